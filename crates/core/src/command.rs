@@ -1,0 +1,313 @@
+//! Commands of the replicated state and their typed replies.
+//!
+//! Every command is idempotent or fenced, so that a retry after a lost answer, or a late duplicate,
+//! is harmless. One Raft entry carries a [`Batch`]: raises of many sections and many AllocSvrs (and
+//! whatever else waits) share one fsync.
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{
+    ClusterId, Epoch, Generation, NamespaceId, Nonce, SectionId, SectionKey, SessionId, Slot,
+};
+use crate::namespace::{Limits, Spec};
+
+/// Most finals one command may carry, so that an entry stays under 64 KiB.
+pub const FINALS_MAX: usize = 1_000;
+/// Longest address of a session, in bytes.
+pub const ADDRESS_MAX: usize = 256;
+/// Most sessions a cluster may have at one time.
+pub const SESSIONS_MAX: usize = 4_096;
+
+/// What one Raft entry carries. Commands apply in order; each has its own reply.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Batch {
+    /// At least one.
+    pub commands: Vec<Command>,
+}
+
+/// A change of the replicated state.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Command {
+    /// Makes the cluster, once; a second one with the same id is answered `Done`.
+    Init {
+        /// Random.
+        cluster: ClusterId,
+        /// Lease D in milliseconds, 300 ..= 60,000.
+        lease_ms: u32,
+        /// Slots of this Set, 1 ..= 16,384.
+        slots: u32,
+    },
+    /// Registers an AllocSvr. Grants no lease. The same nonce gets the same session.
+    OpenSession(OpenSession),
+    /// Ends a session by its own wish. `finals` apply in chunks; only the last ends the session.
+    CloseSession {
+        /// The session; its sender never serves in it again.
+        session: SessionId,
+        /// At most [`FINALS_MAX`]; one that does not match is skipped.
+        finals: Vec<SlotFinal>,
+        /// Whether this is the last chunk.
+        last: bool,
+    },
+    /// Ends a silent session. A no-op unless `term` is the log entry's own term.
+    ExpireSession {
+        /// The silent session.
+        session: SessionId,
+        /// Term in which the arbiter decided.
+        term: u64,
+    },
+    /// Gives a free slot (or one whose owner is gone) at `from` to a session; epoch += 1.
+    Assign {
+        /// The slot.
+        slot: Slot,
+        /// The epoch the arbiter saw.
+        from: Epoch,
+        /// New owner.
+        to: SessionId,
+    },
+    /// Begins a new generation of a section.
+    Open {
+        /// Fence: the sender's session owns `slot` at `epoch`.
+        fence: Fence,
+        /// The generation the sender believes to be the last; a mismatch is refused.
+        expected: Generation,
+        /// Random per try of opening; the same nonce gets the same answer.
+        nonce: Nonce,
+        /// Numbers to add, 1 ..= the namespace's step_max.
+        step: u32,
+    },
+    /// Widens the window of a generation. Absolute, so a retry is harmless.
+    Raise {
+        /// Fence: the sender's session owns `slot` at `epoch`.
+        fence: Fence,
+        /// The generation to widen.
+        generation: Generation,
+        /// New max_seq wanted.
+        to: u64,
+        /// What the raise is for; bounds differ.
+        cause: Cause,
+    },
+    /// Hands an idle section back and lowers its max_seq to `value`, clamped to [base, max_seq].
+    CloseSection {
+        /// Fence: the sender's session owns `slot` at `epoch`.
+        fence: Fence,
+        /// The generation to end.
+        generation: Generation,
+        /// Highest value a counter of the section reached.
+        value: u64,
+    },
+    /// Planned move in one step: finals, new owner, epoch += 1.
+    MoveSlot {
+        /// The slot, stopped by its owner.
+        slot: Slot,
+        /// The epoch at which it was stopped.
+        epoch: Epoch,
+        /// True finals; one whose generation does not match is skipped. At most [`FINALS_MAX`].
+        finals: Vec<Final>,
+        /// New owner; None frees the slot. A dead session frees it too.
+        to: Option<SessionId>,
+    },
+    /// Creates a namespace; the same spec again gets the same id.
+    CreateNamespace(Spec),
+    /// Changes step and limits only.
+    AlterNamespace {
+        /// Which.
+        id: NamespaceId,
+        /// New step.
+        step: u32,
+        /// New limits.
+        limits: Limits,
+    },
+}
+
+/// Registration of an AllocSvr process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenSession {
+    /// Operator-given, unique among living sessions.
+    pub name: String,
+    /// Where clients reach it, `host:port`.
+    pub address: String,
+    /// Random number the process gave itself at its start.
+    pub incarnation: u64,
+    /// Random per try of opening; proves the session later.
+    pub nonce: Nonce,
+    /// Proof that the session now living under the name is this host's own earlier one.
+    pub proof: Option<Proof>,
+}
+
+/// Knowledge only a session's own process has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Proof {
+    /// The session to supersede.
+    pub session: SessionId,
+    /// The nonce it was opened with.
+    pub nonce: Nonce,
+}
+
+/// Names the sender's right to touch a section: (slot, epoch) belongs to one session for ever.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fence {
+    /// Slot the section maps to.
+    pub slot: Slot,
+    /// Epoch at which the sender owns it.
+    pub epoch: Epoch,
+    /// The section.
+    pub section: SectionKey,
+}
+
+/// Why a raise is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Cause {
+    /// Ordinary need: at most step_max numbers above the stored max_seq.
+    Refill,
+    /// `RaiseTo`: counted per section against the namespace's raise_to_max unless forced.
+    RaiseTo {
+        /// Skips the bound; admin role.
+        force: bool,
+    },
+}
+
+/// Highest number really used in one generation of a section of the slot at hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Final {
+    /// The section.
+    pub section: SectionKey,
+    /// The generation the owner had installed.
+    pub generation: Generation,
+    /// Highest value a counter reached, by handing out or by RaiseTo.
+    pub value: u64,
+}
+
+/// A [`Final`] that names its slot and epoch itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SlotFinal {
+    /// Slot the section maps to.
+    pub slot: Slot,
+    /// Epoch at which the session owned it.
+    pub epoch: Epoch,
+    /// The final.
+    pub last: Final,
+}
+
+/// Answer to one command.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Reply {
+    /// Applied (or already applied before).
+    Done,
+    /// The session opened.
+    Session(SessionId),
+    /// The slot's new epoch and owner.
+    Slot {
+        /// New epoch.
+        epoch: Epoch,
+        /// New owner; None: free.
+        owner: Option<SessionId>,
+    },
+    /// The generation begun: numbers in (base, max_seq] are the opener's.
+    Opened {
+        /// The new generation.
+        generation: Generation,
+        /// max_seq before.
+        base: u64,
+        /// max_seq now.
+        max_seq: u64,
+    },
+    /// Result of a raise; widens only the object of that generation.
+    Raised {
+        /// The generation widened.
+        generation: Generation,
+        /// max_seq now.
+        max_seq: u64,
+    },
+    /// Result of a close.
+    Closed {
+        /// The generation ended.
+        generation: Generation,
+        /// max_seq now.
+        max_seq: u64,
+    },
+    /// The namespace created (or found equal).
+    Namespace(NamespaceId),
+    /// Nothing changed.
+    Refused(Refusal),
+}
+
+/// Why a command changed nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+pub enum Refusal {
+    /// No `Init` was applied yet.
+    #[error("the cluster is not initialised: run `seqsvr init`")]
+    NotInitialised,
+    /// `Init` with another id.
+    #[error("this is already cluster {0}")]
+    AlreadyInitialised(ClusterId),
+    /// Another session lives under the name.
+    #[error("an AllocSvr named {name:?} is already registered from {address} (session {session})")]
+    NameTaken {
+        /// The name.
+        name: String,
+        /// The living session.
+        session: SessionId,
+        /// Its address.
+        address: String,
+    },
+    /// The session is gone.
+    #[error("session {0} is gone")]
+    NoSuchSession(SessionId),
+    /// The slot is not the sender's at that epoch.
+    #[error("slot {slot} is at epoch {epoch}")]
+    NotOwner {
+        /// The slot.
+        slot: Slot,
+        /// Its epoch now.
+        epoch: Epoch,
+        /// Its owner now.
+        owner: Option<SessionId>,
+    },
+    /// Another generation is current, or this one has ended. "Open again" for the sender only if
+    /// `refused` is the generation it has installed.
+    #[error("generation {refused} of section {section} is not current (last is {last})")]
+    StaleGeneration {
+        /// The section.
+        section: SectionKey,
+        /// The generation the command named.
+        refused: Generation,
+        /// The last generation in the state.
+        last: Generation,
+    },
+    /// The raise goes above the bound of its cause.
+    #[error("the raise to {to} is above the greatest allowed, {bound}")]
+    AboveBound {
+        /// What was wanted.
+        to: u64,
+        /// Greatest `to` allowed now.
+        bound: u64,
+    },
+    /// No number is left in the section's range.
+    #[error("section {0} has reached the last number, 2^63-1")]
+    Exhausted(SectionKey),
+    /// No such namespace.
+    #[error("no namespace has the id {0}")]
+    NoSuchNamespace(NamespaceId),
+    /// The name belongs to a namespace of another shape.
+    #[error("namespace {0:?} already exists with other settings")]
+    NamespaceExists(String),
+    /// The command itself is wrong; the text says what to do.
+    #[error("{0}")]
+    Invalid(String),
+}
+
+impl Final {
+    /// A final of `section` in namespace `namespace`.
+    pub fn new(
+        namespace: NamespaceId,
+        section: SectionId,
+        generation: Generation,
+        value: u64,
+    ) -> Final {
+        Final {
+            section: SectionKey { namespace, section },
+            generation,
+            value,
+        }
+    }
+}

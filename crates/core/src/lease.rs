@@ -1,0 +1,152 @@
+//! Lease arithmetic over given clock readings.
+//!
+//! Invariant: an owner serves only while its own elapsed time since *before* it asked for the
+//! renewal is below D; the arbiter expires it only when the arbiter's elapsed time since *after* it
+//! stamped that renewal reached W = 1.25 D. Each side reads two clocks and errs to the safe side:
+//! the owner takes the larger elapsed time, the arbiter the smaller. With rates off by up to 10 %
+//! in opposite directions: D / 0.9 = 1.112 D < 1.136 D = W / 1.1.
+//!
+//! Schedule that breaks it without the pair: an owner is suspended; CLOCK_MONOTONIC stands still
+//! while another owner takes over; on resume the old one would still believe in its lease.
+
+use std::time::Duration;
+
+/// One reading of a process's two clocks, in nanoseconds since arbitrary origins. Owner: BOOTTIME
+/// and MONOTONIC_RAW. Arbiter: MONOTONIC and MONOTONIC_RAW. Never wall time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// BOOTTIME (owner) or MONOTONIC (arbiter).
+    pub main_ns: u64,
+    /// MONOTONIC_RAW.
+    pub raw_ns: u64,
+}
+
+impl Reading {
+    /// Elapsed time as an owner must count it: the larger of the two.
+    pub fn elapsed_owner(self, since: Reading) -> Duration {
+        let (main, raw) = self.since(since);
+        Duration::from_nanos(main.max(raw))
+    }
+
+    /// Elapsed time as the arbiter must count it: the smaller of the two.
+    pub fn elapsed_arbiter(self, since: Reading) -> Duration {
+        let (main, raw) = self.since(since);
+        Duration::from_nanos(main.min(raw))
+    }
+
+    fn since(self, since: Reading) -> (u64, u64) {
+        (
+            self.main_ns.saturating_sub(since.main_ns),
+            self.raw_ns.saturating_sub(since.raw_ns),
+        )
+    }
+}
+
+/// Takeover wait W = 1.25 x D.
+pub fn takeover_wait(lease: Duration) -> Duration {
+    lease + lease / 4
+}
+
+/// How often a session renews: D/3.
+pub fn renew_interval(lease: Duration) -> Duration {
+    lease / 3
+}
+
+/// How long one keep-alive try may take before another store is asked: D/6.
+pub fn renew_timeout(lease: Duration) -> Duration {
+    lease / 6
+}
+
+/// An owner's lease: counted from `t0`, read before the keep-alive was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lease {
+    t0: Reading,
+    duration: Duration,
+}
+
+impl Lease {
+    /// The lease a renewal sent at `t0` brought.
+    pub fn new(t0: Reading, duration: Duration) -> Lease {
+        Lease { t0, duration }
+    }
+
+    /// Whether it still holds at a reading made *after* the request was received.
+    pub fn holds(&self, now: Reading) -> bool {
+        now.elapsed_owner(self.t0) < self.duration
+    }
+
+    /// The two deadlines; the lease holds while both clocks are before theirs. Equal to
+    /// [`Lease::holds`], for the hot path.
+    pub fn deadline(&self) -> Reading {
+        let d = u64::try_from(self.duration.as_nanos()).unwrap_or(u64::MAX);
+        Reading {
+            main_ns: self.t0.main_ns.saturating_add(d),
+            raw_ns: self.t0.raw_ns.saturating_add(d),
+        }
+    }
+
+    /// The one of two leases that was asked for later: answers may arrive out of order.
+    pub fn later(self, other: Lease) -> Lease {
+        if other.t0.main_ns > self.t0.main_ns {
+            other
+        } else {
+            self
+        }
+    }
+}
+
+impl Reading {
+    /// Whether both clocks are before `deadline`.
+    pub fn is_before(self, deadline: Reading) -> bool {
+        self.main_ns < deadline.main_ns && self.raw_ns < deadline.raw_ns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const D: Duration = Duration::from_secs(3);
+
+    fn at(main_ms: u64, raw_ms: u64) -> Reading {
+        Reading {
+            main_ns: main_ms * 1_000_000,
+            raw_ns: raw_ms * 1_000_000,
+        }
+    }
+
+    #[test]
+    fn a_suspended_owner_sees_the_true_time() {
+        let lease = Lease::new(at(1_000, 500), D);
+        assert!(lease.holds(at(3_999, 3_499)));
+        // Suspend: only BOOTTIME went on.
+        assert!(!lease.holds(at(4_000, 600)));
+        // BOOTTIME slewed slow: MONOTONIC_RAW tells.
+        assert!(!lease.holds(at(1_001, 3_500)));
+    }
+
+    #[test]
+    fn the_arbiter_takes_the_smaller() {
+        assert_eq!(
+            at(9_000, 1_000).elapsed_arbiter(at(0, 0)),
+            Duration::from_secs(1)
+        );
+    }
+
+    #[test]
+    fn wait_covers_ten_per_cent_drift_on_both_sides() {
+        let w = takeover_wait(D);
+        assert!(D.as_secs_f64() / 0.9 < w.as_secs_f64() / 1.1);
+    }
+
+    proptest! {
+        #[test]
+        fn deadline_equals_holds(t0 in (0u64..10_000, 0u64..10_000), now in (0u64..20_000, 0u64..20_000)) {
+            let lease = Lease::new(at(t0.0, t0.1), D);
+            let now = at(now.0, now.1);
+            prop_assert_eq!(lease.holds(now), now.is_before(lease.deadline()));
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! The rules of seqsvr: no I/O, no async, no clock.
+//!
+//! What lives here: [ids](id), the [geometry] that maps a uid or key to a section and a section to a
+//! slot, the replicated [`State`](state::State) with its [commands](command), the
+//! [routing table](route), [lease arithmetic](lease) over given clock readings, and the in-memory
+//! counters of a loaded section.
+//!
+//! How data passes through: StoreSvr feeds committed [`Batch`](command::Batch)es to
+//! [`State::apply`](state::State::apply) and derives the routing table from the state; AllocSvr
+//! builds a section from an `Opened` reply and hands out numbers from it while its
+//! [lease] holds.
+//!
+//! What it may not know: disks, networks, tasks, Raft, wall time. Every instant and every random
+//! number comes in as an argument, so the same code runs in production and in a simulation.
+
+pub mod command;
+pub mod geometry;
+pub mod id;
+pub mod lease;
+pub mod namespace;
+pub mod progression;
+pub mod route;
+pub mod section;
+pub mod state;
+
+/// Greatest number a sequence may reach, 2^63 - 1. Beyond it a clear error, never a wrap.
+pub const SEQ_MAX: u64 = i64::MAX as u64;

@@ -1,0 +1,279 @@
+//! The routing table and its deltas.
+//!
+//! Every route and namespace carries the table version of its last change, so a delta from any base
+//! is the rows changed since, and applying deltas late, twice or out of order never brings an old
+//! route back.
+
+use crate::geometry::{Geometry, Kind, slot_of, uid_as_key};
+use crate::id::{ClusterId, Epoch, NamespaceId, SectionId, SectionKey, SessionId, Slot, Uid};
+use crate::namespace::Namespace;
+
+/// Who owns a slot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// Its session.
+    pub session: SessionId,
+    /// AllocSvr name.
+    pub name: String,
+    /// `host:port`.
+    pub address: String,
+}
+
+/// One slot's entry.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Route {
+    /// Epoch of the slot.
+    pub epoch: Epoch,
+    /// None: nobody at the moment.
+    pub owner: Option<Owner>,
+    /// Table version of the last change.
+    pub version: u64,
+}
+
+/// Changes from `base` to `version`. `base` 0: the full table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delta {
+    /// Cluster it belongs to.
+    pub cluster: ClusterId,
+    /// Version it builds on.
+    pub base: u64,
+    /// Version it leads to.
+    pub version: u64,
+    /// Number of slots of the cluster.
+    pub slot_count: u32,
+    /// Namespaces created or altered since `base`.
+    pub namespaces: Vec<Namespace>,
+    /// Slots changed since `base`.
+    pub routes: Vec<(Slot, Route)>,
+}
+
+/// Why a delta was not applied.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The table of another cluster must never mix with ours.
+    #[error("the routing table is of cluster {theirs}, ours is {ours}")]
+    OtherCluster {
+        /// Ours.
+        ours: ClusterId,
+        /// Theirs.
+        theirs: ClusterId,
+    },
+    /// The delta builds on a version we do not have yet: ask for the full table.
+    #[error("the delta builds on version {base}, ours is {ours}")]
+    Gap {
+        /// Ours.
+        ours: u64,
+        /// The delta's base.
+        base: u64,
+    },
+    /// The delta names a slot outside the table.
+    #[error("slot {0} is outside the table")]
+    NoSuchSlot(Slot),
+}
+
+/// A routing table at one version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RoutingTable {
+    cluster: ClusterId,
+    version: u64,
+    namespaces: Vec<Namespace>,
+    routes: Vec<Route>,
+}
+
+/// What a caller asks for: a uid or a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyRef<'a> {
+    /// A number: a uid of a dense namespace, or the key of its decimal text in a keyed one.
+    Uid(Uid),
+    /// 1 to 128 bytes, in a keyed namespace.
+    Key(&'a [u8]),
+}
+
+/// Why a key has no place in a namespace.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlaceError {
+    /// A key in a dense namespace.
+    #[error(
+        "namespace {0:?} is dense and takes a uid (a number), not a key; use a keyed namespace such as `keys`"
+    )]
+    WantsUid(String),
+    /// A uid at or above max_uid.
+    #[error(
+        "uid {uid} is not below the max_uid {max_uid} of namespace {namespace:?}; use a keyed namespace for sparse ids"
+    )]
+    UidTooLarge {
+        /// The uid.
+        uid: u64,
+        /// The bound.
+        max_uid: u64,
+        /// The namespace.
+        namespace: String,
+    },
+    /// An empty or over-long key.
+    #[error("a key has 1 to {max} bytes, not {0}", max = crate::geometry::KEY_MAX)]
+    KeyLength(usize),
+}
+
+impl RoutingTable {
+    /// A table from a full delta (`base` 0).
+    pub fn new(full: Delta) -> Result<RoutingTable, Error> {
+        let mut table = RoutingTable {
+            cluster: full.cluster,
+            version: 0,
+            namespaces: Vec::new(),
+            routes: vec![Route::default(); full.slot_count as usize],
+        };
+        table.apply(full)?;
+        Ok(table)
+    }
+
+    /// Applies a delta. Returns whether anything newer was learnt.
+    pub fn apply(&mut self, delta: Delta) -> Result<bool, Error> {
+        if delta.cluster != self.cluster {
+            return Err(Error::OtherCluster {
+                ours: self.cluster,
+                theirs: delta.cluster,
+            });
+        }
+        if delta.base > self.version {
+            return Err(Error::Gap {
+                ours: self.version,
+                base: delta.base,
+            });
+        }
+        if delta.version <= self.version {
+            return Ok(false);
+        }
+        if let Some((slot, _)) = delta
+            .routes
+            .iter()
+            .find(|(slot, _)| usize::from(slot.0) >= self.routes.len())
+        {
+            return Err(Error::NoSuchSlot(*slot));
+        }
+        for namespace in delta.namespaces {
+            match self.namespaces.iter_mut().find(|n| n.id == namespace.id) {
+                Some(mine) if mine.version >= namespace.version => {}
+                Some(mine) => *mine = namespace,
+                None => self.namespaces.push(namespace),
+            }
+        }
+        for (slot, route) in delta.routes {
+            let mine = &mut self.routes[usize::from(slot.0)];
+            if route.version > mine.version {
+                *mine = route;
+            }
+        }
+        self.version = delta.version;
+        Ok(true)
+    }
+
+    /// What a table of version `base` misses; the full table if `base` is 0 or above ours.
+    pub fn delta_since(&self, base: u64) -> Delta {
+        let base = if base > self.version { 0 } else { base };
+        let routes = self
+            .routes
+            .iter()
+            .enumerate()
+            .filter(|(_, r)| base == 0 || r.version > base);
+        Delta {
+            cluster: self.cluster,
+            base,
+            version: self.version,
+            slot_count: self.slot_count(),
+            namespaces: self
+                .namespaces
+                .iter()
+                .filter(|n| n.version > base)
+                .cloned()
+                .collect(),
+            routes: routes.map(|(i, r)| (Slot(i as u16), r.clone())).collect(),
+        }
+    }
+
+    /// Cluster it belongs to.
+    pub fn cluster(&self) -> ClusterId {
+        self.cluster
+    }
+
+    /// Its version.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Number of slots.
+    pub fn slot_count(&self) -> u32 {
+        self.routes.len() as u32
+    }
+
+    /// All namespaces.
+    pub fn namespaces(&self) -> &[Namespace] {
+        &self.namespaces
+    }
+
+    /// A namespace by name.
+    pub fn namespace(&self, name: &str) -> Option<&Namespace> {
+        self.namespaces.iter().find(|n| n.spec.name == name)
+    }
+
+    /// A namespace by id.
+    pub fn namespace_by_id(&self, id: NamespaceId) -> Option<&Namespace> {
+        self.namespaces.iter().find(|n| n.id == id)
+    }
+
+    /// A slot's route.
+    pub fn route(&self, slot: Slot) -> Option<&Route> {
+        self.routes.get(usize::from(slot.0))
+    }
+
+    /// All routes in slot order.
+    pub fn routes(&self) -> impl Iterator<Item = (Slot, &Route)> {
+        self.routes
+            .iter()
+            .enumerate()
+            .map(|(i, r)| (Slot(i as u16), r))
+    }
+
+    /// Slot of a section.
+    pub fn slot_of(&self, section: SectionKey) -> Slot {
+        slot_of(section, self.slot_count())
+    }
+
+    /// Section and slot of a key.
+    pub fn place(
+        &self,
+        namespace: &Namespace,
+        key: KeyRef<'_>,
+    ) -> Result<(SectionKey, Slot), PlaceError> {
+        let section = SectionKey {
+            namespace: namespace.id,
+            section: section_of(namespace, key)?,
+        };
+        Ok((section, self.slot_of(section)))
+    }
+}
+
+/// Section of a key in a namespace, or why it has none.
+pub fn section_of(namespace: &Namespace, key: KeyRef<'_>) -> Result<SectionId, PlaceError> {
+    let name = || namespace.spec.name.clone();
+    let geometry = &namespace.spec.geometry;
+    match (geometry.kind(), key) {
+        (Kind::Dense, KeyRef::Uid(uid)) => match (geometry.locate_uid(uid), *geometry) {
+            (Some((section, _)), _) => Ok(section),
+            (None, Geometry::Dense { max_uid, .. }) => Err(PlaceError::UidTooLarge {
+                uid: uid.0,
+                max_uid,
+                namespace: name(),
+            }),
+            (None, Geometry::Keyed { .. }) => Err(PlaceError::WantsUid(name())),
+        },
+        (Kind::Dense, KeyRef::Key(_)) => Err(PlaceError::WantsUid(name())),
+        (Kind::Keyed, KeyRef::Uid(uid)) => {
+            section_of(namespace, KeyRef::Key(uid_as_key(uid).as_bytes()))
+        }
+        (Kind::Keyed, KeyRef::Key(key)) => match geometry.locate_key(key) {
+            Some(section) if (1..=crate::geometry::KEY_MAX).contains(&key.len()) => Ok(section),
+            _ => Err(PlaceError::KeyLength(key.len())),
+        },
+    }
+}

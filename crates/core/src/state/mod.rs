@@ -1,0 +1,154 @@
+//! The replicated state: the durable truth of a cluster, pure and deterministic.
+//!
+//! Laid out as rows (cluster, namespaces, sections, slots, sessions) so that the disk below can
+//! store exactly the rows a batch touched. Invariants kept by `apply`:
+//! - a section's max_seq falls only by a final of the section's current, open generation sent by
+//!   the slot's owner, and never below that generation's base;
+//! - generation and epoch never fall; (slot, epoch) names one session for ever;
+//! - whatever lies above a generation's base was never given to an older generation, unless that
+//!   generation handed it back by its true final.
+
+mod apply;
+mod namespaces;
+mod rows;
+mod sections;
+mod sessions;
+mod slots;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+pub use rows::{Cluster, Row, RowKey, Section, Session, SlotRow};
+
+use crate::geometry::slot_of;
+use crate::id::{NamespaceId, SectionKey, SessionId, Slot};
+use crate::namespace::Namespace;
+use crate::route::{Delta, Owner, Route};
+
+/// The replicated state of one Set.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct State {
+    cluster: Option<Cluster>,
+    namespaces: BTreeMap<NamespaceId, Namespace>,
+    sections: BTreeMap<SectionKey, Section>,
+    slots: Vec<SlotRow>,
+    sessions: BTreeMap<SessionId, Session>,
+}
+
+impl State {
+    /// The cluster row; None before `Init`.
+    pub fn cluster(&self) -> Option<&Cluster> {
+        self.cluster.as_ref()
+    }
+
+    /// Lease D; None before `Init`.
+    pub fn lease(&self) -> Option<Duration> {
+        self.cluster
+            .as_ref()
+            .map(|c| Duration::from_millis(u64::from(c.lease_ms)))
+    }
+
+    /// Version of the routing table; 0 before `Init`.
+    pub fn table_version(&self) -> u64 {
+        self.cluster.as_ref().map_or(0, |c| c.table_version)
+    }
+
+    /// All namespaces by id.
+    pub fn namespaces(&self) -> impl Iterator<Item = &Namespace> {
+        self.namespaces.values()
+    }
+
+    /// A namespace by id.
+    pub fn namespace(&self, id: NamespaceId) -> Option<&Namespace> {
+        self.namespaces.get(&id)
+    }
+
+    /// A namespace by name.
+    pub fn namespace_named(&self, name: &str) -> Option<&Namespace> {
+        self.namespaces.values().find(|n| n.spec.name == name)
+    }
+
+    /// A section's row; None if it was never opened.
+    pub fn section(&self, key: SectionKey) -> Option<&Section> {
+        self.sections.get(&key)
+    }
+
+    /// All sections ever opened.
+    pub fn sections(&self) -> impl Iterator<Item = (&SectionKey, &Section)> {
+        self.sections.iter()
+    }
+
+    /// All slots in order.
+    pub fn slots(&self) -> &[SlotRow] {
+        &self.slots
+    }
+
+    /// All sessions by id.
+    pub fn sessions(&self) -> impl Iterator<Item = (SessionId, &Session)> {
+        self.sessions.iter().map(|(id, s)| (*id, s))
+    }
+
+    /// A session by id.
+    pub fn session(&self, id: SessionId) -> Option<&Session> {
+        self.sessions.get(&id)
+    }
+
+    /// The session living under a name.
+    pub fn session_named(&self, name: &str) -> Option<(SessionId, &Session)> {
+        self.sessions().find(|(_, s)| s.name == name)
+    }
+
+    /// Slot a section maps to; None before `Init`.
+    pub fn slot_of(&self, key: SectionKey) -> Option<Slot> {
+        self.cluster.as_ref().map(|c| slot_of(key, c.slots))
+    }
+
+    /// What a routing table of version `base` misses; the full table if `base` is 0 or from the
+    /// future (a table of another life of the cluster).
+    pub fn delta_since(&self, base: u64) -> Option<Delta> {
+        let cluster = self.cluster.as_ref()?;
+        let base = if base > cluster.table_version {
+            0
+        } else {
+            base
+        };
+        let slots = self
+            .slots
+            .iter()
+            .enumerate()
+            .filter(|(_, row)| base == 0 || row.version > base);
+        Some(Delta {
+            cluster: cluster.id,
+            base,
+            version: cluster.table_version,
+            slot_count: cluster.slots,
+            namespaces: self
+                .namespaces
+                .values()
+                .filter(|n| n.version > base)
+                .cloned()
+                .collect(),
+            routes: slots
+                .map(|(i, row)| (Slot(i as u16), self.route(row)))
+                .collect(),
+        })
+    }
+
+    fn route(&self, row: &SlotRow) -> Route {
+        let owner = row.owner.and_then(|id| {
+            let session = self.sessions.get(&id)?;
+            Some(Owner {
+                session: id,
+                name: session.name.clone(),
+                address: session.address.clone(),
+            })
+        });
+        Route {
+            epoch: row.epoch,
+            owner,
+            version: row.version,
+        }
+    }
+}

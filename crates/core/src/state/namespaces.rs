@@ -1,0 +1,68 @@
+//! Namespace commands. Geometry, start, stride and offset never change after creation.
+
+use std::collections::BTreeSet;
+
+use super::apply::Outcome;
+use super::{RowKey, State};
+use crate::command::{Refusal, Reply};
+use crate::id::NamespaceId;
+use crate::namespace::{Limits, NAMESPACES_MAX, Namespace, Spec, check_step};
+
+impl State {
+    pub(super) fn create_namespace(
+        &mut self,
+        spec: &Spec,
+        touched: &mut BTreeSet<RowKey>,
+    ) -> Outcome {
+        spec.check().map_err(Refusal::Invalid)?;
+        if let Some(found) = self.namespace_named(&spec.name) {
+            // A retry after a lost answer, or a second operator with the same wish.
+            let same = found.spec == *spec;
+            return if same {
+                Ok(Reply::Namespace(found.id))
+            } else {
+                Err(Refusal::NamespaceExists(spec.name.clone()))
+            };
+        }
+        if self.namespaces.len() >= NAMESPACES_MAX {
+            return Err(Refusal::Invalid(format!(
+                "a cluster has at most {NAMESPACES_MAX} namespaces"
+            )));
+        }
+        let version = self.bump_version(touched);
+        let cluster = self.cluster.as_mut().ok_or(Refusal::NotInitialised)?;
+        let id = NamespaceId(cluster.next_namespace);
+        cluster.next_namespace += 1;
+        self.namespaces.insert(
+            id,
+            Namespace {
+                id,
+                spec: spec.clone(),
+                version,
+            },
+        );
+        touched.insert(RowKey::Namespace(id));
+        Ok(Reply::Namespace(id))
+    }
+
+    pub(super) fn alter_namespace(
+        &mut self,
+        id: NamespaceId,
+        step: u32,
+        limits: Limits,
+        touched: &mut BTreeSet<RowKey>,
+    ) -> Outcome {
+        check_step(step, &limits).map_err(Refusal::Invalid)?;
+        if !self.namespaces.contains_key(&id) {
+            return Err(Refusal::NoSuchNamespace(id));
+        }
+        let version = self.bump_version(touched);
+        if let Some(namespace) = self.namespaces.get_mut(&id) {
+            namespace.spec.step = step;
+            namespace.spec.limits = limits;
+            namespace.version = version;
+            touched.insert(RowKey::Namespace(id));
+        }
+        Ok(Reply::Done)
+    }
+}

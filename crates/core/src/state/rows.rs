@@ -1,0 +1,168 @@
+//! The rows of the state, the unit in which it is stored and snapshotted.
+//!
+//! Row kinds and fields are persisted: never reorder or remove variants and fields; a new format is
+//! a new version of the stored values (see the `raft` crate).
+
+use serde::{Deserialize, Serialize};
+
+use super::State;
+use crate::id::{ClusterId, Epoch, Generation, NamespaceId, Nonce, SectionKey, SessionId, Slot};
+use crate::namespace::Namespace;
+
+/// The cluster itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cluster {
+    /// Random, fixed at `init`.
+    pub id: ClusterId,
+    /// Lease D, milliseconds.
+    pub lease_ms: u32,
+    /// Number of slots.
+    pub slots: u32,
+    /// Grows with every change that clients can see.
+    pub table_version: u64,
+    /// Next session id.
+    pub next_session: u64,
+    /// Next namespace id.
+    pub next_namespace: u32,
+}
+
+/// Durable truth of one section.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Section {
+    /// Upper bound of every cur_seq in the section.
+    pub max_seq: u64,
+    /// Last generation begun.
+    pub generation: Generation,
+    /// max_seq when that generation began.
+    pub base: u64,
+    /// Nonce of the `Open` that began it.
+    pub nonce: Nonce,
+    /// Whether that generation is still open.
+    pub open: bool,
+    /// Numbers unforced `RaiseTo`s have jumped over so far.
+    pub raised: u64,
+}
+
+/// Owner of a slot.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SlotRow {
+    /// Fencing token.
+    pub epoch: Epoch,
+    /// None: free.
+    pub owner: Option<SessionId>,
+    /// Table version of the last change.
+    pub version: u64,
+}
+
+/// One AllocSvr process's registration.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Session {
+    /// Operator-given.
+    pub name: String,
+    /// Where clients reach it.
+    pub address: String,
+    /// Random number of the process.
+    pub incarnation: u64,
+    /// Nonce it was opened with; proves it.
+    pub nonce: Nonce,
+}
+
+/// Names a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum RowKey {
+    /// The only cluster row.
+    Cluster,
+    /// A namespace.
+    Namespace(NamespaceId),
+    /// A section.
+    Section(SectionKey),
+    /// A slot.
+    Slot(Slot),
+    /// A session.
+    Session(SessionId),
+}
+
+/// A row's content.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Row {
+    /// Of [`RowKey::Cluster`].
+    Cluster(Cluster),
+    /// Of [`RowKey::Namespace`].
+    Namespace(Namespace),
+    /// Of [`RowKey::Section`].
+    Section(Section),
+    /// Of [`RowKey::Slot`].
+    Slot(SlotRow),
+    /// Of [`RowKey::Session`].
+    Session(Session),
+}
+
+impl State {
+    /// A row's content now; None if there is none (a session that ended).
+    pub fn row(&self, key: RowKey) -> Option<Row> {
+        match key {
+            RowKey::Cluster => self.cluster.clone().map(Row::Cluster),
+            RowKey::Namespace(id) => self.namespaces.get(&id).cloned().map(Row::Namespace),
+            RowKey::Section(key) => self.sections.get(&key).cloned().map(Row::Section),
+            RowKey::Slot(slot) => self.slots.get(usize::from(slot.0)).cloned().map(Row::Slot),
+            RowKey::Session(id) => self.sessions.get(&id).cloned().map(Row::Session),
+        }
+    }
+
+    /// All rows, in a fixed order.
+    pub fn rows(&self) -> impl Iterator<Item = (RowKey, Row)> + '_ {
+        let cluster = self
+            .cluster
+            .iter()
+            .map(|c| (RowKey::Cluster, Row::Cluster(c.clone())));
+        let namespaces = self
+            .namespaces
+            .iter()
+            .map(|(id, n)| (RowKey::Namespace(*id), Row::Namespace(n.clone())));
+        let sections = self
+            .sections
+            .iter()
+            .map(|(key, s)| (RowKey::Section(*key), Row::Section(s.clone())));
+        let slots = self
+            .slots
+            .iter()
+            .enumerate()
+            .map(|(i, s)| (RowKey::Slot(Slot(i as u16)), Row::Slot(s.clone())));
+        let sessions = self
+            .sessions
+            .iter()
+            .map(|(id, s)| (RowKey::Session(*id), Row::Session(s.clone())));
+        cluster
+            .chain(namespaces)
+            .chain(sections)
+            .chain(slots)
+            .chain(sessions)
+    }
+
+    /// Rebuilds a state from its rows, in any order; None if a row does not fit its key or a slot
+    /// lies outside the cluster.
+    pub fn from_rows(rows: impl IntoIterator<Item = (RowKey, Row)>) -> Option<State> {
+        let mut state = State::default();
+        let mut slots = std::collections::BTreeMap::new();
+        for (key, row) in rows {
+            match (key, row) {
+                (RowKey::Cluster, Row::Cluster(c)) => state.cluster = Some(c),
+                (RowKey::Namespace(id), Row::Namespace(n)) => drop(state.namespaces.insert(id, n)),
+                (RowKey::Section(key), Row::Section(s)) => drop(state.sections.insert(key, s)),
+                (RowKey::Slot(slot), Row::Slot(s)) => drop(slots.insert(slot, s)),
+                (RowKey::Session(id), Row::Session(s)) => drop(state.sessions.insert(id, s)),
+                _ => return None,
+            }
+        }
+        let count = state.cluster.as_ref().map_or(0, |c| c.slots as usize);
+        let dense = slots
+            .keys()
+            .enumerate()
+            .all(|(i, slot)| usize::from(slot.0) == i);
+        if slots.len() != count || !dense {
+            return None;
+        }
+        state.slots = slots.into_values().collect();
+        Some(state)
+    }
+}

@@ -1,0 +1,216 @@
+//! Section commands: the window of numbers an owner may hand out.
+//!
+//! Invariant: the windows of two generations of a section never overlap in numbers handed out.
+//! A generation begins above max_seq; max_seq covers all older generations, and falls only to a
+//! final that its own owner, under fence and generation, vouches to be the highest number used.
+//!
+//! Schedules that would break it, and the check that refuses them:
+//! - a deposed owner's late Raise or Close: epoch;
+//! - a Raise sent before a Close of the same generation and arriving after it, widening what the
+//!   next owner was given: generation and `open`;
+//! - a Close of generation g arriving after g+1 was opened: generation;
+//! - a duplicate of an old Open beginning a generation nobody uses: `expected`.
+
+use std::collections::BTreeSet;
+
+use super::apply::Outcome;
+use super::{RowKey, Section, State};
+use crate::SEQ_MAX;
+use crate::command::{Cause, Fence, Final, Refusal, Reply};
+use crate::id::{Generation, Nonce, SessionId, Slot};
+use crate::namespace::Spec;
+
+impl State {
+    pub(super) fn open(
+        &mut self,
+        fence: &Fence,
+        expected: Generation,
+        nonce: Nonce,
+        step: u32,
+        touched: &mut BTreeSet<RowKey>,
+    ) -> Outcome {
+        let spec = self.check_fence(fence)?;
+        let (progression, step_max) = (spec.progression, spec.limits.step_max);
+        if step == 0 || step > step_max {
+            return Err(Refusal::Invalid(format!(
+                "an Open adds 1 to {step_max} numbers, not {step}"
+            )));
+        }
+        let key = fence.section;
+        let old = self.sections.get(&key);
+        if let Some(old) = old.filter(|s| s.open && s.nonce == nonce) {
+            return Ok(Reply::Opened {
+                generation: old.generation,
+                base: old.base,
+                max_seq: old.max_seq,
+            });
+        }
+        let last = old.map_or(Generation(0), |s| s.generation);
+        if last != expected {
+            return Err(Refusal::StaleGeneration {
+                section: key,
+                refused: expected,
+                last,
+            });
+        }
+        let base = old.map_or(progression.floor(), |s| s.max_seq);
+        let raised = old.map_or(0, |s| s.raised);
+        let max_seq = progression
+            .advance(base, u64::from(step))
+            .ok_or(Refusal::Exhausted(key))?;
+        let generation = Generation(last.0 + 1);
+        self.sections.insert(
+            key,
+            Section {
+                max_seq,
+                generation,
+                base,
+                nonce,
+                open: true,
+                raised,
+            },
+        );
+        touched.insert(RowKey::Section(key));
+        Ok(Reply::Opened {
+            generation,
+            base,
+            max_seq,
+        })
+    }
+
+    pub(super) fn raise(
+        &mut self,
+        fence: &Fence,
+        generation: Generation,
+        to: u64,
+        cause: Cause,
+        touched: &mut BTreeSet<RowKey>,
+    ) -> Outcome {
+        let spec = self.check_fence(fence)?;
+        let (progression, limits) = (spec.progression, spec.limits);
+        let key = fence.section;
+        let section = self.current(fence, generation)?;
+        if to > section.max_seq {
+            let jump = progression.count_between(section.max_seq, to);
+            let bound = match cause {
+                Cause::Refill => progression.advance(section.max_seq, u64::from(limits.step_max)),
+                Cause::RaiseTo { force: true } => Some(SEQ_MAX),
+                Cause::RaiseTo { force: false } => {
+                    let left = limits.raise_to_max.saturating_sub(section.raised);
+                    if left == 0 {
+                        Some(section.max_seq)
+                    } else {
+                        progression.advance(section.max_seq, left)
+                    }
+                }
+            };
+            let bound = bound.ok_or(Refusal::Exhausted(key))?;
+            if to > bound {
+                return Err(Refusal::AboveBound { to, bound });
+            }
+            section.max_seq = to;
+            if cause == (Cause::RaiseTo { force: false }) {
+                section.raised += jump;
+            }
+            touched.insert(RowKey::Section(key));
+        }
+        Ok(Reply::Raised {
+            generation,
+            max_seq: section.max_seq,
+        })
+    }
+
+    pub(super) fn close_section(
+        &mut self,
+        fence: &Fence,
+        generation: Generation,
+        value: u64,
+        touched: &mut BTreeSet<RowKey>,
+    ) -> Outcome {
+        self.check_fence(fence)?;
+        let section = self.current(fence, generation)?;
+        section.close(value);
+        touched.insert(RowKey::Section(fence.section));
+        Ok(Reply::Closed {
+            generation,
+            max_seq: section.max_seq,
+        })
+    }
+
+    /// Applies one final of a slot whose ownership the caller has checked; skips one that does not
+    /// match.
+    pub(super) fn apply_final(&mut self, slot: Slot, last: &Final, touched: &mut BTreeSet<RowKey>) {
+        if self.slot_of(last.section) != Some(slot) {
+            return;
+        }
+        if let Some(section) = self.sections.get_mut(&last.section)
+            && section.open
+            && section.generation == last.generation
+        {
+            section.close(last.value);
+            touched.insert(RowKey::Section(last.section));
+        }
+    }
+
+    /// The session that owns the fence's slot at its epoch, if it lives.
+    pub fn fence_owner(&self, fence: &Fence) -> Option<SessionId> {
+        let row = self.slots.get(usize::from(fence.slot.0))?;
+        row.owner
+            .filter(|id| row.epoch == fence.epoch && self.sessions.contains_key(id))
+    }
+
+    fn check_fence(&self, fence: &Fence) -> Result<&Spec, Refusal> {
+        let namespace = self.namespaces.get(&fence.section.namespace);
+        let namespace = namespace.ok_or(Refusal::NoSuchNamespace(fence.section.namespace))?;
+        if !namespace.spec.geometry.has_section(fence.section.section) {
+            return Err(Refusal::Invalid(format!(
+                "there is no section {}",
+                fence.section
+            )));
+        }
+        if self.slot_of(fence.section) != Some(fence.slot) {
+            return Err(Refusal::Invalid(format!(
+                "section {} does not map to slot {}",
+                fence.section, fence.slot
+            )));
+        }
+        if self.fence_owner(fence).is_none() {
+            let row = self.slot_row(fence.slot)?;
+            return Err(Refusal::NotOwner {
+                slot: fence.slot,
+                epoch: row.epoch,
+                owner: row.owner,
+            });
+        }
+        Ok(&namespace.spec)
+    }
+
+    /// The section's row, if `generation` is current and open.
+    fn current(&mut self, fence: &Fence, generation: Generation) -> Result<&mut Section, Refusal> {
+        let key = fence.section;
+        let last = self
+            .sections
+            .get(&key)
+            .map_or(Generation(0), |s| s.generation);
+        let stale = Refusal::StaleGeneration {
+            section: key,
+            refused: generation,
+            last,
+        };
+        self.sections
+            .get_mut(&key)
+            .filter(|s| s.open && s.generation == generation)
+            .ok_or(stale)
+    }
+}
+
+impl Section {
+    fn close(&mut self, value: u64) {
+        debug_assert!(
+            self.base <= self.max_seq,
+            "a window never lies below its base"
+        );
+        self.max_seq = value.clamp(self.base, self.max_seq);
+        self.open = false;
+    }
+}

@@ -1,0 +1,125 @@
+//! Session commands.
+//!
+//! Invariant: at most one living session per name; a session that ended never lives again (ids and
+//! nonces are not reused), and its slots are free or another's from the same entry on.
+
+use std::collections::BTreeSet;
+
+use super::apply::Outcome;
+use super::{RowKey, Session, State};
+use crate::command::{
+    ADDRESS_MAX, FINALS_MAX, OpenSession, Refusal, Reply, SESSIONS_MAX, SlotFinal,
+};
+use crate::id::{SessionId, Slot};
+use crate::namespace::check_name;
+
+impl State {
+    pub(super) fn open_session(
+        &mut self,
+        open: &OpenSession,
+        touched: &mut BTreeSet<RowKey>,
+    ) -> Outcome {
+        check_name("AllocSvr", &open.name).map_err(Refusal::Invalid)?;
+        if open.address.is_empty() || open.address.len() > ADDRESS_MAX {
+            return Err(Refusal::Invalid(format!(
+                "an AllocSvr's address has 1 to {ADDRESS_MAX} bytes"
+            )));
+        }
+        let holder = self
+            .session_named(&open.name)
+            .map(|(id, s)| (id, s.nonce, s.address.clone()));
+        if let Some((id, nonce, address)) = &holder {
+            if *nonce == open.nonce {
+                return Ok(Reply::Session(*id));
+            }
+            // Fast restart: only who knows the living session's own nonce may take its place.
+            if !open
+                .proof
+                .is_some_and(|p| p.session == *id && p.nonce == *nonce)
+            {
+                return Err(Refusal::NameTaken {
+                    name: open.name.clone(),
+                    session: *id,
+                    address: address.clone(),
+                });
+            }
+        } else if self.sessions.len() >= SESSIONS_MAX {
+            return Err(Refusal::Invalid(format!(
+                "a cluster has at most {SESSIONS_MAX} AllocSvrs"
+            )));
+        }
+        let cluster = self.cluster.as_mut().ok_or(Refusal::NotInitialised)?;
+        let id = SessionId(cluster.next_session);
+        cluster.next_session += 1;
+        touched.insert(RowKey::Cluster);
+        let session = Session {
+            name: open.name.clone(),
+            address: open.address.clone(),
+            incarnation: open.incarnation,
+            nonce: open.nonce,
+        };
+        self.sessions.insert(id, session);
+        touched.insert(RowKey::Session(id));
+        if let Some((old, ..)) = holder {
+            for slot in self.slots_of(old) {
+                self.give(slot, Some(id), touched);
+            }
+            self.sessions.remove(&old);
+            touched.insert(RowKey::Session(old));
+        }
+        Ok(Reply::Session(id))
+    }
+
+    pub(super) fn close_session(
+        &mut self,
+        session: SessionId,
+        finals: &[SlotFinal],
+        last: bool,
+        touched: &mut BTreeSet<RowKey>,
+    ) -> Outcome {
+        if finals.len() > FINALS_MAX {
+            return Err(Refusal::Invalid(format!(
+                "a chunk carries at most {FINALS_MAX} finals"
+            )));
+        }
+        for f in finals {
+            let owned = self
+                .slots
+                .get(usize::from(f.slot.0))
+                .is_some_and(|row| row.owner == Some(session) && row.epoch == f.epoch);
+            if owned {
+                self.apply_final(f.slot, &f.last, touched);
+            }
+        }
+        if last {
+            self.end_session(session, touched)
+        } else {
+            Ok(Reply::Done)
+        }
+    }
+
+    /// Ends a session and frees its slots; a session already gone is as good as ended.
+    pub(super) fn end_session(
+        &mut self,
+        session: SessionId,
+        touched: &mut BTreeSet<RowKey>,
+    ) -> Outcome {
+        for slot in self.slots_of(session) {
+            self.give(slot, None, touched);
+        }
+        if self.sessions.remove(&session).is_some() {
+            touched.insert(RowKey::Session(session));
+        }
+        Ok(Reply::Done)
+    }
+
+    /// Slots owned by a session.
+    pub fn slots_of(&self, session: SessionId) -> Vec<Slot> {
+        let owned = self
+            .slots
+            .iter()
+            .enumerate()
+            .filter(|(_, row)| row.owner == Some(session));
+        owned.map(|(i, _)| Slot(i as u16)).collect()
+    }
+}

@@ -1,0 +1,1 @@
+//! Tests of the state: placeholder until the property tests below it land.
