@@ -1,0 +1,226 @@
+//! The history format, version 1: text, one call a line.
+//!
+//! The first line is `seqsvr-history 1`. Every other line is one call of 8 or 9 columns parted by
+//! tabs or spaces; empty lines and lines that begin with `#` are skipped; order does not matter.
+//!
+//! | column | meaning |
+//! |---|---|
+//! | sequence | `namespace/uid` or `namespace/key`; bytes other than printable ASCII, and `/ % #` in a name, as `%XX` |
+//! | begin | monotonic nanoseconds before the request was sent |
+//! | end | monotonic nanoseconds after the answer was received; `-` if no answer came |
+//! | first, last | `next`: lowest and highest number handed out; `current-exact`, `current-at-most`: the number, twice; `raise-to`: the number asked for and the number answered; else `-` |
+//! | epoch | epoch of the slot as named by the answer, or `-` |
+//! | kind | `next` (also one item of a batch), `current-exact`, `current-never`, `current-at-most`, `raise-to`; a `current` that was not answered is `current` |
+//! | outcome | `ok`, `error`, or `unknown` = no answer came |
+//! | stride | distance of neighbouring numbers in this namespace; left out where it is 1 |
+//!
+//! ```text
+//! seqsvr-history 1
+//! default/42   100  180  1    1    7  next             ok
+//! keys/alice   120  190  8    8    3  current-at-most  ok
+//! keys/alice   200  -    -    -    -  next             unknown
+//! odd/7        205  260  11   19   4  next             ok       2
+//! ```
+//!
+//! Invariant: what `write_line` writes, `parse_line` reads back as the same value.
+
+use std::fmt;
+use std::num::NonZeroU64;
+
+use crate::sequence::is_token;
+use crate::{Answer, Call, Kind, Outcome, Problem, Sequence};
+
+/// First line of a history.
+pub const HEADER: &str = "seqsvr-history 1";
+/// Names of the columns, in order.
+pub const COLUMNS: &str = "sequence begin end first last epoch kind outcome [stride]";
+/// Longest line in bytes, newline included; a 128-byte key takes 384.
+pub const LINE_MAX: usize = 4096;
+
+/// A call whose sequence still lies in the line it was read from.
+pub(crate) struct Parsed<'a> {
+    pub(crate) sequence: &'a str,
+    pub(crate) begin: u64,
+    pub(crate) outcome: Outcome,
+}
+
+impl Parsed<'_> {
+    pub(crate) fn to_call(&self) -> Call {
+        Call {
+            sequence: Sequence::from_token(self.sequence),
+            begin: self.begin,
+            outcome: self.outcome.clone(),
+        }
+    }
+}
+
+impl fmt::Display for Call {
+    /// The line of this call, without the newline.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}\t{}\t", self.sequence, self.begin)?;
+        match &self.outcome {
+            Outcome::Ok { end, epoch, answer } => {
+                write!(f, "{end}\t")?;
+                match answer {
+                    Answer::Next { first, last, .. } => write!(f, "{first}\t{last}")?,
+                    Answer::Exact(n) | Answer::AtMost(n) => write!(f, "{n}\t{n}")?,
+                    Answer::Never => f.write_str("-\t-")?,
+                    Answer::RaiseTo { asked, to } => write!(f, "{asked}\t{to}")?,
+                }
+                match epoch {
+                    Some(epoch) => write!(f, "\t{epoch}")?,
+                    None => f.write_str("\t-")?,
+                }
+                f.write_str(match answer {
+                    Answer::Next { .. } => "\tnext\tok",
+                    Answer::Exact(_) => "\tcurrent-exact\tok",
+                    Answer::Never => "\tcurrent-never\tok",
+                    Answer::AtMost(_) => "\tcurrent-at-most\tok",
+                    Answer::RaiseTo { .. } => "\traise-to\tok",
+                })?;
+                match answer {
+                    Answer::Next { stride, .. } if stride.get() != 1 => write!(f, "\t{stride}"),
+                    _ => Ok(()),
+                }
+            }
+            Outcome::Error { end, kind } => write!(f, "{end}\t-\t-\t-\t{}\terror", asked(*kind)),
+            Outcome::Unknown { kind } => write!(f, "-\t-\t-\t-\t{}\tunknown", asked(*kind)),
+        }
+    }
+}
+
+fn asked(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Next => "next",
+        Kind::Current => "current",
+        Kind::RaiseTo => "raise-to",
+    }
+}
+
+/// Reads one line that is neither empty nor a comment.
+pub(crate) fn parse_line(line: &str) -> Result<Parsed<'_>, Problem> {
+    let mut columns = [""; 9];
+    let mut count = 0;
+    for column in line.split_ascii_whitespace() {
+        if let Some(place) = columns.get_mut(count) {
+            *place = column;
+        }
+        count += 1;
+    }
+    if !(8..=9).contains(&count) {
+        return Err(Problem::Columns(count));
+    }
+    let [
+        sequence,
+        begin,
+        end,
+        first,
+        last,
+        epoch,
+        kind,
+        outcome,
+        stride,
+    ] = columns;
+    if !is_token(sequence) {
+        return Err(Problem::Sequence(sequence.to_owned()));
+    }
+    let begin = number("begin", begin)?;
+    let stride = match count {
+        9 => NonZeroU64::new(number("stride", stride)?).ok_or(Problem::Stride)?,
+        _ => NonZeroU64::MIN,
+    };
+    let outcome = match outcome {
+        "ok" => {
+            let epoch = optional("epoch", epoch)?;
+            Outcome::Ok {
+                end: end_after(begin, end)?,
+                epoch,
+                answer: parse_answer(kind, first, last, stride)?,
+            }
+        }
+        // Numbers of a call that was not answered mean nothing, but they must be readable.
+        "error" | "unknown" => {
+            optional("first", first)?;
+            optional("last", last)?;
+            optional("epoch", epoch)?;
+            let kind = parse_asked(kind)?;
+            match (outcome, end) {
+                ("error", end) => Outcome::Error {
+                    end: end_after(begin, end)?,
+                    kind,
+                },
+                (_, "-") => Outcome::Unknown { kind },
+                _ => return Err(Problem::EndOfUnknown),
+            }
+        }
+        other => return Err(Problem::Outcome(other.to_owned())),
+    };
+    Ok(Parsed {
+        sequence,
+        begin,
+        outcome,
+    })
+}
+
+fn parse_answer(
+    kind: &str,
+    first: &str,
+    last: &str,
+    stride: NonZeroU64,
+) -> Result<Answer, Problem> {
+    let both = || Ok((number("first", first)?, number("last", last)?));
+    let same = || match both()? {
+        (first, last) if first == last => Ok(first),
+        (first, last) => Err(Problem::TwoNumbers(first, last)),
+    };
+    match kind {
+        "next" => both().map(|(first, last)| Answer::Next {
+            first,
+            last,
+            stride,
+        }),
+        "current-exact" => same().map(Answer::Exact),
+        "current-at-most" => same().map(Answer::AtMost),
+        "current-never" if (first, last) == ("-", "-") => Ok(Answer::Never),
+        "current-never" => Err(Problem::NumberOfNever),
+        "raise-to" => both().map(|(asked, to)| Answer::RaiseTo { asked, to }),
+        "current" => Err(Problem::BareCurrent),
+        other => Err(Problem::Kind(other.to_owned())),
+    }
+}
+
+fn parse_asked(kind: &str) -> Result<Kind, Problem> {
+    match kind {
+        "next" => Ok(Kind::Next),
+        "current" | "current-exact" | "current-never" | "current-at-most" => Ok(Kind::Current),
+        "raise-to" => Ok(Kind::RaiseTo),
+        other => Err(Problem::Kind(other.to_owned())),
+    }
+}
+
+fn end_after(begin: u64, end: &str) -> Result<u64, Problem> {
+    let end = number("end", end)?;
+    if end < begin {
+        return Err(Problem::Backwards { begin, end });
+    }
+    Ok(end)
+}
+
+fn number(column: &'static str, text: &str) -> Result<u64, Problem> {
+    text.parse().map_err(|_| Problem::Number {
+        column,
+        found: text.to_owned(),
+        may_lack: false,
+    })
+}
+
+fn optional(column: &'static str, text: &str) -> Result<Option<u64>, Problem> {
+    if text == "-" {
+        return Ok(None);
+    }
+    text.parse().map(Some).map_err(|_| Problem::Number {
+        column,
+        found: text.to_owned(),
+        may_lack: true,
+    })
+}

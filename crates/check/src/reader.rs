@@ -1,0 +1,96 @@
+//! Reads a history line by line.
+//!
+//! Invariant: a call is either read whole or the history is refused. A silently skipped line could
+//! be the one that convicts. Memory is bounded by one line.
+
+use std::io::{BufRead, Read};
+
+use crate::history::{HEADER, LINE_MAX, Parsed, parse_line};
+use crate::{Call, Error, Problem};
+
+/// Streams the calls of a history, each with its line number (the header is line 1).
+#[derive(Debug)]
+pub struct Reader<R> {
+    input: R,
+    bytes: Vec<u8>,
+    line: u64,
+}
+
+impl<R: BufRead> Reader<R> {
+    /// Reads the header.
+    ///
+    /// # Errors
+    /// The input cannot be read or is no history of a version known here.
+    pub fn new(input: R) -> Result<Self, Error> {
+        let mut reader = Self {
+            input,
+            bytes: Vec::with_capacity(LINE_MAX),
+            line: 0,
+        };
+        // An input without any line has an empty header, which is refused like any other.
+        reader.fill()?;
+        let found = String::from_utf8_lossy(&reader.bytes);
+        if found.trim_end() != HEADER {
+            let found = found.trim_end().chars().take(60).collect();
+            return Err(Error::Header { found });
+        }
+        Ok(reader)
+    }
+
+    /// The next call, borrowed from the reader: what makes checking a large file cheap.
+    pub(crate) fn next_line(&mut self) -> Result<Option<(u64, Parsed<'_>)>, Error> {
+        loop {
+            if !self.fill()? {
+                return Ok(None);
+            }
+            let content = self.bytes.trim_ascii_start();
+            if !content.is_empty() && content[0] != b'#' {
+                break;
+            }
+        }
+        let line = self.line;
+        let text = std::str::from_utf8(&self.bytes).map_err(|_| Error::Line {
+            line,
+            problem: Problem::NotText,
+        })?;
+        match parse_line(text) {
+            Ok(parsed) => Ok(Some((line, parsed))),
+            Err(problem) => Err(Error::Line { line, problem }),
+        }
+    }
+
+    /// Reads one line into `bytes`; false at the end of the input.
+    fn fill(&mut self) -> Result<bool, Error> {
+        self.bytes.clear();
+        self.line += 1;
+        let line = self.line;
+        let read = (&mut self.input)
+            .take(LINE_MAX as u64)
+            .read_until(b'\n', &mut self.bytes)
+            .map_err(|source| Error::Read { line, source })?;
+        match self.bytes.last() {
+            None => Ok(false),
+            Some(b'\n') => Ok(true),
+            // Without its newline a cut number would still read as a number.
+            Some(_) => Err(Error::Line {
+                line,
+                problem: if read == LINE_MAX {
+                    Problem::TooLong
+                } else {
+                    Problem::CutShort
+                },
+            }),
+        }
+    }
+}
+
+impl<R: BufRead> Iterator for Reader<R> {
+    type Item = Result<(u64, Call), Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self.next_line() {
+            Ok(found) => found.map(|(line, parsed)| Ok((line, parsed.to_call()))),
+            Err(error) => Some(Err(error)),
+        }
+    }
+}

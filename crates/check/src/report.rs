@@ -1,0 +1,161 @@
+//! What a check found: how much the history could show, and who broke which rule.
+//!
+//! Invariant: the list of violations is bounded, the counts are not; `is_ok` goes by the counts.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+
+use crate::explain::explain;
+use crate::intake::{Found, Grid};
+use crate::{Call, Rule};
+
+/// Outcome of a check.
+#[derive(Debug, Clone, Default)]
+pub struct Report {
+    /// Calls in the history, of every outcome.
+    pub calls: u64,
+    /// Answered `next` calls.
+    pub next: u64,
+    /// Answered `current` calls.
+    pub current: u64,
+    /// Answered `raise-to` calls.
+    pub raise_to: u64,
+    /// Calls answered with an error.
+    pub errors: u64,
+    /// Calls without an answer.
+    pub unknown: u64,
+    /// Sequences with at least one answered call.
+    pub sequences: u64,
+    /// Pairs of answered calls of one sequence of which one ended before the other began: what
+    /// the rules about order were tried on. 0 means that they were not tried at all.
+    pub ordered_pairs: u64,
+    /// Most answered calls that were in flight on one sequence at one time.
+    pub concurrency_max: u64,
+    /// How many calls broke each rule; empty if none did.
+    pub broken: BTreeMap<Rule, u64>,
+    /// The first few violations of each rule.
+    pub violations: Vec<Violation>,
+}
+
+/// A broken rule, with the calls that convict.
+#[derive(Debug, Clone)]
+pub struct Violation {
+    /// The rule.
+    pub rule: Rule,
+    /// One sentence: what is wrong, with line numbers.
+    pub sentence: String,
+    /// The calls, the earlier first.
+    pub calls: Vec<Cited>,
+}
+
+/// A call and where it stands.
+#[derive(Debug, Clone)]
+pub struct Cited {
+    /// Line of the history, the header being line 1; for calls checked in memory, their count.
+    pub line: u64,
+    /// The call.
+    pub call: Call,
+}
+
+impl Report {
+    /// Whether no rule was broken. An empty history breaks none: look at
+    /// [`answered`](Self::answered) and [`ordered_pairs`](Self::ordered_pairs) too.
+    #[must_use]
+    pub fn is_ok(&self) -> bool {
+        self.broken.is_empty()
+    }
+
+    /// Answered calls of all kinds.
+    #[must_use]
+    pub fn answered(&self) -> u64 {
+        self.next + self.current + self.raise_to
+    }
+
+    /// Violations in all, listed or not.
+    #[must_use]
+    pub fn violations_total(&self) -> u64 {
+        self.broken.values().sum()
+    }
+
+    pub(crate) fn convict(
+        &mut self,
+        found: Found,
+        ids: &HashMap<Box<str>, u32>,
+        grids: &[Option<Grid>],
+    ) {
+        self.broken = found.counts;
+        // Names are looked up from their end, once for all, only if there is anything to name.
+        let mut names = HashMap::new();
+        if !found.kept.is_empty() {
+            names.extend(found.kept.iter().map(|kept| (kept.call.sequence(), "")));
+            for (name, id) in ids {
+                names.entry(*id).and_modify(|place| *place = name);
+            }
+        }
+        self.violations.extend(found.kept.iter().map(|kept| {
+            let id = kept.call.sequence();
+            let name = names.get(&id).copied().unwrap_or_default();
+            Violation {
+                rule: kept.rule,
+                sentence: explain(kept, grids[id as usize].as_ref()),
+                calls: kept
+                    .by
+                    .iter()
+                    .chain(&kept.via)
+                    .chain([&kept.call])
+                    .map(|row| Cited {
+                        line: u64::from(row.line),
+                        call: row.to_call(name, kept.stride),
+                    })
+                    .collect(),
+            }
+        }));
+        self.violations.sort_by_key(|violation| violation.rule);
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.rule, self.sentence)?;
+        for Cited { line, call } in &self.calls {
+            write!(f, "\n  line {line}: {call}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "calls: {} (answered {}: next {}, current {}, raise-to {}; errors {}; no answer {})",
+            self.calls,
+            self.answered(),
+            self.next,
+            self.current,
+            self.raise_to,
+            self.errors,
+            self.unknown
+        )?;
+        writeln!(
+            f,
+            "sequences: {}; pairs in real-time order: {}; most calls at once on one sequence: {}",
+            self.sequences, self.ordered_pairs, self.concurrency_max
+        )?;
+        for violation in &self.violations {
+            writeln!(f, "{violation}")?;
+        }
+        if self.is_ok() {
+            return match self.ordered_pairs {
+                0 => f.write_str("ok, but no two calls were in order, so order was not tried"),
+                _ => f.write_str("ok: no rule is broken"),
+            };
+        }
+        write!(f, "NOT OK: {} violations (", self.violations_total())?;
+        for (index, (rule, count)) in self.broken.iter().enumerate() {
+            let comma = if index == 0 { "" } else { ", " };
+            write!(f, "{comma}{rule} {count}")?;
+        }
+        write!(f, "); {} listed", self.violations.len())
+    }
+}

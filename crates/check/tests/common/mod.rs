@@ -1,0 +1,164 @@
+//! Random histories: truthful ones, made by playing calls against real counters, and ones that a
+//! few random changes were made to. Values and times are small, so that changes hit something.
+
+use std::num::NonZeroU64;
+
+use proptest::prelude::*;
+use seqsvr_check::{Answer, Call, Kind, Outcome, Sequence};
+
+/// One step of the play; each number chooses something.
+pub(crate) type Step = (u8, u8, u8, u8);
+/// One change to a history: which call, which field, what value.
+pub(crate) type Change = (prop::sample::Index, u8, u8);
+
+pub(crate) fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
+    prop::collection::vec(any::<Step>(), 0..=most)
+}
+
+pub(crate) fn changes() -> impl Strategy<Value = Vec<Change>> {
+    prop::collection::vec(any::<Change>(), 0..4)
+}
+
+/// Plays the steps against `sequences` counters, each with its own stride. Every call takes effect
+/// at one instant between its begin and its end, so the history is truthful.
+pub(crate) fn truthful(steps: &[Step], sequences: usize) -> Vec<Call> {
+    let mut counters: Vec<Counter> = (0..sequences as u64)
+        .map(|n| Counter::new(NonZeroU64::MIN.saturating_add(n)))
+        .collect();
+    let calls = (0..)
+        .zip(steps)
+        .map(|(place, &(what, which, early, late))| {
+            let instant = 20 + 4 * place;
+            let number = usize::from(which) % sequences;
+            let counter = &mut counters[number];
+            if which > 240 {
+                counter.epoch += 1;
+            }
+            let kind =
+                [Kind::Next, Kind::Next, Kind::Current, Kind::RaiseTo][usize::from(what % 4)];
+            let (answer, names_epoch) = counter.play(kind, what / 4);
+            let begin = instant - u64::from(early % 20);
+            let end = instant + u64::from(late % 20);
+            let outcome = match late {
+                0..20 => Outcome::Unknown { kind },
+                20..30 => Outcome::Error { end, kind },
+                _ => Outcome::Ok {
+                    end,
+                    epoch: names_epoch.then_some(counter.epoch),
+                    answer,
+                },
+            };
+            let sequence = Sequence::key("keys", format!("key {number}"));
+            Call {
+                sequence,
+                begin,
+                outcome,
+            }
+        });
+    calls.collect()
+}
+
+/// The counter of one sequence, as the promise has it.
+struct Counter {
+    stride: NonZeroU64,
+    current: u64,
+    untouched: bool,
+    epoch: u64,
+}
+
+impl Counter {
+    fn new(stride: NonZeroU64) -> Self {
+        Self {
+            stride,
+            current: 0,
+            untouched: true,
+            epoch: 1,
+        }
+    }
+
+    fn play(&mut self, kind: Kind, choice: u8) -> (Answer, bool) {
+        let stride = self.stride.get();
+        let names_epoch = choice & 32 == 0;
+        let few = u64::from(choice % 4);
+        let answer = match kind {
+            Kind::Next => {
+                let burned = u64::from(choice / 4 % 2) * few;
+                let first = self.current + (1 + burned) * stride;
+                self.current = first + few * stride;
+                self.untouched = false;
+                let (last, stride) = (self.current, self.stride);
+                Answer::Next {
+                    first,
+                    last,
+                    stride,
+                }
+            }
+            Kind::Current if choice & 16 == 0 => Answer::AtMost(self.current + few),
+            Kind::Current if self.untouched => Answer::Never,
+            Kind::Current => {
+                self.current += u64::from(choice / 4 % 2) * stride;
+                Answer::Exact(self.current)
+            }
+            Kind::RaiseTo => {
+                let asked = (self.current + few).saturating_sub(u64::from(choice / 4 % 4));
+                let to = asked.next_multiple_of(stride);
+                self.current = self.current.max(to);
+                Answer::RaiseTo { asked, to }
+            }
+        };
+        (answer, names_epoch)
+    }
+}
+
+/// Makes the changes; the result is a well-formed history that may or may not be truthful.
+pub(crate) fn change(calls: &mut Vec<Call>, changes: &[Change]) {
+    for (index, field, value) in changes {
+        if calls.is_empty() {
+            return;
+        }
+        let at = index.index(calls.len());
+        let other = usize::from(*value) % calls.len();
+        match field % 8 {
+            0 => calls.push(calls[at].clone()),
+            1 => {
+                let outcome = calls[at].outcome.clone();
+                calls[at].outcome = std::mem::replace(&mut calls[other].outcome, outcome);
+            }
+            2 => calls[at].begin = calls[at].begin.saturating_sub(u64::from(*value % 32)),
+            _ => change_outcome(&mut calls[at].outcome, *field, u64::from(*value)),
+        }
+    }
+    // Exchanged outcomes may end before their new begins.
+    for call in calls {
+        if let Outcome::Ok { end, .. } | Outcome::Error { end, .. } = &mut call.outcome {
+            *end = (*end).max(call.begin);
+        }
+    }
+}
+
+fn change_outcome(outcome: &mut Outcome, field: u8, value: u64) {
+    let Outcome::Ok { end, epoch, answer } = outcome else {
+        return;
+    };
+    let shift = |number: &mut u64| *number = (*number + value % 8).saturating_sub(4);
+    match (field % 8, answer) {
+        (3, _) => *end = end.saturating_sub(value % 32),
+        (4, _) => *epoch = Some(value % 4),
+        (5, Answer::Next { stride, .. }) => *stride = NonZeroU64::MIN.saturating_add(value % 3),
+        (_, Answer::Next { first, last, .. }) => {
+            if field & 128 == 0 {
+                shift(first);
+            }
+            if field & 64 == 0 {
+                shift(last);
+            }
+        }
+        (_, Answer::RaiseTo { asked, to }) => {
+            shift(to);
+            *asked = (*asked).min(*to + u64::from(value > 200));
+        }
+        (6, answer @ Answer::Exact(_)) => *answer = Answer::Never,
+        (_, Answer::Exact(number) | Answer::AtMost(number)) => shift(number),
+        (_, answer @ Answer::Never) => *answer = Answer::Exact(value % 4),
+    }
+}

@@ -1,0 +1,276 @@
+//! Planted faults: each must be convicted under its own rule, by the right lines; and its innocent
+//! twin, that differs as little as can be, must pass.
+
+use std::path::PathBuf;
+
+use seqsvr_check::{Reader, Report, Rule, check, check_file};
+
+/// Checks lines of `sequence begin end first last epoch kind outcome [stride]`; the first is line 1.
+#[expect(clippy::unwrap_used, reason = "only tests call it")]
+fn report(lines: &str) -> Report {
+    let text = format!("seqsvr-history 1\n{}\n", lines.trim());
+    let calls: Result<Vec<_>, _> = Reader::new(text.as_bytes()).unwrap().collect();
+    let calls: Vec<_> = calls.unwrap().into_iter().map(|(_, call)| call).collect();
+    check(&calls).unwrap()
+}
+
+#[track_caller]
+fn convicts(rule: Rule, lines_named: &[u64], lines: &str) {
+    let report = report(lines);
+    assert!(!report.is_ok());
+    let broken: Vec<_> = report.broken.keys().copied().collect();
+    assert_eq!(broken, [rule], "{report}");
+    let named: Vec<_> = report.violations[0]
+        .calls
+        .iter()
+        .map(|call| call.line)
+        .collect();
+    assert_eq!(named, lines_named, "{report}");
+    for line in lines_named {
+        assert!(
+            report.violations[0].sentence.contains(&line.to_string()),
+            "{report}"
+        );
+        assert!(
+            report.to_string().contains(&format!("line {line}: d/1\t")),
+            "{report}"
+        );
+    }
+}
+
+#[track_caller]
+fn passes(lines: &str) {
+    let report = report(lines);
+    assert!(report.is_ok(), "{report}");
+}
+
+#[test]
+fn duplicate() {
+    convicts(
+        Rule::Duplicate,
+        &[1, 2],
+        "d/1 0 9 1 5 1 next ok\nd/1 5 15 5 6 1 next ok",
+    );
+    convicts(
+        Rule::Duplicate,
+        &[1, 3],
+        "d/1 0 9 1 9 1 next ok\nd/1 0 9 10 11 1 next ok\nd/1 0 9 3 3 1 next ok",
+    );
+    passes("d/1 0 9 1 5 1 next ok\nd/1 5 15 6 6 1 next ok");
+    passes("d/1 0 9 1 5 1 next ok\nd/2 5 15 5 6 1 next ok");
+    passes("d/1 0 9 1 5 1 next ok\nd/1 5 15 5 6 1 next error");
+}
+
+#[test]
+fn swap() {
+    convicts(
+        Rule::Order,
+        &[1, 2],
+        "d/1 0 9 2 2 1 next ok\nd/1 10 15 1 1 1 next ok",
+    );
+    passes("d/1 0 10 2 2 1 next ok\nd/1 10 15 1 1 1 next ok");
+    // The one that convicts is not the neighbour, nor the last to end.
+    convicts(
+        Rule::Order,
+        &[1, 3],
+        "d/1 0 3 7 7 1 next ok\nd/1 0 9 2 2 1 next ok\nd/1 10 15 5 5 1 next ok",
+    );
+}
+
+#[test]
+fn epoch_fall() {
+    convicts(
+        Rule::Epoch,
+        &[1, 2],
+        "d/1 0 9 1 1 2 next ok\nd/1 10 15 2 2 1 next ok",
+    );
+    convicts(
+        Rule::Epoch,
+        &[1, 2],
+        "d/1 0 9 1 1 2 next ok\nd/1 10 15 - - 1 current-at-most ok"
+            .replace("- -", "9 9")
+            .as_str(),
+    );
+    passes("d/1 0 9 1 1 2 next ok\nd/1 9 15 2 2 1 next ok");
+    passes("d/1 0 9 1 1 2 next ok\nd/1 10 15 2 2 - next ok");
+}
+
+#[test]
+fn exact_too_low() {
+    convicts(
+        Rule::ExactLow,
+        &[1, 2],
+        "d/1 0 9 1 5 1 next ok\nd/1 10 15 4 4 1 current-exact ok"
+            .replace("1 5", "5 5")
+            .as_str(),
+    );
+    convicts(
+        Rule::ExactLow,
+        &[1, 2],
+        "d/1 0 9 5 5 1 current-exact ok\nd/1 10 15 4 4 1 current-exact ok",
+    );
+    convicts(
+        Rule::ExactLow,
+        &[1, 2],
+        "d/1 0 9 5 5 1 raise-to ok\nd/1 10 15 4 4 1 current-exact ok",
+    );
+    passes("d/1 0 9 5 5 1 next ok\nd/1 10 15 5 5 1 current-exact ok");
+    passes("d/1 0 10 5 5 1 next ok\nd/1 10 15 4 4 1 current-exact ok");
+}
+
+#[test]
+fn exact_passed_by_a_later_number() {
+    convicts(
+        Rule::ExactPassed,
+        &[1, 2],
+        "d/1 0 9 5 5 1 current-exact ok\nd/1 10 15 5 5 1 next ok",
+    );
+    passes("d/1 0 9 5 5 1 current-exact ok\nd/1 10 15 6 6 1 next ok");
+    passes("d/1 0 9 5 5 1 current-exact ok\nd/1 9 15 3 3 1 next ok");
+}
+
+#[test]
+fn exact_inside_a_range_even_at_the_same_time() {
+    convicts(
+        Rule::ExactInside,
+        &[1, 2],
+        "d/1 0 9 5 8 1 next ok\nd/1 0 9 7 7 1 current-exact ok",
+    );
+    passes("d/1 0 9 5 8 1 next ok\nd/1 0 9 8 8 1 current-exact ok");
+    passes("d/1 0 9 5 8 1 next ok\nd/1 0 9 4 4 1 current-exact ok");
+}
+
+#[test]
+fn never_after_a_next() {
+    convicts(
+        Rule::NeverAfter,
+        &[1, 2],
+        "d/1 0 9 1 1 1 next ok\nd/1 10 15 - - 1 current-never ok",
+    );
+    convicts(
+        Rule::NeverAfter,
+        &[1, 2],
+        "d/1 0 9 1 1 1 current-exact ok\nd/1 10 15 - - 1 current-never ok",
+    );
+    passes("d/1 0 9 1 1 1 next ok\nd/1 9 15 - - 1 current-never ok");
+    passes("d/1 0 9 0 0 1 raise-to ok\nd/1 10 15 - - 1 current-never ok");
+    passes("d/1 0 - - - - next unknown\nd/1 10 15 - - 1 current-never ok");
+}
+
+#[test]
+fn at_most_too_low() {
+    convicts(
+        Rule::AtMostLow,
+        &[1, 2],
+        "d/1 0 9 5 5 1 next ok\nd/1 10 15 4 4 1 current-at-most ok",
+    );
+    convicts(
+        Rule::AtMostLow,
+        &[1, 2],
+        "d/1 0 9 5 5 1 raise-to ok\nd/1 10 15 4 4 1 current-at-most ok",
+    );
+    passes("d/1 0 9 5 5 1 next ok\nd/1 10 15 5 5 1 current-at-most ok");
+    // No floor for what follows: lower bounds, lower numbers.
+    passes(
+        "d/1 0 9 9 9 1 current-at-most ok\nd/1 10 15 5 5 1 current-at-most ok\nd/1 20 25 1 1 1 next ok",
+    );
+}
+
+#[test]
+fn raise_lost() {
+    convicts(
+        Rule::RaiseLost,
+        &[1, 2],
+        "d/1 0 9 5 6 1 raise-to ok\nd/1 10 15 6 6 1 next ok",
+    );
+    passes("d/1 0 9 5 6 1 raise-to ok\nd/1 10 15 7 7 1 next ok");
+    passes("d/1 0 9 5 6 1 raise-to error\nd/1 10 15 6 6 1 next ok");
+    // Never lowers, so it may be answered below what was handed out.
+    passes("d/1 0 9 50 50 1 next ok\nd/1 10 15 6 6 1 raise-to ok\nd/1 20 25 51 51 1 next ok");
+    convicts(Rule::RaiseShort, &[1], "d/1 0 9 7 6 1 raise-to ok");
+}
+
+#[test]
+fn what_a_raise_puts_in_order() {
+    // All overlap line 1; but 5 to 8 can only have come before the raise to 6.
+    let raised = "d/1 0 99 5 8 1 next ok\nd/1 10 15 6 6 1 raise-to ok";
+    convicts(
+        Rule::AtMostLow,
+        &[1, 2, 3],
+        &format!("{raised}\nd/1 20 25 7 7 1 current-at-most ok"),
+    );
+    passes(&format!("{raised}\nd/1 20 25 8 8 1 current-at-most ok"));
+    passes(&format!("{raised}\nd/1 15 25 6 6 1 current-at-most ok"));
+    convicts(
+        Rule::NeverAfter,
+        &[1, 2, 3],
+        &format!("{raised}\nd/1 20 25 - - 1 current-never ok"),
+    );
+    passes("d/1 0 99 5 8 1 next ok\nd/1 10 15 4 4 1 raise-to ok\nd/1 20 25 - - 1 current-never ok");
+}
+
+#[test]
+fn strides() {
+    passes("d/1 0 9 1 9 1 next ok 2\nd/1 10 15 11 11 1 next ok 2");
+    convicts(
+        Rule::Duplicate,
+        &[1, 2],
+        "d/1 0 9 1 9 1 next ok 2\nd/1 0 9 5 5 1 next ok 2",
+    );
+    convicts(
+        Rule::Stride,
+        &[2],
+        "d/1 0 9 1 9 1 next ok 2\nd/1 0 9 6 6 1 next ok 2",
+    );
+    convicts(
+        Rule::Stride,
+        &[2],
+        "d/1 0 9 1 9 1 next ok 2\nd/1 10 15 11 11 1 next ok",
+    );
+    convicts(Rule::Range, &[1], "d/1 0 9 1 8 1 next ok 2");
+}
+
+#[test]
+fn impossible_ranges() {
+    convicts(Rule::Range, &[1], "d/1 0 9 0 3 1 next ok");
+    convicts(Rule::Range, &[1], "d/1 0 9 4 3 1 next ok");
+    convicts(
+        Rule::Range,
+        &[1],
+        "d/1 0 9 9223372036854775807 9223372036854775808 1 next ok",
+    );
+    passes("d/1 0 9 9223372036854775807 9223372036854775807 1 next ok");
+}
+
+#[test]
+fn violations_are_counted_but_listed_only_so_far() {
+    let lines: Vec<_> = (0..1_000)
+        .map(|call| format!("d/1 {} {} 1 1 1 next ok", 2 * call, 2 * call))
+        .collect();
+    let report = report(&lines.join("\n"));
+    assert_eq!(report.broken[&Rule::Order], 999);
+    assert_eq!(report.broken[&Rule::Duplicate], 999);
+    assert_eq!(report.violations_total(), 1_998);
+    assert_eq!(report.violations.len(), 10);
+}
+
+#[test]
+fn a_file_is_checked_and_its_lines_are_named() {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("planted-swap.history");
+    let text =
+        "seqsvr-history 1\n# seed 7\n\nd/1\t0\t9\t2\t2\t1\tnext\tok\nd/1 10 15 1 1 1 next ok\n";
+    std::fs::write(&path, text).unwrap();
+    let shown = check_file(&path).unwrap().to_string();
+    assert!(
+        shown.contains("line 4 ended at 9 before line 5 began at 10"),
+        "{shown}"
+    );
+    assert!(
+        shown.contains("NOT OK: 1 violations (order 1); 1 listed"),
+        "{shown}"
+    );
+    let missing = check_file(path.with_extension("gone"))
+        .unwrap_err()
+        .to_string();
+    assert!(missing.contains("planted-swap.gone"), "{missing}");
+}

@@ -1,0 +1,307 @@
+//! The checker against two references that share nothing with it but the meaning of the rules.
+//!
+//! `pairs` looks at every pair of calls (every three, where a raise lies between) and counts the
+//! calls that break each rule: the counts must agree rule by rule. `order_exists` knows no rule at all: it tries every order that
+//! keeps real time and plays it against one counter. It must agree on the verdict.
+
+mod common;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+use seqsvr_check::rule::NUMBER_MAX;
+use seqsvr_check::{Answer, Call, Outcome, Rule, check};
+
+/// An answered call: position, begin, end, epoch, answer.
+#[derive(Clone, Copy)]
+struct Answered {
+    place: usize,
+    begin: u64,
+    end: u64,
+    epoch: Option<u64>,
+    answer: Answer,
+}
+
+impl Answered {
+    fn numbers(&self) -> Option<(u64, u64, u64)> {
+        match self.answer {
+            Answer::Next {
+                first,
+                last,
+                stride,
+            } => Some((first, last, stride.get())),
+            _ => None,
+        }
+    }
+
+    fn is_range(&self) -> bool {
+        self.numbers().is_none_or(|(first, last, stride)| {
+            1 <= first && first <= last && last <= NUMBER_MAX && (last - first) % stride == 0
+        })
+    }
+}
+
+fn by_sequence(calls: &[Call]) -> BTreeMap<&str, Vec<Answered>> {
+    let mut all: BTreeMap<&str, Vec<Answered>> = BTreeMap::new();
+    for (place, call) in calls.iter().enumerate() {
+        if let Outcome::Ok { end, epoch, answer } = call.outcome {
+            all.entry(call.sequence.as_str())
+                .or_default()
+                .push(Answered {
+                    place,
+                    begin: call.begin,
+                    end,
+                    epoch,
+                    answer,
+                });
+        }
+    }
+    all
+}
+
+/// Which rules `b` breaks against `a`, or by itself where `a` is `b`.
+fn broken_by(a: &Answered, b: &Answered) -> Vec<Rule> {
+    let mut rules = Vec::new();
+    let mut rule = |broken: bool, rule| {
+        if broken {
+            rules.push(rule);
+        }
+    };
+    if a.place == b.place {
+        rule(!b.is_range(), Rule::Range);
+        let short = matches!(b.answer, Answer::RaiseTo { asked, to } if to < asked);
+        rule(short, Rule::RaiseShort);
+        return rules;
+    }
+    if !a.is_range() || !b.is_range() {
+        return rules;
+    }
+    if let (Some((first_a, last_a, stride_a)), Some((first, last, stride))) =
+        (a.numbers(), b.numbers())
+    {
+        let numbers: BTreeSet<u64> = (first..=last).step_by(stride as usize).collect();
+        let mut others = (first_a..=last_a).step_by(stride_a as usize);
+        let twice = others.any(|number| numbers.contains(&number));
+        let a_is_lower = (first_a, a.begin, a.place) < (first, b.begin, b.place);
+        rule(twice && a_is_lower, Rule::Duplicate);
+    }
+    if let (Some((first, last, _)), Answer::Exact(n)) = (a.numbers(), b.answer) {
+        rule(first <= n && n < last, Rule::ExactInside);
+    }
+    if a.end >= b.begin {
+        return rules;
+    }
+    rule(
+        matches!((a.epoch, b.epoch), (Some(a), Some(b)) if b < a),
+        Rule::Epoch,
+    );
+    let reached = match a.answer {
+        Answer::Next { last, .. } => Some(last),
+        Answer::Exact(n) | Answer::RaiseTo { to: n, .. } => Some(n),
+        Answer::Never | Answer::AtMost(_) => None,
+    };
+    match (reached, a.answer, b.answer) {
+        (Some(n), Answer::Next { .. }, Answer::Next { first, .. }) => rule(n >= first, Rule::Order),
+        (Some(n), Answer::Exact(_), Answer::Next { first, .. }) => {
+            rule(n >= first, Rule::ExactPassed);
+        }
+        (Some(n), Answer::RaiseTo { .. }, Answer::Next { first, .. }) => {
+            rule(n >= first, Rule::RaiseLost);
+        }
+        (Some(n), _, Answer::Exact(named)) => rule(n > named, Rule::ExactLow),
+        (Some(n), _, Answer::AtMost(bound)) => rule(n > bound, Rule::AtMostLow),
+        (Some(_), Answer::Next { .. } | Answer::Exact(_), Answer::Never) => {
+            rule(true, Rule::NeverAfter);
+        }
+        _ => {}
+    }
+    rules
+}
+
+/// Rules that `b` breaks against `a` because `a` must have come before the raise `via`, which ended
+/// before `b` began.
+fn broken_via(a: &Answered, via: &Answered, b: &Answered) -> Option<Rule> {
+    let Answer::RaiseTo { to, .. } = via.answer else {
+        return None;
+    };
+    if via.end >= b.begin || !a.is_range() || !b.is_range() {
+        return None;
+    }
+    match (a.answer, b.answer) {
+        (Answer::Next { first, last, .. }, Answer::AtMost(bound)) => {
+            (first <= to && last > bound).then_some(Rule::AtMostLow)
+        }
+        (Answer::Next { first, last, .. }, Answer::Exact(named)) => {
+            (first <= to && last > named).then_some(Rule::ExactLow)
+        }
+        (Answer::Next { first, .. }, Answer::Never) => (first <= to).then_some(Rule::NeverAfter),
+        (Answer::Exact(n), Answer::Never) => (n < to).then_some(Rule::NeverAfter),
+        _ => None,
+    }
+}
+
+fn pairs(calls: &[Call]) -> BTreeMap<Rule, u64> {
+    let mut counts = BTreeMap::new();
+    for sequence in by_sequence(calls).values() {
+        let ranges = sequence.iter().filter(|call| call.is_range());
+        let grids: Vec<_> = ranges
+            .filter_map(|call| {
+                call.numbers()
+                    .map(|(first, _, stride)| (stride, first % stride))
+            })
+            .collect();
+        for grid in &grids {
+            if *grid != grids[0] {
+                *counts.entry(Rule::Stride).or_default() += 1;
+            }
+        }
+        for b in sequence {
+            let direct = sequence.iter().flat_map(|a| broken_by(a, b));
+            let through = sequence
+                .iter()
+                .flat_map(|a| sequence.iter().filter_map(move |via| broken_via(a, via, b)));
+            let broken: BTreeSet<Rule> = direct.chain(through).collect();
+            for rule in broken {
+                *counts.entry(rule).or_default() += 1;
+            }
+        }
+    }
+    counts
+}
+
+/// State of one counter while an order is played.
+#[derive(Clone, Copy, Default)]
+struct Played {
+    current: u64,
+    used: bool,
+}
+
+impl Played {
+    /// The state after the answer, or `None` if a counter cannot give it. Burning numbers lifts
+    /// `current` at any time, so any answer above is possible.
+    fn after(self, answer: Answer) -> Option<Self> {
+        let to = |current| Self {
+            current,
+            used: true,
+        };
+        match answer {
+            Answer::Next { first, last, .. } => (first > self.current).then(|| to(last)),
+            Answer::Exact(n) => (n >= self.current).then(|| to(n)),
+            Answer::AtMost(n) => (n >= self.current).then_some(self),
+            Answer::Never => (!self.used).then_some(self),
+            Answer::RaiseTo { to: n, .. } => Some(Self {
+                current: self.current.max(n),
+                ..self
+            }),
+        }
+    }
+}
+
+/// Whether some order keeps real time and lets one counter give all the answers.
+fn order_exists(left: &[Answered], state: Played) -> bool {
+    left.is_empty()
+        || (0..left.len()).any(|at| {
+            let call = left[at];
+            let is_first = left.iter().all(|other| other.end >= call.begin);
+            is_first
+                && state.after(call.answer).is_some_and(|state| {
+                    let rest: Vec<_> = [&left[..at], &left[at + 1..]].concat();
+                    order_exists(&rest, state)
+                })
+        })
+}
+
+fn verdict_by_order(calls: &[Call]) -> bool {
+    by_sequence(calls)
+        .values()
+        .all(|sequence| order_exists(sequence, Played::default()))
+}
+
+/// Rules that an order of the calls cannot show: they are about one call, or about epochs.
+fn is_beside_order(rule: Rule) -> bool {
+    matches!(
+        rule,
+        Rule::Range | Rule::RaiseShort | Rule::Stride | Rule::Epoch
+    )
+}
+
+proptest! {
+    // More with PROPTEST_CASES.
+    #![proptest_config(ProptestConfig {
+        cases: ProptestConfig::default().cases.max(4_000),
+        max_global_rejects: 100_000,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn truthful_histories_pass(steps in common::steps(60), sequences in 1_usize..4) {
+        let calls = common::truthful(&steps, sequences);
+        let report = check(&calls).unwrap();
+        prop_assert!(report.is_ok(), "{report}");
+        prop_assert_eq!(report.calls, calls.len() as u64);
+    }
+
+    #[test]
+    fn every_pair_agrees(
+        steps in common::steps(24),
+        sequences in 1_usize..4,
+        changes in common::changes(),
+    ) {
+        let mut calls = common::truthful(&steps, sequences);
+        common::change(&mut calls, &changes);
+        let report = check(&calls).unwrap();
+        let mut broken = report.broken.clone();
+        let mut expected = pairs(&calls);
+        if broken.contains_key(&Rule::Stride) {
+            // Off the grid only the verdict is promised, not which call is named for a duplicate.
+            broken.remove(&Rule::Duplicate);
+            expected.remove(&Rule::Duplicate);
+        }
+        prop_assert_eq!(&broken, &expected, "{}", report);
+
+        let mut ordered = 0;
+        for sequence in by_sequence(&calls).values() {
+            let sound: Vec<_> = sequence.iter().filter(|call| call.is_range()).collect();
+            for b in &sound {
+                ordered += sound.iter().filter(|a| a.end < b.begin).count() as u64;
+            }
+        }
+        prop_assert_eq!(report.ordered_pairs, ordered);
+    }
+
+    #[test]
+    fn the_search_for_an_order_agrees(steps in common::steps(7), changes in common::changes()) {
+        let mut calls = common::truthful(&steps, 1);
+        common::change(&mut calls, &changes);
+        let report = check(&calls).unwrap();
+        prop_assume!(!report.broken.contains_key(&Rule::Range));
+        prop_assume!(!report.broken.contains_key(&Rule::Stride));
+        let no_rule = report.broken.keys().all(|&rule| is_beside_order(rule));
+        prop_assert_eq!(no_rule, verdict_by_order(&calls), "{}", report);
+    }
+}
+
+/// The properties above would mean little if changes rarely broke anything, or always did.
+#[test]
+fn changed_histories_break_every_rule_and_none() {
+    use proptest::strategy::ValueTree;
+    use proptest::test_runner::TestRunner;
+    let mut runner = TestRunner::deterministic();
+    let (mut seen, mut sound) = (BTreeMap::new(), 0);
+    for _ in 0..4_000 {
+        let tree = (common::steps(24), common::changes()).new_tree(&mut runner);
+        let (steps, changes) = tree.unwrap().current();
+        let mut calls = common::truthful(&steps, 2);
+        common::change(&mut calls, &changes);
+        let report = check(&calls).unwrap();
+        sound += usize::from(report.is_ok());
+        for rule in report.broken.into_keys() {
+            *seen.entry(rule).or_insert(0) += 1;
+        }
+    }
+    println!("{sound} of 4000 sound; broken: {seen:?}");
+    assert_eq!(seen.len(), 12, "{seen:?}");
+    assert!(seen.values().all(|&times| times >= 20), "{seen:?}");
+    assert!((400..3_600).contains(&sound), "{sound}");
+}
