@@ -1,1 +1,20 @@
-//! Under construction.
+//! Generated gRPC types, conversions to core types, limits.
+//!
+//! What lives here: [`v1`], generated from `proto/seqsvr/v1`; [`convert`], the only place where wire
+//! types become core types (and are checked) and back; [`error`], the one way an error with its
+//! machine-readable detail is put into a gRPC status and read out of it; [`limits`].
+//!
+//! What it may not know: who serves or calls; it holds no connection and no state.
+
+pub mod convert;
+pub mod error;
+pub mod limits;
+
+/// Types, clients and servers generated from `proto/seqsvr/v1`.
+#[allow(missing_docs, clippy::all, unreachable_pub)]
+pub mod v1 {
+    tonic::include_proto!("seqsvr.v1");
+}
+
+/// Encoded descriptors of all services, for gRPC reflection.
+pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptor.bin"));

@@ -1,0 +1,18 @@
+//! Limits of the public contract; each is enforced where requests enter.
+
+/// Most items of one NextMany or CurrentMany.
+pub const ITEMS_MAX: usize = 10_000;
+/// Most numbers one NextMany may take in all.
+pub const NUMBERS_MAX: u64 = 10_000_000;
+/// Largest message accepted, bytes.
+pub const MESSAGE_MAX: usize = 4 * 1024 * 1024;
+/// Most commands of one Submit.
+pub const SUBMIT_MAX: usize = 1_000;
+/// Most sections or slots of one Read.
+pub const READ_MAX: usize = 10_000;
+/// Default port of an AllocSvr.
+pub const ALLOC_PORT: u16 = 7700;
+/// Default port of a StoreSvr.
+pub const STORE_PORT: u16 = 7800;
+/// How long a client keeps trying unless told otherwise.
+pub const DEADLINE_DEFAULT: std::time::Duration = std::time::Duration::from_secs(5);
