@@ -4,6 +4,8 @@
 //! is the rows changed since, and applying deltas late, twice or out of order never brings an old
 //! route back.
 
+use std::collections::HashMap;
+
 use crate::geometry::{Geometry, Kind, slot_of, uid_as_key};
 use crate::id::{ClusterId, Epoch, NamespaceId, SectionId, SectionKey, SessionId, Slot, Uid};
 use crate::namespace::Namespace;
@@ -77,6 +79,7 @@ pub struct RoutingTable {
     cluster: ClusterId,
     version: u64,
     namespaces: Vec<Namespace>,
+    by_name: HashMap<String, usize>,
     routes: Vec<Route>,
 }
 
@@ -121,6 +124,7 @@ impl RoutingTable {
             cluster: full.cluster,
             version: 0,
             namespaces: Vec::new(),
+            by_name: HashMap::new(),
             routes: vec![Route::default(); full.slot_count as usize],
         };
         table.apply(full)?;
@@ -155,7 +159,10 @@ impl RoutingTable {
             match self.namespaces.iter_mut().find(|n| n.id == namespace.id) {
                 Some(mine) if mine.version >= namespace.version => {}
                 Some(mine) => *mine = namespace,
-                None => self.namespaces.push(namespace),
+                None => {
+                    self.by_name.insert(namespace.spec.name.clone(), self.namespaces.len());
+                    self.namespaces.push(namespace);
+                }
             }
         }
         for (slot, route) in delta.routes {
@@ -213,7 +220,7 @@ impl RoutingTable {
 
     /// A namespace by name.
     pub fn namespace(&self, name: &str) -> Option<&Namespace> {
-        self.namespaces.iter().find(|n| n.spec.name == name)
+        self.by_name.get(name).map(|i| &self.namespaces[*i])
     }
 
     /// A namespace by id.
