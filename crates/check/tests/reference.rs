@@ -229,7 +229,7 @@ proptest! {
     // More with PROPTEST_CASES.
     #![proptest_config(ProptestConfig {
         cases: ProptestConfig::default().cases.max(4_000),
-        max_global_rejects: 100_000,
+        max_global_rejects: u32::MAX,
         failure_persistence: None,
         ..ProptestConfig::default()
     })]
