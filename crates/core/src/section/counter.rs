@@ -1,0 +1,109 @@
+//! One counter: a 32-bit cell, and for the rare key that outgrows it a wide counter.
+//!
+//! Invariants:
+//! - A cell only grows, each time by a CAS from the value the new one was computed from, so no two
+//!   calls take the same numbers and a later call takes greater ones.
+//! - `WIDE` in a cell is final: the counter lives in the wide map from then on. The cell changes to
+//!   `WIDE` by a CAS *while the map is locked*, and the entry is there before the lock is let go.
+//!   Were the entry added first without the lock, an adder could still move the cell by a CAS and
+//!   the wide counter would repeat its numbers; were the cell changed before locking, an adder could
+//!   find `WIDE` and no entry.
+
+use hashbrown::HashMap;
+
+use super::Refusal;
+use super::sync::{AtomicU32, Mutex, Ordering, lock};
+
+/// Greatest offset a cell holds; the few values above are kept for markers.
+pub(super) const NARROW_MAX: u32 = u32::MAX - 16;
+/// Marks a cell whose counter is in the wide map.
+const WIDE: u32 = u32::MAX;
+
+/// Where a key's counter lives.
+#[derive(Clone, Copy)]
+pub(super) struct Cell<'a> {
+    pub(super) narrow: &'a AtomicU32,
+    /// Names the cell within its section, for ever.
+    pub(super) id: u64,
+}
+
+/// Offsets of one counter before and after a call.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Step {
+    pub(super) before: u64,
+    pub(super) after: u64,
+}
+
+/// The wide counters of a section, by cell id. Holders of the lock do a few instructions and one
+/// possible growth of the map, never a wait.
+pub(super) struct Wide(Mutex<HashMap<u64, u64>>);
+
+impl Default for Wide {
+    fn default() -> Self {
+        Self(Mutex::new(HashMap::new()))
+    }
+}
+
+impl Wide {
+    /// Moves the counter to `to(where it stands)`, which must not be less; leaves it on an error.
+    pub(super) fn advance(
+        &self,
+        cell: Cell<'_>,
+        to: impl Fn(u64) -> Result<u64, Refusal>,
+    ) -> Result<Step, Refusal> {
+        let mut seen = cell.narrow.load(Ordering::Acquire);
+        while seen != WIDE {
+            let before = u64::from(seen);
+            let after = to(before)?;
+            debug_assert!(after >= before, "a counter never goes back");
+            if after == before {
+                return Ok(Step { before, after });
+            }
+            let moved = match u32::try_from(after) {
+                Ok(narrow) if narrow <= NARROW_MAX => swap(cell, seen, narrow),
+                _ => {
+                    let mut wide = lock(&self.0);
+                    let moved = swap(cell, seen, WIDE);
+                    if moved.is_ok() {
+                        wide.insert(cell.id, after);
+                    }
+                    moved
+                }
+            };
+            match moved {
+                Ok(()) => return Ok(Step { before, after }),
+                Err(now) => seen = now,
+            }
+        }
+        let mut wide = lock(&self.0);
+        let counter = wide.get_mut(&cell.id).unwrap_or_else(|| missing());
+        let before = *counter;
+        let after = to(before)?;
+        debug_assert!(after >= before, "a counter never goes back");
+        *counter = after;
+        Ok(Step { before, after })
+    }
+
+    /// Where the counter stands.
+    pub(super) fn read(&self, cell: Cell<'_>) -> u64 {
+        match cell.narrow.load(Ordering::Acquire) {
+            WIDE => *lock(&self.0).get(&cell.id).unwrap_or_else(|| missing()),
+            narrow => u64::from(narrow),
+        }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        lock(&self.0).allocation_size()
+    }
+}
+
+fn swap(cell: Cell<'_>, from: u32, to: u32) -> Result<(), u32> {
+    cell.narrow
+        .compare_exchange_weak(from, to, Ordering::AcqRel, Ordering::Acquire)
+        .map(drop)
+}
+
+/// A cell marked wide without its entry: going on from any value would risk a repeated number.
+fn missing() -> ! {
+    unreachable!("a cell marked wide has its entry before the lock is let go")
+}

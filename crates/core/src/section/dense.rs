@@ -1,0 +1,69 @@
+//! Counters of a dense section: 4 bytes a uid, in chunks that come with their first touched uid.
+//!
+//! Neighbouring uids are touched together, so a chunk's unused cells stay few, while an untouched
+//! chunk costs one empty directory entry. A chunk, once there, stays at its place.
+
+// Accounting only, so loom need not see it.
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use super::Refusal;
+use super::counter::Cell;
+use super::sync::{AtomicU32, OnceLock};
+
+/// Cells in a chunk: 4 KiB. Tiny under loom, which visits each.
+const CHUNK: usize = if cfg!(loom) { 2 } else { 1024 };
+
+type Chunk = Box<[AtomicU32; CHUNK]>;
+
+pub(super) struct Dense {
+    size: u32,
+    chunks: Box<[OnceLock<Chunk>]>,
+    bytes: AtomicUsize,
+}
+
+impl Dense {
+    pub(super) fn new(size: u32) -> Self {
+        let chunks: Box<[OnceLock<Chunk>]> = (0..(size as usize).div_ceil(CHUNK))
+            .map(|_| OnceLock::new())
+            .collect();
+        let bytes = AtomicUsize::new(size_of_val(&*chunks));
+        Self {
+            size,
+            chunks,
+            bytes,
+        }
+    }
+
+    /// The uid's cell, if its chunk was touched.
+    pub(super) fn find(&self, index: u32) -> Result<Option<Cell<'_>>, Refusal> {
+        Ok(self.chunk(index)?.get().map(|chunk| cell(chunk, index)))
+    }
+
+    /// The uid's cell; makes its chunk if need be.
+    pub(super) fn touch(&self, index: u32) -> Result<Cell<'_>, Refusal> {
+        let chunk = self.chunk(index)?.get_or_init(|| {
+            self.bytes
+                .fetch_add(size_of::<[AtomicU32; CHUNK]>(), Relaxed);
+            Box::new(std::array::from_fn(|_| AtomicU32::new(0)))
+        });
+        Ok(cell(chunk, index))
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.load(Relaxed)
+    }
+
+    fn chunk(&self, index: u32) -> Result<&OnceLock<Chunk>, Refusal> {
+        if index >= self.size {
+            return Err(Refusal::NotHere);
+        }
+        Ok(&self.chunks[index as usize / CHUNK])
+    }
+}
+
+fn cell(chunk: &Chunk, index: u32) -> Cell<'_> {
+    Cell {
+        narrow: &chunk[index as usize % CHUNK],
+        id: u64::from(index),
+    }
+}

@@ -1,0 +1,54 @@
+//! The gate of a section: who is inside, and whether anyone may still enter.
+//!
+//! One atomic word: bit 63 sealed, the rest counts adders inside. Two words would not do: an adder
+//! could read "open", the sealer then seal and read "nobody inside", and the adder then enter and
+//! hand out a number above the final one reported for the section.
+//!
+//! Invariant: all changes of the word are read-modify-writes, hence in one order. Whoever enters
+//! before the seal in that order is counted until it leaves; whoever comes after sees the bit,
+//! touches nothing and steps back. So "sealed, nobody inside", once seen, means that no counter
+//! changes any more, and the releases of all who left make their writes visible to the one who saw.
+
+use super::sync::{AtomicU64, Ordering};
+
+const SEALED: u64 = 1 << 63;
+
+pub(super) struct Gate(AtomicU64);
+
+impl Default for Gate {
+    fn default() -> Self {
+        Self(AtomicU64::new(0))
+    }
+}
+
+impl Gate {
+    /// False once sealed; else every `enter` is paired with one [`leave`](Self::leave).
+    pub(super) fn enter(&self) -> bool {
+        if self.is_sealed() {
+            return false;
+        }
+        if self.0.fetch_add(1, Ordering::AcqRel) & SEALED == 0 {
+            return true;
+        }
+        self.leave();
+        false
+    }
+
+    pub(super) fn leave(&self) {
+        let before = self.0.fetch_sub(1, Ordering::AcqRel);
+        debug_assert!(before & !SEALED > 0, "left a gate that nobody had entered");
+    }
+
+    pub(super) fn seal(&self) {
+        self.0.fetch_or(SEALED, Ordering::AcqRel);
+    }
+
+    pub(super) fn is_sealed(&self) -> bool {
+        self.0.load(Ordering::Acquire) & SEALED != 0
+    }
+
+    /// May turn false for a moment again, while someone who came too late steps back.
+    pub(super) fn is_drained(&self) -> bool {
+        self.0.load(Ordering::Acquire) == SEALED
+    }
+}

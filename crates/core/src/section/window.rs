@@ -1,0 +1,133 @@
+//! The window of a section: which offsets may be handed out, and how far they went.
+//!
+//! Offset k >= 1 stands for the number `first + (k - 1) * stride`; offset 0 for "none".
+//!
+//! Invariant: `limit` is the offset of a `max_seq` that was durable before it was told, and only
+//! grows. A counter is only ever moved to an offset admitted here, so no counter is above `limit`
+//! even for a moment: were one to pass and be taken back, a reader in between would report, and a
+//! crash could not undo, a number that the next owner hands out again.
+
+use super::sync::{AtomicU64, Ordering};
+use super::{Open, Refusal};
+
+/// Greatest number of any sequence.
+const SEQ_MAX: u64 = i64::MAX as u64;
+
+pub(super) struct Window {
+    base: u64,
+    first: Option<u64>,
+    stride: u64,
+    /// Offset of the greatest number that exists.
+    offset_max: u64,
+    max_seq: AtomicU64,
+    limit: AtomicU64,
+    highest: AtomicU64,
+}
+
+impl Window {
+    pub(super) fn new(open: &Open) -> Self {
+        assert!(open.stride >= 1, "stride must be at least 1");
+        if let Some(first) = open.first {
+            assert!(
+                open.base < first && first <= SEQ_MAX,
+                "first must be above base and at most 2^63-1"
+            );
+        }
+        let offset_max = open
+            .first
+            .map_or(0, |first| (SEQ_MAX - first) / open.stride + 1);
+        let window = Self {
+            base: open.base,
+            first: open.first,
+            stride: open.stride,
+            offset_max,
+            max_seq: AtomicU64::new(open.base),
+            limit: AtomicU64::new(0),
+            highest: AtomicU64::new(0),
+        };
+        window.widen(open.max_seq);
+        window
+    }
+
+    pub(super) fn base(&self) -> u64 {
+        self.base
+    }
+
+    pub(super) fn first(&self) -> Option<u64> {
+        self.first
+    }
+
+    pub(super) fn stride(&self) -> u64 {
+        self.stride
+    }
+
+    pub(super) fn max_seq(&self) -> u64 {
+        self.max_seq.load(Ordering::Acquire)
+    }
+
+    pub(super) fn limit(&self) -> u64 {
+        self.limit.load(Ordering::Acquire)
+    }
+
+    pub(super) fn widen(&self, max_seq: u64) {
+        self.max_seq.fetch_max(max_seq, Ordering::AcqRel);
+        if let Some(first) = self.first
+            && max_seq >= first
+        {
+            let reach = (max_seq.min(SEQ_MAX) - first) / self.stride + 1;
+            self.limit.fetch_max(reach, Ordering::AcqRel);
+        }
+    }
+
+    /// `to` itself if the window reaches it.
+    pub(super) fn admit(&self, to: u64) -> Result<u64, Refusal> {
+        if to <= self.limit() {
+            return Ok(to);
+        }
+        Err(match self.number(to) {
+            Some(needed) => Refusal::Empty { needed },
+            None => Refusal::Exhausted,
+        })
+    }
+
+    /// Notes that a counter stands at `offset`. Read first: mostly another key is further.
+    pub(super) fn reached(&self, offset: u64) {
+        if self.highest.load(Ordering::Relaxed) < offset {
+            self.highest.fetch_max(offset, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn highest(&self) -> u64 {
+        self.highest.load(Ordering::Relaxed)
+    }
+
+    /// The number of an offset; None for offset 0 and past the last number that exists.
+    pub(super) fn number(&self, offset: u64) -> Option<u64> {
+        match self.first {
+            Some(first) if (1..=self.offset_max).contains(&offset) => {
+                Some(first + (offset - 1) * self.stride)
+            }
+            _ => None,
+        }
+    }
+
+    pub(super) fn max_seq_for(&self, limit: u64) -> u64 {
+        self.number(limit.min(self.offset_max)).unwrap_or(self.base)
+    }
+
+    /// Offset of the first number at or above `target`; 0 when `target` is not above the base.
+    pub(super) fn offset_at_or_above(&self, target: u64) -> Result<u64, Refusal> {
+        if target <= self.base {
+            return Ok(0);
+        }
+        let first = self.first.ok_or(Refusal::Exhausted)?;
+        let offset = target
+            .saturating_sub(first)
+            .div_ceil(self.stride)
+            .saturating_add(1);
+        if offset > self.offset_max {
+            return Err(Refusal::Exhausted);
+        }
+        Ok(offset)
+    }
+}

@@ -1,0 +1,292 @@
+//! The section's protocols under loom: every schedule, up to a bound of preemptions.
+//!
+//! `RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom cargo test -p seqsvr-core --test loom_section --release`
+#![cfg(loom)]
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+use std::num::NonZeroU32;
+
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicBool, Ordering};
+use loom::thread;
+use seqsvr_core::section::{Current, Key, Open, Range, Refusal, Section};
+
+const ONE: NonZeroU32 = NonZeroU32::MIN;
+const A: Key<'static> = Key::Dense(0);
+const B: Key<'static> = Key::Dense(1);
+/// Greatest offset of a 32-bit cell.
+const NARROW_MAX: u64 = u32::MAX as u64 - 16;
+
+fn model(test: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound.get_or_insert(3);
+    builder.check(test);
+}
+
+fn open(max_seq: u64) -> Open {
+    Open {
+        generation: 1,
+        base: 0,
+        max_seq,
+        first: Some(1),
+        stride: 1,
+    }
+}
+
+fn dense(max_seq: u64) -> Arc<Section> {
+    Arc::new(Section::dense(open(max_seq), 4))
+}
+
+fn keyed(max_seq: u64) -> Arc<Section> {
+    Arc::new(Section::keyed(open(max_seq), [1, 2]))
+}
+
+/// Makes the chunk before the threads start, for tests that are not about first touch.
+fn touch(section: &Section) {
+    section.raise_to(Key::Dense(1), 1).unwrap();
+}
+
+fn spawn<T: 'static>(
+    section: &Arc<Section>,
+    work: impl FnOnce(&Section) -> T + 'static,
+) -> thread::JoinHandle<T> {
+    let section = section.clone();
+    thread::spawn(move || work(&section))
+}
+
+/// What one thread got by `times` calls: its numbers, each greater than the one before.
+fn take(section: &Section, key: Key<'_>, times: usize) -> Vec<u64> {
+    let numbers: Vec<u64> = (0..times)
+        .filter_map(|_| section.next(key, ONE).ok())
+        .map(|range| range.last)
+        .collect();
+    assert!(numbers.is_sorted_by(|a, b| a < b), "went back: {numbers:?}");
+    numbers
+}
+
+fn merge(a: Vec<u64>, b: Vec<u64>) -> Vec<u64> {
+    let mut all = [a, b].concat();
+    all.sort_unstable();
+    all
+}
+
+fn wait_drained(section: &Section) -> u64 {
+    loop {
+        match section.final_seq() {
+            Some(last) => return last,
+            None => thread::yield_now(),
+        }
+    }
+}
+
+/// Breaks if an adder can slip in between "sealed" and "nobody inside", or if what it wrote is not
+/// visible to whoever saw it leave.
+#[test]
+fn nothing_is_handed_out_after_drained() {
+    model(|| {
+        let section = dense(10);
+        touch(&section);
+        let a = spawn(&section, |s| take(s, A, 2));
+        let b = spawn(&section, |s| take(s, A, 1));
+        section.seal();
+        let last = wait_drained(&section);
+        let numbers = merge(a.join().unwrap(), b.join().unwrap());
+        // One key, so a number handed out after drained would be above `last`.
+        assert_eq!(last, numbers.last().copied().unwrap_or(0).max(1));
+        assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>());
+        assert_eq!(wait_drained(&section), last);
+    });
+}
+
+/// A batch that entered before the seal may finish; the final number covers all of it.
+#[test]
+fn drained_waits_for_a_batch() {
+    model(|| {
+        let section = dense(10);
+        touch(&section);
+        let batch = spawn(&section, |s| {
+            let Some(adder) = s.enter() else {
+                return 0;
+            };
+            adder.next(A, ONE).unwrap();
+            adder.next(A, ONE).unwrap();
+            adder.next(B, ONE).unwrap().last
+        });
+        section.seal();
+        let last = wait_drained(&section);
+        // B stood at 1, so a batch inside ends with 2 on both keys.
+        assert_eq!(last, batch.join().unwrap().max(1));
+    });
+}
+
+/// A RaiseTo that was acknowledged is covered by the final number; a refused one changed nothing.
+#[test]
+fn an_acknowledged_raise_to_is_in_the_final_number() {
+    model(|| {
+        let section = dense(10);
+        touch(&section);
+        let raise = spawn(&section, |s| s.raise_to(A, 7));
+        let next = spawn(&section, |s| s.next(A, ONE));
+        section.seal();
+        let last = wait_drained(&section);
+        let raised = raise.join().unwrap();
+        let next = next.join().unwrap();
+        match (raised, next) {
+            (Ok(now), Ok(Range { first, .. })) => {
+                assert!(matches!(now, Current::Touched(7)));
+                assert!(first == 1 || first == 8);
+                assert_eq!(last, first.max(7));
+            }
+            (Ok(_), Err(_)) => assert_eq!(last, 7),
+            (Err(refusal), next) => {
+                assert_eq!(refusal, Refusal::Sealed);
+                assert_eq!(last, 1);
+                assert!(next.is_err() || next == Ok(Range { first: 1, last: 1 }));
+            }
+        }
+    });
+}
+
+/// Two threads want four numbers of a window of three.
+#[test]
+fn one_counter_never_repeats_nor_passes_the_window() {
+    model(|| {
+        let section = dense(3);
+        touch(&section);
+        let a = spawn(&section, |s| take(s, A, 2));
+        let b = take(&section, A, 2);
+        assert!(section.highest_offset() <= 3);
+        assert_eq!(merge(a.join().unwrap(), b), [1, 2, 3]);
+        assert_eq!(section.next(A, ONE), Err(Refusal::Empty { needed: 4 }));
+    });
+}
+
+/// A number above the old window is handed out only once the wider one was told.
+#[test]
+fn widen_while_handing_out() {
+    model(|| {
+        let section = dense(1);
+        touch(&section);
+        let durable = Arc::new(AtomicBool::new(false));
+        let raised = durable.clone();
+        let widen = spawn(&section, move |s| {
+            raised.store(true, Ordering::Release);
+            s.widen(3);
+            s.widen(2);
+        });
+        assert_eq!(section.next(A, ONE), Ok(Range { first: 1, last: 1 }));
+        match section.next(A, ONE) {
+            Ok(Range { last: 2, .. }) => assert!(durable.load(Ordering::Acquire)),
+            Err(Refusal::Empty { needed: 2 }) => {}
+            other => panic!("{other:?}"),
+        }
+        widen.join().unwrap();
+        assert_eq!((section.limit(), section.max_seq()), (3, 3));
+        assert!(section.next(A, ONE).is_ok());
+    });
+}
+
+/// Two threads cross the 32-bit edge together; a reader watches.
+#[test]
+fn growing_wide_repeats_nothing_and_never_goes_back() {
+    model(|| {
+        let section = dense(NARROW_MAX * 2);
+        section.raise_to(A, NARROW_MAX - 1).unwrap();
+        let a = spawn(&section, |s| take(s, A, 2));
+        let b = spawn(&section, |s| take(s, A, 1));
+        let Current::Touched(seen) = section.current(A).unwrap() else {
+            panic!("the key was touched");
+        };
+        let Current::Touched(seen_later) = section.current(A).unwrap() else {
+            panic!("the key was touched");
+        };
+        assert!(seen <= seen_later);
+        let all = merge(a.join().unwrap(), b.join().unwrap());
+        assert_eq!(all, [NARROW_MAX, NARROW_MAX + 1, NARROW_MAX + 2]);
+        assert_eq!(section.current(A), Ok(Current::Touched(NARROW_MAX + 2)));
+    });
+}
+
+/// A RaiseTo far above moves the key to a wide counter under adders' feet.
+#[test]
+fn raise_to_wide_while_handing_out() {
+    model(|| {
+        let far = NARROW_MAX + 1_000;
+        let section = dense(NARROW_MAX * 2);
+        touch(&section);
+        let raise = spawn(&section, move |s| {
+            assert_eq!(s.raise_to(A, far), Ok(Current::Touched(far)));
+            s.next(A, ONE).unwrap().last
+        });
+        let taken = take(&section, A, 2);
+        let after = raise.join().unwrap();
+        assert!(after > far);
+        let mut all = merge(taken.clone(), vec![after]);
+        all.dedup();
+        assert_eq!(all.len(), 3, "a number was repeated: {taken:?} {after}");
+        assert!(taken.iter().all(|n| *n <= 2 || *n > far));
+    });
+}
+
+/// Two threads touch one new uid: one chunk, one counter.
+#[test]
+fn first_touch_of_a_dense_key() {
+    model(|| {
+        let section = dense(10);
+        let a = spawn(&section, |s| take(s, A, 1));
+        let b = take(&section, A, 1);
+        assert_eq!(merge(a.join().unwrap(), b), [1, 2]);
+        assert_eq!(section.touched(), 1);
+    });
+}
+
+/// Two threads touch one new key: one entry.
+#[test]
+fn first_touch_of_a_keyed_key() {
+    model(|| {
+        let section = keyed(10);
+        let a = spawn(&section, |s| take(s, Key::Keyed(b"a"), 1));
+        let b = take(&section, Key::Keyed(b"a"), 2);
+        assert_eq!(merge(a.join().unwrap(), b), [1, 2, 3]);
+        assert_eq!(section.touched(), 1);
+    });
+}
+
+/// Under loom a first level takes one key: new keys open levels while an old one is in use.
+#[test]
+fn keys_stay_found_while_levels_open() {
+    model(|| {
+        let section = keyed(10);
+        assert_eq!(take(&section, Key::Keyed(b"old"), 1), [1]);
+        let grow = spawn(&section, |s| {
+            assert_eq!(take(s, Key::Keyed(b"x"), 1), [1]);
+            assert_eq!(take(s, Key::Keyed(b"y"), 1), [1]);
+            take(s, Key::Keyed(b"old"), 1)
+        });
+        let here = take(&section, Key::Keyed(b"old"), 2);
+        assert_eq!(merge(grow.join().unwrap(), here), [2, 3, 4]);
+        for key in [b"x", b"y"] {
+            assert_eq!(section.current(Key::Keyed(key)), Ok(Current::Touched(1)));
+        }
+    });
+}
+
+/// Once drained was seen, the next owner may go further: no `current` that begins then answers.
+#[test]
+fn current_is_silent_after_drained() {
+    model(|| {
+        let section = dense(10);
+        touch(&section);
+        let elsewhere = Arc::new(AtomicBool::new(false));
+        let go = elsewhere.clone();
+        let owner = spawn(&section, move |s| {
+            s.seal();
+            wait_drained(s);
+            go.store(true, Ordering::Release);
+        });
+        let moved = elsewhere.load(Ordering::Acquire);
+        let answer = section.current(B);
+        assert!(!(moved && answer.is_ok()));
+        owner.join().unwrap();
+    });
+}
