@@ -53,8 +53,11 @@ impl State {
         touched: &mut BTreeSet<RowKey>,
     ) -> Outcome {
         check_step(step, &limits).map_err(Refusal::Invalid)?;
-        if !self.namespaces.contains_key(&id) {
-            return Err(Refusal::NoSuchNamespace(id));
+        let found = self.namespaces.get(&id);
+        let found = found.ok_or(Refusal::NoSuchNamespace(id))?;
+        if (found.spec.step, found.spec.limits) == (step, limits) {
+            // A retry after a lost answer: nothing for clients to learn, so no new table version.
+            return Ok(Reply::Done);
         }
         let version = self.bump_version(touched);
         if let Some(namespace) = self.namespaces.get_mut(&id) {

@@ -1,0 +1,234 @@
+//! Properties of the replicated state over random command sequences.
+//!
+//! Few slots, few sections, two names, and fences, generations, nonces and terms that are now and
+//! then stale: so that late, repeated and contradicting commands meet in every order. Every
+//! transition is judged by `checker`; `planted` shows that the judge sees.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+#[path = "state_prop/checker.rs"]
+mod checker;
+#[path = "state_prop/generator.rs"]
+mod generator;
+#[path = "state_prop/planted.rs"]
+mod planted;
+#[path = "state_prop/rules.rs"]
+mod rules;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+use proptest::sample::Index;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
+use seqsvr_core::command::{Batch, Command, Reply};
+use seqsvr_core::route::{Error, RoutingTable};
+use seqsvr_core::state::{RowKey, State};
+
+use checker::{Ledger, Transition};
+use generator::{Op, beginning, command, op};
+
+/// A run: the state, its judge and all that was sent.
+struct Run {
+    state: State,
+    ledger: Ledger,
+    log: Vec<Command>,
+    term: u64,
+}
+
+impl Run {
+    fn new() -> Run {
+        let mut run = Run {
+            state: State::default(),
+            ledger: Ledger::default(),
+            log: vec![],
+            term: 1,
+        };
+        for command in beginning() {
+            run.play(command).unwrap();
+        }
+        run
+    }
+
+    fn apply(&mut self, command: &Command) -> (Reply, BTreeSet<RowKey>) {
+        let mut touched = BTreeSet::new();
+        let batch = Batch {
+            commands: vec![command.clone()],
+        };
+        let replies = self.state.apply(self.term, &batch, &mut touched);
+        assert_eq!(replies.len(), 1);
+        (replies[0].clone(), touched)
+    }
+
+    /// Applies a command, has it judged, and applies it once more: a retry must find everything done.
+    fn play(&mut self, command: Command) -> Result<Reply, TestCaseError> {
+        let before = self.state.clone();
+        let (reply, touched) = self.apply(&command);
+        let judged = self.ledger.check(&Transition {
+            before: &before,
+            term: self.term,
+            command: &command,
+            reply: &reply,
+            touched: &touched,
+            after: &self.state,
+        });
+        prop_assert!(judged.is_ok(), "{:?}\n{:?}", judged, command);
+        let done = self.state.clone();
+        let (retry, touched) = self.apply(&command);
+        let same = retry == reply || matches!(retry, Reply::Refused(_));
+        prop_assert!(same, "{:?}: first {:?}, then {:?}", command, reply, retry);
+        prop_assert_eq!(
+            &self.state,
+            &done,
+            "a retry of {:?} changed something",
+            command
+        );
+        prop_assert!(
+            touched.is_empty(),
+            "a retry of {:?} touched {:?}",
+            command,
+            touched
+        );
+        self.log.push(command);
+        Ok(reply)
+    }
+
+    /// Plays an op; None if it is no command.
+    fn op(&mut self, op: Op) -> Result<Option<Reply>, TestCaseError> {
+        self.term += u64::from(matches!(op, Op::NewTerm));
+        match command(op, &self.state, self.term, &self.log) {
+            Some(command) => self.play(command).map(Some),
+            None => Ok(None),
+        }
+    }
+}
+
+fn full(state: &State) -> RoutingTable {
+    RoutingTable::new(state.delta_since(0).unwrap()).unwrap()
+}
+
+proptest! {
+    #[test]
+    fn every_transition_keeps_the_invariants(ops in prop::collection::vec(op(), 1..120)) {
+        let mut run = Run::new();
+        for op in ops {
+            run.op(op)?;
+        }
+    }
+
+    /// One batch is the same as its commands one by one, and a replica that gets the same entries
+    /// ends in the same state.
+    #[test]
+    fn a_batch_is_its_commands_in_order(ops in prop::collection::vec(op(), 1..60)) {
+        let mut run = Run::new();
+        for op in ops.into_iter().filter(|op| !matches!(op, Op::NewTerm)) {
+            run.op(op)?;
+        }
+        let (mut one, mut all) = (State::default(), State::default());
+        let mut replies = Vec::new();
+        let (mut touched_one, mut touched_all) = (BTreeSet::new(), BTreeSet::new());
+        for command in &run.log {
+            let batch = Batch { commands: vec![command.clone()] };
+            replies.extend(one.apply(run.term, &batch, &mut touched_one));
+        }
+        let batch = Batch { commands: run.log.clone() };
+        prop_assert_eq!(all.apply(run.term, &batch, &mut touched_all), replies);
+        prop_assert_eq!(&all, &one);
+        prop_assert_eq!(&all, &run.state);
+        prop_assert_eq!(touched_all, touched_one);
+    }
+
+    /// Any table, brought up to date by a delta from its own version or an older one, in any order
+    /// and repeatedly, is the full table; and on the way no route ever goes back.
+    #[test]
+    fn deltas_lead_to_the_full_table(
+        ops in prop::collection::vec(op(), 1..60),
+        bases in prop::collection::vec(any::<Index>(), 1..12),
+        order in prop::collection::vec(any::<Index>(), 1..30),
+        start in any::<Index>(),
+    ) {
+        let mut run = Run::new();
+        let mut states = vec![run.state.clone()];
+        for op in ops {
+            run.op(op)?;
+            states.push(run.state.clone());
+        }
+        // Deltas as different stores at different times would send them.
+        let deltas: Vec<_> = bases.iter().zip(order.iter().cycle()).map(|(base, to)| {
+            to.get(&states).delta_since(base.get(&states).table_version()).unwrap()
+        }).collect();
+        let mut table = full(start.get(&states));
+        for pick in &order {
+            let before = table.clone();
+            match table.apply(pick.get(&deltas).clone()) {
+                Ok(newer) => prop_assert_eq!(newer, table.version() > before.version()),
+                Err(error) => {
+                    let gap = matches!(error, Error::Gap { .. });
+                    prop_assert!(gap, "{:?}", error);
+                    prop_assert_eq!(&table, &before);
+                }
+            }
+            for ((_, old), (_, new)) in before.routes().zip(table.routes()) {
+                prop_assert!(new.epoch >= old.epoch && new.version >= old.version);
+            }
+            let at_version = states.iter().find(|s| s.table_version() == table.version()).unwrap();
+            prop_assert_eq!(&table, &full(at_version));
+        }
+        for base in [table.version(), bases[0].get(&states).table_version().min(table.version()), 0] {
+            let mut table = table.clone();
+            table.apply(run.state.delta_since(base).unwrap()).unwrap();
+            prop_assert_eq!(&table, &full(&run.state));
+            // What a node passes on is as good as what the store sends.
+            let mut relayed = full(&states[0]);
+            relayed.apply(table.delta_since(relayed.version())).unwrap();
+            prop_assert_eq!(&relayed, &full(&run.state));
+        }
+    }
+}
+
+/// The sequences reach what they are meant to test: without this a generator that only produces
+/// refusals would pass everything.
+#[test]
+fn the_generator_reaches_every_reply() {
+    let mut runner = TestRunner::deterministic();
+    let mut seen = BTreeMap::<String, u32>::new();
+    for _ in 0..100 {
+        let ops = prop::collection::vec(op(), 120)
+            .new_tree(&mut runner)
+            .unwrap()
+            .current();
+        let mut run = Run::new();
+        for op in ops {
+            if let Some(reply) = run.op(op).unwrap() {
+                let text = format!("{reply:?}");
+                let name: String = text
+                    .trim_start_matches("Refused(")
+                    .chars()
+                    .take_while(|c| c.is_alphanumeric())
+                    .collect();
+                *seen.entry(name).or_default() += 1;
+            }
+        }
+    }
+    for name in [
+        "Done",
+        "Session",
+        "Slot",
+        "Opened",
+        "Raised",
+        "Closed",
+        "Namespace",
+        "AlreadyInitialised",
+        "NameTaken",
+        "NoSuchSession",
+        "NotOwner",
+        "StaleGeneration",
+        "AboveBound",
+        "Exhausted",
+        "NoSuchNamespace",
+        "NamespaceExists",
+        "Invalid",
+    ] {
+        let times = seen.get(name).copied().unwrap_or(0);
+        assert!(times >= 10, "{name} came {times} times: {seen:?}");
+    }
+}

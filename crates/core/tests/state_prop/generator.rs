@@ -1,0 +1,407 @@
+//! Random commands, in terms of the state they will meet: fences, generations, nonces and terms are
+//! mostly right and now and then one off, sections and names are few.
+
+use proptest::prelude::*;
+use proptest::sample::Index;
+use seqsvr_core::SEQ_MAX;
+use seqsvr_core::command::{Cause, Command, Fence, Final, OpenSession, Proof, SlotFinal};
+use seqsvr_core::geometry::Geometry;
+use seqsvr_core::id::{
+    ClusterId, Epoch, Generation, NamespaceId, Nonce, SectionId, SectionKey, SessionId, Slot,
+};
+use seqsvr_core::namespace::{Limits, Spec};
+use seqsvr_core::progression::Progression;
+use seqsvr_core::state::{Section, State};
+
+const SLOTS: u32 = 3;
+
+/// Every section the sequences touch: dense, keyed, with a stride, and near the end of the range.
+const SECTIONS: [(u32, u32); 6] = [(1, 0), (1, 1), (2, 0), (2, 4_095), (3, 0), (4, 0)];
+
+/// How far a fence, generation or term is from the one now in force: mostly not at all.
+fn off() -> impl Strategy<Value = i8> {
+    prop_oneof![18 => Just(0i8), 1 => Just(-1), 1 => Just(1)]
+}
+
+/// A command in terms of the state it will meet.
+#[derive(Clone, Debug)]
+pub(crate) enum Op {
+    OpenSession {
+        name: u8,
+        nonce: u8,
+        proof: Option<bool>,
+    },
+    CloseSession {
+        session: Index,
+        finals: Vec<Fin>,
+        last: bool,
+    },
+    Expire {
+        session: Index,
+        term: i8,
+    },
+    Assign {
+        slot: u8,
+        epoch: i8,
+        to: Index,
+    },
+    Open {
+        at: At,
+        generation: i8,
+        nonce: u8,
+        step: u32,
+    },
+    Raise {
+        at: At,
+        generation: i8,
+        by: u64,
+        cause: Cause,
+    },
+    Close {
+        at: At,
+        generation: i8,
+        value: u8,
+    },
+    Move {
+        slot: u8,
+        epoch: i8,
+        finals: Vec<Fin>,
+        to: Option<Index>,
+    },
+    Create {
+        which: u8,
+        step: u32,
+    },
+    Alter {
+        namespace: u32,
+        step: u32,
+        step_max: u32,
+    },
+    Init {
+        cluster: u8,
+    },
+    /// An earlier command comes once more, late.
+    Again {
+        which: Index,
+    },
+    NewTerm,
+}
+
+/// A section under a fence.
+#[derive(Clone, Debug)]
+pub(crate) struct At {
+    section: Index,
+    epoch: i8,
+    wrong_slot: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Fin {
+    at: At,
+    generation: i8,
+    value: u8,
+}
+
+fn at() -> impl Strategy<Value = At> {
+    (any::<Index>(), off(), prop::bool::weighted(0.05)).prop_map(|(section, epoch, wrong_slot)| {
+        At {
+            section,
+            epoch,
+            wrong_slot,
+        }
+    })
+}
+
+fn finals() -> impl Strategy<Value = Vec<Fin>> {
+    let fin = (at(), off(), any::<u8>()).prop_map(|(at, generation, value)| Fin {
+        at,
+        generation,
+        value,
+    });
+    prop::collection::vec(fin, 0..4)
+}
+
+fn cause() -> impl Strategy<Value = Cause> {
+    prop_oneof![
+        3 => Just(Cause::Refill),
+        1 => any::<bool>().prop_map(|force| Cause::RaiseTo { force }),
+    ]
+}
+
+fn by() -> impl Strategy<Value = u64> {
+    prop_oneof![4 => 0u64..400, 1 => 0u64..100_000, 1 => Just(SEQ_MAX)]
+}
+
+pub(crate) fn op() -> impl Strategy<Value = Op> {
+    let index = any::<Index>;
+    prop_oneof![
+        4 => (0u8..2, 0u8..6, prop::option::of(any::<bool>()))
+            .prop_map(|(name, nonce, proof)| Op::OpenSession { name, nonce, proof }),
+        1 => (index(), finals(), prop::bool::weighted(0.4))
+            .prop_map(|(session, finals, last)| Op::CloseSession { session, finals, last }),
+        1 => (index(), off()).prop_map(|(session, term)| Op::Expire { session, term }),
+        12 => (0u8..4, off(), index()).prop_map(|(slot, epoch, to)| Op::Assign { slot, epoch, to }),
+        12 => (at(), off(), 0u8..12, 0u32..200)
+            .prop_map(|(at, generation, nonce, step)| Op::Open { at, generation, nonce, step }),
+        20 => (at(), off(), by(), cause())
+            .prop_map(|(at, generation, by, cause)| Op::Raise { at, generation, by, cause }),
+        5 => (at(), off(), any::<u8>())
+            .prop_map(|(at, generation, value)| Op::Close { at, generation, value }),
+        4 => (0u8..4, off(), finals(), prop::option::weighted(0.8, index()))
+            .prop_map(|(slot, epoch, finals, to)| Op::Move { slot, epoch, finals, to }),
+        1 => (0u8..3, 1u32..3).prop_map(|(which, step)| Op::Create { which, step }),
+        1 => (0u32..6, 0u32..100, 0u32..300)
+            .prop_map(|(namespace, step, step_max)| Op::Alter { namespace, step, step_max }),
+        1 => (7u8..9).prop_map(|cluster| Op::Init { cluster }),
+        8 => index().prop_map(|which| Op::Again { which }),
+        1 => Just(Op::NewTerm),
+    ]
+}
+
+fn near(value: u64, off: i8) -> u64 {
+    value.saturating_add_signed(i64::from(off))
+}
+
+/// Turns an op into the command it means in this state.
+pub(crate) fn command(op: Op, state: &State, term: u64, log: &[Command]) -> Option<Command> {
+    let sessions: Vec<_> = state.sessions().map(|(id, _)| id).collect();
+    // Now and then one that does not exist.
+    let session = |i: Index| {
+        let i = i.index(sessions.len() * 5 + 1);
+        let pick = sessions.get(i / 5).copied();
+        pick.unwrap_or(SessionId(99))
+    };
+    let epoch = |slot: Slot, off| {
+        let now = state
+            .slots()
+            .get(usize::from(slot.0))
+            .map_or(0, |row| row.epoch.0);
+        Epoch(near(now, off))
+    };
+    let fence = |at: &At| {
+        let (namespace, section) = SECTIONS[at.section.index(SECTIONS.len())];
+        let section = SectionKey {
+            namespace: NamespaceId(namespace),
+            section: SectionId(section),
+        };
+        let slot =
+            Slot((state.slot_of(section).unwrap_or_default().0 + u16::from(at.wrong_slot)) % 3);
+        Fence {
+            slot,
+            epoch: epoch(slot, at.epoch),
+            section,
+        }
+    };
+    let row = |key| state.section(key);
+    let generation =
+        |key, off| Generation(near(row(key).map_or(0, |s: &Section| s.generation.0), off));
+    // From below the base to above max_seq.
+    let value = |key, v: u8| {
+        row(key).map_or(0, |s| {
+            s.base.saturating_sub(20).saturating_add(u64::from(v) * 2)
+        })
+    };
+    let last = |fin: &Fin, key| Final {
+        section: key,
+        generation: generation(key, fin.generation),
+        value: value(key, fin.value),
+    };
+    Some(match op {
+        Op::OpenSession { name, nonce, proof } => {
+            let name = format!("a{name}");
+            let living = state.session_named(&name).map(|(id, s)| (id, s.nonce));
+            let proof = proof.zip(living).map(|(right, (session, nonce))| Proof {
+                session,
+                nonce: if right { nonce } else { Nonce(nonce.0 + 1) },
+            });
+            Command::OpenSession(OpenSession {
+                name,
+                address: "127.0.0.1:7700".into(),
+                incarnation: u64::from(nonce),
+                nonce: Nonce(u128::from(nonce)),
+                proof,
+            })
+        }
+        Op::CloseSession {
+            session: of,
+            finals,
+            last: ends,
+        } => Command::CloseSession {
+            session: session(of),
+            finals: finals
+                .iter()
+                .map(|fin| {
+                    let Fence {
+                        slot,
+                        epoch,
+                        section,
+                    } = fence(&fin.at);
+                    SlotFinal {
+                        slot,
+                        epoch,
+                        last: last(fin, section),
+                    }
+                })
+                .collect(),
+            last: ends,
+        },
+        Op::Expire {
+            session: of,
+            term: off,
+        } => Command::ExpireSession {
+            session: session(of),
+            term: near(term, off),
+        },
+        Op::Assign {
+            slot,
+            epoch: off,
+            to,
+        } => {
+            let slot = Slot(u16::from(slot));
+            Command::Assign {
+                slot,
+                from: epoch(slot, off),
+                to: session(to),
+            }
+        }
+        Op::Open {
+            at,
+            generation: off,
+            nonce,
+            step,
+        } => {
+            let fence = fence(&at);
+            Command::Open {
+                fence,
+                expected: generation(fence.section, off),
+                nonce: Nonce(u128::from(nonce)),
+                step,
+            }
+        }
+        Op::Raise {
+            at,
+            generation: off,
+            by,
+            cause,
+        } => {
+            let fence = fence(&at);
+            let to = row(fence.section)
+                .map_or(0, |s| s.max_seq)
+                .saturating_add(by);
+            Command::Raise {
+                fence,
+                generation: generation(fence.section, off),
+                to,
+                cause,
+            }
+        }
+        Op::Close {
+            at,
+            generation: off,
+            value: v,
+        } => {
+            let fence = fence(&at);
+            Command::CloseSection {
+                fence,
+                generation: generation(fence.section, off),
+                value: value(fence.section, v),
+            }
+        }
+        Op::Move {
+            slot,
+            epoch: off,
+            finals,
+            to,
+        } => {
+            let slot = Slot(u16::from(slot));
+            Command::MoveSlot {
+                slot,
+                epoch: epoch(slot, off),
+                finals: finals
+                    .iter()
+                    .map(|fin| last(fin, fence(&fin.at).section))
+                    .collect(),
+                to: to.map(session),
+            }
+        }
+        Op::Create { which, step } => {
+            let mut spec = Spec::new(&format!("n{which}"), Geometry::Keyed { sections: 4 });
+            spec.step = step;
+            Command::CreateNamespace(spec)
+        }
+        Op::Alter {
+            namespace,
+            step,
+            step_max,
+        } => Command::AlterNamespace {
+            id: NamespaceId(namespace),
+            step,
+            limits: Limits {
+                step_max,
+                raise_to_max: u64::from(step) * 10,
+            },
+        },
+        Op::Init { cluster } => Command::Init {
+            cluster: ClusterId(u128::from(cluster)),
+            lease_ms: 3_000,
+            slots: SLOTS,
+        },
+        Op::Again { which } if !log.is_empty() => which.get(log).clone(),
+        Op::Again { .. } | Op::NewTerm => return None,
+    })
+}
+
+/// A fresh cluster: two sessions, a strided namespace and one near the end of the range.
+pub(crate) fn beginning() -> Vec<Command> {
+    let spec = |name: &str, start, stride, offset| {
+        let mut spec = Spec::new(
+            name,
+            Geometry::Dense {
+                section_size: 10,
+                max_uid: 10,
+            },
+        );
+        spec.progression = Progression {
+            start,
+            stride,
+            offset,
+        };
+        spec.step = 10;
+        spec.limits = Limits {
+            step_max: 150,
+            raise_to_max: 1_000,
+        };
+        Command::CreateNamespace(spec)
+    };
+    let session = |name: &str, nonce| {
+        Command::OpenSession(OpenSession {
+            name: name.into(),
+            address: "127.0.0.1:7700".into(),
+            incarnation: 1,
+            nonce: Nonce(nonce),
+            proof: None,
+        })
+    };
+    vec![
+        Command::Init {
+            cluster: ClusterId(7),
+            lease_ms: 3_000,
+            slots: SLOTS,
+        },
+        spec("strided", 10, 3, 1),
+        spec("ending", SEQ_MAX - 150, 1, 0),
+        session("a0", 100),
+        session("a1", 101),
+        assign(0, 1),
+        assign(1, 2),
+        assign(2, 1),
+    ]
+}
+
+fn assign(slot: u16, to: u64) -> Command {
+    Command::Assign {
+        slot: Slot(slot),
+        from: Epoch(0),
+        to: SessionId(to),
+    }
+}

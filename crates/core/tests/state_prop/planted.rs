@@ -1,0 +1,360 @@
+//! Planted faults: a checker that never convicts would prove nothing. Each test takes a transition
+//! of the real state, falsifies its outcome by hand, and shows which rule convicts it.
+
+use std::collections::BTreeSet;
+
+use seqsvr_core::command::{Batch, Cause, Command, Fence, OpenSession, Reply};
+use seqsvr_core::id::{
+    ClusterId, Epoch, Generation, NamespaceId, Nonce, SectionId, SectionKey, SessionId,
+};
+use seqsvr_core::state::{Row, RowKey, State};
+
+use crate::checker::{Ledger, Transition};
+
+const TERM: u64 = 1;
+const KEY: SectionKey = SectionKey {
+    namespace: NamespaceId(1),
+    section: SectionId(0),
+};
+
+/// A state with its ledger, one slot, and two sessions.
+struct Stage {
+    state: State,
+    ledger: Ledger,
+}
+
+fn session(name: &str, nonce: u128) -> Command {
+    Command::OpenSession(OpenSession {
+        name: name.into(),
+        address: "127.0.0.1:7700".into(),
+        incarnation: 1,
+        nonce: Nonce(nonce),
+        proof: None,
+    })
+}
+
+fn fence(state: &State) -> Fence {
+    let slot = state.slot_of(KEY).unwrap();
+    Fence {
+        slot,
+        epoch: state.slots()[usize::from(slot.0)].epoch,
+        section: KEY,
+    }
+}
+
+impl Stage {
+    /// Session 1 owns the slot; generation 1 is open with the window (0, 100].
+    fn new() -> Stage {
+        let mut stage = Stage {
+            state: State::default(),
+            ledger: Ledger::default(),
+        };
+        let cluster = ClusterId(7);
+        stage.play(&Command::Init {
+            cluster,
+            lease_ms: 3_000,
+            slots: 1,
+        });
+        stage.play(&session("a1", 1));
+        stage.play(&session("a2", 2));
+        let slot = stage.state.slot_of(KEY).unwrap();
+        stage.play(&Command::Assign {
+            slot,
+            from: Epoch(0),
+            to: SessionId(1),
+        });
+        let open = stage.open(0, 10);
+        stage.play(&open);
+        stage
+    }
+
+    fn open(&self, expected: u64, nonce: u128) -> Command {
+        Command::Open {
+            fence: fence(&self.state),
+            expected: Generation(expected),
+            nonce: Nonce(nonce),
+            step: 100,
+        }
+    }
+
+    fn play(&mut self, command: &Command) {
+        assert_eq!(self.falsified(command, |_, _| ()), None);
+    }
+
+    /// Plays a command, lets `falsify` change the rows that come out and the reply, takes every row
+    /// that then differs as touched, and returns the rule that convicts.
+    fn falsified(
+        &mut self,
+        command: &Command,
+        falsify: impl Fn(&mut Vec<(RowKey, Row)>, &mut Reply),
+    ) -> Option<&'static str> {
+        let before = self.state.clone();
+        let batch = Batch {
+            commands: vec![command.clone()],
+        };
+        let mut replies = self.state.apply(TERM, &batch, &mut BTreeSet::new());
+        let mut rows: Vec<_> = self.state.rows().collect();
+        falsify(&mut rows, &mut replies[0]);
+        self.state = State::from_rows(rows).unwrap();
+        let keys: BTreeSet<_> = before
+            .rows()
+            .chain(self.state.rows())
+            .map(|(key, _)| key)
+            .collect();
+        let touched = keys
+            .into_iter()
+            .filter(|k| before.row(*k) != self.state.row(*k))
+            .collect();
+        let verdict = self.ledger.check(&Transition {
+            before: &before,
+            term: TERM,
+            command,
+            reply: &replies[0],
+            touched: &touched,
+            after: &self.state,
+        });
+        verdict.err().map(|broken| broken.rule)
+    }
+}
+
+/// Falsifies the one section row.
+fn section(
+    change: impl Fn(&mut seqsvr_core::state::Section),
+) -> impl Fn(&mut Vec<(RowKey, Row)>, &mut Reply) {
+    move |rows, _| {
+        for (_, row) in rows {
+            if let Row::Section(section) = row {
+                change(section);
+            }
+        }
+    }
+}
+
+/// Falsifies the one slot row.
+fn slot(
+    change: impl Fn(&mut seqsvr_core::state::SlotRow),
+) -> impl Fn(&mut Vec<(RowKey, Row)>, &mut Reply) {
+    move |rows, _| {
+        for (_, row) in rows {
+            if let Row::Slot(slot) = row {
+                change(slot);
+            }
+        }
+    }
+}
+
+#[test]
+fn max_seq_that_falls_without_a_final() {
+    let mut stage = Stage::new();
+    let again = stage.open(0, 10);
+    let rule = stage.falsified(&again, section(|s| s.max_seq = 50));
+    assert_eq!(rule, Some("max_seq falls by a matching final only"));
+}
+
+#[test]
+fn final_below_base() {
+    let mut stage = Stage::new();
+    let second = stage.open(1, 11);
+    stage.play(&second);
+    let fence = fence(&stage.state);
+    let close = Command::CloseSection {
+        fence,
+        generation: Generation(2),
+        value: 3,
+    };
+    let rule = stage.falsified(&close, section(|s| s.max_seq = 3));
+    assert_eq!(rule, Some("base <= max_seq <= 2^63-1"));
+}
+
+#[test]
+fn final_of_an_older_generation() {
+    let mut stage = Stage::new();
+    let second = stage.open(1, 11);
+    stage.play(&second);
+    let fence = fence(&stage.state);
+    let late = Command::CloseSection {
+        fence,
+        generation: Generation(1),
+        value: 150,
+    };
+    let falsify = |rows: &mut Vec<(RowKey, Row)>, reply: &mut Reply| {
+        section(|s| (s.max_seq, s.open) = (150, false))(rows, reply);
+        *reply = Reply::Closed {
+            generation: Generation(1),
+            max_seq: 150,
+        };
+    };
+    assert_eq!(
+        stage.falsified(&late, falsify),
+        Some("a generation ends by its final only")
+    );
+}
+
+#[test]
+fn generation_that_begins_inside_an_older_window() {
+    let mut stage = Stage::new();
+    let second = stage.open(1, 11);
+    let rule = stage.falsified(&second, section(|s| s.base = 99));
+    assert_eq!(rule, Some("base is the max_seq before"));
+}
+
+/// The ledger sees by itself what the rows no longer tell: here the row was lost in between.
+#[test]
+fn generation_that_begins_inside_a_window_only_the_ledger_knows() {
+    let mut stage = Stage::new();
+    let lost = stage.state.rows().map(|(key, row)| match row {
+        Row::Section(s) => (
+            key,
+            Row::Section(seqsvr_core::state::Section { max_seq: 40, ..s }),
+        ),
+        row => (key, row),
+    });
+    stage.state = State::from_rows(lost).unwrap();
+    let second = stage.open(1, 11);
+    let rule = stage.falsified(&second, |_, _| ());
+    assert_eq!(rule, Some("a generation begins above every older window"));
+}
+
+#[test]
+fn generation_that_falls() {
+    let mut stage = Stage::new();
+    let second = stage.open(1, 11);
+    let rule = stage.falsified(&second, section(|s| s.generation = Generation(0)));
+    assert_eq!(rule, Some("generation never falls"));
+}
+
+#[test]
+fn raise_that_widens_a_closed_generation() {
+    let mut stage = Stage::new();
+    let fence = fence(&stage.state);
+    let close = Command::CloseSection {
+        fence,
+        generation: Generation(1),
+        value: 60,
+    };
+    stage.play(&close);
+    let cause = Cause::Refill;
+    let raise = Command::Raise {
+        fence,
+        generation: Generation(1),
+        to: 200,
+        cause,
+    };
+    let falsify = |rows: &mut Vec<(RowKey, Row)>, reply: &mut Reply| {
+        section(|s| s.max_seq = 200)(rows, reply);
+        *reply = Reply::Raised {
+            generation: Generation(1),
+            max_seq: 200,
+        };
+    };
+    let rule = stage.falsified(&raise, falsify);
+    assert_eq!(rule, Some("max_seq grows by its owner's Raise only"));
+}
+
+#[test]
+fn grant_that_is_not_durable() {
+    let mut stage = Stage::new();
+    let cause = Cause::Refill;
+    let raise = Command::Raise {
+        fence: fence(&stage.state),
+        generation: Generation(1),
+        to: 200,
+        cause,
+    };
+    let rule = stage.falsified(&raise, section(|s| s.max_seq = 150));
+    assert_eq!(rule, Some("a grant is durable"));
+}
+
+#[test]
+fn owner_that_changes_at_the_same_epoch() {
+    let mut stage = Stage::new();
+    let again = stage.open(0, 10);
+    let rule = stage.falsified(&again, slot(|s| s.owner = Some(SessionId(2))));
+    assert_eq!(rule, Some("an owner changes under the next epoch only"));
+}
+
+#[test]
+fn epoch_that_falls() {
+    let mut stage = Stage::new();
+    let again = stage.open(0, 10);
+    let rule = stage.falsified(&again, slot(|s| s.epoch = Epoch(0)));
+    assert_eq!(rule, Some("epoch never falls"));
+}
+
+#[test]
+fn epoch_that_named_another_session_before() {
+    let mut stage = Stage::new();
+    let slot = fence(&stage.state).slot;
+    // The slot's row is lost and the slot assigned anew from epoch 0: each step looks right alone.
+    let lost = stage.state.rows().map(|(key, row)| match row {
+        Row::Slot(_) => (key, Row::Slot(Default::default())),
+        row => (key, row),
+    });
+    stage.state = State::from_rows(lost).unwrap();
+    let assign = Command::Assign {
+        slot,
+        from: Epoch(0),
+        to: SessionId(2),
+    };
+    let rule = stage.falsified(&assign, |_, _| ());
+    assert_eq!(rule, Some("one session per slot and epoch"));
+}
+
+#[test]
+fn expiry_of_another_term() {
+    let mut stage = Stage::new();
+    let expire = Command::ExpireSession {
+        session: SessionId(2),
+        term: TERM + 1,
+    };
+    let falsify = |rows: &mut Vec<(RowKey, Row)>, _: &mut Reply| {
+        rows.retain(|(key, _)| *key != RowKey::Session(SessionId(2)));
+    };
+    let rule = stage.falsified(&expire, falsify);
+    assert_eq!(
+        rule,
+        Some("a session ends by its own wish, proof or expiry of this term")
+    );
+}
+
+#[test]
+fn touched_rows_that_are_too_few_or_too_many() {
+    let stage = Stage::new();
+    let command = stage.open(0, 10);
+    let reply = Reply::Opened {
+        generation: Generation(1),
+        base: 0,
+        max_seq: 100,
+    };
+    let other = State::default();
+    for (before, touched) in [
+        (&stage.state, BTreeSet::from([RowKey::Cluster])),
+        (&other, BTreeSet::new()),
+    ] {
+        let verdict = Ledger::default().check(&Transition {
+            before,
+            term: TERM,
+            command: &command,
+            reply: &reply,
+            touched: &touched,
+            after: &stage.state,
+        });
+        assert_eq!(
+            verdict.unwrap_err().rule,
+            "touched rows are the changed rows"
+        );
+    }
+}
+
+#[test]
+fn refusal_that_changed_something() {
+    let mut stage = Stage::new();
+    let second = stage.open(1, 11);
+    let falsify = |_: &mut Vec<(RowKey, Row)>, reply: &mut Reply| {
+        *reply = Reply::Refused(seqsvr_core::command::Refusal::NotInitialised);
+    };
+    assert_eq!(
+        stage.falsified(&second, falsify),
+        Some("a refusal changes nothing")
+    );
+}

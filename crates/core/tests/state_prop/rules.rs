@@ -1,0 +1,333 @@
+//! Rules over a single transition: what may change, by which command, sent by whom.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use seqsvr_core::SEQ_MAX;
+use seqsvr_core::command::{Cause, Command, Fence, Final, Reply};
+use seqsvr_core::geometry::slot_of;
+use seqsvr_core::id::{Generation, SectionKey};
+use seqsvr_core::state::{Row, RowKey, Section, State};
+
+use crate::checker::{Transition, Verdict, hold};
+
+/// Rows touched are exactly the rows that changed.
+pub(crate) fn touched_rows(t: &Transition<'_>) -> Verdict {
+    let before: BTreeMap<RowKey, Row> = t.before.rows().collect();
+    let after: BTreeMap<RowKey, Row> = t.after.rows().collect();
+    let keys: BTreeSet<_> = before.keys().chain(after.keys()).copied().collect();
+    let differs = |key: &RowKey| before.get(key) != after.get(key);
+    let changed: BTreeSet<_> = keys.into_iter().filter(differs).collect();
+    hold(
+        "touched rows are the changed rows",
+        *t.touched == changed,
+        || format!("touched {:?}, changed {changed:?}", t.touched),
+    )
+}
+
+pub(crate) fn refused_changes_nothing(t: &Transition<'_>) -> Verdict {
+    let refused = matches!(t.reply, Reply::Refused(_));
+    hold(
+        "a refusal changes nothing",
+        !refused || t.before == t.after,
+        || format!("{:?}", t.reply),
+    )
+}
+
+pub(crate) fn rebuilt_from_rows(after: &State) -> Verdict {
+    let rebuilt = State::from_rows(after.rows());
+    hold(
+        "the rows are the whole state",
+        rebuilt.as_ref() == Some(after),
+        String::new,
+    )
+}
+
+pub(crate) fn sections(t: &Transition<'_>) -> Verdict {
+    let ending: BTreeMap<_, _> = finals_in_force(t)
+        .into_iter()
+        .map(|(last, _)| (last.section, last.value))
+        .collect();
+    for (key, _) in t.before.sections() {
+        let new = t.after.section(*key);
+        hold("a section row never goes away", new.is_some(), || {
+            key.to_string()
+        })?;
+    }
+    for (key, new) in t.after.sections() {
+        let what = || format!("{key}: {:?} -> {new:?}", t.before.section(*key));
+        hold(
+            "base <= max_seq <= 2^63-1",
+            new.base <= new.max_seq && new.max_seq <= SEQ_MAX,
+            what,
+        )?;
+        match t.before.section(*key) {
+            Some(old) if new.generation == old.generation => {
+                same_generation(t, *key, old, new, ending.get(key).copied())?;
+            }
+            old => opened(t, *key, old, new)?,
+        }
+    }
+    Ok(())
+}
+
+fn same_generation(
+    t: &Transition<'_>,
+    key: SectionKey,
+    old: &Section,
+    new: &Section,
+    ending: Option<u64>,
+) -> Verdict {
+    let what = || format!("{key}: {old:?} -> {new:?} by {:?}", t.command);
+    let fixed = old.base == new.base && old.nonce == new.nonce;
+    hold("base and nonce belong to the generation", fixed, what)?;
+    hold(
+        "a generation once ended stays ended",
+        old.open || !new.open,
+        what,
+    )?;
+    hold(
+        "a generation ends by its final only",
+        old.open == new.open || ending.is_some(),
+        what,
+    )?;
+    if let Some(value) = ending {
+        let exact = new.max_seq == value.clamp(old.base, old.max_seq) && !new.open;
+        hold("a final is clamped and ends the generation", exact, what)?;
+    } else {
+        hold(
+            "max_seq falls by a matching final only",
+            new.max_seq >= old.max_seq,
+            what,
+        )?;
+    }
+    if new.max_seq > old.max_seq {
+        let by_owner = match t.command {
+            Command::Raise {
+                fence, generation, ..
+            } => fence.section == key && owns(t.before, fence) && *generation == old.generation,
+            _ => false,
+        };
+        hold(
+            "max_seq grows by its owner's Raise only",
+            by_owner && old.open,
+            what,
+        )?;
+        within_bound(t, key, old, new)?;
+    }
+    Ok(())
+}
+
+/// A refill adds at most step_max numbers; unforced RaiseTos at most raise_to_max in all.
+fn within_bound(t: &Transition<'_>, key: SectionKey, old: &Section, new: &Section) -> Verdict {
+    let Some(namespace) = t.before.namespace(key.namespace) else {
+        return hold("a section's namespace exists", false, || key.to_string());
+    };
+    let added = namespace
+        .spec
+        .progression
+        .count_between(old.max_seq, new.max_seq);
+    let limits = namespace.spec.limits;
+    let good = match t.command {
+        Command::Raise {
+            cause: Cause::Refill,
+            ..
+        } => added <= u64::from(limits.step_max) && new.raised == old.raised,
+        Command::Raise {
+            cause: Cause::RaiseTo { force: true },
+            ..
+        } => new.raised == old.raised,
+        Command::Raise {
+            cause: Cause::RaiseTo { force: false },
+            ..
+        } => new.raised == old.raised + added && new.raised <= limits.raise_to_max,
+        _ => false,
+    };
+    hold("a raise keeps its bound", good, || {
+        format!("{key}: {old:?} -> {new:?}")
+    })
+}
+
+fn opened(t: &Transition<'_>, key: SectionKey, old: Option<&Section>, new: &Section) -> Verdict {
+    let what = || format!("{key}: {old:?} -> {new:?} by {:?}", t.command);
+    let last = old.map_or(Generation(0), |s| s.generation);
+    hold("generation never falls", new.generation > last, what)?;
+    let floor = t
+        .before
+        .namespace(key.namespace)
+        .map(|n| n.spec.progression.floor());
+    let good = match t.command {
+        Command::Open {
+            fence,
+            expected,
+            nonce,
+            ..
+        } => {
+            fence.section == key
+                && owns(t.before, fence)
+                && *expected == last
+                && *nonce == new.nonce
+                && new.generation.0 == last.0 + 1
+        }
+        _ => false,
+    };
+    hold(
+        "a generation begins by its owner's Open only",
+        good && new.open,
+        what,
+    )?;
+    let base = old.map(|s| s.max_seq).or(floor);
+    hold(
+        "base is the max_seq before",
+        base == Some(new.base) && new.base < new.max_seq,
+        what,
+    )
+}
+
+pub(crate) fn slots(t: &Transition<'_>) -> Verdict {
+    for (i, (old, new)) in t.before.slots().iter().zip(t.after.slots()).enumerate() {
+        let what = || format!("slot {i}: {old:?} -> {new:?} by {:?}", t.command);
+        hold("epoch never falls", new.epoch >= old.epoch, what)?;
+        hold(
+            "an owner changes under the next epoch only",
+            new.epoch > old.epoch || old == new,
+            what,
+        )?;
+        hold(
+            "an epoch grows by one",
+            new.epoch.0 - old.epoch.0 <= 1,
+            what,
+        )?;
+    }
+    let count = t.after.cluster().map_or(0, |c| c.slots as usize);
+    hold(
+        "the number of slots is fixed",
+        t.after.slots().len() == count,
+        String::new,
+    )
+}
+
+pub(crate) fn sessions(t: &Transition<'_>) -> Verdict {
+    let mut names = BTreeSet::new();
+    for (id, session) in t.after.sessions() {
+        hold(
+            "one living session per name",
+            names.insert(&session.name),
+            || format!("{id}"),
+        )?;
+    }
+    for (i, row) in t.after.slots().iter().enumerate() {
+        let alive = row.owner.is_none_or(|id| t.after.session(id).is_some());
+        hold("owners live", alive, || format!("slot {i}: {row:?}"))?;
+    }
+    for (id, _) in t.before.sessions() {
+        let gone = t.after.session(id).is_none();
+        let right = match t.command {
+            Command::CloseSession { session, last, .. } => *session == id && *last,
+            Command::ExpireSession { session, term } => *session == id && *term == t.term,
+            Command::OpenSession(open) => open.proof.is_some_and(|p| {
+                p.session == id && t.before.session(id).is_some_and(|s| s.nonce == p.nonce)
+            }),
+            _ => false,
+        };
+        hold(
+            "a session ends by its own wish, proof or expiry of this term",
+            !gone || right,
+            || format!("{id} by {:?} in term {}", t.command, t.term),
+        )?;
+    }
+    Ok(())
+}
+
+/// What clients can see changes only with a new table version.
+pub(crate) fn table(t: &Transition<'_>) -> Verdict {
+    let (old, new) = (t.before.table_version(), t.after.table_version());
+    hold("the table version never falls", new >= old, || {
+        format!("{old} -> {new}")
+    })?;
+    let visible =
+        t.before.slots() != t.after.slots() || !t.before.namespaces().eq(t.after.namespaces());
+    hold(
+        "a visible change has a new table version",
+        !visible || new > old,
+        || format!("{:?}", t.command),
+    )
+}
+
+fn owns(state: &State, fence: &Fence) -> bool {
+    let Some(cluster) = state.cluster() else {
+        return false;
+    };
+    let row = state.slots().get(usize::from(fence.slot.0));
+    slot_of(fence.section, cluster.slots) == fence.slot
+        && row.is_some_and(|row| row.epoch == fence.epoch && row.owner.is_some())
+}
+
+/// Finals of this command that had the right to end a generation, with that generation's base.
+pub(crate) fn finals_in_force(t: &Transition<'_>) -> Vec<(Final, u64)> {
+    let refused = matches!(t.reply, Reply::Refused(_));
+    let (named, session): (Vec<(Fence, Final)>, _) = match t.command {
+        _ if refused => (Vec::new(), None),
+        Command::CloseSection {
+            fence,
+            generation,
+            value,
+        } => {
+            let last = Final {
+                section: fence.section,
+                generation: *generation,
+                value: *value,
+            };
+            (vec![(*fence, last)], None)
+        }
+        Command::MoveSlot {
+            slot,
+            epoch,
+            finals,
+            ..
+        } => {
+            let fence = |last: &Final| Fence {
+                slot: *slot,
+                epoch: *epoch,
+                section: last.section,
+            };
+            (
+                finals.iter().map(|last| (fence(last), *last)).collect(),
+                None,
+            )
+        }
+        Command::CloseSession {
+            session, finals, ..
+        } => {
+            let named = finals.iter().map(|f| {
+                (
+                    Fence {
+                        slot: f.slot,
+                        epoch: f.epoch,
+                        section: f.last.section,
+                    },
+                    f.last,
+                )
+            });
+            (named.collect(), Some(*session))
+        }
+        _ => (Vec::new(), None),
+    };
+    let mut ended = BTreeSet::new();
+    let mut in_force = Vec::new();
+    for (fence, last) in named {
+        let owner = t
+            .before
+            .slots()
+            .get(usize::from(fence.slot.0))
+            .and_then(|row| row.owner);
+        let theirs = owns(t.before, &fence) && (session.is_none() || session == owner);
+        let section = t.before.section(last.section);
+        let current = section.filter(|s| s.open && s.generation == last.generation);
+        if let (true, Some(section)) = (theirs, current)
+            && ended.insert(last.section)
+        {
+            in_force.push((last, section.base));
+        }
+    }
+    in_force
+}
