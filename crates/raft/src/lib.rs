@@ -1,1 +1,50 @@
-//! Under construction.
+//! Replication and disk: the only crate that names openraft, raft-log, sled or bincode.
+//!
+//! What lives here: a [`Node`] of one Raft group that replicates
+//! [`Batch`](seqsvr_core::command::Batch)es and applies them to the
+//! [`State`](seqsvr_core::state::State). [`Options`] in, a cheap-clone handle out.
+//!
+//! How data passes through: `propose` → openraft → `log` (durable on a quorum) → `machine` →
+//! `applied` (memory, what readers see) → `rows` (sled) → replies. From time to time `snapshot`
+//! writes the state to a file and the log below it is purged. `network` calls the other nodes,
+//! `service` is called by them, and `gate` decides who they are. `storage` opens a data directory
+//! and decides what in it can be trusted: log, vote, identity and snapshots are the truth and damage
+//! there is a refusal to start; the rows are a shortcut, and rebuilt if in doubt.
+//!
+//! What it may not know: sessions, leases, routing, what a command means.
+
+mod applied;
+mod digest;
+mod directory;
+mod error;
+mod frame;
+mod gate;
+mod identity;
+mod leadership;
+mod log;
+mod machine;
+mod network;
+mod node;
+mod options;
+mod rows;
+mod service;
+mod snapshot;
+mod storage;
+mod types;
+
+pub use applied::Progress;
+pub use error::{ConfirmError, Error, ProposeError};
+pub use identity::Identity;
+pub use leadership::{Leadership, Role};
+pub use node::{Counters, Member, Node};
+pub use options::Options;
+pub use service::Service;
+
+/// Longest address of a node, in bytes.
+pub const ADDRESS_MAX: usize = 256;
+/// Most members of a group, so that the stored membership stays under 4 KiB.
+pub const MEMBERS_MAX: usize = 9;
+/// Longest encoded batch, in bytes. The proposer stays under half of it.
+pub const ENTRY_BYTES_MAX: usize = 128 << 10;
+/// Most entries of one append call.
+pub(crate) const ENTRIES_PER_APPEND: u64 = 64;

@@ -1,0 +1,154 @@
+//! What this node has applied: the state, up to which entry, under which membership.
+
+use std::collections::{BTreeSet, HashMap};
+use std::io;
+
+use openraft::EntryPayload;
+use parking_lot::RwLock;
+use seqsvr_core::command::Reply;
+use seqsvr_core::state::{RowKey, State};
+use tokio::sync::watch;
+
+use crate::digest::Digest;
+use crate::rows::Meta;
+use crate::types::{Entry, LogId, SnapshotMeta, StoredMembership};
+
+/// State with the position it stands at. Invariant: `digest` is the sum of `digests`, which hold one
+/// digest a row of `state`.
+#[derive(Default)]
+pub(crate) struct Applied {
+    pub(crate) state: State,
+    pub(crate) last_applied: Option<LogId>,
+    pub(crate) membership: StoredMembership,
+    digests: HashMap<RowKey, Digest>,
+    digest: Digest,
+}
+
+impl Applied {
+    pub(crate) fn new(
+        state: State,
+        last_applied: Option<LogId>,
+        membership: StoredMembership,
+    ) -> io::Result<Applied> {
+        let mut digest = Digest::default();
+        let mut digests = HashMap::new();
+        for (key, row) in state.rows() {
+            let one = Digest::of_row(&key, &row)?;
+            digest.add(one);
+            digests.insert(key, one);
+        }
+        Ok(Applied {
+            state,
+            last_applied,
+            membership,
+            digests,
+            digest,
+        })
+    }
+
+    /// Applies one entry; adds the rows it touched.
+    pub(crate) fn apply(
+        &mut self,
+        entry: &Entry,
+        touched: &mut BTreeSet<RowKey>,
+    ) -> io::Result<Vec<Reply>> {
+        let mut rows = BTreeSet::new();
+        let replies = match &entry.payload {
+            EntryPayload::Blank => Vec::new(),
+            EntryPayload::Normal(p) => {
+                self.state
+                    .apply(entry.log_id.leader_id.term, &p.0, &mut rows)
+            }
+            EntryPayload::Membership(m) => {
+                self.membership = StoredMembership::new(Some(entry.log_id), m.clone());
+                Vec::new()
+            }
+        };
+        for key in &rows {
+            let now = match self.state.row(*key) {
+                Some(row) => self.digests.insert(*key, {
+                    let one = Digest::of_row(key, &row)?;
+                    self.digest.add(one);
+                    one
+                }),
+                None => self.digests.remove(key),
+            };
+            if let Some(before) = now {
+                self.digest.remove(before);
+            }
+        }
+        touched.append(&mut rows);
+        self.last_applied = Some(entry.log_id);
+        Ok(replies)
+    }
+
+    /// Index of the last applied entry; 0 before any.
+    pub(crate) fn index(&self) -> u64 {
+        self.last_applied.map_or(0, |id| id.index)
+    }
+
+    pub(crate) fn digest(&self) -> Digest {
+        self.digest
+    }
+
+    pub(crate) fn keys(&self) -> impl Iterator<Item = RowKey> {
+        self.digests.keys().copied()
+    }
+
+    pub(crate) fn meta(&self) -> Meta {
+        Meta {
+            last_applied: self.last_applied,
+            membership: self.membership.clone(),
+            digest: self.digest,
+        }
+    }
+
+    pub(crate) fn snapshot_meta(&self) -> SnapshotMeta {
+        SnapshotMeta {
+            last_log_id: self.last_applied,
+            last_membership: self.membership.clone(),
+        }
+    }
+}
+
+/// How far this node has applied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Index of the last applied entry; 0 before any.
+    pub index: u64,
+    /// Its term; 0 before any.
+    pub term: u64,
+    /// Version of the routing table in the state.
+    pub table_version: u64,
+}
+
+/// The applied state as the whole process reads it. `progress` never runs ahead of `applied`: it is
+/// sent after the write lock is released, so who saw an index reads a state of at least that index.
+pub(crate) struct Shared {
+    pub(crate) applied: RwLock<Applied>,
+    pub(crate) progress: watch::Sender<Progress>,
+}
+
+impl Shared {
+    pub(crate) fn new(applied: Applied) -> Shared {
+        let progress = watch::Sender::new(progress_of(&applied));
+        Shared {
+            applied: RwLock::new(applied),
+            progress,
+        }
+    }
+
+    /// Tells everybody how far the state is now.
+    pub(crate) fn announce(&self) {
+        let now = progress_of(&self.applied.read());
+        self.progress.send_replace(now);
+    }
+}
+
+fn progress_of(applied: &Applied) -> Progress {
+    Progress {
+        index: applied.index(),
+        term: applied.last_applied.map_or(0, |id| id.leader_id.term),
+        table_version: applied.state.table_version(),
+    }
+}

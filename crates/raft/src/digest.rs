@@ -1,0 +1,30 @@
+//! Digest over a set of rows: the sum of one 128-bit hash a row, so it follows single changes.
+//!
+//! It is against disks and file systems that lose or mix writes, not against forgers.
+
+use std::io;
+
+use seqsvr_core::state::{Row, RowKey};
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_128;
+
+/// Digest of a set of rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Digest(u128);
+
+impl Digest {
+    /// Digest of one row.
+    pub(crate) fn of_row(key: &RowKey, row: &Row) -> io::Result<Digest> {
+        let bytes = bincode::serde::encode_to_vec((key, row), bincode::config::standard())
+            .map_err(io::Error::other)?;
+        Ok(Digest(xxh3_128(&bytes)))
+    }
+
+    pub(crate) fn add(&mut self, row: Digest) {
+        self.0 = self.0.wrapping_add(row.0);
+    }
+
+    pub(crate) fn remove(&mut self, row: Digest) {
+        self.0 = self.0.wrapping_sub(row.0);
+    }
+}

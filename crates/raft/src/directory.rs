@@ -1,0 +1,122 @@
+//! The data directory: where things lie, who may use it, and how a change of it becomes durable.
+//!
+//! ```text
+//! lock         held by the one process that uses the directory
+//! identity     node id, incarnation, cluster
+//! log/         entries and vote
+//! state/       rows of the state; not trusted, rebuilt from snapshot and log if in doubt
+//! state.bad.N  state directories that were set aside
+//! snapshots/   newest snapshot
+//! ```
+//! Invariant: the process that reads or writes anything here holds `lock`.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{FlockOperation, flock};
+
+use crate::error::Error;
+
+/// A data directory this process has locked. Clones share the lock; the last one drops it.
+#[derive(Clone, Debug)]
+pub(crate) struct Directory {
+    root: Arc<PathBuf>,
+    lock: Arc<File>,
+}
+
+impl Directory {
+    /// Makes the directory if absent and locks it.
+    pub(crate) fn open(root: &Path) -> Result<Directory, Error> {
+        fs::create_dir_all(root).map_err(Error::io("cannot make directory", root))?;
+        let path = root.join("lock");
+        let lock = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&path)
+            .map_err(Error::io("cannot open", &path))?;
+        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => return Err(Error::Locked(root.to_owned())),
+            Err(errno) => return Err(Error::io("cannot lock", &path)(errno.into())),
+        }
+        let directory = Directory {
+            root: Arc::new(root.to_owned()),
+            lock: Arc::new(lock),
+        };
+        for part in [directory.log(), directory.snapshots()] {
+            fs::create_dir_all(&part).map_err(Error::io("cannot make directory", &part))?;
+        }
+        sync_dir(root)?;
+        if let Some(parent) = root.parent().filter(|p| !p.as_os_str().is_empty()) {
+            sync_dir(parent)?;
+        }
+        Ok(directory)
+    }
+
+    /// Resolves to nothing once nobody holds the lock any more.
+    pub(crate) fn lock_watch(&self) -> std::sync::Weak<File> {
+        Arc::downgrade(&self.lock)
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub(crate) fn identity(&self) -> PathBuf {
+        self.root.join("identity")
+    }
+
+    pub(crate) fn log(&self) -> PathBuf {
+        self.root.join("log")
+    }
+
+    pub(crate) fn state(&self) -> PathBuf {
+        self.root.join("state")
+    }
+
+    pub(crate) fn snapshots(&self) -> PathBuf {
+        self.root.join("snapshots")
+    }
+}
+
+/// Makes the names in a directory durable.
+pub(crate) fn sync_dir(dir: &Path) -> Result<(), Error> {
+    File::open(dir)
+        .and_then(|d| d.sync_all())
+        .map_err(Error::io("cannot sync directory", dir))
+}
+
+/// Replaces a small file: written aside, synced, renamed, directory synced. After a power cut the
+/// file is the old or the new one, never a mixture.
+pub(crate) fn replace_file(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let tmp = path.with_extension("tmp");
+    let write = || {
+        let mut file = File::create(&tmp)?;
+        file.write_all(bytes)?;
+        file.sync_all()
+    };
+    write().map_err(Error::io("cannot write", &tmp))?;
+    publish(&tmp, path)
+}
+
+/// Gives a synced file its final name, durably.
+pub(crate) fn publish(tmp: &Path, path: &Path) -> Result<(), Error> {
+    fs::rename(tmp, path).map_err(Error::io("cannot rename to", path))?;
+    sync_dir(path.parent().unwrap_or(Path::new(".")))
+}
+
+/// Files of a directory, sorted by name.
+pub(crate) fn list(dir: &Path) -> Result<Vec<PathBuf>, Error> {
+    let read = || -> std::io::Result<Vec<PathBuf>> {
+        let mut files = Vec::new();
+        for entry in fs::read_dir(dir)? {
+            files.push(entry?.path());
+        }
+        files.sort();
+        Ok(files)
+    };
+    read().map_err(Error::io("cannot list", dir))
+}

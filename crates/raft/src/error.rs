@@ -1,0 +1,164 @@
+//! What can go wrong, in the user's words: which file, what about it, what to do.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use seqsvr_core::id::ClusterId;
+
+use crate::frame::Damage;
+
+/// Why a node cannot start or cannot make a cluster.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Another process uses the directory.
+    #[error(
+        "data directory {0} is in use by another process: stop that one, or give this one a directory of its own"
+    )]
+    Locked(PathBuf),
+    /// The directory was made by another node.
+    #[error(
+        "data directory {dir} belongs to node {has}, but this process was started as node {asked}: check --id and --data-dir"
+    )]
+    WrongNode {
+        /// The directory.
+        dir: PathBuf,
+        /// Node it belongs to.
+        has: u64,
+        /// Node asked for.
+        asked: u64,
+    },
+    /// The node is in a cluster, and not in the one meant.
+    #[error(
+        "this node belongs to cluster {ours}, not to {asked}: a node belongs to one cluster for ever; use an empty data directory to join another"
+    )]
+    WrongCluster {
+        /// Where it belongs.
+        ours: ClusterId,
+        /// What was asked for.
+        asked: ClusterId,
+    },
+    /// Written by a newer build.
+    #[error(
+        "{file}: format version {version} is unknown to this build: start the newer build that wrote it"
+    )]
+    Version {
+        /// The file.
+        file: PathBuf,
+        /// Its version.
+        version: u8,
+    },
+    /// A file is not what was written.
+    #[error(
+        "{file} is damaged ({what}). Nothing was changed. Restore the directory's disk if you can; else, if the other nodes are well, move the directory away, remove this node from the cluster and add it again under a new id"
+    )]
+    Damaged {
+        /// The file or directory.
+        file: PathBuf,
+        /// What about it.
+        what: String,
+    },
+    /// The operating system refused.
+    #[error("{what} {file}: {source}")]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// On which file.
+        file: PathBuf,
+        /// What it said.
+        source: io::Error,
+    },
+    /// The members given to `init` do not fit.
+    #[error("cannot make the cluster: {0}")]
+    Members(String),
+    /// `init` went half way; the same call again goes on.
+    #[error(
+        "the cluster is not made yet ({0}): see that the other members run and are reachable, then repeat the same command"
+    )]
+    Unfinished(String),
+    /// An option is out of bounds.
+    #[error("{0}")]
+    Options(String),
+    /// Raft stopped.
+    #[error("raft stopped: {0}")]
+    Stopped(String),
+}
+
+impl Error {
+    /// An operating system error with its file.
+    pub(crate) fn io(what: &'static str, file: &Path) -> impl FnOnce(io::Error) -> Error {
+        let file = file.to_owned();
+        move |source| Error::Io { what, file, source }
+    }
+
+    /// Damage found in a file.
+    pub(crate) fn damaged(file: &Path, what: impl ToString) -> Error {
+        Error::Damaged {
+            file: file.to_owned(),
+            what: what.to_string(),
+        }
+    }
+
+    /// What reading `file` met: damage, or the operating system's refusal.
+    pub(crate) fn reading(file: &Path) -> impl FnOnce(io::Error) -> Error {
+        let file = file.to_owned();
+        move |source| match source.get_ref().and_then(|e| e.downcast_ref::<Damage>()) {
+            Some(damage) => Error::frame(&file)(damage.clone()),
+            None => match source.kind() {
+                io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData => {
+                    Error::damaged(&file, source)
+                }
+                _ => Error::Io {
+                    what: "cannot read",
+                    file,
+                    source,
+                },
+            },
+        }
+    }
+
+    /// A frame's damage with its file.
+    pub(crate) fn frame(file: &Path) -> impl FnOnce(Damage) -> Error {
+        let file = file.to_owned();
+        move |damage| match damage {
+            Damage::Version(version) => Error::Version { file, version },
+            other => Error::damaged(&file, other),
+        }
+    }
+}
+
+/// Why a proposal got no replies.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ProposeError {
+    /// This node does not lead; nothing was written.
+    #[error("this node does not lead")]
+    NotLeader {
+        /// Who leads and where, if known. None on a leader that lost its quorum.
+        leader: Option<(u64, String)>,
+    },
+    /// The entry was written here and the leader changed: it may or may not be applied.
+    #[error("the leader changed, the proposal may or may not be applied")]
+    Uncertain,
+    /// Nothing was written: the batch is empty or longer than an entry may be.
+    #[error("{0}")]
+    Invalid(String),
+    /// Raft stopped; the proposal may or may not be applied.
+    #[error("raft stopped: {0}")]
+    Stopped(String),
+}
+
+/// Why leadership was not confirmed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ConfirmError {
+    /// This node does not lead.
+    #[error("this node does not lead")]
+    NotLeader {
+        /// Who leads and where, if known.
+        leader: Option<(u64, String)>,
+    },
+    /// A quorum did not answer in time; a retry is a new round.
+    #[error("a quorum did not answer in time")]
+    NoQuorum,
+    /// Raft stopped.
+    #[error("raft stopped: {0}")]
+    Stopped(String),
+}

@@ -1,0 +1,182 @@
+//! Frames: the one way a value is written to disk or sent to a peer.
+//!
+//! `version u8 | length u32 | crc32 of those five bytes | body | crc32 of the body`, integers big
+//! endian, body in bincode. Invariant: a reader never guesses. An unknown version, a bad checksum or
+//! a length that was not written so is an error; only a frame whose *head* is right and whose body
+//! is cut short reads as "end of file", which is what a write torn by a power cut looks like. With
+//! one checksum behind the body only, a flipped bit in the length would look torn too, and a log
+//! opened after it would silently lose its acknowledged tail.
+
+use std::io::{self, Read};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// Version of everything this build writes.
+pub(crate) const VERSION: u8 = 1;
+/// Longest body a frame may have; entries and rows stay far below.
+pub(crate) const BODY_MAX: usize = 16 << 20;
+const HEAD: usize = 9;
+const TAIL: usize = 4;
+
+/// Why a frame cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Damage {
+    /// Written by a newer build.
+    #[error("format version {0} is unknown to this build (it knows {VERSION})")]
+    Version(u8),
+    /// A checksum does not match.
+    #[error("bad checksum")]
+    Checksum,
+    /// The bytes end inside the frame.
+    #[error("cut short")]
+    Short,
+    /// Right checksum, but not such a value.
+    #[error("not a valid value: {0}")]
+    Value(String),
+}
+
+impl From<Damage> for io::Error {
+    fn from(damage: Damage) -> io::Error {
+        let kind = match damage {
+            Damage::Short => io::ErrorKind::UnexpectedEof,
+            _ => io::ErrorKind::InvalidData,
+        };
+        io::Error::new(kind, damage)
+    }
+}
+
+/// A value as a frame.
+pub(crate) fn encode<T: Serialize>(value: &T) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; HEAD];
+    bincode::serde::encode_into_std_write(value, &mut bytes, bincode::config::standard())
+        .map_err(io::Error::other)?;
+    let length = bytes.len() - HEAD;
+    if length > BODY_MAX {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("a value of {length} bytes is above the limit of {BODY_MAX}"),
+        ));
+    }
+    bytes[0] = VERSION;
+    bytes[1..5].copy_from_slice(&(length as u32).to_be_bytes());
+    let head = crc32fast::hash(&bytes[..5]);
+    bytes[5..HEAD].copy_from_slice(&head.to_be_bytes());
+    let body = crc32fast::hash(&bytes[HEAD..]);
+    bytes.extend_from_slice(&body.to_be_bytes());
+    Ok(bytes)
+}
+
+/// The value of a frame that fills `bytes` exactly.
+pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Damage> {
+    let head = bytes.first_chunk::<HEAD>().ok_or(Damage::Short)?;
+    let length = check_head(head)?;
+    let rest = &bytes[HEAD..];
+    if rest.len() < length + TAIL {
+        return Err(Damage::Short);
+    }
+    if rest.len() > length + TAIL {
+        return Err(Damage::Value(String::from("bytes follow it")));
+    }
+    let (body, tail) = rest.split_at(length);
+    check_body(body, tail)
+}
+
+/// The value of the next frame of a stream.
+pub(crate) fn read<T: DeserializeOwned>(reader: &mut impl Read) -> io::Result<T> {
+    let mut head = [0; HEAD];
+    reader.read_exact(&mut head)?;
+    let length = check_head(&head)?;
+    let mut rest = vec![0; length + TAIL];
+    reader.read_exact(&mut rest)?;
+    let (body, tail) = rest.split_at(length);
+    Ok(check_body(body, tail)?)
+}
+
+/// Length of a body of `value`, in bytes.
+pub(crate) fn body_len<T: Serialize>(value: &T) -> usize {
+    let mut size = Count(0);
+    // Counting cannot fail for our types; a wrong size would only misjudge a cache.
+    let _ = bincode::serde::encode_into_std_write(value, &mut size, bincode::config::standard());
+    size.0
+}
+
+fn check_head(head: &[u8; HEAD]) -> Result<usize, Damage> {
+    let crc = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
+    if crc32fast::hash(&head[..5]) != crc {
+        return Err(Damage::Checksum);
+    }
+    if head[0] != VERSION {
+        return Err(Damage::Version(head[0]));
+    }
+    let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]) as usize;
+    if length > BODY_MAX {
+        return Err(Damage::Value(format!("it claims {length} bytes")));
+    }
+    Ok(length)
+}
+
+fn check_body<T: DeserializeOwned>(body: &[u8], tail: &[u8]) -> Result<T, Damage> {
+    if crc32fast::hash(body).to_be_bytes() != tail {
+        return Err(Damage::Checksum);
+    }
+    let (value, used) = bincode::serde::decode_from_slice(body, bincode::config::standard())
+        .map_err(|e| Damage::Value(e.to_string()))?;
+    if used != body.len() {
+        return Err(Damage::Value(String::from("bytes follow it")));
+    }
+    Ok(value)
+}
+
+struct Count(usize);
+
+impl io::Write for Count {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Value = (u64, String);
+
+    #[test]
+    fn every_flipped_bit_is_seen_and_never_reads_as_torn() {
+        let value: Value = (7, String::from("seven"));
+        let good = encode(&value).unwrap();
+        assert_eq!(decode::<Value>(&good), Ok(value));
+        for bit in 0..good.len() * 8 {
+            let mut bad = good.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            let damage = decode::<Value>(&bad).unwrap_err();
+            assert_ne!(damage, Damage::Short, "bit {bit}");
+            let error = read::<Value>(&mut &bad[..]).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidData, "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn every_cut_reads_as_torn() {
+        let good = encode(&(7u64, String::from("seven"))).unwrap();
+        for len in 0..good.len() {
+            let error = read::<Value>(&mut &good[..len]).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof, "{len} bytes");
+        }
+    }
+
+    #[test]
+    fn a_newer_version_is_named() {
+        let mut newer = encode(&7u64).unwrap();
+        newer[0] = 2;
+        let head = crc32fast::hash(&newer[..5]);
+        newer[5..9].copy_from_slice(&head.to_be_bytes());
+        assert_eq!(decode::<u64>(&newer), Err(Damage::Version(2)));
+    }
+}

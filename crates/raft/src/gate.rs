@@ -1,0 +1,201 @@
+//! Who may talk to this node as Raft: the identity check on every call, and the one adoption.
+//!
+//! Invariant: a call is let through only if it names this node, this directory's incarnation and
+//! this node's cluster; a node without a cluster adopts the one of the first call that knows its
+//! incarnation, durably, before that call has any effect. Only who asked this directory for its
+//! incarnation can know it. Schedules: see `identity.rs`; and two clusters made over overlapping
+//! addresses, where a vote of one must never count in the other.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use parking_lot::RwLock;
+use prost::Message;
+use seqsvr_core::id::ClusterId;
+use seqsvr_proto::v1::{RaftHeader, RaftRefusal, RaftRefusalReason};
+use tokio::time::Instant;
+use tonic::{Code, Status};
+
+use crate::directory::Directory;
+use crate::error::Error;
+use crate::identity::Identity;
+use crate::log::LogStore;
+
+/// A line that would repeat with every call is logged this often.
+const SELDOM: Duration = Duration::from_secs(10);
+
+/// Lets something through once in [`SELDOM`].
+#[derive(Default)]
+pub(crate) struct Seldom(parking_lot::Mutex<Option<Instant>>);
+
+impl Seldom {
+    pub(crate) fn allow(&self) -> bool {
+        let mut last = self.0.lock();
+        let now = Instant::now();
+        let allowed = last.is_none_or(|at| now - at >= SELDOM);
+        if allowed {
+            *last = Some(now);
+        }
+        allowed
+    }
+}
+
+/// The identity of this node and the way to change it.
+pub(crate) struct Gate {
+    identity: RwLock<Identity>,
+    /// Held while adopting; None once the node has shut down.
+    storage: tokio::sync::Mutex<Option<(Directory, LogStore)>>,
+    snapshots: PathBuf,
+    told: Seldom,
+}
+
+impl Gate {
+    pub(crate) fn new(identity: Identity, directory: Directory, log: LogStore) -> Gate {
+        Gate {
+            identity: RwLock::new(identity),
+            snapshots: directory.snapshots(),
+            storage: tokio::sync::Mutex::new(Some((directory, log))),
+            told: Seldom::default(),
+        }
+    }
+
+    pub(crate) fn identity(&self) -> Identity {
+        *self.identity.read()
+    }
+
+    /// Where received snapshots are gathered.
+    pub(crate) fn snapshots(&self) -> &PathBuf {
+        &self.snapshots
+    }
+
+    /// Lets go of the data directory.
+    pub(crate) async fn close(&self) {
+        self.storage.lock().await.take();
+    }
+
+    /// Header of a call to `target`; None while this node has no cluster.
+    pub(crate) fn header(&self, target: u64, target_incarnation: u64) -> Option<RaftHeader> {
+        let identity = self.identity();
+        Some(RaftHeader {
+            cluster: identity.cluster?.0.to_be_bytes().to_vec().into(),
+            target,
+            target_incarnation,
+            sender: identity.node,
+        })
+    }
+
+    /// Checks a call's header; adopts its cluster if this node has none.
+    pub(crate) async fn admit(&self, header: Option<RaftHeader>) -> Result<(), Status> {
+        let header = header.ok_or_else(|| Status::invalid_argument("the header is missing"))?;
+        let cluster: [u8; 16] = header.cluster[..]
+            .try_into()
+            .map_err(|_| Status::invalid_argument("a cluster id has 16 bytes"))?;
+        let cluster = ClusterId(u128::from_be_bytes(cluster));
+        let ours = self.identity();
+        let wrong_cluster = ours.cluster.is_some_and(|c| c != cluster);
+        let reason = if wrong_cluster {
+            RaftRefusalReason::WrongCluster
+        } else if header.target != ours.node {
+            RaftRefusalReason::WrongNode
+        } else if header.target_incarnation != ours.incarnation {
+            RaftRefusalReason::WrongIncarnation
+        } else {
+            if ours.cluster.is_none() {
+                let adopted = self.adopt(cluster).await;
+                adopted.map_err(|e| Status::unavailable(e.to_string()))?;
+            }
+            return Ok(());
+        };
+        if self.told.allow() {
+            self.tell(reason, &header, cluster);
+        }
+        Err(refusal(reason, &ours))
+    }
+
+    /// Makes this node part of a cluster, for ever. Repeating it is harmless.
+    pub(crate) async fn adopt(&self, cluster: ClusterId) -> Result<(), Error> {
+        let storage = self.storage.lock().await;
+        let mut identity = self.identity();
+        match identity.cluster {
+            Some(ours) if ours == cluster => return Ok(()),
+            Some(ours) => {
+                return Err(Error::WrongCluster {
+                    ours,
+                    asked: cluster,
+                });
+            }
+            None => identity.cluster = Some(cluster),
+        }
+        let Some((directory, log)) = storage.as_ref() else {
+            return Err(Error::Stopped(String::from("it was shut down")));
+        };
+        // The log first: an identity with a cluster vouches for a log that bears its stamp.
+        let stamped = log.set_stamp(identity).await;
+        stamped.map_err(Error::io("cannot write", log.path()))?;
+        identity.store(directory)?;
+        *self.identity.write() = identity;
+        tracing::info!(node = identity.node, %cluster, "this node now belongs to the cluster");
+        Ok(())
+    }
+
+    fn tell(&self, reason: RaftRefusalReason, header: &RaftHeader, cluster: ClusterId) {
+        let ours = self.identity();
+        let sender = header.sender;
+        match reason {
+            RaftRefusalReason::WrongIncarnation => tracing::error!(
+                node = ours.node,
+                sender,
+                %cluster,
+                expected = format!("{:016x}", header.target_incarnation),
+                have = format!("{:016x}", ours.incarnation),
+                "this data directory is not the one the cluster knows as node {}: it was wiped, replaced or mixed up. It stays out, so that no acknowledged write is lost. Restore the old directory, or remove node {} from the cluster and add this one under a new id",
+                ours.node,
+                ours.node
+            ),
+            RaftRefusalReason::WrongNode => tracing::warn!(
+                node = ours.node,
+                sender,
+                "a call meant for node {} came here: see the addresses of the cluster's members",
+                header.target
+            ),
+            _ => tracing::warn!(
+                node = ours.node,
+                sender,
+                "a call of cluster {cluster} came here, but this node belongs to {}",
+                ours.cluster
+                    .map_or_else(|| String::from("none"), |c| c.to_string())
+            ),
+        }
+    }
+}
+
+fn refusal(reason: RaftRefusalReason, ours: &Identity) -> Status {
+    let detail = RaftRefusal {
+        reason: reason.into(),
+        node: ours.node,
+        incarnation: ours.incarnation,
+        cluster: ours
+            .cluster
+            .map_or_else(Vec::new, |c| c.0.to_be_bytes().to_vec())
+            .into(),
+    };
+    let text = match reason {
+        RaftRefusalReason::WrongCluster => "this node belongs to another cluster",
+        RaftRefusalReason::WrongNode => "another node lives at this address",
+        _ => "this node's data directory was wiped or replaced since it became a member",
+    };
+    Status::with_details(
+        Code::FailedPrecondition,
+        text,
+        detail.encode_to_vec().into(),
+    )
+}
+
+/// The refusal a status carries.
+pub(crate) fn refused(status: &Status) -> Option<RaftRefusalReason> {
+    if status.code() != Code::FailedPrecondition || status.details().is_empty() {
+        return None;
+    }
+    let detail = RaftRefusal::decode(status.details()).ok()?;
+    RaftRefusalReason::try_from(detail.reason).ok()
+}

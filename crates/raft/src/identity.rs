@@ -1,0 +1,86 @@
+//! Who this data directory is: node, incarnation, and the one cluster it belongs to.
+//!
+//! Invariant: incarnation is drawn once, when the directory is new, and the cluster is adopted once
+//! and for ever. Schedule that breaks Raft without it: a voter acknowledges entries, its disk is
+//! wiped, it comes back under its old id with an empty log and votes for a candidate that lacks
+//! them. With it the wiped directory has another incarnation than the membership records, so no
+//! call reaches it as that voter and it never learns a cluster.
+
+use std::path::Path;
+
+use seqsvr_core::id::ClusterId;
+use serde::{Deserialize, Serialize};
+
+use crate::directory::{self, Directory};
+use crate::error::Error;
+use crate::frame;
+
+/// Identity of a node's data directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    /// Node id.
+    pub node: u64,
+    /// Random number of the directory.
+    pub incarnation: u64,
+    /// The cluster; None until it is made or joined.
+    pub cluster: Option<ClusterId>,
+}
+
+impl Identity {
+    /// A new directory's identity.
+    pub(crate) fn new(node: u64) -> Identity {
+        Identity {
+            node,
+            incarnation: rand::random(),
+            cluster: None,
+        }
+    }
+
+    /// The stored identity; None if there is none.
+    pub(crate) fn load(directory: &Directory, node: u64) -> Result<Option<Identity>, Error> {
+        let path = directory.identity();
+        let bytes = match std::fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(Error::io("cannot read", &path)(e)),
+        };
+        let identity: Identity = frame::decode(&bytes).map_err(Error::frame(&path))?;
+        if identity.node != node {
+            return Err(Error::WrongNode {
+                dir: directory.root().to_owned(),
+                has: identity.node,
+                asked: node,
+            });
+        }
+        Ok(Some(identity))
+    }
+
+    /// Stores it durably.
+    pub(crate) fn store(&self, directory: &Directory) -> Result<(), Error> {
+        let path = directory.identity();
+        let bytes = frame::encode(self).map_err(Error::io("cannot encode", &path))?;
+        directory::replace_file(&path, &bytes)
+    }
+
+    /// Whether the log beside this identity is this identity's log. `stamp` is what the log holds:
+    /// it is written there before the identity, so a log without it is not (or no longer) ours.
+    pub(crate) fn check_log(&self, stamp: Option<Identity>, log: &Path) -> Result<(), Error> {
+        match (self.cluster, stamp) {
+            (None, None) => Ok(()),
+            // The power went between the two writes of an adoption; it is repeated.
+            (None, Some(s)) if s.node == self.node && s.incarnation == self.incarnation => Ok(()),
+            (Some(_), Some(s)) if s == *self => Ok(()),
+            (_, None) => Err(Error::damaged(
+                log,
+                "it is empty or lost its beginning, though this node belongs to a cluster",
+            )),
+            (_, Some(s)) => Err(Error::damaged(
+                log,
+                format!(
+                    "it was written by node {} with incarnation {:016x}, not by this directory's node {} with {:016x}",
+                    s.node, s.incarnation, self.node, self.incarnation
+                ),
+            )),
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Who leads, as this node sees it.
+
+use openraft::ServerState;
+use openraft::async_runtime::watch::WatchReceiver;
+use openraft::type_config::alias::WatchReceiverOf;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::types::TypeConfig;
+
+pub(crate) type Metrics = openraft::RaftMetrics<TypeConfig>;
+
+/// What this node is in its group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Role {
+    /// Has no vote: in no cluster yet, or not a voter.
+    #[default]
+    Learner,
+    /// Follows.
+    Follower,
+    /// Asks for votes.
+    Candidate,
+    /// Leads, as far as it knows.
+    Leader,
+    /// Stopped.
+    Stopped,
+}
+
+/// Leadership as this node sees it. It may lag behind the group by an election, in both
+/// directions: another node may lead already. So nothing is safe *because* this says so. What must
+/// not be done by a deposed leader goes through [`Node::propose`](crate::Node::propose), which only
+/// a quorum can commit, and names the term it was decided in; what must be current goes through
+/// [`Node::confirm`](crate::Node::confirm).
+///
+/// Within one node it is consistent: `ready_term` is sent only after the state that readers see
+/// contains every entry of earlier terms, and a change of term clears it in the same update.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Leadership {
+    /// Current term.
+    pub term: u64,
+    /// This node's role in it.
+    pub role: Role,
+    /// The leader's id and address, if known.
+    pub leader: Option<(u64, String)>,
+    /// `Some(term)` once this node leads and has applied the first entry of its own term.
+    pub ready_term: Option<u64>,
+}
+
+impl Leadership {
+    pub(crate) fn of(metrics: &Metrics) -> Leadership {
+        let role = match metrics.state {
+            ServerState::Learner => Role::Learner,
+            ServerState::Follower => Role::Follower,
+            ServerState::Candidate => Role::Candidate,
+            ServerState::Leader => Role::Leader,
+            ServerState::Shutdown => Role::Stopped,
+        };
+        let role = match metrics.running_state {
+            Ok(()) => role,
+            Err(_) => Role::Stopped,
+        };
+        let applied_term = metrics.last_applied.map(|id| id.leader_id.term);
+        let term = metrics.current_term;
+        let membership = metrics.membership_config.membership();
+        Leadership {
+            term,
+            role,
+            leader: metrics.current_leader.and_then(|id| {
+                let peer = membership.get_node(&id)?;
+                Some((id, peer.address.clone()))
+            }),
+            ready_term: (role == Role::Leader && applied_term == Some(term)).then_some(term),
+        }
+    }
+}
+
+/// Follows openraft's metrics until stopped; resolves `failed` if Raft stops by itself.
+pub(crate) async fn follow(
+    mut metrics: WatchReceiverOf<TypeConfig, Metrics>,
+    leadership: watch::Sender<Leadership>,
+    failed: watch::Sender<Option<String>>,
+    stop: CancellationToken,
+) {
+    loop {
+        let (now, running) = {
+            let metrics = metrics.borrow_watched();
+            (Leadership::of(&metrics), metrics.running_state.clone())
+        };
+        leadership.send_if_modified(|last| {
+            let changed = *last != now;
+            *last = now;
+            changed
+        });
+        let reason = match running {
+            Err(fatal) => fatal.to_string(),
+            Ok(()) => {
+                let changed = tokio::select! {
+                    changed = metrics.changed() => changed,
+                    () = stop.cancelled() => break,
+                };
+                match changed {
+                    Ok(()) => continue,
+                    Err(_) => String::from("raft's task ended"),
+                }
+            }
+        };
+        if !stop.is_cancelled() {
+            tracing::error!("this node stops taking part: {reason}");
+            failed.send_replace(Some(reason));
+        }
+        break;
+    }
+    leadership.send_modify(|last| {
+        last.role = Role::Stopped;
+        last.ready_term = None;
+    });
+}

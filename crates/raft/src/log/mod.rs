@@ -1,0 +1,284 @@
+//! Log and vote, on `raft-log`: write, fdatasync, then the callback. Appends that wait together
+//! share one sync, and callbacks complete in order.
+//!
+//! Invariants:
+//! - a vote is durable before `save_vote` returns, an entry before its callback;
+//! - what is read at start is durable before it is used. Schedule that breaks it otherwise: a
+//!   follower writes an entry and is killed before its fdatasync; restarted it finds the entry in
+//!   the page cache and tells the leader so, the leader commits it, the power goes, the entry is
+//!   lost though acknowledged. So [`LogStore::open`] syncs every file first.
+//! - the committed log id is written without sync: losing it only means that replay waits for the
+//!   leader.
+
+mod codec;
+mod done;
+
+use std::fmt::Debug;
+use std::fs::File;
+use std::io;
+use std::ops::{Bound, RangeBounds};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use codec::{Framed, Kinds};
+use done::Done;
+use openraft::storage::{IOFlushed, LogState, RaftLogReader, RaftLogStorage};
+use parking_lot::Mutex;
+use raft_log::RaftLog;
+use raft_log::api::raft_log_writer::RaftLogWriter;
+
+use crate::directory::{self, Directory};
+use crate::error::Error;
+use crate::identity::Identity;
+use crate::types::{Entry, LogId, Payload, TypeConfig, Vote};
+
+/// Entries younger than the last closed file are kept in memory, older ones up to this many bytes.
+const CACHE_BYTES: usize = 32 << 20;
+/// How long the writer waits for company before a sync; it takes what is queued anyway.
+const GATHER: Duration = Duration::from_micros(50);
+
+/// The log of one node. Clones share it.
+#[derive(Clone)]
+pub(crate) struct LogStore {
+    inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    log: Mutex<RaftLog<Kinds>>,
+    path: PathBuf,
+    entries: AtomicU64,
+    votes: AtomicU64,
+    _directory: Directory,
+}
+
+/// What the log has done since its start.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LogCounters {
+    pub(crate) syncs: u64,
+    pub(crate) bytes: u64,
+    pub(crate) entries: u64,
+    pub(crate) votes: u64,
+}
+
+impl LogStore {
+    /// Opens the log; a torn last record, as a power cut leaves it, is dropped, anything else that
+    /// is not as written is refused.
+    pub(crate) fn open(directory: &Directory, file_bytes: usize) -> Result<LogStore, Error> {
+        let path = directory.log();
+        for file in log_files(&path)? {
+            File::open(&file)
+                .and_then(|f| f.sync_all())
+                .map_err(Error::io("cannot sync", &file))?;
+        }
+        directory::sync_dir(&path)?;
+        let dir = path
+            .to_str()
+            .ok_or_else(|| Error::Options(format!("{} is not valid UTF-8", path.display())))?;
+        let mut config = raft_log::Config::new(dir);
+        config.log_cache_capacity = Some(CACHE_BYTES);
+        config.wal.read_buffer_size = Some(1 << 20);
+        config.wal.chunk_max_size = Some(file_bytes);
+        config.wal.flush_batch_wait = Some(GATHER);
+        let log = RaftLog::open(Arc::new(config)).map_err(|e| match e.kind() {
+            io::ErrorKind::WouldBlock => Error::Locked(directory.root().to_owned()),
+            _ => opening(&path, e),
+        })?;
+        Ok(LogStore {
+            inner: Arc::new(Inner {
+                log: Mutex::new(log),
+                path,
+                entries: AtomicU64::new(0),
+                votes: AtomicU64::new(0),
+                _directory: directory.clone(),
+            }),
+        })
+    }
+
+    /// Whether any log file exists.
+    pub(crate) fn exists(directory: &Directory) -> Result<bool, Error> {
+        Ok(!log_files(&directory.log())?.is_empty())
+    }
+
+    /// Whether nothing of Raft was ever written here.
+    pub(crate) fn is_pristine(&self) -> bool {
+        let log = self.inner.log.lock();
+        let state = log.log_state();
+        state.vote().is_none() && state.last().is_none() && state.user_data.is_none()
+    }
+
+    /// The identity that wrote the log.
+    pub(crate) fn stamp(&self) -> Option<Identity> {
+        let log = self.inner.log.lock();
+        log.log_state().user_data.as_ref().map(|i| i.0)
+    }
+
+    /// Writes the identity into the log, durably.
+    pub(crate) async fn set_stamp(&self, identity: Identity) -> io::Result<()> {
+        self.durably(|log| log.save_user_data(Some(Framed(identity))))
+            .await
+    }
+
+    /// Id of the last purged entry.
+    pub(crate) fn purged(&self) -> Option<LogId> {
+        self.inner.log.lock().log_state().purged().map(|id| id.0)
+    }
+
+    /// Id of the entry at `index`, if the log holds it.
+    pub(crate) fn log_id(&self, index: u64) -> io::Result<Option<LogId>> {
+        let log = self.inner.log.lock();
+        let entry = log.read(index, index.saturating_add(1)).next();
+        Ok(entry.transpose()?.map(|(id, _)| id.0))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.inner.path
+    }
+
+    /// Counters without keeping the log open.
+    pub(crate) fn watch(&self) -> std::sync::Weak<Inner> {
+        Arc::downgrade(&self.inner)
+    }
+
+    async fn durably<T>(
+        &self,
+        write: impl FnOnce(&mut RaftLog<Kinds>) -> io::Result<T>,
+    ) -> io::Result<()> {
+        let (done, wait) = Done::caller();
+        {
+            let mut log = self.inner.log.lock();
+            write(&mut log)?;
+            log.flush(true, Some(done))?;
+        }
+        wait.await.map_err(io::Error::other)?
+    }
+}
+
+impl Inner {
+    pub(crate) fn counters(&self) -> LogCounters {
+        let flush = self.log.lock().stat().flush_metrics;
+        LogCounters {
+            syncs: flush.sync_batch_count,
+            bytes: flush.write_bytes,
+            entries: self.entries.load(Ordering::Relaxed),
+            votes: self.votes.load(Ordering::Relaxed),
+        }
+    }
+}
+
+fn log_files(path: &Path) -> Result<Vec<PathBuf>, Error> {
+    let mut files = directory::list(path)?;
+    files.retain(|f| f.extension().is_some_and(|e| e == "wal"));
+    Ok(files)
+}
+
+/// `raft-log` wraps our errors into text, so the kind is all that is left.
+fn opening(path: &Path, error: io::Error) -> Error {
+    match error.kind() {
+        io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof | io::ErrorKind::Other => {
+            Error::damaged(path, error)
+        }
+        _ => Error::io("cannot open log", path)(error),
+    }
+}
+
+impl RaftLogReader<TypeConfig> for LogStore {
+    async fn try_get_log_entries<RB: RangeBounds<u64> + Clone + Debug + Send>(
+        &mut self,
+        range: RB,
+    ) -> io::Result<Vec<Entry>> {
+        let from = match range.start_bound() {
+            Bound::Included(i) => *i,
+            Bound::Excluded(i) => i.saturating_add(1),
+            Bound::Unbounded => 0,
+        };
+        let to = match range.end_bound() {
+            Bound::Included(i) => i.saturating_add(1),
+            Bound::Excluded(i) => *i,
+            Bound::Unbounded => u64::MAX,
+        };
+        if from >= to {
+            return Ok(Vec::new());
+        }
+        let log = self.inner.log.lock();
+        let entry = |(id, payload): (Framed<LogId>, Framed<Payload>)| Entry {
+            log_id: id.0,
+            payload: payload.0,
+        };
+        log.read(from, to).map(|item| item.map(entry)).collect()
+    }
+
+    async fn read_vote(&mut self) -> io::Result<Option<Vote>> {
+        Ok(self.inner.log.lock().log_state().vote().map(|v| v.0))
+    }
+}
+
+impl RaftLogStorage<TypeConfig> for LogStore {
+    type LogReader = LogStore;
+
+    async fn get_log_state(&mut self) -> io::Result<LogState<TypeConfig>> {
+        let log = self.inner.log.lock();
+        let state = log.log_state();
+        Ok(LogState {
+            last_purged_log_id: state.purged().map(|id| id.0),
+            last_log_id: state.last().map(|id| id.0),
+        })
+    }
+
+    async fn get_log_reader(&mut self) -> LogStore {
+        self.clone()
+    }
+
+    async fn save_vote(&mut self, vote: &Vote) -> io::Result<()> {
+        self.durably(|log| log.save_vote(Framed(*vote))).await?;
+        self.inner.votes.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    async fn save_committed(&mut self, committed: Option<LogId>) -> io::Result<()> {
+        let Some(committed) = committed.map(Framed) else {
+            return Ok(());
+        };
+        let mut log = self.inner.log.lock();
+        let state = log.log_state();
+        // An installed snapshot may be ahead of the log; the snapshot itself then says what is
+        // committed.
+        if state.last() < Some(&committed) || state.committed() >= Some(&committed) {
+            return Ok(());
+        }
+        log.commit(committed)?;
+        log.flush(false, None)
+    }
+
+    async fn read_committed(&mut self) -> io::Result<Option<LogId>> {
+        Ok(self.inner.log.lock().log_state().committed().map(|id| id.0))
+    }
+
+    async fn append<I>(&mut self, entries: I, callback: IOFlushed<TypeConfig>) -> io::Result<()>
+    where
+        I: IntoIterator<Item = Entry> + Send,
+        I::IntoIter: Send,
+    {
+        let mut count = 0;
+        let entries = entries.into_iter().inspect(|_| count += 1);
+        let mut log = self.inner.log.lock();
+        log.append(entries.map(|e| (Framed(e.log_id), Framed(e.payload))))?;
+        log.flush(true, Some(Done::raft(callback)))?;
+        self.inner.entries.fetch_add(count, Ordering::Relaxed);
+        Ok(())
+    }
+
+    async fn truncate_after(&mut self, last: Option<LogId>) -> io::Result<()> {
+        let next = last.map_or(0, |id| id.index + 1);
+        self.durably(|log| match log.log_state().last() {
+            Some(last) if last.0.index >= next => log.truncate(next).map(drop),
+            _ => Ok(()),
+        })
+        .await
+    }
+
+    async fn purge(&mut self, upto: LogId) -> io::Result<()> {
+        self.durably(|log| log.purge(Framed(upto))).await
+    }
+}

@@ -1,0 +1,236 @@
+//! openraft's state machine over [`Applied`], [`Rows`] and snapshot files.
+//!
+//! Order within a step: memory (one write lock for the step), then sled, then watchers and callers.
+//! Sled may lose the step; memory is rebuilt from snapshot and log. Order of a snapshot: the file is
+//! durable under its final name before openraft hears of it, because it purges the log next.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use futures::{Stream, StreamExt};
+use openraft::storage::{EntryResponder, RaftSnapshotBuilder, RaftStateMachine};
+use parking_lot::Mutex;
+use seqsvr_core::state::State;
+
+use crate::applied::{Applied, Shared};
+use crate::directory::{self, Directory};
+use crate::error::Error;
+use crate::rows::Rows;
+use crate::snapshot::{self, SnapshotFile};
+use crate::types::{LogId, SnapshotMeta, StoredMembership, TypeConfig};
+
+pub(crate) type Snapshot = openraft::storage::Snapshot<
+    crate::types::CommittedLeaderId,
+    u64,
+    crate::types::Peer,
+    SnapshotFile,
+>;
+
+/// Most entries of one step.
+const STEP_MAX: usize = 64;
+
+/// Snapshots made and received since the start.
+#[derive(Default)]
+pub(crate) struct SnapshotCounters {
+    pub(crate) built: AtomicU64,
+    pub(crate) installed: AtomicU64,
+}
+
+/// The state machine of one node.
+#[derive(Clone)]
+pub(crate) struct Machine {
+    shared: Arc<Shared>,
+    disk: Arc<Disk>,
+    counters: Arc<SnapshotCounters>,
+}
+
+struct Disk {
+    rows: Rows,
+    /// The newest snapshot.
+    current: Mutex<Option<(SnapshotMeta, PathBuf)>>,
+    directory: Directory,
+}
+
+impl Machine {
+    pub(crate) fn new(
+        directory: &Directory,
+        rows: Rows,
+        applied: Applied,
+        newest: Option<SnapshotMeta>,
+    ) -> Machine {
+        let current = newest.map(|meta| {
+            let path = snapshot::path_of(directory, &meta);
+            (meta, path)
+        });
+        Machine {
+            shared: Arc::new(Shared::new(applied)),
+            disk: Arc::new(Disk {
+                rows,
+                current: Mutex::new(current),
+                directory: directory.clone(),
+            }),
+            counters: Arc::default(),
+        }
+    }
+
+    pub(crate) fn shared(&self) -> Arc<Shared> {
+        self.shared.clone()
+    }
+
+    pub(crate) fn counters(&self) -> Arc<SnapshotCounters> {
+        self.counters.clone()
+    }
+
+    fn install(&self, meta: &SnapshotMeta, received: &SnapshotFile) -> Result<(), Error> {
+        let (header, state) = snapshot::read(received)?;
+        if header != *meta {
+            return Err(Error::damaged(
+                &received.path,
+                "its header is not what its sender announced",
+            ));
+        }
+        let path = snapshot::path_of(&self.disk.directory, meta);
+        if received.path != path {
+            let sync = received.file.sync_all();
+            sync.map_err(Error::io("cannot sync", &received.path))?;
+            directory::publish(&received.path, &path)?;
+        }
+        let writing = |e| Error::io("cannot write", &self.disk.directory.state())(e);
+        let new = Applied::new(state, meta.last_log_id, meta.last_membership.clone());
+        let new = new.map_err(writing)?;
+        let keys: BTreeSet<_> = self
+            .shared
+            .applied
+            .read()
+            .keys()
+            .chain(new.keys())
+            .collect();
+        let step = self.disk.rows.write(&new, keys).map_err(writing)?;
+        self.disk.rows.commit(step).map_err(writing)?;
+        *self.shared.applied.write() = new;
+        self.shared.announce();
+        self.disk.published(meta, path)
+    }
+}
+
+impl Disk {
+    /// Makes a durable snapshot the current one, unless a newer one has been installed meanwhile.
+    fn published(&self, meta: &SnapshotMeta, path: PathBuf) -> Result<(), Error> {
+        let mut current = self.current.lock();
+        if current
+            .as_ref()
+            .is_none_or(|(c, _)| c.last_log_id <= meta.last_log_id)
+        {
+            snapshot::remove_older(&self.directory, &path)?;
+            *current = Some((meta.clone(), path));
+        }
+        Ok(())
+    }
+}
+
+impl RaftStateMachine<TypeConfig> for Machine {
+    type SnapshotData = SnapshotFile;
+    type SnapshotBuilder = Builder;
+
+    async fn applied_state(&mut self) -> io::Result<(Option<LogId>, StoredMembership)> {
+        let applied = self.shared.applied.read();
+        Ok((applied.last_applied, applied.membership.clone()))
+    }
+
+    async fn apply<S>(&mut self, entries: S) -> io::Result<()>
+    where
+        S: Stream<Item = io::Result<EntryResponder<TypeConfig>>> + Unpin + Send,
+    {
+        let mut steps = entries.ready_chunks(STEP_MAX);
+        while let Some(items) = steps.next().await {
+            let mut touched = BTreeSet::new();
+            let mut answers = Vec::new();
+            let step = {
+                let mut applied = self.shared.applied.write();
+                for item in items {
+                    let (entry, responder) = item?;
+                    let replies = applied.apply(&entry, &mut touched)?;
+                    answers.extend(responder.map(|r| (r, replies)));
+                }
+                self.disk.rows.write(&applied, touched)?
+            };
+            self.disk.rows.commit(step)?;
+            self.shared.announce();
+            for (responder, replies) in answers {
+                responder.send(replies);
+            }
+        }
+        Ok(())
+    }
+
+    async fn get_snapshot_builder(&mut self) -> Builder {
+        let applied = self.shared.applied.read();
+        Builder {
+            state: applied.state.clone(),
+            meta: applied.snapshot_meta(),
+            disk: self.disk.clone(),
+            counters: self.counters.clone(),
+        }
+    }
+
+    async fn install_snapshot(
+        &mut self,
+        meta: &SnapshotMeta,
+        snapshot: SnapshotFile,
+    ) -> io::Result<()> {
+        let (machine, meta) = (self.clone(), meta.clone());
+        blocking(move || machine.install(&meta, &snapshot)).await?;
+        self.counters.installed.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    async fn get_current_snapshot(&mut self) -> io::Result<Option<Snapshot>> {
+        let current = self.disk.current.lock();
+        let Some((meta, path)) = current.as_ref() else {
+            return Ok(None);
+        };
+        Ok(Some(Snapshot {
+            meta: meta.clone(),
+            snapshot: SnapshotFile::open(path)?,
+        }))
+    }
+}
+
+/// Writes a snapshot of the state as it was when asked.
+pub(crate) struct Builder {
+    state: State,
+    meta: SnapshotMeta,
+    disk: Arc<Disk>,
+    counters: Arc<SnapshotCounters>,
+}
+
+impl RaftSnapshotBuilder<TypeConfig> for Builder {
+    type SnapshotData = SnapshotFile;
+
+    async fn build_snapshot(&mut self) -> io::Result<Snapshot> {
+        let state = std::mem::take(&mut self.state);
+        let (meta, disk) = (self.meta.clone(), self.disk.clone());
+        let file = blocking(move || {
+            let path = snapshot::write(&disk.directory, &meta, &state)?;
+            let file = SnapshotFile::open(&path).map_err(Error::io("cannot open", &path))?;
+            disk.published(&meta, path)?;
+            Ok(file)
+        })
+        .await?;
+        self.counters.built.fetch_add(1, Ordering::Relaxed);
+        Ok(Snapshot {
+            meta: self.meta.clone(),
+            snapshot: file,
+        })
+    }
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> io::Result<T> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(io::Error::other)?.map_err(io::Error::other)
+}

@@ -1,0 +1,319 @@
+//! Calls to the other nodes: one kept, lazily reconnecting channel a peer.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::io::{Read, Seek};
+use std::sync::Arc;
+use std::time::Duration;
+
+use openraft::errors::{
+    NetworkError, RPCError, ReplicationClosed, StreamingError, Timeout, Unreachable,
+};
+use openraft::network::RPCOption;
+use openraft::raft::{
+    AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, TransferLeaderRequest,
+    TransferLeaderResponse, VoteRequest, VoteResponse,
+};
+use openraft::{RPCTypes, RaftNetworkFactory, RaftNetworkV2};
+use parking_lot::Mutex;
+use seqsvr_proto::v1::raft_client::RaftClient;
+use seqsvr_proto::v1::{RaftHeader, RaftInitRequest, RaftRequest, RaftSnapshotChunk};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Status};
+
+use crate::frame;
+use crate::gate::{Gate, Seldom, refused};
+use crate::machine::Snapshot;
+use crate::snapshot::SnapshotFile;
+use crate::types::{Peer, TypeConfig, Vote};
+
+/// Longest message either way: the largest append is [`crate::ENTRIES_PER_APPEND`] entries of
+/// [`crate::ENTRY_BYTES_MAX`].
+pub(crate) const MESSAGE_BYTES_MAX: usize = frame::BODY_MAX + (64 << 10);
+/// Data of one snapshot chunk.
+const CHUNK_BYTES: usize = 256 << 10;
+/// A connection that says nothing for so long is given up.
+const KEEP_ALIVE: Duration = Duration::from_secs(2);
+
+/// Makes connections; keeps one channel an address.
+#[derive(Clone)]
+pub(crate) struct Network {
+    gate: Arc<Gate>,
+    channels: Arc<Mutex<HashMap<String, Channel>>>,
+    told: Arc<Seldom>,
+}
+
+impl Network {
+    pub(crate) fn new(gate: Arc<Gate>) -> Network {
+        Network {
+            gate,
+            channels: Arc::default(),
+            told: Arc::default(),
+        }
+    }
+
+    pub(crate) fn connect(&self, target: u64, peer: &Peer) -> Connection {
+        Connection {
+            client: self.channel(&peer.address).map(|channel| {
+                RaftClient::new(channel)
+                    .max_decoding_message_size(MESSAGE_BYTES_MAX)
+                    .max_encoding_message_size(MESSAGE_BYTES_MAX)
+            }),
+            network: self.clone(),
+            target,
+            peer: peer.clone(),
+        }
+    }
+
+    /// Addresses come from the membership, so the map is bounded by its size over time.
+    fn channel(&self, address: &str) -> Result<Channel, String> {
+        let mut channels = self.channels.lock();
+        if let Some(channel) = channels.get(address) {
+            return Ok(channel.clone());
+        }
+        let endpoint = Endpoint::from_shared(format!("http://{address}"))
+            .map_err(|e| format!("{address} is not an address: {e}"))?
+            .connect_timeout(KEEP_ALIVE)
+            .tcp_nodelay(true)
+            .http2_keep_alive_interval(KEEP_ALIVE)
+            .keep_alive_timeout(KEEP_ALIVE)
+            .keep_alive_while_idle(true);
+        let channel = endpoint.connect_lazy();
+        channels.insert(address.to_owned(), channel.clone());
+        Ok(channel)
+    }
+}
+
+impl RaftNetworkFactory<TypeConfig> for Network {
+    type Network = Connection;
+
+    async fn new_client(&mut self, target: u64, node: &Peer) -> Connection {
+        self.connect(target, node)
+    }
+}
+
+/// Calls to one peer.
+pub(crate) struct Connection {
+    client: Result<RaftClient<Channel>, String>,
+    network: Network,
+    target: u64,
+    peer: Peer,
+}
+
+type Failure = RPCError<TypeConfig>;
+
+impl Connection {
+    fn start(&self) -> Result<(RaftClient<Channel>, RaftHeader), Failure> {
+        let unreachable = |text: &str| Failure::Unreachable(Unreachable::from_string(text));
+        let client = self.client.clone().map_err(|e| unreachable(&e))?;
+        let header = self
+            .network
+            .gate
+            .header(self.target, self.peer.incarnation)
+            .ok_or_else(|| unreachable("this node belongs to no cluster yet"))?;
+        Ok((client, header))
+    }
+
+    async fn call<Q: Serialize, A: DeserializeOwned>(
+        &self,
+        kind: Kind,
+        request: &Q,
+        limit: Duration,
+    ) -> Result<A, Failure> {
+        let (mut client, header) = self.start()?;
+        let body = frame::encode(request).map_err(|e| NetworkError::new(&e))?;
+        let request = RaftRequest {
+            header: Some(header),
+            body: body.into(),
+        };
+        let answer = async {
+            match kind {
+                Kind::Append => client.append(request).await,
+                Kind::Vote => client.vote(request).await,
+                Kind::PreVote => client.pre_vote(request).await,
+                Kind::TransferLeader => client.transfer_leader(request).await,
+            }
+        };
+        let answer = tokio::time::timeout(limit, answer).await;
+        let answer = answer.map_err(|_| self.timeout(kind.rpc_type(), limit))?;
+        let answer = answer.map_err(|status| self.failure(status))?.into_inner();
+        let answer = frame::decode(&answer.body).map_err(|e| NetworkError::new(&e))?;
+        Ok(answer)
+    }
+
+    fn timeout(&self, action: RPCTypes, timeout: Duration) -> Failure {
+        Failure::Timeout(Timeout {
+            action,
+            id: self.network.gate.identity().node,
+            target: self.target,
+            timeout,
+        })
+    }
+
+    fn failure(&self, status: Status) -> Failure {
+        if let Some(reason) = refused(&status)
+            && self.network.told.allow()
+        {
+            tracing::warn!(
+                node = self.target,
+                address = %self.peer.address,
+                reason = reason.as_str_name(),
+                "the node refuses our calls: {}",
+                status.message()
+            );
+        }
+        match status.code() {
+            Code::Cancelled | Code::DeadlineExceeded => NetworkError::new(&status).into(),
+            _ => Unreachable::new(&status).into(),
+        }
+    }
+
+    /// Asks the peer, which leads, to propose the cluster's first command.
+    pub(crate) async fn propose_init(
+        &self,
+        lease_ms: u32,
+        slots: u32,
+        limit: Duration,
+    ) -> Result<(), String> {
+        let (mut client, header) = self.start().map_err(|e| e.to_string())?;
+        let request = RaftInitRequest {
+            header: Some(header),
+            lease_ms,
+            slots,
+        };
+        match tokio::time::timeout(limit, client.propose_init(request)).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(status)) => Err(status.message().to_owned()),
+            Err(_) => Err(String::from("the leader did not answer in time")),
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Append,
+    Vote,
+    PreVote,
+    TransferLeader,
+}
+
+impl Kind {
+    fn rpc_type(self) -> RPCTypes {
+        match self {
+            Kind::Append => RPCTypes::AppendEntries,
+            Kind::Vote | Kind::PreVote => RPCTypes::Vote,
+            Kind::TransferLeader => RPCTypes::TransferLeader,
+        }
+    }
+}
+
+impl RaftNetworkV2<TypeConfig> for Connection {
+    type SnapshotData = SnapshotFile;
+
+    async fn append_entries(
+        &mut self,
+        rpc: AppendEntriesRequest<TypeConfig>,
+        option: RPCOption,
+    ) -> Result<AppendEntriesResponse<TypeConfig>, Failure> {
+        // openraft's limit is one heartbeat interval. That is right for heartbeats; entries are
+        // answered after a sync of the other disk, and giving up earlier only sends them again.
+        let limit = match rpc.entries.is_empty() {
+            true => option.soft_ttl(),
+            false => option.hard_ttl() * 10,
+        };
+        self.call(Kind::Append, &rpc, limit).await
+    }
+
+    async fn vote(
+        &mut self,
+        rpc: VoteRequest<TypeConfig>,
+        option: RPCOption,
+    ) -> Result<VoteResponse<TypeConfig>, Failure> {
+        self.call(Kind::Vote, &rpc, option.soft_ttl()).await
+    }
+
+    async fn pre_vote(
+        &mut self,
+        rpc: VoteRequest<TypeConfig>,
+        option: RPCOption,
+    ) -> Result<VoteResponse<TypeConfig>, Failure> {
+        self.call(Kind::PreVote, &rpc, option.soft_ttl()).await
+    }
+
+    async fn transfer_leader(
+        &mut self,
+        req: TransferLeaderRequest<TypeConfig>,
+        option: RPCOption,
+    ) -> Result<TransferLeaderResponse<TypeConfig>, Failure> {
+        self.call(Kind::TransferLeader, &req, option.soft_ttl())
+            .await
+    }
+
+    async fn full_snapshot(
+        &mut self,
+        vote: Vote,
+        snapshot: Snapshot,
+        cancel: impl Future<Output = ReplicationClosed> + Send + 'static,
+        option: RPCOption,
+    ) -> Result<SnapshotResponse<TypeConfig>, StreamingError<TypeConfig>> {
+        let (mut client, header) = self.start()?;
+        let description =
+            frame::encode(&(vote, snapshot.meta)).map_err(|e| NetworkError::new(&e))?;
+        let first = RaftSnapshotChunk {
+            header: Some(header),
+            description: description.into(),
+            data: Default::default(),
+        };
+        let (tx, rx) = tokio::sync::mpsc::channel(4);
+        let reader = tokio::task::spawn_blocking(move || {
+            send_chunks(snapshot.snapshot, first, |chunk| {
+                tx.blocking_send(chunk).is_ok()
+            })
+        });
+        let sending = client.install_snapshot(ReceiverStream::new(rx));
+        let limit = option.soft_ttl();
+        let answer = tokio::select! {
+            answer = tokio::time::timeout(limit, sending) => answer,
+            closed = cancel => return Err(closed.into()),
+        };
+        // A file that cannot be read ends the stream early; the receiver refuses the stump, and
+        // this says why.
+        if let Ok(Err(e)) = reader.await {
+            return Err(NetworkError::new(&e).into());
+        }
+        let answer = answer.map_err(|_| self.timeout(RPCTypes::InstallSnapshot, limit))?;
+        let answer = answer.map_err(|status| self.failure(status))?.into_inner();
+        let answer = frame::decode(&answer.body).map_err(|e| NetworkError::new(&e))?;
+        Ok(answer)
+    }
+}
+
+/// Feeds `first` and then the file to `send`, until that returns false.
+fn send_chunks(
+    snapshot: SnapshotFile,
+    first: RaftSnapshotChunk,
+    mut send: impl FnMut(RaftSnapshotChunk) -> bool,
+) -> std::io::Result<()> {
+    let mut file = snapshot.file;
+    file.rewind()?;
+    if !send(first) {
+        return Ok(());
+    }
+    loop {
+        let mut data = Vec::with_capacity(CHUNK_BYTES);
+        (&mut file)
+            .take(CHUNK_BYTES as u64)
+            .read_to_end(&mut data)?;
+        let chunk = RaftSnapshotChunk {
+            header: None,
+            description: Default::default(),
+            data: data.into(),
+        };
+        if chunk.data.is_empty() || !send(chunk) {
+            return Ok(());
+        }
+    }
+}

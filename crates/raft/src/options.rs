@@ -1,0 +1,73 @@
+//! What a node is told at its start. Plain data; times in milliseconds.
+
+use std::path::PathBuf;
+
+use crate::error::Error;
+
+/// Options of one node.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// This node's id in the cluster, above 0.
+    pub node: u64,
+    /// Where the other nodes reach this one, `host:port`.
+    pub address: String,
+    /// Directory of this node's own; made if absent.
+    pub data_dir: PathBuf,
+    /// How often a leader makes itself heard.
+    pub heartbeat_ms: u64,
+    /// A follower that hears nothing for a random time between this …
+    pub election_min_ms: u64,
+    /// … and this asks for votes. Well under half the lease.
+    pub election_max_ms: u64,
+    /// A snapshot is taken after so many new entries.
+    pub snapshot_every_entries: u64,
+    /// Entries kept in the log behind the newest snapshot, for followers that lag a little.
+    pub keep_entries: u64,
+    /// A log file is closed at this size; space is freed by whole files.
+    pub log_file_bytes: usize,
+}
+
+impl Options {
+    /// The defaults.
+    pub fn new(node: u64, address: impl Into<String>, data_dir: impl Into<PathBuf>) -> Options {
+        Options {
+            node,
+            address: address.into(),
+            data_dir: data_dir.into(),
+            heartbeat_ms: 100,
+            election_min_ms: 300,
+            election_max_ms: 600,
+            snapshot_every_entries: 20_000,
+            keep_entries: 5_000,
+            log_file_bytes: 16 << 20,
+        }
+    }
+
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let wrong = |text: String| Err(Error::Options(text));
+        if self.node == 0 {
+            return wrong(String::from("a node's id must be above 0"));
+        }
+        if self.address.is_empty() || self.address.len() > crate::ADDRESS_MAX {
+            return wrong(format!(
+                "a node's address must have 1 to {} bytes",
+                crate::ADDRESS_MAX
+            ));
+        }
+        if self.heartbeat_ms == 0
+            || self.heartbeat_ms >= self.election_min_ms
+            || self.election_min_ms >= self.election_max_ms
+        {
+            return wrong(format!(
+                "times must be 0 < heartbeat < election-min < election-max, not {}, {}, {} ms",
+                self.heartbeat_ms, self.election_min_ms, self.election_max_ms
+            ));
+        }
+        if self.snapshot_every_entries == 0 || self.log_file_bytes == 0 {
+            return wrong(String::from(
+                "snapshot-every-entries and log-file-bytes must be above 0",
+            ));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,216 @@
+//! Calls from the other nodes. Each passes the gate first, then goes to openraft.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use openraft::raft::{AppendEntriesRequest, TransferLeaderRequest, VoteRequest};
+use seqsvr_core::command::{Batch, Command, Reply};
+use seqsvr_proto::v1::raft_server;
+use seqsvr_proto::v1::{
+    RaftInitRequest, RaftInitResponse, RaftRequest, RaftResponse, RaftSnapshotChunk,
+};
+use serde::Serialize;
+use tonic::{Request, Response, Status, Streaming};
+
+use crate::frame;
+use crate::gate::Gate;
+use crate::machine::Snapshot;
+use crate::node::Node;
+use crate::snapshot::SnapshotFile;
+use crate::types::{SnapshotMeta, TypeConfig, Vote};
+
+/// A sender that is silent for so long in the middle of a snapshot is given up.
+const CHUNK_WAIT: Duration = Duration::from_secs(10);
+/// Largest snapshot taken, in bytes.
+const SNAPSHOT_BYTES_MAX: u64 = 16 << 30;
+
+/// The Raft service of one node.
+pub struct Service {
+    node: Node,
+    gate: Arc<Gate>,
+    /// One snapshot is received at a time.
+    receiving: Arc<tokio::sync::Mutex<()>>,
+}
+
+impl Service {
+    pub(crate) fn new(node: Node, gate: Arc<Gate>) -> Service {
+        Service {
+            node,
+            gate,
+            receiving: Arc::default(),
+        }
+    }
+
+    async fn admit<Q: serde::de::DeserializeOwned>(
+        &self,
+        request: Request<RaftRequest>,
+    ) -> Result<Q, Status> {
+        let request = request.into_inner();
+        self.gate.admit(request.header).await?;
+        frame::decode(&request.body).map_err(|e| Status::invalid_argument(e.to_string()))
+    }
+
+    async fn receive(&self, mut chunks: Streaming<RaftSnapshotChunk>) -> Answer {
+        let first = next(&mut chunks)
+            .await?
+            .ok_or_else(|| Status::invalid_argument("an empty stream"))?;
+        self.gate.admit(first.header).await?;
+        let (vote, meta): (Vote, SnapshotMeta) = frame::decode(&first.description)
+            .map_err(|e| Status::invalid_argument(e.to_string()))?;
+        let one = self
+            .receiving
+            .clone()
+            .try_lock_owned()
+            .map_err(|_| Status::unavailable("another snapshot is being received"))?;
+        let path = self.gate.snapshots().join("received.part");
+        let received = Received::create(path)?;
+        let mut file = received.file()?;
+        let mut bytes = 0;
+        while let Some(chunk) = next(&mut chunks).await? {
+            bytes += chunk.data.len() as u64;
+            if bytes > SNAPSHOT_BYTES_MAX {
+                return Err(Status::resource_exhausted("the snapshot is too large"));
+            }
+            file = tokio::task::spawn_blocking(move || file.write_all(&chunk.data).map(|()| file))
+                .await
+                .map_err(|e| Status::internal(e.to_string()))?
+                .map_err(|e| Status::internal(e.to_string()))?;
+        }
+        drop(file);
+        let snapshot = SnapshotFile::open(&received.0).map_err(internal)?;
+        // A stump must be refused here: to openraft a snapshot that does not install is a broken
+        // disk, and it would stop this node.
+        let check = tokio::task::spawn_blocking(move || {
+            crate::snapshot::read(&snapshot).map(|(header, _)| (header, snapshot))
+        });
+        let checked = check.await.map_err(|e| Status::internal(e.to_string()))?;
+        let (header, snapshot) = checked.map_err(|e| Status::data_loss(e.to_string()))?;
+        if header != meta {
+            return Err(Status::invalid_argument(
+                "the snapshot is not what its sender announced",
+            ));
+        }
+        let snapshot = Snapshot { meta, snapshot };
+        let raft = self.node.raft().clone();
+        // A task of its own: if the sender goes away this call is dropped, but openraft would go on
+        // with a file that is no longer there.
+        let install = tokio::spawn(async move {
+            let answer = raft.install_full_snapshot(vote, snapshot).await;
+            drop((received, one));
+            answer
+        });
+        let answer = install.await.map_err(|e| Status::internal(e.to_string()))?;
+        answer_frame(&answer.map_err(unavailable)?)
+    }
+}
+
+type Answer = Result<Response<RaftResponse>, Status>;
+
+/// A file being received; deleted unless it became a snapshot under another name.
+struct Received(PathBuf);
+
+impl Received {
+    fn create(path: PathBuf) -> Result<Received, Status> {
+        File::create(&path).map_err(internal)?;
+        Ok(Received(path))
+    }
+
+    fn file(&self) -> Result<File, Status> {
+        File::options().append(true).open(&self.0).map_err(internal)
+    }
+}
+
+impl Drop for Received {
+    fn drop(&mut self) {
+        // Gone if it was installed.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+async fn next(
+    chunks: &mut Streaming<RaftSnapshotChunk>,
+) -> Result<Option<RaftSnapshotChunk>, Status> {
+    match tokio::time::timeout(CHUNK_WAIT, chunks.message()).await {
+        Ok(chunk) => chunk,
+        Err(_) => Err(Status::deadline_exceeded("the snapshot stopped coming")),
+    }
+}
+
+fn answer_frame<A: Serialize>(answer: &A) -> Answer {
+    let body = frame::encode(answer).map_err(internal)?.into();
+    Ok(Response::new(RaftResponse { body }))
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "fits map_err")]
+fn internal(error: std::io::Error) -> Status {
+    Status::internal(error.to_string())
+}
+
+fn unavailable(error: impl std::fmt::Display) -> Status {
+    Status::unavailable(error.to_string())
+}
+
+#[tonic::async_trait]
+impl raft_server::Raft for Service {
+    async fn append(&self, request: Request<RaftRequest>) -> Answer {
+        let rpc: AppendEntriesRequest<TypeConfig> = self.admit(request).await?;
+        answer_frame(
+            &self
+                .node
+                .raft()
+                .append_entries(rpc)
+                .await
+                .map_err(unavailable)?,
+        )
+    }
+
+    async fn vote(&self, request: Request<RaftRequest>) -> Answer {
+        let rpc: VoteRequest<TypeConfig> = self.admit(request).await?;
+        answer_frame(&self.node.raft().vote(rpc).await.map_err(unavailable)?)
+    }
+
+    async fn pre_vote(&self, request: Request<RaftRequest>) -> Answer {
+        let rpc: VoteRequest<TypeConfig> = self.admit(request).await?;
+        answer_frame(&self.node.raft().pre_vote(rpc).await.map_err(unavailable)?)
+    }
+
+    async fn transfer_leader(&self, request: Request<RaftRequest>) -> Answer {
+        let rpc: TransferLeaderRequest<TypeConfig> = self.admit(request).await?;
+        let answer = self.node.raft().handle_transfer_leader(rpc).await;
+        answer_frame(&answer.map_err(unavailable)?)
+    }
+
+    async fn install_snapshot(&self, request: Request<Streaming<RaftSnapshotChunk>>) -> Answer {
+        self.receive(request.into_inner()).await
+    }
+
+    async fn propose_init(
+        &self,
+        request: Request<RaftInitRequest>,
+    ) -> Result<Response<RaftInitResponse>, Status> {
+        let request = request.into_inner();
+        self.gate.admit(request.header).await?;
+        let cluster = self
+            .gate
+            .identity()
+            .cluster
+            .ok_or_else(|| Status::internal("let in without a cluster"))?;
+        let init = Command::Init {
+            cluster,
+            lease_ms: request.lease_ms,
+            slots: request.slots,
+        };
+        let batch = Batch {
+            commands: vec![init],
+        };
+        let replies = self.node.propose(batch).await.map_err(unavailable)?;
+        match replies.first() {
+            Some(Reply::Done) => Ok(Response::new(RaftInitResponse {})),
+            Some(Reply::Refused(refusal)) => Err(Status::invalid_argument(refusal.to_string())),
+            other => Err(Status::internal(format!("unexpected reply {other:?}"))),
+        }
+    }
+}

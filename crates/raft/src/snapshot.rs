@@ -1,0 +1,184 @@
+//! Snapshot files.
+//!
+//! ```text
+//! "SEQSNAP\n" | header frame | rows frame … | trailer frame
+//! ```
+//! The header names cluster, last log id, membership and row count; each rows frame carries up to
+//! [`ROWS_PER_FRAME`] rows; the trailer repeats the row count and holds the digest over all rows.
+//! Invariant: a file under its final name is whole and durable (written aside, synced, renamed,
+//! directory synced), and the log is purged only up to such a file. One that does not read back is
+//! a refusal to start, never skipped: the log below it is gone.
+
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
+use std::path::{Path, PathBuf};
+
+use seqsvr_core::id::ClusterId;
+use seqsvr_core::state::{Row, RowKey, State};
+use serde::{Deserialize, Serialize};
+
+use crate::digest::Digest;
+use crate::directory::{self, Directory};
+use crate::error::Error;
+use crate::frame;
+use crate::types::SnapshotMeta;
+
+const MAGIC: &[u8; 8] = b"SEQSNAP\n";
+const ROWS_PER_FRAME: usize = 1_000;
+const EXTENSION: &str = "snapshot";
+
+#[derive(Serialize, Deserialize)]
+struct Header {
+    /// None: taken before the cluster's first command was applied.
+    cluster: Option<ClusterId>,
+    meta: SnapshotMeta,
+    rows: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Trailer {
+    rows: u64,
+    digest: Digest,
+}
+
+/// A whole snapshot file. Holds it open, so it can be sent though a newer one replaces it.
+#[derive(Debug)]
+pub(crate) struct SnapshotFile {
+    pub(crate) path: PathBuf,
+    pub(crate) file: File,
+}
+
+impl SnapshotFile {
+    pub(crate) fn open(path: &Path) -> io::Result<SnapshotFile> {
+        Ok(SnapshotFile {
+            path: path.to_owned(),
+            file: File::open(path)?,
+        })
+    }
+}
+
+/// Final name of the snapshot of a log id: names sort like ids.
+pub(crate) fn path_of(directory: &Directory, meta: &SnapshotMeta) -> PathBuf {
+    let (term, index) = meta
+        .last_log_id
+        .map_or((0, 0), |id| (id.leader_id.term, id.index));
+    directory
+        .snapshots()
+        .join(format!("{term:020}-{index:020}.{EXTENSION}"))
+}
+
+/// Writes a snapshot and publishes it durably.
+pub(crate) fn write(
+    directory: &Directory,
+    meta: &SnapshotMeta,
+    state: &State,
+) -> Result<PathBuf, Error> {
+    let path = path_of(directory, meta);
+    let tmp = path.with_extension("building");
+    let file = File::create(&tmp).map_err(Error::io("cannot create", &tmp))?;
+    write_to(file, meta, state).map_err(Error::io("cannot write", &tmp))?;
+    directory::publish(&tmp, &path)?;
+    Ok(path)
+}
+
+fn write_to(file: File, meta: &SnapshotMeta, state: &State) -> io::Result<()> {
+    let rows = state.rows().count() as u64;
+    let mut out = BufWriter::new(file);
+    out.write_all(MAGIC)?;
+    out.write_all(&frame::encode(&Header {
+        cluster: state.cluster().map(|c| c.id),
+        meta: meta.clone(),
+        rows,
+    })?)?;
+    let mut digest = Digest::default();
+    let mut part: Vec<(RowKey, Row)> = Vec::with_capacity(ROWS_PER_FRAME);
+    for (key, row) in state.rows() {
+        digest.add(Digest::of_row(&key, &row)?);
+        part.push((key, row));
+        if part.len() == ROWS_PER_FRAME {
+            out.write_all(&frame::encode(&part)?)?;
+            part.clear();
+        }
+    }
+    if !part.is_empty() {
+        out.write_all(&frame::encode(&part)?)?;
+    }
+    out.write_all(&frame::encode(&Trailer { rows, digest })?)?;
+    out.into_inner().map_err(|e| e.into_error())?.sync_all()
+}
+
+/// Reads a snapshot file to its end and checks all of it.
+pub(crate) fn read(snapshot: &SnapshotFile) -> Result<(SnapshotMeta, State), Error> {
+    read_from(&snapshot.file).map_err(Error::reading(&snapshot.path))
+}
+
+fn read_from(mut file: &File) -> io::Result<(SnapshotMeta, State)> {
+    let invalid = |text: &str| io::Error::new(io::ErrorKind::InvalidData, text);
+    file.rewind()?;
+    let mut input = BufReader::new(file);
+    let mut magic = [0; 8];
+    input.read_exact(&mut magic)?;
+    if &magic != MAGIC {
+        return Err(invalid("it is not a snapshot"));
+    }
+    let header: Header = frame::read(&mut input)?;
+    let mut digest = Digest::default();
+    let mut rows: Vec<(RowKey, Row)> = Vec::new();
+    while (rows.len() as u64) < header.rows {
+        let part: Vec<(RowKey, Row)> = frame::read(&mut input)?;
+        if part.is_empty() {
+            return Err(invalid("it has fewer rows than it says"));
+        }
+        for (key, row) in &part {
+            digest.add(Digest::of_row(key, row)?);
+        }
+        rows.extend(part);
+    }
+    let trailer: Trailer = frame::read(&mut input)?;
+    if trailer.rows != rows.len() as u64 || trailer.digest != digest {
+        return Err(invalid("its digest does not match its rows"));
+    }
+    if input.read(&mut [0])? != 0 {
+        return Err(invalid("bytes follow its end"));
+    }
+    let state = State::from_rows(rows).ok_or_else(|| invalid("its rows do not fit together"))?;
+    if state.cluster().map(|c| c.id) != header.cluster {
+        return Err(invalid("its rows are of another cluster than its header"));
+    }
+    Ok((header.meta, state))
+}
+
+/// The newest snapshot, read and checked; leftovers of unfinished writes and older snapshots are
+/// deleted.
+pub(crate) fn newest(directory: &Directory) -> Result<Option<(SnapshotMeta, State)>, Error> {
+    let mut snapshots = Vec::new();
+    for path in directory::list(&directory.snapshots())? {
+        if path.extension().is_some_and(|e| e == EXTENSION) {
+            snapshots.push(path);
+        } else {
+            std::fs::remove_file(&path).map_err(Error::io("cannot delete", &path))?;
+        }
+    }
+    let Some(path) = snapshots.pop() else {
+        return Ok(None);
+    };
+    // A rename may have been seen by the last process and not be durable yet.
+    directory::sync_dir(&directory.snapshots())?;
+    let snapshot = SnapshotFile::open(&path).map_err(Error::io("cannot open", &path))?;
+    let (meta, state) = read(&snapshot)?;
+    if path_of(directory, &meta) != path {
+        return Err(Error::damaged(&path, "its name does not fit its content"));
+    }
+    remove_older(directory, &path)?;
+    Ok(Some((meta, state)))
+}
+
+/// Deletes every snapshot but `keep`.
+pub(crate) fn remove_older(directory: &Directory, keep: &Path) -> Result<(), Error> {
+    for path in directory::list(&directory.snapshots())? {
+        if path.extension().is_some_and(|e| e == EXTENSION) && path.as_path() < keep {
+            std::fs::remove_file(&path).map_err(Error::io("cannot delete", &path))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,60 @@
+//! openraft's types with our types in them.
+//!
+//! Standard Raft: at most one leader a term, so a log id is (term, index).
+
+use std::fmt;
+use std::sync::Arc;
+
+use openraft::vote::RaftLeaderId;
+use seqsvr_core::command::{Batch, Reply};
+use serde::{Deserialize, Serialize};
+
+openraft::declare_raft_types!(
+    /// Our instance of openraft.
+    pub(crate) TypeConfig:
+        D = Proposal,
+        R = Vec<Reply>,
+        NodeId = u64,
+        Node = Peer,
+        LeaderId = openraft::impls::leader_id_std::LeaderId<u64, u64>,
+);
+
+pub(crate) type LeaderId = openraft::impls::leader_id_std::LeaderId<u64, u64>;
+pub(crate) type CommittedLeaderId = <LeaderId as RaftLeaderId>::Committed;
+pub(crate) type LogId = openraft::LogId<CommittedLeaderId>;
+pub(crate) type Vote = openraft::Vote<LeaderId>;
+pub(crate) type Payload = openraft::EntryPayload<Proposal, u64, Peer>;
+pub(crate) type Entry = openraft::Entry<CommittedLeaderId, Payload>;
+pub(crate) type StoredMembership = openraft::StoredMembership<CommittedLeaderId, u64, Peer>;
+pub(crate) type SnapshotMeta = openraft::SnapshotMeta<CommittedLeaderId, u64, Peer>;
+
+/// A batch in the log; cloned for every reader of the log, so it is shared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Proposal(pub(crate) Arc<Batch>);
+
+impl fmt::Display for Proposal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} commands", self.0.commands.len())
+    }
+}
+
+impl Serialize for Proposal {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Batch::serialize(&self.0, serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Proposal {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Batch::deserialize(deserializer).map(|batch| Proposal(Arc::new(batch)))
+    }
+}
+
+/// A node as the membership records it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Peer {
+    /// Where the other nodes reach it, `host:port`.
+    pub(crate) address: String,
+    /// Random number of its data directory.
+    pub(crate) incarnation: u64,
+}

@@ -1,0 +1,183 @@
+//! Real nodes on real directories and real loopback gRPC, for the tests.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use seqsvr_core::command::{Batch, Command, OpenSession, Reply};
+use seqsvr_core::id::{ClusterId, Nonce};
+use seqsvr_core::state::State;
+use seqsvr_raft::{Error, Member, Node, Options, ProposeError, Role};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_stream::wrappers::TcpListenerStream;
+use tokio_util::sync::CancellationToken;
+
+pub(crate) const CLUSTER: ClusterId = ClusterId(0x5eed);
+pub(crate) const LEASE_MS: u32 = 3_000;
+pub(crate) const SLOTS: u32 = 64;
+/// Everything a test waits for comes within this or fails.
+pub(crate) const LIMIT: Duration = Duration::from_secs(30);
+
+/// A node with its server.
+pub(crate) struct Running {
+    pub(crate) node: Node,
+    pub(crate) options: Options,
+    stop: CancellationToken,
+    server: JoinHandle<()>,
+}
+
+impl Running {
+    /// Starts a node at an address that was bound before.
+    pub(crate) async fn start(options: Options, listener: TcpListener) -> Result<Running, Error> {
+        let node = Node::open(options.clone()).await?;
+        let stop = CancellationToken::new();
+        let router = tonic::transport::Server::builder().add_service(node.service());
+        let stopped = stop.clone();
+        let server = tokio::spawn(async move {
+            let incoming = TcpListenerStream::new(listener);
+            // A server that ends early shows as a test that gets no answer.
+            let _ = router
+                .serve_with_incoming_shutdown(incoming, stopped.cancelled())
+                .await;
+        });
+        Ok(Running {
+            node,
+            options,
+            stop,
+            server,
+        })
+    }
+
+    /// Starts it again on the same directory and address.
+    pub(crate) async fn restart(options: Options) -> Result<Running, Error> {
+        let address: SocketAddr = options.address.parse().expect("address");
+        let listener = loop {
+            match TcpListener::bind(address).await {
+                Ok(listener) => break listener,
+                Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+            }
+        };
+        Running::start(options, listener).await
+    }
+
+    /// Stops it at once: connections are cut, nothing is handed over.
+    pub(crate) async fn kill(self) -> Options {
+        self.stop.cancel();
+        self.server.abort();
+        let _ = self.server.await;
+        self.node.shutdown().await;
+        self.options
+    }
+
+    pub(crate) fn member(&self) -> Member {
+        let identity = self.node.identity();
+        Member {
+            id: identity.node,
+            address: self.options.address.clone(),
+            incarnation: identity.incarnation,
+            voter: true,
+        }
+    }
+
+    pub(crate) fn leads(&self) -> bool {
+        let seen = self.node.leadership().borrow().clone();
+        seen.role == Role::Leader && seen.ready_term == Some(seen.term)
+    }
+}
+
+/// A free loopback address, bound.
+pub(crate) async fn listen() -> (TcpListener, String) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("bind");
+    let address = listener.local_addr().expect("address").to_string();
+    (listener, address)
+}
+
+/// A node in `dir/ID`, with options changed by `tune`.
+pub(crate) async fn start(dir: &Path, id: u64, tune: impl FnOnce(&mut Options)) -> Running {
+    let (listener, address) = listen().await;
+    let mut options = Options::new(id, address, dir.join(id.to_string()));
+    tune(&mut options);
+    Running::start(options, listener).await.expect("start")
+}
+
+/// `count` nodes made into a cluster.
+pub(crate) async fn cluster(dir: &Path, count: u64, tune: impl Fn(&mut Options)) -> Vec<Running> {
+    let mut nodes = Vec::new();
+    for id in 1..=count {
+        nodes.push(start(dir, id, &tune).await);
+    }
+    let members = nodes.iter().map(Running::member).collect();
+    let made = nodes[0].node.init(members, CLUSTER, LEASE_MS, SLOTS).await;
+    made.expect("init");
+    nodes
+}
+
+/// Polls until `check` holds.
+pub(crate) async fn until(what: &str, mut check: impl FnMut() -> bool) {
+    let deadline = Instant::now() + LIMIT;
+    while !check() {
+        assert!(Instant::now() < deadline, "waited too long: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Index of the ready leader.
+pub(crate) async fn leader(nodes: &[Running]) -> usize {
+    let mut found = 0;
+    until("a leader", || match nodes.iter().position(Running::leads) {
+        Some(i) => {
+            found = i;
+            true
+        }
+        None => false,
+    })
+    .await;
+    found
+}
+
+/// A command that adds a session named `name`.
+pub(crate) fn session(name: &str) -> Batch {
+    Batch {
+        commands: vec![Command::OpenSession(OpenSession {
+            name: name.to_owned(),
+            address: String::from("127.0.0.1:1"),
+            incarnation: 1,
+            nonce: Nonce(u128::from(crc(name))),
+            proof: None,
+        })],
+    }
+}
+
+fn crc(name: &str) -> u64 {
+    name.bytes().fold(7, |h, b| h * 31 + u64::from(b))
+}
+
+/// Proposes at whoever leads, until it is applied.
+pub(crate) async fn write(nodes: &[Running], name: &str) {
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        assert!(Instant::now() < deadline, "waited too long to write {name}");
+        let at = leader(nodes).await;
+        let wait = Duration::from_secs(3);
+        match tokio::time::timeout(wait, nodes[at].node.propose(session(name))).await {
+            Ok(Ok(replies)) => {
+                assert!(matches!(replies[..], [Reply::Session(_)]), "{replies:?}");
+                return;
+            }
+            Ok(Err(ProposeError::NotLeader { .. } | ProposeError::Uncertain)) | Err(_) => {}
+            Ok(Err(other)) => panic!("{other}"),
+        }
+    }
+}
+
+/// Waits until every node has the same state, with a session under each name.
+pub(crate) async fn agree<'a>(nodes: &[Running], names: impl Iterator<Item = &'a str> + Clone) {
+    let states = || nodes.iter().map(|n| n.node.with_state(State::clone));
+    until("equal states", || {
+        let first = nodes[0].node.with_state(State::clone);
+        names.clone().all(|n| first.session_named(n).is_some()) && states().all(|s| s == first)
+    })
+    .await;
+}
