@@ -204,6 +204,8 @@ fn growing_wide_repeats_nothing_and_never_goes_back() {
         let all = merge(a.join().unwrap(), b.join().unwrap());
         assert_eq!(all, [NARROW_MAX, NARROW_MAX + 1, NARROW_MAX + 2]);
         assert_eq!(section.current(A), Ok(Current::Touched(NARROW_MAX + 2)));
+        section.seal();
+        assert_eq!(section.final_seq(), Some(NARROW_MAX + 2));
     });
 }
 
@@ -225,6 +227,24 @@ fn raise_to_wide_while_handing_out() {
         all.dedup();
         assert_eq!(all.len(), 3, "a number was repeated: {taken:?} {after}");
         assert!(taken.iter().all(|n| *n <= 2 || *n > far));
+    });
+}
+
+/// A RaiseTo overtaken by adders lowers nothing.
+#[test]
+fn a_late_raise_to_lowers_nothing() {
+    model(|| {
+        let section = dense(10);
+        touch(&section);
+        let raise = spawn(&section, |s| s.raise_to(A, 2));
+        let taken = take(&section, A, 3);
+        let Ok(Current::Touched(now)) = raise.join().unwrap() else {
+            panic!("the window reaches");
+        };
+        assert!(now >= 2);
+        assert!(taken == [1, 2, 3] || taken == [1, 3, 4] || taken == [3, 4, 5]);
+        let last = section.next(A, ONE).unwrap().last;
+        assert_eq!(last, taken[2] + 1);
     });
 }
 

@@ -10,9 +10,11 @@
 //! a million keys of one section), they share one counter: gaps, but still no number twice.
 //!
 //! Invariants:
+//! - Entries are added only under the writer's lock, after looking again there, so a key has one
+//!   entry. Without the second look two threads would each add one and hand the same numbers out.
+//!   A reader's miss outside the lock is only a hint.
 //! - `lo` is never 0 in a taken entry and is stored last, with release: who reads it also sees `hi`.
-//! - Entries are added only under the writer's lock, after looking again, so a key has one entry. A
-//!   reader's miss is only a hint: it may have passed before the entry came.
+//!   (Safety does not hang on it: whoever sees less misses, and looks again under the lock.)
 //! - A level never fills beyond 7/8, so each search ends at an empty entry.
 
 // Accounting only, so loom need not see it.

@@ -9,10 +9,10 @@
 //!          sealed?    └── a counter past 32 bits: wide                       └── highest
 //! ```
 //!
-//! - [`gate`]: once sealed nobody enters; drained means everybody who entered has left.
-//! - [`window`]: the part of the sequence that may be handed out; it only ever grows.
-//! - [`dense`], [`keyed`]: where a key's counter lives; its address never changes.
-//! - [`counter`]: moves one counter forward, never back, never past the window.
+//! - `gate`: once sealed nobody enters; drained means everybody who entered has left.
+//! - `window`: the part of the sequence that may be handed out; it only ever grows.
+//! - `dense`, `keyed`: where a key's counter lives; its address never changes.
+//! - `counter`: moves one counter forward, never back, never past the window.
 //!
 //! The promise kept here: within one section object no number of a key is handed out twice, every
 //! later number of a key is greater, none lies above the durable `max_seq`, and once
@@ -21,6 +21,8 @@
 //!
 //! Pure memory: no I/O, no async, no clock. Callers check lease and epoch after taking a number.
 
+mod adder;
+mod call;
 mod counter;
 mod dense;
 mod gate;
@@ -31,81 +33,17 @@ mod sync;
 mod tests;
 mod window;
 
-use std::marker::PhantomData;
 use std::num::NonZeroU32;
 // Not part of any protocol, so loom need not see it.
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
+pub use adder::Adder;
+pub use call::{Current, Key, Open, Range, Refusal};
 use counter::{Cell, Step, Wide};
 use dense::Dense;
 use gate::Gate;
 use keyed::Keyed;
 use window::Window;
-
-/// What one `Open` granted; plain numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Open {
-    /// The generation this section object serves.
-    pub generation: u64,
-    /// `max_seq` before the `Open`: every number handed out earlier is at most this.
-    pub base: u64,
-    /// Durable upper bound of what may be handed out, at least `base`.
-    pub max_seq: u64,
-    /// Smallest number of the namespace above `base`; None when there is none up to 2^63-1.
-    pub first: Option<u64>,
-    /// Distance between neighbouring numbers of the namespace, at least 1.
-    pub stride: u64,
-}
-
-/// A key within its section.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Key<'a> {
-    /// Index of a uid within its dense section.
-    Dense(u32),
-    /// Key of a keyed section.
-    Keyed(&'a [u8]),
-}
-
-/// Numbers handed out by one call: `first`, `first + stride` … `last`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Range {
-    /// Smallest of them.
-    pub first: u64,
-    /// Greatest of them; the key's cur_seq after the call.
-    pub last: u64,
-}
-
-/// What a section knows of a key's cur_seq.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Current {
-    /// The counter stands at this number: none greater was handed out, every later one is greater.
-    Touched(u64),
-    /// Nothing was handed out since load: cur_seq is at most the section's base.
-    Untouched,
-}
-
-/// Why a section did not do what was asked. Nothing was changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
-    /// The window does not reach. Raise `max_seq` to at least `needed`, widen, try again.
-    #[error("the window ends below {needed}; wait for it to be widened")]
-    Empty {
-        /// Smallest `max_seq` with which this call would have gone through.
-        needed: u64,
-    },
-    /// This section object serves no more. Look the section up again.
-    #[error("the section object is sealed; look the section up again")]
-    Sealed,
-    /// The sequence would pass 2^63-1.
-    #[error("the sequence is exhausted: it would pass 2^63-1")]
-    Exhausted,
-    /// The key cannot be in this section: wrong kind, or an index not below the section's size.
-    #[error("the key does not belong to this section")]
-    NotHere,
-    /// A keyed section has no room for another key. Close idle sections or use more of them.
-    #[error("the section holds too many keys; create the namespace with more sections")]
-    Full,
-}
 
 /// The counters of one section, for one generation.
 pub struct Section {
@@ -208,16 +146,11 @@ impl Section {
     /// Enters for one call or a batch; None once sealed. While an adder lives the section cannot
     /// drain, so never hold one across an await (it is not `Send`) or while waiting for a refill.
     pub fn enter(&self) -> Option<Adder<'_>> {
-        if !self.gate.enter() {
-            return None;
-        }
+        let adder = Adder::enter(self)?;
         if !self.used.load(Relaxed) {
             self.used.store(true, Relaxed);
         }
-        Some(Adder {
-            section: self,
-            not_send: PhantomData,
-        })
+        Some(adder)
     }
 
     /// [`Adder::next`] as a call of its own.
@@ -340,58 +273,5 @@ impl Section {
         }
         self.window.reached(step.after);
         Ok(step)
-    }
-}
-
-/// Leave to hand numbers out of a section that was not sealed when it was given. Leaves on drop.
-pub struct Adder<'a> {
-    section: &'a Section,
-    not_send: PhantomData<*const ()>,
-}
-
-impl Adder<'_> {
-    /// Hands out the next `count` numbers of a key. Lock-free and without allocation once the key is
-    /// touched; only a counter that left 32 bits takes a short lock.
-    ///
-    /// # Errors
-    /// [`Refusal::Empty`], [`Refusal::Exhausted`], [`Refusal::NotHere`], [`Refusal::Full`].
-    pub fn next(&self, key: Key<'_>, count: NonZeroU32) -> Result<Range, Refusal> {
-        let window = &self.section.window;
-        let count = u64::from(count.get());
-        let step = self
-            .section
-            .advance(key, |offset| window.admit(offset + count))?;
-        // Both offsets were admitted, so both have a number.
-        let number = |offset| window.number(offset).ok_or(Refusal::Exhausted);
-        Ok(Range {
-            first: number(step.before + 1)?,
-            last: number(step.after)?,
-        })
-    }
-
-    /// Moves a key's counter to the first number of the namespace at or above `target`, so that
-    /// every later number is greater. Never lowers. The caller widened the window before. Tells
-    /// where the counter stands now; `Untouched` when `target` is not above the base, for then
-    /// every number to come is above it anyway.
-    ///
-    /// # Errors
-    /// [`Refusal::Empty`], [`Refusal::Exhausted`], [`Refusal::NotHere`], [`Refusal::Full`].
-    pub fn raise_to(&self, key: Key<'_>, target: u64) -> Result<Current, Refusal> {
-        let window = &self.section.window;
-        let wanted = window.offset_at_or_above(target)?;
-        let step = self.section.advance(key, |offset| {
-            if offset >= wanted {
-                Ok(offset)
-            } else {
-                window.admit(wanted)
-            }
-        })?;
-        Ok(self.section.known(step.after))
-    }
-}
-
-impl Drop for Adder<'_> {
-    fn drop(&mut self) {
-        self.section.gate.leave();
     }
 }

@@ -1,0 +1,69 @@
+//! Handing numbers out: what may be done between entering a section's gate and leaving it.
+//!
+//! Invariant: an adder exists only between a successful `enter` of the gate and its one `leave`, and
+//! counters change only through an adder; so a drained section changes no more.
+
+use std::marker::PhantomData;
+use std::num::NonZeroU32;
+
+use super::{Current, Key, Range, Refusal, Section};
+
+/// Leave to hand numbers out of a section that was not sealed when it was given. Leaves on drop.
+pub struct Adder<'a> {
+    section: &'a Section,
+    not_send: PhantomData<*const ()>,
+}
+
+impl<'a> Adder<'a> {
+    pub(super) fn enter(section: &'a Section) -> Option<Self> {
+        section.gate.enter().then(|| Self {
+            section,
+            not_send: PhantomData,
+        })
+    }
+
+    /// Hands out the next `count` numbers of a key. Lock-free and without allocation once the key is
+    /// touched; only a counter that left 32 bits takes a short lock.
+    ///
+    /// # Errors
+    /// [`Refusal::Empty`], [`Refusal::Exhausted`], [`Refusal::NotHere`], [`Refusal::Full`].
+    pub fn next(&self, key: Key<'_>, count: NonZeroU32) -> Result<Range, Refusal> {
+        let window = &self.section.window;
+        let count = u64::from(count.get());
+        let step = self
+            .section
+            .advance(key, |offset| window.admit(offset + count))?;
+        // Both offsets were admitted, so both have a number.
+        let number = |offset| window.number(offset).ok_or(Refusal::Exhausted);
+        Ok(Range {
+            first: number(step.before + 1)?,
+            last: number(step.after)?,
+        })
+    }
+
+    /// Moves a key's counter to the first number of the namespace at or above `target`, so that
+    /// every later number is greater. Never lowers. The caller widened the window before. Tells
+    /// where the counter stands now; `Untouched` when `target` is not above the base, for then
+    /// every number to come is above it anyway.
+    ///
+    /// # Errors
+    /// [`Refusal::Empty`], [`Refusal::Exhausted`], [`Refusal::NotHere`], [`Refusal::Full`].
+    pub fn raise_to(&self, key: Key<'_>, target: u64) -> Result<Current, Refusal> {
+        let window = &self.section.window;
+        let wanted = window.offset_at_or_above(target)?;
+        let step = self.section.advance(key, |offset| {
+            if offset >= wanted {
+                Ok(offset)
+            } else {
+                window.admit(wanted)
+            }
+        })?;
+        Ok(self.section.known(step.after))
+    }
+}
+
+impl Drop for Adder<'_> {
+    fn drop(&mut self) {
+        self.section.gate.leave();
+    }
+}
