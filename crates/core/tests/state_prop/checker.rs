@@ -130,10 +130,15 @@ impl Ledger {
             self.reach.range(newer).next().is_none(),
             || format!("{key} {generation:?}"),
         )?;
-        let stored = t.after.section(key).map(|s| s.max_seq);
+        let stored = t.after.section(key);
+        hold(
+            "a grant is of the open generation",
+            stored.is_some_and(|s| s.open && s.generation == generation),
+            || format!("{key}: granted {generation:?}, stored {stored:?}"),
+        )?;
         hold(
             "a grant is durable",
-            stored.is_some_and(|stored| stored >= *max_seq),
+            stored.is_some_and(|s| s.max_seq >= *max_seq),
             || format!("{key}: granted {max_seq}, stored {stored:?}"),
         )?;
         let reach = self.reach.entry((key, generation)).or_default();

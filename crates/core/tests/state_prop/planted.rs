@@ -358,3 +358,25 @@ fn refusal_that_changed_something() {
         Some("a refusal changes nothing")
     );
 }
+
+/// An Open answered from a generation that has ended: its numbers were handed back.
+#[test]
+fn grant_of_an_ended_generation() {
+    let mut stage = Stage::new();
+    let first = stage.open(0, 10);
+    let close = Command::CloseSection {
+        fence: fence(&stage.state),
+        generation: Generation(1),
+        value: 60,
+    };
+    stage.play(&close);
+    let falsify = |_: &mut Vec<(RowKey, Row)>, reply: &mut Reply| {
+        *reply = Reply::Opened {
+            generation: Generation(1),
+            base: 0,
+            max_seq: 60,
+        };
+    };
+    let rule = stage.falsified(&first, falsify);
+    assert_eq!(rule, Some("a grant is of the open generation"));
+}
