@@ -30,6 +30,8 @@ mod rows;
 mod service;
 mod snapshot;
 mod storage;
+#[cfg(test)]
+mod tests;
 mod types;
 
 pub use applied::Progress;

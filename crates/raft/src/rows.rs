@@ -111,7 +111,7 @@ impl Rows {
 /// One prepared step.
 pub(crate) struct Step(sled::Batch);
 
-enum Unusable {
+pub(crate) enum Unusable {
     Locked,
     Damaged(String),
 }
@@ -186,14 +186,14 @@ fn load(db: &sled::Db) -> Result<Applied, Unusable> {
     Ok(applied)
 }
 
-fn row_key(key: &RowKey) -> io::Result<Vec<u8>> {
+pub(crate) fn row_key(key: &RowKey) -> io::Result<Vec<u8>> {
     let mut bytes = vec![ROW];
     bincode::serde::encode_into_std_write(key, &mut bytes, bincode::config::standard())
         .map_err(io::Error::other)?;
     Ok(bytes)
 }
 
-fn parse_key(bytes: &[u8]) -> Result<RowKey, Unusable> {
+pub(crate) fn parse_key(bytes: &[u8]) -> Result<RowKey, Unusable> {
     let bad = || Unusable::Damaged(String::from("it has a key that is none of ours"));
     let (kind, rest) = bytes.split_first().ok_or_else(bad)?;
     let (key, used) =

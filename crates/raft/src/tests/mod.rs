@@ -1,0 +1,43 @@
+//! Tests that need the inside of the crate: storage by itself, without openraft's core.
+
+mod golden;
+mod power_cut;
+mod suite;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use openraft::EntryPayload;
+use openraft::storage::RaftLogStorage;
+use seqsvr_core::command::{Batch, Command};
+
+use crate::log::LogStore;
+use crate::options::Options;
+use crate::storage::Storage;
+use crate::types::{CommittedLeaderId, Entry, LogId, Payload, Peer, Proposal};
+
+fn log_id(term: u64, index: u64) -> LogId {
+    LogId {
+        leader_id: CommittedLeaderId::new(term),
+        index,
+    }
+}
+
+fn entry(term: u64, index: u64, commands: Vec<Command>) -> Entry {
+    Entry {
+        log_id: log_id(term, index),
+        payload: EntryPayload::Normal(Proposal(Arc::new(Batch { commands }))),
+    }
+}
+
+fn peer(id: u64) -> Peer {
+    Peer {
+        address: format!("10.0.0.{id}:7800"),
+        incarnation: 0x1000 + id,
+    }
+}
+
+fn membership(ids: impl IntoIterator<Item = u64>) -> openraft::Membership<u64, Peer> {
+    let peers: BTreeMap<u64, Peer> = ids.into_iter().map(|id| (id, peer(id))).collect();
+    openraft::Membership::from(peers)
+}

@@ -1,0 +1,479 @@
+//! Power cuts: what was acknowledged before the power went is there after it came back.
+//!
+//! A child process (this test binary again) appends, votes, truncates, applies, snapshots and
+//! purges on an ext4 file system on a loop device and reports what was acknowledged. The parent
+//! stops the child (SIGSTOP first: otherwise a line may be reported that the harness itself cut),
+//! shuts the file system down without flushing its journal, kills the child, mounts again and looks.
+//!
+//! Needs root; prints loudly that it was skipped otherwise. `SEQSVR_POWER_CUTS` says how many cuts;
+//! 10 by default, 60 in a full run.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command as Process, Stdio};
+use std::time::{Duration, Instant};
+
+use futures::future::BoxFuture;
+use futures::stream::{FuturesOrdered, StreamExt};
+use openraft::StorageHelper;
+use openraft::storage::{IOFlushed, RaftLogReader, RaftSnapshotBuilder, RaftStateMachine};
+use openraft::type_config::TypeConfigExt;
+use rand::RngExt;
+use seqsvr_core::command::OpenSession;
+use seqsvr_core::id::{ClusterId, Nonce, SessionId};
+use seqsvr_core::state::State;
+
+use super::*;
+use crate::identity::Identity;
+use crate::types::{TypeConfig, Vote};
+
+const DIR: &str = "SEQSVR_POWER_CUT_DIR";
+const CUTS: &str = "SEQSVR_POWER_CUTS";
+/// Sessions alive at a time in the model's state.
+const ALIVE: u64 = 60;
+
+/// Entry `index` of term `term`: some sessions come, some go, so rows appear, change and vanish.
+fn work(term: u64, index: u64) -> Entry {
+    if index == 0 {
+        return entry(
+            term,
+            0,
+            vec![Command::Init {
+                cluster: ClusterId(1),
+                lease_ms: 3_000,
+                slots: 256,
+            }],
+        );
+    }
+    let mut commands = Vec::new();
+    for i in 0..6 {
+        let id = index * 6 + i;
+        commands.push(Command::OpenSession(OpenSession {
+            name: format!("n{}", id % (2 * ALIVE)),
+            address: format!("host-{term}-{id}:7700"),
+            incarnation: id,
+            nonce: Nonce(u128::from(id)),
+            proof: None,
+        }));
+        commands.push(Command::ExpireSession {
+            session: SessionId(id.saturating_sub(ALIVE)),
+            term,
+        });
+        commands.push(Command::Assign {
+            slot: seqsvr_core::id::Slot((id % 256) as u16),
+            from: seqsvr_core::id::Epoch(id / 256),
+            to: SessionId(id.saturating_sub(ALIVE / 2)),
+        });
+    }
+    entry(term, index, commands)
+}
+
+fn options(dir: &Path) -> Options {
+    let mut options = Options::new(1, "127.0.0.1:1", dir.join("data"));
+    options.log_file_bytes = 256 << 10;
+    options
+}
+
+/// Opens the storage as a node's start does and rebuilds the state as openraft does.
+async fn open(dir: &Path) -> Result<Storage, String> {
+    let mut storage = Storage::open(&options(dir)).map_err(|e| e.to_string())?;
+    let mut helper = StorageHelper::new(&mut storage.log, &mut storage.machine).with_id(1);
+    let state = helper.get_initial_state().await;
+    state.map_err(|e| e.to_string())?;
+    if storage.identity.cluster.is_none() {
+        let identity = Identity {
+            cluster: Some(ClusterId(1)),
+            ..storage.identity
+        };
+        let stamped = storage.log.set_stamp(identity).await;
+        stamped.map_err(|e| e.to_string())?;
+        identity
+            .store(&storage.directory)
+            .map_err(|e| e.to_string())?;
+    }
+    Ok(storage)
+}
+
+fn say(line: &str) {
+    let mut out = std::io::stdout().lock();
+    // One write a line: a line is whole or missing.
+    out.write_all(format!("{line}\n").as_bytes()).unwrap();
+    out.flush().unwrap();
+}
+
+/// The child: churns until it is killed. Not a test by itself.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn child() {
+    let Ok(dir) = std::env::var(DIR) else { return };
+    let mut storage = open(Path::new(&dir)).await.unwrap();
+    let mut rng = rand::rng();
+    let (log, machine) = (&mut storage.log, &mut storage.machine);
+    let last = log.get_log_state().await.unwrap().last_log_id;
+    let mut term = log
+        .read_vote()
+        .await
+        .unwrap()
+        .map_or(0, |v| v.leader_id.term);
+    let mut next = last.map_or(0, |id| id.index + 1);
+    let mut acked = next;
+    let mut applied = machine
+        .applied_state()
+        .await
+        .unwrap()
+        .0
+        .map_or(0, |id| id.index + 1);
+    let mut snapshot_at = applied;
+    let mut flight: FuturesOrdered<BoxFuture<'static, (u64, u64)>> = FuturesOrdered::new();
+    say("begin");
+    // A new term before anything is written, as an election would bring.
+    let mut vote = true;
+    loop {
+        if vote {
+            term += 1;
+            log.save_vote(&Vote::new_committed(term, 1)).await.unwrap();
+            say(&format!("voted {term}"));
+        }
+        for _ in 0..rng.random_range(1..6) {
+            let count = rng.random_range(1..6);
+            let (tx, rx) = TypeConfig::oneshot();
+            let entries: Vec<Entry> = (next..next + count).map(|i| work(term, i)).collect();
+            next += count;
+            log.append(entries, IOFlushed::signal(tx)).await.unwrap();
+            let (upto, of) = (next, term);
+            flight.push_back(Box::pin(async move {
+                rx.await.unwrap().unwrap();
+                (upto, of)
+            }));
+        }
+        while flight.len() > 3 || (!flight.is_empty() && rng.random_range(0..2) == 0) {
+            let (upto, of) = flight.next().await.unwrap();
+            say(&format!("acked {acked} {upto} {of}"));
+            acked = upto;
+        }
+        // What a deposed leader's followers see: a tail that was never committed goes.
+        vote = rng.random_range(0..25) == 0;
+        if vote && acked > applied {
+            while let Some((upto, of)) = flight.next().await {
+                say(&format!("acked {acked} {upto} {of}"));
+                acked = upto;
+            }
+            let keep = rng.random_range(applied..=acked);
+            say(&format!("cutting {keep}"));
+            let upto = match keep {
+                0 => None,
+                keep => Some(log.log_id(keep - 1).unwrap().unwrap()),
+            };
+            log.truncate_after(upto).await.unwrap();
+            (next, acked) = (keep, keep);
+        }
+        let commit = rng.random_range(applied..=acked);
+        if commit > applied {
+            let entries = log.try_get_log_entries(applied..commit).await.unwrap();
+            assert_eq!(entries.len() as u64, commit - applied);
+            let committed = entries.last().unwrap().log_id;
+            log.save_committed(Some(committed)).await.unwrap();
+            let items = entries.into_iter().map(|e| Ok((e, None)));
+            machine.apply(futures::stream::iter(items)).await.unwrap();
+            applied = commit;
+        }
+        if applied > snapshot_at + 150 {
+            let mut builder = machine.get_snapshot_builder().await;
+            let snapshot = builder.build_snapshot().await.unwrap();
+            let id = snapshot.meta.last_log_id.unwrap();
+            let upto = log.log_id(id.index - rng.random_range(0..40)).unwrap();
+            say("purging");
+            log.purge(upto.unwrap()).await.unwrap();
+            snapshot_at = applied;
+        }
+    }
+}
+
+/// What must be there after a cut.
+#[derive(Default)]
+struct Model {
+    /// Term of each entry that was acknowledged, and perhaps of a few that were not.
+    terms: Vec<u64>,
+    acked: u64,
+    vote: u64,
+    votes: u64,
+    snapshots: u64,
+}
+
+impl Model {
+    fn hear(&mut self, line: &str) {
+        let mut words = line.split(' ');
+        let word = words.next().unwrap();
+        let numbers: Vec<u64> = words.map_while(|w| w.parse().ok()).collect();
+        match (word, &numbers[..]) {
+            ("voted", [term]) => {
+                self.vote = *term;
+                self.votes += 1;
+            }
+            ("acked", [from, upto, term]) => {
+                self.terms.truncate(*from as usize);
+                self.terms.resize(*upto as usize, *term);
+                self.acked = *upto;
+            }
+            // From here on both the tail and its absence are right.
+            ("cutting", [keep]) => self.acked = *keep,
+            ("purging", []) => self.snapshots += 1,
+            _ => {}
+        }
+    }
+
+    /// Compares what the disk holds with what was acknowledged; learns what lies behind it.
+    async fn check(&mut self, storage: &mut Storage) -> Result<(), String> {
+        let log = &mut storage.log;
+        let vote = log.read_vote().await.map_err(|e| e.to_string())?;
+        let vote = vote.map_or(0, |v| v.leader_id.term);
+        if vote < self.vote {
+            return Err(format!("vote of term {} lost, found {vote}", self.vote));
+        }
+        let state = log.get_log_state().await.map_err(|e| e.to_string())?;
+        let end = state.last_log_id.map_or(0, |id| id.index + 1);
+        if end < self.acked {
+            return Err(format!(
+                "log ends at {end}, acknowledged up to {}",
+                self.acked
+            ));
+        }
+        let begin = state.last_purged_log_id.map_or(0, |id| id.index + 1);
+        for index in begin..end {
+            let found = log.try_get_log_entries(index..index + 1).await;
+            let found = found.map_err(|e| e.to_string())?.pop();
+            let found = found.ok_or_else(|| format!("no entry {index}"))?;
+            let term = found.log_id.leader_id.term;
+            if found != work(term, index) {
+                return Err(format!("entry {index} is not what was written"));
+            }
+            if index < self.acked && self.terms[index as usize] != term {
+                return Err(format!(
+                    "entry {index}: term {} was acknowledged, found {term}",
+                    self.terms[index as usize]
+                ));
+            }
+            if index >= self.acked {
+                self.terms.truncate(index as usize);
+                self.terms.push(term);
+            }
+        }
+        self.terms.truncate(end as usize);
+        (self.acked, self.vote) = (end, vote);
+        let (applied, _) = storage
+            .machine
+            .applied_state()
+            .await
+            .map_err(|e| e.to_string())?;
+        let upto = applied.map_or(0, |id| id.index + 1);
+        let mut expected = State::default();
+        for (index, term) in self.terms.iter().enumerate().take(upto as usize) {
+            if let EntryPayload::Normal(p) = work(*term, index as u64).payload {
+                expected.apply(*term, &p.0, &mut BTreeSet::new());
+            }
+        }
+        if storage.machine.shared().applied.read().state != expected {
+            return Err(format!("the state at {upto} is not what the log makes"));
+        }
+        Ok(())
+    }
+}
+
+fn run(program: &str, args: &[&str]) -> Result<String, String> {
+    let out = Process::new(program).args(args).output();
+    let out = out.map_err(|e| format!("{program}: {e}"))?;
+    match out.status.success() {
+        true => Ok(String::from_utf8_lossy(&out.stdout).trim().to_owned()),
+        false => Err(format!(
+            "{program} {args:?}: {}",
+            String::from_utf8_lossy(&out.stderr).trim()
+        )),
+    }
+}
+
+/// An ext4 file system on a loop device; gone when dropped.
+struct Disk {
+    device: String,
+    mount: PathBuf,
+    mounted: bool,
+}
+
+impl Disk {
+    fn make(dir: &Path) -> Result<Disk, String> {
+        let image = dir.join("disk.img");
+        let image = image.to_str().unwrap();
+        run("truncate", &["-s", "192M", image])?;
+        run("mkfs.ext4", &["-q", "-F", image])?;
+        let device = run("losetup", &["-f", "--show", image])?;
+        let mut disk = Disk {
+            device,
+            mount: dir.join("mount"),
+            mounted: false,
+        };
+        std::fs::create_dir(&disk.mount).map_err(|e| e.to_string())?;
+        disk.mount()?;
+        Ok(disk)
+    }
+
+    fn path(&self) -> &str {
+        self.mount.to_str().unwrap()
+    }
+
+    fn mount(&mut self) -> Result<(), String> {
+        run("mount", &["-t", "ext4", &self.device, self.path()])?;
+        self.mounted = true;
+        Ok(())
+    }
+
+    fn unmount(&mut self) -> Result<(), String> {
+        run("umount", &[self.path()])?;
+        self.mounted = false;
+        Ok(())
+    }
+
+    /// EXT4_IOC_SHUTDOWN with EXT4_GOING_FLAGS_NOLOGFLUSH: what has not reached the device is lost.
+    fn cut(&self) -> Result<(), String> {
+        let code = "import fcntl,os,struct,sys\n\
+                    fd=os.open(sys.argv[1],os.O_RDONLY)\n\
+                    fcntl.ioctl(fd,0x8004587d,struct.pack('I',2))";
+        run("python3", &["-c", code, self.path()]).map(drop)
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        if self.mounted {
+            let _ = run("umount", &["-l", self.path()]);
+        }
+        let _ = run("losetup", &["-d", &self.device]);
+    }
+}
+
+/// Killed when dropped, so that no child outlives a failed test.
+struct Churn(Child);
+
+impl Churn {
+    fn start(disk: &Disk) -> Churn {
+        let child = Process::new(std::env::current_exe().unwrap())
+            .args([
+                "tests::power_cut::child",
+                "--exact",
+                "--nocapture",
+                "--test-threads=1",
+            ])
+            .env(DIR, disk.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        Churn(child)
+    }
+
+    fn signal(&self, name: &str) {
+        run("kill", &["-s", name, &self.0.id().to_string()]).unwrap();
+    }
+}
+
+impl Drop for Churn {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn skipped() -> Option<&'static str> {
+    if !rustix::process::geteuid().is_root() {
+        return Some("needs root");
+    }
+    for (program, arg) in [
+        ("python3", "--version"),
+        ("losetup", "-f"),
+        ("mkfs.ext4", "-V"),
+    ] {
+        if run(program, &[arg]).is_err() {
+            return Some("needs python3, losetup with a free loop device, and mkfs.ext4");
+        }
+    }
+    None
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_acknowledged_is_lost_in_a_power_cut() {
+    if let Some(why) = skipped() {
+        // Past the test harness's capture, so that it is seen.
+        let line = format!("\n!!! power cut test skipped: {why} !!!\n");
+        std::io::stderr().write_all(line.as_bytes()).unwrap();
+        return;
+    }
+    let cuts: u64 = std::env::var(CUTS).map_or(10, |n| n.parse().expect(CUTS));
+    let dir = tempfile::tempdir().unwrap();
+    let mut disk = Disk::make(dir.path()).unwrap();
+    let mut model = Model::default();
+    let mut rebuilt = BTreeSet::new();
+    for cut in 1..=cuts {
+        let mut churn = Churn::start(&disk);
+        let lines = BufReader::new(churn.0.stdout.take().unwrap()).lines();
+        let (tx, mut rx) = tokio::sync::mpsc::unbounded_channel();
+        let listener = std::thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                if tx.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        let started = Instant::now();
+        let mut end = None;
+        while end.is_none_or(|end| Instant::now() < end) {
+            let wait = tokio::time::timeout(Duration::from_millis(5), rx.recv()).await;
+            match wait {
+                Ok(Some(line)) => {
+                    // libtest prints the test's name before our first line.
+                    if line.ends_with("begin") {
+                        let more = rand::rng().random_range(50..700);
+                        end = Some(Instant::now() + Duration::from_millis(more));
+                    }
+                    model.hear(&line);
+                }
+                Ok(None) => {
+                    let mut text = String::new();
+                    let mut stderr = churn.0.stderr.take().unwrap();
+                    std::io::Read::read_to_string(&mut stderr, &mut text).unwrap();
+                    panic!("cut {cut}: the child ended by itself: {text}");
+                }
+                Err(_) => assert!(started.elapsed() < Duration::from_secs(60), "no start"),
+            }
+        }
+        churn.signal("STOP");
+        disk.cut().unwrap();
+        drop(churn);
+        listener.join().unwrap();
+        while let Ok(line) = rx.try_recv() {
+            model.hear(&line);
+        }
+        disk.unmount().unwrap();
+        disk.mount().unwrap();
+        let acked = model.acked;
+        let kept = async {
+            let mut storage = open(&disk.mount).await?;
+            model.check(&mut storage).await
+        };
+        if let Err(what) = kept.await {
+            panic!("cut {cut} of {cuts}, {acked} entries acknowledged: {what}");
+        }
+        for path in crate::directory::list(&disk.mount.join("data")).unwrap() {
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            if name.starts_with("state.bad.") {
+                rebuilt.insert(name);
+            }
+        }
+    }
+    let _ = writeln!(
+        std::io::stderr(),
+        "{cuts} power cuts: {} entries, {} votes and {} snapshots acknowledged, none lost; stored state rebuilt {} times",
+        model.acked,
+        model.votes,
+        model.snapshots,
+        rebuilt.len()
+    );
+    assert!(model.acked > 0 && model.votes > 0);
+}
