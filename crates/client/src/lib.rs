@@ -1,1 +1,52 @@
-//! Under construction.
+//! The client SDK: sends each uid or key to the AllocSvr that owns it.
+//!
+//! What lives here: the [`Client`] with its calls, [`Admin`] for operators, and [`Channels`], the
+//! kept connections that AllocSvr shares for forwarding.
+//!
+//! How data passes through: a call is *placed* with the routing table (key -> section -> slot ->
+//! owner), *tried* at one address, and what the reply attaches to the table is learnt before the
+//! reply is looked at. A failure is judged once (`failure.rs`): final, or worth another try; a
+//! `Budget` counts tries, waits and the deadline and makes the final [`Error`] from them.
+//!
+//! ```text
+//! next ----> keyed.rs --place--> table.rs
+//! next_many> many.rs  --choose-> servers.rs        (owner, or any server while it is suspect)
+//!                     --try----> attempt.rs -> rpc.rs -> channels.rs
+//!                     --again--> budget.rs         (pause, or the final error)
+//! ```
+//!
+//! One try of one request at one address (`attempt.rs`) is the seam: whatever carries requests more
+//! cheaply goes below it and needs to know nothing of routes and retries.
+//!
+//! Retrying `next` never repeats a number: what a lost reply carried is burned.
+//!
+//! What it may not know: how numbers are made durable, leases, clocks other than the runtime's.
+
+mod admin;
+mod answer;
+mod attempt;
+mod batch;
+mod budget;
+mod channels;
+mod client;
+mod error;
+mod failure;
+mod key;
+mod keyed;
+mod many;
+mod options;
+mod routing;
+mod rpc;
+mod servers;
+mod table;
+mod trouble;
+
+pub use admin::{Admin, Alter};
+pub use answer::{Current, CurrentKind, Numbers, Raised};
+pub use channels::{BadAddress, CHANNELS_MAX, Channels};
+pub use client::Client;
+pub use error::Error;
+pub use key::Key;
+pub use options::{NextItem, NextOptions, Options};
+pub use seqsvr_proto::v1::Reason;
+pub use tonic::Code;

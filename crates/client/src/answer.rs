@@ -1,0 +1,86 @@
+//! What calls return, read from replies and checked.
+
+use seqsvr_proto::v1;
+
+/// Numbers that now belong to the caller: first, first + stride, … last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Numbers {
+    /// The smallest.
+    pub first: u64,
+    /// The greatest; equal to `first` if one was asked for.
+    pub last: u64,
+    /// Epoch of the slot when they were given.
+    pub epoch: u64,
+    /// Distance between neighbours, at least 1.
+    pub stride: u32,
+}
+
+impl Numbers {
+    /// All of them, rising.
+    pub fn iter(&self) -> impl Iterator<Item = u64> + use<> {
+        (self.first..=self.last).step_by(self.stride.max(1) as usize)
+    }
+
+    /// Takes a reply that holds what was asked for: `count` numbers, all above `floor`.
+    pub(crate) fn read(
+        numbers: Numbers,
+        count: u32,
+        floor: Option<u64>,
+    ) -> Result<Numbers, &'static str> {
+        let span = u64::from(count.max(1) - 1) * u64::from(numbers.stride);
+        if numbers.first == 0 || numbers.last.checked_sub(numbers.first) != Some(span) {
+            return Err("not as many numbers as asked for");
+        }
+        if floor.is_some_and(|floor| numbers.first <= floor) {
+            return Err("numbers not above the floor");
+        }
+        Ok(numbers)
+    }
+}
+
+/// How sure [`Current::value`] is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CurrentKind {
+    /// No greater number was given out before, and every later one will be greater.
+    Exact,
+    /// No number was ever given out; the value is the namespace's start - 1.
+    Never,
+    /// Not touched since the section was loaded: a bound, not a floor and not a version to save.
+    AtMost,
+}
+
+/// The last number given out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Current {
+    /// How sure it is.
+    pub kind: CurrentKind,
+    /// The number or bound.
+    pub value: u64,
+    /// Epoch of the slot when it was read.
+    pub epoch: u64,
+}
+
+impl Current {
+    pub(crate) fn read(
+        kind: v1::CurrentKind,
+        value: u64,
+        epoch: u64,
+    ) -> Result<Current, &'static str> {
+        let kind = match kind {
+            v1::CurrentKind::Exact => CurrentKind::Exact,
+            v1::CurrentKind::Never => CurrentKind::Never,
+            v1::CurrentKind::AtMost => CurrentKind::AtMost,
+            v1::CurrentKind::Unspecified => return Err("no kind of current"),
+        };
+        Ok(Current { kind, value, epoch })
+    }
+}
+
+/// Where RaiseTo brought a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Raised {
+    /// The key's current number: the value asked for rounded up, or a greater one it already had.
+    pub value: u64,
+    /// Epoch of the slot.
+    pub epoch: u64,
+}

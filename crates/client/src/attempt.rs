@@ -1,0 +1,79 @@
+//! One try: one request to one address.
+//!
+//! Invariant: the routing table that a reply or an error carries is learnt before the caller sees
+//! the outcome, and nothing of a reply from another cluster is used.
+
+use tokio::time::timeout;
+use tonic::Request;
+
+use crate::budget::Budget;
+use crate::client::Inner;
+use crate::failure::{Failure, Verdict};
+use crate::rpc::Rpc;
+use seqsvr_proto::error::Fault;
+use seqsvr_proto::v1::{Reason, RoutingTable};
+
+impl Inner {
+    /// Sends `request` to `address` and waits for at most the budget's time for one try, which the
+    /// server is told.
+    pub(crate) async fn try_at<R: Rpc>(
+        &self,
+        address: &str,
+        request: R,
+        budget: &mut Budget,
+    ) -> Result<R::Reply, Failure> {
+        budget.asks(address);
+        let time = budget.try_time();
+        let channel = match self.channels.get(address) {
+            Ok(channel) => channel,
+            Err(bad) => {
+                self.servers.silent(address);
+                return Err(Failure::unreachable(address, &bad.to_string()));
+            }
+        };
+        let mut request = Request::new(request);
+        request.set_timeout(time);
+        let failure = match timeout(time, R::send(channel, request)).await {
+            Ok(Ok(reply)) => {
+                self.servers.answered(address);
+                let mut reply = reply.into_inner();
+                if let Some(routes) = R::routes(&mut reply) {
+                    self.learn(address, &routes)?;
+                }
+                return Ok(reply);
+            }
+            Ok(Err(status)) => {
+                if let Some(routes) = Fault::from_status(&status).detail.routes {
+                    self.learn(address, &routes)?;
+                }
+                Failure::from_status(address, &status, time)
+            }
+            Err(_) => Failure::silent(address, time),
+        };
+        if failure.unanswered {
+            self.servers.silent(address);
+        } else {
+            self.servers.answered(address);
+        }
+        Err(failure)
+    }
+
+    fn learn(&self, address: &str, routes: &RoutingTable) -> Result<(), Failure> {
+        let newer = self.table.learn(routes).map_err(|other| {
+            Failure::new(
+                Reason::Refused,
+                Verdict::Final,
+                format!(
+                    "the AllocSvr at {address} is of cluster {}, this client's routing table of cluster {}; give the addresses of one cluster, and start the client anew if the cluster was made anew",
+                    other.theirs, other.ours
+                ),
+            )
+        })?;
+        if newer && let Some(known) = self.table.known() {
+            let in_table = |a: &str| known.addresses.iter().any(|b| a == b);
+            self.channels
+                .retain(|a| in_table(a) || self.servers.is_given(a));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,119 @@
+//! What one call may still spend: its deadline, its pauses, and the record of what it tried.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tonic::Code;
+
+use crate::error::{ASKED_MAX, Error};
+use crate::failure::{Failure, Verdict};
+use crate::servers::Servers;
+use crate::trouble::{Trouble, Waiting};
+
+/// A try takes at most this, and at most a quarter of the call's time, so that a silent server
+/// leaves time for others.
+const TRY_MAX: Duration = Duration::from_secs(1);
+/// But never less than this: a busy server needs some.
+const TRY_MIN: Duration = Duration::from_millis(50);
+/// With less left a try would only replace the last reason by "no answer".
+const LAST_TRY: Duration = Duration::from_millis(10);
+const PAUSE_FIRST: Duration = Duration::from_millis(5);
+const PAUSE_MAX: Duration = Duration::from_millis(250);
+/// Retries without a pause, after learning a new route; more in one call is a table in turmoil.
+const AT_ONCE_MAX: u32 = 8;
+
+#[derive(Clone)]
+pub(crate) struct Budget {
+    total: Duration,
+    begin: Instant,
+    tries: u32,
+    asked: Vec<String>,
+    pause: Duration,
+    at_once: u32,
+    /// Tables fetched only because a namespace was not in ours.
+    pub(crate) namespace_lookups: u32,
+    waiting: Option<Arc<Waiting>>,
+}
+
+impl Budget {
+    pub(crate) fn new(total: Duration) -> Budget {
+        Budget {
+            total,
+            begin: Instant::now(),
+            tries: 0,
+            asked: Vec::new(),
+            pause: PAUSE_FIRST,
+            at_once: 0,
+            namespace_lookups: 0,
+            waiting: None,
+        }
+    }
+
+    /// Time left for the call.
+    pub(crate) fn left(&self) -> Duration {
+        self.total.saturating_sub(self.begin.elapsed())
+    }
+
+    /// Time one try may take.
+    pub(crate) fn try_time(&self) -> Duration {
+        let fraction = (self.total / 4).clamp(TRY_MIN, TRY_MAX);
+        self.left().min(fraction).max(Duration::from_millis(1))
+    }
+
+    /// A request goes out.
+    pub(crate) fn asks(&mut self, address: &str) {
+        self.tries += 1;
+        if self.asked.len() < ASKED_MAX && !self.asked.iter().any(|a| a == address) {
+            self.asked.push(address.to_owned());
+        }
+    }
+
+    /// How long to wait before the next try, or the error to end with.
+    pub(crate) fn pause(
+        &mut self,
+        failure: &Failure,
+        servers: &Servers,
+        trouble: &Trouble,
+    ) -> Result<Duration, Error> {
+        let pause = match failure.verdict {
+            Verdict::Final => return Err(self.error(failure, false)),
+            Verdict::After(hint) => hint,
+            Verdict::Retry if failure.rerouted && self.at_once < AT_ONCE_MAX => {
+                self.at_once += 1;
+                Duration::ZERO
+            }
+            Verdict::Retry => {
+                let pause = servers.jitter(self.pause);
+                self.pause = (self.pause * 2).min(PAUSE_MAX);
+                pause
+            }
+        };
+        if pause + LAST_TRY > self.left() {
+            return Err(self.error(failure, true));
+        }
+        if !pause.is_zero() {
+            let waiting = || Arc::new(trouble.begin());
+            self.waiting
+                .get_or_insert_with(waiting)
+                .tell(&failure.message);
+        }
+        Ok(pause)
+    }
+
+    /// The error to end with.
+    pub(crate) fn error(&self, failure: &Failure, out_of_time: bool) -> Error {
+        Error {
+            code: if out_of_time {
+                Code::DeadlineExceeded
+            } else {
+                failure.code
+            },
+            reason: failure.reason,
+            message: failure.message.clone(),
+            tries: self.tries,
+            asked: self.asked.clone(),
+            gave_up_after: out_of_time.then(|| self.begin.elapsed()),
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Kept channels, one an address, connected when first used and again after a loss.
+//!
+//! Invariant: at most [`CHANNELS_MAX`] are kept, whatever addresses routing tables bring.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::RwLock;
+use seqsvr_proto::limits::ALLOC_PORT;
+use tonic::transport::{Channel, Endpoint};
+
+/// Most channels kept.
+pub const CHANNELS_MAX: usize = 1024;
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
+/// A silent connection is pinged after this, and given up when as much again passes in silence.
+const KEEP_ALIVE: Duration = Duration::from_secs(3);
+
+/// An address that is not `host:port`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{address:?} is not a server address: {why}; write host:port, such as 127.0.0.1:7700")]
+pub struct BadAddress {
+    /// As given.
+    pub address: String,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+/// Bounded map from address to channel; clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct Channels {
+    kept: Arc<RwLock<HashMap<String, Channel>>>,
+}
+
+impl Channels {
+    /// No channel yet.
+    pub fn new() -> Channels {
+        Channels::default()
+    }
+
+    /// The channel of `host:port`, made if there is none; connecting happens at its first call.
+    /// Must be called inside a tokio runtime.
+    pub fn get(&self, address: &str) -> Result<Channel, BadAddress> {
+        if let Some(channel) = self.kept.read().get(address) {
+            return Ok(channel.clone());
+        }
+        let endpoint =
+            Endpoint::from_shared(format!("http://{address}")).map_err(|e| BadAddress {
+                address: address.to_owned(),
+                why: e.to_string(),
+            })?;
+        let mut kept = self.kept.write();
+        if let Some(channel) = kept.get(address) {
+            return Ok(channel.clone());
+        }
+        if kept.len() >= CHANNELS_MAX
+            && let Some(victim) = kept.keys().next().cloned()
+        {
+            // Whoever still uses it holds a clone; only the next caller pays, with a new connection.
+            kept.remove(&victim);
+        }
+        let channel = endpoint
+            .connect_timeout(CONNECT_TIMEOUT)
+            .tcp_nodelay(true)
+            .http2_keep_alive_interval(KEEP_ALIVE)
+            .keep_alive_timeout(KEEP_ALIVE)
+            .keep_alive_while_idle(true)
+            .connect_lazy();
+        kept.insert(address.to_owned(), channel.clone());
+        Ok(channel)
+    }
+
+    /// Drops the channels of addresses that `keep` refuses. Calls in flight on them go on.
+    pub fn retain(&self, keep: impl Fn(&str) -> bool) {
+        self.kept.write().retain(|address, _| keep(address));
+    }
+
+    /// How many are kept.
+    pub fn len(&self) -> usize {
+        self.kept.read().len()
+    }
+
+    /// Whether none is kept.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// `host:port` from what a person writes: `http://` may lead, a missing port is 7700.
+pub(crate) fn parse(text: &str) -> Result<String, BadAddress> {
+    let bad = |why: &str| BadAddress {
+        address: text.to_owned(),
+        why: why.to_owned(),
+    };
+    if text.starts_with("https://") {
+        return Err(bad("TLS is not served yet"));
+    }
+    let bare = text.trim().trim_start_matches("http://");
+    let bare = bare.strip_suffix('/').unwrap_or(bare);
+    let good = |c: u8| c.is_ascii_alphanumeric() || b".-_:[]".contains(&c);
+    if bare.is_empty() || !bare.bytes().all(good) {
+        return Err(bad("no host, or characters that no host has"));
+    }
+    // An IPv6 address is in brackets, so that a colon behind them (or the only one) leads a port.
+    let (host, port) = match bare.rfind(':') {
+        Some(colon) if !bare.ends_with(']') => (&bare[..colon], &bare[colon + 1..]),
+        _ => (bare, ""),
+    };
+    let bracketed = host.starts_with('[') && host.ends_with(']');
+    if host.is_empty() || (host.contains(':') && !bracketed) {
+        return Err(bad("no host, or an IPv6 address without brackets"));
+    }
+    let port = match port {
+        "" if bare.ends_with(':') => return Err(bad("no port behind the colon")),
+        "" => ALLOC_PORT,
+        port => match port.parse::<u16>() {
+            Ok(port) if port > 0 => port,
+            _ => return Err(bad("a port is 1 to 65535")),
+        },
+    };
+    Ok(format!("{host}:{port}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses() {
+        for (text, address) in [
+            ("127.0.0.1:7701", "127.0.0.1:7701"),
+            ("alloc-1.example", "alloc-1.example:7700"),
+            ("http://a:1/", "a:1"),
+            ("[::1]", "[::1]:7700"),
+            ("[::1]:9", "[::1]:9"),
+        ] {
+            assert_eq!(parse(text).as_deref(), Ok(address));
+        }
+        for text in [
+            "",
+            ":7700",
+            "a:",
+            "a:0",
+            "a:65536",
+            "a:b",
+            "a b:1",
+            "::1",
+            "https://a:1",
+            "a/b:1",
+        ] {
+            assert!(parse(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn bounded_and_dropped() {
+        let channels = Channels::new();
+        for port in 1..=CHANNELS_MAX + 10 {
+            channels.get(&format!("127.0.0.1:{port}")).unwrap();
+        }
+        assert_eq!(channels.len(), CHANNELS_MAX);
+        channels.get("127.0.0.1:5").unwrap();
+        channels.retain(|address| address == "127.0.0.1:5");
+        assert_eq!(channels.len(), 1);
+        assert!(channels.get("not an address").is_err());
+    }
+}

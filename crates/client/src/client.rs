@@ -1,0 +1,261 @@
+//! The client and its calls.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use seqsvr_core::geometry::COUNT_MAX;
+use seqsvr_core::id::SectionKey;
+use seqsvr_core::id::Slot;
+use seqsvr_core::route::{Route, RoutingTable};
+use seqsvr_proto::convert::namespace_name;
+use seqsvr_proto::v1;
+use seqsvr_proto::v1::{current_request, next_request, raise_to_request};
+use tokio::sync::{Mutex, watch};
+use tokio::time::sleep;
+
+use crate::admin::Admin;
+use crate::answer::{Current, Numbers, Raised};
+use crate::batch::{CurrentBatch, NextBatch};
+use crate::budget::Budget;
+use crate::channels::{Channels, parse};
+use crate::error::Error;
+use crate::failure::Failure;
+use crate::key::Key;
+
+use crate::options::{NextItem, NextOptions, Options};
+use crate::servers::Servers;
+use crate::table::Table;
+use crate::trouble::Trouble;
+
+/// Sends each uid or key to its owner. Clones are cheap and share connections and table.
+#[derive(Clone)]
+pub struct Client {
+    pub(crate) inner: Arc<Inner>,
+    pub(crate) deadline: Duration,
+}
+
+/// Shared by all clones.
+pub(crate) struct Inner {
+    pub(crate) channels: Channels,
+    pub(crate) servers: Servers,
+    pub(crate) table: Table,
+    pub(crate) trouble: Trouble,
+    /// Held while a table is fetched; how the last fetch failed, if it did.
+    pub(crate) fetch: Mutex<Option<Failure>>,
+    /// Fetches ended so far.
+    pub(crate) fetches: AtomicU64,
+}
+
+impl Client {
+    /// A client of the cluster behind these servers. Connects to nothing yet; refuses addresses
+    /// that cannot be right.
+    pub fn new(options: Options) -> Result<Client, Error> {
+        let servers = options.servers.iter().map(|s| parse(s));
+        let servers: Vec<String> = servers
+            .collect::<Result<_, _>>()
+            .map_err(|bad| Error::invalid(bad.to_string()))?;
+        if servers.is_empty() {
+            return Err(Error::invalid(
+                "no server address; give at least one AllocSvr, such as 127.0.0.1:7700",
+            ));
+        }
+        Ok(Client {
+            inner: Arc::new(Inner {
+                channels: Channels::new(),
+                servers: Servers::new(servers, options.seed),
+                table: Table::default(),
+                trouble: Trouble::new(),
+                fetch: Mutex::new(None),
+                fetches: AtomicU64::new(0),
+            }),
+            deadline: options.deadline,
+        })
+    }
+
+    /// The same client with another deadline.
+    pub fn with_deadline(&self, deadline: Duration) -> Client {
+        Client {
+            inner: self.inner.clone(),
+            deadline,
+        }
+    }
+
+    /// Takes the next `count` numbers of a key. An error may have burned numbers, never repeats
+    /// them.
+    pub async fn next(
+        &self,
+        namespace: &str,
+        key: impl Into<Key>,
+        count: u32,
+    ) -> Result<Numbers, Error> {
+        let options = NextOptions {
+            namespace: namespace.to_owned(),
+            count,
+            floor: None,
+        };
+        self.next_with(key, options).await
+    }
+
+    /// [`Client::next`] with everything there is to choose.
+    pub async fn next_with(
+        &self,
+        key: impl Into<Key>,
+        options: NextOptions,
+    ) -> Result<Numbers, Error> {
+        let key = key.into();
+        let NextOptions {
+            namespace,
+            count,
+            floor,
+        } = options;
+        check_count(count)?;
+        let request = v1::NextRequest {
+            namespace: namespace.clone(),
+            key_kind: Some(match &key {
+                Key::Uid(uid) => next_request::KeyKind::Uid(*uid),
+                Key::Key(key) => next_request::KeyKind::Key(key.clone()),
+            }),
+            count: Some(count),
+            floor,
+            ..v1::NextRequest::default()
+        };
+        self.keyed(&namespace, key.as_ref(), request, |reply, place| {
+            let numbers = Numbers {
+                first: reply.first,
+                last: reply.last,
+                epoch: reply.epoch,
+                stride: place.stride,
+            };
+            Numbers::read(numbers, count, floor)
+        })
+        .await
+    }
+
+    /// Takes numbers of many keys, in parallel from their owners. One result an item, in their
+    /// order; one bad or slow item never fails or hides the others, and only failed items are tried
+    /// again.
+    pub async fn next_many(
+        &self,
+        namespace: &str,
+        items: &[NextItem],
+    ) -> Vec<Result<Numbers, Error>> {
+        self.many::<NextBatch>(namespace, items).await
+    }
+
+    /// Asks for the last number given out, without taking one.
+    pub async fn current(&self, namespace: &str, key: impl Into<Key>) -> Result<Current, Error> {
+        let key = key.into();
+        let request = v1::CurrentRequest {
+            namespace: namespace.to_owned(),
+            key_kind: Some(match &key {
+                Key::Uid(uid) => current_request::KeyKind::Uid(*uid),
+                Key::Key(key) => current_request::KeyKind::Key(key.clone()),
+            }),
+            ..v1::CurrentRequest::default()
+        };
+        self.keyed(namespace, key.as_ref(), request, |reply, _| {
+            Current::read(reply.kind(), reply.value, reply.epoch)
+        })
+        .await
+    }
+
+    /// [`Client::current`] of many keys; results as with [`Client::next_many`].
+    pub async fn current_many(&self, namespace: &str, keys: &[Key]) -> Vec<Result<Current, Error>> {
+        self.many::<CurrentBatch>(namespace, keys).await
+    }
+
+    /// Makes every later number of a key greater than `value` (rounded up to the namespace's next
+    /// number). Never lowers. `force` skips the namespace's bound on jumps.
+    pub async fn raise_to(
+        &self,
+        namespace: &str,
+        key: impl Into<Key>,
+        value: u64,
+        force: bool,
+    ) -> Result<Raised, Error> {
+        let key = key.into();
+        let request = v1::RaiseToRequest {
+            namespace: namespace.to_owned(),
+            key_kind: Some(match &key {
+                Key::Uid(uid) => raise_to_request::KeyKind::Uid(*uid),
+                Key::Key(key) => raise_to_request::KeyKind::Key(key.clone()),
+            }),
+            value,
+            force,
+            ..v1::RaiseToRequest::default()
+        };
+        self.keyed(namespace, key.as_ref(), request, |reply, _| {
+            if reply.value < value {
+                return Err("a value below the one asked for");
+            }
+            Ok(Raised {
+                value: reply.value,
+                epoch: reply.epoch,
+            })
+        })
+        .await
+    }
+
+    /// The routing table this client has, fetched if it has none.
+    pub async fn routes(&self) -> Result<Arc<RoutingTable>, Error> {
+        let mut budget = Budget::new(self.deadline);
+        loop {
+            match self.inner.known(&[], &mut budget).await {
+                Ok(known) => return Ok(known.table.clone()),
+                Err(failure) => sleep(self.inner.pause(&mut budget, &failure)?).await,
+            }
+        }
+    }
+
+    /// Where a key belongs and who owns it, by the table this client has.
+    pub async fn route(
+        &self,
+        namespace: &str,
+        key: impl Into<Key>,
+    ) -> Result<(SectionKey, Slot, Route), Error> {
+        let key = key.into();
+        let name = namespace_name(namespace, key.as_ref());
+        let mut budget = Budget::new(self.deadline);
+        loop {
+            let known = self.inner.known(&[name], &mut budget).await;
+            let placed = known.and_then(|known| {
+                let place = self.inner.place(&known, namespace, key.as_ref())?;
+                let route = known.table.route(place.slot).cloned().unwrap_or_default();
+                Ok((place.section, place.slot, route))
+            });
+            match placed {
+                Ok(placed) => return Ok(placed),
+                Err(failure) => sleep(self.inner.pause(&mut budget, &failure)?).await,
+            }
+        }
+    }
+
+    /// What operators ask.
+    pub fn admin(&self) -> Admin {
+        Admin::new(self.clone())
+    }
+
+    /// What a call is waiting for at the moment, in words; None: nothing. With several calls in
+    /// trouble, what the last one said.
+    pub fn trouble(&self) -> watch::Receiver<Option<String>> {
+        self.inner.trouble.subscribe()
+    }
+}
+
+impl Inner {
+    /// How long to wait before the next try, or the error to end with.
+    pub(crate) fn pause(&self, budget: &mut Budget, failure: &Failure) -> Result<Duration, Error> {
+        budget.pause(failure, &self.servers, &self.trouble)
+    }
+}
+
+/// Checked here, so that one bad count cannot fail a batch.
+pub(crate) fn check_count(count: u32) -> Result<(), Error> {
+    if count == 0 || count > COUNT_MAX {
+        return Err(Error::invalid(format!(
+            "count must be 1 to {COUNT_MAX}, not {count}"
+        )));
+    }
+    Ok(())
+}

@@ -1,0 +1,74 @@
+//! The error a call ends with: what happened, what was tried, what to do.
+
+use std::fmt;
+use std::time::Duration;
+
+use seqsvr_proto::v1::Reason;
+use tonic::Code;
+
+/// Why a call failed.
+#[derive(Clone, Debug)]
+pub struct Error {
+    /// Canonical gRPC code; DEADLINE_EXCEEDED if the time ran out while trying.
+    pub code: Code,
+    /// Machine-readable cause: of the last try, if the time ran out.
+    pub reason: Reason,
+    /// What happened, of the last try if there were several, and what to do.
+    pub message: String,
+    /// How many requests were sent for this call.
+    pub tries: u32,
+    /// Addresses asked, each once, at most 16.
+    pub asked: Vec<String>,
+    /// How long the call tried, if it ended because its time ran out.
+    pub gave_up_after: Option<Duration>,
+}
+
+/// Most addresses an error names.
+pub(crate) const ASKED_MAX: usize = 16;
+
+impl Error {
+    /// The caller's own mistake, found before anything was sent.
+    pub(crate) fn invalid(message: impl Into<String>) -> Error {
+        Error {
+            code: Code::InvalidArgument,
+            reason: Reason::Invalid,
+            message: message.into(),
+            tries: 0,
+            asked: Vec::new(),
+            gave_up_after: None,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tries = |f: &mut fmt::Formatter<'_>| {
+            let plural = if self.tries == 1 { "try" } else { "tries" };
+            write!(f, "{} {plural}", self.tries)?;
+            match self.asked.as_slice() {
+                [] => Ok(()),
+                asked => write!(f, " at {}", asked.join(", ")),
+            }
+        };
+        let Some(after) = self.gave_up_after else {
+            f.write_str(&self.message)?;
+            if self.tries > 1 {
+                f.write_str(" (")?;
+                tries(f)?;
+                f.write_str(")")?;
+            }
+            return Ok(());
+        };
+        write!(f, "gave up after {after:.1?} (")?;
+        tries(f)?;
+        write!(f, "); last: {}", self.message)?;
+        match self.reason {
+            Reason::Unreachable => f.write_str(
+                "; check that an AllocSvr runs and that its address is right, or allow more time",
+            ),
+            _ => f.write_str("; call again, or allow more time"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}

@@ -1,0 +1,189 @@
+//! One try's failure, judged once: final, or worth another try.
+
+use std::error::Error as _;
+use std::time::Duration;
+
+use seqsvr_proto::error::{Fault, code_of};
+use seqsvr_proto::v1::{ItemError, Reason};
+use tonic::{Code, Status};
+
+/// What a failure means for the call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Another try would end the same way.
+    Final,
+    /// Try again.
+    Retry,
+    /// Try again, not earlier than this.
+    After(Duration),
+}
+
+/// Why one try failed.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    pub(crate) code: Code,
+    pub(crate) reason: Reason,
+    pub(crate) message: String,
+    pub(crate) verdict: Verdict,
+    /// The table now routes the key elsewhere than it was sent: worth a try at once.
+    pub(crate) rerouted: bool,
+    /// It came from the way to the server or its silence, not from an answer.
+    pub(crate) unanswered: bool,
+}
+
+impl Failure {
+    pub(crate) fn new(reason: Reason, verdict: Verdict, message: String) -> Failure {
+        Failure {
+            code: code_of(reason),
+            reason,
+            message,
+            verdict,
+            rerouted: false,
+            unanswered: false,
+        }
+    }
+
+    /// Nothing listens there, or the connection broke.
+    pub(crate) fn unreachable(address: &str, why: &str) -> Failure {
+        Failure {
+            unanswered: true,
+            ..Failure::new(
+                Reason::Unreachable,
+                Verdict::Retry,
+                format!("no AllocSvr reachable at {address}: {why}"),
+            )
+        }
+    }
+
+    /// No answer in the time of one try.
+    pub(crate) fn silent(address: &str, time: Duration) -> Failure {
+        Failure {
+            unanswered: true,
+            ..Failure::new(
+                Reason::Unreachable,
+                Verdict::Retry,
+                format!("no answer from {address} within {time:.1?}"),
+            )
+        }
+    }
+
+    /// A reply that breaks the contract. Its numbers must not be used, and asking again a server
+    /// that is broken or of another version would not help.
+    pub(crate) fn malformed(address: &str, what: &str) -> Failure {
+        Failure {
+            code: Code::Internal,
+            ..Failure::new(
+                Reason::Unspecified,
+                Verdict::Final,
+                format!(
+                    "malformed reply from {address}: {what}; client and server do not fit together"
+                ),
+            )
+        }
+    }
+
+    /// A gRPC status: an answer, or what the connection made of its own failure.
+    pub(crate) fn from_status(address: &str, status: &Status, time: Duration) -> Failure {
+        let fault = Fault::from_status(status);
+        let reason = fault.reason();
+        // tonic gives a source to what it made itself; what a server sent has none.
+        let sent = status.source().is_none();
+        let silent = matches!(status.code(), Code::Cancelled | Code::DeadlineExceeded);
+        if reason == Reason::Unspecified && silent {
+            return Failure {
+                unanswered: !sent,
+                ..Failure::silent(address, time)
+            };
+        }
+        if let Some(source) = status.source() {
+            let mut root = source;
+            while let Some(deeper) = root.source() {
+                root = deeper;
+            }
+            return Failure::unreachable(address, &root.to_string());
+        }
+        let hint = Duration::from_millis(u64::from(fault.detail.retry_after_ms));
+        Failure {
+            code: fault.code,
+            ..Failure::new(
+                reason,
+                judge(fault.code, reason, hint),
+                format!("{} (from {address})", fault.message),
+            )
+        }
+    }
+
+    /// One item of a batch.
+    pub(crate) fn from_item(address: &str, item: &ItemError) -> Failure {
+        let code = Code::from_i32(item.code);
+        Failure {
+            code,
+            ..Failure::new(
+                item.reason(),
+                judge(code, item.reason(), Duration::ZERO),
+                format!("{} (from {address})", item.message),
+            )
+        }
+    }
+}
+
+/// Retrying is always safe; the question is only whether it can help.
+fn judge(code: Code, reason: Reason, hint: Duration) -> Verdict {
+    let retry = if hint.is_zero() {
+        Verdict::Retry
+    } else {
+        Verdict::After(hint)
+    };
+    match (code, reason) {
+        (
+            _,
+            Reason::NotOwner
+            | Reason::NoLease
+            | Reason::NoWindow
+            | Reason::StaleEpoch
+            | Reason::NotLeader
+            | Reason::NotInitialised
+            | Reason::Unreachable,
+        ) => retry,
+        (Code::Unavailable | Code::Aborted | Code::Cancelled | Code::DeadlineExceeded, _) => retry,
+        (Code::ResourceExhausted, _) if !hint.is_zero() => retry,
+        _ => Verdict::Final,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn judgement() {
+        let verdict = |fault: Fault| {
+            let time = Duration::from_secs(1);
+            Failure::from_status("a:1", &Status::from(fault), time).verdict
+        };
+        for reason in [
+            Reason::NotOwner,
+            Reason::NoLease,
+            Reason::StaleEpoch,
+            Reason::NoWindow,
+        ] {
+            assert_eq!(verdict(Fault::new(reason, "")), Verdict::Retry);
+        }
+        for reason in [
+            Reason::Invalid,
+            Reason::NoSuchNamespace,
+            Reason::SequenceExhausted,
+            Reason::FloorUnknown,
+            Reason::Refused,
+            Reason::TooMany,
+        ] {
+            assert_eq!(verdict(Fault::new(reason, "")), Verdict::Final);
+        }
+        assert_eq!(
+            verdict(Fault::new(Reason::TooMany, "").with_retry_after_ms(20)),
+            Verdict::After(Duration::from_millis(20))
+        );
+        let unimplemented = Fault::new(Reason::Unspecified, "").with_code(Code::Unimplemented);
+        assert_eq!(verdict(unimplemented), Verdict::Final);
+    }
+}

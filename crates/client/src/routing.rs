@@ -1,0 +1,150 @@
+//! From a key to its owner: having a table, finding the key's place in it, choosing whom to ask.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use seqsvr_core::id::{SectionKey, Slot};
+use seqsvr_core::route::{KeyRef, Route};
+use seqsvr_proto::convert::namespace_name;
+use seqsvr_proto::v1;
+use tokio::time::{sleep, timeout};
+
+use crate::budget::Budget;
+use crate::client::Inner;
+use crate::failure::{Failure, Verdict};
+use crate::table::Known;
+use seqsvr_proto::v1::Reason;
+
+/// How many servers are asked whether they know a namespace that our table lacks: it may be new.
+const NAMESPACE_LOOKUPS: u32 = 3;
+const NAMESPACE_PAUSE: Duration = Duration::from_millis(20);
+
+/// Where a key belongs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) section: SectionKey,
+    pub(crate) slot: Slot,
+    pub(crate) stride: u32,
+}
+
+impl Inner {
+    /// A table that has these namespaces, if any server knows them.
+    pub(crate) async fn known(
+        &self,
+        namespaces: &[&str],
+        budget: &mut Budget,
+    ) -> Result<Arc<Known>, Failure> {
+        let gap = self.table.take_gap();
+        let mut known = match self.table.known() {
+            Some(known) if !gap => known,
+            _ => self.fetch(0, budget).await.inspect_err(|_| {
+                if gap {
+                    self.table.put_back_gap();
+                }
+            })?,
+        };
+        let lacks = |known: &Known| {
+            namespaces
+                .iter()
+                .any(|n| known.table.namespace(n).is_none())
+        };
+        while lacks(&known) && budget.namespace_lookups < NAMESPACE_LOOKUPS {
+            if budget.namespace_lookups > 0 {
+                sleep(NAMESPACE_PAUSE.min(budget.left())).await;
+            }
+            known = self.fetch(known.table.version(), budget).await?;
+            budget.namespace_lookups += 1;
+        }
+        Ok(known)
+    }
+
+    /// Asks a server for what a table of version `base` misses. Callers that come while one asks
+    /// share its outcome.
+    pub(crate) async fn fetch(
+        &self,
+        base: u64,
+        budget: &mut Budget,
+    ) -> Result<Arc<Known>, Failure> {
+        let arrived = self.fetches.load(Ordering::Acquire);
+        let Ok(mut outcome) = timeout(budget.left(), self.fetch.lock()).await else {
+            return Err(no_table());
+        };
+        if self.fetches.load(Ordering::Acquire) == arrived {
+            let known = self.table.known();
+            let address = self
+                .servers
+                .any(known.as_ref().map_or(&[], |k| k.addresses.as_slice()));
+            let reply = self
+                .try_at(&address, v1::RoutesRequest { base }, budget)
+                .await;
+            *outcome = reply.err();
+            self.fetches.fetch_add(1, Ordering::AcqRel);
+        }
+        match &*outcome {
+            Some(failure) => Err(failure.clone()),
+            None => self.table.known().ok_or_else(no_table),
+        }
+    }
+
+    /// The place of a key in the table, or why it has none.
+    pub(crate) fn place(
+        &self,
+        known: &Known,
+        namespace: &str,
+        key: KeyRef<'_>,
+    ) -> Result<Place, Failure> {
+        let name = namespace_name(namespace, key);
+        let Some(namespace) = known.table.namespace(name) else {
+            return Err(Failure::new(
+                Reason::NoSuchNamespace,
+                Verdict::Final,
+                format!("no namespace {name:?}; create it first, or check the name"),
+            ));
+        };
+        match known.table.place(namespace, key) {
+            Ok((section, slot)) => Ok(Place {
+                section,
+                slot,
+                stride: namespace.spec.progression.stride,
+            }),
+            Err(e) => Err(Failure::new(Reason::Invalid, Verdict::Final, e.to_string())),
+        }
+    }
+
+    /// Whom to ask: the owner; any server if there is none or it is suspect.
+    pub(crate) fn target(&self, known: &Known, slot: Slot) -> String {
+        match known.table.route(slot).and_then(|r| r.owner.as_ref()) {
+            Some(owner) if !self.servers.is_suspect(&owner.address) => owner.address.clone(),
+            _ => self.servers.any(&known.addresses),
+        }
+    }
+
+    /// Completes the failure of a request about `slot` that was sent by `used`.
+    pub(crate) fn about(&self, slot: Slot, used: &Known, mut failure: Failure) -> Failure {
+        // A namespace in our table exists: a server that does not know it is only behind.
+        if failure.reason == Reason::NoSuchNamespace {
+            failure.verdict = Verdict::Retry;
+        }
+        let Some(now) = self.table.known() else {
+            return failure;
+        };
+        let route = now.table.route(slot);
+        let whose = |r: Option<&Route>| r.map(|r| (r.epoch, r.owner.as_ref().map(|o| o.session)));
+        if whose(route) != whose(used.table.route(slot)) {
+            failure.rerouted = route.is_some_and(|r| r.owner.is_some());
+        }
+        if failure.reason == Reason::NotOwner && route.is_some_and(|r| r.owner.is_none()) {
+            failure.message = format!("slot {slot} has no owner yet (takeover in progress)");
+        }
+        failure
+    }
+}
+
+fn no_table() -> Failure {
+    Failure::new(
+        Reason::Unreachable,
+        Verdict::Retry,
+        "no AllocSvr gave a usable routing table".into(),
+    )
+}

@@ -1,0 +1,93 @@
+//! The calls of the contract in one form, so that one loop can try any of them.
+
+use std::future::Future;
+
+use seqsvr_proto::limits::MESSAGE_MAX;
+use seqsvr_proto::v1;
+use seqsvr_proto::v1::admin_client::AdminClient;
+use seqsvr_proto::v1::sequence_client::SequenceClient;
+use tonic::transport::Channel;
+use tonic::{Request, Response, Status};
+
+/// A request that can be sent.
+pub(crate) trait Rpc: Clone + Send + 'static {
+    type Reply: Send;
+
+    fn send(
+        channel: Channel,
+        request: Request<Self>,
+    ) -> impl Future<Output = Result<Response<Self::Reply>, Status>> + Send;
+
+    /// The routing table attached to a reply.
+    fn routes(reply: &mut Self::Reply) -> Option<v1::RoutingTable>;
+}
+
+/// A request about one key, which carries what the client knows of routes.
+pub(crate) trait Routed: Rpc {
+    fn stamp(&mut self, table_version: u64, epoch: u64);
+    fn epoch(reply: &Self::Reply) -> u64;
+}
+
+macro_rules! rpc {
+    ($client:ident, $method:ident, $request:ident -> $reply:ident, $routes:expr) => {
+        impl Rpc for v1::$request {
+            type Reply = v1::$reply;
+
+            async fn send(
+                channel: Channel,
+                request: Request<Self>,
+            ) -> Result<Response<v1::$reply>, Status> {
+                let client = $client::new(channel).max_decoding_message_size(MESSAGE_MAX);
+                { client }.$method(request).await
+            }
+
+            fn routes(reply: &mut v1::$reply) -> Option<v1::RoutingTable> {
+                let routes: fn(&mut v1::$reply) -> Option<v1::RoutingTable> = $routes;
+                routes(reply)
+            }
+        }
+    };
+}
+
+rpc!(SequenceClient, next, NextRequest -> NextResponse, |r| r.routes.take());
+rpc!(SequenceClient, next_many, NextManyRequest -> NextManyResponse, |r| r.routes.take());
+rpc!(SequenceClient, current, CurrentRequest -> CurrentResponse, |r| r.routes.take());
+rpc!(SequenceClient, current_many, CurrentManyRequest -> CurrentManyResponse, |r| r.routes.take());
+rpc!(SequenceClient, raise_to, RaiseToRequest -> RaiseToResponse, |r| r.routes.take());
+rpc!(SequenceClient, routes, RoutesRequest -> RoutingTable, |r| Some(std::mem::take(r)));
+rpc!(AdminClient, create_namespace, CreateNamespaceRequest -> Namespace, |_| None);
+rpc!(AdminClient, alter_namespace, AlterNamespaceRequest -> Namespace, |_| None);
+rpc!(AdminClient, list_namespaces, ListNamespacesRequest -> ListNamespacesResponse, |_| None);
+rpc!(AdminClient, cluster_status, ClusterStatusRequest -> ClusterStatusResponse, |_| None);
+rpc!(AdminClient, node_status, NodeStatusRequest -> NodeStatusResponse, |_| None);
+
+impl Routed for v1::NextRequest {
+    fn stamp(&mut self, table_version: u64, epoch: u64) {
+        self.table_version = table_version;
+        self.epoch = (epoch > 0).then_some(epoch);
+    }
+
+    fn epoch(reply: &v1::NextResponse) -> u64 {
+        reply.epoch
+    }
+}
+
+impl Routed for v1::CurrentRequest {
+    fn stamp(&mut self, table_version: u64, _epoch: u64) {
+        self.table_version = table_version;
+    }
+
+    fn epoch(reply: &v1::CurrentResponse) -> u64 {
+        reply.epoch
+    }
+}
+
+impl Routed for v1::RaiseToRequest {
+    fn stamp(&mut self, table_version: u64, _epoch: u64) {
+        self.table_version = table_version;
+    }
+
+    fn epoch(reply: &v1::RaiseToResponse) -> u64 {
+        reply.epoch
+    }
+}

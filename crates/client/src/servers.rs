@@ -1,0 +1,117 @@
+//! Which server to ask when the owner is not known or does not answer.
+//!
+//! A server that could not be reached or stayed silent is *suspect* for a moment: calls go to
+//! others (which forward), so that a dead machine costs one try and not one try a call.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use tokio::time::Instant;
+
+/// How long a suspicion lasts.
+const SUSPECT_FOR: Duration = Duration::from_secs(1);
+/// Most suspects remembered.
+const SUSPECTS_MAX: usize = 1024;
+
+pub(crate) struct Servers {
+    given: Vec<String>,
+    /// When each was last found silent; expired entries stay until they answer or make room, for
+    /// the order in which silent servers are asked again.
+    suspects: Mutex<HashMap<String, Instant>>,
+    /// Length of `suspects`, so that the usual case takes no lock.
+    suspected: AtomicUsize,
+    rng: Mutex<SmallRng>,
+}
+
+impl Servers {
+    pub(crate) fn new(given: Vec<String>, seed: Option<u64>) -> Servers {
+        Servers {
+            given,
+            suspects: Mutex::default(),
+            suspected: AtomicUsize::new(0),
+            rng: Mutex::new(SmallRng::seed_from_u64(seed.unwrap_or_else(rand::random))),
+        }
+    }
+
+    pub(crate) fn is_given(&self, address: &str) -> bool {
+        self.given.iter().any(|a| a == address)
+    }
+
+    pub(crate) fn silent(&self, address: &str) {
+        let now = Instant::now();
+        let mut suspects = self.suspects.lock();
+        if suspects.len() >= SUSPECTS_MAX {
+            suspects.retain(|_, since| now.duration_since(*since) < SUSPECT_FOR);
+        }
+        if suspects.len() < SUSPECTS_MAX {
+            suspects.insert(address.to_owned(), now);
+        }
+        self.suspected.store(suspects.len(), Ordering::Relaxed);
+    }
+
+    pub(crate) fn answered(&self, address: &str) {
+        if self.suspected.load(Ordering::Relaxed) > 0 {
+            let mut suspects = self.suspects.lock();
+            suspects.remove(address);
+            self.suspected.store(suspects.len(), Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn is_suspect(&self, address: &str) -> bool {
+        self.suspected.load(Ordering::Relaxed) > 0
+            && self
+                .suspects
+                .lock()
+                .get(address)
+                .is_some_and(|since| since.elapsed() < SUSPECT_FOR)
+    }
+
+    /// A server at random from the given ones and the table's; if all are suspect, the one found
+    /// silent longest ago, so that repeated calls go round all of them.
+    pub(crate) fn any(&self, known: &[String]) -> String {
+        let all: Vec<&String> = {
+            let more = known.iter().filter(|a| !self.is_given(a));
+            self.given.iter().chain(more).collect()
+        };
+        let fresh: Vec<&&String> = all.iter().filter(|a| !self.is_suspect(a)).collect();
+        if !fresh.is_empty() {
+            let i = self.rng.lock().random_range(0..fresh.len());
+            return fresh[i].to_string();
+        }
+        let suspects = self.suspects.lock();
+        let oldest = all.iter().min_by_key(|a| suspects.get(a.as_str()));
+        // `given` is never empty: Client::new refuses that.
+        oldest.map(|a| a.to_string()).unwrap_or_default()
+    }
+
+    /// Somewhere in the upper half of `bound`.
+    pub(crate) fn jitter(&self, bound: Duration) -> Duration {
+        bound.mul_f64(self.rng.lock().random_range(0.5..1.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn suspects_are_avoided_then_asked_in_turn() {
+        let servers = Servers::new(vec!["a:1".into(), "b:1".into()], Some(7));
+        let known = ["b:1".to_owned(), "c:1".to_owned()];
+        servers.silent("a:1");
+        tokio::time::advance(Duration::from_millis(1)).await;
+        servers.silent("b:1");
+        assert!((0..20).all(|_| servers.any(&known) == "c:1"));
+        tokio::time::advance(Duration::from_millis(1)).await;
+        servers.silent("c:1");
+        assert_eq!(servers.any(&known), "a:1");
+        servers.answered("b:1");
+        assert_eq!(servers.any(&known), "b:1");
+        tokio::time::advance(SUSPECT_FOR).await;
+        assert!(!servers.is_suspect("a:1"));
+    }
+}
