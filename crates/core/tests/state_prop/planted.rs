@@ -380,3 +380,23 @@ fn grant_of_an_ended_generation() {
     let rule = stage.falsified(&first, falsify);
     assert_eq!(rule, Some("a grant is of the open generation"));
 }
+
+#[test]
+fn assign_that_takes_an_owned_slot() {
+    let mut stage = Stage::new();
+    let slot_id = fence(&stage.state).slot;
+    let assign = Command::Assign {
+        slot: slot_id,
+        from: Epoch(1),
+        to: SessionId(2),
+    };
+    let falsify = |rows: &mut Vec<(RowKey, Row)>, reply: &mut Reply| {
+        slot(|s| (s.epoch, s.owner) = (Epoch(2), Some(SessionId(2))))(rows, reply);
+        *reply = Reply::Slot {
+            epoch: Epoch(2),
+            owner: Some(SessionId(2)),
+        };
+    };
+    let rule = stage.falsified(&assign, falsify);
+    assert_eq!(rule, Some("a slot is given away by the right command only"));
+}

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use seqsvr_core::SEQ_MAX;
 use seqsvr_core::command::{Cause, Command, Fence, Final, Reply};
 use seqsvr_core::geometry::slot_of;
-use seqsvr_core::id::{Generation, SectionKey};
-use seqsvr_core::state::{Row, RowKey, Section, State};
+use seqsvr_core::id::{Generation, SectionKey, Slot};
+use seqsvr_core::state::{Row, RowKey, Section, SlotRow, State};
 
 use crate::checker::{Transition, Verdict, hold};
 
@@ -197,6 +197,11 @@ pub(crate) fn slots(t: &Transition<'_>) -> Verdict {
             new.epoch.0 - old.epoch.0 <= 1,
             what,
         )?;
+        hold(
+            "a slot is given away by the right command only",
+            old == new || gave(t, Slot(i as u16), old, new),
+            what,
+        )?;
     }
     let count = t.after.cluster().map_or(0, |c| c.slots as usize);
     hold(
@@ -204,6 +209,37 @@ pub(crate) fn slots(t: &Transition<'_>) -> Verdict {
         t.after.slots().len() == count,
         String::new,
     )
+}
+
+/// Whether the command had the right to give this slot away, and gave it to whom it named.
+fn gave(t: &Transition<'_>, slot: Slot, old: &SlotRow, new: &SlotRow) -> bool {
+    let ended = |session| old.owner == Some(session) && new.owner.is_none();
+    match t.command {
+        Command::Assign {
+            slot: named,
+            from,
+            to,
+        } => (*named, *from) == (slot, old.epoch) && old.owner.is_none() && new.owner == Some(*to),
+        Command::MoveSlot {
+            slot: named,
+            epoch,
+            to,
+            ..
+        } => {
+            let to = to.filter(|id| t.before.session(*id).is_some());
+            (*named, *epoch) == (slot, old.epoch) && old.owner.is_some() && new.owner == to
+        }
+        Command::CloseSession { session, last, .. } => *last && ended(*session),
+        Command::ExpireSession { session, term } => *term == t.term && ended(*session),
+        Command::OpenSession(open) => {
+            let opened = match t.reply {
+                Reply::Session(id) => Some(*id),
+                _ => None,
+            };
+            old.owner.is_some() && old.owner == open.proof.map(|p| p.session) && new.owner == opened
+        }
+        _ => false,
+    }
 }
 
 pub(crate) fn sessions(t: &Transition<'_>) -> Verdict {
