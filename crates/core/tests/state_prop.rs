@@ -9,6 +9,10 @@
 mod checker;
 #[path = "state_prop/generator.rs"]
 mod generator;
+#[path = "state_prop/ops.rs"]
+mod ops;
+#[path = "state_prop/owners.rs"]
+mod owners;
 #[path = "state_prop/planted.rs"]
 mod planted;
 #[path = "state_prop/rules.rs"]
@@ -25,7 +29,8 @@ use seqsvr_core::route::{Error, RoutingTable};
 use seqsvr_core::state::{RowKey, State};
 
 use checker::{Ledger, Transition};
-use generator::{Op, beginning, command, op};
+use generator::{beginning, command};
+use ops::{Op, op};
 
 /// A run: the state, its judge and all that was sent.
 struct Run {

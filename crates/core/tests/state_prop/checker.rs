@@ -10,9 +10,9 @@ use seqsvr_core::command::{Command, Reply};
 use seqsvr_core::id::{Epoch, Generation, SectionKey, SessionId, Slot};
 use seqsvr_core::state::{RowKey, State};
 
+use crate::owners::{sessions, slots, table};
 use crate::rules::{
-    finals_in_force, rebuilt_from_rows, refused_changes_nothing, sections, sessions, slots, table,
-    touched_rows,
+    finals_in_force, rebuilt_from_rows, refused_changes_nothing, sections, touched_rows,
 };
 
 /// One command applied.

@@ -1,10 +1,8 @@
-//! Random commands, in terms of the state they will meet: fences, generations, nonces and terms are
-//! mostly right and now and then one off, sections and names are few.
+//! From an op to the command it means in a given state. Sections and names are few.
 
-use proptest::prelude::*;
 use proptest::sample::Index;
 use seqsvr_core::SEQ_MAX;
-use seqsvr_core::command::{Cause, Command, Fence, Final, OpenSession, Proof, SlotFinal};
+use seqsvr_core::command::{Command, Fence, Final, OpenSession, Proof, SlotFinal};
 use seqsvr_core::geometry::Geometry;
 use seqsvr_core::id::{
     ClusterId, Epoch, Generation, NamespaceId, Nonce, SectionId, SectionKey, SessionId, Slot,
@@ -13,150 +11,12 @@ use seqsvr_core::namespace::{Limits, Spec};
 use seqsvr_core::progression::Progression;
 use seqsvr_core::state::{Section, State};
 
+use crate::ops::{At, Fin, Op};
+
 const SLOTS: u32 = 3;
 
 /// Every section the sequences touch: dense, keyed, with a stride, and near the end of the range.
 const SECTIONS: [(u32, u32); 6] = [(1, 0), (1, 1), (2, 0), (2, 4_095), (3, 0), (4, 0)];
-
-/// How far a fence, generation or term is from the one now in force: mostly not at all.
-fn off() -> impl Strategy<Value = i8> {
-    prop_oneof![18 => Just(0i8), 1 => Just(-1), 1 => Just(1)]
-}
-
-/// A command in terms of the state it will meet.
-#[derive(Clone, Debug)]
-pub(crate) enum Op {
-    OpenSession {
-        name: u8,
-        nonce: u8,
-        proof: Option<bool>,
-    },
-    CloseSession {
-        session: Index,
-        finals: Vec<Fin>,
-        last: bool,
-    },
-    Expire {
-        session: Index,
-        term: i8,
-    },
-    Assign {
-        slot: u8,
-        epoch: i8,
-        to: Index,
-    },
-    Open {
-        at: At,
-        generation: i8,
-        nonce: u8,
-        step: u32,
-    },
-    Raise {
-        at: At,
-        generation: i8,
-        by: u64,
-        cause: Cause,
-    },
-    Close {
-        at: At,
-        generation: i8,
-        value: u8,
-    },
-    Move {
-        slot: u8,
-        epoch: i8,
-        finals: Vec<Fin>,
-        to: Option<Index>,
-    },
-    Create {
-        which: u8,
-        step: u32,
-    },
-    Alter {
-        namespace: u32,
-        step: u32,
-        step_max: u32,
-    },
-    Init {
-        cluster: u8,
-    },
-    /// An earlier command comes once more, late.
-    Again {
-        which: Index,
-    },
-    NewTerm,
-}
-
-/// A section under a fence.
-#[derive(Clone, Debug)]
-pub(crate) struct At {
-    section: Index,
-    epoch: i8,
-    wrong_slot: bool,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct Fin {
-    at: At,
-    generation: i8,
-    value: u8,
-}
-
-fn at() -> impl Strategy<Value = At> {
-    (any::<Index>(), off(), prop::bool::weighted(0.05)).prop_map(|(section, epoch, wrong_slot)| {
-        At {
-            section,
-            epoch,
-            wrong_slot,
-        }
-    })
-}
-
-fn finals() -> impl Strategy<Value = Vec<Fin>> {
-    let fin = (at(), off(), any::<u8>()).prop_map(|(at, generation, value)| Fin {
-        at,
-        generation,
-        value,
-    });
-    prop::collection::vec(fin, 0..4)
-}
-
-fn cause() -> impl Strategy<Value = Cause> {
-    prop_oneof![
-        3 => Just(Cause::Refill),
-        1 => any::<bool>().prop_map(|force| Cause::RaiseTo { force }),
-    ]
-}
-
-fn by() -> impl Strategy<Value = u64> {
-    prop_oneof![4 => 0u64..400, 1 => 0u64..100_000, 1 => Just(SEQ_MAX)]
-}
-
-pub(crate) fn op() -> impl Strategy<Value = Op> {
-    let index = any::<Index>;
-    prop_oneof![
-        4 => (0u8..2, 0u8..6, prop::option::of(any::<bool>()))
-            .prop_map(|(name, nonce, proof)| Op::OpenSession { name, nonce, proof }),
-        1 => (index(), finals(), prop::bool::weighted(0.4))
-            .prop_map(|(session, finals, last)| Op::CloseSession { session, finals, last }),
-        1 => (index(), off()).prop_map(|(session, term)| Op::Expire { session, term }),
-        12 => (0u8..4, off(), index()).prop_map(|(slot, epoch, to)| Op::Assign { slot, epoch, to }),
-        12 => (at(), off(), 0u8..12, 0u32..200)
-            .prop_map(|(at, generation, nonce, step)| Op::Open { at, generation, nonce, step }),
-        20 => (at(), off(), by(), cause())
-            .prop_map(|(at, generation, by, cause)| Op::Raise { at, generation, by, cause }),
-        5 => (at(), off(), any::<u8>())
-            .prop_map(|(at, generation, value)| Op::Close { at, generation, value }),
-        4 => (0u8..4, off(), finals(), prop::option::weighted(0.8, index()))
-            .prop_map(|(slot, epoch, finals, to)| Op::Move { slot, epoch, finals, to }),
-        1 => (0u8..3, 1u32..3).prop_map(|(which, step)| Op::Create { which, step }),
-        1 => (0u32..6, 0u32..100, 0u32..300)
-            .prop_map(|(namespace, step, step_max)| Op::Alter { namespace, step, step_max }),
-        1 => (7u8..9).prop_map(|cluster| Op::Init { cluster }),
-        8 => index().prop_map(|which| Op::Again { which }),
-        1 => Just(Op::NewTerm),
-    ]
-}
 
 fn near(value: u64, off: i8) -> u64 {
     value.saturating_add_signed(i64::from(off))

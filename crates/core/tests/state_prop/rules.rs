@@ -1,12 +1,12 @@
-//! Rules over a single transition: what may change, by which command, sent by whom.
+//! Rules over a single transition: rows, sections, and the finals that had the right to end one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use seqsvr_core::SEQ_MAX;
 use seqsvr_core::command::{Cause, Command, Fence, Final, Reply};
 use seqsvr_core::geometry::slot_of;
-use seqsvr_core::id::{Generation, SectionKey, Slot};
-use seqsvr_core::state::{Row, RowKey, Section, SlotRow, State};
+use seqsvr_core::id::{Generation, SectionKey};
+use seqsvr_core::state::{Row, RowKey, Section, State};
 
 use crate::checker::{Transition, Verdict, hold};
 
@@ -180,112 +180,6 @@ fn opened(t: &Transition<'_>, key: SectionKey, old: Option<&Section>, new: &Sect
         "base is the max_seq before",
         base == Some(new.base) && new.base < new.max_seq,
         what,
-    )
-}
-
-pub(crate) fn slots(t: &Transition<'_>) -> Verdict {
-    for (i, (old, new)) in t.before.slots().iter().zip(t.after.slots()).enumerate() {
-        let what = || format!("slot {i}: {old:?} -> {new:?} by {:?}", t.command);
-        hold("epoch never falls", new.epoch >= old.epoch, what)?;
-        hold(
-            "an owner changes under the next epoch only",
-            new.epoch > old.epoch || old == new,
-            what,
-        )?;
-        hold(
-            "an epoch grows by one",
-            new.epoch.0 - old.epoch.0 <= 1,
-            what,
-        )?;
-        hold(
-            "a slot is given away by the right command only",
-            old == new || gave(t, Slot(i as u16), old, new),
-            what,
-        )?;
-    }
-    let count = t.after.cluster().map_or(0, |c| c.slots as usize);
-    hold(
-        "the number of slots is fixed",
-        t.after.slots().len() == count,
-        String::new,
-    )
-}
-
-/// Whether the command had the right to give this slot away, and gave it to whom it named.
-fn gave(t: &Transition<'_>, slot: Slot, old: &SlotRow, new: &SlotRow) -> bool {
-    let ended = |session| old.owner == Some(session) && new.owner.is_none();
-    match t.command {
-        Command::Assign {
-            slot: named,
-            from,
-            to,
-        } => (*named, *from) == (slot, old.epoch) && old.owner.is_none() && new.owner == Some(*to),
-        Command::MoveSlot {
-            slot: named,
-            epoch,
-            to,
-            ..
-        } => {
-            let to = to.filter(|id| t.before.session(*id).is_some());
-            (*named, *epoch) == (slot, old.epoch) && old.owner.is_some() && new.owner == to
-        }
-        Command::CloseSession { session, last, .. } => *last && ended(*session),
-        Command::ExpireSession { session, term } => *term == t.term && ended(*session),
-        Command::OpenSession(open) => {
-            let opened = match t.reply {
-                Reply::Session(id) => Some(*id),
-                _ => None,
-            };
-            old.owner.is_some() && old.owner == open.proof.map(|p| p.session) && new.owner == opened
-        }
-        _ => false,
-    }
-}
-
-pub(crate) fn sessions(t: &Transition<'_>) -> Verdict {
-    let mut names = BTreeSet::new();
-    for (id, session) in t.after.sessions() {
-        hold(
-            "one living session per name",
-            names.insert(&session.name),
-            || format!("{id}"),
-        )?;
-    }
-    for (i, row) in t.after.slots().iter().enumerate() {
-        let alive = row.owner.is_none_or(|id| t.after.session(id).is_some());
-        hold("owners live", alive, || format!("slot {i}: {row:?}"))?;
-    }
-    for (id, _) in t.before.sessions() {
-        let gone = t.after.session(id).is_none();
-        let right = match t.command {
-            Command::CloseSession { session, last, .. } => *session == id && *last,
-            Command::ExpireSession { session, term } => *session == id && *term == t.term,
-            Command::OpenSession(open) => open.proof.is_some_and(|p| {
-                p.session == id && t.before.session(id).is_some_and(|s| s.nonce == p.nonce)
-            }),
-            _ => false,
-        };
-        hold(
-            "a session ends by its own wish, proof or expiry of this term",
-            !gone || right,
-            || format!("{id} by {:?} in term {}", t.command, t.term),
-        )?;
-    }
-    Ok(())
-}
-
-/// What clients can see changes only with a new table version.
-pub(crate) fn table(t: &Transition<'_>) -> Verdict {
-    let (old, new) = (t.before.table_version(), t.after.table_version());
-    hold("the table version never falls", new >= old, || {
-        format!("{old} -> {new}")
-    })?;
-    let visible =
-        t.before.slots() != t.after.slots() || !t.before.namespaces().eq(t.after.namespaces());
-    hold(
-        "a visible change has a new table version",
-        !visible || new > old,
-        || format!("{:?}", t.command),
     )
 }
 
