@@ -1,1 +1,29 @@
-//! Under construction.
+//! StoreSvr: one member of the store group, its services and the arbiter.
+//!
+//! What lives here: the [`Store`] (from [`Options`]); the [`proposer`], a bounded queue above Raft
+//! that has one entry in flight while the next gathers; [`confirm`], leadership confirmations shared
+//! by many requests; the [`arbiter`], a pure machine that expires silent sessions and assigns free
+//! slots; the gRPC services `Store` and `Admin`, health and reflection.
+//!
+//! How data passes through. A raise: `Submit` -> [`proposer::Queue`] -> one Raft entry with
+//! everybody's commands -> applied -> its own reply. A keep-alive: `KeepAlive` -> a quorum round
+//! begun after it came in -> stamped under the arbiter's lock -> D and what the caller's routing
+//! table misses. A death: no stamp for W -> marked -> `ExpireSession` -> `Assign` -> pushed to
+//! every `Watch`.
+//!
+//! What it may not know: openraft, disks, and how an AllocSvr uses what it owns.
+
+pub mod arbiter;
+pub mod clock;
+pub mod confirm;
+mod context;
+mod fault;
+mod listen;
+mod options;
+pub mod proposer;
+mod server;
+mod service;
+mod store;
+
+pub use options::{Error, Options};
+pub use store::Store;

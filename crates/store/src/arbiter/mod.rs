@@ -1,0 +1,361 @@
+//! The arbiter: expires silent sessions and assigns free slots, as a pure machine over clock
+//! readings, leadership and the replicated state. No task, no clock, no network in here, so that
+//! unit tests and a simulation drive the same code as [`run`] does.
+//!
+//! Invariant: a session is expired only when its lease is over on every clock within the drift
+//! bound. The lease runs to t0 + D, t0 read by the owner *before* it asked; the arbiter waits
+//! W = 1.25 D since the latest of
+//! - the renewal's stamp, made *after* the request came in, hence after t0;
+//! - the application of its OpenSession as seen here (it may have asked, but nothing is granted yet);
+//! - this node's becoming leader in this term: renewals that an older leader answered were confirmed
+//!   by a quorum round, so their t0 lies before this election.
+//!
+//! Schedules that would break it, and what prevents each:
+//! - *Renewed while being expired.* W passes; ExpireSession is proposed; before it is applied a
+//!   keep-alive finds the session alive and grants D; the slot is assigned at once. Hence the mark:
+//!   set under the same lock as the stamp, before the command is proposed, and kept for the whole
+//!   term, whatever the proposal's outcome.
+//! - *Old stamps of an earlier leadership.* This node led in term 1, lost it, another leader renewed
+//!   the session, this node leads again in term 3 and counts from its own old stamp. Hence every
+//!   stamp and mark belongs to one term and is dropped with it.
+//! - *Expired by a deposed arbiter.* Decided in term 1, appended in term 3 after a renewal in term 2.
+//!   Hence ExpireSession carries the term of the decision and is a no-op in any other.
+//! - *Acting on an old view.* A new leader that has not yet applied what older terms committed sees
+//!   a session that is gone, or a slot as free that is not. Hence `lead` is the term only once the
+//!   term's own first entry is applied here.
+//! - *An assigned session that is not alive.* It would cost another W. Hence only sessions renewed
+//!   within D in this term get slots.
+//!
+//! A tick late by more than D/4 is no danger (the clocks err to the safe side); it means that this
+//! process could not answer keep-alives for a while, and expiring their senders would be unjust. At
+//! most once per W, so that a slow machine still makes progress.
+
+pub(crate) mod run;
+mod spread;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::time::Duration;
+
+use seqsvr_core::command::Command;
+use seqsvr_core::id::{SessionId, Slot};
+use seqsvr_core::lease::{Reading, takeover_wait};
+use seqsvr_core::state::State;
+
+/// Most commands one tick asks for, so that they take few entries.
+const COMMANDS_MAX: usize = 4_096;
+/// How long the first AllocSvrs of a cluster are awaited, at most.
+const GATHER_MAX: Duration = Duration::from_secs(1);
+
+/// Decides who is silent and who gets which free slot. Start it with `Arbiter::default()`.
+#[derive(Debug, Default)]
+pub struct Arbiter {
+    /// What is known in the term this node leads in; None while it does not lead.
+    term: Option<Term>,
+    counters: Counters,
+}
+
+/// Everything that belongs to one term and is dropped with it.
+#[derive(Debug)]
+struct Term {
+    number: u64,
+    /// When the timers were started last.
+    since: Reading,
+    sessions: HashMap<SessionId, Seen>,
+    quorum: bool,
+    last_tick: Option<Reading>,
+    /// When a late tick last started the timers anew, until those have run out.
+    forgiven: Option<Reading>,
+    /// Whether a tick has told of this term.
+    told: bool,
+}
+
+#[derive(Debug)]
+struct Seen {
+    /// When its OpenSession was first seen applied.
+    opened: Reading,
+    /// Its last stamp.
+    renewed: Option<Reading>,
+    /// The stamp that brought it to life in this term: the first, or the first after D of silence.
+    alive_since: Reading,
+    /// Being expired: renewals are refused until the end of the term.
+    expiring: bool,
+}
+
+/// What a tick is told.
+#[derive(Clone, Copy, Debug)]
+pub struct Tick<'a> {
+    /// Read when the tick began, before its quorum round.
+    pub begun: Reading,
+    /// Read after the quorum round.
+    pub now: Reading,
+    /// How long after the last tick this one was due, at the latest.
+    pub interval: Duration,
+    /// The term this node leads in, once its own first entry of it is applied here.
+    pub lead: Option<u64>,
+    /// Whether a quorum round begun with this tick succeeded.
+    pub quorum: bool,
+    /// The applied state.
+    pub state: &'a State,
+}
+
+/// What a tick wants committed: every expiry before the first assignment.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// `ExpireSession`s and `Assign`s.
+    pub commands: Vec<Command>,
+    /// Why the timers were started anew, if they were.
+    pub restarted: Option<Restart>,
+}
+
+/// Why all timers were started anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Restart {
+    /// This node became leader in a term.
+    NewTerm(u64),
+    /// No quorum answered for a while; nobody could renew.
+    QuorumRegained,
+    /// Its own tick came late by this much; it could not answer renewals.
+    LateTick(Duration),
+}
+
+/// Why a session was not renewed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotRenewed {
+    /// This node does not lead, or not in the term the request was confirmed in.
+    NotLeading,
+    /// The session is not in the applied state.
+    Gone,
+    /// It is being expired: over for its holder, who must open another.
+    BeingExpired,
+}
+
+/// Counters since the process started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Times all timers were started anew.
+    pub timer_restarts: u64,
+    /// Ticks late by more than D/4, restarting or not.
+    pub late_ticks: u64,
+    /// Renewals stamped.
+    pub renewals: u64,
+    /// Renewals refused because the session was gone or being expired.
+    pub renewals_refused: u64,
+    /// Sessions marked as being expired.
+    pub expired: u64,
+}
+
+impl Arbiter {
+    /// Stamps a renewal. To be called under the arbiter's lock, after a quorum round that began
+    /// after the request came in, confirmed this node's leadership in `confirmed`, and was applied;
+    /// `lead`, `now` and `state` read under that lock. Returns whether the session was not alive
+    /// before (a tick is due: it may be given slots).
+    pub fn renew(
+        &mut self,
+        session: SessionId,
+        confirmed: u64,
+        now: Reading,
+        lead: Option<u64>,
+        state: &State,
+    ) -> Result<bool, NotRenewed> {
+        self.follow(lead, now);
+        let (Some(term), Some(lease)) = (self.term.as_mut(), state.lease()) else {
+            return Err(NotRenewed::NotLeading);
+        };
+        if term.number != confirmed {
+            return Err(NotRenewed::NotLeading);
+        }
+        if state.session(session).is_none() {
+            self.counters.renewals_refused += 1;
+            return Err(NotRenewed::Gone);
+        }
+        let seen = term.sessions.entry(session).or_insert(Seen::opened(now));
+        if seen.expiring {
+            self.counters.renewals_refused += 1;
+            return Err(NotRenewed::BeingExpired);
+        }
+        let was_alive = seen.alive(now, lease);
+        seen.renewed = Some(now);
+        if !was_alive {
+            seen.alive_since = now;
+        }
+        self.counters.renewals += 1;
+        Ok(!was_alive)
+    }
+
+    /// One turn: restarts timers where the rules say so, marks silent sessions, and says what to
+    /// commit. Whatever is still wanted is said again at the next tick, so a lost proposal needs no
+    /// care.
+    pub fn tick(&mut self, tick: Tick<'_>) -> Wanted {
+        self.follow(tick.lead, tick.now);
+        let (Some(term), Some(lease)) = (self.term.as_mut(), tick.state.lease()) else {
+            return Wanted::default();
+        };
+        let fresh = !std::mem::replace(&mut term.told, true);
+        let restarted = term.restart(&tick, lease, &mut self.counters);
+        let restarted = restarted.or(fresh.then_some(Restart::NewTerm(term.number)));
+        term.sync(&tick);
+        if !tick.quorum {
+            return Wanted {
+                restarted,
+                ..Wanted::default()
+            };
+        }
+        self.counters.expired += term.mark(tick.now, lease);
+        let mut commands = term.expiries();
+        commands.extend(term.assignments(&tick, lease));
+        commands.truncate(COMMANDS_MAX);
+        Wanted {
+            commands,
+            restarted,
+        }
+    }
+
+    /// Counters since the process started.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// How long ago the session's last renewal was stamped in this term.
+    pub fn renewed_ago(&self, session: SessionId, now: Reading) -> Option<Duration> {
+        let seen = self.term.as_ref()?.sessions.get(&session)?;
+        Some(now.elapsed_arbiter(seen.renewed?))
+    }
+
+    /// Enters the term this node leads in, or leaves the one it led in.
+    fn follow(&mut self, lead: Option<u64>, now: Reading) {
+        if self.term.as_ref().map(|t| t.number) == lead {
+            return;
+        }
+        self.counters.timer_restarts += u64::from(lead.is_some());
+        self.term = lead.map(|number| Term {
+            number,
+            since: now,
+            sessions: HashMap::new(),
+            quorum: true,
+            last_tick: None,
+            forgiven: None,
+            told: false,
+        });
+    }
+}
+
+impl Term {
+    /// Starts all timers anew after a regained quorum or an own late tick.
+    fn restart(
+        &mut self,
+        tick: &Tick<'_>,
+        lease: Duration,
+        counters: &mut Counters,
+    ) -> Option<Restart> {
+        // Lateness errs to the side of seeing it: the larger of the two clocks.
+        let late = self
+            .last_tick
+            .map(|last| tick.begun.elapsed_owner(last).saturating_sub(tick.interval))
+            .filter(|late| *late > lease / 4);
+        // Forgiven once; not again before the timers started by it have run out and were acted on,
+        // which takes W. An arbiter whose every tick is late still expires at every second one.
+        let forgivable = self.forgiven.is_none();
+        let ran_out = |at: &Reading| tick.now.elapsed_arbiter(*at) >= takeover_wait(lease);
+        if self.forgiven.as_ref().is_some_and(ran_out) {
+            self.forgiven = None;
+        }
+        let regained = tick.quorum && !self.quorum;
+        self.quorum = tick.quorum;
+        self.last_tick = Some(tick.now);
+        counters.late_ticks += u64::from(late.is_some());
+        let why = match late {
+            Some(late) if forgivable => {
+                self.forgiven = Some(tick.now);
+                Restart::LateTick(late)
+            }
+            _ if regained => Restart::QuorumRegained,
+            _ => return None,
+        };
+        self.since = tick.now;
+        counters.timer_restarts += 1;
+        Some(why)
+    }
+
+    /// Notes sessions seen for the first time and forgets those that ended.
+    fn sync(&mut self, tick: &Tick<'_>) {
+        self.sessions
+            .retain(|id, _| tick.state.session(*id).is_some());
+        for (id, _) in tick.state.sessions() {
+            self.sessions.entry(id).or_insert(Seen::opened(tick.now));
+        }
+    }
+
+    /// Marks sessions silent for W as being expired; says how many are newly so.
+    fn mark(&mut self, now: Reading, lease: Duration) -> u64 {
+        let (wait, since) = (takeover_wait(lease), self.since);
+        let passed = |from: Reading| now.elapsed_arbiter(from) >= wait;
+        let silent = self.sessions.values_mut().filter(|s| {
+            !s.expiring && passed(since) && passed(s.opened) && s.renewed.is_none_or(passed)
+        });
+        silent.map(|s| s.expiring = true).count() as u64
+    }
+
+    fn expiries(&self) -> Vec<Command> {
+        let marked = self.sessions.iter().filter(|(_, s)| s.expiring);
+        let mut silent: Vec<SessionId> = marked.map(|(id, _)| *id).collect();
+        silent.sort_unstable();
+        let expire = |session| Command::ExpireSession {
+            session,
+            term: self.number,
+        };
+        silent.into_iter().map(expire).collect()
+    }
+
+    /// Free slots to living sessions. Owned slots are never touched.
+    fn assignments(&self, tick: &Tick<'_>, lease: Duration) -> Vec<Command> {
+        let alive = self.sessions.iter();
+        let alive: Vec<_> = alive.filter(|(_, s)| s.alive(tick.now, lease)).collect();
+        let rows = tick.state.slots();
+        let living = |id: &SessionId| tick.state.session(*id).is_some();
+        let owners: Vec<_> = rows.iter().map(|row| row.owner.filter(living)).collect();
+        // Nobody owns anything: a new cluster, or all AllocSvrs started at the same time. The first
+        // to come must not take everything.
+        let moment = GATHER_MAX.min(lease / 2);
+        let waited = |s: &Seen| tick.now.elapsed_arbiter(s.alive_since) >= moment;
+        if owners.iter().all(Option::is_none) && !alive.iter().any(|(_, s)| waited(s)) {
+            return Vec::new();
+        }
+        let alive: Vec<SessionId> = alive.into_iter().map(|(id, _)| *id).collect();
+        let assign = |(slot, to): (Slot, SessionId)| Command::Assign {
+            slot,
+            from: rows[usize::from(slot.0)].epoch,
+            to,
+        };
+        spread::free_slots(&owners, &alive).map(assign).collect()
+    }
+}
+
+impl Seen {
+    fn opened(now: Reading) -> Seen {
+        Seen {
+            opened: now,
+            renewed: None,
+            alive_since: now,
+            expiring: false,
+        }
+    }
+
+    /// Renewed within D (by the larger elapsed time) and not being expired.
+    fn alive(&self, now: Reading, lease: Duration) -> bool {
+        let renewed = |at: Reading| now.elapsed_owner(at) < lease;
+        !self.expiring && self.renewed.is_some_and(renewed)
+    }
+}
+
+impl fmt::Display for Restart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Restart::NewTerm(term) => write!(f, "leading in a new term, {term}"),
+            Restart::QuorumRegained => f.write_str("a quorum answers again"),
+            Restart::LateTick(late) => write!(f, "its own tick was {} ms late", late.as_millis()),
+        }
+    }
+}

@@ -1,0 +1,465 @@
+//! The arbiter's rules, each by the schedule that breaks it, and the distribution by properties.
+
+use std::collections::{BTreeSet, HashMap};
+
+use proptest::prelude::*;
+use seqsvr_core::command::{Batch, OpenSession, Reply};
+use seqsvr_core::id::{ClusterId, Nonce};
+
+use super::*;
+
+const D: Duration = Duration::from_millis(1_000);
+const W_MS: u64 = 1_250;
+const TICK: Duration = Duration::from_millis(125);
+
+fn at(ms: u64) -> Reading {
+    Reading {
+        main_ns: ms * 1_000_000,
+        raw_ns: 77 + ms * 1_000_000,
+    }
+}
+
+/// A leader: state, arbiter and log in one, with the clock in hand.
+struct Leader {
+    state: State,
+    arbiter: Arbiter,
+    term: u64,
+    now_ms: u64,
+}
+
+impl Leader {
+    fn new(slots: u32) -> Leader {
+        let mut leader = Leader {
+            state: State::default(),
+            arbiter: Arbiter::default(),
+            term: 1,
+            now_ms: 0,
+        };
+        leader.apply(Command::Init {
+            cluster: ClusterId(1),
+            lease_ms: D.as_millis() as u32,
+            slots,
+        });
+        leader
+    }
+
+    fn apply(&mut self, command: Command) -> Reply {
+        let batch = Batch {
+            commands: vec![command],
+        };
+        self.state
+            .apply(self.term, &batch, &mut BTreeSet::new())
+            .remove(0)
+    }
+
+    fn open(&mut self, name: u64) -> SessionId {
+        let open = OpenSession {
+            name: format!("a{name}"),
+            address: "127.0.0.1:1".into(),
+            incarnation: name,
+            nonce: Nonce(u128::from(name)),
+            proof: None,
+        };
+        match self.apply(Command::OpenSession(open)) {
+            Reply::Session(id) => id,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn renew(&mut self, session: SessionId) -> Result<bool, NotRenewed> {
+        self.arbiter.renew(
+            session,
+            self.term,
+            at(self.now_ms),
+            Some(self.term),
+            &self.state,
+        )
+    }
+
+    fn tick_with(&mut self, quorum: bool, lead: Option<u64>) -> Wanted {
+        let now = at(self.now_ms);
+        self.arbiter.tick(Tick {
+            begun: now,
+            now,
+            interval: TICK,
+            lead,
+            quorum,
+            state: &self.state,
+        })
+    }
+
+    fn tick(&mut self) -> Wanted {
+        self.tick_with(true, Some(self.term))
+    }
+
+    /// Ticks on time until `until_ms`, renewing `alive`, committing everything wanted.
+    fn run(&mut self, until_ms: u64, alive: &[SessionId]) {
+        while self.now_ms < until_ms {
+            self.now_ms = (self.now_ms + 125).min(until_ms);
+            for id in alive {
+                self.renew(*id).unwrap();
+            }
+            for command in self.tick().commands {
+                self.apply(command);
+            }
+        }
+    }
+
+    /// Ticks on time until `until_ms`; the commands wanted last, none committed.
+    fn wait(&mut self, until_ms: u64) -> Vec<Command> {
+        let mut last = Vec::new();
+        while self.now_ms < until_ms {
+            self.now_ms = (self.now_ms + 125).min(until_ms);
+            last = self.tick().commands;
+        }
+        last
+    }
+
+    fn counts(&self) -> HashMap<SessionId, usize> {
+        let mut counts = HashMap::new();
+        for owner in self.state.slots().iter().filter_map(|row| row.owner) {
+            *counts.entry(owner).or_default() += 1;
+        }
+        counts
+    }
+}
+
+fn expiry(session: SessionId, term: u64) -> Vec<Command> {
+    vec![Command::ExpireSession { session, term }]
+}
+
+#[test]
+fn a_session_is_expired_w_after_its_last_stamp_and_not_before() {
+    let mut leader = Leader::new(4);
+    let a = leader.open(1);
+    leader.run(2_000, &[a]);
+    assert!(leader.wait(2_000 + W_MS - 1).is_empty());
+    assert_eq!(leader.wait(2_000 + W_MS), expiry(a, 1));
+}
+
+#[test]
+fn a_session_that_never_renewed_is_expired_w_after_its_opening_was_seen() {
+    let mut leader = Leader::new(4);
+    let a = leader.open(1);
+    leader.run(2_000, &[a]);
+    let b = leader.open(2);
+    leader.run(2_125, &[a]);
+    while leader.now_ms < 2_125 + W_MS - 1 {
+        let until = (leader.now_ms + 125).min(2_125 + W_MS - 1);
+        leader.now_ms = until;
+        leader.renew(a).unwrap();
+        assert!(leader.tick().commands.is_empty());
+    }
+    leader.now_ms += 1;
+    assert_eq!(leader.tick().commands, expiry(b, 1));
+}
+
+#[test]
+fn w_counts_from_this_nodes_election_too() {
+    let mut leader = Leader::new(4);
+    let a = leader.open(1);
+    leader.run(2_000, &[a]);
+    // Another node led in term 2 and may have renewed; this node's own stamps are worth nothing.
+    assert_eq!(leader.tick_with(true, None), Wanted::default());
+    leader.term = 3;
+    leader.now_ms = 60_000;
+    assert_eq!(leader.tick().restarted, Some(Restart::NewTerm(3)));
+    assert!(leader.wait(60_000 + W_MS - 1).is_empty());
+    assert_eq!(leader.wait(60_000 + W_MS), expiry(a, 3));
+}
+
+#[test]
+fn a_term_change_between_two_ticks_is_seen() {
+    let mut leader = Leader::new(4);
+    let a = leader.open(1);
+    leader.run(1_000, &[a]);
+    leader.term = 3;
+    leader.now_ms = 1_125;
+    assert_eq!(leader.tick().restarted, Some(Restart::NewTerm(3)));
+    assert_eq!(leader.arbiter.renewed_ago(a, at(1_125)), None);
+}
+
+#[test]
+fn nothing_is_done_before_the_terms_first_entry_is_applied() {
+    let mut leader = Leader::new(4);
+    let a = leader.open(1);
+    for ms in (0..10_000).step_by(125) {
+        leader.now_ms = ms;
+        assert_eq!(leader.tick_with(true, None), Wanted::default());
+        let refused = leader.arbiter.renew(a, 1, at(ms), None, &leader.state);
+        assert_eq!(refused, Err(NotRenewed::NotLeading));
+    }
+}
+
+#[test]
+fn a_renewal_after_the_mark_is_refused_whatever_became_of_the_proposal() {
+    let mut leader = Leader::new(4);
+    let a = leader.open(1);
+    leader.run(1_000, &[a]);
+    assert_eq!(leader.wait(1_000 + W_MS), expiry(a, 1));
+    assert_eq!(leader.renew(a), Err(NotRenewed::BeingExpired));
+    // The proposal is lost, timers start anew: still refused, and wanted again.
+    leader.now_ms += 5_000;
+    assert!(matches!(
+        leader.tick().restarted,
+        Some(Restart::LateTick(_))
+    ));
+    assert_eq!(leader.renew(a), Err(NotRenewed::BeingExpired));
+    leader.now_ms += 100;
+    assert_eq!(leader.tick().commands, expiry(a, 1));
+    leader.apply(expiry(a, 1).remove(0));
+    assert_eq!(leader.renew(a), Err(NotRenewed::Gone));
+    // In a new term the mark is gone with the old one's decision, which is a no-op by then.
+    let mut leader = Leader::new(4);
+    let a = leader.open(1);
+    leader.run(1_000, &[a]);
+    leader.wait(1_000 + W_MS);
+    leader.term = 2;
+    assert_eq!(leader.renew(a), Ok(true));
+    leader.apply(expiry(a, 1).remove(0));
+    assert!(leader.state.session(a).is_some());
+}
+
+#[test]
+fn a_renewal_confirmed_in_another_term_is_refused() {
+    let mut leader = Leader::new(4);
+    let a = leader.open(1);
+    leader.run(500, &[a]);
+    let stale = leader.arbiter.renew(a, 1, at(600), Some(2), &leader.state);
+    assert_eq!(stale, Err(NotRenewed::NotLeading));
+    assert_eq!(leader.arbiter.renewed_ago(a, at(600)), None);
+}
+
+#[test]
+fn a_late_tick_restarts_the_timers_at_most_once_per_w() {
+    let mut leader = Leader::new(4);
+    let a = leader.open(1);
+    leader.run(1_000, &[a]);
+    // Late by exactly D/4: on time.
+    leader.now_ms += 375;
+    assert_eq!(leader.tick().restarted, None);
+    leader.now_ms = 6_000;
+    let wanted = leader.tick();
+    assert_eq!(
+        wanted.restarted,
+        Some(Restart::LateTick(Duration::from_millis(
+            6_000 - 1_375 - 125
+        )))
+    );
+    assert!(wanted.commands.is_empty(), "its timer has just begun");
+    // Late again within W of that: no restart, but progress.
+    leader.now_ms += 600;
+    assert_eq!(leader.tick().restarted, None);
+    // W after the restart its timers have run out, and that is acted on first.
+    leader.now_ms += W_MS - 600;
+    let wanted = leader.tick();
+    assert_eq!((wanted.restarted, wanted.commands), (None, expiry(a, 1)));
+    leader.now_ms += 600;
+    assert!(matches!(
+        leader.tick().restarted,
+        Some(Restart::LateTick(_))
+    ));
+    let counters = leader.arbiter.counters();
+    assert_eq!((counters.timer_restarts, counters.late_ticks), (3, 4));
+}
+
+#[test]
+fn a_slow_arbiter_still_expires() {
+    // If W itself allowed the next restart, an arbiter whose every tick is late would restart its
+    // timers in the very tick in which they run out, for ever.
+    for gap_ms in [400, W_MS, 2 * W_MS, 10_000] {
+        let mut leader = Leader::new(4);
+        let a = leader.open(1);
+        leader.run(1_000, &[a]);
+        let start = leader.now_ms;
+        while leader.tick().commands.is_empty() {
+            leader.now_ms += gap_ms;
+            assert!(leader.now_ms <= start + 3 * gap_ms.max(W_MS), "no progress");
+        }
+    }
+}
+
+#[test]
+fn a_regained_quorum_restarts_the_timers() {
+    let mut leader = Leader::new(4);
+    let a = leader.open(1);
+    leader.run(1_000, &[a]);
+    for _ in 0..20 {
+        leader.now_ms += 125;
+        assert_eq!(leader.tick_with(false, Some(1)), Wanted::default());
+    }
+    assert_eq!(leader.tick().restarted, Some(Restart::QuorumRegained));
+    let regained = leader.now_ms;
+    assert!(leader.wait(regained + W_MS - 1).is_empty());
+    assert_eq!(leader.wait(regained + W_MS), expiry(a, 1));
+}
+
+#[test]
+fn the_slower_clock_decides_expiry_and_the_faster_liveness() {
+    let mut leader = Leader::new(4);
+    let a = leader.open(1);
+    leader.run(1_000, &[a]);
+    // MONOTONIC slewed far ahead, MONOTONIC_RAW true: no expiry, and no slot either.
+    let now = Reading {
+        main_ns: 9_000_000_000,
+        raw_ns: 77 + 1_100_000_000,
+    };
+    let tick = Tick {
+        begun: at(1_100),
+        now,
+        interval: TICK,
+        lead: Some(1),
+        quorum: true,
+        state: &leader.state,
+    };
+    assert!(leader.arbiter.tick(tick).commands.is_empty());
+}
+
+#[test]
+fn the_first_allocs_of_a_cluster_are_awaited() {
+    let mut leader = Leader::new(64);
+    let a = leader.open(1);
+    leader.tick();
+    leader.renew(a).unwrap();
+    assert!(leader.tick().commands.is_empty());
+    leader.now_ms = 300;
+    let b = leader.open(2);
+    leader.renew(b).unwrap();
+    assert!(leader.tick().commands.is_empty());
+    leader.run(500, &[a, b]);
+    assert_eq!(leader.counts(), HashMap::from([(a, 32), (b, 32)]));
+}
+
+#[test]
+fn a_dead_ones_slots_go_to_the_rest_and_nothing_else_moves() {
+    let mut leader = Leader::new(90);
+    let all = [1, 2, 3].map(|n| leader.open(n));
+    leader.run(1_000, &all);
+    assert!(leader.counts().values().all(|n| *n == 30));
+    let before = leader.state.slots().to_vec();
+    leader.run(1_000 + W_MS + 125, &all[1..]);
+    assert_eq!(leader.counts(), HashMap::from([(all[1], 45), (all[2], 45)]));
+    for (old, new) in before.iter().zip(leader.state.slots()) {
+        assert!(
+            old.owner == Some(all[0]) || old == new,
+            "an owned slot moved"
+        );
+    }
+    // A late comer gets nothing: owned slots are not moved here.
+    let late = leader.open(4);
+    let alive = [all[1], all[2], late];
+    leader.run(5_000, &alive);
+    assert_eq!(leader.counts().get(&late), None);
+}
+
+#[test]
+fn a_session_not_renewed_within_d_gets_nothing() {
+    let mut leader = Leader::new(8);
+    let (a, b) = (leader.open(1), leader.open(2));
+    leader.tick();
+    leader.renew(b).unwrap();
+    leader.run(D.as_millis() as u64, &[a]);
+    assert_eq!(leader.counts(), HashMap::from([(a, 4), (b, 4)]));
+    // b is silent for D, not yet for W; slots come free.
+    leader.apply(Command::CloseSession {
+        session: a,
+        finals: Vec::new(),
+        last: true,
+    });
+    leader.now_ms += 1;
+    assert!(leader.tick().commands.is_empty());
+}
+
+proptest! {
+    /// Whatever is owned stays, whatever is free goes to the living, counts end as even as they can.
+    #[test]
+    fn spread_is_even_and_moves_nothing(
+        owners in prop::collection::vec(prop::option::of(1u64..6), 0..300),
+        alive in prop::collection::btree_set(1u64..9, 0..6),
+    ) {
+        let owners: Vec<_> = owners.into_iter().map(|o| o.map(SessionId)).collect();
+        let alive: Vec<_> = alive.into_iter().map(SessionId).collect();
+        let given: Vec<_> = spread::free_slots(&owners, &alive).collect();
+        let free = owners.iter().filter(|o| o.is_none()).count();
+        prop_assert_eq!(given.len(), if alive.is_empty() { 0 } else { free });
+        let mut counts: HashMap<_, usize> = alive.iter().map(|id| (*id, 0)).collect();
+        let mut gained: HashMap<_, usize> = HashMap::new();
+        for owner in owners.iter().flatten() {
+            counts.entry(*owner).and_modify(|n| *n += 1);
+        }
+        for (slot, to) in &given {
+            prop_assert!(owners[usize::from(slot.0)].is_none(), "an owned slot was given");
+            *counts.get_mut(to).unwrap() += 1;
+            *gained.entry(*to).or_default() += 1;
+        }
+        // Nobody who gained has two more than anybody else.
+        for id in gained.keys() {
+            prop_assert!(counts.values().all(|n| *n + 1 >= counts[id]));
+        }
+    }
+
+    /// Random histories: real expiry only W after the last grant by any leader, in real time, for
+    /// any terms, pauses and lost proposals.
+    #[test]
+    fn no_lease_is_alive_when_its_session_ends(
+        steps in prop::collection::vec((0u8..10, 1u64..900, any::<bool>()), 1..400),
+    ) {
+        // Three arbiters share one committed state; `granted` is when each session's last lease,
+        // counted from before it asked, ends.
+        let mut leader = Leader::new(16);
+        let mut arbiters: Vec<Arbiter> = (0..3).map(|_| Arbiter::default()).collect();
+        let mut who = 0;
+        let mut granted: HashMap<SessionId, u64> = HashMap::new();
+        let mut names = 0;
+        for (what, dt, coin) in steps {
+            match what {
+                0 => {
+                    // Election of another node, after which only it can confirm.
+                    who = (who + 1) % 3;
+                    leader.term += 1;
+                }
+                1 => {
+                    names += 1;
+                    leader.open(names);
+                }
+                2..=4 => {
+                    let ids: Vec<_> = leader.state.sessions().map(|(id, _)| id).collect();
+                    let t0 = leader.now_ms;
+                    leader.now_ms += dt % 40;
+                    if let Some(id) = ids.get(dt as usize % ids.len().max(1)) {
+                        let now = at(leader.now_ms);
+                        let renewed = arbiters[who]
+                            .renew(*id, leader.term, now, Some(leader.term), &leader.state);
+                        if renewed.is_ok() {
+                            granted.insert(*id, t0 + D.as_millis() as u64);
+                        }
+                    }
+                }
+                _ => {
+                    leader.now_ms += if coin { dt } else { dt % 150 };
+                    let now = at(leader.now_ms);
+                    let wanted = arbiters[who].tick(Tick {
+                        begun: now,
+                        now,
+                        interval: TICK,
+                        lead: Some(leader.term),
+                        quorum: what != 5,
+                        state: &leader.state,
+                    });
+                    // Committed now, or lost.
+                    for command in wanted.commands.into_iter().filter(|_| coin || what > 7) {
+                        if let Command::ExpireSession { session, .. } = &command {
+                            let end = granted.get(session).copied().unwrap_or(0);
+                            prop_assert!(end <= leader.now_ms, "{session} still holds a lease");
+                        }
+                        if let Command::Assign { slot, from, .. } = &command {
+                            let row = &leader.state.slots()[usize::from(slot.0)];
+                            prop_assert!(row.owner.is_none() && row.epoch == *from);
+                        }
+                        leader.apply(command);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! The arbiter's clocks, and the seam through which a simulation replaces them.
+//!
+//! Invariant: MONOTONIC and MONOTONIC_RAW only, read anew each time. Neither jumps with the wall
+//! clock and neither counts time in which the machine was suspended, so the arbiter never believes
+//! that more time passed than it was awake to see.
+
+use std::sync::Arc;
+
+use rustix::time::{ClockId, clock_gettime};
+use seqsvr_core::lease::Reading;
+
+/// Reads the arbiter's two clocks, now.
+pub type Clock = Arc<dyn Fn() -> Reading + Send + Sync>;
+
+/// The machine's own clocks.
+pub fn system() -> Clock {
+    Arc::new(|| Reading {
+        main_ns: nanos(ClockId::Monotonic),
+        raw_ns: nanos(ClockId::MonotonicRaw),
+    })
+}
+
+fn nanos(id: ClockId) -> u64 {
+    let t = clock_gettime(id);
+    // Both count from about the start of the machine: never negative, 2^64 ns is 584 years.
+    (t.tv_sec as u64) * 1_000_000_000 + t.tv_nsec as u64
+}

@@ -1,0 +1,135 @@
+//! What all services of one store share.
+//!
+//! Locks: the arbiter's before the state's, never the other way round; neither across an await.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use seqsvr_core::command::{Batch, Command, Reply};
+use seqsvr_proto::error::Fault;
+use seqsvr_raft::{ConfirmError, Leadership, Node, ProposeError, Role};
+use tokio::sync::{Notify, Semaphore};
+use tokio_util::sync::CancellationToken;
+
+use crate::arbiter::Arbiter;
+use crate::clock::Clock;
+use crate::confirm::{self, Confirmer};
+use crate::fault;
+use crate::proposer::{self, Proposer};
+
+/// Most Watch streams at a time.
+const WATCHERS_MAX: usize = 8_192;
+/// How long after a confirmation the leadership it proved may take to show here.
+const READY_WAIT: Duration = Duration::from_millis(500);
+
+pub(crate) struct Context {
+    pub(crate) node: Node,
+    pub(crate) address: String,
+    pub(crate) proposer: Proposer,
+    pub(crate) confirmer: Confirmer,
+    pub(crate) arbiter: Mutex<Arbiter>,
+    /// Makes the arbiter tick at once.
+    pub(crate) arbiter_due: Notify,
+    pub(crate) clock: Clock,
+    pub(crate) watchers: Arc<Semaphore>,
+    pub(crate) stop: CancellationToken,
+}
+
+impl Context {
+    pub(crate) fn new(node: Node, address: String, confirmer: Confirmer, clock: Clock) -> Context {
+        Context {
+            node,
+            address,
+            proposer: Proposer::default(),
+            confirmer,
+            arbiter: Mutex::default(),
+            arbiter_due: Notify::new(),
+            clock,
+            watchers: Arc::new(Semaphore::new(WATCHERS_MAX)),
+            stop: CancellationToken::new(),
+        }
+    }
+
+    /// The term this node leads in, as far as it knows.
+    pub(crate) fn leading(&self) -> Result<u64, Fault> {
+        self.belongs()?;
+        let seen = self.leadership();
+        match seen.role {
+            Role::Leader => Ok(seen.term),
+            _ => Err(fault::not_leader(address(seen.leader))),
+        }
+    }
+
+    /// Refuses if this store belongs to no cluster yet.
+    pub(crate) fn belongs(&self) -> Result<(), Fault> {
+        match self.node.identity().cluster {
+            Some(_) => Ok(()),
+            None => Err(fault::not_initialised()),
+        }
+    }
+
+    pub(crate) fn leadership(&self) -> Leadership {
+        self.node.leadership().borrow().clone()
+    }
+
+    /// Where the leader is, if known.
+    pub(crate) fn leader(&self) -> Option<String> {
+        address(self.leadership().leader)
+    }
+
+    /// Confirms, by a quorum round that starts after this call, that this node leads, and that
+    /// everything committed before is applied here. Returns the term it led in before *and* after.
+    pub(crate) async fn confirm(&self) -> Result<u64, Fault> {
+        let term = self.leading()?;
+        self.confirmer
+            .confirm()
+            .await
+            .map_err(fault::not_confirmed)?;
+        let mut leadership = self.node.leadership();
+        let known = leadership.wait_for(|l| l.ready_term == Some(term) || l.term > term);
+        let known = tokio::time::timeout(READY_WAIT, known).await;
+        match known {
+            Ok(Ok(l)) if l.ready_term == Some(term) => Ok(term),
+            _ => Err(fault::not_leader(self.leader())),
+        }
+    }
+
+    /// Has one command committed; a refusal is a fault.
+    pub(crate) async fn propose(&self, command: Command) -> Result<Reply, Fault> {
+        self.leading()?;
+        let reply = self.proposer.propose_one(command).await;
+        match reply.map_err(fault::not_proposed)? {
+            Reply::Refused(refusal) => Err(fault::refused(&refusal)),
+            reply => Ok(reply),
+        }
+    }
+
+    /// One log entry: the proposer's way into Raft.
+    pub(crate) async fn write(&self, batch: Batch) -> Result<Vec<Reply>, proposer::Error> {
+        self.node.propose(batch).await.map_err(|e| match e {
+            ProposeError::NotLeader { leader } => proposer::Error::NotLeader {
+                leader: address(leader),
+            },
+            ProposeError::Uncertain | ProposeError::Invalid(_) => {
+                proposer::Error::Uncertain(e.to_string())
+            }
+            ProposeError::Stopped(_) => proposer::Error::Stopped,
+        })
+    }
+
+    /// One quorum round: the confirmer's way into Raft.
+    pub(crate) async fn round(&self) -> Result<(), confirm::Error> {
+        self.node.confirm().await.map(drop).map_err(|e| match e {
+            ConfirmError::NotLeader { leader } => confirm::Error::NotLeader {
+                leader: address(leader),
+            },
+            ConfirmError::NoQuorum => confirm::Error::NoQuorum,
+            ConfirmError::Stopped(_) => confirm::Error::Stopped,
+        })
+    }
+}
+
+fn address(leader: Option<(u64, String)>) -> Option<String> {
+    leader.map(|(_, address)| address)
+}

@@ -1,0 +1,96 @@
+//! What went wrong, as callers see it: reason, code, and a text that says what to do.
+
+use seqsvr_core::command::Refusal;
+use seqsvr_proto::error::Fault;
+use seqsvr_proto::v1::Reason;
+use tonic::Code;
+
+use crate::arbiter::NotRenewed;
+use crate::{confirm, proposer};
+
+/// When a caller turned away by a full queue may try again.
+const RETRY_MS: u32 = 50;
+
+pub(crate) fn not_initialised() -> Fault {
+    let text = "this store belongs to no cluster yet: run `seqsvr init --stores ...` once, naming every store";
+    Fault::new(Reason::NotInitialised, text)
+}
+
+pub(crate) fn not_leader(leader: Option<String>) -> Fault {
+    let text = match &leader {
+        Some(address) => format!("this store does not lead: ask {address}"),
+        None => "this store does not lead and knows no leader yet: ask again, or another store"
+            .to_owned(),
+    };
+    Fault::new(Reason::NotLeader, text).with_leader(leader)
+}
+
+pub(crate) fn invalid(text: impl Into<String>) -> Fault {
+    Fault::new(Reason::Invalid, text)
+}
+
+pub(crate) fn too_many(text: impl Into<String>) -> Fault {
+    Fault::new(Reason::TooMany, text).with_retry_after_ms(RETRY_MS)
+}
+
+/// A limit the caller itself ignored: no retry helps.
+pub(crate) fn over_limit(text: impl Into<String>) -> Fault {
+    Fault::new(Reason::TooMany, text).with_code(Code::InvalidArgument)
+}
+
+pub(crate) fn unavailable(text: impl Into<String>) -> Fault {
+    Fault::new(Reason::Unreachable, text)
+}
+
+pub(crate) fn no_such_session(session: u64) -> Fault {
+    let text = format!("session {session} is over: its holder must open another");
+    Fault::new(Reason::NoSuchSession, text)
+}
+
+pub(crate) fn not_renewed(session: u64, why: NotRenewed, leader: Option<String>) -> Fault {
+    match why {
+        NotRenewed::NotLeading => not_leader(leader),
+        NotRenewed::Gone | NotRenewed::BeingExpired => no_such_session(session),
+    }
+}
+
+pub(crate) fn not_proposed(error: proposer::Error) -> Fault {
+    match error {
+        proposer::Error::Full => too_many(error.to_string()),
+        proposer::Error::NotLeader { leader } => not_leader(leader),
+        proposer::Error::Uncertain(_) | proposer::Error::Stopped => unavailable(error.to_string()),
+    }
+}
+
+pub(crate) fn not_confirmed(error: confirm::Error) -> Fault {
+    match error {
+        confirm::Error::Full => too_many(error.to_string()),
+        confirm::Error::NotLeader { leader } => not_leader(leader),
+        confirm::Error::NoQuorum | confirm::Error::Stopped => unavailable(error.to_string()),
+    }
+}
+
+pub(crate) fn refused(refusal: &Refusal) -> Fault {
+    let reason = match refusal {
+        Refusal::NotInitialised => return not_initialised(),
+        Refusal::NoSuchSession(session) => return no_such_session(session.0),
+        Refusal::NameTaken { .. } => {
+            let text = format!(
+                "{refusal}: give this one another name, or stop that one; if it is dead already, its session ends by itself soon"
+            );
+            return Fault::new(Reason::NameTaken, text);
+        }
+        Refusal::NamespaceExists(_) => {
+            let text = format!("{refusal}: choose another name, or repeat the same settings");
+            return Fault::new(Reason::Refused, text).with_code(Code::AlreadyExists);
+        }
+        Refusal::NoSuchNamespace(_) => Reason::NoSuchNamespace,
+        Refusal::Exhausted(_) => Reason::SequenceExhausted,
+        Refusal::AboveBound { .. } => Reason::AboveBound,
+        Refusal::Invalid(_) => Reason::Invalid,
+        Refusal::AlreadyInitialised(_)
+        | Refusal::NotOwner { .. }
+        | Refusal::StaleGeneration { .. } => Reason::Refused,
+    };
+    Fault::new(reason, refusal.to_string())
+}

@@ -1,0 +1,82 @@
+//! What a store is told at its start, and why it may not start. Plain data.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Options of one StoreSvr. Times in milliseconds.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// This store's id in the cluster, above 0.
+    pub node: u64,
+    /// Where it listens; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// Where other stores and AllocSvrs reach it, `host:port`. None: the address it listens on.
+    pub advertise: Option<String>,
+    /// Directory of this store's own; made if absent.
+    pub data_dir: PathBuf,
+    /// How often a leader makes itself heard.
+    pub heartbeat_ms: u64,
+    /// A follower that hears nothing for a random time between this …
+    pub election_min_ms: u64,
+    /// … and this asks for votes. Well under half the lease.
+    pub election_max_ms: u64,
+    /// A snapshot is taken after so many new log entries.
+    pub snapshot_every_entries: u64,
+}
+
+/// Why a store does not start; the text says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Somebody else listens there.
+    #[error(
+        "address {0} is in use: stop the process that listens there, or give this store another address with --listen"
+    )]
+    AddressInUse(SocketAddr),
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}: {source}; give an address of this machine with --listen")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// Others could not find the store.
+    #[error(
+        "listening on {0} needs --advertise HOST:PORT: the address under which the other stores and the AllocSvrs reach this one"
+    )]
+    NoAdvertise(SocketAddr),
+    /// The data directory or Raft.
+    #[error(transparent)]
+    Raft(#[from] seqsvr_raft::Error),
+    /// The reflection service refused the descriptors built into this binary.
+    #[error("this build is broken: {0}")]
+    Descriptors(String),
+}
+
+impl Options {
+    /// The defaults.
+    pub fn new(node: u64, listen: SocketAddr, data_dir: impl Into<PathBuf>) -> Options {
+        let raft = seqsvr_raft::Options::new(node, String::new(), data_dir);
+        Options {
+            node,
+            listen,
+            advertise: None,
+            data_dir: raft.data_dir,
+            heartbeat_ms: raft.heartbeat_ms,
+            election_min_ms: raft.election_min_ms,
+            election_max_ms: raft.election_max_ms,
+            snapshot_every_entries: raft.snapshot_every_entries,
+        }
+    }
+
+    pub(crate) fn raft(&self, address: String) -> seqsvr_raft::Options {
+        seqsvr_raft::Options {
+            heartbeat_ms: self.heartbeat_ms,
+            election_min_ms: self.election_min_ms,
+            election_max_ms: self.election_max_ms,
+            snapshot_every_entries: self.snapshot_every_entries,
+            ..seqsvr_raft::Options::new(self.node, address, self.data_dir.clone())
+        }
+    }
+}

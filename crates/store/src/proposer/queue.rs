@@ -1,0 +1,178 @@
+//! The bounded queue above Raft, as plain data: what waits, and what the next entry carries.
+//!
+//! Invariant: an entry stays under [`ENTRY_BYTES_MAX`] and [`ENTRY_COMMANDS_MAX`]; commands of one
+//! class leave in the order they came; no class waits for ever.
+//!
+//! Order: raises first, because callers run dry behind them, and with them what the arbiter wants;
+//! then sections opened and closed; creations last. Reordering across classes is harmless: every
+//! command is fenced, and a sender awaits the reply to one before it sends what builds on it.
+//! A class left out of one entry may fill the first quarter of the next, so that a flood of raises
+//! slows the rest down but never stops it.
+
+use std::collections::VecDeque;
+
+use seqsvr_core::command::{Batch, Command};
+
+use super::size;
+
+/// Bytes an entry may take, with room for its own frame.
+pub const ENTRY_BYTES_MAX: usize = 60 * 1024;
+/// Commands an entry may carry.
+pub const ENTRY_COMMANDS_MAX: usize = 4_096;
+/// Commands that may wait.
+pub(super) const QUEUE_COMMANDS_MAX: usize = 32_768;
+/// Estimated bytes that may wait.
+pub(super) const QUEUE_BYTES_MAX: usize = 8 * 1024 * 1024;
+const CLASSES: usize = 3;
+
+/// Commands waiting, each with what is needed to answer it.
+#[derive(Debug)]
+pub struct Queue<T> {
+    classes: [VecDeque<(Command, usize, T)>; CLASSES],
+    left_out: [bool; CLASSES],
+    commands: usize,
+    bytes: usize,
+}
+
+/// What one entry carries, with the waiters in the order of its commands.
+#[derive(Debug)]
+pub struct Gathered<T> {
+    /// At least one command.
+    pub batch: Batch,
+    /// One a command.
+    pub waiters: Vec<T>,
+}
+
+/// The queue takes no more; nothing of what was offered was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full;
+
+impl<T> Default for Queue<T> {
+    fn default() -> Queue<T> {
+        Queue {
+            classes: std::array::from_fn(|_| VecDeque::new()),
+            left_out: [false; CLASSES],
+            commands: 0,
+            bytes: 0,
+        }
+    }
+}
+
+impl<T> Queue<T> {
+    /// Takes all of the commands, or none.
+    pub fn push(&mut self, items: Vec<(Command, T)>) -> Result<(), Full> {
+        let bytes: usize = items.iter().map(|(c, _)| size::of(c)).sum();
+        if self.commands + items.len() > QUEUE_COMMANDS_MAX || self.bytes + bytes > QUEUE_BYTES_MAX
+        {
+            return Err(Full);
+        }
+        self.commands += items.len();
+        self.bytes += bytes;
+        for (command, waiter) in items {
+            let (class, size) = (class_of(&command), size::of(&command));
+            self.classes[class].push_back((command, size, waiter));
+        }
+        Ok(())
+    }
+
+    /// Takes what the next entry carries; None if nothing waits. Commands whose waiter is `gone` are
+    /// dropped unproposed.
+    pub fn gather(&mut self, gone: impl Fn(&T) -> bool) -> Option<Gathered<T>> {
+        let mut entry = Entry::default();
+        for class in (0..CLASSES)
+            .filter(|class| self.left_out[*class])
+            .collect::<Vec<_>>()
+        {
+            self.fill(&mut entry, class, ENTRY_BYTES_MAX / 4, &gone);
+        }
+        for class in 0..CLASSES {
+            self.fill(&mut entry, class, ENTRY_BYTES_MAX, &gone);
+            self.left_out[class] = class > 0 && !self.classes[class].is_empty();
+        }
+        if entry.commands.is_empty() {
+            return None;
+        }
+        let commands = entry.commands;
+        Some(Gathered {
+            batch: Batch { commands },
+            waiters: entry.waiters,
+        })
+    }
+
+    /// Everybody who waits, leaving nothing.
+    pub fn drain(&mut self) -> Vec<T> {
+        (self.commands, self.bytes) = (0, 0);
+        let all = self.classes.iter_mut().flat_map(std::mem::take);
+        all.map(|(_, _, waiter)| waiter).collect()
+    }
+
+    /// How many commands wait.
+    pub fn len(&self) -> usize {
+        self.commands
+    }
+
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.commands == 0
+    }
+
+    /// Moves commands of a class into the entry while it holds less than `below` bytes and has room.
+    fn fill(
+        &mut self,
+        entry: &mut Entry<T>,
+        class: usize,
+        below: usize,
+        gone: &impl Fn(&T) -> bool,
+    ) {
+        while let Some((_, size, waiter)) = self.classes[class].front() {
+            let (size, gone) = (*size, gone(waiter));
+            // The greatest command is far below the bound, so an empty entry takes any.
+            let room = entry.bytes < below
+                && entry.bytes + size <= ENTRY_BYTES_MAX
+                && entry.commands.len() < ENTRY_COMMANDS_MAX;
+            if !room && !gone {
+                return;
+            }
+            let Some((command, _, waiter)) = self.classes[class].pop_front() else {
+                return;
+            };
+            self.commands -= 1;
+            self.bytes -= size;
+            if !gone {
+                entry.bytes += size;
+                entry.commands.push(command);
+                entry.waiters.push(waiter);
+            }
+        }
+    }
+}
+
+struct Entry<T> {
+    commands: Vec<Command>,
+    waiters: Vec<T>,
+    bytes: usize,
+}
+
+impl<T> Default for Entry<T> {
+    fn default() -> Entry<T> {
+        Entry {
+            commands: Vec::new(),
+            waiters: Vec::new(),
+            bytes: 0,
+        }
+    }
+}
+
+fn class_of(command: &Command) -> usize {
+    match command {
+        Command::Raise { .. } | Command::ExpireSession { .. } | Command::Assign { .. } => 0,
+        Command::Open { .. }
+        | Command::CloseSection { .. }
+        | Command::CloseSession { .. }
+        | Command::MoveSlot { .. } => 1,
+        Command::Init { .. }
+        | Command::OpenSession(_)
+        | Command::CreateNamespace(_)
+        | Command::AlterNamespace { .. } => 2,
+    }
+}

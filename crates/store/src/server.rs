@@ -1,0 +1,95 @@
+//! The gRPC server of one store: its services under one address, with their limits.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use seqsvr_proto::limits::MESSAGE_MAX;
+use seqsvr_proto::v1::admin_server::AdminServer;
+use seqsvr_proto::v1::store_server::StoreServer;
+use tokio::net::TcpListener;
+use tonic::transport::Server;
+use tonic_health::ServingStatus;
+use tonic_health::server::HealthReporter;
+
+use crate::context::Context;
+use crate::listen;
+use crate::options::Error;
+use crate::service::Service;
+
+/// Most requests of one connection at a time, its Watch streams among them.
+const STREAMS_MAX: u32 = 1_024;
+/// A caller that does not answer a ping within the timeout is gone, and so are its streams.
+const PING_INTERVAL: Duration = Duration::from_secs(10);
+const PING_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long requests under way may take after a stop.
+const DRAIN: Duration = Duration::from_secs(1);
+
+/// Serves until told to stop; the error is the reason why it could not go on.
+pub(crate) fn serve(
+    context: &Arc<Context>,
+    listener: TcpListener,
+) -> Result<impl Future<Output = Result<(), String>> + use<>, Error> {
+    let descriptors = |e: tonic_reflection::server::Error| Error::Descriptors(e.to_string());
+    let reflection = || {
+        tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(seqsvr_proto::DESCRIPTORS)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+    };
+    let (reporter, health) = tonic_health::server::health_reporter();
+    let service = Service(context.clone());
+    let router = Server::builder()
+        .max_concurrent_streams(STREAMS_MAX)
+        .http2_keepalive_interval(Some(PING_INTERVAL))
+        .http2_keepalive_timeout(Some(PING_TIMEOUT))
+        .add_service(
+            StoreServer::new(service.clone())
+                .max_decoding_message_size(MESSAGE_MAX)
+                .max_encoding_message_size(MESSAGE_MAX),
+        )
+        .add_service(
+            AdminServer::new(service)
+                .max_decoding_message_size(MESSAGE_MAX)
+                .max_encoding_message_size(MESSAGE_MAX),
+        )
+        .add_service(context.node.service())
+        .add_service(health)
+        .add_service(reflection().build_v1().map_err(descriptors)?)
+        .add_service(reflection().build_v1alpha().map_err(descriptors)?);
+    let context = context.clone();
+    Ok(async move {
+        let stop = context.stop.clone();
+        let incoming = listen::connections(listener);
+        let serving = router.serve_with_incoming_shutdown(incoming, stop.cancelled());
+        let drained = async {
+            stop.cancelled().await;
+            tokio::time::sleep(DRAIN).await;
+        };
+        tokio::select! {
+            served = serving => served.map_err(|e| e.to_string()),
+            () = report_health(&context, reporter) => Err("raft ended".to_owned()),
+            () = drained => Ok(()),
+        }
+    })
+}
+
+/// SERVING while this store belongs to a cluster and knows a leader. Does not end before Raft does.
+async fn report_health(context: &Context, reporter: HealthReporter) {
+    let mut leadership = context.node.leadership();
+    loop {
+        let led = leadership.borrow_and_update().leader.is_some();
+        let serving = led && context.node.identity().cluster.is_some();
+        let status = if serving {
+            ServingStatus::Serving
+        } else {
+            ServingStatus::NotServing
+        };
+        for name in ["", "seqsvr.v1.Store", "seqsvr.v1.Admin"] {
+            reporter.set_service_status(name, status).await;
+        }
+        if leadership.changed().await.is_err() {
+            // Raft has ended; whoever waits for `Store::failed` learns why.
+            context.stop.cancelled().await;
+            return;
+        }
+    }
+}

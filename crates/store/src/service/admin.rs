@@ -1,0 +1,206 @@
+//! What operators ask of a store.
+
+use std::collections::HashMap;
+
+use seqsvr_core::command::{Command, Reply};
+use seqsvr_core::id::SessionId;
+use seqsvr_core::namespace::Limits;
+use seqsvr_core::state::State;
+use seqsvr_proto::convert::{spec_from, u128_bytes};
+use seqsvr_proto::error::Fault;
+use seqsvr_proto::v1::{self, Reason, admin_server};
+use tonic::Request;
+
+use super::{Answer, Service, answer};
+use crate::context::Context;
+use crate::fault;
+
+#[tonic::async_trait]
+impl admin_server::Admin for Service {
+    async fn create_namespace(
+        &self,
+        request: Request<v1::CreateNamespaceRequest>,
+    ) -> Answer<v1::Namespace> {
+        answer(create(&self.0, request.into_inner()).await)
+    }
+
+    async fn alter_namespace(
+        &self,
+        request: Request<v1::AlterNamespaceRequest>,
+    ) -> Answer<v1::Namespace> {
+        answer(alter(&self.0, request.into_inner()).await)
+    }
+
+    async fn list_namespaces(
+        &self,
+        _: Request<v1::ListNamespacesRequest>,
+    ) -> Answer<v1::ListNamespacesResponse> {
+        answer(self.0.confirm().await.map(|_| {
+            v1::ListNamespacesResponse {
+                namespaces: self
+                    .0
+                    .node
+                    .with_state(|s| s.namespaces().map(v1::Namespace::from).collect()),
+            }
+        }))
+    }
+
+    async fn cluster_status(
+        &self,
+        _: Request<v1::ClusterStatusRequest>,
+    ) -> Answer<v1::ClusterStatusResponse> {
+        answer(cluster_status(&self.0).await)
+    }
+
+    async fn node_status(
+        &self,
+        _: Request<v1::NodeStatusRequest>,
+    ) -> Answer<v1::NodeStatusResponse> {
+        answer(Ok(node_status(&self.0)))
+    }
+}
+
+async fn create(
+    context: &Context,
+    request: v1::CreateNamespaceRequest,
+) -> Result<v1::Namespace, Fault> {
+    let wanted = request.namespace.as_ref();
+    let spec = spec_from(wanted.ok_or_else(|| fault::invalid("name a namespace to create"))?)?;
+    spec.check().map_err(fault::invalid)?;
+    let name = spec.name.clone();
+    match context.propose(Command::CreateNamespace(spec)).await? {
+        Reply::Namespace(_) => named(context, &name),
+        other => Err(fault::unavailable(format!("unexpected reply {other:?}"))),
+    }
+}
+
+async fn alter(
+    context: &Context,
+    request: v1::AlterNamespaceRequest,
+) -> Result<v1::Namespace, Fault> {
+    context.confirm().await?;
+    let found = context
+        .node
+        .with_state(|s| s.namespace_named(&request.name).cloned());
+    let found = found.ok_or_else(|| no_such_namespace(&request.name))?;
+    let limits = found.spec.limits;
+    let command = Command::AlterNamespace {
+        id: found.id,
+        step: request.step.unwrap_or(found.spec.step),
+        limits: Limits {
+            step_max: request.step_max.unwrap_or(limits.step_max),
+            raise_to_max: request.raise_to_max.unwrap_or(limits.raise_to_max),
+        },
+    };
+    context.propose(command).await?;
+    named(context, &request.name)
+}
+
+fn named(context: &Context, name: &str) -> Result<v1::Namespace, Fault> {
+    let found = context
+        .node
+        .with_state(|s| s.namespace_named(name).map(v1::Namespace::from));
+    found.ok_or_else(|| no_such_namespace(name))
+}
+
+fn no_such_namespace(name: &str) -> Fault {
+    let text = format!("there is no namespace {name:?}: `seqsvr namespace list` shows them");
+    Fault::new(Reason::NoSuchNamespace, text)
+}
+
+async fn cluster_status(context: &Context) -> Result<v1::ClusterStatusResponse, Fault> {
+    let term = context.confirm().await?;
+    let stores = stores(context);
+    let stamps = stamps(context);
+    context.node.with_state(|state| {
+        let cluster = state.cluster().ok_or_else(fault::not_initialised)?;
+        let mut owned: HashMap<SessionId, u32> = HashMap::new();
+        for owner in state.slots().iter().filter_map(|row| row.owner) {
+            *owned.entry(owner).or_default() += 1;
+        }
+        let sessions = state.sessions().map(|(id, session)| v1::SessionStatus {
+            session: id.0,
+            name: session.name.clone(),
+            address: session.address.clone(),
+            slots: owned.get(&id).copied().unwrap_or(0),
+            renewed_ms_ago: stamps.get(&id).copied(),
+        });
+        Ok(v1::ClusterStatusResponse {
+            cluster: u128_bytes(cluster.id.0),
+            lease_ms: u64::from(cluster.lease_ms),
+            slot_count: cluster.slots,
+            table_version: cluster.table_version,
+            term,
+            stores,
+            sessions: sessions.collect(),
+            free_slots: state.slots().iter().filter(|s| s.owner.is_none()).count() as u32,
+            sections_open: state.sections().filter(|(_, s)| s.open).count() as u64,
+            sections_known: state.sections().count() as u64,
+        })
+    })
+}
+
+fn stores(context: &Context) -> Vec<v1::StoreStatus> {
+    let own = context.node.identity().node;
+    let last = context.node.counters().last_log_index;
+    let status = |m: seqsvr_raft::Member| v1::StoreStatus {
+        leader: m.id == own,
+        matched: if m.id == own { last } else { 0 },
+        id: m.id,
+        address: m.address,
+        voter: m.voter,
+    };
+    context.node.members().into_iter().map(status).collect()
+}
+
+/// Milliseconds since each session's last stamp in this term.
+fn stamps(context: &Context) -> HashMap<SessionId, u64> {
+    let arbiter = context.arbiter.lock();
+    let now = (context.clock)();
+    let ids: Vec<SessionId> = context
+        .node
+        .with_state(|s| s.sessions().map(|s| s.0).collect());
+    let ago = |id| Some((id, arbiter.renewed_ago(id, now)?.as_millis() as u64));
+    ids.into_iter().filter_map(ago).collect()
+}
+
+fn node_status(context: &Context) -> v1::NodeStatusResponse {
+    let raft = context.node.counters();
+    let arbiter = context.arbiter.lock().counters();
+    let sessions = context.node.with_state(|s: &State| s.sessions().count());
+    let leads = context.leadership().ready_term.is_some();
+    let mut counters = context.proposer.counters();
+    counters.extend([
+        ("raft_log_syncs", raft.log_syncs),
+        ("raft_log_bytes", raft.log_bytes),
+        ("raft_entries", raft.entries),
+        ("raft_votes", raft.votes),
+        ("raft_term", raft.term),
+        ("raft_last_log_index", raft.last_log_index),
+        ("raft_applied_index", raft.applied_index),
+        ("raft_snapshot_index", raft.snapshot_index),
+        ("raft_purged_index", raft.purged_index),
+        ("raft_snapshots_built", raft.snapshots_built),
+        ("raft_snapshots_installed", raft.snapshots_installed),
+        ("raft_leads", u64::from(leads)),
+        ("arbiter_timer_restarts", arbiter.timer_restarts),
+        ("arbiter_late_ticks", arbiter.late_ticks),
+        ("arbiter_renewals", arbiter.renewals),
+        ("arbiter_renewals_refused", arbiter.renewals_refused),
+        ("arbiter_expired", arbiter.expired),
+        ("arbiter_sessions_stamped", stamps(context).len() as u64),
+        ("confirm_rounds", context.confirmer.rounds()),
+        ("sessions", sessions as u64),
+    ]);
+    let identity = context.node.identity();
+    v1::NodeStatusResponse {
+        role: "store".to_owned(),
+        name: identity.node.to_string(),
+        address: context.address.clone(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        counters: counters
+            .into_iter()
+            .map(|(k, v)| (k.to_owned(), v))
+            .collect(),
+    }
+}

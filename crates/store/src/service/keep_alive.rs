@@ -1,0 +1,71 @@
+//! Renewal of a session: what a lease rests on.
+//!
+//! Invariant: an answer with D means that, at some moment after the request came in (hence after the
+//! owner's t0), a quorum knew no newer leader than this one, and that this leader's arbiter will not
+//! expire the session before W has passed since a moment after that. So whoever ends the session,
+//! ends it when the lease t0 + D is over: this arbiter by its stamp, a newer leader's by its own
+//! election, which is later than t0.
+//!
+//! Schedules that would break it:
+//! - *Confirmed before asked* (a shared round already under way, or a leader lease): a newer leader
+//!   may be older than t0; it waits W since its election and frees the slots before t0 + D.
+//! - *Stamped without the lock, or session looked up before it*: the arbiter marks and expires in
+//!   between, and D is granted to a session whose slots are given away in the next entry.
+//! - *Applied state not awaited*: a session ended by the former leader's entry is still seen alive.
+//! - *Stamped in another term than confirmed*: the stamp would count for a leadership that the round
+//!   says nothing about.
+
+use seqsvr_core::id::SessionId;
+use seqsvr_core::state::State;
+use seqsvr_proto::error::Fault;
+use seqsvr_proto::v1;
+
+use crate::context::Context;
+use crate::fault;
+
+pub(super) async fn keep_alive(
+    context: &Context,
+    request: v1::KeepAliveRequest,
+) -> Result<v1::KeepAliveResponse, Fault> {
+    // A quorum round that starts now, after the request came in; then applied up to its read index.
+    let term = context.confirm().await?;
+    stamp(context, SessionId(request.session), term)?;
+    // Later than the stamp, so the table may be newer than it: better for the caller.
+    context.node.with_state(|state| {
+        let cluster = state.cluster().ok_or_else(fault::not_initialised)?;
+        Ok(v1::KeepAliveResponse {
+            lease_ms: cluster.lease_ms,
+            routes: missing(state, request.table_version),
+        })
+    })
+}
+
+fn stamp(context: &Context, session: SessionId, term: u64) -> Result<(), Fault> {
+    let renewed = {
+        let mut arbiter = context.arbiter.lock();
+        let lead = context.node.leadership().borrow().ready_term;
+        let now = (context.clock)();
+        context
+            .node
+            .with_state(|state| arbiter.renew(session, term, now, lead, state))
+    };
+    match renewed {
+        Ok(came_alive) => {
+            if came_alive {
+                context.arbiter_due.notify_one();
+            }
+            Ok(())
+        }
+        Err(why) => Err(fault::not_renewed(session.0, why, context.leader())),
+    }
+}
+
+/// What a routing table of that version misses, if anything; the full one if it is none of ours.
+fn missing(state: &State, version: u64) -> Option<v1::RoutingTable> {
+    if version == state.table_version() {
+        return None;
+    }
+    state
+        .delta_since(version)
+        .map(|d| v1::RoutingTable::from(&d))
+}

@@ -1,0 +1,117 @@
+//! The gRPC services: thin, each request in a file of its own where it has rules of its own.
+
+mod admin;
+mod keep_alive;
+mod read;
+mod session;
+mod submit;
+mod watch;
+
+use std::sync::Arc;
+
+use seqsvr_core::id::ClusterId;
+use seqsvr_proto::convert::{u128_bytes, u128_from};
+use seqsvr_proto::error::Fault;
+use seqsvr_proto::v1;
+use seqsvr_proto::v1::store_server;
+use seqsvr_raft::{Error, Member};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status};
+
+use crate::context::Context;
+use crate::fault;
+
+/// Serves `Store` and `Admin`.
+#[derive(Clone)]
+pub(crate) struct Service(pub(crate) Arc<Context>);
+
+type Answer<T> = Result<Response<T>, Status>;
+
+fn answer<T>(result: Result<T, Fault>) -> Answer<T> {
+    result.map(Response::new).map_err(Status::from)
+}
+
+#[tonic::async_trait]
+impl store_server::Store for Service {
+    async fn describe(&self, _: Request<v1::DescribeRequest>) -> Answer<v1::DescribeResponse> {
+        let identity = self.0.node.identity();
+        Ok(Response::new(v1::DescribeResponse {
+            node: identity.node,
+            incarnation: identity.incarnation,
+            cluster: identity
+                .cluster
+                .map(|c| u128_bytes(c.0))
+                .unwrap_or_default(),
+            address: self.0.address.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        }))
+    }
+
+    async fn init(&self, request: Request<v1::InitRequest>) -> Answer<v1::InitResponse> {
+        answer(init(&self.0, request.into_inner()).await)
+    }
+
+    async fn open_session(
+        &self,
+        request: Request<v1::OpenSessionRequest>,
+    ) -> Answer<v1::OpenSessionResponse> {
+        answer(session::open(&self.0, request.into_inner()).await)
+    }
+
+    async fn keep_alive(
+        &self,
+        request: Request<v1::KeepAliveRequest>,
+    ) -> Answer<v1::KeepAliveResponse> {
+        answer(keep_alive::keep_alive(&self.0, request.into_inner()).await)
+    }
+
+    type WatchStream = ReceiverStream<Result<v1::RoutingTable, Status>>;
+
+    async fn watch(&self, request: Request<v1::WatchRequest>) -> Answer<Self::WatchStream> {
+        answer(watch::watch(&self.0, request.into_inner().table_version))
+    }
+
+    async fn submit(&self, request: Request<v1::SubmitRequest>) -> Answer<v1::SubmitResponse> {
+        answer(submit::submit(&self.0, request.into_inner()).await)
+    }
+
+    async fn close_session(
+        &self,
+        request: Request<v1::CloseSessionRequest>,
+    ) -> Answer<v1::CloseSessionResponse> {
+        answer(session::close(&self.0, request.into_inner()).await)
+    }
+
+    async fn read(&self, request: Request<v1::ReadRequest>) -> Answer<v1::ReadResponse> {
+        answer(read::read(&self.0, request.into_inner()).await)
+    }
+}
+
+/// Makes the cluster. Repeating it with the same cluster id is harmless and goes on where an
+/// interrupted one stopped.
+async fn init(context: &Arc<Context>, request: v1::InitRequest) -> Result<v1::InitResponse, Fault> {
+    let cluster = ClusterId(u128_from(&request.cluster, "cluster id: 16 bytes")?);
+    if cluster.0 == 0 {
+        return Err(fault::invalid("the cluster id must be random, not 0"));
+    }
+    let members = request.members.into_iter().map(|m| Member {
+        id: m.id,
+        address: m.address,
+        incarnation: m.incarnation,
+        voter: true,
+    });
+    let members = members.collect();
+    let node = context.node.clone();
+    // In a task of its own: a caller that hangs up must not leave it half done.
+    let made = tokio::spawn(async move {
+        node.init(members, cluster, request.lease_ms, request.slots)
+            .await
+    });
+    let made = made.await.map_err(|e| fault::unavailable(e.to_string()))?;
+    made.map_err(|e| match e {
+        Error::Members(_) | Error::Options(_) => fault::invalid(e.to_string()),
+        Error::WrongCluster { .. } => Fault::new(v1::Reason::Refused, e.to_string()),
+        other => fault::unavailable(other.to_string()),
+    })?;
+    Ok(v1::InitResponse {})
+}

@@ -1,0 +1,69 @@
+//! Confirmed reads of sections, slots and the asking session.
+//!
+//! Invariant: everything committed before the request came in is in the answer: read after a quorum
+//! round that started after it, and after the state was applied up to its read index.
+
+use seqsvr_core::command::Refusal;
+use seqsvr_core::id::{NamespaceId, SectionId, SectionKey, SessionId};
+use seqsvr_core::state::State;
+use seqsvr_proto::error::Fault;
+use seqsvr_proto::limits::READ_MAX;
+use seqsvr_proto::v1;
+
+use crate::context::Context;
+use crate::fault;
+
+pub(super) async fn read(
+    context: &Context,
+    request: v1::ReadRequest,
+) -> Result<v1::ReadResponse, Fault> {
+    if request.sections.len() + request.slots.len() > READ_MAX {
+        return Err(fault::over_limit(format!(
+            "one Read asks for at most {READ_MAX} sections and slots"
+        )));
+    }
+    context.confirm().await?;
+    context.node.with_state(|state| answer(state, &request))
+}
+
+fn answer(state: &State, request: &v1::ReadRequest) -> Result<v1::ReadResponse, Fault> {
+    if let Some(session) = request.session
+        && state.session(SessionId(session)).is_none()
+    {
+        return Err(fault::no_such_session(session));
+    }
+    let mut response = v1::ReadResponse::default();
+    for section in &request.sections {
+        response.sections.push(row(state, section)?);
+    }
+    for slot in &request.slots {
+        let row = state.slots().get(*slot as usize);
+        let row = row.ok_or_else(|| fault::invalid(format!("there is no slot {slot}")))?;
+        response.epochs.push(row.epoch.0);
+        response.owners.push(row.owner.map_or(0, |id| id.0));
+    }
+    Ok(response)
+}
+
+fn row(state: &State, section: &v1::SectionRef) -> Result<v1::SectionRow, Fault> {
+    let key = SectionKey {
+        namespace: NamespaceId(section.namespace),
+        section: SectionId(section.section),
+    };
+    let namespace = state.namespace(key.namespace);
+    let namespace =
+        namespace.ok_or_else(|| fault::refused(&Refusal::NoSuchNamespace(key.namespace)))?;
+    if !namespace.spec.geometry.has_section(key.section) {
+        return Err(fault::invalid(format!("there is no section {key}")));
+    }
+    Ok(match state.section(key) {
+        Some(row) => v1::SectionRow {
+            max_seq: row.max_seq,
+            generation: row.generation.0,
+        },
+        None => v1::SectionRow {
+            max_seq: namespace.spec.progression.floor(),
+            generation: 0,
+        },
+    })
+}

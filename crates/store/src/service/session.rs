@@ -1,0 +1,70 @@
+//! Opening and closing sessions.
+
+use seqsvr_core::command::{Command, FINALS_MAX, OpenSession, Proof, Reply};
+use seqsvr_core::id::{Nonce, SessionId};
+use seqsvr_proto::convert::{final_from, u128_from};
+use seqsvr_proto::error::Fault;
+use seqsvr_proto::v1;
+
+use crate::context::Context;
+use crate::fault;
+
+pub(super) async fn open(
+    context: &Context,
+    request: v1::OpenSessionRequest,
+) -> Result<v1::OpenSessionResponse, Fault> {
+    let proof = match (request.proof_session, request.proof_nonce.is_empty()) {
+        (None, true) => None,
+        (Some(session), false) => Some(Proof {
+            session: SessionId(session),
+            nonce: Nonce(u128_from(&request.proof_nonce, "proof nonce: 16 bytes")?),
+        }),
+        _ => {
+            return Err(fault::invalid(
+                "a proof is a session and its nonce, or neither",
+            ));
+        }
+    };
+    let command = Command::OpenSession(OpenSession {
+        name: request.name,
+        address: request.address,
+        incarnation: request.incarnation,
+        nonce: Nonce(u128_from(&request.nonce, "nonce: 16 bytes")?),
+        proof,
+    });
+    match context.propose(command).await? {
+        Reply::Session(session) => Ok(v1::OpenSessionResponse {
+            session: session.0,
+            lease_ms: lease_ms(context)?,
+        }),
+        other => Err(fault::unavailable(format!("unexpected reply {other:?}"))),
+    }
+}
+
+pub(super) async fn close(
+    context: &Context,
+    request: v1::CloseSessionRequest,
+) -> Result<v1::CloseSessionResponse, Fault> {
+    if request.finals.len() > FINALS_MAX {
+        return Err(fault::over_limit(format!(
+            "a chunk carries at most {FINALS_MAX} finals, not {}: send more chunks",
+            request.finals.len()
+        )));
+    }
+    let finals = request.finals.iter().map(final_from);
+    let command = Command::CloseSession {
+        session: SessionId(request.session),
+        finals: finals.collect::<Result<_, _>>()?,
+        last: request.last,
+    };
+    context.propose(command).await?;
+    Ok(v1::CloseSessionResponse {})
+}
+
+fn lease_ms(context: &Context) -> Result<u32, Fault> {
+    let lease = |s: &seqsvr_core::state::State| s.cluster().map(|c| c.lease_ms);
+    context
+        .node
+        .with_state(lease)
+        .ok_or_else(fault::not_initialised)
+}

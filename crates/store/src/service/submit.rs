@@ -1,0 +1,36 @@
+//! Section commands of one AllocSvr. They need no confirmation: each is fenced by slot, epoch and
+//! generation when it is applied.
+
+use seqsvr_core::id::Generation;
+use seqsvr_proto::convert::{command_from, section_reply};
+use seqsvr_proto::error::Fault;
+use seqsvr_proto::limits::SUBMIT_MAX;
+use seqsvr_proto::v1;
+
+use crate::context::Context;
+use crate::fault;
+
+pub(super) async fn submit(
+    context: &Context,
+    request: v1::SubmitRequest,
+) -> Result<v1::SubmitResponse, Fault> {
+    let count = request.commands.len();
+    if count == 0 || count > SUBMIT_MAX {
+        return Err(fault::over_limit(format!(
+            "one Submit carries 1 to {SUBMIT_MAX} commands, not {count}"
+        )));
+    }
+    context.leading()?;
+    // An Open that expects no generation takes the one applied here. If that is old, or another
+    // Open is on its way, it is refused when applied, and asks again.
+    let commands = context.node.with_state(|state| {
+        let last = |key| state.section(key).map_or(Generation(0), |s| s.generation);
+        let commands = request.commands.iter().map(|c| command_from(c, last));
+        commands.collect::<Result<Vec<_>, _>>()
+    })?;
+    let replies = context.proposer.propose(commands).await;
+    let replies = replies.map_err(fault::not_proposed)?;
+    Ok(v1::SubmitResponse {
+        replies: replies.iter().map(section_reply).collect(),
+    })
+}

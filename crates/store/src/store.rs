@@ -1,0 +1,119 @@
+//! A running store: starts everything in order, ends everything in order.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use seqsvr_raft::Node;
+use tokio::sync::watch;
+use tokio_util::task::TaskTracker;
+
+use crate::arbiter;
+use crate::clock::{self, Clock};
+use crate::confirm;
+use crate::context::Context;
+use crate::listen;
+use crate::options::{Error, Options};
+use crate::server;
+
+/// Handle to a running store; clones are cheap. Dropping it does not stop the store.
+#[derive(Clone)]
+pub struct Store {
+    context: Arc<Context>,
+    tasks: TaskTracker,
+    local: SocketAddr,
+    server_failed: watch::Receiver<Option<String>>,
+}
+
+impl Store {
+    /// Starts: listens, opens the data directory, takes part. A store that belongs to no cluster
+    /// waits for `seqsvr init`.
+    ///
+    /// # Errors
+    /// The address is in use, or the data directory is not this store's or damaged; see [`Error`].
+    pub async fn start(options: Options) -> Result<Store, Error> {
+        Store::start_with_clock(options, clock::system()).await
+    }
+
+    /// The same with other clocks for the arbiter, as a simulation has them.
+    ///
+    /// # Errors
+    /// As [`Store::start`].
+    pub async fn start_with_clock(options: Options, clock: Clock) -> Result<Store, Error> {
+        let listener = listen::bind(options.listen).await?;
+        let local = listener.local_addr().map_err(|source| Error::Listen {
+            address: options.listen,
+            source,
+        })?;
+        let address = match &options.advertise {
+            Some(address) => address.clone(),
+            None if local.ip().is_unspecified() => return Err(Error::NoAdvertise(local)),
+            None => local.to_string(),
+        };
+        let node = Node::open(options.raft(address.clone())).await?;
+        let (confirmer, rounds) = confirm::new();
+        let context = Arc::new(Context::new(node, address, confirmer, clock));
+        let serving = match server::serve(&context, listener) {
+            Ok(serving) => serving,
+            Err(e) => {
+                context.node.shutdown().await;
+                return Err(e);
+            }
+        };
+
+        let tasks = TaskTracker::new();
+        let (failed, server_failed) = watch::channel(None);
+        tasks.spawn(async move {
+            if let Err(reason) = serving.await {
+                failed.send_replace(Some(format!("the store's server stopped: {reason}")));
+            }
+        });
+        let (c, stop) = (context.clone(), context.stop.clone());
+        tasks.spawn(async move { rounds.run(|| c.round(), stop).await });
+        let (c, stop) = (context.clone(), context.stop.clone());
+        tasks.spawn(async move { c.proposer.run(|batch| c.write(batch), stop).await });
+        tasks.spawn(arbiter::run::run(context.clone()));
+        tasks.close();
+        Ok(Store {
+            context,
+            tasks,
+            local,
+            server_failed,
+        })
+    }
+
+    /// The address it listens on.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// The address others are told.
+    pub fn address(&self) -> &str {
+        &self.context.address
+    }
+
+    /// Who this store is.
+    pub fn identity(&self) -> seqsvr_raft::Identity {
+        self.context.node.identity()
+    }
+
+    /// Returns why the store has stopped by itself, once it has: a failed disk, mostly. The process
+    /// should end with that as its last line.
+    pub async fn failed(&self) -> String {
+        let mut raft = self.context.node.failed();
+        let mut server = self.server_failed.clone();
+        let reason = tokio::select! {
+            Ok(reason) = raft.wait_for(Option::is_some) => reason.clone(),
+            Ok(reason) = server.wait_for(Option::is_some) => reason.clone(),
+            // Both ended without a reason: it was told to stop.
+            else => return std::future::pending().await,
+        };
+        reason.unwrap_or_default()
+    }
+
+    /// Stops serving, then taking part, and lets go of the data directory.
+    pub async fn shutdown(&self) {
+        self.context.stop.cancel();
+        self.tasks.wait().await;
+        self.context.node.shutdown().await;
+    }
+}

@@ -1,0 +1,212 @@
+//! A caller that does what an AllocSvr does towards the store, and nothing else.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use seqsvr_core::id::{NamespaceId, SectionId, SectionKey, SessionId, Slot};
+use seqsvr_core::route::{Delta, RoutingTable};
+use seqsvr_proto::convert::u128_bytes;
+use seqsvr_proto::error::Fault;
+use seqsvr_proto::v1::{self, section_command, section_reply};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::harness::{LEASE_MS, ask};
+
+pub(crate) struct Alloc {
+    pub(crate) session: u64,
+    addresses: Vec<SocketAddr>,
+    /// The table as Watch tells it.
+    pub(crate) table: watch::Receiver<Option<RoutingTable>>,
+    /// t0 of the last renewal that was answered.
+    pub(crate) renewed: watch::Receiver<Option<Instant>>,
+    stop: CancellationToken,
+}
+
+impl Alloc {
+    /// Opens a session; watches at the last of the stores.
+    pub(crate) async fn open(name: &str, addresses: &[SocketAddr]) -> Result<Alloc, Fault> {
+        let request = v1::OpenSessionRequest {
+            name: name.to_owned(),
+            address: format!("{name}.example:7700"),
+            incarnation: 1,
+            nonce: u128_bytes(rand::random()),
+            ..Default::default()
+        };
+        let opened = ask(addresses, |mut c| {
+            let request = request.clone();
+            async move { c.open_session(request).await }
+        })
+        .await?;
+        assert_eq!(opened.lease_ms, LEASE_MS);
+        let (sender, table) = watch::channel(None);
+        let stop = CancellationToken::new();
+        let task = follow(addresses.to_vec(), sender);
+        let token = stop.clone();
+        tokio::spawn(async move { token.run_until_cancelled(task).await });
+        Ok(Alloc {
+            session: opened.session,
+            addresses: addresses.to_vec(),
+            table,
+            renewed: watch::channel(None).1,
+            stop,
+        })
+    }
+
+    /// Opens a session and keeps it alive every D/3 until told to stop.
+    pub(crate) async fn alive(name: &str, addresses: &[SocketAddr]) -> Result<Alloc, Fault> {
+        let mut alloc = Alloc::open(name, addresses).await?;
+        let (sender, renewed) = watch::channel(None);
+        alloc.renewed = renewed;
+        let (session, addresses, token) =
+            (alloc.session, alloc.addresses.clone(), alloc.stop.clone());
+        let keep = async move {
+            loop {
+                let t0 = Instant::now();
+                if keep_alive(&addresses, session).await.is_err() {
+                    return;
+                }
+                sender.send_replace(Some(t0));
+                tokio::time::sleep(Duration::from_millis(u64::from(LEASE_MS) / 3)).await;
+            }
+        };
+        tokio::spawn(async move { token.run_until_cancelled(keep).await });
+        Ok(alloc)
+    }
+
+    pub(crate) fn kill(&self) {
+        self.stop.cancel();
+    }
+
+    /// Slots the table gives to this session, with epochs.
+    pub(crate) fn slots(&self) -> Vec<(Slot, u64)> {
+        let table = self.table.borrow();
+        let mine = table.iter().flat_map(|t| t.routes()).filter(|(_, route)| {
+            let owner = route.owner.as_ref();
+            owner.is_some_and(|o| o.session == SessionId(self.session))
+        });
+        mine.map(|(slot, route)| (slot, route.epoch.0)).collect()
+    }
+
+    /// Waits until the table, as Watch pushes it, satisfies the condition.
+    pub(crate) async fn table_when(&self, what: &str, is: impl Fn(&RoutingTable) -> bool) {
+        let mut table = self.table.clone();
+        let wait = table.wait_for(|t| t.as_ref().is_some_and(&is));
+        let waited = tokio::time::timeout(crate::harness::PATIENCE, wait).await;
+        assert!(waited.is_ok_and(|w| w.is_ok()), "waited in vain for {what}");
+    }
+
+    /// Fences of the first `count` sections of `default` in slots of this session.
+    pub(crate) fn fences(&self, count: usize) -> Vec<v1::Fence> {
+        let table = self.table.borrow().clone().unwrap();
+        let own: std::collections::HashMap<_, _> = self.slots().into_iter().collect();
+        let fence = |section: u32| {
+            let slot = table.slot_of(SectionKey {
+                namespace: NamespaceId(1),
+                section: SectionId(section),
+            });
+            Some(v1::Fence {
+                slot: u32::from(slot.0),
+                epoch: *own.get(&slot)?,
+                namespace: 1,
+                section,
+            })
+        };
+        (0..42_949).filter_map(fence).take(count).collect()
+    }
+
+    pub(crate) async fn submit(
+        &self,
+        commands: Vec<v1::SectionCommand>,
+    ) -> Result<Vec<section_reply::Reply>, Fault> {
+        let request = v1::SubmitRequest { commands };
+        let response = ask(&self.addresses, |mut c| {
+            let request = request.clone();
+            async move { c.submit(request).await }
+        });
+        let replies = response.await?.replies.into_iter();
+        Ok(replies.map(|r| r.reply.unwrap()).collect())
+    }
+
+    pub(crate) async fn keep_alive(&self) -> Result<v1::KeepAliveResponse, Fault> {
+        keep_alive(&self.addresses, self.session).await
+    }
+}
+
+impl Drop for Alloc {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+async fn keep_alive(
+    addresses: &[SocketAddr],
+    session: u64,
+) -> Result<v1::KeepAliveResponse, Fault> {
+    ask(addresses, |mut c| async move {
+        let request = v1::KeepAliveRequest {
+            session,
+            table_version: 0,
+        };
+        c.keep_alive(request).await
+    })
+    .await
+}
+
+/// Keeps the table by Watch alone, at the last store that can be reached.
+async fn follow(addresses: Vec<SocketAddr>, sender: watch::Sender<Option<RoutingTable>>) {
+    let sender = Arc::new(sender);
+    loop {
+        for address in addresses.iter().rev() {
+            let client = v1::store_client::StoreClient::connect(format!("http://{address}")).await;
+            let Ok(mut client) = client else { continue };
+            let table_version = sender.borrow().as_ref().map_or(0, |t| t.version());
+            let Ok(stream) = client.watch(v1::WatchRequest { table_version }).await else {
+                continue;
+            };
+            let mut stream = stream.into_inner();
+            while let Ok(Some(message)) = stream.message().await {
+                let delta = Delta::try_from(&message).unwrap();
+                sender.send_modify(|table| match table {
+                    Some(table) => drop(table.apply(delta).unwrap()),
+                    None => *table = Some(RoutingTable::new(delta).unwrap()),
+                });
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+pub(crate) fn open(fence: v1::Fence) -> v1::SectionCommand {
+    v1::SectionCommand {
+        fence: Some(fence),
+        command: Some(section_command::Command::Open(v1::Open {
+            expected: None,
+            nonce: u128_bytes(rand::random()),
+            step: 100,
+        })),
+    }
+}
+
+pub(crate) fn raise(fence: v1::Fence, generation: u64, to: u64) -> v1::SectionCommand {
+    v1::SectionCommand {
+        fence: Some(fence),
+        command: Some(section_command::Command::Raise(v1::Raise {
+            generation,
+            to,
+            raise_to: false,
+            force: false,
+        })),
+    }
+}
+
+pub(crate) fn close(fence: v1::Fence, generation: u64, value: u64) -> v1::SectionCommand {
+    v1::SectionCommand {
+        fence: Some(fence),
+        command: Some(section_command::Command::Close(v1::Close {
+            generation,
+            value,
+        })),
+    }
+}

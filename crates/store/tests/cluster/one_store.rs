@@ -1,0 +1,381 @@
+//! One store: from nothing to a session's end.
+
+use std::time::{Duration, Instant};
+
+use seqsvr_proto::error::Fault;
+use seqsvr_proto::v1::section_reply::Reply;
+use seqsvr_proto::v1::{self, Reason};
+use seqsvr_store::{Error, Store};
+use tonic::Code;
+
+use crate::alloc::{Alloc, close, open, raise};
+use crate::harness::{Cluster, LEASE_MS, SLOTS, options, until};
+
+const W: Duration = Duration::from_millis(LEASE_MS as u64 * 5 / 4);
+
+async fn serving(cluster: &Cluster) -> bool {
+    let address = format!("http://{}", cluster.addresses[0]);
+    let channel = tonic::transport::Channel::from_shared(address).unwrap();
+    let mut health =
+        tonic_health::pb::health_client::HealthClient::new(channel.connect().await.unwrap());
+    let request = tonic_health::pb::HealthCheckRequest {
+        service: "seqsvr.v1.Store".into(),
+    };
+    let status = health.check(request).await.unwrap().into_inner().status();
+    status == tonic_health::pb::health_check_response::ServingStatus::Serving
+}
+
+/// Services as gRPC reflection lists them.
+async fn services(cluster: &Cluster) -> Vec<String> {
+    use tonic_reflection::pb::v1 as pb;
+    let address = format!("http://{}", cluster.addresses[0]);
+    let channel = tonic::transport::Channel::from_shared(address).unwrap();
+    let channel = channel.connect().await.unwrap();
+    let mut client = pb::server_reflection_client::ServerReflectionClient::new(channel);
+    let ask = pb::ServerReflectionRequest {
+        host: String::new(),
+        message_request: Some(pb::server_reflection_request::MessageRequest::ListServices(
+            String::new(),
+        )),
+    };
+    let stream = client.server_reflection_info(tokio_stream::once(ask));
+    let answer = stream.await.unwrap().into_inner().message().await.unwrap();
+    match answer.unwrap().message_response.unwrap() {
+        pb::server_reflection_response::MessageResponse::ListServicesResponse(list) => {
+            list.service.into_iter().map(|s| s.name).collect()
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_cluster_is_made_once() {
+    let mut cluster = Cluster::start(1).await;
+    let mut store = cluster.store(0).await;
+    let who = store.describe(v1::DescribeRequest {}).await.unwrap();
+    assert!(who.into_inner().cluster.is_empty());
+    assert!(!serving(&cluster).await);
+    let status = store
+        .keep_alive(v1::KeepAliveRequest::default())
+        .await
+        .unwrap_err();
+    let fault = Fault::from_status(&status);
+    assert_eq!(fault.reason(), Reason::NotInitialised);
+    assert!(fault.message.contains("seqsvr init"), "{fault}");
+    let status = store.watch(v1::WatchRequest::default()).await.unwrap_err();
+    assert_eq!(Fault::from_status(&status).reason(), Reason::NotInitialised);
+
+    let good = cluster.init_request(7).await;
+    let mut bad = [good.clone(), good.clone(), good.clone(), good.clone()];
+    bad[0].members.clear();
+    bad[1].members[0].incarnation ^= 1;
+    bad[2].lease_ms = 1;
+    bad[3].slots = 0;
+    for bad in bad {
+        let status = store.init(bad).await.unwrap_err();
+        assert_eq!(status.code(), Code::InvalidArgument, "{status}");
+    }
+    store.init(good.clone()).await.unwrap();
+    store.init(good.clone()).await.unwrap();
+    let mut other = good;
+    other.cluster = seqsvr_proto::convert::u128_bytes(8);
+    let status = store.init(other).await.unwrap_err();
+    assert_eq!(Fault::from_status(&status).reason(), Reason::Refused);
+    until("health", async || serving(&cluster).await.then_some(())).await;
+
+    assert!(
+        services(&cluster)
+            .await
+            .contains(&"seqsvr.v1.Store".to_owned())
+    );
+
+    // It is what it was after a restart, and its address is taken while it runs.
+    cluster.stop(0).await;
+    cluster.restart(0).await;
+    cluster.leader().await;
+    let dir = tempfile::tempdir().unwrap();
+    match Store::start(options(2, cluster.addresses[0], &dir)).await {
+        Err(e @ Error::AddressInUse(_)) => {
+            assert!(e.to_string().contains(&cluster.addresses[0].to_string()));
+        }
+        other => panic!("{:?}", other.err()),
+    }
+    cluster.stop(0).await;
+}
+
+#[tokio::test]
+async fn a_session_from_opening_to_expiry() {
+    let cluster = Cluster::started_and_made(1).await;
+    let addresses = &cluster.addresses;
+    let observer = Alloc::open("observer", addresses).await.unwrap();
+    let alloc = Alloc::alive("a1", addresses).await.unwrap();
+    let refused = Alloc::open("a1", addresses).await.err().unwrap();
+    assert_eq!(refused.reason(), Reason::NameTaken);
+
+    // Told of its slots by Watch, not at its next keep-alive.
+    alloc
+        .table_when("all slots", |t| t.routes().all(|(_, r)| r.owner.is_some()))
+        .await;
+    assert_eq!(alloc.slots().len(), SLOTS as usize);
+
+    let fence = alloc.fences(1)[0];
+    let replies = alloc
+        .submit(vec![open(fence), raise(fence, 1, 500)])
+        .await
+        .unwrap();
+    // Raises go first, so this one meets no generation yet: fenced, and asked again.
+    assert!(
+        matches!(&replies[0], Reply::Opened(o) if (o.generation, o.base, o.max_seq) == (1, 0, 100))
+    );
+    assert!(matches!(&replies[1], Reply::Refused(_)));
+    let replies = alloc.submit(vec![raise(fence, 1, 500)]).await.unwrap();
+    assert!(matches!(&replies[0], Reply::Raised(r) if r.max_seq == 500));
+
+    let mut store = cluster.store(0).await;
+    let mut request = v1::ReadRequest {
+        session: Some(alloc.session),
+        sections: [fence.section, fence.section + 40_000]
+            .map(|section| v1::SectionRef {
+                namespace: 1,
+                section,
+            })
+            .to_vec(),
+        slots: vec![fence.slot],
+    };
+    request.sections[1].section = alloc.fences(2)[1].section;
+    let read = store.read(request.clone()).await.unwrap().into_inner();
+    let rows: Vec<_> = read
+        .sections
+        .iter()
+        .map(|r| (r.max_seq, r.generation))
+        .collect();
+    assert_eq!(rows, [(500, 1), (0, 0)]);
+    assert_eq!(
+        (read.epochs, read.owners),
+        (vec![fence.epoch], vec![alloc.session])
+    );
+    request.session = Some(99);
+    let status = store.read(request).await.unwrap_err();
+    assert_eq!(Fault::from_status(&status).reason(), Reason::NoSuchSession);
+
+    let replies = alloc.submit(vec![close(fence, 1, 123)]).await.unwrap();
+    assert!(matches!(&replies[0], Reply::Closed(r) if r.max_seq == 123));
+    let replies = alloc.submit(vec![raise(fence, 1, 600)]).await.unwrap();
+    assert!(
+        matches!(&replies[0], Reply::Refused(r) if r.kind() == v1::refused::Kind::StaleGeneration)
+    );
+
+    // Silent from here on: over W after the last renewal, not before, and not much later.
+    let before = cluster.counters(0).await;
+    alloc.kill();
+    let t0 = alloc.renewed.borrow().unwrap();
+    let gone = v1::ReadRequest {
+        session: Some(alloc.session),
+        ..Default::default()
+    };
+    until("the session's end", async || {
+        store.read(gone.clone()).await.err()
+    })
+    .await;
+    let after = t0.elapsed();
+    let late =
+        cluster.counters(0).await["arbiter_timer_restarts"] - before["arbiter_timer_restarts"];
+    println!(
+        "session ended {after:?} after its last renewal was asked for; W = {W:?}; {late} restarts"
+    );
+    assert!(after >= W, "{after:?}");
+    assert!(late > 0 || after < W + Duration::from_secs(2), "{after:?}");
+    observer
+        .table_when("freed slots", |t| {
+            t.routes().all(|(_, r)| r.owner.is_none())
+        })
+        .await;
+    let refused = alloc.keep_alive().await.unwrap_err();
+    assert_eq!(refused.reason(), Reason::NoSuchSession);
+    // The name is free again.
+    Alloc::open("a1", addresses).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_closed_session_hands_back_and_its_slots_go_on() {
+    let cluster = Cluster::started_and_made(1).await;
+    let addresses = &cluster.addresses;
+    let first = Alloc::alive("a1", addresses).await.unwrap();
+    first
+        .table_when("all slots", |t| t.routes().all(|(_, r)| r.owner.is_some()))
+        .await;
+    let second = Alloc::alive("a2", addresses).await.unwrap();
+    let fence = first.fences(1)[0];
+    first.submit(vec![open(fence)]).await.unwrap();
+    first.kill();
+    let mut store = cluster.store(0).await;
+    let closed = Instant::now();
+    let last = v1::CloseSessionRequest {
+        session: first.session,
+        finals: vec![v1::SectionFinal {
+            fence: Some(fence),
+            generation: 1,
+            value: 42,
+        }],
+        last: true,
+    };
+    store.close_session(last).await.unwrap();
+    let mine = second.session;
+    second
+        .table_when("the closed one's slots", |t| {
+            t.routes()
+                .all(|(_, r)| r.owner.as_ref().is_some_and(|o| o.session.0 == mine))
+        })
+        .await;
+    println!(
+        "slots of a closed session assigned after {:?}",
+        closed.elapsed()
+    );
+    let fence = second.fences(1)[0];
+    let replies = second.submit(vec![open(fence)]).await.unwrap();
+    assert!(matches!(&replies[0], Reply::Opened(o) if (o.generation, o.base) == (2, 42)));
+}
+
+#[tokio::test]
+async fn a_proof_supersedes_at_once() {
+    let cluster = Cluster::started_and_made(1).await;
+    let mut store = cluster.store(0).await;
+    let observer = Alloc::open("observer", &cluster.addresses).await.unwrap();
+    let nonce = |n: u128| seqsvr_proto::convert::u128_bytes(n);
+    let first = v1::OpenSessionRequest {
+        name: "a1".into(),
+        address: "a1.example:7700".into(),
+        incarnation: 1,
+        nonce: nonce(1),
+        ..Default::default()
+    };
+    until("a leader", async || {
+        store.open_session(first.clone()).await.ok()
+    })
+    .await;
+    let old = store
+        .open_session(first.clone())
+        .await
+        .unwrap()
+        .into_inner()
+        .session;
+    let keep = |session| v1::KeepAliveRequest {
+        session,
+        table_version: 0,
+    };
+    let mut again = first.clone();
+    again.nonce = nonce(2);
+    // Kept alive meanwhile, or it would be expired before it owns anything.
+    until("its slots", async || {
+        let kept = store.keep_alive(keep(old)).await.unwrap().into_inner();
+        let routes = kept.routes.unwrap();
+        routes.owner_refs.iter().all(|o| *o == 1).then_some(())
+    })
+    .await;
+    again.proof_session = Some(old);
+    let status = store.open_session(again.clone()).await.unwrap_err();
+    assert_eq!(status.code(), Code::InvalidArgument, "half a proof");
+    again.proof_nonce = nonce(3);
+    let status = store.open_session(again.clone()).await.unwrap_err();
+    assert_eq!(Fault::from_status(&status).reason(), Reason::NameTaken);
+    again.proof_nonce = nonce(1);
+    let new = store
+        .open_session(again)
+        .await
+        .unwrap()
+        .into_inner()
+        .session;
+    assert!(new > old);
+    let owns = |r: &seqsvr_core::route::Route| r.owner.as_ref().is_some_and(|o| o.session.0 == new);
+    observer
+        .table_when("the new session's slots", |t| {
+            t.routes().all(|(_, r)| owns(r))
+        })
+        .await;
+    let status = store.keep_alive(keep(old)).await.unwrap_err();
+    assert_eq!(Fault::from_status(&status).reason(), Reason::NoSuchSession);
+    store.keep_alive(keep(new)).await.unwrap();
+}
+
+#[tokio::test]
+async fn namespaces_and_limits() {
+    let cluster = Cluster::started_and_made(1).await;
+    let mut admin = cluster.admin(0).await;
+    let tickets = v1::Namespace {
+        name: "tickets".into(),
+        geometry: Some(v1::namespace::Geometry::Keyed(v1::Keyed::default())),
+        stride: 2,
+        offset: 1,
+        ..Default::default()
+    };
+    let create = |n: &v1::Namespace| v1::CreateNamespaceRequest {
+        namespace: Some(n.clone()),
+    };
+    let made = admin
+        .create_namespace(create(&tickets))
+        .await
+        .unwrap()
+        .into_inner();
+    let again = admin
+        .create_namespace(create(&tickets))
+        .await
+        .unwrap()
+        .into_inner();
+    assert_eq!(made, again);
+    let other = v1::Namespace {
+        stride: 3,
+        ..tickets.clone()
+    };
+    let status = admin.create_namespace(create(&other)).await.unwrap_err();
+    assert_eq!(status.code(), Code::AlreadyExists);
+    let bad = v1::Namespace {
+        name: "no spaces".into(),
+        ..tickets
+    };
+    let status = admin.create_namespace(create(&bad)).await.unwrap_err();
+    assert_eq!(status.code(), Code::InvalidArgument);
+    let alter = v1::AlterNamespaceRequest {
+        name: "tickets".into(),
+        step: Some(77),
+        ..Default::default()
+    };
+    let altered = admin
+        .alter_namespace(alter.clone())
+        .await
+        .unwrap()
+        .into_inner();
+    assert_eq!((altered.step, altered.step_max), (77, made.step_max));
+    let unknown = v1::AlterNamespaceRequest {
+        name: "nowhere".into(),
+        ..alter
+    };
+    let status = admin.alter_namespace(unknown).await.unwrap_err();
+    assert_eq!(
+        Fault::from_status(&status).reason(),
+        Reason::NoSuchNamespace
+    );
+    let all = admin
+        .list_namespaces(v1::ListNamespacesRequest {})
+        .await
+        .unwrap();
+    let names: Vec<_> = all
+        .into_inner()
+        .namespaces
+        .into_iter()
+        .map(|n| n.name)
+        .collect();
+    assert_eq!(names, ["default", "keys", "tickets"]);
+
+    let mut store = cluster.store(0).await;
+    let status = store
+        .submit(v1::SubmitRequest::default())
+        .await
+        .unwrap_err();
+    assert_eq!(status.code(), Code::InvalidArgument);
+    let many = v1::ReadRequest {
+        slots: vec![0; 10_001],
+        ..Default::default()
+    };
+    let status = store.read(many).await.unwrap_err();
+    assert_eq!(Fault::from_status(&status).reason(), Reason::TooMany);
+}

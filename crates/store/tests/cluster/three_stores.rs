@@ -1,0 +1,220 @@
+//! Three stores: hints, spread, coalescing, a leader's loss, a death.
+
+use std::collections::HashMap;
+use std::time::Instant;
+
+use futures::future::join_all;
+use seqsvr_core::route::RoutingTable;
+use seqsvr_proto::error::Fault;
+use seqsvr_proto::v1::section_reply::Reply;
+use seqsvr_proto::v1::{self, Reason};
+
+use crate::alloc::{Alloc, open, raise};
+use crate::harness::{Cluster, SLOTS, until};
+
+fn counts(table: &RoutingTable) -> HashMap<String, usize> {
+    let mut counts = HashMap::new();
+    for owner in table.routes().filter_map(|(_, r)| r.owner.as_ref()) {
+        *counts.entry(owner.name.clone()).or_default() += 1;
+    }
+    counts
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_does_not_lead_names_the_one_that_does() {
+    let cluster = Cluster::started_and_made(3).await;
+    let leader = cluster.leader().await;
+    let address = cluster.addresses[leader].to_string();
+    for i in (0..3).filter(|i| *i != leader) {
+        let mut store = cluster.store(i).await;
+        until("the leader's hint", async || {
+            let request = v1::KeepAliveRequest {
+                session: 1,
+                table_version: 0,
+            };
+            let fault = Fault::from_status(&store.keep_alive(request).await.unwrap_err());
+            assert_eq!(fault.reason(), Reason::NotLeader, "{fault}");
+            (fault.detail.leader == address).then_some(())
+        })
+        .await;
+    }
+    let mut admin = cluster.admin(leader).await;
+    let status = admin
+        .cluster_status(v1::ClusterStatusRequest {})
+        .await
+        .unwrap();
+    let status = status.into_inner();
+    assert_eq!((status.stores.len(), status.free_slots), (3, SLOTS));
+    assert_eq!(status.stores.iter().filter(|s| s.leader).count(), 1);
+    // Made again at another member: harmless.
+    let request = cluster.init_request(7).await;
+    cluster
+        .store((leader + 1) % 3)
+        .await
+        .init(request)
+        .await
+        .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn raises_due_at_once_share_few_entries() {
+    let cluster = Cluster::started_and_made(3).await;
+    let allocs = [
+        Alloc::alive("a1", &cluster.addresses).await.unwrap(),
+        Alloc::alive("a2", &cluster.addresses).await.unwrap(),
+    ];
+    for alloc in &allocs {
+        alloc
+            .table_when("an even spread", |t| {
+                counts(t)
+                    .values()
+                    .filter(|n| **n == SLOTS as usize / 2)
+                    .count()
+                    == 2
+            })
+            .await;
+    }
+    let sections: Vec<(&Alloc, Vec<v1::Fence>)> =
+        allocs.iter().map(|a| (a, a.fences(5_000))).collect();
+    // Every AllocSvr sends what it has in full Submits, all at the same time.
+    let submit_all = async |make: fn(v1::Fence) -> v1::SectionCommand| {
+        let submits = sections.iter().flat_map(|(alloc, fences)| {
+            let chunks = fences
+                .chunks(1_000)
+                .map(|c| c.iter().copied().map(make).collect());
+            chunks.map(|commands: Vec<_>| alloc.submit(commands))
+        });
+        let replies = join_all(submits).await;
+        replies
+            .into_iter()
+            .flat_map(Result::unwrap)
+            .collect::<Vec<_>>()
+    };
+    let opened = submit_all(open).await;
+    assert!(
+        opened
+            .iter()
+            .all(|r| matches!(r, Reply::Opened(o) if o.generation == 1))
+    );
+    let leader = cluster.leader().await;
+    let before = cluster.counters(leader).await;
+    let begun = Instant::now();
+    let raised = submit_all(|fence| raise(fence, 1, 1_000)).await;
+    let took = begun.elapsed();
+    assert_eq!(raised.len(), 10_000);
+    assert!(
+        raised
+            .iter()
+            .all(|r| matches!(r, Reply::Raised(r) if r.max_seq == 1_000))
+    );
+    let after = cluster.counters(leader).await;
+    let grew = |name: &str| after[name] - before[name];
+    println!(
+        "10,000 raises at once: {} entries, {} log syncs on the leader, {took:?}, largest entry {} commands",
+        grew("proposer_raise_entries"),
+        grew("raft_log_syncs"),
+        after["proposer_entry_commands_max"],
+    );
+    assert!(grew("proposer_raises") >= 10_000);
+    assert!(grew("proposer_raise_entries") <= 100);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leaders_loss_ends_no_session_and_a_dead_ones_slots_move() {
+    let mut cluster = Cluster::started_and_made(3).await;
+    let mut allocs = Vec::new();
+    for name in ["a1", "a2", "a3"] {
+        allocs.push(Alloc::alive(name, &cluster.addresses).await.unwrap());
+    }
+    let owned = |t: &RoutingTable| counts(t).values().sum::<usize>() == SLOTS as usize;
+    allocs[0].table_when("all slots owned", owned).await;
+    let before = counts(allocs[0].table.borrow().as_ref().unwrap());
+    println!("spread {before:?}");
+    let fence = allocs[0].fences(1)[0];
+    allocs[0].submit(vec![open(fence)]).await.unwrap();
+
+    let leader = cluster.leader().await;
+    cluster.stop(leader).await;
+    let begun = Instant::now();
+    let replies = allocs[0]
+        .submit(vec![raise(fence, 1, 1_000)])
+        .await
+        .unwrap();
+    assert!(matches!(&replies[0], Reply::Raised(r) if r.max_seq == 1_000));
+    println!("raised {:?} after the leader was gone", begun.elapsed());
+    // Every session renews at the new leader and none is ended, well past W.
+    for alloc in &allocs {
+        let mut renewed = alloc.renewed.clone();
+        let later = begun + std::time::Duration::from_millis(1_500);
+        let wait = renewed.wait_for(|at| at.is_some_and(|at| at > later));
+        let waited = tokio::time::timeout(crate::harness::PATIENCE, wait).await;
+        assert!(waited.is_ok_and(|w| w.is_ok()), "a session ended");
+    }
+    assert_eq!(counts(allocs[0].table.borrow().as_ref().unwrap()), before);
+
+    allocs[2].kill();
+    let dead = Instant::now();
+    allocs[0]
+        .table_when("the dead one's slots", |t| {
+            let now = counts(t);
+            now.values().sum::<usize>() == SLOTS as usize
+                && now.len() == 2
+                && now.values().all(|n| *n == SLOTS as usize / 2)
+        })
+        .await;
+    println!("slots moved {:?} after the death", dead.elapsed());
+    cluster.restart(leader).await;
+    let mut back = cluster.store(leader).await;
+    let known = allocs[0].table.borrow().as_ref().unwrap().version();
+    let mut stream = back
+        .watch(v1::WatchRequest { table_version: 0 })
+        .await
+        .unwrap()
+        .into_inner();
+    until("the restarted store's table", async || {
+        let message = stream.message().await.unwrap().unwrap();
+        (message.version >= known).then_some(())
+    })
+    .await;
+    // Streams end with their store, and holding one does not hold it up.
+    cluster.stop(leader).await;
+    while let Ok(Some(_)) = stream.message().await {}
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_quorum_ends_no_session() {
+    let mut cluster = Cluster::started_and_made(3).await;
+    let alloc = Alloc::alive("a1", &cluster.addresses).await.unwrap();
+    let owned = |t: &RoutingTable| counts(t).values().sum::<usize>() == SLOTS as usize;
+    alloc.table_when("all slots owned", owned).await;
+    let leader = cluster.leader().await;
+    let others: Vec<usize> = (0..3).filter(|i| *i != leader).collect();
+    for i in &others {
+        cluster.stop(*i).await;
+    }
+    let lost = Instant::now();
+    // No lease is granted without a quorum, for much longer than W.
+    let mut store = cluster.store(leader).await;
+    let request = v1::KeepAliveRequest {
+        session: alloc.session,
+        table_version: 0,
+    };
+    while lost.elapsed() < std::time::Duration::from_millis(2_000) {
+        let status = store.keep_alive(request).await.unwrap_err();
+        let reason = Fault::from_status(&status).reason();
+        assert!(
+            matches!(reason, Reason::Unreachable | Reason::NotLeader),
+            "{status}"
+        );
+    }
+    for i in others {
+        cluster.restart(i).await;
+    }
+    let regained = Instant::now();
+    let mut renewed = alloc.renewed.clone();
+    let later = regained + std::time::Duration::from_millis(1_500);
+    let wait = renewed.wait_for(|at| at.is_some_and(|at| at > later));
+    let waited = tokio::time::timeout(crate::harness::PATIENCE, wait).await;
+    assert!(waited.is_ok_and(|w| w.is_ok()), "the session ended");
+    assert_eq!(alloc.slots().len(), SLOTS as usize);
+}
