@@ -1,6 +1,7 @@
 //! Tests that need the inside of the crate: storage by itself, without openraft's core.
 
 mod golden;
+mod log_damage;
 mod power_cut;
 mod suite;
 

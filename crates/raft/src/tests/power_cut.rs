@@ -30,6 +30,8 @@ use crate::types::{TypeConfig, Vote};
 
 const DIR: &str = "SEQSVR_POWER_CUT_DIR";
 const CUTS: &str = "SEQSVR_POWER_CUTS";
+/// Makes the child report entries before they are durable.
+const LIE: &str = "SEQSVR_POWER_CUT_LIE";
 /// Sessions alive at a time in the model's state.
 const ALIVE: u64 = 60;
 
@@ -107,6 +109,7 @@ fn say(line: &str) {
 async fn child() {
     let Ok(dir) = std::env::var(DIR) else { return };
     let mut storage = open(Path::new(&dir)).await.unwrap();
+    let lie = std::env::var(LIE).is_ok();
     let mut rng = rand::rng();
     let (log, machine) = (&mut storage.log, &mut storage.machine);
     let last = log.get_log_state().await.unwrap().last_log_id;
@@ -142,7 +145,9 @@ async fn child() {
             log.append(entries, IOFlushed::signal(tx)).await.unwrap();
             let (upto, of) = (next, term);
             flight.push_back(Box::pin(async move {
-                rx.await.unwrap().unwrap();
+                if !lie {
+                    rx.await.unwrap().unwrap();
+                }
                 (upto, of)
             }));
         }
@@ -353,8 +358,12 @@ impl Drop for Disk {
 struct Churn(Child);
 
 impl Churn {
-    fn start(disk: &Disk) -> Churn {
-        let child = Process::new(std::env::current_exe().unwrap())
+    fn start(disk: &Disk, lie: bool) -> Churn {
+        let mut child = Process::new(std::env::current_exe().unwrap());
+        if lie {
+            child.env(LIE, "1");
+        }
+        let child = child
             .args([
                 "tests::power_cut::child",
                 "--exact",
@@ -381,84 +390,23 @@ impl Drop for Churn {
     }
 }
 
-fn skipped() -> Option<&'static str> {
-    if !rustix::process::geteuid().is_root() {
-        return Some("needs root");
-    }
-    for (program, arg) in [
-        ("python3", "--version"),
-        ("losetup", "-f"),
-        ("mkfs.ext4", "-V"),
-    ] {
-        if run(program, &[arg]).is_err() {
-            return Some("needs python3, losetup with a free loop device, and mkfs.ext4");
-        }
-    }
-    None
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_acknowledged_is_lost_in_a_power_cut() {
-    if let Some(why) = skipped() {
-        // Past the test harness's capture, so that it is seen.
-        let line = format!("\n!!! power cut test skipped: {why} !!!\n");
-        std::io::stderr().write_all(line.as_bytes()).unwrap();
-        return;
-    }
-    let cuts: u64 = std::env::var(CUTS).map_or(10, |n| n.parse().expect(CUTS));
+/// Cuts the power so many times; the first loss found is the error.
+async fn cut_and_look(cuts: u64, lie: bool) -> Result<(), String> {
     let dir = tempfile::tempdir().unwrap();
-    let mut disk = Disk::make(dir.path()).unwrap();
+    let mut disk = Disk::make(dir.path())?;
     let mut model = Model::default();
     let mut rebuilt = BTreeSet::new();
     for cut in 1..=cuts {
-        let mut churn = Churn::start(&disk);
-        let lines = BufReader::new(churn.0.stdout.take().unwrap()).lines();
-        let (tx, mut rx) = tokio::sync::mpsc::unbounded_channel();
-        let listener = std::thread::spawn(move || {
-            for line in lines.map_while(Result::ok) {
-                if tx.send(line).is_err() {
-                    break;
-                }
-            }
-        });
-        let started = Instant::now();
-        let mut end = None;
-        while end.is_none_or(|end| Instant::now() < end) {
-            let wait = tokio::time::timeout(Duration::from_millis(5), rx.recv()).await;
-            match wait {
-                Ok(Some(line)) => {
-                    // libtest prints the test's name before our first line.
-                    if line.ends_with("begin") {
-                        let more = rand::rng().random_range(50..700);
-                        end = Some(Instant::now() + Duration::from_millis(more));
-                    }
-                    model.hear(&line);
-                }
-                Ok(None) => {
-                    let mut text = String::new();
-                    let mut stderr = churn.0.stderr.take().unwrap();
-                    std::io::Read::read_to_string(&mut stderr, &mut text).unwrap();
-                    panic!("cut {cut}: the child ended by itself: {text}");
-                }
-                Err(_) => assert!(started.elapsed() < Duration::from_secs(60), "no start"),
-            }
-        }
-        churn.signal("STOP");
-        disk.cut().unwrap();
-        drop(churn);
-        listener.join().unwrap();
-        while let Ok(line) = rx.try_recv() {
-            model.hear(&line);
-        }
-        disk.unmount().unwrap();
-        disk.mount().unwrap();
+        churn_until_cut(&mut disk, &mut model, lie).await?;
         let acked = model.acked;
         let kept = async {
             let mut storage = open(&disk.mount).await?;
             model.check(&mut storage).await
         };
         if let Err(what) = kept.await {
-            panic!("cut {cut} of {cuts}, {acked} entries acknowledged: {what}");
+            return Err(format!(
+                "cut {cut} of {cuts}, {acked} entries acknowledged: {what}"
+            ));
         }
         for path in crate::directory::list(&disk.mount.join("data")).unwrap() {
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
@@ -467,13 +415,95 @@ async fn nothing_acknowledged_is_lost_in_a_power_cut() {
             }
         }
     }
-    let _ = writeln!(
-        std::io::stderr(),
-        "{cuts} power cuts: {} entries, {} votes and {} snapshots acknowledged, none lost; stored state rebuilt {} times",
+    assert!(model.acked > 0 && model.votes > 0 && model.snapshots > 0);
+    let line = format!(
+        "{cuts} power cuts: {} entries, {} votes and {} snapshots acknowledged, none lost; stored state rebuilt {} times\n",
         model.acked,
         model.votes,
         model.snapshots,
         rebuilt.len()
     );
-    assert!(model.acked > 0 && model.votes > 0);
+    // Past the test harness's capture: it is the result of the run.
+    std::io::stderr().write_all(line.as_bytes()).unwrap();
+    Ok(())
+}
+
+/// Lets a child work for a moment, then takes the power away and brings it back.
+async fn churn_until_cut(disk: &mut Disk, model: &mut Model, lie: bool) -> Result<(), String> {
+    let mut churn = Churn::start(disk, lie);
+    let lines = BufReader::new(churn.0.stdout.take().unwrap()).lines();
+    let (tx, mut rx) = tokio::sync::mpsc::unbounded_channel();
+    let listener = std::thread::spawn(move || {
+        for line in lines.map_while(Result::ok) {
+            if tx.send(line).is_err() {
+                break;
+            }
+        }
+    });
+    let started = Instant::now();
+    let mut end = None;
+    while end.is_none_or(|end| Instant::now() < end) {
+        match tokio::time::timeout(Duration::from_millis(5), rx.recv()).await {
+            Ok(Some(line)) => {
+                // libtest prints the test's name before our first line.
+                if line.ends_with("begin") {
+                    let more = rand::rng().random_range(50..700);
+                    end = Some(Instant::now() + Duration::from_millis(more));
+                }
+                model.hear(&line);
+            }
+            Ok(None) => {
+                let mut text = String::new();
+                let mut stderr = churn.0.stderr.take().unwrap();
+                std::io::Read::read_to_string(&mut stderr, &mut text).unwrap();
+                return Err(format!("the child ended by itself: {text}"));
+            }
+            Err(_) => assert!(started.elapsed() < Duration::from_secs(60), "no start"),
+        }
+    }
+    churn.signal("STOP");
+    disk.cut()?;
+    drop(churn);
+    listener.join().unwrap();
+    while let Ok(line) = rx.try_recv() {
+        model.hear(&line);
+    }
+    disk.unmount()?;
+    disk.mount()
+}
+
+/// Whether the test cannot run here; says so past the test harness's capture.
+fn skipped() -> bool {
+    let tools = [
+        ("python3", "--version"),
+        ("losetup", "-f"),
+        ("mkfs.ext4", "-V"),
+    ];
+    let why = if !rustix::process::geteuid().is_root() {
+        "needs root"
+    } else if tools.iter().any(|(tool, arg)| run(tool, &[arg]).is_err()) {
+        "needs python3, losetup with a free loop device, and mkfs.ext4"
+    } else {
+        return false;
+    };
+    let line = format!("\n!!! power cut test skipped: {why} !!!\n");
+    std::io::stderr().write_all(line.as_bytes()).unwrap();
+    true
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_acknowledged_is_lost_in_a_power_cut() {
+    let cuts = std::env::var(CUTS).map_or(10, |n| n.parse().expect(CUTS));
+    if !skipped() {
+        cut_and_look(cuts, false).await.unwrap();
+    }
+}
+
+/// The test sees what it is for: entries reported before they are durable are found missing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_acknowledgement_before_the_sync_is_caught() {
+    if !skipped() {
+        let caught = cut_and_look(20, true).await.unwrap_err();
+        assert!(caught.contains("acknowledged up to"), "{caught}");
+    }
 }

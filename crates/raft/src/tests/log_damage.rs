@@ -1,0 +1,98 @@
+//! The log's tail: a torn record is dropped, a damaged one is refused, and the two are never mixed
+//! up, because the second kind was acknowledged.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use openraft::storage::{IOFlushed, RaftLogReader};
+use openraft::type_config::TypeConfigExt;
+use seqsvr_core::id::{ClusterId, SessionId};
+
+use super::*;
+use crate::error::Error;
+use crate::identity::Identity;
+use crate::types::{TypeConfig, Vote};
+
+fn options(dir: &Path) -> Options {
+    Options::new(1, "127.0.0.1:1", dir.join("data"))
+}
+
+fn work(index: u64) -> Entry {
+    let commands = (0..3).map(|i| Command::ExpireSession {
+        session: SessionId(index * 3 + i),
+        term: 1,
+    });
+    entry(1, index, commands.collect())
+}
+
+/// A log with a vote and `count` acknowledged entries, closed; its only file.
+async fn written(dir: &Path, count: u64) -> PathBuf {
+    let mut storage = Storage::open(&options(dir)).unwrap();
+    let identity = Identity {
+        cluster: Some(ClusterId(1)),
+        ..storage.identity
+    };
+    storage.log.set_stamp(identity).await.unwrap();
+    identity.store(&storage.directory).unwrap();
+    storage.log.save_vote(&Vote::new(1, 1)).await.unwrap();
+    for index in 0..count {
+        let (tx, rx) = TypeConfig::oneshot();
+        let append = storage.log.append([work(index)], IOFlushed::signal(tx));
+        append.await.unwrap();
+        rx.await.unwrap().unwrap();
+    }
+    let files = crate::directory::list(&storage.directory.log()).unwrap();
+    let mut files = files
+        .into_iter()
+        .filter(|f| f.extension().is_some_and(|e| e == "wal"));
+    files.next().unwrap()
+}
+
+#[tokio::test]
+async fn a_flipped_bit_anywhere_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = written(dir.path(), 12).await;
+    let good = fs::read(&file).unwrap();
+    for at in 0..good.len() {
+        let mut bad = good.clone();
+        bad[at] ^= 1 << (at % 8);
+        fs::write(&file, &bad).unwrap();
+        match Storage::open(&options(dir.path())).map(drop) {
+            Err(Error::Damaged { .. }) => {}
+            other => panic!("byte {at} of {}: {other:?}", good.len()),
+        }
+        assert_eq!(fs::read(&file).unwrap(), bad, "refusing changed the file");
+    }
+    fs::write(&file, &good).unwrap();
+    Storage::open(&options(dir.path())).unwrap();
+}
+
+#[tokio::test]
+async fn a_torn_tail_is_dropped_and_the_rest_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = written(dir.path(), 12).await;
+    let good = fs::read(&file).unwrap();
+    for cut in 1..40 {
+        fs::write(&file, &good[..good.len() - cut]).unwrap();
+        let mut storage = Storage::open(&options(dir.path())).unwrap();
+        let entries = storage.log.try_get_log_entries(..).await.unwrap();
+        let expected: Vec<Entry> = (0..entries.len() as u64).map(work).collect();
+        assert_eq!(entries, expected);
+        assert!((10..12).contains(&entries.len()), "{} left", entries.len());
+        drop(storage);
+        for extra in crate::directory::list(file.parent().unwrap()).unwrap() {
+            fs::remove_file(extra).unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_emptied_log_of_a_member_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = written(dir.path(), 3).await;
+    for content in [&b""[..], &[0; 512]] {
+        fs::write(&file, content).unwrap();
+        let error = Storage::open(&options(dir.path())).map(drop).unwrap_err();
+        assert!(matches!(error, Error::Damaged { .. }), "{error}");
+    }
+}

@@ -1,0 +1,208 @@
+//! Three nodes: election, loss of a follower and of the leader, catching up by log and by snapshot.
+
+use std::time::Duration;
+
+use seqsvr_core::state::State;
+use seqsvr_raft::{ConfirmError, ProposeError, Role};
+
+use crate::common::{Running, agree, cluster, leader, session, until, write};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn writes_survive_the_loss_of_a_follower_and_of_the_leader() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut nodes = cluster(dir.path(), 3, |_| {}).await;
+    let names: Vec<String> = (0..30).map(|i| format!("n{i}")).collect();
+    for name in &names[..10] {
+        write(&nodes, name).await;
+    }
+
+    let at = leader(&nodes).await;
+    let (led, address) = (nodes[at].options.node, nodes[at].options.address.clone());
+    let follower = (at + 1) % 3;
+    until("the follower knows the leader", || {
+        let seen = nodes[follower].node.leadership().borrow().clone();
+        seen.role == Role::Follower && seen.leader == Some((led, address.clone()))
+    })
+    .await;
+    let hint = Some((led, address));
+    assert_eq!(
+        nodes[follower].node.propose(session("x")).await,
+        Err(ProposeError::NotLeader {
+            leader: hint.clone()
+        })
+    );
+    assert_eq!(
+        nodes[follower].node.confirm().await,
+        Err(ConfirmError::NotLeader { leader: hint })
+    );
+    assert_eq!(nodes[follower].node.members().len(), 3);
+
+    let gone = nodes.remove(follower).kill().await;
+    for name in &names[10..20] {
+        write(&nodes, name).await;
+    }
+    nodes.push(Running::restart(gone).await.unwrap());
+    agree(&nodes, names[..20].iter().map(String::as_str)).await;
+
+    let at = leader(&nodes).await;
+    let term = nodes[at].node.counters().term;
+    let gone = nodes.remove(at).kill().await;
+    for name in &names[20..] {
+        write(&nodes, name).await;
+    }
+    assert!(nodes[leader(&nodes).await].node.counters().term > term);
+    nodes.push(Running::restart(gone).await.unwrap());
+    agree(&nodes, names.iter().map(String::as_str)).await;
+
+    let mut all = Vec::new();
+    for node in nodes {
+        all.push(node.kill().await);
+    }
+    let mut nodes = Vec::new();
+    for options in all {
+        nodes.push(Running::restart(options).await.unwrap());
+    }
+    write(&nodes, "after").await;
+    agree(&nodes, names.iter().map(String::as_str)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_follower_that_lags_behind_the_log_is_sent_a_snapshot() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut nodes = cluster(dir.path(), 3, |o| {
+        o.snapshot_every_entries = 40;
+        o.keep_entries = 5;
+        o.log_file_bytes = 16 << 10;
+    })
+    .await;
+    write(&nodes, "first").await;
+    let follower = (leader(&nodes).await + 1) % 3;
+    let gone = nodes.remove(follower).kill().await;
+    let names: Vec<String> = (0..300).map(|i| format!("n{i}")).collect();
+    for name in &names {
+        write(&nodes, name).await;
+    }
+    until("both purge", || {
+        nodes.iter().all(|n| n.node.counters().purged_index > 100)
+    })
+    .await;
+    for node in &nodes {
+        let files = std::fs::read_dir(node.options.data_dir.join("snapshots"))
+            .unwrap()
+            .count();
+        assert!(files <= 2, "{files} snapshot files kept");
+    }
+    nodes.push(Running::restart(gone).await.unwrap());
+    agree(&nodes, names.iter().map(String::as_str)).await;
+    let counters = nodes[2].node.counters();
+    assert!(counters.snapshots_installed >= 1, "{counters:?}");
+
+    // The installed snapshot and what came after it are durable there.
+    let state = nodes[2].node.with_state(State::clone);
+    let options = nodes.remove(2).kill().await;
+    nodes.push(Running::restart(options).await.unwrap());
+    until("the state is back", || {
+        nodes[2].node.with_state(State::clone) == state
+    })
+    .await;
+    write(&nodes, "last").await;
+    agree(&nodes, ["last"].into_iter()).await;
+}
+
+/// Schedule: a quorum acknowledged a moment ago, so a lease would still say yes; the followers go;
+/// a confirmation asked for now must not be given.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_confirmation_needs_a_round_that_started_after_the_call() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut nodes = cluster(dir.path(), 3, |o| {
+        // A lease as long as the leader's patience would cover all that follows.
+        o.heartbeat_ms = 100;
+        o.election_min_ms = 2_000;
+        o.election_max_ms = 3_000;
+    })
+    .await;
+    write(&nodes, "a").await;
+    let at = leader(&nodes).await;
+    nodes.swap(0, at);
+    nodes[0].node.confirm().await.unwrap();
+    for node in nodes.drain(1..) {
+        node.kill().await;
+    }
+    let age = nodes[0].node.quorum_age().unwrap();
+    assert!(age < Duration::from_secs(2), "lease over after {age:?}");
+    let refused = nodes[0].node.confirm().await;
+    assert!(
+        matches!(
+            refused,
+            Err(ConfirmError::NoQuorum | ConfirmError::NotLeader { .. })
+        ),
+        "{refused:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn concurrent_confirmations_are_answered_and_current() {
+    let dir = tempfile::tempdir().unwrap();
+    let nodes = cluster(dir.path(), 3, |_| {}).await;
+    write(&nodes, "a").await;
+    let at = leader(&nodes).await;
+    let before = nodes[at].node.applied().borrow().index;
+    let many = (0..200).map(|_| nodes[at].node.confirm());
+    for index in futures::future::join_all(many).await {
+        assert!(index.unwrap() >= before);
+    }
+}
+
+/// Pre-vote: a node that hears nobody asks whether it could win before it takes a new term.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_alone_does_not_raise_its_term() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut nodes = cluster(dir.path(), 3, |_| {}).await;
+    write(&nodes, "a").await;
+    agree(&nodes, ["a"].into_iter()).await;
+    let at = leader(&nodes).await;
+    let alone = nodes.remove((at + 1) % 3);
+    let mut gone = Vec::new();
+    for node in nodes {
+        gone.push(node.kill().await);
+    }
+    let term = alone.node.counters().term;
+    // Not a wait for something to happen: the time in which five elections would have.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(alone.node.counters().term, term);
+    let refused = alone.node.propose(session("b")).await;
+    assert!(matches!(refused, Err(ProposeError::NotLeader { .. })));
+    let mut nodes = vec![alone];
+    for options in gone {
+        nodes.push(Running::restart(options).await.unwrap());
+    }
+    write(&nodes, "c").await;
+    agree(&nodes, ["a", "c"].into_iter()).await;
+}
+
+/// `init` asked of one member while the others come up later.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn init_of_members_that_do_not_answer_can_be_repeated() {
+    use crate::common::{CLUSTER, LEASE_MS, SLOTS, start};
+    let dir = tempfile::tempdir().unwrap();
+    let mut nodes = Vec::new();
+    for id in 1..=3 {
+        nodes.push(start(dir.path(), id, |_| {}).await);
+    }
+    let members: Vec<_> = nodes.iter().map(Running::member).collect();
+    let two = nodes.remove(2).kill().await;
+    let three = nodes.remove(1).kill().await;
+    let init = nodes[0]
+        .node
+        .init(members.clone(), CLUSTER, LEASE_MS, SLOTS);
+    let early = tokio::time::timeout(Duration::from_secs(2), init).await;
+    assert!(early.is_err(), "made without a quorum: {early:?}");
+    nodes.push(Running::restart(two).await.unwrap());
+    nodes.push(Running::restart(three).await.unwrap());
+    let made = nodes[0].node.init(members, CLUSTER, LEASE_MS, SLOTS).await;
+    made.unwrap();
+    write(&nodes, "a").await;
+    agree(&nodes, ["a"].into_iter()).await;
+    let adopted = |n: &Running| n.node.identity().cluster == Some(CLUSTER);
+    assert!(nodes.iter().all(adopted));
+}

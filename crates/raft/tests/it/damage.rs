@@ -1,0 +1,211 @@
+//! Damaged disks: the rows are rebuilt, everything else is a refusal that names the file.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use seqsvr_core::state::State;
+use seqsvr_raft::{Error, Node, Options};
+
+use crate::common::{Running, agree, cluster, until, write};
+
+/// A node with some history on its disk: entries, a snapshot, a purged log.
+async fn history(dir: &Path) -> (Options, State) {
+    let nodes = cluster(dir, 1, |o| {
+        o.snapshot_every_entries = 30;
+        o.keep_entries = 5;
+        o.log_file_bytes = 4 << 10;
+    })
+    .await;
+    for i in 0..100 {
+        write(&nodes, &format!("n{i}")).await;
+    }
+    until("a snapshot and a purge", || {
+        nodes[0].node.counters().purged_index > 30
+    })
+    .await;
+    let state = nodes[0].node.with_state(State::clone);
+    let node = nodes.into_iter().next().unwrap();
+    (node.kill().await, state)
+}
+
+async fn comes_back(options: &Options, state: &State) {
+    let node = Running::restart(options.clone()).await.unwrap();
+    until("the state is back", || {
+        node.node.with_state(State::clone) == *state
+    })
+    .await;
+    node.kill().await;
+}
+
+async fn refusal(options: &Options) -> Error {
+    Node::open(options.clone()).await.map(drop).unwrap_err()
+}
+
+fn files(dir: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir).unwrap();
+    let mut files: Vec<PathBuf> = entries.map(|e| e.unwrap().path()).collect();
+    files.retain(|f| f.is_file());
+    files.sort();
+    files
+}
+
+fn flip(path: &Path, at: usize) {
+    let mut bytes = fs::read(path).unwrap();
+    bytes[at] ^= 0x10;
+    fs::write(path, bytes).unwrap();
+}
+
+fn set_aside(options: &Options) -> usize {
+    let entries = fs::read_dir(&options.data_dir).unwrap();
+    let names = entries.map(|e| e.unwrap().file_name().into_string().unwrap());
+    names.filter(|n| n.starts_with("state.bad.")).count()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn damaged_rows_are_set_aside_and_rebuilt() {
+    let dir = tempfile::tempdir().unwrap();
+    let (options, state) = history(dir.path()).await;
+    let rows = options.data_dir.join("state");
+    let db = rows.join("db");
+
+    comes_back(&options, &state).await;
+    assert_eq!(set_aside(&options), 0, "sound rows were set aside");
+    fs::write(rows.join("snap.0000000000000001.generating"), b"half").unwrap();
+    comes_back(&options, &state).await;
+    assert_eq!(set_aside(&options), 0, "an unfinished sled snapshot");
+
+    // A byte in every part of the file; those that hit nothing in use must change nothing.
+    for part in 0..16 {
+        let len = fs::metadata(&db).unwrap().len() as usize;
+        flip(&db, len * part / 16 + 33);
+        comes_back(&options, &state).await;
+    }
+    fs::write(&db, vec![0xa5; 64 << 10]).unwrap();
+    comes_back(&options, &state).await;
+    assert!(set_aside(&options) > 0);
+    for keep in [0, 100, 40 << 10] {
+        let file = fs::File::options().write(true).open(&db).unwrap();
+        file.set_len(keep).unwrap();
+        comes_back(&options, &state).await;
+    }
+    fs::remove_file(&db).unwrap();
+    comes_back(&options, &state).await;
+    for file in files(&rows) {
+        if file.exists() && file != db {
+            fs::write(&file, b"nonsense").unwrap();
+            comes_back(&options, &state).await;
+        }
+    }
+    fs::remove_dir_all(&rows).unwrap();
+    comes_back(&options, &state).await;
+    let kept = set_aside(&options);
+    assert!((1..=3).contains(&kept), "{kept} directories kept aside");
+
+    let nodes = vec![Running::restart(options).await.unwrap()];
+    write(&nodes, "after").await;
+    agree(&nodes, ["n0", "n99", "after"].into_iter()).await;
+}
+
+/// Rows of another history (an old copy put back) are not continued from.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_older_than_the_log_are_rebuilt() {
+    let dir = tempfile::tempdir().unwrap();
+    let nodes = cluster(dir.path(), 1, |o| {
+        o.snapshot_every_entries = 20;
+        o.keep_entries = 2;
+    })
+    .await;
+    write(&nodes, "early").await;
+    let options = nodes.into_iter().next().unwrap().kill().await;
+    let (rows, copy) = (options.data_dir.join("state"), dir.path().join("copy"));
+    copy_dir(&rows, &copy);
+    let nodes = vec![Running::restart(options).await.unwrap()];
+    for i in 0..60 {
+        write(&nodes, &format!("n{i}")).await;
+    }
+    until("a purge", || nodes[0].node.counters().purged_index > 10).await;
+    let state = nodes[0].node.with_state(State::clone);
+    let options = nodes.into_iter().next().unwrap().kill().await;
+    fs::remove_dir_all(&rows).unwrap();
+    copy_dir(&copy, &rows);
+    comes_back(&options, &state).await;
+    assert_eq!(set_aside(&options), 1);
+}
+
+fn copy_dir(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for file in files(from) {
+        fs::copy(&file, to.join(file.file_name().unwrap())).unwrap();
+    }
+}
+
+/// Damages `file` in one way after the other; each is refused by name, and mending it lets the node
+/// start again: nothing was changed by refusing.
+async fn refused_however_damaged(options: &Options, file: &Path, state: &State) {
+    let good = fs::read(file).unwrap();
+    for at in (0..good.len()).step_by((good.len() / 24).max(1)) {
+        flip(file, at);
+        match refusal(options).await {
+            Error::Damaged { file: named, .. } | Error::Version { file: named, .. } => {
+                assert!(file.starts_with(&named), "{} at {at}", named.display());
+            }
+            other => panic!("byte {at} of {}: {other}", file.display()),
+        }
+        fs::write(file, &good).unwrap();
+    }
+    comes_back(options, state).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn damaged_snapshot_identity_and_log_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let (options, state) = history(dir.path()).await;
+    let data = options.data_dir.clone();
+    let snapshot = files(&data.join("snapshots")).pop().unwrap();
+    let identity = data.join("identity");
+    refused_however_damaged(&options, &snapshot, &state).await;
+    refused_however_damaged(&options, &identity, &state).await;
+
+    for file in [&snapshot, &identity] {
+        let good = fs::read(file).unwrap();
+        fs::write(file, &good[..good.len() / 2]).unwrap();
+        let error = refusal(&options).await;
+        assert!(matches!(&error, Error::Damaged { file: f, .. } if f == file));
+        fs::remove_file(file).unwrap();
+        assert!(matches!(refusal(&options).await, Error::Damaged { .. }));
+        fs::write(file, &good).unwrap();
+    }
+    comes_back(&options, &state).await;
+
+    // A log file but the last; the last one's torn tail is told from damage by the frames' own
+    // checksums, see the tests of the log.
+    let log: Vec<PathBuf> = files(&data.join("log"));
+    let wal = |f: &&PathBuf| f.extension().is_some_and(|e| e == "wal");
+    let wals: Vec<&PathBuf> = log.iter().filter(wal).collect();
+    assert!(wals.len() > 1, "the history has one log file only");
+    let first = wals[0];
+    let good = fs::read(first).unwrap();
+    for at in (0..good.len()).step_by(good.len() / 12) {
+        flip(first, at);
+        let error = refusal(&options).await;
+        assert!(matches!(error, Error::Damaged { .. }), "byte {at}: {error}");
+        fs::write(first, &good).unwrap();
+    }
+    fs::write(first, &good[..good.len() - 10]).unwrap();
+    assert!(matches!(refusal(&options).await, Error::Damaged { .. }));
+    fs::write(first, &good).unwrap();
+    comes_back(&options, &state).await;
+
+    let all: Vec<(PathBuf, Vec<u8>)> = wals
+        .iter()
+        .map(|f| (f.to_path_buf(), fs::read(f).unwrap()))
+        .collect();
+    for (file, _) in &all {
+        fs::remove_file(file).unwrap();
+    }
+    assert!(matches!(refusal(&options).await, Error::Damaged { .. }));
+    for (file, bytes) in &all {
+        fs::write(file, bytes).unwrap();
+    }
+    comes_back(&options, &state).await;
+}

@@ -1,0 +1,132 @@
+//! Who is let in: other clusters, other nodes and wiped directories are not.
+
+use std::time::Duration;
+
+use prost::Message;
+use seqsvr_core::id::ClusterId;
+use seqsvr_proto::v1::raft_client::RaftClient;
+use seqsvr_proto::v1::{RaftHeader, RaftRefusal, RaftRefusalReason, RaftRequest};
+use tonic::Code;
+
+use crate::common::{CLUSTER, Running, agree, cluster, leader, start, until, write};
+
+/// What a node answers to a call with this header.
+async fn knock(
+    address: &str,
+    cluster: ClusterId,
+    target: u64,
+    target_incarnation: u64,
+) -> Result<RaftRefusal, tonic::Status> {
+    let mut client = RaftClient::connect(format!("http://{address}"))
+        .await
+        .unwrap();
+    let request = RaftRequest {
+        header: Some(RaftHeader {
+            cluster: cluster.0.to_be_bytes().to_vec().into(),
+            target,
+            target_incarnation,
+            sender: 9,
+        }),
+        body: bytes::Bytes::from_static(b"never read by who refuses"),
+    };
+    let status = client.vote(request).await.unwrap_err();
+    match status.code() {
+        Code::FailedPrecondition => Ok(RaftRefusal::decode(status.details()).unwrap()),
+        _ => Err(status),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_for_somebody_else_are_refused_with_the_reason() {
+    let dir = tempfile::tempdir().unwrap();
+    let nodes = cluster(dir.path(), 1, |_| {}).await;
+    let own = nodes[0].member();
+    let other = ClusterId(0xbad);
+    for (cluster, target, incarnation, reason) in [
+        (
+            other,
+            own.id,
+            own.incarnation,
+            RaftRefusalReason::WrongCluster,
+        ),
+        (CLUSTER, 7, own.incarnation, RaftRefusalReason::WrongNode),
+        (
+            CLUSTER,
+            own.id,
+            own.incarnation ^ 1,
+            RaftRefusalReason::WrongIncarnation,
+        ),
+    ] {
+        let refusal = knock(&own.address, cluster, target, incarnation).await;
+        let refusal = refusal.unwrap();
+        assert_eq!(refusal.reason(), reason);
+        assert_eq!(
+            (refusal.node, refusal.incarnation),
+            (own.id, own.incarnation)
+        );
+    }
+    // The right header passes; then the body is what it is.
+    let status = knock(&own.address, CLUSTER, own.id, own.incarnation).await;
+    assert_eq!(status.unwrap_err().code(), Code::InvalidArgument);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_node_adopts_only_from_who_knows_its_incarnation() {
+    let dir = tempfile::tempdir().unwrap();
+    let one = start(dir.path(), 1, |_| {}).await;
+    let own = one.member();
+    let refusal = knock(&own.address, CLUSTER, 1, own.incarnation ^ 1).await;
+    assert_eq!(
+        refusal.unwrap().reason(),
+        RaftRefusalReason::WrongIncarnation
+    );
+    assert_eq!(one.node.identity().cluster, None);
+    let status = knock(&own.address, CLUSTER, 1, own.incarnation).await;
+    assert_eq!(status.unwrap_err().code(), Code::InvalidArgument);
+    assert_eq!(one.node.identity().cluster, Some(CLUSTER));
+    // For ever, also across a restart.
+    let options = one.kill().await;
+    let one = Running::restart(options).await.unwrap();
+    assert_eq!(one.node.identity().cluster, Some(CLUSTER));
+    let refusal = knock(&own.address, ClusterId(2), 1, own.incarnation).await;
+    assert_eq!(refusal.unwrap().reason(), RaftRefusalReason::WrongCluster);
+}
+
+/// Schedule: three voters; one is wiped and comes back under its id; then the leader goes. If the
+/// empty one could vote, the other follower and it would be a quorum that need not hold what was
+/// acknowledged.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wiped_voter_stays_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut nodes = cluster(dir.path(), 3, |_| {}).await;
+    write(&nodes, "a").await;
+    agree(&nodes, ["a"].into_iter()).await;
+    let at = leader(&nodes).await;
+    let old = nodes[(at + 1) % 3].member();
+    let wiped = nodes.remove((at + 1) % 3).kill().await;
+    std::fs::remove_dir_all(&wiped.data_dir).unwrap();
+    let wiped = Running::restart(wiped).await.unwrap();
+    assert_ne!(wiped.member().incarnation, old.incarnation);
+    for i in 0..10 {
+        write(&nodes, &format!("b{i}")).await;
+    }
+    let refusal = knock(&old.address, CLUSTER, old.id, old.incarnation).await;
+    assert_eq!(
+        refusal.unwrap().reason(),
+        RaftRefusalReason::WrongIncarnation
+    );
+    let at = leader(&nodes).await;
+    let gone = nodes.remove(at).kill().await;
+    // The time of five elections: without a quorum of true members nobody leads.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert!(!nodes[0].leads() && !wiped.leads());
+    assert_eq!(wiped.node.identity().cluster, None);
+    assert!(wiped.node.members().is_empty());
+    nodes.push(Running::restart(gone).await.unwrap());
+    write(&nodes, "c").await;
+    agree(&nodes, ["a", "b9", "c"].into_iter()).await;
+    until("the wiped one is still out", || {
+        wiped.node.identity().cluster.is_none()
+    })
+    .await;
+}
