@@ -1,8 +1,15 @@
 //! What a node is told at its start. Plain data; times in milliseconds.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
+use openraft::{Config, SnapshotPolicy};
+
+use crate::ENTRIES_PER_APPEND;
 use crate::error::Error;
+
+/// How long a snapshot may take on its way to a follower.
+const SNAPSHOT_WAIT: Duration = Duration::from_secs(120);
 
 /// Options of one node.
 #[derive(Clone, Debug)]
@@ -69,5 +76,32 @@ impl Options {
             ));
         }
         Ok(())
+    }
+
+    /// What openraft is told.
+    pub(crate) fn raft(&self) -> Result<Config, Error> {
+        let every = self.snapshot_every_entries;
+        let config = Config {
+            cluster_name: String::from("seqsvr"),
+            heartbeat_interval: self.heartbeat_ms,
+            election_timeout_min: self.election_min_ms,
+            election_timeout_max: self.election_max_ms,
+            install_snapshot_timeout: SNAPSHOT_WAIT.as_millis() as u64,
+            max_payload_entries: ENTRIES_PER_APPEND,
+            snapshot_policy: SnapshotPolicy::LogsSinceLast(every),
+            max_in_snapshot_log_to_keep: self.keep_entries,
+            // A follower is sent entries as long as the log has them.
+            replication_lag_threshold: 2 * (every + self.keep_entries),
+            backoff: String::from("50ms 100ms 200ms ...500ms"),
+            enable_pre_vote: Some(true),
+            // Check-quorum: a leader that hears no quorum falls silent, so that a quorum which hears
+            // it without being heard can elect another.
+            quorum_loss_probe_interval: Some(2 * self.election_max_ms),
+            // A restarted leader is elected anew: a term's leader never changes its mind about what it
+            // has applied, and every start of leadership has its own first entry.
+            enable_leader_restore: Some(false),
+            ..Config::default()
+        };
+        config.validate().map_err(|e| Error::Options(e.to_string()))
     }
 }

@@ -9,7 +9,6 @@ use openraft::type_config::TypeConfigExt;
 use seqsvr_core::id::{ClusterId, SessionId};
 
 use super::*;
-use crate::error::Error;
 use crate::identity::Identity;
 use crate::types::{TypeConfig, Vote};
 
@@ -27,7 +26,7 @@ fn work(index: u64) -> Entry {
 
 /// A log with a vote and `count` acknowledged entries, closed; its only file.
 async fn written(dir: &Path, count: u64) -> PathBuf {
-    let mut storage = Storage::open(&options(dir)).unwrap();
+    let mut storage = open_storage(&options(dir)).unwrap();
     let identity = Identity {
         cluster: Some(ClusterId(1)),
         ..storage.identity
@@ -57,14 +56,14 @@ async fn a_flipped_bit_anywhere_is_refused() {
         let mut bad = good.clone();
         bad[at] ^= 1 << (at % 8);
         fs::write(&file, &bad).unwrap();
-        match Storage::open(&options(dir.path())).map(drop) {
+        match open_storage(&options(dir.path())).map(drop) {
             Err(Error::Damaged { .. }) => {}
             other => panic!("byte {at} of {}: {other:?}", good.len()),
         }
         assert_eq!(fs::read(&file).unwrap(), bad, "refusing changed the file");
     }
     fs::write(&file, &good).unwrap();
-    Storage::open(&options(dir.path())).unwrap();
+    open_storage(&options(dir.path())).unwrap();
 }
 
 #[tokio::test]
@@ -74,7 +73,7 @@ async fn a_torn_tail_is_dropped_and_the_rest_kept() {
     let good = fs::read(&file).unwrap();
     for cut in 1..40 {
         fs::write(&file, &good[..good.len() - cut]).unwrap();
-        let mut storage = Storage::open(&options(dir.path())).unwrap();
+        let mut storage = open_storage(&options(dir.path())).unwrap();
         let entries = storage.log.try_get_log_entries(..).await.unwrap();
         let expected: Vec<Entry> = (0..entries.len() as u64).map(work).collect();
         assert_eq!(entries, expected);
@@ -92,7 +91,7 @@ async fn an_emptied_log_of_a_member_is_refused() {
     let file = written(dir.path(), 3).await;
     for content in [&b""[..], &[0; 512]] {
         fs::write(&file, content).unwrap();
-        let error = Storage::open(&options(dir.path())).map(drop).unwrap_err();
+        let error = open_storage(&options(dir.path())).map(drop).unwrap_err();
         assert!(matches!(error, Error::Damaged { .. }), "{error}");
     }
 }

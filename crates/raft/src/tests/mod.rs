@@ -1,7 +1,9 @@
 //! Tests that need the inside of the crate: storage by itself, without openraft's core.
 
+mod disk;
 mod golden;
 mod log_damage;
+mod model;
 mod power_cut;
 mod suite;
 
@@ -12,6 +14,7 @@ use openraft::EntryPayload;
 use openraft::storage::RaftLogStorage;
 use seqsvr_core::command::{Batch, Command};
 
+use crate::error::Error;
 use crate::log::LogStore;
 use crate::options::Options;
 use crate::storage::Storage;
@@ -41,4 +44,16 @@ fn peer(id: u64) -> Peer {
 fn membership(ids: impl IntoIterator<Item = u64>) -> openraft::Membership<u64, Peer> {
     let peers: BTreeMap<u64, Peer> = ids.into_iter().map(|id| (id, peer(id))).collect();
     openraft::Membership::from(peers)
+}
+
+/// Opens storage. Tests of this binary start processes, and between fork and exec such a process
+/// holds copies of our locked files, so a lock that was just dropped may look taken for a moment.
+fn open_storage(options: &Options) -> Result<Storage, Error> {
+    for _ in 0..1_000 {
+        match Storage::open(options) {
+            Err(Error::Locked(_)) => std::thread::sleep(std::time::Duration::from_millis(5)),
+            other => return other,
+        }
+    }
+    Storage::open(options)
 }

@@ -10,7 +10,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command as Process, Stdio};
 use std::time::{Duration, Instant};
 
@@ -20,10 +20,10 @@ use openraft::StorageHelper;
 use openraft::storage::{IOFlushed, RaftLogReader, RaftSnapshotBuilder, RaftStateMachine};
 use openraft::type_config::TypeConfigExt;
 use rand::RngExt;
-use seqsvr_core::command::OpenSession;
-use seqsvr_core::id::{ClusterId, Nonce, SessionId};
-use seqsvr_core::state::State;
+use seqsvr_core::id::ClusterId;
 
+use super::disk::{Disk, run, skipped};
+use super::model::{Model, work};
 use super::*;
 use crate::identity::Identity;
 use crate::types::{TypeConfig, Vote};
@@ -32,45 +32,6 @@ const DIR: &str = "SEQSVR_POWER_CUT_DIR";
 const CUTS: &str = "SEQSVR_POWER_CUTS";
 /// Makes the child report entries before they are durable.
 const LIE: &str = "SEQSVR_POWER_CUT_LIE";
-/// Sessions alive at a time in the model's state.
-const ALIVE: u64 = 60;
-
-/// Entry `index` of term `term`: some sessions come, some go, so rows appear, change and vanish.
-fn work(term: u64, index: u64) -> Entry {
-    if index == 0 {
-        return entry(
-            term,
-            0,
-            vec![Command::Init {
-                cluster: ClusterId(1),
-                lease_ms: 3_000,
-                slots: 256,
-            }],
-        );
-    }
-    let mut commands = Vec::new();
-    for i in 0..6 {
-        let id = index * 6 + i;
-        commands.push(Command::OpenSession(OpenSession {
-            name: format!("n{}", id % (2 * ALIVE)),
-            address: format!("host-{term}-{id}:7700"),
-            incarnation: id,
-            nonce: Nonce(u128::from(id)),
-            proof: None,
-        }));
-        commands.push(Command::ExpireSession {
-            session: SessionId(id.saturating_sub(ALIVE)),
-            term,
-        });
-        commands.push(Command::Assign {
-            slot: seqsvr_core::id::Slot((id % 256) as u16),
-            from: seqsvr_core::id::Epoch(id / 256),
-            to: SessionId(id.saturating_sub(ALIVE / 2)),
-        });
-    }
-    entry(term, index, commands)
-}
-
 fn options(dir: &Path) -> Options {
     let mut options = Options::new(1, "127.0.0.1:1", dir.join("data"));
     options.log_file_bytes = 256 << 10;
@@ -79,7 +40,7 @@ fn options(dir: &Path) -> Options {
 
 /// Opens the storage as a node's start does and rebuilds the state as openraft does.
 async fn open(dir: &Path) -> Result<Storage, String> {
-    let mut storage = Storage::open(&options(dir)).map_err(|e| e.to_string())?;
+    let mut storage = open_storage(&options(dir)).map_err(|e| e.to_string())?;
     let mut helper = StorageHelper::new(&mut storage.log, &mut storage.machine).with_id(1);
     let state = helper.get_initial_state().await;
     state.map_err(|e| e.to_string())?;
@@ -191,166 +152,6 @@ async fn child() {
             log.purge(upto.unwrap()).await.unwrap();
             snapshot_at = applied;
         }
-    }
-}
-
-/// What must be there after a cut.
-#[derive(Default)]
-struct Model {
-    /// Term of each entry that was acknowledged, and perhaps of a few that were not.
-    terms: Vec<u64>,
-    acked: u64,
-    vote: u64,
-    votes: u64,
-    snapshots: u64,
-}
-
-impl Model {
-    fn hear(&mut self, line: &str) {
-        let mut words = line.split(' ');
-        let word = words.next().unwrap();
-        let numbers: Vec<u64> = words.map_while(|w| w.parse().ok()).collect();
-        match (word, &numbers[..]) {
-            ("voted", [term]) => {
-                self.vote = *term;
-                self.votes += 1;
-            }
-            ("acked", [from, upto, term]) => {
-                self.terms.truncate(*from as usize);
-                self.terms.resize(*upto as usize, *term);
-                self.acked = *upto;
-            }
-            // From here on both the tail and its absence are right.
-            ("cutting", [keep]) => self.acked = *keep,
-            ("purging", []) => self.snapshots += 1,
-            _ => {}
-        }
-    }
-
-    /// Compares what the disk holds with what was acknowledged; learns what lies behind it.
-    async fn check(&mut self, storage: &mut Storage) -> Result<(), String> {
-        let log = &mut storage.log;
-        let vote = log.read_vote().await.map_err(|e| e.to_string())?;
-        let vote = vote.map_or(0, |v| v.leader_id.term);
-        if vote < self.vote {
-            return Err(format!("vote of term {} lost, found {vote}", self.vote));
-        }
-        let state = log.get_log_state().await.map_err(|e| e.to_string())?;
-        let end = state.last_log_id.map_or(0, |id| id.index + 1);
-        if end < self.acked {
-            return Err(format!(
-                "log ends at {end}, acknowledged up to {}",
-                self.acked
-            ));
-        }
-        let begin = state.last_purged_log_id.map_or(0, |id| id.index + 1);
-        for index in begin..end {
-            let found = log.try_get_log_entries(index..index + 1).await;
-            let found = found.map_err(|e| e.to_string())?.pop();
-            let found = found.ok_or_else(|| format!("no entry {index}"))?;
-            let term = found.log_id.leader_id.term;
-            if found != work(term, index) {
-                return Err(format!("entry {index} is not what was written"));
-            }
-            if index < self.acked && self.terms[index as usize] != term {
-                return Err(format!(
-                    "entry {index}: term {} was acknowledged, found {term}",
-                    self.terms[index as usize]
-                ));
-            }
-            if index >= self.acked {
-                self.terms.truncate(index as usize);
-                self.terms.push(term);
-            }
-        }
-        self.terms.truncate(end as usize);
-        (self.acked, self.vote) = (end, vote);
-        let (applied, _) = storage
-            .machine
-            .applied_state()
-            .await
-            .map_err(|e| e.to_string())?;
-        let upto = applied.map_or(0, |id| id.index + 1);
-        let mut expected = State::default();
-        for (index, term) in self.terms.iter().enumerate().take(upto as usize) {
-            if let EntryPayload::Normal(p) = work(*term, index as u64).payload {
-                expected.apply(*term, &p.0, &mut BTreeSet::new());
-            }
-        }
-        if storage.machine.shared().applied.read().state != expected {
-            return Err(format!("the state at {upto} is not what the log makes"));
-        }
-        Ok(())
-    }
-}
-
-fn run(program: &str, args: &[&str]) -> Result<String, String> {
-    let out = Process::new(program).args(args).output();
-    let out = out.map_err(|e| format!("{program}: {e}"))?;
-    match out.status.success() {
-        true => Ok(String::from_utf8_lossy(&out.stdout).trim().to_owned()),
-        false => Err(format!(
-            "{program} {args:?}: {}",
-            String::from_utf8_lossy(&out.stderr).trim()
-        )),
-    }
-}
-
-/// An ext4 file system on a loop device; gone when dropped.
-struct Disk {
-    device: String,
-    mount: PathBuf,
-    mounted: bool,
-}
-
-impl Disk {
-    fn make(dir: &Path) -> Result<Disk, String> {
-        let image = dir.join("disk.img");
-        let image = image.to_str().unwrap();
-        run("truncate", &["-s", "192M", image])?;
-        run("mkfs.ext4", &["-q", "-F", image])?;
-        let device = run("losetup", &["-f", "--show", image])?;
-        let mut disk = Disk {
-            device,
-            mount: dir.join("mount"),
-            mounted: false,
-        };
-        std::fs::create_dir(&disk.mount).map_err(|e| e.to_string())?;
-        disk.mount()?;
-        Ok(disk)
-    }
-
-    fn path(&self) -> &str {
-        self.mount.to_str().unwrap()
-    }
-
-    fn mount(&mut self) -> Result<(), String> {
-        run("mount", &["-t", "ext4", &self.device, self.path()])?;
-        self.mounted = true;
-        Ok(())
-    }
-
-    fn unmount(&mut self) -> Result<(), String> {
-        run("umount", &[self.path()])?;
-        self.mounted = false;
-        Ok(())
-    }
-
-    /// EXT4_IOC_SHUTDOWN with EXT4_GOING_FLAGS_NOLOGFLUSH: what has not reached the device is lost.
-    fn cut(&self) -> Result<(), String> {
-        let code = "import fcntl,os,struct,sys\n\
-                    fd=os.open(sys.argv[1],os.O_RDONLY)\n\
-                    fcntl.ioctl(fd,0x8004587d,struct.pack('I',2))";
-        run("python3", &["-c", code, self.path()]).map(drop)
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        if self.mounted {
-            let _ = run("umount", &["-l", self.path()]);
-        }
-        let _ = run("losetup", &["-d", &self.device]);
     }
 }
 
@@ -472,25 +273,6 @@ async fn churn_until_cut(disk: &mut Disk, model: &mut Model, lie: bool) -> Resul
     disk.mount()
 }
 
-/// Whether the test cannot run here; says so past the test harness's capture.
-fn skipped() -> bool {
-    let tools = [
-        ("python3", "--version"),
-        ("losetup", "-f"),
-        ("mkfs.ext4", "-V"),
-    ];
-    let why = if !rustix::process::geteuid().is_root() {
-        "needs root"
-    } else if tools.iter().any(|(tool, arg)| run(tool, &[arg]).is_err()) {
-        "needs python3, losetup with a free loop device, and mkfs.ext4"
-    } else {
-        return false;
-    };
-    let line = format!("\n!!! power cut test skipped: {why} !!!\n");
-    std::io::stderr().write_all(line.as_bytes()).unwrap();
-    true
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_acknowledged_is_lost_in_a_power_cut() {
     let cuts = std::env::var(CUTS).map_or(10, |n| n.parse().expect(CUTS));
@@ -506,4 +288,43 @@ async fn an_acknowledgement_before_the_sync_is_caught() {
         let caught = cut_and_look(20, true).await.unwrap_err();
         assert!(caught.contains("acknowledged up to"), "{caught}");
     }
+}
+
+/// A disk that fails in the middle of work stops the node, with the reason; no call hangs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_disk_that_fails_stops_the_node() {
+    if skipped() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Disk::make(dir.path()).unwrap();
+    let node = crate::Node::open(options(&disk.mount)).await.unwrap();
+    let identity = node.identity();
+    let member = crate::Member {
+        id: identity.node,
+        address: String::from("127.0.0.1:1"),
+        incarnation: identity.incarnation,
+        voter: true,
+    };
+    let made = node.init(vec![member], ClusterId(1), 3_000, 16).await;
+    made.unwrap();
+    let batch = || match work(1, 1).payload {
+        EntryPayload::Normal(p) => Batch::clone(&p.0),
+        _ => unreachable!("it is a batch"),
+    };
+    node.propose(batch()).await.unwrap();
+    disk.cut().unwrap();
+    let limit = Duration::from_secs(20);
+    let refused = tokio::time::timeout(limit, node.propose(batch())).await;
+    let refused = refused.unwrap().unwrap_err();
+    assert!(
+        matches!(refused, crate::ProposeError::Stopped(_)),
+        "{refused}"
+    );
+    let mut failed = node.failed();
+    let reason = tokio::time::timeout(limit, failed.wait_for(Option::is_some)).await;
+    let reason = reason.unwrap().unwrap().clone().unwrap();
+    assert!(reason.contains("error"), "{reason}");
+    assert_eq!(node.leadership().borrow().role, crate::Role::Stopped);
+    node.shutdown().await;
 }

@@ -1,0 +1,233 @@
+//! A running node: what the store builds on.
+
+mod calls;
+mod counters;
+mod init;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+pub use counters::Counters;
+use openraft::async_runtime::watch::WatchReceiver;
+use seqsvr_core::state::State;
+use seqsvr_proto::v1::raft_server::RaftServer;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::applied::{Progress, Shared};
+use crate::error::Error;
+use crate::gate::Gate;
+use crate::identity::Identity;
+use crate::leadership::{self, Leadership};
+use crate::log;
+use crate::machine::{Machine, SnapshotCounters};
+use crate::network::{MESSAGE_BYTES_MAX, Network};
+use crate::options::Options;
+use crate::service::Service;
+use crate::storage::Storage;
+use crate::types::{Peer, TypeConfig};
+
+type Raft = openraft::Raft<TypeConfig, Machine>;
+
+/// How long `shutdown` waits for the last user of the data directory.
+const CLOSE_WAIT: Duration = Duration::from_secs(10);
+
+/// A member of the group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Node id.
+    pub id: u64,
+    /// Where the other nodes reach it, `host:port`.
+    pub address: String,
+    /// Incarnation of its data directory, as [`Node::identity`] tells it there.
+    pub incarnation: u64,
+    /// Whether it votes. `init` makes every member a voter.
+    pub voter: bool,
+}
+
+/// A handle to the node; clones are cheap.
+#[derive(Clone)]
+pub struct Node {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    raft: Raft,
+    gate: Arc<Gate>,
+    network: Network,
+    shared: Arc<Shared>,
+    log: std::sync::Weak<log::Inner>,
+    snapshots: Arc<SnapshotCounters>,
+    lock: std::sync::Weak<std::fs::File>,
+    leadership: watch::Receiver<Leadership>,
+    failed: watch::Receiver<Option<String>>,
+    stop: CancellationToken,
+    tasks: TaskTracker,
+    confirm_wait: Duration,
+}
+
+impl Node {
+    /// Opens the data directory and starts. A node that belongs to no cluster waits until
+    /// [`Node::init`] is called here or at another member.
+    ///
+    /// # Errors
+    /// Whatever makes the directory unusable; the text names the file and says what to do.
+    pub async fn open(options: Options) -> Result<Node, Error> {
+        options.check()?;
+        let config = options.raft()?;
+        let opened = {
+            let options = options.clone();
+            tokio::task::spawn_blocking(move || Storage::open(&options)).await
+        };
+        let Storage {
+            directory,
+            identity,
+            log,
+            machine,
+        } = opened.map_err(|e| Error::Stopped(e.to_string()))??;
+        let shared = machine.shared();
+        let snapshots = machine.counters();
+        let lock = directory.lock_watch();
+        let log_watch = log.watch();
+        let gate = Arc::new(Gate::new(identity, directory, log.clone()));
+        let network = Network::new(gate.clone());
+        let raft = Raft::new(
+            options.node,
+            Arc::new(config),
+            network.clone(),
+            log,
+            machine,
+        )
+        .await
+        .map_err(|e| Error::Stopped(e.to_string()))?;
+
+        let stop = CancellationToken::new();
+        let tasks = TaskTracker::new();
+        let (leadership_tx, leadership) = watch::channel(Leadership::default());
+        let (failed_tx, failed) = watch::channel(None);
+        tasks.spawn(leadership::follow(
+            raft.metrics(),
+            leadership_tx,
+            failed_tx,
+            stop.clone(),
+        ));
+        tasks.close();
+        tracing::info!(
+            node = identity.node,
+            incarnation = format!("{:016x}", identity.incarnation),
+            cluster = identity.cluster.map(|c| c.to_string()),
+            applied = shared.applied.read().index(),
+            "raft started"
+        );
+        Ok(Node {
+            inner: Arc::new(Inner {
+                raft,
+                gate,
+                network,
+                shared,
+                log: log_watch,
+                snapshots,
+                lock,
+                leadership,
+                failed,
+                stop,
+                tasks,
+                confirm_wait: Duration::from_millis(options.election_max_ms) * 2,
+            }),
+        })
+    }
+
+    /// Who this data directory is.
+    pub fn identity(&self) -> Identity {
+        self.inner.gate.identity()
+    }
+
+    /// Who leads, as this node sees it; see [`Leadership`] for how far that may be believed.
+    pub fn leadership(&self) -> watch::Receiver<Leadership> {
+        self.inner.leadership.clone()
+    }
+
+    /// Reads the applied state; a batch is seen wholly or not at all. Keep it short: applying waits.
+    pub fn with_state<T>(&self, read: impl FnOnce(&State) -> T) -> T {
+        read(&self.inner.shared.applied.read().state)
+    }
+
+    /// How far the state has been applied. Who sees an index here reads a state of at least that.
+    pub fn applied(&self) -> watch::Receiver<Progress> {
+        self.inner.shared.progress.subscribe()
+    }
+
+    /// The members; empty before the cluster is made.
+    pub fn members(&self) -> Vec<Member> {
+        let metrics = self.inner.raft.metrics();
+        let metrics = metrics.borrow_watched();
+        let membership = metrics.membership_config.membership();
+        let voters: BTreeSet<u64> = membership.voter_ids().collect();
+        let member = |(id, peer): (&u64, &Peer)| Member {
+            id: *id,
+            address: peer.address.clone(),
+            incarnation: peer.incarnation,
+            voter: voters.contains(id),
+        };
+        membership.nodes().map(member).collect()
+    }
+
+    /// The service the other nodes call; mount it under this node's address.
+    pub fn service(&self) -> RaftServer<Service> {
+        RaftServer::new(Service::new(self.clone(), self.inner.gate.clone()))
+            .max_decoding_message_size(MESSAGE_BYTES_MAX)
+            .max_encoding_message_size(MESSAGE_BYTES_MAX)
+    }
+
+    /// Holds the reason once Raft has stopped by itself: a failed write or sync, mostly. The node
+    /// takes no further part; the process should end with that text.
+    pub fn failed(&self) -> watch::Receiver<Option<String>> {
+        self.inner.failed.clone()
+    }
+
+    /// What happened so far.
+    pub fn counters(&self) -> Counters {
+        let log = self
+            .inner
+            .log
+            .upgrade()
+            .map(|l| l.counters())
+            .unwrap_or_default();
+        let metrics = self.inner.raft.metrics();
+        let metrics = metrics.borrow_watched();
+        Counters {
+            log_syncs: log.syncs,
+            log_bytes: log.bytes,
+            entries: log.entries,
+            votes: log.votes,
+            term: metrics.current_term,
+            last_log_index: metrics.last_log_index.unwrap_or(0),
+            applied_index: self.inner.shared.progress.borrow().index,
+            snapshot_index: metrics.snapshot.map_or(0, |id| id.index),
+            purged_index: metrics.purged.map_or(0, |id| id.index),
+            snapshots_built: self.inner.snapshots.built.load(Ordering::Relaxed),
+            snapshots_installed: self.inner.snapshots.installed.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Stops taking part and lets go of the data directory.
+    pub async fn shutdown(&self) {
+        self.inner.stop.cancel();
+        // The only error is that openraft's task had panicked, and then it is stopped as well.
+        let _ = self.inner.raft.shutdown().await;
+        self.inner.tasks.wait().await;
+        self.inner.gate.close().await;
+        let deadline = Instant::now() + CLOSE_WAIT;
+        while self.inner.lock.strong_count() > 0 && Instant::now() < deadline {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+
+    pub(crate) fn raft(&self) -> &Raft {
+        &self.inner.raft
+    }
+}
