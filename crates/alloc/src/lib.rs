@@ -1,1 +1,314 @@
-//! Under construction.
+//! AllocSvr: hands out numbers from memory for the slots it owns under a lease.
+//!
+//! What lives here, in the order a request meets it:
+//!
+//! ```text
+//! service ──> serve ──> take ──> core::section        the local path: no lock, one clock read
+//!               │ miss
+//!               ├─> sections  opens a section at the store
+//!               ├─> refill    raises max_seq ahead of need
+//!               ├─> guard     confirms with the store when a caller has seen more than we have
+//!               └─> forward   sends the item on to its owner
+//! keeper: registers, renews the lease, learns the routing table      idle: closes idle sections
+//! submit ──> stores: section commands, coalesced, to the StoreSvr leader
+//! ```
+//!
+//! What it may not know: Raft, disks. It sees StoreSvr only through `Store` and `Admin` calls, and
+//! time only through [`Clock`] and tokio's timers, so that a simulation can drive it.
+
+mod admin;
+mod ask;
+mod clock;
+mod counters;
+mod forward;
+mod guard;
+mod idle;
+mod keeper;
+mod loaded;
+mod node;
+mod refill;
+mod sections;
+mod serve;
+mod service;
+mod session;
+mod shutdown;
+mod stores;
+mod submit;
+mod table;
+mod take;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use rand::RngExt;
+use seqsvr_client::Channels;
+use seqsvr_proto::limits::MESSAGE_MAX;
+use seqsvr_proto::v1::admin_server::AdminServer;
+use seqsvr_proto::v1::sequence_server::SequenceServer;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tonic::transport::Server;
+use tonic::transport::server::TcpIncoming;
+
+pub use clock::{Clock, SystemClock};
+
+use crate::counters::Counters;
+use crate::node::Node;
+
+/// Most streams one connection may have open.
+const STREAMS_MAX: u32 = 4_096;
+
+/// How an AllocSvr is set up.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Unique among living AllocSvrs: 1 to 64 of `a-z A-Z 0-9 _ . -`.
+    pub name: String,
+    /// Where to listen; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// Where clients reach it, if that is not `listen`.
+    pub advertise: Option<String>,
+    /// Addresses of StoreSvrs, at least one.
+    pub stores: Vec<String>,
+    /// How long to wait for an older session under the name to end before giving up.
+    pub name_wait: Duration,
+    /// A section unused for about this long is closed.
+    pub idle_after: Duration,
+    /// Bytes of section memory above which sections are closed even if busy.
+    pub memory_budget: u64,
+}
+
+impl Options {
+    /// Defaults for everything but name, listen address and stores.
+    pub fn new(name: impl Into<String>, listen: SocketAddr, stores: Vec<String>) -> Options {
+        Options {
+            name: name.into(),
+            listen,
+            advertise: None,
+            stores,
+            name_wait: Duration::from_secs(20),
+            idle_after: Duration::from_secs(600),
+            memory_budget: 8 << 30,
+        }
+    }
+}
+
+/// Why an AllocSvr did not start, or stopped by itself.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Error {
+    /// The options cannot be used.
+    #[error("{0}")]
+    Options(String),
+    /// The listen address cannot be used.
+    #[error(
+        "cannot listen on {address}: {reason}; stop what uses it or choose another with --listen"
+    )]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// The system's reason.
+        reason: String,
+    },
+    /// A living AllocSvr has the name.
+    #[error(
+        "the name {name:?} is taken by a living AllocSvr ({holder}); give this one another --name or stop the other"
+    )]
+    NameTaken {
+        /// The name.
+        name: String,
+        /// What the store says of the holder.
+        holder: String,
+    },
+    /// The store refuses this AllocSvr for good.
+    #[error("the store refuses this AllocSvr: {0}")]
+    Refused(String),
+    /// The gRPC server failed.
+    #[error("the gRPC server failed: {0}")]
+    Serve(String),
+}
+
+/// A running AllocSvr.
+#[derive(Clone)]
+pub struct Alloc {
+    node: Arc<Node>,
+    local_addr: SocketAddr,
+    keeper: CancellationToken,
+    all: CancellationToken,
+    failed: watch::Receiver<Option<Error>>,
+}
+
+impl Alloc {
+    /// Starts serving; registration goes on in the background. Must be called in a tokio runtime.
+    ///
+    /// # Errors
+    /// [`Error::Options`], [`Error::Listen`].
+    pub async fn start(options: Options, clock: Arc<dyn Clock>) -> Result<Alloc, Error> {
+        seqsvr_core::namespace::check_name("AllocSvr", &options.name).map_err(Error::Options)?;
+        if options.stores.is_empty() {
+            return Err(Error::Options(
+                "name at least one store with --stores".into(),
+            ));
+        }
+        let refused = |e: std::io::Error| Error::Listen {
+            address: options.listen,
+            reason: e.to_string(),
+        };
+        let listener = TcpListener::bind(options.listen).await.map_err(refused)?;
+        let local_addr = listener.local_addr().map_err(refused)?;
+        let channels = Channels::new();
+        let stores = stores::Stores::new(&options.stores, channels.clone());
+        let node = Arc::new(Node {
+            address: options
+                .advertise
+                .clone()
+                .unwrap_or_else(|| local_addr.to_string()),
+            name: options.name.clone(),
+            incarnation: rand::rng().random(),
+            name_wait: options.name_wait,
+            clock,
+            channels,
+            submitter: submit::Submitter::new(stores.clone()),
+            stores,
+            table: table::Table::new(),
+            session: ArcSwapOption::empty(),
+            sections: sections::Sections::new(),
+            guard: guard::Guard::default(),
+            rounds: keeper::Rounds::new(),
+            counters: Counters::default(),
+            tasks: TaskTracker::new(),
+        });
+        let (failed_tx, failed) = watch::channel(None);
+        let alloc = Alloc {
+            node,
+            local_addr,
+            keeper: CancellationToken::new(),
+            all: CancellationToken::new(),
+            failed,
+        };
+        alloc.spawn(&options, listener, failed_tx);
+        Ok(alloc)
+    }
+
+    fn spawn(
+        &self,
+        options: &Options,
+        listener: TcpListener,
+        failed: watch::Sender<Option<Error>>,
+    ) {
+        let node = &self.node;
+        let keeper = node.clone().run_keeper(self.keeper.clone());
+        let server = serve_grpc(node.clone(), listener, self.all.clone());
+        let all = self.all.clone();
+        let failed = Arc::new(failed);
+        let reported = failed.clone();
+        node.tasks.spawn(async move {
+            if let Err(error) = keeper.await {
+                reported.send_replace(Some(error));
+            }
+        });
+        node.tasks.spawn(async move {
+            if let Err(error) = server.await {
+                failed.send_replace(Some(error));
+            }
+        });
+        node.tasks
+            .spawn(node.clone().run_watch(self.keeper.clone()));
+        node.tasks.spawn(node.clone().run_guard(all.clone()));
+        node.tasks.spawn(node.clone().run_idle(
+            options.idle_after,
+            options.memory_budget,
+            self.keeper.clone(),
+        ));
+        node.tasks.spawn(node.submitter.clone().run(all));
+    }
+
+    /// Where it listens.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local_addr
+    }
+
+    /// Whether it holds a valid lease now.
+    pub fn has_lease(&self) -> bool {
+        self.node.has_lease()
+    }
+
+    /// Waits for a reason to stop; never returns while all is well.
+    pub async fn failed(&self) -> Error {
+        let mut failed = self.failed.clone();
+        match failed.wait_for(Option::is_some).await {
+            Ok(error) => error
+                .clone()
+                .unwrap_or_else(|| Error::Serve("unknown".into())),
+            Err(_) => std::future::pending().await,
+        }
+    }
+
+    /// Hands sections and session back, then stops.
+    pub async fn shutdown(&self) {
+        self.keeper.cancel();
+        self.node.close_session().await;
+        self.all.cancel();
+        self.node.tasks.close();
+        self.node.tasks.wait().await;
+    }
+}
+
+async fn serve_grpc(
+    node: Arc<Node>,
+    listener: TcpListener,
+    cancel: CancellationToken,
+) -> Result<(), Error> {
+    let failed = |e: &dyn std::fmt::Display| Error::Serve(e.to_string());
+    let (health_reporter, health) = tonic_health::server::health_reporter();
+    let reporting = report_health(node.clone(), health_reporter, cancel.clone());
+    node.tasks.spawn(reporting);
+    let reflection = tonic_reflection::server::Builder::configure()
+        .register_encoded_file_descriptor_set(seqsvr_proto::DESCRIPTORS)
+        .build_v1()
+        .map_err(|e| failed(&e))?;
+    let sequence = SequenceServer::new(service::SequenceService(node.clone()))
+        .max_decoding_message_size(MESSAGE_MAX)
+        .max_encoding_message_size(MESSAGE_MAX);
+    Server::builder()
+        .max_concurrent_streams(STREAMS_MAX)
+        .http2_keepalive_interval(Some(Duration::from_secs(10)))
+        .add_service(health)
+        .add_service(reflection)
+        .add_service(sequence)
+        .add_service(AdminServer::new(admin::AdminService(node)))
+        .serve_with_incoming_shutdown(
+            TcpIncoming::from(listener).with_nodelay(Some(true)),
+            cancel.cancelled_owned(),
+        )
+        .await
+        .map_err(|e| failed(&e))
+}
+
+/// SERVING while the lease holds.
+async fn report_health(
+    node: Arc<Node>,
+    reporter: tonic_health::server::HealthReporter,
+    cancel: CancellationToken,
+) {
+    loop {
+        if node.has_lease() {
+            reporter
+                .set_serving::<SequenceServer<service::SequenceService>>()
+                .await;
+        } else {
+            reporter
+                .set_not_serving::<SequenceServer<service::SequenceService>>()
+                .await;
+        }
+        if cancel
+            .run_until_cancelled(tokio::time::sleep(Duration::from_millis(500)))
+            .await
+            .is_none()
+        {
+            return;
+        }
+    }
+}

@@ -49,7 +49,7 @@ pub struct Fault {
     /// What happened and what to do.
     pub message: String,
     /// Machine-readable part.
-    pub detail: ErrorDetail,
+    pub detail: Box<ErrorDetail>,
 }
 
 impl Fault {
@@ -58,10 +58,10 @@ impl Fault {
         Fault {
             code: code_of(reason),
             message: message.into(),
-            detail: ErrorDetail {
+            detail: Box::new(ErrorDetail {
                 reason: reason.into(),
                 ..ErrorDetail::default()
-            },
+            }),
         }
     }
 
@@ -103,7 +103,7 @@ impl Fault {
         Fault {
             code: status.code(),
             message: status.message().to_owned(),
-            detail: detail.unwrap_or_default(),
+            detail: Box::new(detail.unwrap_or_default()),
         }
     }
 }

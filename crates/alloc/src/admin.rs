@@ -1,0 +1,124 @@
+//! Admin calls: relayed to the StoreSvr leader; NodeStatus is this process's own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use seqsvr_proto::error::Fault;
+use seqsvr_proto::v1::admin_client::AdminClient;
+use seqsvr_proto::v1::admin_server::Admin;
+use seqsvr_proto::v1::{
+    AlterNamespaceRequest, ClusterStatusRequest, ClusterStatusResponse, CreateNamespaceRequest,
+    ListNamespacesRequest, ListNamespacesResponse, Namespace, NodeStatusRequest,
+    NodeStatusResponse,
+};
+use tokio::time::Instant;
+use tonic::transport::Channel;
+use tonic::{Request, Response, Status};
+
+use crate::node::Node;
+
+/// How long one store may take.
+const TRY: Duration = Duration::from_secs(2);
+/// How long stores are asked in all.
+const DEADLINE: Duration = Duration::from_secs(4);
+
+/// The admin service over a node.
+pub(crate) struct AdminService(pub(crate) Arc<Node>);
+
+impl AdminService {
+    async fn relay<T, F, Fut>(&self, ask: F) -> Result<T, Fault>
+    where
+        F: Fn(AdminClient<Channel>) -> Fut,
+        Fut: Future<Output = Result<Response<T>, Status>>,
+    {
+        self.0
+            .stores
+            .call(Instant::now() + DEADLINE, TRY, |channel| {
+                ask(AdminClient::new(channel))
+            })
+            .await
+    }
+}
+
+#[tonic::async_trait]
+impl Admin for AdminService {
+    async fn create_namespace(
+        &self,
+        request: Request<CreateNamespaceRequest>,
+    ) -> Result<Response<Namespace>, Status> {
+        let request = request.into_inner();
+        let made = self
+            .relay(|mut store| {
+                let request = request.clone();
+                async move { store.create_namespace(request).await }
+            })
+            .await?;
+        // So that the next call through this node finds it.
+        self.0.refresh(Instant::now() + TRY).await;
+        Ok(Response::new(made))
+    }
+
+    async fn alter_namespace(
+        &self,
+        request: Request<AlterNamespaceRequest>,
+    ) -> Result<Response<Namespace>, Status> {
+        let request = request.into_inner();
+        let altered = self
+            .relay(|mut store| {
+                let request = request.clone();
+                async move { store.alter_namespace(request).await }
+            })
+            .await?;
+        self.0.refresh(Instant::now() + TRY).await;
+        Ok(Response::new(altered))
+    }
+
+    async fn list_namespaces(
+        &self,
+        request: Request<ListNamespacesRequest>,
+    ) -> Result<Response<ListNamespacesResponse>, Status> {
+        let request = request.into_inner();
+        let list = self
+            .relay(|mut store| async move { store.list_namespaces(request).await })
+            .await?;
+        Ok(Response::new(list))
+    }
+
+    async fn cluster_status(
+        &self,
+        request: Request<ClusterStatusRequest>,
+    ) -> Result<Response<ClusterStatusResponse>, Status> {
+        let request = request.into_inner();
+        let status = self
+            .relay(|mut store| async move { store.cluster_status(request).await })
+            .await?;
+        Ok(Response::new(status))
+    }
+
+    async fn node_status(
+        &self,
+        _: Request<NodeStatusRequest>,
+    ) -> Result<Response<NodeStatusResponse>, Status> {
+        let node = &self.0;
+        let mut counters = node.counters.all();
+        let sections = node.sections.all();
+        counters.insert("sections_loaded".into(), node.sections.len() as u64);
+        counters.insert(
+            "keys_touched".into(),
+            sections.iter().map(|l| l.section.touched()).sum(),
+        );
+        counters.insert(
+            "section_bytes".into(),
+            sections.iter().map(|l| l.section.bytes() as u64).sum(),
+        );
+        counters.insert("table_version".into(), node.table.version());
+        counters.insert("lease_valid".into(), u64::from(node.has_lease()));
+        Ok(Response::new(NodeStatusResponse {
+            role: "alloc".into(),
+            name: node.name.clone(),
+            address: node.address.clone(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            counters,
+        }))
+    }
+}

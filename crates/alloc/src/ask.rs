@@ -1,0 +1,164 @@
+//! What callers ask, apart from the form it came in: one item, its answer, and why an item could
+//! not be answered at once.
+
+use std::borrow::Cow;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use seqsvr_core::geometry::{Geometry, uid_as_key};
+use seqsvr_core::id::{Epoch, SectionKey, Slot, Uid};
+use seqsvr_core::namespace::Namespace;
+use seqsvr_core::route::{KeyRef, RoutingTable, section_of};
+use seqsvr_core::section::Key;
+use seqsvr_proto::error::Fault;
+use seqsvr_proto::v1::{CurrentKind, Reason};
+use tokio::time::Instant;
+
+use crate::loaded::Loaded;
+
+/// The circumstances all items of one request share.
+pub(crate) struct Call<'a> {
+    /// As the caller wrote it; may be empty.
+    pub(crate) namespace: &'a str,
+    /// When the answer must be under way.
+    pub(crate) deadline: Instant,
+    /// Sent on by another AllocSvr: not sent on again.
+    pub(crate) forwarded: bool,
+    /// Version of the caller's table; 0: it has none.
+    pub(crate) table_version: u64,
+}
+
+/// One key and what is asked of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Item {
+    pub(crate) key: ItemKey,
+    pub(crate) ask: Ask,
+}
+
+/// The key as the caller gave it.
+#[derive(Clone, Debug)]
+pub(crate) enum ItemKey {
+    Uid(u64),
+    Key(Bytes),
+}
+
+/// What is asked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Ask {
+    /// The next numbers; `floor` and `epoch` are what the caller has seen, 0: nothing.
+    Next {
+        count: NonZeroU32,
+        floor: u64,
+        epoch: u64,
+    },
+    /// The last number given out.
+    Current,
+    /// That every later number is above `value`.
+    RaiseTo { value: u64, force: bool },
+}
+
+/// What is answered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Answer {
+    Numbers {
+        first: u64,
+        last: u64,
+        epoch: Epoch,
+    },
+    Current {
+        kind: CurrentKind,
+        value: u64,
+        epoch: Epoch,
+    },
+    Raised {
+        value: u64,
+        epoch: Epoch,
+    },
+}
+
+/// Why an item could not be answered at once.
+pub(crate) enum Miss {
+    /// It never can.
+    Final(Fault),
+    /// The section is ours but not loaded.
+    Open(SectionKey, Slot),
+    /// The window must reach this number first.
+    Refill(Arc<Loaded>, u64),
+    /// A RaiseTo needs the window raised to this number first.
+    Raise(Arc<Loaded>, u64, bool),
+    /// `Current` of a section that is not loaded.
+    Read(SectionKey),
+    /// The caller has seen more than we would give.
+    Guard(Slot, Epoch),
+    /// Another AllocSvr owns it.
+    Remote(String),
+    /// Nobody can serve it at the moment; says why.
+    Wait(Reason, String),
+}
+
+/// Where a key lives.
+pub(crate) struct Place<'a> {
+    pub(crate) section: SectionKey,
+    pub(crate) slot: Slot,
+    index: u32,
+    key: Cow<'a, [u8]>,
+    dense: bool,
+}
+
+impl Place<'_> {
+    /// The key within its section.
+    pub(crate) fn key(&self) -> Key<'_> {
+        if self.dense {
+            Key::Dense(self.index)
+        } else {
+            Key::Keyed(&self.key)
+        }
+    }
+}
+
+impl ItemKey {
+    pub(crate) fn key_ref(&self) -> KeyRef<'_> {
+        match self {
+            ItemKey::Uid(uid) => KeyRef::Uid(Uid(*uid)),
+            ItemKey::Key(key) => KeyRef::Key(key),
+        }
+    }
+
+    /// Finds the key's section and slot.
+    pub(crate) fn place(
+        &self,
+        namespace: &Namespace,
+        table: &RoutingTable,
+    ) -> Result<Place<'_>, Fault> {
+        let section = SectionKey {
+            namespace: namespace.id,
+            section: section_of(namespace, self.key_ref())?,
+        };
+        let (index, dense, key) = match (namespace.spec.geometry, self) {
+            (Geometry::Dense { section_size, .. }, ItemKey::Uid(uid)) => (
+                (uid % u64::from(section_size)) as u32,
+                true,
+                Cow::Borrowed(&[][..]),
+            ),
+            (_, ItemKey::Uid(uid)) => (0, false, Cow::Owned(uid_as_key(Uid(*uid)).into_bytes())),
+            (_, ItemKey::Key(key)) => (0, false, Cow::Borrowed(&key[..])),
+        };
+        Ok(Place {
+            section,
+            slot: table.slot_of(section),
+            index,
+            key,
+            dense,
+        })
+    }
+}
+
+/// The error of an item that ran out of time.
+pub(crate) fn out_of_time(reason: Reason, why: &str) -> Fault {
+    Fault::new(
+        reason,
+        format!("not done before the deadline: {why}; retry"),
+    )
+    .with_code(tonic::Code::Unavailable)
+}

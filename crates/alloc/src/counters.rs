@@ -1,0 +1,68 @@
+//! Counters of this process since its start; `status --json` shows them by these names.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
+        /// Counters of one AllocSvr.
+        #[derive(Debug, Default)]
+        pub(crate) struct Counters {
+            $($(#[$doc])* pub(crate) $name: Counter,)*
+        }
+
+        impl Counters {
+            /// All by name.
+            pub(crate) fn all(&self) -> HashMap<String, u64> {
+                HashMap::from([$((stringify!($name).to_owned(), self.$name.get()),)*])
+            }
+        }
+    };
+}
+
+counters! {
+    /// Numbers handed out, and answered.
+    numbers,
+    /// Calls of Next and items of NextMany answered from this node's own sections.
+    nexts,
+    /// Numbers taken and not answered, because the check after taking failed.
+    burned,
+    /// Raises answered by the store.
+    raises,
+    /// Sections opened.
+    opens,
+    /// Sections closed because idle, or over the memory budget.
+    closes,
+    /// Calls that had to wait for a raise.
+    waited_for_refill,
+    /// Items sent on to another AllocSvr.
+    forwarded,
+    /// Answers of NOT_OWNER or NO_LEASE.
+    not_owner,
+    /// Confirmations asked of the store because a caller had seen more than we have.
+    guard_rounds,
+    /// Callers whose floor or epoch was above anything given out.
+    guard_alarms,
+    /// Renewals that were answered.
+    renewals,
+    /// Renewal tries that failed.
+    renewal_failures,
+    /// Sessions opened.
+    sessions_opened,
+    /// Slots seen to change their epoch.
+    epochs_changed,
+}
+
+/// A number that only grows.
+#[derive(Debug, Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    pub(crate) fn add(&self, n: u64) {
+        self.0.fetch_add(n, Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}

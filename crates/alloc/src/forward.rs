@@ -1,0 +1,280 @@
+//! Sending items on to their owner, for callers that know no routes. Never twice.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use seqsvr_core::id::Epoch;
+use seqsvr_core::route::Delta;
+use seqsvr_proto::error::Fault;
+use seqsvr_proto::v1::sequence_client::SequenceClient;
+use seqsvr_proto::v1::{
+    CurrentManyRequest, ItemError, NextManyRequest, RaiseToRequest, Reason, RoutingTable,
+    raise_to_request,
+};
+use tokio::time::{Instant, timeout_at};
+use tonic::transport::Channel;
+use tonic::{Request, Status};
+
+use crate::ask::{Answer, Ask, Call, Item, ItemKey};
+use crate::node::Node;
+use crate::serve::{Outcome, again, done, passing};
+
+/// How long an owner may take before the item is tried anew (the owner may be dead).
+const TRY: Duration = Duration::from_secs(1);
+
+/// Outcome of each forwarded item, and the owner's newer routes.
+type Forwarded = (Vec<Result<Answer, Fault>>, Option<RoutingTable>);
+
+impl Node {
+    pub(crate) async fn forward(
+        self: &Arc<Self>,
+        call: &Call<'_>,
+        items: &[Item],
+        address: String,
+        members: Vec<u32>,
+    ) -> Vec<Outcome> {
+        self.counters.forwarded.add(members.len() as u64);
+        let deadline = call.deadline.min(Instant::now() + TRY);
+        let picked: Vec<&Item> = members.iter().map(|i| &items[*i as usize]).collect();
+        let sent = async {
+            let channel = self
+                .channels
+                .get(&address)
+                .map_err(|e| Status::unavailable(e.to_string()))?;
+            self.send(
+                SequenceClient::new(channel),
+                call.namespace,
+                &picked,
+                deadline,
+            )
+            .await
+        };
+        let fault = match timeout_at(deadline, sent).await {
+            Ok(Ok((results, routes))) => {
+                self.learn(routes.as_ref());
+                return self.sort_forwarded(members, results).await;
+            }
+            Ok(Err(status)) => Fault::from_status(&status),
+            Err(_) => Fault::new(
+                Reason::Unreachable,
+                format!("AllocSvr {address} did not answer in time"),
+            ),
+        };
+        self.learn(fault.detail.routes.as_ref());
+        if passing(fault.reason()) || fault.reason() == Reason::Unspecified {
+            // The owner may be gone: the next table will tell.
+            tracing::debug!(%address, %fault, "forwarding failed");
+            self.pause().await;
+            return again(members);
+        }
+        done(members, &Err(fault))
+    }
+
+    async fn sort_forwarded(
+        &self,
+        members: Vec<u32>,
+        results: Vec<Result<Answer, Fault>>,
+    ) -> Vec<Outcome> {
+        let mut outcomes = Vec::with_capacity(members.len());
+        let mut retry = false;
+        for (index, result) in members.into_iter().zip(results) {
+            let outcome = match result {
+                Err(fault) if passing(fault.reason()) => {
+                    retry = true;
+                    None
+                }
+                result => Some(result),
+            };
+            outcomes.push((index, outcome));
+        }
+        if retry {
+            self.pause().await;
+        }
+        outcomes
+    }
+
+    async fn send(
+        &self,
+        client: SequenceClient<Channel>,
+        namespace: &str,
+        items: &[&Item],
+        deadline: Instant,
+    ) -> Result<Forwarded, Status> {
+        // All items of one call ask the same kind of thing.
+        match items.first().map(|item| item.ask) {
+            Some(Ask::Next { .. }) => self.send_next(client, namespace, items, deadline).await,
+            Some(Ask::Current) => self.send_current(client, namespace, items, deadline).await,
+            Some(Ask::RaiseTo { .. }) => self.send_raise(client, namespace, items, deadline).await,
+            None => Ok((Vec::new(), None)),
+        }
+    }
+
+    async fn send_next(
+        &self,
+        mut client: SequenceClient<Channel>,
+        namespace: &str,
+        items: &[&Item],
+        deadline: Instant,
+    ) -> Result<Forwarded, Status> {
+        let (uids, keys) = columns(items);
+        let mut request = NextManyRequest {
+            namespace: namespace.to_owned(),
+            uids,
+            keys,
+            table_version: self.table.version(),
+            forwarded: true,
+            ..NextManyRequest::default()
+        };
+        for item in items {
+            if let Ask::Next {
+                count,
+                floor,
+                epoch,
+            } = item.ask
+            {
+                request.counts.push(count.get());
+                request.floors.push(floor);
+                request.epochs.push(epoch);
+            }
+        }
+        let response = client
+            .next_many(until(request, deadline))
+            .await?
+            .into_inner();
+        let columns = [
+            response.firsts.len(),
+            response.lasts.len(),
+            response.epochs.len(),
+        ];
+        let mut results = whole(columns, items.len(), |i| Answer::Numbers {
+            first: response.firsts[i],
+            last: response.lasts[i],
+            epoch: Epoch(response.epochs[i]),
+        })?;
+        failed(&mut results, response.errors);
+        Ok((results, response.routes))
+    }
+
+    async fn send_current(
+        &self,
+        mut client: SequenceClient<Channel>,
+        namespace: &str,
+        items: &[&Item],
+        deadline: Instant,
+    ) -> Result<Forwarded, Status> {
+        let (uids, keys) = columns(items);
+        let request = CurrentManyRequest {
+            namespace: namespace.to_owned(),
+            uids,
+            keys,
+            strict: false,
+            table_version: self.table.version(),
+            forwarded: true,
+        };
+        let response = client
+            .current_many(until(request, deadline))
+            .await?
+            .into_inner();
+        let columns = [
+            response.kinds.len(),
+            response.values.len(),
+            response.epochs.len(),
+        ];
+        let kinds: Vec<_> = response.kinds().collect();
+        let mut results = whole(columns, items.len(), |i| Answer::Current {
+            kind: kinds.get(i).copied().unwrap_or_default(),
+            value: response.values[i],
+            epoch: Epoch(response.epochs[i]),
+        })?;
+        failed(&mut results, response.errors);
+        Ok((results, response.routes))
+    }
+
+    async fn send_raise(
+        &self,
+        mut client: SequenceClient<Channel>,
+        namespace: &str,
+        items: &[&Item],
+        deadline: Instant,
+    ) -> Result<Forwarded, Status> {
+        let mut results = Vec::with_capacity(items.len());
+        let mut routes = None;
+        for item in items {
+            let Ask::RaiseTo { value, force } = item.ask else {
+                continue;
+            };
+            let request = RaiseToRequest {
+                namespace: namespace.to_owned(),
+                key_kind: Some(match &item.key {
+                    ItemKey::Uid(uid) => raise_to_request::KeyKind::Uid(*uid),
+                    ItemKey::Key(key) => raise_to_request::KeyKind::Key(key.clone()),
+                }),
+                value,
+                force,
+                table_version: self.table.version(),
+                forwarded: true,
+            };
+            let response = client
+                .raise_to(until(request, deadline))
+                .await?
+                .into_inner();
+            results.push(Ok(Answer::Raised {
+                value: response.value,
+                epoch: Epoch(response.epoch),
+            }));
+            routes = response.routes.or(routes);
+        }
+        Ok((results, routes))
+    }
+
+    /// Takes routes somebody sent along.
+    pub(crate) fn learn(&self, routes: Option<&RoutingTable>) {
+        let Some(routes) = routes else { return };
+        match Delta::try_from(routes)
+            .map_err(|e| e.to_string())
+            .and_then(|d| self.apply(d).map_err(|e| e.to_string()))
+        {
+            Ok(_) => {}
+            Err(error) => tracing::warn!(%error, "routes not taken"),
+        }
+    }
+}
+
+fn columns(items: &[&Item]) -> (Vec<u64>, Vec<bytes::Bytes>) {
+    let mut columns = (Vec::new(), Vec::new());
+    for item in items {
+        match &item.key {
+            ItemKey::Uid(uid) => columns.0.push(*uid),
+            ItemKey::Key(key) => columns.1.push(key.clone()),
+        }
+    }
+    columns
+}
+
+fn until<T>(message: T, deadline: Instant) -> Request<T> {
+    let mut request = Request::new(message);
+    request.set_timeout(deadline.saturating_duration_since(Instant::now()));
+    request
+}
+
+fn whole(
+    columns: [usize; 3],
+    items: usize,
+    answer: impl Fn(usize) -> Answer,
+) -> Result<Vec<Result<Answer, Fault>>, Status> {
+    if columns != [items; 3] {
+        return Err(Status::internal(
+            "the owner answered another number of items",
+        ));
+    }
+    Ok((0..items).map(|i| Ok(answer(i))).collect())
+}
+
+fn failed(results: &mut [Result<Answer, Fault>], errors: Vec<ItemError>) {
+    for error in errors {
+        if let Some(result) = results.get_mut(error.index as usize) {
+            let code = tonic::Code::from(error.code);
+            *result = Err(Fault::new(error.reason(), error.message).with_code(code));
+        }
+    }
+}

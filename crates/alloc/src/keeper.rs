@@ -1,0 +1,249 @@
+//! The lease keeper: registers this process, renews its lease, learns the routing table.
+//!
+//! Invariant: a lease is counted from t0, read *before* the keep-alive was sent; counted from the
+//! answer it would outlive what the arbiter granted by the time the answer was under way.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rand::RngExt;
+use seqsvr_core::id::{Nonce, SessionId};
+use seqsvr_core::lease::{Lease, renew_interval, renew_timeout};
+use seqsvr_core::route::{Delta, Error as RouteError};
+use seqsvr_proto::convert::u128_bytes;
+use seqsvr_proto::error::Fault;
+use seqsvr_proto::v1::store_client::StoreClient;
+use seqsvr_proto::v1::{KeepAliveRequest, OpenSessionRequest, Reason, WatchRequest};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+use crate::Error;
+use crate::node::Node;
+use crate::session::Session;
+use crate::stores::jitter;
+
+/// Least time between two renewals asked for out of turn.
+const REFRESH_MIN: Duration = Duration::from_millis(20);
+/// How long one try to register may take.
+const REGISTER_TRY: Duration = Duration::from_secs(1);
+
+/// Counts renewals, so that one that started after a moment can be waited for.
+pub(crate) struct Rounds {
+    asked: tokio::sync::Notify,
+    /// (started, finished)
+    counts: watch::Sender<(u64, u64)>,
+}
+
+impl Rounds {
+    pub(crate) fn new() -> Rounds {
+        Rounds {
+            asked: tokio::sync::Notify::new(),
+            counts: watch::Sender::new((0, 0)),
+        }
+    }
+}
+
+impl Node {
+    /// Asks for a renewal out of turn, which brings the newest table.
+    pub(crate) fn refresh_soon(&self) {
+        self.rounds.asked.notify_one();
+    }
+
+    /// Waits for a renewal that started after now (at most a second): its table is newer than
+    /// anything the caller can have seen.
+    pub(crate) async fn refresh(&self, deadline: Instant) {
+        let mut counts = self.rounds.counts.subscribe();
+        let wanted = counts.borrow().0 + 1;
+        self.refresh_soon();
+        let until = deadline.min(Instant::now() + Duration::from_secs(1));
+        let _ = timeout_at(until, counts.wait_for(|c| c.1 >= wanted)).await;
+    }
+
+    /// Registers and renews until cancelled. An error is fatal for this process.
+    pub(crate) async fn run_keeper(
+        self: Arc<Self>,
+        cancel: CancellationToken,
+    ) -> Result<(), Error> {
+        loop {
+            let registered = cancel.run_until_cancelled(self.register()).await;
+            let Some(registered) = registered else {
+                return Ok(());
+            };
+            let (session, lease) = registered?;
+            if cancel
+                .run_until_cancelled(self.keep(&session, lease))
+                .await
+                .is_none()
+            {
+                return Ok(());
+            }
+            // The store no longer knows the session: nothing of it is ever served again.
+            tracing::warn!(session = %session.id, "session is over at the store; opening another");
+            self.session.store(None);
+            self.sections.end_session(&session);
+        }
+    }
+
+    /// Opens a session, waiting for an older one under the name to end.
+    async fn register(&self) -> Result<(Arc<Session>, Duration), Error> {
+        let started = Instant::now();
+        let nonce = Nonce(rand::rng().random());
+        let request = OpenSessionRequest {
+            name: self.name.clone(),
+            address: self.address.clone(),
+            incarnation: self.incarnation,
+            nonce: u128_bytes(nonce.0),
+            proof_session: None,
+            proof_nonce: bytes::Bytes::new(),
+        };
+        let mut told = String::new();
+        loop {
+            let asked = self
+                .stores
+                .call(Instant::now() + REGISTER_TRY, REGISTER_TRY, |channel| {
+                    let request = request.clone();
+                    async move { StoreClient::new(channel).open_session(request).await }
+                })
+                .await;
+            let fault = match asked {
+                Ok(opened) => {
+                    self.counters.sessions_opened.add(1);
+                    let session = Arc::new(Session::new(SessionId(opened.session)));
+                    tracing::info!(session = %session.id, name = %self.name, "session opened");
+                    self.session.store(Some(session.clone()));
+                    return Ok((session, Duration::from_millis(u64::from(opened.lease_ms))));
+                }
+                Err(fault) => fault,
+            };
+            match fault.reason() {
+                Reason::NameTaken if started.elapsed() > self.name_wait => {
+                    return Err(Error::NameTaken {
+                        name: self.name.clone(),
+                        holder: fault.message,
+                    });
+                }
+                Reason::Refused | Reason::Invalid => return Err(Error::Refused(fault.message)),
+                _ => {}
+            }
+            // Told once for each new reason, not at every try.
+            if fault.message != told {
+                tracing::info!(reason = %fault.message, "waiting to be registered");
+                told = fault.message;
+            }
+            sleep(jitter(Duration::from_millis(200))).await;
+        }
+    }
+
+    /// Renews until the store says that the session is over.
+    async fn keep(&self, session: &Arc<Session>, mut lease: Duration) {
+        loop {
+            let started = Instant::now();
+            self.rounds.counts.send_modify(|c| c.0 += 1);
+            let renewed = self.renew(session, lease).await;
+            self.rounds.counts.send_modify(|c| c.1 = c.0);
+            match renewed {
+                Ok(d) => {
+                    lease = d;
+                    self.counters.renewals.add(1);
+                    let rest = renew_interval(lease).saturating_sub(started.elapsed());
+                    // A renewal may be asked for out of turn, but not in a tight loop.
+                    sleep(REFRESH_MIN.min(rest)).await;
+                    let _ = timeout(
+                        rest.saturating_sub(REFRESH_MIN),
+                        self.rounds.asked.notified(),
+                    )
+                    .await;
+                }
+                Err(fault) if fault.reason() == Reason::NoSuchSession => return,
+                Err(fault) => {
+                    self.counters.renewal_failures.add(1);
+                    tracing::debug!(%fault, "renewal failed");
+                    sleep(jitter(REFRESH_MIN)).await;
+                }
+            }
+        }
+    }
+
+    /// One try at one store.
+    async fn renew(&self, session: &Session, lease: Duration) -> Result<Duration, Fault> {
+        let (address, channel) = self.stores.preferred()?;
+        let request = KeepAliveRequest {
+            session: session.id.0,
+            table_version: self.table.version(),
+        };
+        let t0 = self.clock.now();
+        let answer = timeout(
+            renew_timeout(lease),
+            StoreClient::new(channel).keep_alive(request),
+        )
+        .await;
+        let fault = match answer {
+            Ok(Ok(response)) => {
+                let response = response.into_inner();
+                let lease = Duration::from_millis(u64::from(response.lease_ms));
+                // Routes first: a lease never serves an epoch older than the one it came with.
+                self.learn(response.routes.as_ref());
+                session.renew(Lease::new(t0, lease));
+                return Ok(lease);
+            }
+            Ok(Err(status)) => Fault::from_status(&status),
+            Err(_) => Fault::new(
+                Reason::Unreachable,
+                format!("store {address} did not answer within D/6"),
+            ),
+        };
+        if fault.reason() != Reason::NoSuchSession {
+            self.stores.turn_from(&address, &fault.detail.leader);
+        }
+        Err(fault)
+    }
+
+    /// Follows the routing table as any store applies it, until cancelled.
+    pub(crate) async fn run_watch(self: Arc<Self>, cancel: CancellationToken) {
+        while !cancel.is_cancelled() {
+            if let Some(Err(fault)) = cancel.run_until_cancelled(self.follow()).await {
+                tracing::debug!(%fault, "watching the routing table failed");
+            }
+            let _ = cancel
+                .run_until_cancelled(sleep(jitter(Duration::from_millis(100))))
+                .await;
+        }
+    }
+
+    async fn follow(&self) -> Result<(), Fault> {
+        let (_, channel) = self.stores.preferred()?;
+        let request = WatchRequest {
+            table_version: self.table.version(),
+        };
+        let opened = timeout(REGISTER_TRY, StoreClient::new(channel).watch(request)).await;
+        let late = |_| Fault::new(Reason::Unreachable, "the store did not answer");
+        let mut stream = opened
+            .map_err(late)?
+            .map_err(|s| Fault::from_status(&s))?
+            .into_inner();
+        while let Some(routes) = stream.message().await.map_err(|s| Fault::from_status(&s))? {
+            self.learn(Some(&routes));
+        }
+        Ok(())
+    }
+
+    /// Applies a delta; on anything newer drops what is no longer ours.
+    pub(crate) fn apply(&self, delta: Delta) -> Result<bool, RouteError> {
+        let slots = delta.routes.len() as u64;
+        let newer = match self.table.apply(delta) {
+            Err(RouteError::Gap { .. }) => {
+                self.refresh_soon();
+                false
+            }
+            other => other?,
+        };
+        if newer {
+            self.counters.epochs_changed.add(slots);
+            if let Some(table) = self.table.load() {
+                self.sections.drop_stale(&table);
+            }
+        }
+        Ok(newer)
+    }
+}

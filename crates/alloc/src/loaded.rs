@@ -1,0 +1,191 @@
+//! A loaded section: its counters, and the session, slot epoch and generation they belong to.
+//!
+//! Invariant: a number taken here is answered only if [`Loaded::serves`] held at a clock reading
+//! made after the request was received: the session this object was opened in still lives, its
+//! lease holds, and the slot still has the epoch this object was opened at.
+
+use std::sync::Arc;
+use std::sync::atomic::{
+    AtomicBool, AtomicU32, AtomicU64,
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
+};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use seqsvr_core::command::Fence;
+use seqsvr_core::id::{Generation, SectionKey};
+use seqsvr_core::lease::Reading;
+use seqsvr_core::namespace::Spec;
+use seqsvr_core::route::RoutingTable;
+use seqsvr_core::section::Section;
+use tokio::sync::Notify;
+
+use crate::session::Session;
+
+/// A hot section should raise about once in this time.
+const RAISE_INTERVAL: Duration = Duration::from_secs(4);
+
+/// One generation of a section, owned by this process.
+pub(crate) struct Loaded {
+    pub(crate) fence: Fence,
+    pub(crate) generation: Generation,
+    pub(crate) section: Section,
+    pub(crate) session: Arc<Session>,
+    /// Notified whenever the window grew or the object became useless.
+    pub(crate) changed: Notify,
+    /// Callers waiting for the window.
+    pub(crate) waiting: AtomicU32,
+    raising: AtomicBool,
+    /// Greatest max_seq a waiting caller needs.
+    needed: AtomicU64,
+    step: AtomicU64,
+    pace: Mutex<Pace>,
+    idle_sweeps: AtomicU32,
+}
+
+/// Where the furthest counter stood at the last raise, and when that was.
+struct Pace {
+    at: Option<Reading>,
+    highest: u64,
+}
+
+impl Loaded {
+    pub(crate) fn new(fence: Fence, session: Arc<Session>, section: Section, step: u32) -> Loaded {
+        Loaded {
+            fence,
+            generation: Generation(section.generation()),
+            section,
+            session,
+            changed: Notify::new(),
+            waiting: AtomicU32::new(0),
+            raising: AtomicBool::new(false),
+            needed: AtomicU64::new(0),
+            step: AtomicU64::new(u64::from(step)),
+            pace: Mutex::new(Pace {
+                at: None,
+                highest: 0,
+            }),
+            idle_sweeps: AtomicU32::new(0),
+        }
+    }
+
+    pub(crate) fn key(&self) -> SectionKey {
+        self.fence.section
+    }
+
+    /// The check of the invariant above.
+    pub(crate) fn serves(&self, now: Reading, table: &RoutingTable) -> bool {
+        self.session.serves(now) && self.is_current(table)
+    }
+
+    /// Whether the slot still has the epoch this object was opened at, in the same session.
+    pub(crate) fn is_current(&self, table: &RoutingTable) -> bool {
+        table.route(self.fence.slot).is_some_and(|route| {
+            route.epoch == self.fence.epoch
+                && route
+                    .owner
+                    .as_ref()
+                    .is_some_and(|o| o.session == self.session.id)
+        })
+    }
+
+    /// Whether a raise is due: half of the step is used, or somebody waits.
+    pub(crate) fn wants_raise(&self) -> bool {
+        !self.raising.load(Relaxed) && self.raise_due()
+    }
+
+    fn raise_due(&self) -> bool {
+        let low = self.section.left() <= self.step.load(Relaxed) / 2;
+        (low || self.needed.load(Relaxed) > self.section.max_seq()) && self.can_grow()
+    }
+
+    /// Whether any number is left above the window.
+    fn can_grow(&self) -> bool {
+        let max_seq = self.section.max_seq();
+        self.section
+            .max_seq_for(self.section.limit().saturating_add(1))
+            > max_seq
+    }
+
+    /// Notes that a caller needs the window to reach `max_seq`.
+    pub(crate) fn need(&self, max_seq: u64) {
+        self.needed.fetch_max(max_seq, Relaxed);
+    }
+
+    /// Claims the right to raise; one raise is in flight at a time.
+    pub(crate) fn begin_raise(&self) -> bool {
+        self.raise_due() && !self.raising.swap(true, AcqRel)
+    }
+
+    /// Gives the right back.
+    pub(crate) fn end_raise(&self) {
+        self.raising.store(false, Release);
+        self.changed.notify_waiters();
+    }
+
+    /// max_seq to ask for. The step follows the pace of the furthest counter, so that a hot section
+    /// raises about once in [`RAISE_INTERVAL`] and a cold one by the namespace's step.
+    pub(crate) fn target(&self, now: Reading, spec: &Spec) -> u64 {
+        let (low, high) = (u64::from(spec.step), u64::from(spec.limits.step_max));
+        let highest = self.section.highest_offset();
+        let step = {
+            let mut pace = self.pace.lock();
+            let used = highest.saturating_sub(pace.highest);
+            let step = match pace
+                .at
+                .map(|at| now.elapsed_owner(at).max(Duration::from_millis(1)))
+            {
+                Some(elapsed) => {
+                    (used as f64 * (RAISE_INTERVAL.as_secs_f64() / elapsed.as_secs_f64())) as u64
+                }
+                None => low,
+            };
+            *pace = Pace {
+                at: Some(now),
+                highest,
+            };
+            step.clamp(low, high)
+        };
+        self.step.store(step, Relaxed);
+        let ahead = self
+            .section
+            .max_seq_for(self.section.limit().saturating_add(step));
+        ahead.max(
+            self.needed.load(Relaxed).min(
+                self.section
+                    .max_seq_for(self.section.limit().saturating_add(high)),
+            ),
+        )
+    }
+
+    /// A RaiseTo moved the furthest counter: that distance was no pace.
+    pub(crate) fn jumped(&self) {
+        self.pace.lock().highest = self.section.highest_offset();
+    }
+
+    /// Seals for good and wakes whoever waits, so that they look the section up again.
+    pub(crate) fn retire(&self) {
+        self.section.seal();
+        self.changed.notify_waiters();
+    }
+
+    /// Highest number used, once sealed and drained.
+    pub(crate) async fn drained(&self) -> u64 {
+        loop {
+            // Adders never span an await, so whoever is inside is running on another thread now.
+            if let Some(last) = self.section.final_seq() {
+                return last;
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Counts sweeps without use; 0 if it was used since the last one.
+    pub(crate) fn sweep(&self) -> u32 {
+        if self.section.take_used() || self.waiting.load(Acquire) > 0 {
+            self.idle_sweeps.store(0, Relaxed);
+            return 0;
+        }
+        self.idle_sweeps.fetch_add(1, Relaxed) + 1
+    }
+}

@@ -1,0 +1,68 @@
+//! What all parts of one AllocSvr share.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use seqsvr_client::Channels;
+use seqsvr_core::route::RoutingTable;
+use seqsvr_proto::error::Fault;
+use seqsvr_proto::v1::Reason;
+use tokio::time::{Instant, timeout_at};
+use tokio_util::task::TaskTracker;
+
+use crate::clock::Clock;
+use crate::counters::Counters;
+use crate::guard::Guard;
+use crate::keeper::Rounds;
+use crate::sections::Sections;
+use crate::session::Session;
+use crate::stores::Stores;
+use crate::submit::Submitter;
+use crate::table::Table;
+
+/// State of one AllocSvr process.
+pub(crate) struct Node {
+    pub(crate) name: String,
+    pub(crate) address: String,
+    pub(crate) incarnation: u64,
+    pub(crate) name_wait: Duration,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) channels: Channels,
+    pub(crate) stores: Stores,
+    pub(crate) submitter: Submitter,
+    pub(crate) table: Table,
+    pub(crate) session: ArcSwapOption<Session>,
+    pub(crate) sections: Sections,
+    pub(crate) guard: Guard,
+    pub(crate) rounds: Rounds,
+    pub(crate) counters: Counters,
+    pub(crate) tasks: TaskTracker,
+}
+
+impl Node {
+    /// The routing table, waited for until the deadline.
+    pub(crate) async fn table_by(&self, deadline: Instant) -> Result<Arc<RoutingTable>, Fault> {
+        if let Some(table) = self.table.load() {
+            return Ok(table);
+        }
+        let mut version = self.table.watch();
+        let _ = timeout_at(deadline, version.wait_for(|v| *v > 0)).await;
+        self.table.load().ok_or_else(|| {
+            let text = format!(
+                "AllocSvr {} has learnt no routing table yet; is a store reachable at {} and the cluster initialised?",
+                self.name,
+                self.stores.list()
+            );
+            Fault::new(Reason::Unreachable, text)
+        })
+    }
+
+    /// Whether this node may serve now.
+    pub(crate) fn has_lease(&self) -> bool {
+        self.session
+            .load()
+            .as_ref()
+            .is_some_and(|session| session.serves(self.clock.now()))
+    }
+}

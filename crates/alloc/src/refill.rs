@@ -1,0 +1,141 @@
+//! Refill: raises max_seq ahead of need, one raise in flight a section.
+//!
+//! Invariant: a raise's answer widens only the object that asked, and only if it names that
+//! object's generation; a refusal retires the object only if it names that generation.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::AcqRel;
+
+use seqsvr_proto::error::Fault;
+use seqsvr_proto::v1::refused::Kind;
+use seqsvr_proto::v1::section_reply::Reply;
+use seqsvr_proto::v1::{self, Reason, SectionCommand, section_command};
+use tokio::time::Instant;
+
+use crate::loaded::Loaded;
+use crate::node::Node;
+use crate::sections::unexpected;
+
+/// Most callers that may wait for one section's window.
+const WAITING_MAX: u32 = 100_000;
+
+impl Node {
+    /// Starts a raise if one is due and none is in flight.
+    pub(crate) fn refill(self: &Arc<Self>, loaded: &Arc<Loaded>) {
+        if loaded.begin_raise() {
+            let (node, loaded) = (self.clone(), loaded.clone());
+            self.tasks.spawn(async move {
+                node.raise_ahead(&loaded).await;
+                loaded.end_raise();
+                // What was used meanwhile may have made the next one due.
+                node.refill(&loaded);
+            });
+        }
+    }
+
+    async fn raise_ahead(&self, loaded: &Arc<Loaded>) {
+        let Some(table) = self.table.load() else {
+            return;
+        };
+        let Some(namespace) = table.namespace_by_id(loaded.key().namespace) else {
+            return;
+        };
+        let to = loaded.target(self.clock.now(), &namespace.spec);
+        match self.raise(loaded, to, false, false).await {
+            Ok(()) => {}
+            Err(fault) if fault.reason() == Reason::AboveBound => {
+                // step_max was lowered meanwhile: the table will tell.
+                self.refresh_soon();
+                self.pause().await;
+            }
+            Err(fault) => {
+                tracing::debug!(section = %loaded.key(), %fault, "raise failed");
+                self.pause().await;
+            }
+        }
+    }
+
+    /// Raises max_seq of this very generation and widens its window.
+    pub(crate) async fn raise(
+        &self,
+        loaded: &Arc<Loaded>,
+        to: u64,
+        raise_to: bool,
+        force: bool,
+    ) -> Result<(), Fault> {
+        if loaded.section.is_sealed() {
+            return Ok(());
+        }
+        let raise = v1::Raise {
+            generation: loaded.generation.0,
+            to,
+            raise_to,
+            force,
+        };
+        let command = SectionCommand {
+            fence: Some(loaded.fence.into()),
+            command: Some(section_command::Command::Raise(raise)),
+        };
+        match self.submitter.submit(command).await? {
+            Reply::Raised(raised) => {
+                self.counters.raises.add(1);
+                if raised.generation == loaded.generation.0 {
+                    loaded.section.widen(raised.max_seq);
+                    loaded.changed.notify_waiters();
+                }
+                Ok(())
+            }
+            Reply::Refused(refused) => {
+                let gone = match refused.kind() {
+                    Kind::NotOwner | Kind::NoSuchNamespace => true,
+                    Kind::StaleGeneration => refused.refused == loaded.generation.0,
+                    _ => false,
+                };
+                if gone {
+                    self.sections.retire(loaded);
+                }
+                Err(self.refusal(&refused))
+            }
+            Reply::Opened(_) | Reply::Closed(_) => Err(unexpected()),
+        }
+    }
+
+    /// Waits until the window reaches `needed`, the object is retired, or the deadline passes.
+    pub(crate) async fn wait_for_window(
+        self: &Arc<Self>,
+        loaded: &Arc<Loaded>,
+        needed: u64,
+        deadline: Instant,
+    ) -> Result<(), Fault> {
+        if loaded.waiting.fetch_add(1, AcqRel) >= WAITING_MAX {
+            loaded.waiting.fetch_sub(1, AcqRel);
+            return Err(Fault::new(
+                Reason::TooMany,
+                "too many callers wait for this section's window; retry later",
+            )
+            .with_retry_after_ms(100));
+        }
+        self.counters.waited_for_refill.add(1);
+        loaded.need(needed);
+        let waited = tokio::time::timeout_at(deadline, async {
+            loop {
+                let changed = loaded.changed.notified();
+                tokio::pin!(changed);
+                changed.as_mut().enable();
+                if loaded.section.max_seq() >= needed || loaded.section.is_sealed() {
+                    return;
+                }
+                self.refill(loaded);
+                changed.await;
+            }
+        })
+        .await;
+        loaded.waiting.fetch_sub(1, AcqRel);
+        waited.map_err(|_| {
+            Fault::new(Reason::NoWindow, format!(
+                "the window of section {} is used up and no store of {} confirmed a raise in time; check the stores and retry",
+                loaded.key(), self.stores.list()
+            ))
+        })
+    }
+}

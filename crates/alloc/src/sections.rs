@@ -1,0 +1,298 @@
+//! The loaded sections of this AllocSvr: opening, publishing, retiring, closing.
+//!
+//! Invariants:
+//! - an older section object is sealed before a newer one is published, and an answer for an
+//!   installed or older generation is ignored, so at most one object of a section hands out numbers;
+//! - a generation for which a close was sent is dead here, whatever the answer: it is sealed and
+//!   taken out before the close is sent, and the next opening waits until the answer has come;
+//! - nothing is published for a session that has ended: ending and publishing share a lock.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use rand::RngExt;
+use seqsvr_core::command::Fence;
+use seqsvr_core::geometry::Geometry;
+use seqsvr_core::id::{SectionKey, Slot};
+use seqsvr_core::namespace::Namespace;
+use seqsvr_core::route::RoutingTable;
+use seqsvr_core::section::{Open, Section};
+use seqsvr_proto::convert::u128_bytes;
+use seqsvr_proto::error::Fault;
+use seqsvr_proto::v1::section_reply::Reply;
+use seqsvr_proto::v1::{self, Reason, SectionCommand, section_command};
+use tokio::sync::watch;
+
+use crate::loaded::Loaded;
+use crate::node::Node;
+use crate::session::Session;
+
+/// Most sections being opened or closed at one time.
+const BUSY_MAX: usize = 100_000;
+
+/// What became of an opening or closing; None while it goes on.
+type Outcome = Option<Result<(), Fault>>;
+
+/// Map of loaded sections.
+pub(crate) struct Sections {
+    /// Looked up without locks; changed only under `busy`.
+    pub(crate) map: papaya::HashMap<SectionKey, Arc<Loaded>>,
+    /// Sections being opened or closed; also the lock under which objects are published and removed.
+    busy: Mutex<HashMap<SectionKey, watch::Receiver<Outcome>>>,
+    /// Secret of this process, so that nobody can choose keys that collide.
+    hash_key: [u64; 2],
+}
+
+impl Sections {
+    pub(crate) fn new() -> Sections {
+        Sections {
+            map: papaya::HashMap::new(),
+            busy: Mutex::default(),
+            hash_key: rand::rng().random(),
+        }
+    }
+
+    pub(crate) fn get(&self, key: SectionKey) -> Option<Arc<Loaded>> {
+        self.map.pin().get(&key).cloned()
+    }
+
+    /// All loaded sections now.
+    pub(crate) fn all(&self) -> Vec<Arc<Loaded>> {
+        self.map.pin().values().cloned().collect()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.map.len()
+    }
+
+    /// Seals an object and takes it out, if it is still the one installed.
+    pub(crate) fn retire(&self, loaded: &Arc<Loaded>) -> bool {
+        let _lock = self.busy.lock();
+        self.remove(loaded)
+    }
+
+    fn remove(&self, loaded: &Arc<Loaded>) -> bool {
+        loaded.retire();
+        let map = self.map.pin();
+        let mine = map
+            .get(&loaded.key())
+            .is_some_and(|found| Arc::ptr_eq(found, loaded));
+        mine && map.remove(&loaded.key()).is_some()
+    }
+
+    /// Ends a session and drops every section object of it. After this nothing is published for it.
+    pub(crate) fn end_session(&self, session: &Arc<Session>) -> Vec<Arc<Loaded>> {
+        let _lock = self.busy.lock();
+        session.end();
+        let old: Vec<_> = self
+            .all()
+            .into_iter()
+            .filter(|l| Arc::ptr_eq(&l.session, session))
+            .collect();
+        for loaded in &old {
+            self.remove(loaded);
+        }
+        old
+    }
+
+    /// Drops the objects whose slot has changed hands.
+    pub(crate) fn drop_stale(&self, table: &RoutingTable) {
+        for loaded in self.all() {
+            if !loaded.is_current(table) {
+                self.retire(&loaded);
+            }
+        }
+    }
+
+    /// Starts something exclusive on a section, or joins what goes on. `Ok` means the caller has to
+    /// do it and then to send the outcome.
+    fn begin(
+        &self,
+        key: SectionKey,
+    ) -> Result<watch::Sender<Outcome>, Result<watch::Receiver<Outcome>, Fault>> {
+        let mut busy = self.busy.lock();
+        if let Some(going_on) = busy.get(&key) {
+            return Err(Ok(going_on.clone()));
+        }
+        if busy.len() >= BUSY_MAX {
+            return Err(Err(Fault::new(
+                Reason::TooMany,
+                "too many sections are being opened; retry later",
+            )
+            .with_retry_after_ms(50)));
+        }
+        let (tx, rx) = watch::channel(None);
+        busy.insert(key, rx);
+        Ok(tx)
+    }
+
+    fn end(&self, key: SectionKey, tx: &watch::Sender<Outcome>, outcome: Result<(), Fault>) {
+        self.busy.lock().remove(&key);
+        tx.send_replace(Some(outcome));
+    }
+
+    /// Publishes a newly opened object unless its session ended or a newer one is there.
+    fn publish(&self, loaded: Loaded) {
+        let _lock = self.busy.lock();
+        if !loaded.session.lives() {
+            return;
+        }
+        let map = self.map.pin();
+        if let Some(old) = map.get(&loaded.key()) {
+            if old.generation >= loaded.generation {
+                return;
+            }
+            old.retire();
+        }
+        map.insert(loaded.key(), Arc::new(loaded));
+    }
+
+    fn build(&self, namespace: &Namespace, opened: &v1::Opened) -> Section {
+        let progression = namespace.spec.progression;
+        let open = Open {
+            generation: opened.generation,
+            base: opened.base,
+            max_seq: opened.max_seq,
+            first: progression.first_after(opened.base),
+            stride: u64::from(progression.stride),
+        };
+        match namespace.spec.geometry {
+            Geometry::Dense { section_size, .. } => Section::dense(open, section_size),
+            Geometry::Keyed { .. } => Section::keyed(open, self.hash_key),
+        }
+    }
+}
+
+async fn outcome(mut going_on: watch::Receiver<Outcome>) -> Result<(), Fault> {
+    match going_on.wait_for(Option::is_some).await {
+        Ok(done) => done.clone().unwrap_or(Ok(())),
+        Err(_) => Err(Fault::new(
+            Reason::Unreachable,
+            "this AllocSvr is shutting down",
+        )),
+    }
+}
+
+impl Node {
+    /// Loads a section this node owns at `fence`; whoever asks meanwhile joins. The work goes on if
+    /// the caller gives up.
+    pub(crate) async fn open(
+        self: &Arc<Self>,
+        fence: Fence,
+        session: Arc<Session>,
+    ) -> Result<(), Fault> {
+        let key = fence.section;
+        let tx = match self.sections.begin(key) {
+            Ok(tx) => tx,
+            Err(joined) => return outcome(joined?).await,
+        };
+        let rx = tx.subscribe();
+        let node = self.clone();
+        self.tasks.spawn(async move {
+            let done = node.open_now(fence, session).await;
+            node.sections.end(key, &tx, done);
+        });
+        outcome(rx).await
+    }
+
+    async fn open_now(&self, fence: Fence, session: Arc<Session>) -> Result<(), Fault> {
+        if self
+            .sections
+            .get(fence.section)
+            .is_some_and(|l| l.fence == fence && !l.section.is_sealed())
+        {
+            return Ok(());
+        }
+        let table = self
+            .table
+            .load()
+            .ok_or_else(|| Fault::new(Reason::NotOwner, "no routing table yet"))?;
+        let namespace = table.namespace_by_id(fence.section.namespace);
+        let namespace = namespace
+            .ok_or_else(|| Fault::new(Reason::NoSuchNamespace, "the namespace is gone"))?;
+        let step = namespace.spec.step;
+        let nonce: u128 = rand::rng().random();
+        // `expected` stays open: the store fills in what it has applied. The nonce keeps retries from
+        // opening twice, the fence keeps out whoever lost the slot.
+        let open = v1::Open {
+            expected: None,
+            nonce: u128_bytes(nonce),
+            step,
+        };
+        let command = SectionCommand {
+            fence: Some(fence.into()),
+            command: Some(section_command::Command::Open(open)),
+        };
+        match self.submitter.submit(command).await? {
+            Reply::Opened(opened) => {
+                self.counters.opens.add(1);
+                let section = self.sections.build(namespace, &opened);
+                self.sections
+                    .publish(Loaded::new(fence, session, section, step));
+                Ok(())
+            }
+            Reply::Refused(refused) => Err(self.refusal(&refused)),
+            Reply::Raised(_) | Reply::Closed(_) => Err(unexpected()),
+        }
+    }
+
+    /// Hands an idle section back: the next owner (or we) go on right above the highest number used.
+    pub(crate) async fn close(self: &Arc<Self>, loaded: Arc<Loaded>) {
+        let key = loaded.key();
+        let Ok(tx) = self.sections.begin(key) else {
+            return;
+        };
+        if self.sections.retire(&loaded) {
+            let value = loaded.drained().await;
+            let close = v1::Close {
+                generation: loaded.generation.0,
+                value,
+            };
+            let command = SectionCommand {
+                fence: Some(loaded.fence.into()),
+                command: Some(section_command::Command::Close(close)),
+            };
+            // Whatever the answer: this generation is dead here.
+            if let Ok(Reply::Closed(_)) = self.submitter.submit(command).await {
+                self.counters.closes.add(1);
+            }
+        }
+        self.sections.end(key, &tx, Ok(()));
+    }
+
+    /// What a refusal by the state means to a caller.
+    pub(crate) fn refusal(&self, refused: &v1::Refused) -> Fault {
+        use v1::refused::Kind;
+        match refused.kind() {
+            Kind::NotOwner => {
+                self.refresh_soon();
+                Fault::new(Reason::NotOwner, refused.message.clone())
+            }
+            // Another generation came first: look again.
+            Kind::StaleGeneration => Fault::new(Reason::NotOwner, refused.message.clone()),
+            Kind::Exhausted => Fault::new(Reason::SequenceExhausted, refused.message.clone()),
+            Kind::AboveBound => Fault::new(Reason::AboveBound, refused.message.clone()),
+            Kind::NoSuchNamespace => Fault::new(Reason::NoSuchNamespace, refused.message.clone()),
+            Kind::Invalid | Kind::Unspecified => {
+                Fault::new(Reason::Refused, refused.message.clone())
+            }
+        }
+    }
+
+    /// Fence for a section of a slot this node owns by the table.
+    pub(crate) fn fence(table: &RoutingTable, slot: Slot, section: SectionKey) -> Fence {
+        Fence {
+            slot,
+            epoch: table.route(slot).map(|r| r.epoch).unwrap_or_default(),
+            section,
+        }
+    }
+}
+
+pub(crate) fn unexpected() -> Fault {
+    Fault::new(
+        Reason::Unspecified,
+        "the store answered another command than the one asked",
+    )
+}

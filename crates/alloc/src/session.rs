@@ -1,0 +1,102 @@
+//! One session of this process and its lease.
+//!
+//! Invariant: every section object belongs to one session; a number is answered only if, by a clock
+//! read after the request was received, that very session lives and its lease holds. A new session
+//! never revives an old one's section objects.
+
+use std::sync::atomic::{
+    AtomicBool, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
+
+use seqsvr_core::id::SessionId;
+use seqsvr_core::lease::{Lease, Reading};
+
+/// A registration of this process at the store.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) id: SessionId,
+    ended: AtomicBool,
+    // The lease's deadline on each clock; 0 before the first renewal. Read separately: every pair of
+    // values seen consists of deadlines that a confirmed renewal once granted, so a torn pair only
+    // means the older, shorter lease on one clock.
+    main_ns: AtomicU64,
+    raw_ns: AtomicU64,
+}
+
+impl Session {
+    pub(crate) fn new(id: SessionId) -> Session {
+        Session {
+            id,
+            ended: AtomicBool::new(false),
+            main_ns: AtomicU64::new(0),
+            raw_ns: AtomicU64::new(0),
+        }
+    }
+
+    /// Takes a renewal; one that arrives late never shortens the lease.
+    pub(crate) fn renew(&self, lease: Lease) {
+        let deadline = lease.deadline();
+        self.main_ns.fetch_max(deadline.main_ns, Relaxed);
+        self.raw_ns.fetch_max(deadline.raw_ns, Relaxed);
+    }
+
+    /// Whether this session may serve at a reading made after the request was received.
+    pub(crate) fn serves(&self, now: Reading) -> bool {
+        let deadline = Reading {
+            main_ns: self.main_ns.load(Relaxed),
+            raw_ns: self.raw_ns.load(Relaxed),
+        };
+        self.lives() && now.is_before(deadline)
+    }
+
+    /// Ends it for good in this process.
+    pub(crate) fn end(&self) {
+        self.ended.store(true, Release);
+    }
+
+    pub(crate) fn lives(&self) -> bool {
+        !self.ended.load(Acquire)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn at(s: u64) -> Reading {
+        Reading {
+            main_ns: s * 1_000_000_000,
+            raw_ns: s * 1_000_000_000,
+        }
+    }
+
+    #[test]
+    fn a_session_serves_only_under_its_lease() {
+        let session = Session::new(SessionId(1));
+        assert!(!session.serves(at(10)), "OpenSession grants no lease");
+        session.renew(Lease::new(at(10), Duration::from_secs(3)));
+        assert!(session.serves(at(12)) && !session.serves(at(13)));
+        // An older renewal's answer arriving late does not shorten it.
+        session.renew(Lease::new(at(9), Duration::from_secs(3)));
+        assert!(session.serves(at(12)));
+        session.end();
+        assert!(!session.serves(at(11)));
+    }
+
+    #[test]
+    fn one_clock_past_its_deadline_is_enough() {
+        let session = Session::new(SessionId(1));
+        session.renew(Lease::new(at(10), Duration::from_secs(3)));
+        assert!(!session.serves(Reading {
+            raw_ns: at(14).raw_ns,
+            ..at(11)
+        }));
+        assert!(!session.serves(Reading {
+            main_ns: at(14).main_ns,
+            ..at(11)
+        }));
+    }
+}

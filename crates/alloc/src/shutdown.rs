@@ -1,0 +1,62 @@
+//! A planned end: hand back the true highest numbers and end the session, so that the next owner
+//! starts at once and no number is skipped.
+//!
+//! Invariant: the session ends in this process before its finals are taken, so a final covers every
+//! number handed out; and after the first chunk was sent this process never serves in it again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use seqsvr_core::command::FINALS_MAX;
+use seqsvr_proto::v1::store_client::StoreClient;
+use seqsvr_proto::v1::{CloseSessionRequest, SectionFinal};
+use tokio::time::Instant;
+
+use crate::node::Node;
+
+/// How long the stores are asked for one chunk.
+const DEADLINE: Duration = Duration::from_secs(3);
+
+impl Node {
+    /// Ends the session; the keeper must have stopped.
+    pub(crate) async fn close_session(self: &Arc<Self>) {
+        let Some(session) = self.session.swap(None) else {
+            return;
+        };
+        let mut finals = Vec::new();
+        for loaded in self.sections.end_session(&session) {
+            let value = loaded.drained().await;
+            let fence = Some(loaded.fence.into());
+            finals.push(SectionFinal {
+                fence,
+                generation: loaded.generation.0,
+                value,
+            });
+        }
+        let mut chunks: Vec<Vec<SectionFinal>> =
+            finals.chunks(FINALS_MAX).map(<[_]>::to_vec).collect();
+        if chunks.is_empty() {
+            chunks.push(Vec::new());
+        }
+        let count = chunks.len();
+        for (i, finals) in chunks.into_iter().enumerate() {
+            let request = CloseSessionRequest {
+                session: session.id.0,
+                finals,
+                last: i + 1 == count,
+            };
+            let closed = self
+                .stores
+                .call(Instant::now() + DEADLINE, DEADLINE / 3, |channel| {
+                    let request = request.clone();
+                    async move { StoreClient::new(channel).close_session(request).await }
+                })
+                .await;
+            if let Err(fault) = closed {
+                tracing::warn!(%fault, "session not closed; the store will expire it and its sections jump by their open windows");
+                return;
+            }
+        }
+        tracing::info!(session = %session.id, "session closed");
+    }
+}

@@ -1,0 +1,132 @@
+//! Calls to the StoreSvr group: finds the leader, retries, bounded by time.
+//!
+//! Every request sent through here is idempotent or fenced (DESIGN section 4), so asking again
+//! after a lost answer is harmless.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use rand::RngExt;
+use seqsvr_client::Channels;
+use seqsvr_proto::error::Fault;
+use seqsvr_proto::v1::Reason;
+use tokio::time::{Instant, sleep, timeout_at};
+use tonic::transport::Channel;
+use tonic::{Response, Status};
+
+/// The StoreSvr group as seen from here.
+#[derive(Clone)]
+pub(crate) struct Stores {
+    addresses: Arc<[String]>,
+    channels: Channels,
+    preferred: Arc<Mutex<String>>,
+}
+
+impl Stores {
+    pub(crate) fn new(addresses: &[String], channels: Channels) -> Stores {
+        let preferred = addresses.first().cloned().unwrap_or_default();
+        Stores {
+            addresses: addresses.into(),
+            channels,
+            preferred: Arc::new(Mutex::new(preferred)),
+        }
+    }
+
+    /// All addresses, for messages.
+    pub(crate) fn list(&self) -> String {
+        self.addresses.join(", ")
+    }
+
+    /// Channel to the store asked last with success, or the next to try.
+    pub(crate) fn preferred(&self) -> Result<(String, Channel), Fault> {
+        let address = self.preferred.lock().clone();
+        let channel = self
+            .channels
+            .get(&address)
+            .map_err(|e| Fault::new(Reason::Unreachable, e.to_string()))?;
+        Ok((address, channel))
+    }
+
+    /// Notes that the store at `address` was of no use; `leader` is its hint. A reply that comes
+    /// late, after somebody else has moved on already, changes nothing.
+    pub(crate) fn turn_from(&self, address: &str, leader: &str) {
+        let mut preferred = self.preferred.lock();
+        if *preferred != address {
+            return;
+        }
+        if !leader.is_empty() && leader != address {
+            *preferred = leader.to_owned();
+            return;
+        }
+        let at = self.addresses.iter().position(|a| a == address);
+        let next = at.map_or(0, |i| i + 1) % self.addresses.len().max(1);
+        if let Some(address) = self.addresses.get(next) {
+            *preferred = address.clone();
+        }
+    }
+
+    /// Asks the leader until it answers, refuses for good, or `deadline` passes. One try takes at
+    /// most `try_for`.
+    pub(crate) async fn call<T, F, Fut>(
+        &self,
+        deadline: Instant,
+        try_for: Duration,
+        ask: F,
+    ) -> Result<T, Fault>
+    where
+        F: Fn(Channel) -> Fut,
+        Fut: Future<Output = Result<Response<T>, Status>>,
+    {
+        let mut tries = 0u32;
+        loop {
+            let (address, channel) = self.preferred()?;
+            let until = deadline.min(Instant::now() + try_for);
+            let fault = match timeout_at(until, ask(channel)).await {
+                Ok(Ok(response)) => return Ok(response.into_inner()),
+                Ok(Err(status)) => Fault::from_status(&status),
+                Err(_) => Fault::new(
+                    Reason::Unreachable,
+                    format!("store {address} did not answer within {try_for:?}"),
+                ),
+            };
+            if !worth_another(&fault) {
+                return Err(fault);
+            }
+            tries += 1;
+            self.turn_from(&address, &fault.detail.leader);
+            // A leader hint is followed at once; a full round without success waits a little.
+            let pause = if fault.detail.leader.is_empty() || tries > 2 * self.addresses.len() as u32
+            {
+                jitter(Duration::from_millis(10 << tries.min(4)))
+            } else {
+                Duration::ZERO
+            };
+            if Instant::now() + pause >= deadline {
+                let text = format!(
+                    "no store answered ({}) after {tries} tries: {fault}",
+                    self.list()
+                );
+                return Err(Fault::new(Reason::Unreachable, text));
+            }
+            sleep(pause).await;
+        }
+    }
+}
+
+fn worth_another(fault: &Fault) -> bool {
+    match fault.reason() {
+        Reason::NotLeader | Reason::NotInitialised | Reason::Unreachable | Reason::TooMany => true,
+        Reason::Unspecified => !matches!(
+            fault.code,
+            tonic::Code::InvalidArgument | tonic::Code::Unimplemented
+        ),
+        _ => fault.code == tonic::Code::Unavailable,
+    }
+}
+
+/// Between half of `base` and `base`.
+pub(crate) fn jitter(base: Duration) -> Duration {
+    base.mul_f64(rand::rng().random_range(0.5..1.0))
+}

@@ -1,0 +1,128 @@
+//! Section commands on their way to the store: while one Submit is in flight the next gathers.
+//!
+//! Invariant: a command, once queued, is repeated unchanged (same nonce, same absolute `to`) until
+//! the store has answered it, so the answer that reaches the waiter is the one of its application.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use seqsvr_proto::error::Fault;
+use seqsvr_proto::limits::SUBMIT_MAX;
+use seqsvr_proto::v1::section_reply::Reply;
+use seqsvr_proto::v1::store_client::StoreClient;
+use seqsvr_proto::v1::{Reason, SectionCommand, SubmitRequest};
+use tokio::sync::{Notify, oneshot};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::stores::Stores;
+
+/// Most commands waiting here.
+const QUEUE_MAX: usize = 200_000;
+/// How long one Submit may take before another store is asked.
+const TRY: Duration = Duration::from_secs(1);
+/// How long a batch is repeated before its waiters are told; they decide whether to go on.
+const GIVE_UP: Duration = Duration::from_secs(10);
+
+type Waiting = (SectionCommand, oneshot::Sender<Result<Reply, Fault>>);
+
+/// Queue of section commands.
+#[derive(Clone)]
+pub(crate) struct Submitter {
+    queue: Arc<Mutex<VecDeque<Waiting>>>,
+    ready: Arc<Notify>,
+    stores: Stores,
+}
+
+impl Submitter {
+    pub(crate) fn new(stores: Stores) -> Submitter {
+        Submitter {
+            queue: Arc::default(),
+            ready: Arc::default(),
+            stores,
+        }
+    }
+
+    /// Queues a command and waits for its answer.
+    pub(crate) async fn submit(&self, command: SectionCommand) -> Result<Reply, Fault> {
+        let (tx, rx) = oneshot::channel();
+        {
+            let mut queue = self.queue.lock();
+            if queue.len() >= QUEUE_MAX {
+                return Err(Fault::new(
+                    Reason::TooMany,
+                    "too many section commands wait for the store; retry later",
+                ));
+            }
+            queue.push_back((command, tx));
+        }
+        self.ready.notify_one();
+        rx.await.unwrap_or_else(|_| {
+            Err(Fault::new(
+                Reason::Unreachable,
+                "this AllocSvr is shutting down",
+            ))
+        })
+    }
+
+    /// Sends until cancelled.
+    pub(crate) async fn run(self, cancel: CancellationToken) {
+        while cancel
+            .run_until_cancelled(self.ready.notified())
+            .await
+            .is_some()
+        {
+            loop {
+                let batch: Vec<Waiting> = {
+                    let mut queue = self.queue.lock();
+                    let n = queue.len().min(SUBMIT_MAX);
+                    queue.drain(..n).collect()
+                };
+                if batch.is_empty() || cancel.run_until_cancelled(self.send(batch)).await.is_none()
+                {
+                    break;
+                }
+            }
+        }
+        self.queue.lock().clear();
+    }
+
+    async fn send(&self, batch: Vec<Waiting>) {
+        let (commands, waiters): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
+        let request = SubmitRequest { commands };
+        let answer = self
+            .stores
+            .call(Instant::now() + GIVE_UP, TRY, |channel| {
+                let request = request.clone();
+                async move { StoreClient::new(channel).submit(request).await }
+            })
+            .await;
+        match answer {
+            Ok(response) if response.replies.len() == waiters.len() => {
+                for (waiter, reply) in waiters.into_iter().zip(response.replies) {
+                    let reply = reply.reply.ok_or_else(|| {
+                        Fault::new(Reason::Unspecified, "the store sent an empty reply")
+                    });
+                    // A waiter that gave up needs no answer.
+                    let _ = waiter.send(reply);
+                }
+            }
+            Ok(_) => fail(
+                waiters,
+                &Fault::new(
+                    Reason::Unspecified,
+                    "the store answered another number of commands",
+                ),
+            ),
+            Err(fault) => fail(waiters, &fault),
+        }
+    }
+}
+
+fn fail(waiters: Vec<oneshot::Sender<Result<Reply, Fault>>>, fault: &Fault) {
+    for waiter in waiters {
+        let _ = waiter.send(Err(fault.clone()));
+    }
+}

@@ -1,0 +1,223 @@
+//! The local path: taking a number from an owned section and checking the right to answer it.
+//!
+//! Order of steps (DESIGN 5.4): request fully received -> number taken by CAS, never above the
+//! window -> clock read -> session, lease and slot epoch checked -> answer. A clock read before
+//! taking would let a process that was stopped in between answer an old number after a new owner
+//! has answered greater ones. One check serves all items of a pass, since all had been received.
+
+use std::sync::Arc;
+
+use seqsvr_core::id::Epoch;
+use seqsvr_core::namespace::Namespace;
+use seqsvr_core::route::RoutingTable;
+use seqsvr_core::section::{Current, Refusal};
+use seqsvr_proto::error::Fault;
+use seqsvr_proto::v1::{CurrentKind, Reason};
+
+use crate::ask::{Answer, Ask, Item, Miss, Place};
+use crate::loaded::Loaded;
+use crate::node::Node;
+use crate::session::Session;
+
+/// An answer that still has to pass the check.
+struct Taken<'m> {
+    index: u32,
+    loaded: &'m Arc<Loaded>,
+    answer: Answer,
+}
+
+impl Node {
+    /// Answers what it can of `todo` from owned sections, and tells of every other item why not.
+    pub(crate) fn pass(
+        self: &Arc<Self>,
+        table: &RoutingTable,
+        namespace: &Namespace,
+        items: &[Item],
+        todo: &[u32],
+        answers: &mut [Option<Result<Answer, Fault>>],
+    ) -> Vec<(u32, Miss)> {
+        let mut misses = Vec::new();
+        let mut taken: Vec<Taken<'_>> = Vec::with_capacity(todo.len());
+        let session = self.session.load();
+        let map = self.sections.map.pin();
+        for &index in todo {
+            let item = &items[index as usize];
+            let place = match item.key.place(namespace, table) {
+                Ok(place) => place,
+                Err(fault) => {
+                    answers[index as usize] = Some(Err(fault));
+                    continue;
+                }
+            };
+            if let Err(miss) = owned(table, session.as_deref(), &place) {
+                misses.push((index, miss));
+                continue;
+            }
+            let current = |l: &&Arc<Loaded>| {
+                l.is_current(table) && !l.section.is_sealed() && l.session.lives()
+            };
+            let Some(loaded) = map.get(&place.section).filter(current) else {
+                misses.push((
+                    index,
+                    match item.ask {
+                        Ask::Current => Miss::Read(place.section),
+                        _ => Miss::Open(place.section, place.slot),
+                    },
+                ));
+                continue;
+            };
+            match self.take(namespace, loaded, &place, item.ask) {
+                Ok(answer) => taken.push(Taken {
+                    index,
+                    loaded,
+                    answer,
+                }),
+                Err(miss) => misses.push((index, miss)),
+            }
+        }
+        if taken.is_empty() {
+            return misses;
+        }
+        // After every number of this pass was taken: see above.
+        let now = self.clock.now();
+        let table = self.table.load();
+        let mut numbers = 0;
+        for Taken {
+            index,
+            loaded,
+            answer,
+        } in taken
+        {
+            if table
+                .as_deref()
+                .is_some_and(|table| loaded.serves(now, table))
+            {
+                if let Answer::Numbers { first, last, .. } = answer {
+                    numbers += (last - first) / loaded.section.stride() + 1;
+                    self.counters.nexts.add(1);
+                }
+                answers[index as usize] = Some(Ok(answer));
+            } else {
+                self.counters
+                    .burned
+                    .add(u64::from(matches!(answer, Answer::Numbers { .. })));
+                misses.push((index, Miss::Wait(Reason::NoLease, self.no_lease())));
+            }
+        }
+        self.counters.numbers.add(numbers);
+        misses
+    }
+
+    fn take(
+        self: &Arc<Self>,
+        namespace: &Namespace,
+        loaded: &Arc<Loaded>,
+        place: &Place<'_>,
+        ask: Ask,
+    ) -> Result<Answer, Miss> {
+        let section = &loaded.section;
+        let epoch = loaded.fence.epoch;
+        let refused = |refusal| refused(refusal, loaded, place);
+        match ask {
+            Ask::Next {
+                count,
+                floor,
+                epoch: seen,
+            } => {
+                if seen > epoch.0 {
+                    return Err(Miss::Guard(place.slot, epoch));
+                }
+                let range = section.next(place.key(), count).map_err(refused)?;
+                if loaded.wants_raise() {
+                    self.refill(loaded);
+                }
+                if range.first <= floor {
+                    self.counters.burned.add(u64::from(count.get()));
+                    return Err(Miss::Guard(place.slot, epoch));
+                }
+                Ok(Answer::Numbers {
+                    first: range.first,
+                    last: range.last,
+                    epoch,
+                })
+            }
+            Ask::Current => {
+                let floor = namespace.spec.progression.floor();
+                let (kind, value) = match section
+                    .current(place.key())
+                    .map_err(|_| Miss::Read(place.section))?
+                {
+                    Current::Touched(n) => (CurrentKind::Exact, n),
+                    Current::Untouched if section.base() == floor => (CurrentKind::Never, floor),
+                    Current::Untouched => (CurrentKind::AtMost, section.base()),
+                };
+                Ok(Answer::Current { kind, value, epoch })
+            }
+            Ask::RaiseTo { value, force } => {
+                let target = namespace
+                    .spec
+                    .progression
+                    .round_up(value)
+                    .ok_or_else(|| Miss::Final(exhausted()))?;
+                if section.max_seq() < target {
+                    return Err(Miss::Raise(loaded.clone(), target, force));
+                }
+                // The window is durable up to the target, so only memory is left to set; done in an
+                // unsealed object of the generation that was raised, or not at all.
+                let value = match section.raise_to(place.key(), target).map_err(refused)? {
+                    Current::Touched(n) => n,
+                    Current::Untouched => target,
+                };
+                loaded.jumped();
+                if loaded.wants_raise() {
+                    self.refill(loaded);
+                }
+                Ok(Answer::Raised { value, epoch })
+            }
+        }
+    }
+
+    pub(crate) fn no_lease(&self) -> String {
+        format!(
+            "AllocSvr {} holds no valid lease now; it renews at {}",
+            self.name,
+            self.stores.list()
+        )
+    }
+}
+
+/// Whether this node owns the place's slot by the table, or who does.
+fn owned(
+    table: &RoutingTable,
+    session: Option<&Session>,
+    place: &Place<'_>,
+) -> Result<Epoch, Miss> {
+    let route = table.route(place.slot);
+    match route.and_then(|r| r.owner.as_ref().map(|owner| (r.epoch, owner))) {
+        None => Err(Miss::Wait(
+            Reason::NotOwner,
+            format!("slot {} has no owner yet", place.slot),
+        )),
+        Some((epoch, owner)) if session.is_some_and(|s| s.id == owner.session && s.lives()) => {
+            Ok(epoch)
+        }
+        Some((_, owner)) => Err(Miss::Remote(owner.address.clone())),
+    }
+}
+
+fn refused(refusal: Refusal, loaded: &Arc<Loaded>, place: &Place<'_>) -> Miss {
+    match refusal {
+        Refusal::Empty { needed } => Miss::Refill(loaded.clone(), needed),
+        Refusal::Sealed => Miss::Open(place.section, place.slot),
+        Refusal::Exhausted => Miss::Final(exhausted()),
+        Refusal::Full => Miss::Final(Fault::new(Reason::TooMany, refusal.to_string())),
+        Refusal::NotHere => Miss::Final(Fault::new(Reason::Unspecified, refusal.to_string())),
+    }
+}
+
+fn exhausted() -> Fault {
+    Fault::new(
+        Reason::SequenceExhausted,
+        "the sequence would pass 2^63-1, the last number there is; use another key or a namespace with a lower start",
+    )
+}

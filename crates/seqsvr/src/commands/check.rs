@@ -1,0 +1,24 @@
+//! `seqsvr check FILE`.
+
+use anyhow::bail;
+
+use crate::cli;
+
+pub(crate) fn run(args: &cli::Check) -> anyhow::Result<()> {
+    let report = seqsvr_check::check_file(&args.file)?;
+    println!("{report}");
+    if !report.is_ok() {
+        bail!(
+            "{} breaks the promise: {} violations",
+            args.file.display(),
+            report.violations_total()
+        );
+    }
+    if report.answered() == 0 {
+        bail!(
+            "{} holds no answered call, so it proves nothing",
+            args.file.display()
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,145 @@
+//! `seqsvr dev`: N stores and M allocs in one process, over real loopback gRPC and real disk.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use futures::future::{join_all, select_all};
+use seqsvr_alloc::{Alloc, SystemClock};
+use seqsvr_client::{Client, Options};
+use seqsvr_store::Store;
+use tokio::time::{Instant, sleep};
+
+use super::init;
+use crate::exit::BadInput;
+use crate::screen::Screen;
+use crate::{cli, signals};
+
+const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+/// How long stores may take to elect a leader at the first start.
+const INIT_WAIT: Duration = Duration::from_secs(20);
+
+pub(crate) async fn run(args: cli::Dev) -> anyhow::Result<()> {
+    let started = Instant::now();
+    let ports = |first: u16, n: u64, flag: &str| -> Result<Vec<SocketAddr>, BadInput> {
+        (0..n)
+            .map(|i| {
+                u16::try_from(u64::from(first) + i).map(|port| SocketAddr::new(LOOPBACK, port))
+            })
+            .collect::<Result<_, _>>()
+            .map_err(|_| BadInput(format!("{flag} {first} leaves no room for {n} ports")))
+    };
+    let store_addrs = ports(args.store_port, args.stores, "--store-port")?;
+    let alloc_addrs = ports(args.port, args.allocs, "--port")?;
+    check_count(&args.data_dir, args.stores)?;
+
+    let mut stores = Vec::new();
+    for (i, address) in store_addrs.iter().enumerate() {
+        let id = i as u64 + 1;
+        let options =
+            seqsvr_store::Options::new(id, *address, args.data_dir.join(format!("store-{id}")));
+        stores.push(
+            Store::start(options)
+                .await
+                .with_context(|| format!("store {id}"))?,
+        );
+    }
+    let members: BTreeMap<u64, String> = (1..)
+        .zip(store_addrs.iter().map(ToString::to_string))
+        .collect();
+    let fresh = stores.iter().any(|s| s.identity().cluster.is_none());
+    if fresh {
+        init::make(&members, args.lease_ms, 1_024, INIT_WAIT).await?;
+    }
+    let mut allocs = Vec::new();
+    for (i, address) in alloc_addrs.iter().enumerate() {
+        let options = seqsvr_alloc::Options::new(
+            format!("a{}", i + 1),
+            *address,
+            members.values().cloned().collect(),
+        );
+        allocs.push(Alloc::start(options, Arc::new(SystemClock)).await?);
+    }
+
+    let list = |addrs: &[SocketAddr]| {
+        addrs
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    let server = if args.port == seqsvr_proto::limits::ALLOC_PORT {
+        String::new()
+    } else {
+        format!(" --server {}", alloc_addrs[0])
+    };
+    Screen::new("dev")
+        .fact("allocs", list(&alloc_addrs))
+        .fact("stores", list(&store_addrs))
+        .fact(
+            "data",
+            format!(
+                "{} ({})",
+                args.data_dir.display(),
+                if fresh { "new" } else { "found" }
+            ),
+        )
+        .security(true)
+        .paste(&[
+            format!("seqsvr next 42{server}"),
+            format!("seqsvr next alice{server}"),
+            format!("seqsvr current 42{server}"),
+            format!("seqsvr status{server}"),
+        ])
+        .print();
+
+    let ready = announce(
+        alloc_addrs.iter().map(ToString::to_string).collect(),
+        started,
+    );
+    let store_failed = select_all(stores.iter().map(|s| Box::pin(s.failed())));
+    let alloc_failed = select_all(allocs.iter().map(|a| Box::pin(a.failed())));
+    let outcome = tokio::select! {
+        biased;
+        (reason, ..) = store_failed => Err(anyhow::anyhow!("a store stopped: {reason}")),
+        (error, ..) = alloc_failed => Err(anyhow::Error::from(error)),
+        stop = signals::stop() => stop.map_err(Into::into),
+        never = ready => never,
+    };
+    join_all(allocs.iter().map(Alloc::shutdown)).await;
+    join_all(stores.iter().map(Store::shutdown)).await;
+    outcome
+}
+
+/// Says when numbers can be had; then waits for ever.
+async fn announce(servers: Vec<String>, started: Instant) -> anyhow::Result<()> {
+    let client = Client::new(Options::new(servers))?;
+    loop {
+        if let Ok(table) = client.routes().await
+            && table.routes().all(|(_, route)| route.owner.is_some())
+        {
+            println!("ready after {:.1} s", started.elapsed().as_secs_f64());
+            return std::future::pending().await;
+        }
+        // The client learns newer tables only from calls; ask like a newcomer.
+        sleep(Duration::from_millis(100)).await;
+        let _ = client.current("", seqsvr_client::Key::Uid(0)).await;
+    }
+}
+
+/// A data directory keeps the number of stores it was made with.
+fn check_count(data_dir: &Path, stores: u64) -> anyhow::Result<()> {
+    let found = (1..=7)
+        .filter(|id| data_dir.join(format!("store-{id}")).exists())
+        .count() as u64;
+    if found != 0 && found != stores {
+        bail!(BadInput(format!(
+            "{} was made with {found} stores, not {stores}; run `seqsvr dev --stores {found}` or choose another --data-dir",
+            data_dir.display()
+        )));
+    }
+    Ok(())
+}

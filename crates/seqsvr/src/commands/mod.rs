@@ -1,0 +1,29 @@
+//! One file a command (or a group that belongs together).
+
+mod alloc;
+mod check;
+mod dev;
+mod init;
+mod namespace;
+mod sequence;
+mod server;
+mod status;
+mod store;
+
+use crate::cli::Command;
+
+pub(crate) async fn run(command: Command) -> anyhow::Result<()> {
+    match command {
+        Command::Dev(args) => dev::run(args).await,
+        Command::Store(args) => store::run(args).await,
+        Command::Init(args) => init::run(args).await,
+        Command::Alloc(args) => alloc::run(args).await,
+        Command::Next(args) => sequence::next(args).await,
+        Command::Current(args) => sequence::current(args).await,
+        Command::Route(args) => sequence::route(args).await,
+        Command::RaiseTo(args) => sequence::raise_to(args).await,
+        Command::Status(args) => status::run(args).await,
+        Command::Namespace(args) => namespace::run(args).await,
+        Command::Check(args) => check::run(&args),
+    }
+}

@@ -1,0 +1,132 @@
+//! `namespace create|alter|list`.
+
+use seqsvr_client::Alter;
+use seqsvr_core::geometry::Geometry;
+use seqsvr_core::namespace::{Limits, Namespace, Spec};
+use seqsvr_core::progression::Progression;
+use serde_json::{Value, json};
+
+use super::server::Session;
+use crate::cli;
+
+pub(crate) async fn run(command: cli::Namespace) -> anyhow::Result<()> {
+    match command {
+        cli::Namespace::Create(args) => {
+            let session = Session::open(&args.server)?;
+            let made = session
+                .client
+                .admin()
+                .create_namespace(&spec(&args))
+                .await?;
+            println!("{}", line(&made));
+        }
+        cli::Namespace::Alter(args) => {
+            let session = Session::open(&args.server)?;
+            let alter = Alter {
+                step: args.step,
+                step_max: args.step_max,
+                raise_to_max: args.raise_to_max,
+            };
+            let altered = session
+                .client
+                .admin()
+                .alter_namespace(&args.name, alter)
+                .await?;
+            println!("{}", line(&altered));
+        }
+        cli::Namespace::List(args) => {
+            let session = Session::open(&args.server)?;
+            for namespace in session.client.admin().list_namespaces().await? {
+                if args.json {
+                    println!("{}", object(&namespace));
+                } else {
+                    println!("{}", line(&namespace));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn spec(args: &cli::Create) -> Spec {
+    let geometry = if args.keyed {
+        Geometry::Keyed {
+            sections: args.sections,
+        }
+    } else {
+        Geometry::Dense {
+            section_size: args.section_size,
+            max_uid: args.max_uid,
+        }
+    };
+    Spec {
+        name: args.name.clone(),
+        geometry,
+        progression: Progression {
+            start: args.start,
+            stride: args.stride,
+            offset: args.offset,
+        },
+        step: args.step,
+        limits: Limits {
+            step_max: args
+                .step_max
+                .unwrap_or(Limits::DEFAULT.step_max.max(args.step)),
+            raise_to_max: args.raise_to_max.unwrap_or(Limits::DEFAULT.raise_to_max),
+        },
+    }
+}
+
+fn shape(geometry: &Geometry) -> String {
+    match geometry {
+        Geometry::Dense {
+            section_size,
+            max_uid,
+        } => format!("dense, uids below {max_uid}, {section_size} a section"),
+        Geometry::Keyed { sections } => format!("keyed, {sections} sections"),
+    }
+}
+
+fn line(n: &Namespace) -> String {
+    let Spec {
+        name,
+        geometry,
+        progression: p,
+        step,
+        limits,
+    } = &n.spec;
+    let mut line = format!(
+        "{name} (id {}): {}; step {step} to {}",
+        n.id,
+        shape(geometry),
+        limits.step_max
+    );
+    if (p.start, p.stride) != (1, 1) {
+        line += &format!(
+            "; start {}, stride {}, offset {}",
+            p.start, p.stride, p.offset
+        );
+    }
+    line
+}
+
+fn object(n: &Namespace) -> Value {
+    let Spec {
+        name,
+        geometry,
+        progression: p,
+        step,
+        limits,
+    } = &n.spec;
+    let geometry = match geometry {
+        Geometry::Dense {
+            section_size,
+            max_uid,
+        } => json!({ "kind": "dense", "section_size": section_size, "max_uid": max_uid }),
+        Geometry::Keyed { sections } => json!({ "kind": "keyed", "sections": sections }),
+    };
+    json!({
+        "id": n.id.0, "name": name, "geometry": geometry, "start": p.start, "stride": p.stride, "offset": p.offset,
+        "step": step, "step_max": limits.step_max, "raise_to_max": limits.raise_to_max,
+    })
+}

@@ -1,0 +1,51 @@
+//! The client behind a command, and saying what it waits for.
+
+use std::time::Duration;
+
+use seqsvr_client::{Client, Options};
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+use crate::cli;
+
+/// How long a call may take before the user is told what it waits for.
+const PATIENCE: Duration = Duration::from_millis(700);
+
+/// A connected client that tells on stderr what it waits for while it lives.
+pub(crate) struct Session {
+    pub(crate) client: Client,
+    teller: JoinHandle<()>,
+}
+
+impl Session {
+    pub(crate) fn open(args: &cli::Server) -> anyhow::Result<Session> {
+        let servers = args
+            .server
+            .split(',')
+            .map(str::trim)
+            .filter(|s| !s.is_empty());
+        let mut options = Options::new(servers);
+        options.deadline = args.timeout;
+        let client = Client::new(options)?;
+        let mut trouble = client.trouble();
+        let teller = tokio::spawn(async move {
+            loop {
+                sleep(PATIENCE).await;
+                let text = trouble.borrow_and_update().clone();
+                if let Some(text) = text {
+                    eprintln!("waiting: {text}");
+                }
+                if trouble.changed().await.is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(Session { client, teller })
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.teller.abort();
+    }
+}

@@ -1,0 +1,125 @@
+//! `seqsvr status`: the cluster as its leader sees it, and every process's own counters.
+
+use futures::future::join_all;
+use seqsvr_proto::v1::{ClusterStatusResponse, NodeStatusResponse};
+use serde_json::{Value, json};
+
+use super::server::Session;
+use crate::cli;
+
+pub(crate) async fn run(args: cli::Status) -> anyhow::Result<()> {
+    let session = Session::open(&args.server)?;
+    let admin = session.client.admin();
+    let cluster = admin.cluster_status().await?;
+    let addresses: Vec<String> = cluster
+        .stores
+        .iter()
+        .map(|s| s.address.clone())
+        .chain(cluster.sessions.iter().map(|s| s.address.clone()))
+        .collect();
+    // A process that does not answer is part of the picture, not a failure of it.
+    let quick = session
+        .client
+        .with_deadline(std::time::Duration::from_secs(2))
+        .admin();
+    let nodes = join_all(addresses.iter().map(|address| quick.node_status(address))).await;
+    let nodes: Vec<(String, Result<NodeStatusResponse, String>)> = addresses
+        .into_iter()
+        .zip(nodes.into_iter().map(|n| n.map_err(|e| e.to_string())))
+        .collect();
+    if args.json {
+        println!(
+            "{}",
+            serde_json::to_string_pretty(&object(&cluster, &nodes))?
+        );
+    } else {
+        print(&cluster, &nodes);
+    }
+    Ok(())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+fn object(
+    c: &ClusterStatusResponse,
+    nodes: &[(String, Result<NodeStatusResponse, String>)],
+) -> Value {
+    let stores: Vec<Value> = c
+        .stores
+        .iter()
+        .map(|s| json!({ "id": s.id, "address": s.address, "leader": s.leader, "voter": s.voter, "matched": s.matched }))
+        .collect();
+    let sessions: Vec<Value> = c
+        .sessions
+        .iter()
+        .map(|s| json!({ "session": s.session, "name": s.name, "address": s.address, "slots": s.slots, "renewed_ms_ago": s.renewed_ms_ago }))
+        .collect();
+    let nodes: Vec<Value> = nodes
+        .iter()
+        .map(|(address, node)| match node {
+            Ok(n) => json!({ "address": address, "role": n.role, "name": n.name, "version": n.version, "counters": n.counters }),
+            Err(error) => json!({ "address": address, "error": error }),
+        })
+        .collect();
+    json!({
+        "cluster": hex(&c.cluster), "lease_ms": c.lease_ms, "slots": c.slot_count, "free_slots": c.free_slots,
+        "table_version": c.table_version, "term": c.term, "sections_open": c.sections_open,
+        "sections_known": c.sections_known, "stores": stores, "sessions": sessions, "nodes": nodes,
+    })
+}
+
+fn print(c: &ClusterStatusResponse, nodes: &[(String, Result<NodeStatusResponse, String>)]) {
+    println!(
+        "cluster   {}  lease {} ms  term {}  table version {}",
+        hex(&c.cluster),
+        c.lease_ms,
+        c.term,
+        c.table_version
+    );
+    println!(
+        "slots     {} ({} free)  sections {} open of {} known",
+        c.slot_count, c.free_slots, c.sections_open, c.sections_known
+    );
+    let counter = |address: &str, name: &str| {
+        let found = nodes
+            .iter()
+            .find(|(a, _)| a == address)
+            .and_then(|(_, n)| n.as_ref().ok());
+        found.and_then(|n| n.counters.get(name).copied())
+    };
+    for s in &c.stores {
+        let role = if s.leader {
+            "leader"
+        } else if s.voter {
+            "voter"
+        } else {
+            "learner"
+        };
+        let syncs = counter(&s.address, "fsyncs")
+            .map_or_else(|| "does not answer".to_owned(), |n| format!("{n} fsyncs"));
+        println!("store     {}  {}  {role}  {syncs}", s.id, s.address);
+    }
+    for s in &c.sessions {
+        let renewed = s.renewed_ms_ago.map_or_else(
+            || "not renewed in this term".to_owned(),
+            |ms| format!("renewed {ms} ms ago"),
+        );
+        let numbers = counter(&s.address, "numbers").map_or_else(
+            || "does not answer".to_owned(),
+            |n| {
+                let get = |name| counter(&s.address, name).unwrap_or(0);
+                format!(
+                    "{n} numbers, {} raises, {} waited for refill",
+                    get("raises"),
+                    get("waited_for_refill")
+                )
+            },
+        );
+        println!(
+            "alloc     {}  {}  {} slots  {renewed}  {numbers}",
+            s.name, s.address, s.slots
+        );
+    }
+}

@@ -1,0 +1,42 @@
+//! `seqsvr store`.
+
+use anyhow::bail;
+use seqsvr_proto::limits::STORE_PORT;
+use seqsvr_store::{Options, Store};
+
+use crate::screen::Screen;
+use crate::{cli, signals};
+
+pub(crate) async fn run(args: cli::Store) -> anyhow::Result<()> {
+    let listen = cli::socket_addr(&args.listen, STORE_PORT)?;
+    let mut options = Options::new(args.id, listen, &args.data_dir);
+    options.advertise = args.advertise;
+    let store = Store::start(options).await?;
+    let identity = store.identity();
+    let mut screen = Screen::new(&format!("store {}", args.id))
+        .fact("address", store.address())
+        .fact("data", args.data_dir.display());
+    match identity.cluster {
+        Some(cluster) => screen = screen.fact("cluster", cluster),
+        None => {
+            let address = store.address();
+            screen = screen
+                .fact("cluster", "none yet: waiting for `seqsvr init`")
+                .security(listen.ip().is_loopback())
+                .paste(&[format!(
+                    "seqsvr init --stores {}={address}    # or all of 1=A,2=B,3=C",
+                    args.id
+                )]);
+        }
+    }
+    if identity.cluster.is_some() {
+        screen = screen.security(listen.ip().is_loopback());
+    }
+    screen.print();
+    tokio::select! {
+        reason = store.failed() => bail!("{reason}"),
+        stop = signals::stop() => stop?,
+    }
+    store.shutdown().await;
+    Ok(())
+}
