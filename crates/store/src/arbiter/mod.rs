@@ -32,56 +32,28 @@
 
 pub(crate) mod run;
 mod spread;
+mod term;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
 use std::fmt;
 use std::time::Duration;
 
 use seqsvr_core::command::Command;
-use seqsvr_core::id::{SessionId, Slot};
-use seqsvr_core::lease::{Reading, takeover_wait};
+use seqsvr_core::id::SessionId;
+use seqsvr_core::lease::Reading;
 use seqsvr_core::state::State;
+
+use term::{Seen, Term};
 
 /// Most commands one tick asks for, so that they take few entries.
 const COMMANDS_MAX: usize = 4_096;
-/// How long the first AllocSvrs of a cluster are awaited, at most.
-const GATHER_MAX: Duration = Duration::from_secs(1);
-
 /// Decides who is silent and who gets which free slot. Start it with `Arbiter::default()`.
 #[derive(Debug, Default)]
 pub struct Arbiter {
     /// What is known in the term this node leads in; None while it does not lead.
     term: Option<Term>,
     counters: Counters,
-}
-
-/// Everything that belongs to one term and is dropped with it.
-#[derive(Debug)]
-struct Term {
-    number: u64,
-    /// When the timers were started last.
-    since: Reading,
-    sessions: HashMap<SessionId, Seen>,
-    quorum: bool,
-    last_tick: Option<Reading>,
-    /// When a late tick last started the timers anew, until those have run out.
-    forgiven: Option<Reading>,
-    /// Whether a tick has told of this term.
-    told: bool,
-}
-
-#[derive(Debug)]
-struct Seen {
-    /// When its OpenSession was first seen applied.
-    opened: Reading,
-    /// Its last stamp.
-    renewed: Option<Reading>,
-    /// The stamp that brought it to life in this term: the first, or the first after D of silence.
-    alive_since: Reading,
-    /// Being expired: renewals are refused until the end of the term.
-    expiring: bool,
 }
 
 /// What a tick is told.
@@ -230,123 +202,7 @@ impl Arbiter {
             return;
         }
         self.counters.timer_restarts += u64::from(lead.is_some());
-        self.term = lead.map(|number| Term {
-            number,
-            since: now,
-            sessions: HashMap::new(),
-            quorum: true,
-            last_tick: None,
-            forgiven: None,
-            told: false,
-        });
-    }
-}
-
-impl Term {
-    /// Starts all timers anew after a regained quorum or an own late tick.
-    fn restart(
-        &mut self,
-        tick: &Tick<'_>,
-        lease: Duration,
-        counters: &mut Counters,
-    ) -> Option<Restart> {
-        // Lateness errs to the side of seeing it: the larger of the two clocks.
-        let late = self
-            .last_tick
-            .map(|last| tick.begun.elapsed_owner(last).saturating_sub(tick.interval))
-            .filter(|late| *late > lease / 4);
-        // Forgiven once; not again before the timers started by it have run out and were acted on,
-        // which takes W. An arbiter whose every tick is late still expires at every second one.
-        let forgivable = self.forgiven.is_none();
-        let ran_out = |at: &Reading| tick.now.elapsed_arbiter(*at) >= takeover_wait(lease);
-        if self.forgiven.as_ref().is_some_and(ran_out) {
-            self.forgiven = None;
-        }
-        let regained = tick.quorum && !self.quorum;
-        self.quorum = tick.quorum;
-        self.last_tick = Some(tick.now);
-        counters.late_ticks += u64::from(late.is_some());
-        let why = match late {
-            Some(late) if forgivable => {
-                self.forgiven = Some(tick.now);
-                Restart::LateTick(late)
-            }
-            _ if regained => Restart::QuorumRegained,
-            _ => return None,
-        };
-        self.since = tick.now;
-        counters.timer_restarts += 1;
-        Some(why)
-    }
-
-    /// Notes sessions seen for the first time and forgets those that ended.
-    fn sync(&mut self, tick: &Tick<'_>) {
-        self.sessions
-            .retain(|id, _| tick.state.session(*id).is_some());
-        for (id, _) in tick.state.sessions() {
-            self.sessions.entry(id).or_insert(Seen::opened(tick.now));
-        }
-    }
-
-    /// Marks sessions silent for W as being expired; says how many are newly so.
-    fn mark(&mut self, now: Reading, lease: Duration) -> u64 {
-        let (wait, since) = (takeover_wait(lease), self.since);
-        let passed = |from: Reading| now.elapsed_arbiter(from) >= wait;
-        let silent = self.sessions.values_mut().filter(|s| {
-            !s.expiring && passed(since) && passed(s.opened) && s.renewed.is_none_or(passed)
-        });
-        silent.map(|s| s.expiring = true).count() as u64
-    }
-
-    fn expiries(&self) -> Vec<Command> {
-        let marked = self.sessions.iter().filter(|(_, s)| s.expiring);
-        let mut silent: Vec<SessionId> = marked.map(|(id, _)| *id).collect();
-        silent.sort_unstable();
-        let expire = |session| Command::ExpireSession {
-            session,
-            term: self.number,
-        };
-        silent.into_iter().map(expire).collect()
-    }
-
-    /// Free slots to living sessions. Owned slots are never touched.
-    fn assignments(&self, tick: &Tick<'_>, lease: Duration) -> Vec<Command> {
-        let alive = self.sessions.iter();
-        let alive: Vec<_> = alive.filter(|(_, s)| s.alive(tick.now, lease)).collect();
-        let rows = tick.state.slots();
-        let living = |id: &SessionId| tick.state.session(*id).is_some();
-        let owners: Vec<_> = rows.iter().map(|row| row.owner.filter(living)).collect();
-        // Nobody owns anything: a new cluster, or all AllocSvrs started at the same time. The first
-        // to come must not take everything.
-        let moment = GATHER_MAX.min(lease / 2);
-        let waited = |s: &Seen| tick.now.elapsed_arbiter(s.alive_since) >= moment;
-        if owners.iter().all(Option::is_none) && !alive.iter().any(|(_, s)| waited(s)) {
-            return Vec::new();
-        }
-        let alive: Vec<SessionId> = alive.into_iter().map(|(id, _)| *id).collect();
-        let assign = |(slot, to): (Slot, SessionId)| Command::Assign {
-            slot,
-            from: rows[usize::from(slot.0)].epoch,
-            to,
-        };
-        spread::free_slots(&owners, &alive).map(assign).collect()
-    }
-}
-
-impl Seen {
-    fn opened(now: Reading) -> Seen {
-        Seen {
-            opened: now,
-            renewed: None,
-            alive_since: now,
-            expiring: false,
-        }
-    }
-
-    /// Renewed within D (by the larger elapsed time) and not being expired.
-    fn alive(&self, now: Reading, lease: Duration) -> bool {
-        let renewed = |at: Reading| now.elapsed_owner(at) < lease;
-        !self.expiring && self.renewed.is_some_and(renewed)
+        self.term = lead.map(|number| Term::new(number, now));
     }
 }
 

@@ -4,6 +4,7 @@
     reason = "helpers of tests: clippy allows it only inside test functions"
 )]
 
+mod admin;
 mod alloc;
 mod harness;
 mod one_store;

@@ -1,0 +1,162 @@
+//! What the arbiter knows in one term: timers, stamps and marks, and what follows from them.
+//!
+//! Invariant: nothing in here outlives its term; a mark is never taken back.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use seqsvr_core::command::Command;
+use seqsvr_core::id::{SessionId, Slot};
+use seqsvr_core::lease::{Reading, takeover_wait};
+
+use super::{Counters, Restart, Tick, spread};
+
+/// How long the first AllocSvrs of a cluster are awaited, at most.
+const GATHER_MAX: Duration = Duration::from_secs(1);
+
+/// Everything that belongs to one term and is dropped with it.
+#[derive(Debug)]
+pub(super) struct Term {
+    pub(super) number: u64,
+    /// When the timers were started last.
+    pub(super) since: Reading,
+    pub(super) sessions: HashMap<SessionId, Seen>,
+    pub(super) quorum: bool,
+    pub(super) last_tick: Option<Reading>,
+    /// When a late tick last started the timers anew, until those have run out.
+    pub(super) forgiven: Option<Reading>,
+    /// Whether a tick has told of this term.
+    pub(super) told: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Seen {
+    /// When its OpenSession was first seen applied in this term: not before the term's start.
+    pub(super) opened: Reading,
+    /// Its last stamp.
+    pub(super) renewed: Option<Reading>,
+    /// The stamp that brought it to life in this term: the first, or the first after D of silence.
+    pub(super) alive_since: Reading,
+    /// Being expired: renewals are refused until the end of the term.
+    pub(super) expiring: bool,
+}
+
+impl Term {
+    pub(super) fn new(number: u64, now: Reading) -> Term {
+        Term {
+            number,
+            since: now,
+            sessions: HashMap::new(),
+            quorum: true,
+            last_tick: None,
+            forgiven: None,
+            told: false,
+        }
+    }
+
+    /// Starts all timers anew after a regained quorum or an own late tick.
+    pub(super) fn restart(
+        &mut self,
+        tick: &Tick<'_>,
+        lease: Duration,
+        counters: &mut Counters,
+    ) -> Option<Restart> {
+        // Lateness errs to the side of seeing it: the larger of the two clocks.
+        let late = self
+            .last_tick
+            .map(|last| tick.begun.elapsed_owner(last).saturating_sub(tick.interval))
+            .filter(|late| *late > lease / 4);
+        // Forgiven once; not again before the timers started by it have run out and were acted on,
+        // which takes W. An arbiter whose every tick is late still expires at every second one.
+        let forgivable = self.forgiven.is_none();
+        let ran_out = |at: &Reading| tick.now.elapsed_arbiter(*at) >= takeover_wait(lease);
+        if self.forgiven.as_ref().is_some_and(ran_out) {
+            self.forgiven = None;
+        }
+        let regained = tick.quorum && !self.quorum;
+        self.quorum = tick.quorum;
+        self.last_tick = Some(tick.now);
+        counters.late_ticks += u64::from(late.is_some());
+        let why = match late {
+            Some(late) if forgivable => {
+                self.forgiven = Some(tick.now);
+                Restart::LateTick(late)
+            }
+            _ if regained => Restart::QuorumRegained,
+            _ => return None,
+        };
+        self.since = tick.now;
+        counters.timer_restarts += 1;
+        Some(why)
+    }
+
+    /// Notes sessions seen for the first time and forgets those that ended.
+    pub(super) fn sync(&mut self, tick: &Tick<'_>) {
+        self.sessions
+            .retain(|id, _| tick.state.session(*id).is_some());
+        for (id, _) in tick.state.sessions() {
+            self.sessions.entry(id).or_insert(Seen::opened(tick.now));
+        }
+    }
+
+    /// Marks sessions silent for W as being expired; says how many are newly so.
+    pub(super) fn mark(&mut self, now: Reading, lease: Duration) -> u64 {
+        let (wait, since) = (takeover_wait(lease), self.since);
+        let passed = |from: Reading| now.elapsed_arbiter(from) >= wait;
+        let silent = self.sessions.values_mut().filter(|s| {
+            !s.expiring && passed(since) && passed(s.opened) && s.renewed.is_none_or(passed)
+        });
+        silent.map(|s| s.expiring = true).count() as u64
+    }
+
+    pub(super) fn expiries(&self) -> Vec<Command> {
+        let marked = self.sessions.iter().filter(|(_, s)| s.expiring);
+        let mut silent: Vec<SessionId> = marked.map(|(id, _)| *id).collect();
+        silent.sort_unstable();
+        let expire = |session| Command::ExpireSession {
+            session,
+            term: self.number,
+        };
+        silent.into_iter().map(expire).collect()
+    }
+
+    /// Free slots to living sessions. Owned slots are never touched.
+    pub(super) fn assignments(&self, tick: &Tick<'_>, lease: Duration) -> Vec<Command> {
+        let alive = self.sessions.iter();
+        let alive: Vec<_> = alive.filter(|(_, s)| s.alive(tick.now, lease)).collect();
+        let rows = tick.state.slots();
+        let living = |id: &SessionId| tick.state.session(*id).is_some();
+        let owners: Vec<_> = rows.iter().map(|row| row.owner.filter(living)).collect();
+        // Nobody owns anything: a new cluster, or all AllocSvrs started at the same time. The first
+        // to come must not take everything.
+        let moment = GATHER_MAX.min(lease / 2);
+        let waited = |s: &Seen| tick.now.elapsed_arbiter(s.alive_since) >= moment;
+        if owners.iter().all(Option::is_none) && !alive.iter().any(|(_, s)| waited(s)) {
+            return Vec::new();
+        }
+        let alive: Vec<SessionId> = alive.into_iter().map(|(id, _)| *id).collect();
+        let assign = |(slot, to): (Slot, SessionId)| Command::Assign {
+            slot,
+            from: rows[usize::from(slot.0)].epoch,
+            to,
+        };
+        spread::free_slots(&owners, &alive).map(assign).collect()
+    }
+}
+
+impl Seen {
+    pub(super) fn opened(now: Reading) -> Seen {
+        Seen {
+            opened: now,
+            renewed: None,
+            alive_since: now,
+            expiring: false,
+        }
+    }
+
+    /// Renewed within D (by the larger elapsed time) and not being expired.
+    pub(super) fn alive(&self, now: Reading, lease: Duration) -> bool {
+        let renewed = |at: Reading| now.elapsed_owner(at) < lease;
+        !self.expiring && self.renewed.is_some_and(renewed)
+    }
+}

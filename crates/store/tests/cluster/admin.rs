@@ -1,0 +1,90 @@
+//! Namespaces over gRPC, and limits of requests.
+
+use seqsvr_proto::error::Fault;
+use seqsvr_proto::v1::{self, Reason};
+use tonic::Code;
+
+use crate::harness::Cluster;
+
+#[tokio::test]
+async fn namespaces_and_limits() {
+    let cluster = Cluster::started_and_made(1).await;
+    let mut admin = cluster.admin(0).await;
+    let tickets = v1::Namespace {
+        name: "tickets".into(),
+        geometry: Some(v1::namespace::Geometry::Keyed(v1::Keyed::default())),
+        stride: 2,
+        offset: 1,
+        ..Default::default()
+    };
+    let create = |n: &v1::Namespace| v1::CreateNamespaceRequest {
+        namespace: Some(n.clone()),
+    };
+    let made = admin
+        .create_namespace(create(&tickets))
+        .await
+        .unwrap()
+        .into_inner();
+    let again = admin
+        .create_namespace(create(&tickets))
+        .await
+        .unwrap()
+        .into_inner();
+    assert_eq!(made, again);
+    let other = v1::Namespace {
+        stride: 3,
+        ..tickets.clone()
+    };
+    let status = admin.create_namespace(create(&other)).await.unwrap_err();
+    assert_eq!(status.code(), Code::AlreadyExists);
+    let bad = v1::Namespace {
+        name: "no spaces".into(),
+        ..tickets
+    };
+    let status = admin.create_namespace(create(&bad)).await.unwrap_err();
+    assert_eq!(status.code(), Code::InvalidArgument);
+    let alter = v1::AlterNamespaceRequest {
+        name: "tickets".into(),
+        step: Some(77),
+        ..Default::default()
+    };
+    let altered = admin
+        .alter_namespace(alter.clone())
+        .await
+        .unwrap()
+        .into_inner();
+    assert_eq!((altered.step, altered.step_max), (77, made.step_max));
+    let unknown = v1::AlterNamespaceRequest {
+        name: "nowhere".into(),
+        ..alter
+    };
+    let status = admin.alter_namespace(unknown).await.unwrap_err();
+    assert_eq!(
+        Fault::from_status(&status).reason(),
+        Reason::NoSuchNamespace
+    );
+    let all = admin
+        .list_namespaces(v1::ListNamespacesRequest {})
+        .await
+        .unwrap();
+    let names: Vec<_> = all
+        .into_inner()
+        .namespaces
+        .into_iter()
+        .map(|n| n.name)
+        .collect();
+    assert_eq!(names, ["default", "keys", "tickets"]);
+
+    let mut store = cluster.store(0).await;
+    let status = store
+        .submit(v1::SubmitRequest::default())
+        .await
+        .unwrap_err();
+    assert_eq!(status.code(), Code::InvalidArgument);
+    let many = v1::ReadRequest {
+        slots: vec![0; 10_001],
+        ..Default::default()
+    };
+    let status = store.read(many).await.unwrap_err();
+    assert_eq!(Fault::from_status(&status).reason(), Reason::TooMany);
+}
