@@ -15,7 +15,7 @@
 //!   A reader's miss outside the lock is only a hint.
 //! - `lo` is never 0 in a taken entry and is stored last, with release: who reads it also sees `hi`.
 //!   (Safety does not hang on it: whoever sees less misses, and looks again under the lock.)
-//! - A level never fills beyond 7/8, so each search ends at an empty entry.
+//! - A level never fills beyond 3/4, so each search ends at an empty entry, after a few steps.
 
 // Accounting only, so loom need not see it.
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -28,7 +28,7 @@ use super::sync::{AtomicU32, AtomicU64, Mutex, OnceLock, Ordering, lock};
 
 /// Entries of the first level: 128 bytes. Tiny under loom, so that a test reaches the second.
 const FIRST_LEVEL: usize = if cfg!(loom) { 2 } else { 8 };
-/// All levels together hold 58 million keys.
+/// All levels together hold 50 million keys.
 const LEVELS: usize = if cfg!(loom) { 3 } else { 24 };
 
 type Level = Box<[Entry]>;
@@ -126,7 +126,7 @@ impl Keyed {
             (0..size).map(|_| Entry::empty()).collect()
         });
         self.depth.store(depth + 1, Ordering::Release);
-        Ok(size * 7 / 8)
+        Ok(size * 3 / 4)
     }
 
     /// Adds an entry to the newest level. Writer only, when the key has none and there is room.
