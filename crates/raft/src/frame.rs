@@ -101,6 +101,13 @@ pub(crate) fn body_len<T: Serialize>(value: &T) -> usize {
     size.0
 }
 
+/// The version, if `text` has a [`Damage::Version`] in it.
+pub(crate) fn unknown_version(text: &str) -> Option<u8> {
+    let (_, rest) = text.split_once("format version ")?;
+    let (version, _) = rest.split_once(" is unknown to this build")?;
+    version.parse().ok()
+}
+
 fn check_head(head: &[u8; HEAD]) -> Result<usize, Damage> {
     let crc = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
     if crc32fast::hash(&head[..5]) != crc {

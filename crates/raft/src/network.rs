@@ -34,7 +34,7 @@ use crate::types::{Peer, TypeConfig, Vote};
 /// [`crate::ENTRY_BYTES_MAX`].
 pub(crate) const MESSAGE_BYTES_MAX: usize = frame::BODY_MAX + (64 << 10);
 /// Data of one snapshot chunk.
-const CHUNK_BYTES: usize = 256 << 10;
+const CHUNK_BYTES: usize = 64 << 10;
 /// A connection that says nothing for so long is given up.
 const KEEP_ALIVE: Duration = Duration::from_secs(2);
 

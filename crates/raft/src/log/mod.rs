@@ -31,6 +31,7 @@ use raft_log::api::raft_log_writer::RaftLogWriter;
 
 use crate::directory::{self, Directory};
 use crate::error::Error;
+use crate::frame;
 use crate::identity::Identity;
 use crate::types::{Entry, LogId, Payload, TypeConfig, Vote};
 
@@ -173,8 +174,14 @@ fn log_files(path: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(files)
 }
 
-/// `raft-log` wraps our errors into text, so the kind is all that is left.
+/// `raft-log` hands our errors on as text, so kind and text are all that is left of them.
 fn opening(path: &Path, error: io::Error) -> Error {
+    if let Some(version) = frame::unknown_version(&error.to_string()) {
+        return Error::Version {
+            file: path.to_owned(),
+            version,
+        };
+    }
     match error.kind() {
         io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof | io::ErrorKind::Other => {
             Error::damaged(path, error)

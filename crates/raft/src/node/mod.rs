@@ -70,6 +70,12 @@ struct Inner {
     confirm_wait: Duration,
 }
 
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
 impl Node {
     /// Opens the data directory and starts. A node that belongs to no cluster waits until
     /// [`Node::init`] is called here or at another member.

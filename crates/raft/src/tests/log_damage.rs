@@ -95,3 +95,21 @@ async fn an_emptied_log_of_a_member_is_refused() {
         assert!(matches!(error, Error::Damaged { .. }), "{error}");
     }
 }
+
+#[tokio::test]
+async fn a_log_of_a_newer_build_is_refused_as_that() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = written(dir.path(), 3).await;
+    let mut bytes = fs::read(&file).unwrap();
+    let vote = crate::frame::encode(&Vote::new(1, 1)).unwrap();
+    let at = bytes.windows(vote.len()).position(|w| w == vote).unwrap();
+    bytes[at] = crate::frame::VERSION + 1;
+    let head = crc32fast::hash(&bytes[at..at + 5]);
+    bytes[at + 5..at + 9].copy_from_slice(&head.to_be_bytes());
+    fs::write(&file, bytes).unwrap();
+    let error = open_storage(&options(dir.path())).map(drop).unwrap_err();
+    assert!(
+        matches!(error, Error::Version { version: 2, .. }),
+        "{error}"
+    );
+}

@@ -5,7 +5,7 @@ use std::time::Duration;
 use seqsvr_core::state::State;
 use seqsvr_raft::{ConfirmError, ProposeError, Role};
 
-use crate::common::{Running, agree, cluster, leader, session, until, write};
+use crate::common::{Running, agree, cluster, cluster_of, leader, session, until, write};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writes_survive_the_loss_of_a_follower_and_of_the_leader() {
@@ -47,6 +47,9 @@ async fn writes_survive_the_loss_of_a_follower_and_of_the_leader() {
     let at = leader(&nodes).await;
     let term = nodes[at].node.counters().term;
     let gone = nodes.remove(at).kill().await;
+    let lost = tokio::time::Instant::now();
+    leader(&nodes).await;
+    println!("a new leader is ready after {:?}", lost.elapsed());
     for name in &names[20..] {
         write(&nodes, name).await;
     }
@@ -69,7 +72,8 @@ async fn writes_survive_the_loss_of_a_follower_and_of_the_leader() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_follower_that_lags_behind_the_log_is_sent_a_snapshot() {
     let dir = tempfile::tempdir().unwrap();
-    let mut nodes = cluster(dir.path(), 3, |o| {
+    // As many slots as there may be, so that the snapshot takes several chunks.
+    let mut nodes = cluster_of(dir.path(), 3, 16_384, |o| {
         o.snapshot_every_entries = 40;
         o.keep_entries = 5;
         o.log_file_bytes = 16 << 10;
@@ -91,6 +95,12 @@ async fn a_follower_that_lags_behind_the_log_is_sent_a_snapshot() {
             .unwrap()
             .count();
         assert!(files <= 2, "{files} snapshot files kept");
+        let sizes = std::fs::read_dir(node.options.data_dir.join("snapshots")).unwrap();
+        let sizes = sizes.map(|f| f.unwrap().metadata().unwrap().len());
+        assert!(
+            sizes.max() > Some(128 << 10),
+            "it fits into one chunk or two"
+        );
     }
     nodes.push(Running::restart(gone).await.unwrap());
     agree(&nodes, names.iter().map(String::as_str)).await;
@@ -147,6 +157,11 @@ async fn concurrent_confirmations_are_answered_and_current() {
     write(&nodes, "a").await;
     let at = leader(&nodes).await;
     let before = nodes[at].node.applied().borrow().index;
+    let alone = tokio::time::Instant::now();
+    for _ in 0..50 {
+        nodes[at].node.confirm().await.unwrap();
+    }
+    println!("a confirmation takes {:?}", alone.elapsed() / 50);
     let many = (0..200).map(|_| nodes[at].node.confirm());
     for index in futures::future::join_all(many).await {
         assert!(index.unwrap() >= before);

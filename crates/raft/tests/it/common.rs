@@ -104,12 +104,22 @@ pub(crate) async fn start(dir: &Path, id: u64, tune: impl FnOnce(&mut Options)) 
 
 /// `count` nodes made into a cluster.
 pub(crate) async fn cluster(dir: &Path, count: u64, tune: impl Fn(&mut Options)) -> Vec<Running> {
+    cluster_of(dir, count, SLOTS, tune).await
+}
+
+/// `count` nodes made into a cluster of so many slots.
+pub(crate) async fn cluster_of(
+    dir: &Path,
+    count: u64,
+    slots: u32,
+    tune: impl Fn(&mut Options),
+) -> Vec<Running> {
     let mut nodes = Vec::new();
     for id in 1..=count {
         nodes.push(start(dir, id, &tune).await);
     }
     let members = nodes.iter().map(Running::member).collect();
-    let made = nodes[0].node.init(members, CLUSTER, LEASE_MS, SLOTS).await;
+    let made = nodes[0].node.init(members, CLUSTER, LEASE_MS, slots).await;
     made.expect("init");
     nodes
 }
