@@ -97,7 +97,7 @@ fn print(c: &ClusterStatusResponse, nodes: &[(String, Result<NodeStatusResponse,
         } else {
             "learner"
         };
-        let syncs = counter(&s.address, "fsyncs")
+        let syncs = counter(&s.address, "raft_log_syncs")
             .map_or_else(|| "does not answer".to_owned(), |n| format!("{n} fsyncs"));
         println!("store     {}  {}  {role}  {syncs}", s.id, s.address);
     }
