@@ -156,9 +156,6 @@ impl ItemKey {
 
 /// The error of an item that ran out of time.
 pub(crate) fn out_of_time(reason: Reason, why: &str) -> Fault {
-    Fault::new(
-        reason,
-        format!("not done before the deadline: {why}; retry"),
-    )
-    .with_code(tonic::Code::Unavailable)
+    Fault::new(reason, format!("{why}; it was not done in time, retry"))
+        .with_code(tonic::Code::Unavailable)
 }

@@ -1,6 +1,11 @@
 //! Serving a request: local items at once, the others by opening, refilling, forwarding, waiting,
 //! each group on its own, so that no slow item hides another; all bounded by the deadline.
 
+#![expect(
+    clippy::mutable_key_type,
+    reason = "section objects are hashed and compared by identity"
+)]
+
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;

@@ -7,7 +7,6 @@
 
 use std::sync::Arc;
 
-use seqsvr_core::id::Epoch;
 use seqsvr_core::namespace::Namespace;
 use seqsvr_core::route::RoutingTable;
 use seqsvr_core::section::{Current, Refusal};
@@ -49,7 +48,7 @@ impl Node {
                     continue;
                 }
             };
-            if let Err(miss) = owned(table, session.as_deref(), &place) {
+            if let Err(miss) = self.owned(table, session.as_deref(), &place) {
                 misses.push((index, miss));
                 continue;
             }
@@ -177,31 +176,35 @@ impl Node {
         }
     }
 
+    /// Whether this node owns the place's slot by the table, or who does.
+    fn owned(
+        &self,
+        table: &RoutingTable,
+        session: Option<&Session>,
+        place: &Place<'_>,
+    ) -> Result<(), Miss> {
+        let wait = |text| Err(Miss::Wait(Reason::NotOwner, text));
+        match table
+            .route(place.slot)
+            .and_then(|route| route.owner.as_ref())
+        {
+            None => wait(format!("slot {} has no owner yet", place.slot)),
+            Some(owner) if session.is_some_and(|s| s.id == owner.session && s.lives()) => Ok(()),
+            // Whoever held this address before is gone; asking it would be asking ourselves.
+            Some(owner) if owner.address == self.address => wait(format!(
+                "slot {} is held by an earlier session of AllocSvr {:?} until its lease has run out",
+                place.slot, owner.name
+            )),
+            Some(owner) => Err(Miss::Remote(owner.address.clone())),
+        }
+    }
+
     pub(crate) fn no_lease(&self) -> String {
         format!(
             "AllocSvr {} holds no valid lease now; it renews at {}",
             self.name,
             self.stores.list()
         )
-    }
-}
-
-/// Whether this node owns the place's slot by the table, or who does.
-fn owned(
-    table: &RoutingTable,
-    session: Option<&Session>,
-    place: &Place<'_>,
-) -> Result<Epoch, Miss> {
-    let route = table.route(place.slot);
-    match route.and_then(|r| r.owner.as_ref().map(|owner| (r.epoch, owner))) {
-        None => Err(Miss::Wait(
-            Reason::NotOwner,
-            format!("slot {} has no owner yet", place.slot),
-        )),
-        Some((epoch, owner)) if session.is_some_and(|s| s.id == owner.session && s.lives()) => {
-            Ok(epoch)
-        }
-        Some((_, owner)) => Err(Miss::Remote(owner.address.clone())),
     }
 }
 

@@ -22,7 +22,9 @@ use crate::cli::{Cli, Command};
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let default = match cli.command {
-        Command::Dev(_) | Command::Store(_) | Command::Alloc(_) => "info,openraft=warn,sled=warn",
+        Command::Dev(_) | Command::Store(_) | Command::Alloc(_) => {
+            "info,openraft=error,chunked_wal=warn,raft_log=warn,sled=warn"
+        }
         _ => "warn",
     };
     let filter = EnvFilter::try_new(cli.log.as_deref().unwrap_or(default));

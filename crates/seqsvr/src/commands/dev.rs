@@ -98,6 +98,7 @@ pub(crate) async fn run(args: cli::Dev) -> anyhow::Result<()> {
 
     let ready = announce(
         alloc_addrs.iter().map(ToString::to_string).collect(),
+        &allocs,
         started,
     );
     let store_failed = select_all(stores.iter().map(|s| Box::pin(s.failed())));
@@ -115,18 +116,20 @@ pub(crate) async fn run(args: cli::Dev) -> anyhow::Result<()> {
 }
 
 /// Says when numbers can be had; then waits for ever.
-async fn announce(servers: Vec<String>, started: Instant) -> anyhow::Result<()> {
-    let client = Client::new(Options::new(servers))?;
+async fn announce(servers: Vec<String>, allocs: &[Alloc], started: Instant) -> anyhow::Result<()> {
+    let admin = Client::new(Options::new(servers))?.admin();
     loop {
-        if let Ok(table) = client.routes().await
-            && table.routes().all(|(_, route)| route.owner.is_some())
+        // Sessions of an earlier run count as long as they live, so all must have renewed.
+        if let Ok(status) = admin.cluster_status().await
+            && status.free_slots == 0
+            && status.sessions.len() == allocs.len()
+            && status.sessions.iter().all(|s| s.renewed_ms_ago.is_some())
+            && allocs.iter().all(Alloc::has_lease)
         {
             println!("ready after {:.1} s", started.elapsed().as_secs_f64());
             return std::future::pending().await;
         }
-        // The client learns newer tables only from calls; ask like a newcomer.
         sleep(Duration::from_millis(100)).await;
-        let _ = client.current("", seqsvr_client::Key::Uid(0)).await;
     }
 }
 
