@@ -1,0 +1,30 @@
+//! The protocol of the design's sections 4 and 5 as a model that is checked exhaustively.
+//!
+//! Parts: [`store`] is the replicated state and `apply`; [`leaders`] two StoreSvr nodes that
+//! lead or believe so, with the arbiter and `renewals`; [`owner`] the AllocSvr processes, with
+//! `sections` and `calls`; [`world`] puts them together as a stateright model;
+//! [`scenario`] bounds it and [`reached`] says
+//! what it must come to; [`rules`] are the switches, [`removals`] what must go wrong without
+//! each; [`run`] checks and prints.
+//!
+//! Two choices keep the state small without losing schedules. A message once sent stays
+//! deliverable for ever, so lost, duplicated, delayed and reordered are all the same set. And
+//! every guard on time only ever *permits* (a lease may be used while valid, a session may be
+//! expired after W; neither must), so the slowest owner clock against the fastest arbiter clock
+//! has every behaviour of all clocks between them: one tick moves both.
+
+mod calls;
+pub mod leaders;
+pub mod owner;
+pub mod reached;
+pub mod removals;
+mod renewals;
+pub mod rules;
+pub mod run;
+pub mod scenario;
+mod sections;
+pub mod store;
+pub mod world;
+
+#[cfg(test)]
+mod tests;
