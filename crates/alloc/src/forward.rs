@@ -35,6 +35,7 @@ impl Node {
     ) -> Vec<Outcome> {
         self.counters.forwarded.add(members.len() as u64);
         let deadline = call.deadline.min(Instant::now() + TRY);
+        let last_try = deadline == call.deadline;
         let picked: Vec<&Item> = members.iter().map(|i| &items[*i as usize]).collect();
         let sent = async {
             let channel = self
@@ -52,7 +53,7 @@ impl Node {
         let fault = match timeout_at(deadline, sent).await {
             Ok(Ok((results, routes))) => {
                 self.learn(routes.as_ref());
-                return self.sort_forwarded(members, results).await;
+                return self.sort_forwarded(members, results, last_try).await;
             }
             Ok(Err(status)) => Fault::from_status(&status),
             Err(_) => Fault::new(
@@ -61,7 +62,7 @@ impl Node {
             ),
         };
         self.learn(fault.detail.routes.as_ref());
-        if passing(fault.reason()) || fault.reason() == Reason::Unspecified {
+        if worth_another(fault.reason(), last_try) || fault.reason() == Reason::Unspecified {
             // The owner may be gone: the next table will tell.
             tracing::debug!(%address, %fault, "forwarding failed");
             self.pause().await;
@@ -74,12 +75,13 @@ impl Node {
         &self,
         members: Vec<u32>,
         results: Vec<Result<Answer, Fault>>,
+        last_try: bool,
     ) -> Vec<Outcome> {
         let mut outcomes = Vec::with_capacity(members.len());
         let mut retry = false;
         for (index, result) in members.into_iter().zip(results) {
             let outcome = match result {
-                Err(fault) if passing(fault.reason()) => {
+                Err(fault) if worth_another(fault.reason(), last_try) => {
                     retry = true;
                     None
                 }
@@ -238,6 +240,12 @@ impl Node {
             Err(error) => tracing::warn!(%error, "routes not taken"),
         }
     }
+}
+
+/// Whether to try an item again. One try is shorter than the caller's deadline, so that an owner
+/// which ran out of its time waiting for a window has not used up the caller's.
+fn worth_another(reason: Reason, last_try: bool) -> bool {
+    passing(reason) || (reason == Reason::NoWindow && !last_try)
 }
 
 fn columns(items: &[&Item]) -> (Vec<u64>, Vec<bytes::Bytes>) {

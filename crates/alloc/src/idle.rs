@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use crate::loaded::Loaded;
@@ -12,6 +13,8 @@ use crate::node::Node;
 
 /// Sweeps without use after which a section is idle.
 const IDLE_SWEEPS: u32 = 2;
+/// Longest time between two looks at the memory budget.
+const BUDGET_EVERY: Duration = Duration::from_secs(2);
 /// Closings under way at one time.
 const CLOSING_MAX: usize = 1_000;
 
@@ -24,12 +27,17 @@ impl Node {
         cancel: CancellationToken,
     ) {
         let every = idle_after / IDLE_SWEEPS;
+        let mut sweep_at = Instant::now() + every;
         while cancel
-            .run_until_cancelled(tokio::time::sleep(every))
+            .run_until_cancelled(sleep_until(sweep_at.min(Instant::now() + BUDGET_EVERY)))
             .await
             .is_some()
         {
-            let victims = pick(self.sections.all(), budget);
+            let sweep = Instant::now() >= sweep_at;
+            if sweep {
+                sweep_at = Instant::now() + every;
+            }
+            let victims = pick(self.sections.all(), sweep, budget);
             let closing =
                 futures::stream::iter(victims).for_each_concurrent(CLOSING_MAX, |loaded| {
                     let node = self.clone();
@@ -42,10 +50,11 @@ impl Node {
     }
 }
 
-/// The sections to close: idle ones, and the largest ones above the budget (bytes).
-fn pick(sections: Vec<Arc<Loaded>>, budget: u64) -> Vec<Arc<Loaded>> {
-    let (mut victims, mut busy): (Vec<_>, Vec<_>) =
-        sections.into_iter().partition(|l| l.sweep() >= IDLE_SWEEPS);
+/// The sections to close: idle ones at a sweep, and the largest ones above the budget (bytes).
+fn pick(sections: Vec<Arc<Loaded>>, sweep: bool, budget: u64) -> Vec<Arc<Loaded>> {
+    let (mut victims, mut busy): (Vec<_>, Vec<_>) = sections
+        .into_iter()
+        .partition(|l| sweep && l.sweep() >= IDLE_SWEEPS);
     let mut bytes: u64 = busy.iter().map(|l| l.section.bytes() as u64).sum();
     if bytes > budget {
         busy.sort_by_key(|l| l.section.bytes());

@@ -209,13 +209,16 @@ impl Alloc {
                 reported.send_replace(Some(error));
             }
         });
+        // Routes are followed until the last connection has ended: calls still in flight at a
+        // shutdown are sent on to the new owners.
+        let served = CancellationToken::new();
+        node.tasks.spawn(node.clone().run_watch(served.clone()));
         node.tasks.spawn(async move {
             if let Err(error) = server.await {
                 failed.send_replace(Some(error));
             }
+            served.cancel();
         });
-        node.tasks
-            .spawn(node.clone().run_watch(self.keeper.clone()));
         node.tasks.spawn(node.clone().run_guard(all.clone()));
         node.tasks.spawn(node.clone().run_idle(
             options.idle_after,

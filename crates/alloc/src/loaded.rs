@@ -112,9 +112,10 @@ impl Loaded {
         self.needed.fetch_max(max_seq, Relaxed);
     }
 
-    /// Claims the right to raise; one raise is in flight at a time.
+    /// Claims the right to raise; one raise is in flight at a time. Never for a sealed object: what
+    /// is left of its window stays low for ever, so refilling it would never end.
     pub(crate) fn begin_raise(&self) -> bool {
-        self.raise_due() && !self.raising.swap(true, AcqRel)
+        !self.section.is_sealed() && self.raise_due() && !self.raising.swap(true, AcqRel)
     }
 
     /// Gives the right back.
@@ -187,5 +188,62 @@ impl Loaded {
             return 0;
         }
         self.idle_sweeps.fetch_add(1, Relaxed) + 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU32;
+
+    use seqsvr_core::id::{Epoch, NamespaceId, SectionId, SessionId, Slot};
+    use seqsvr_core::section::{Key, Open};
+
+    use super::*;
+
+    fn loaded() -> Loaded {
+        let section = SectionKey {
+            namespace: NamespaceId(1),
+            section: SectionId(0),
+        };
+        let fence = Fence {
+            slot: Slot(0),
+            epoch: Epoch(1),
+            section,
+        };
+        let open = Open {
+            generation: 1,
+            base: 0,
+            max_seq: 10,
+            first: Some(1),
+            stride: 1,
+        };
+        let session = Arc::new(Session::new(SessionId(1)));
+        Loaded::new(fence, session, Section::dense(open, 10), 10)
+    }
+
+    #[test]
+    fn one_raise_is_in_flight_from_half_of_the_step() {
+        let loaded = loaded();
+        let five = NonZeroU32::new(5).unwrap();
+        assert!(!loaded.begin_raise(), "nothing is used yet");
+        loaded.section.next(Key::Dense(0), five).unwrap();
+        assert!(loaded.begin_raise());
+        assert!(!loaded.begin_raise(), "one at a time");
+        loaded.section.widen(20);
+        loaded.end_raise();
+        assert!(!loaded.begin_raise(), "the window was widened");
+    }
+
+    /// A section retired while its raise was in flight stays low for ever: without the rule its
+    /// refill asked for the next raise without end, and no shutdown came through.
+    #[test]
+    fn a_sealed_section_is_not_refilled() {
+        let loaded = loaded();
+        let five = NonZeroU32::new(5).unwrap();
+        loaded.section.next(Key::Dense(0), five).unwrap();
+        assert!(loaded.begin_raise());
+        loaded.retire();
+        loaded.end_raise();
+        assert!(!loaded.begin_raise());
     }
 }

@@ -19,6 +19,15 @@ use crate::sections::unexpected;
 /// Most callers that may wait for one section's window.
 const WAITING_MAX: u32 = 100_000;
 
+/// One waiting caller. Counted off on drop, because a caller that cancels is dropped while it waits.
+struct Waiting<'a>(&'a Loaded);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, AcqRel);
+    }
+}
+
 impl Node {
     /// Starts a raise if one is due and none is in flight.
     pub(crate) fn refill(self: &Arc<Self>, loaded: &Arc<Loaded>) {
@@ -107,8 +116,9 @@ impl Node {
         needed: u64,
         deadline: Instant,
     ) -> Result<(), Fault> {
-        if loaded.waiting.fetch_add(1, AcqRel) >= WAITING_MAX {
-            loaded.waiting.fetch_sub(1, AcqRel);
+        let before = loaded.waiting.fetch_add(1, AcqRel);
+        let _waiting = Waiting(loaded);
+        if before >= WAITING_MAX {
             return Err(Fault::new(
                 Reason::TooMany,
                 "too many callers wait for this section's window; retry later",
@@ -130,7 +140,6 @@ impl Node {
             }
         })
         .await;
-        loaded.waiting.fetch_sub(1, AcqRel);
         waited.map_err(|_| {
             Fault::new(Reason::NoWindow, format!(
                 "the window of section {} is used up and no store of {} confirmed a raise in time; check the stores and retry",

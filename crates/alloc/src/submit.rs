@@ -31,7 +31,8 @@ type Waiting = (SectionCommand, oneshot::Sender<Result<Reply, Fault>>);
 /// Queue of section commands.
 #[derive(Clone)]
 pub(crate) struct Submitter {
-    queue: Arc<Mutex<VecDeque<Waiting>>>,
+    /// None once nobody sends any more.
+    queue: Arc<Mutex<Option<VecDeque<Waiting>>>>,
     ready: Arc<Notify>,
     stores: Stores,
 }
@@ -39,7 +40,7 @@ pub(crate) struct Submitter {
 impl Submitter {
     pub(crate) fn new(stores: Stores) -> Submitter {
         Submitter {
-            queue: Arc::default(),
+            queue: Arc::new(Mutex::new(Some(VecDeque::new()))),
             ready: Arc::default(),
             stores,
         }
@@ -50,6 +51,9 @@ impl Submitter {
         let (tx, rx) = oneshot::channel();
         {
             let mut queue = self.queue.lock();
+            let Some(queue) = queue.as_mut() else {
+                return Err(stopping());
+            };
             if queue.len() >= QUEUE_MAX {
                 return Err(Fault::new(
                     Reason::TooMany,
@@ -59,12 +63,7 @@ impl Submitter {
             queue.push_back((command, tx));
         }
         self.ready.notify_one();
-        rx.await.unwrap_or_else(|_| {
-            Err(Fault::new(
-                Reason::Unreachable,
-                "this AllocSvr is shutting down",
-            ))
-        })
+        rx.await.unwrap_or_else(|_| Err(stopping()))
     }
 
     /// Sends until cancelled.
@@ -77,6 +76,7 @@ impl Submitter {
             loop {
                 let batch: Vec<Waiting> = {
                     let mut queue = self.queue.lock();
+                    let queue = queue.get_or_insert_default();
                     let n = queue.len().min(SUBMIT_MAX);
                     queue.drain(..n).collect()
                 };
@@ -86,7 +86,8 @@ impl Submitter {
                 }
             }
         }
-        self.queue.lock().clear();
+        // Whoever waits, and whoever comes later, hears of it.
+        *self.queue.lock() = None;
     }
 
     async fn send(&self, batch: Vec<Waiting>) {
@@ -121,8 +122,33 @@ impl Submitter {
     }
 }
 
+fn stopping() -> Fault {
+    Fault::new(Reason::Unreachable, "this AllocSvr is shutting down")
+}
+
 fn fail(waiters: Vec<oneshot::Sender<Result<Reply, Fault>>>, fault: &Fault) {
     for waiter in waiters {
         let _ = waiter.send(Err(fault.clone()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Otherwise a task that opens or raises while the process stops would wait for ever.
+    #[tokio::test]
+    async fn whoever_comes_after_the_end_is_told() {
+        let nowhere = Stores::new(&["127.0.0.1:1".to_owned()], seqsvr_client::Channels::new());
+        let submitter = Submitter::new(nowhere);
+        let cancel = CancellationToken::new();
+        cancel.cancel();
+        submitter.clone().run(cancel).await;
+        let told = tokio::time::timeout(
+            Duration::from_secs(5),
+            submitter.submit(SectionCommand::default()),
+        );
+        let told = told.await.expect("an answer").expect_err("nobody sends");
+        assert_eq!(told.reason(), Reason::Unreachable);
     }
 }

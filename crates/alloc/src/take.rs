@@ -12,6 +12,7 @@ use seqsvr_core::route::RoutingTable;
 use seqsvr_core::section::{Current, Refusal};
 use seqsvr_proto::error::Fault;
 use seqsvr_proto::v1::{CurrentKind, Reason};
+use tonic::Code;
 
 use crate::ask::{Answer, Ask, Item, Miss, Place};
 use crate::loaded::Loaded;
@@ -38,6 +39,7 @@ impl Node {
         let mut misses = Vec::new();
         let mut taken: Vec<Taken<'_>> = Vec::with_capacity(todo.len());
         let session = self.session.load();
+        let leased = self.has_lease();
         let map = self.sections.map.pin();
         for &index in todo {
             let item = &items[index as usize];
@@ -65,6 +67,11 @@ impl Node {
                 ));
                 continue;
             };
+            // Only spares numbers that would be burned; what decides is the check after taking.
+            if !leased {
+                misses.push((index, Miss::Wait(Reason::NoLease, self.no_lease())));
+                continue;
+            }
             match self.take(namespace, loaded, &place, item.ask) {
                 Ok(answer) => taken.push(Taken {
                     index,
@@ -123,6 +130,10 @@ impl Node {
                 floor,
                 epoch: seen,
             } => {
+                let count_max = namespace.spec.count_max();
+                if count.get() > count_max {
+                    return Err(Miss::Final(too_many(count.get(), count_max)));
+                }
                 if seen > epoch.0 {
                     return Err(Miss::Guard(place.slot, epoch));
                 }
@@ -216,6 +227,13 @@ fn refused(refusal: Refusal, loaded: &Arc<Loaded>, place: &Place<'_>) -> Miss {
         Refusal::Full => Miss::Final(Fault::new(Reason::TooMany, refusal.to_string())),
         Refusal::NotHere => Miss::Final(Fault::new(Reason::Unspecified, refusal.to_string())),
     }
+}
+
+fn too_many(count: u32, max: u32) -> Fault {
+    let text = format!(
+        "count must be 1 to {max} in this namespace, not {count}: a window holds no more; ask in several calls"
+    );
+    Fault::new(Reason::TooMany, text).with_code(Code::InvalidArgument)
 }
 
 fn exhausted() -> Fault {
