@@ -275,7 +275,9 @@ pub enum Refusal {
         last: Generation,
     },
     /// The raise goes above the bound of its cause.
-    #[error("the raise to {to} is above the greatest allowed, {bound}")]
+    #[error(
+        "the raise to {to} is above the bound, {bound} at the moment: ask for less, alter the namespace's raise-to-max, or use force"
+    )]
     AboveBound {
         /// What was wanted.
         to: u64,

@@ -160,7 +160,8 @@ impl RoutingTable {
                 Some(mine) if mine.version >= namespace.version => {}
                 Some(mine) => *mine = namespace,
                 None => {
-                    self.by_name.insert(namespace.spec.name.clone(), self.namespaces.len());
+                    self.by_name
+                        .insert(namespace.spec.name.clone(), self.namespaces.len());
                     self.namespaces.push(namespace);
                 }
             }

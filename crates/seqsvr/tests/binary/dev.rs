@@ -1,0 +1,149 @@
+//! A `seqsvr dev` of a test's own, and commands asked of it.
+
+use std::fs::File;
+use std::io::Read;
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+const BIN: &str = env!("CARGO_BIN_EXE_seqsvr");
+/// Longest a start may take, debug build on a busy machine included.
+const START: Duration = Duration::from_secs(60);
+
+/// A running `seqsvr dev`; killed when dropped.
+pub(crate) struct Dev {
+    child: Child,
+    pub(crate) dir: TempDir,
+    pub(crate) port: u16,
+    pub(crate) store_port: u16,
+}
+
+impl Dev {
+    /// Starts one store and one alloc and waits until they are ready.
+    pub(crate) fn start() -> Dev {
+        let dir = tempfile::tempdir().unwrap();
+        let (port, store_port) = (free_port(), free_port());
+        let out = File::create(dir.path().join("out")).unwrap();
+        let child = command(&[
+            "dev",
+            "--port",
+            &port.to_string(),
+            "--store-port",
+            &store_port.to_string(),
+        ])
+        .arg("--data-dir")
+        .arg(dir.path().join("data"))
+        .stdout(out.try_clone().unwrap())
+        .stderr(out)
+        .spawn()
+        .unwrap();
+        let mut dev = Dev {
+            child,
+            dir,
+            port,
+            store_port,
+        };
+        let deadline = Instant::now() + START;
+        while !dev.output().contains("\nready after") {
+            assert!(
+                Instant::now() < deadline,
+                "dev is not ready:\n{}",
+                dev.output()
+            );
+            assert!(
+                dev.child.try_wait().unwrap().is_none(),
+                "dev ended:\n{}",
+                dev.output()
+            );
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        dev
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn data(&self) -> PathBuf {
+        self.dir.path().join("data")
+    }
+
+    /// Kills it as a power cut would, keeping the directory.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    fn output(&self) -> String {
+        let mut text = String::new();
+        File::open(self.dir.path().join("out"))
+            .unwrap()
+            .read_to_string(&mut text)
+            .unwrap();
+        text
+    }
+
+    /// Runs a client command against it.
+    pub(crate) fn ask(&self, args: &[&str]) -> Output {
+        command(args)
+            .env("SEQSVR_SERVER", format!("127.0.0.1:{}", self.port))
+            .output()
+            .unwrap()
+    }
+
+    /// Runs a client command that must succeed; returns what it printed.
+    pub(crate) fn done(&self, args: &[&str]) -> String {
+        let output = self.ask(args);
+        assert!(
+            output.status.success(),
+            "{args:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        String::from_utf8(output.stdout).unwrap()
+    }
+}
+
+impl Drop for Dev {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            eprintln!("output of dev:\n{}", self.output());
+        }
+    }
+}
+
+/// The binary, with an environment of its own.
+pub(crate) fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(BIN);
+    command.args(args).stdin(Stdio::null());
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("SEQSVR_")) {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// Runs a command that must fail with `code`; returns the last line of its errors.
+pub(crate) fn fails(mut command: Command, code: i32) -> String {
+    let output = command.output().unwrap();
+    refused(&output, code)
+}
+
+/// The last line of a failure, which is the one that counts.
+pub(crate) fn refused(output: &Output, code: i32) -> String {
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(code), "{errors}");
+    assert!(output.stdout.is_empty(), "a failure prints no result");
+    errors
+}
+
+pub(crate) fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port()
+}
