@@ -261,11 +261,12 @@ impl Protocol {
                 let mine = &world.allocs[alloc];
                 allow(mine.up && (mine.session == 0 || !world.store.lives(mine.session)))?;
                 if proof != 0 {
-                    // The lock is held by the process that had the session, or by none.
-                    let holder = world.allocs.iter().find(|other| other.had(proof))?;
-                    allow(
-                        mine.session == 0 && (!holder.up || !self.rules.has(Rule::ProofUnderLock)),
-                    )?;
+                    // The lock is held by whoever runs with that proof's session, or started
+                    // from its directory.
+                    let holds = |other: &Alloc| other.up && (other.had(proof) || other.proof != 0);
+                    let locked =
+                        world.allocs.iter().any(holds) && self.rules.has(Rule::ProofUnderLock);
+                    allow(mine.session == 0 && !locked)?;
                 }
                 spend(&mut world.spent.sessions, self.scenario.sessions)?;
                 let nonce = world.spent.sessions;

@@ -158,7 +158,7 @@ pub const REMOVALS: &[Removal] = &[
     redundant(
         &[ProofOfSession],
         "restart",
-        "a ghost of a dead process owns the slot and serves nobody; stays: it would take the slot from the living process for W",
+        "under a true lock an older proof comes only in a late OpenSession of a dead process, whose ghost serves nobody; stays: it is all that helps when an old copy of the proof escapes the lock (tried: order breaks in 17 steps), and a ghost would hold the slot for W",
     ),
     redundant(
         &[NameExclusive],

@@ -232,13 +232,13 @@ pub const SCENARIOS: &[Scenario] = &[
         name: "restart",
         about: "fast restart with a proof",
         hostile: true,
+        processes: 3,
         members: 1,
         names: |_| 0,
-        opens: 1,
-        raises: 1,
-        sessions: 1,
-        crashes: 1,
-        step: 2,
+        opens: 2,
+        prompt: true,
+        sessions: 2,
+        crashes: 2,
         reaches: &[FAST_RESTART],
         ..EMPTY
     },
@@ -263,11 +263,17 @@ pub fn deep() -> Vec<Scenario> {
         .iter()
         .map(|scenario| match scenario.name {
             "leases" => Scenario {
+                terms: 3,
                 prompt: false,
                 ..scenario.clone()
             },
-            "moves" | "takeover" => Scenario {
+            "moves" => Scenario {
                 step: 2,
+                ..scenario.clone()
+            },
+            "takeover" => Scenario {
+                step: 2,
+                prompt: false,
                 ..scenario.clone()
             },
             "generations" => Scenario {
@@ -280,10 +286,8 @@ pub fn deep() -> Vec<Scenario> {
                 ..scenario.clone()
             },
             "restart" => Scenario {
-                processes: 3,
-                sessions: 2,
-                crashes: 2,
-                opens: 2,
+                raises: 1,
+                step: 2,
                 ..scenario.clone()
             },
             "strict" => Scenario {
