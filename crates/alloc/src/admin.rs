@@ -1,6 +1,7 @@
 //! Admin calls: relayed to the StoreSvr leader; NodeStatus is this process's own.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Acquire;
 use std::time::Duration;
 
 use seqsvr_proto::error::Fault;
@@ -110,6 +111,13 @@ impl Admin for AdminService {
         counters.insert(
             "section_bytes".into(),
             sections.iter().map(|l| l.section.bytes() as u64).sum(),
+        );
+        counters.insert(
+            "waiting_for_refill".into(),
+            sections
+                .iter()
+                .map(|l| u64::from(l.waiting.load(Acquire)))
+                .sum(),
         );
         counters.insert("table_version".into(), node.table.version());
         counters.insert("lease_valid".into(), u64::from(node.has_lease()));

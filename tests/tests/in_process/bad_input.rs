@@ -1,0 +1,210 @@
+//! Bad input: each a clear error, and no harm.
+
+use std::time::Duration;
+
+use seqsvr_client::{Code, Key, Reason};
+use seqsvr_core::SEQ_MAX;
+use seqsvr_core::namespace::Spec;
+use seqsvr_core::progression::Progression;
+use seqsvr_proto::v1::next_request::KeyKind;
+use seqsvr_proto::v1::{self, CurrentRequest, NextManyRequest, NextRequest, RaiseToRequest};
+
+use crate::harness::{Cluster, D, caller, client, create, dense, next_of, refused};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_is_refused_at_once_with_a_reason_and_does_no_harm() {
+    let cluster = Cluster::start(1, D).await;
+    let allocs = cluster.allocs(["a1"]).await;
+    create(&allocs, &dense("small", 10, 1_000, 50)).await;
+    let mut plain = caller(&allocs[0]).await;
+    let before = plain.next(next_of("small", 1)).await.unwrap();
+    assert_eq!(before.into_inner().last, 1);
+
+    let counted = |count, namespace: &str| NextRequest {
+        count: Some(count),
+        ..next_of(namespace, 1)
+    };
+    let keyed = |namespace: &str, key: &[u8]| NextRequest {
+        key_kind: Some(KeyKind::Key(key.to_vec().into())),
+        ..next_of(namespace, 0)
+    };
+    let cases = [
+        (
+            "count 0",
+            counted(0, ""),
+            Code::InvalidArgument,
+            Reason::Invalid,
+        ),
+        (
+            "count above the limit",
+            counted(100_001, ""),
+            Code::InvalidArgument,
+            Reason::TooMany,
+        ),
+        (
+            "count above the window",
+            counted(51, "small"),
+            Code::InvalidArgument,
+            Reason::TooMany,
+        ),
+        (
+            "unknown namespace",
+            next_of("nowhere", 1),
+            Code::NotFound,
+            Reason::NoSuchNamespace,
+        ),
+        (
+            "empty key",
+            keyed("", b""),
+            Code::InvalidArgument,
+            Reason::Invalid,
+        ),
+        (
+            "long key",
+            keyed("", &[b'x'; 129]),
+            Code::InvalidArgument,
+            Reason::Invalid,
+        ),
+        (
+            "key in dense",
+            keyed("small", b"alice"),
+            Code::InvalidArgument,
+            Reason::Invalid,
+        ),
+        (
+            "uid at max_uid",
+            next_of("small", 1_000),
+            Code::InvalidArgument,
+            Reason::Invalid,
+        ),
+        (
+            "uid above 2^32",
+            next_of("", 1 << 40),
+            Code::InvalidArgument,
+            Reason::Invalid,
+        ),
+        (
+            "no key at all",
+            NextRequest {
+                key_kind: None,
+                ..next_of("", 0)
+            },
+            Code::InvalidArgument,
+            Reason::Invalid,
+        ),
+    ];
+    for (what, request, code, reason) in cases {
+        let (got, why, text) = refused(plain.next(request).await);
+        println!("bad input: {what}: {text}");
+        assert_eq!((got, why), (code, reason), "{what}: {text}");
+        assert!(text.len() > 20, "{what}: says too little: {text}");
+    }
+    let strict = NextRequest {
+        strict: true,
+        ..next_of("", 1)
+    };
+    assert_eq!(refused(plain.next(strict).await).0, Code::Unimplemented);
+    let strict = CurrentRequest {
+        strict: true,
+        key_kind: Some(v1::current_request::KeyKind::Uid(1)),
+        ..CurrentRequest::default()
+    };
+    assert_eq!(refused(plain.current(strict).await).0, Code::Unimplemented);
+    let zero = RaiseToRequest {
+        key_kind: Some(v1::raise_to_request::KeyKind::Uid(1)),
+        ..RaiseToRequest::default()
+    };
+    assert_eq!(refused(plain.raise_to(zero).await).1, Reason::Invalid);
+    let none = NextManyRequest::default();
+    assert_eq!(refused(plain.next_many(none).await).1, Reason::Invalid);
+    let both = NextManyRequest {
+        uids: vec![1],
+        keys: vec![b"a".to_vec().into()],
+        ..NextManyRequest::default()
+    };
+    assert_eq!(refused(plain.next_many(both).await).1, Reason::Invalid);
+    let crowd = NextManyRequest {
+        uids: vec![1; 10_001],
+        ..NextManyRequest::default()
+    };
+    assert_eq!(refused(plain.next_many(crowd).await).1, Reason::TooMany);
+
+    // The client says the same, at once and not at its deadline.
+    let client = client(&allocs).with_deadline(Duration::from_secs(30));
+    let cases = [
+        (client.next("", 1, 0).await, Code::InvalidArgument),
+        (client.next("", 1, 100_001).await, Code::InvalidArgument),
+        (client.next("small", 1, 51).await, Code::InvalidArgument),
+        (client.next("nowhere", 1, 1).await, Code::NotFound),
+        (client.next("", "", 1).await, Code::InvalidArgument),
+        (
+            client.next("", "x".repeat(129), 1).await,
+            Code::InvalidArgument,
+        ),
+        (
+            client.next("small", "alice", 1).await,
+            Code::InvalidArgument,
+        ),
+        (client.next("small", 1_000, 1).await, Code::InvalidArgument),
+    ];
+    for (i, (answer, code)) in cases.into_iter().enumerate() {
+        let error = answer.expect_err("should be refused");
+        assert_eq!(error.code, code, "{i}: {error}");
+        assert!(error.gave_up_after.is_none(), "{i}: {error}");
+    }
+    // No harm: the very next number.
+    assert_eq!(client.next("small", 1, 1).await.unwrap().first, 2);
+    cluster.stop(&allocs).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sequence_ends_at_the_last_number_there_is() {
+    let cluster = Cluster::start(1, D).await;
+    let allocs = cluster.allocs(["a1"]).await;
+    let start = SEQ_MAX - 24;
+    let spec = Spec {
+        progression: Progression {
+            start,
+            stride: 1,
+            offset: 0,
+        },
+        ..dense("late", 10, 1_000, 10)
+    };
+    create(&allocs, &spec).await;
+    let client = client(&allocs);
+    for i in 0..25 {
+        assert_eq!(client.next("late", 3, 1).await.unwrap().first, start + i);
+    }
+    for _ in 0..3 {
+        let error = client.next("late", 3, 1).await.unwrap_err();
+        assert_eq!(
+            (error.code, error.reason),
+            (Code::OutOfRange, Reason::SequenceExhausted)
+        );
+        assert!(error.gave_up_after.is_none(), "{error}");
+    }
+    let now = client.current("late", 3).await.unwrap();
+    assert_eq!(
+        (now.kind, now.value),
+        (seqsvr_client::CurrentKind::Exact, SEQ_MAX)
+    );
+    // Others are unharmed, in the same section and in another.
+    assert_eq!(client.next("late", 4, 1).await.unwrap().first, start);
+    assert_eq!(client.next("late", 14, 10).await.unwrap().first, start);
+    // What does not fit any more is refused whole; what fits is given.
+    let error = client
+        .next("late", 4, 10)
+        .await
+        .and(client.next("late", 4, 10).await)
+        .and(client.next("late", 4, 10).await);
+    assert_eq!(error.unwrap_err().reason, Reason::SequenceExhausted);
+    assert_eq!(client.next("late", 4, 4).await.unwrap().last, SEQ_MAX);
+    let past = client
+        .raise_to("late", Key::Uid(14), SEQ_MAX, true)
+        .await
+        .unwrap();
+    assert_eq!(past.value, SEQ_MAX);
+    let error = client.next("late", 14, 1).await.unwrap_err();
+    assert_eq!(error.reason, Reason::SequenceExhausted);
+    cluster.stop(&allocs).await;
+}

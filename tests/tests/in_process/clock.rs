@@ -1,0 +1,43 @@
+//! A clock in the test's hands: it jumps forward, or stands still.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use seqsvr_alloc::{Clock, SystemClock};
+use seqsvr_core::lease::Reading;
+
+#[derive(Default)]
+pub(crate) struct TestClock(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    ahead: Duration,
+    frozen: Option<Reading>,
+}
+
+impl TestClock {
+    pub(crate) fn jump(&self, by: Duration) {
+        self.0.lock().unwrap().ahead += by;
+    }
+
+    pub(crate) fn freeze(&self) {
+        let now = self.now();
+        self.0.lock().unwrap().frozen = Some(now);
+    }
+
+    pub(crate) fn thaw(&self) {
+        self.0.lock().unwrap().frozen = None;
+    }
+}
+
+impl Clock for TestClock {
+    fn now(&self) -> Reading {
+        let state = self.0.lock().unwrap();
+        let now = SystemClock.now();
+        let ahead = state.ahead.as_nanos() as u64;
+        state.frozen.unwrap_or(Reading {
+            main_ns: now.main_ns + ahead,
+            raw_ns: now.raw_ns + ahead,
+        })
+    }
+}

@@ -1,0 +1,54 @@
+//! The causal guard: a caller that has seen more than could be given is never answered with less.
+
+use seqsvr_client::{Code, Reason};
+use seqsvr_proto::v1::NextRequest;
+
+use crate::harness::{Cluster, D, caller, counter, next_of, refused};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn made_up_floors_and_epochs_are_refused_and_true_ones_served() {
+    let cluster = Cluster::start(1, D).await;
+    let [alloc] = cluster.allocs(["a1"]).await;
+    let mut plain = caller(&alloc).await;
+    let mut next = async |floor, epoch| {
+        let request = NextRequest {
+            floor,
+            epoch,
+            ..next_of("", 9)
+        };
+        plain.next(request).await
+    };
+    let first = next(None, None).await.unwrap().into_inner();
+    let seen = next(Some(first.last), Some(first.epoch)).await.unwrap();
+    let seen = seen.into_inner();
+    assert_eq!(seen.first, first.last + 1);
+    assert_eq!(
+        counter(&alloc, "guard_rounds").await,
+        0,
+        "a true floor costs nothing"
+    );
+
+    let (code, reason, text) = refused(next(Some(1_000_000), None).await);
+    assert_eq!(
+        (code, reason),
+        (Code::InvalidArgument, Reason::FloorUnknown),
+        "{text}"
+    );
+    assert_eq!(counter(&alloc, "guard_alarms").await, 1);
+    let (code, reason, _) = refused(next(None, Some(seen.epoch + 1)).await);
+    assert_eq!(
+        (code, reason),
+        (Code::InvalidArgument, Reason::FloorUnknown)
+    );
+    assert_eq!(counter(&alloc, "guard_alarms").await, 2);
+
+    let after = next(Some(seen.last), Some(seen.epoch))
+        .await
+        .unwrap()
+        .into_inner();
+    assert!(
+        after.first > seen.last && after.first < 10,
+        "never a jump to a floor"
+    );
+    cluster.stop(&[alloc]).await;
+}

@@ -1,0 +1,278 @@
+//! Starting clusters, and waiting for conditions.
+//!
+//! One cluster at a time: figures are measured here, and two cores serve three stores already.
+
+use std::collections::{BTreeSet, HashMap};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use seqsvr_alloc::{Alloc, SystemClock};
+use seqsvr_client::Client;
+use seqsvr_core::geometry::Geometry;
+use seqsvr_core::namespace::{Limits, Spec};
+use seqsvr_proto::convert::u128_bytes;
+use seqsvr_proto::error::Fault;
+use seqsvr_proto::v1::admin_client::AdminClient;
+use seqsvr_proto::v1::next_request::KeyKind;
+use seqsvr_proto::v1::sequence_client::SequenceClient;
+use seqsvr_proto::v1::store_client::StoreClient;
+use seqsvr_proto::v1::{self, Reason};
+use seqsvr_store::Store;
+use tokio::runtime::Runtime;
+use tonic::transport::Channel;
+
+/// How long anything may take before a test gives up.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(40);
+/// Lease of most tests: D as in production.
+pub(crate) const D: Duration = Duration::from_secs(3);
+
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// Stores run on threads of their own, as in a process of their own: a burst of callers' tasks
+/// then delays them no more than the machine does.
+pub(crate) struct Cluster {
+    runtime: Option<Runtime>,
+    stores: Vec<Store>,
+    pub(crate) addresses: Vec<SocketAddr>,
+    dirs: Vec<tempfile::TempDir>,
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl Cluster {
+    /// Stores that form a cluster, on fresh directories.
+    pub(crate) async fn start(count: u64, lease: Duration) -> Cluster {
+        let _alone = ALONE
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut cluster = Cluster {
+            runtime: Some(threads(2)),
+            stores: Vec::new(),
+            addresses: Vec::new(),
+            dirs: Vec::new(),
+            _alone,
+        };
+        let mut members = Vec::new();
+        for node in 1..=count {
+            let dir = tempfile::tempdir().unwrap();
+            let options = seqsvr_store::Options::new(node, any(), dir.path());
+            let store = cluster.on_stores(Store::start(options)).await.unwrap();
+            let address = store.local_addr();
+            let mut client = StoreClient::connect(url(address)).await.unwrap();
+            let who = client.describe(v1::DescribeRequest {}).await.unwrap();
+            let who = who.into_inner();
+            members.push(v1::Member {
+                id: who.node,
+                address: who.address,
+                incarnation: who.incarnation,
+            });
+            cluster.addresses.push(address);
+            cluster.stores.push(store);
+            cluster.dirs.push(dir);
+        }
+        let request = v1::InitRequest {
+            cluster: u128_bytes(7),
+            members,
+            lease_ms: lease.as_millis() as u32,
+            slots: 64,
+        };
+        let address = cluster.addresses[0];
+        until("the cluster to be made", async || {
+            let mut client = StoreClient::connect(url(address)).await.ok()?;
+            client.init(request.clone()).await.ok()
+        })
+        .await;
+        cluster
+    }
+
+    async fn on_stores<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> T {
+        let runtime = self.runtime.as_ref().unwrap();
+        runtime.spawn(work).await.unwrap()
+    }
+
+    /// Options of an AllocSvr that knows all stores.
+    pub(crate) fn options(&self, name: &str) -> seqsvr_alloc::Options {
+        let stores = self.addresses.iter().map(ToString::to_string).collect();
+        seqsvr_alloc::Options::new(name, any(), stores)
+    }
+
+    /// Starts AllocSvrs together, and waits until each owns slots and every slot has an owner.
+    pub(crate) async fn allocs<const N: usize>(&self, names: [&str; N]) -> [Alloc; N] {
+        let mut allocs = Vec::new();
+        for name in names {
+            allocs.push(start(self.options(name)).await);
+        }
+        let allocs: [Alloc; N] = allocs.try_into().ok().unwrap();
+        settle(&allocs).await;
+        allocs
+    }
+
+    pub(crate) async fn store_counters(&self) -> Vec<HashMap<String, u64>> {
+        let mut all = Vec::new();
+        for address in &self.addresses {
+            all.push(counters(*address).await);
+        }
+        all
+    }
+
+    pub(crate) async fn stop_stores(&mut self) {
+        for store in std::mem::take(&mut self.stores) {
+            self.on_stores(async move { store.shutdown().await }).await;
+        }
+    }
+
+    /// A planned end of everything.
+    pub(crate) async fn stop(mut self, allocs: &[Alloc]) {
+        for alloc in allocs {
+            alloc.shutdown().await;
+        }
+        self.stop_stores().await;
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// A runtime of its own.
+pub(crate) fn threads(count: usize) -> Runtime {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(count).enable_all().build().unwrap()
+}
+
+pub(crate) fn any() -> SocketAddr {
+    "127.0.0.1:0".parse().unwrap()
+}
+
+pub(crate) fn url(address: SocketAddr) -> String {
+    format!("http://{address}")
+}
+
+pub(crate) async fn start(options: seqsvr_alloc::Options) -> Alloc {
+    Alloc::start(options, Arc::new(SystemClock)).await.unwrap()
+}
+
+/// Waits until every slot has one of these owners, each of them owns some, and all have a lease.
+pub(crate) async fn settle(allocs: &[Alloc]) {
+    until("every slot to be owned", async || {
+        let wanted: BTreeSet<String> = allocs.iter().map(|a| a.local_addr().to_string()).collect();
+        for alloc in allocs {
+            let owners = owners(alloc.local_addr()).await?;
+            (owners == wanted && alloc.has_lease()).then_some(())?;
+        }
+        Some(())
+    })
+    .await;
+}
+
+/// Addresses of the owners of all slots; None while any has none.
+async fn owners(address: SocketAddr) -> Option<BTreeSet<String>> {
+    let mut alloc = SequenceClient::connect(url(address)).await.ok()?;
+    let table = alloc.routes(v1::RoutesRequest { base: 0 }).await.ok()?;
+    let delta = seqsvr_core::route::Delta::try_from(&table.into_inner()).ok()?;
+    let table = seqsvr_core::route::RoutingTable::new(delta).ok()?;
+    table
+        .routes()
+        .map(|(_, route)| route.owner.as_ref().map(|o| o.address.clone()))
+        .collect()
+}
+
+/// A caller that knows no routes.
+pub(crate) async fn caller(alloc: &Alloc) -> SequenceClient<Channel> {
+    SequenceClient::connect(url(alloc.local_addr()))
+        .await
+        .unwrap()
+}
+
+/// A client of these AllocSvrs.
+pub(crate) fn client(allocs: &[Alloc]) -> Client {
+    let servers = allocs.iter().map(|a| a.local_addr().to_string());
+    Client::new(seqsvr_client::Options::new(servers)).unwrap()
+}
+
+/// Counters of a store or an AllocSvr.
+pub(crate) async fn counters(address: SocketAddr) -> HashMap<String, u64> {
+    let mut admin = AdminClient::connect(url(address)).await.unwrap();
+    let status = admin.node_status(v1::NodeStatusRequest {}).await.unwrap();
+    status.into_inner().counters
+}
+
+/// One counter of an AllocSvr.
+pub(crate) async fn counter(alloc: &Alloc, name: &str) -> u64 {
+    counters(alloc.local_addr()).await[name]
+}
+
+/// A dense namespace whose step is pinned.
+pub(crate) fn dense(name: &str, section_size: u32, max_uid: u64, step: u32) -> Spec {
+    Spec {
+        step,
+        limits: Limits {
+            step_max: step,
+            ..Limits::DEFAULT
+        },
+        ..Spec::new(
+            name,
+            Geometry::Dense {
+                section_size,
+                max_uid,
+            },
+        )
+    }
+}
+
+pub(crate) async fn create(allocs: &[Alloc], spec: &Spec) {
+    let admin = client(allocs).admin();
+    admin.create_namespace(spec).await.unwrap();
+}
+
+pub(crate) fn next_of(namespace: &str, uid: u64) -> v1::NextRequest {
+    v1::NextRequest {
+        namespace: namespace.into(),
+        key_kind: Some(KeyKind::Uid(uid)),
+        ..v1::NextRequest::default()
+    }
+}
+
+/// The same, as one AllocSvr sends it on to another: answered at once or refused.
+pub(crate) fn forwarded(request: v1::NextRequest) -> v1::NextRequest {
+    v1::NextRequest {
+        forwarded: true,
+        ..request
+    }
+}
+
+/// What a refused call says.
+pub(crate) fn refused<T: std::fmt::Debug>(
+    answer: Result<tonic::Response<T>, tonic::Status>,
+) -> (tonic::Code, Reason, String) {
+    let fault = Fault::from_status(&answer.expect_err("should be refused"));
+    (fault.code, fault.reason(), fault.message)
+}
+
+/// Waits for a condition, with a deadline.
+pub(crate) async fn until<T>(what: &str, found: impl AsyncFnMut() -> Option<T>) -> T {
+    until_within(PATIENCE, what, found).await
+}
+
+/// The same with another deadline.
+pub(crate) async fn until_within<T>(
+    patience: Duration,
+    what: &str,
+    mut found: impl AsyncFnMut() -> Option<T>,
+) -> T {
+    let deadline = Instant::now() + patience;
+    loop {
+        if let Some(found) = found().await {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "waited in vain for {what}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}

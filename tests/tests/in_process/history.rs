@@ -1,0 +1,80 @@
+//! Recording calls of one sequence or many, for the exact check.
+
+use std::num::NonZeroU64;
+use std::time::Instant;
+
+use seqsvr_check::{Answer, Call, Kind, Outcome, Report, Sequence, check};
+use seqsvr_client::{Current, CurrentKind, Numbers, Raised};
+
+/// The clock all stamps of a history are read from. Copies are cheap.
+#[derive(Clone, Copy)]
+pub(crate) struct Stamps(Instant);
+
+impl Stamps {
+    pub(crate) fn new() -> Stamps {
+        Stamps(Instant::now())
+    }
+
+    pub(crate) fn now(self) -> u64 {
+        self.0.elapsed().as_nanos() as u64
+    }
+
+    /// A call that ends now.
+    pub(crate) fn ended(
+        self,
+        sequence: Sequence,
+        begin: u64,
+        kind: Kind,
+        answer: Option<(Answer, u64)>,
+    ) -> Call {
+        let end = self.now();
+        let outcome = match answer {
+            Some((answer, epoch)) => Outcome::Ok {
+                end,
+                epoch: Some(epoch),
+                answer,
+            },
+            None => Outcome::Error { end, kind },
+        };
+        Call {
+            sequence,
+            begin,
+            outcome,
+        }
+    }
+}
+
+pub(crate) fn numbers(n: &Numbers) -> (Answer, u64) {
+    let answer = Answer::Next {
+        first: n.first,
+        last: n.last,
+        stride: NonZeroU64::new(u64::from(n.stride)).unwrap(),
+    };
+    (answer, n.epoch)
+}
+
+pub(crate) fn current(c: &Current) -> (Answer, u64) {
+    let answer = match c.kind {
+        CurrentKind::Exact => Answer::Exact(c.value),
+        CurrentKind::Never => Answer::Never,
+        CurrentKind::AtMost => Answer::AtMost(c.value),
+    };
+    (answer, c.epoch)
+}
+
+pub(crate) fn raised(asked: u64, r: &Raised) -> (Answer, u64) {
+    (Answer::RaiseTo { asked, to: r.value }, r.epoch)
+}
+
+/// Checks, prints what was tried, and fails on any broken promise.
+pub(crate) fn must_hold(what: &str, calls: &[Call]) -> Report {
+    let report = check(calls).unwrap();
+    println!(
+        "{what}: {} calls, {} errors, {} ordered pairs, {} in flight at most",
+        report.calls, report.errors, report.ordered_pairs, report.concurrency_max
+    );
+    let sentences: Vec<_> = report.violations.iter().map(|v| &v.sentence).collect();
+    assert!(report.is_ok(), "{what}: {sentences:#?}");
+    assert!(report.ordered_pairs > 0, "{what}: no order was tried");
+    report
+}

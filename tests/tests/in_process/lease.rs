@@ -1,0 +1,134 @@
+//! Owners whose clock or link fails: one that may be stale does not answer, and even one that
+//! believes in its lease for ever hands out nothing twice.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use seqsvr_alloc::Alloc;
+use seqsvr_client::{Code, Reason};
+use seqsvr_proto::error::Fault;
+use seqsvr_proto::v1::NextRequest;
+
+use crate::clock::TestClock;
+use crate::harness::{
+    Cluster, D, caller, client, counter, create, dense, forwarded, next_of, refused, settle, until,
+};
+use crate::link::Link;
+
+/// An AllocSvr with a clock and a link to the store that the test commands.
+async fn commanded(cluster: &Cluster, name: &str) -> (Alloc, Arc<TestClock>, Link) {
+    let link = Link::to(cluster.addresses[0]).await;
+    let clock = Arc::new(TestClock::default());
+    let options = seqsvr_alloc::Options {
+        stores: vec![link.address.to_string()],
+        ..cluster.options(name)
+    };
+    let alloc = Alloc::start(options, clock.clone()).await.unwrap();
+    settle(std::slice::from_ref(&alloc)).await;
+    (alloc, clock, link)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn past_its_lease_an_owner_answers_nothing_until_renewed() {
+    let cluster = Cluster::start(1, D).await;
+    let (alloc, clock, link) = commanded(&cluster, "a1").await;
+    let mut plain = caller(&alloc).await;
+    let last = plain.next(next_of("", 5)).await.unwrap().into_inner().last;
+    let handed_out = counter(&alloc, "numbers").await;
+    link.cut();
+    clock.jump(D);
+    assert!(!alloc.has_lease());
+    for _ in 0..20 {
+        let (code, reason, text) = refused(plain.next(forwarded(next_of("", 5))).await);
+        assert_eq!(
+            (code, reason),
+            (Code::Unavailable, Reason::NoLease),
+            "{text}"
+        );
+    }
+    assert_eq!(counter(&alloc, "numbers").await, handed_out);
+    assert_eq!(
+        counter(&alloc, "burned").await,
+        0,
+        "a lease known to be over burns nothing"
+    );
+    link.heal();
+    // The session may be over by now: then a new one is opened, and the section with it.
+    let next = plain.next(next_of("", 5)).await.unwrap().into_inner();
+    assert!(next.first > last && alloc.has_lease());
+    cluster.stop(&[alloc]).await;
+}
+
+/// Clocks stand still for ever, the opposite schedule: the old owner never sees its lease end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_a_clock_that_stands_still_no_number_is_handed_out_twice() {
+    let cluster = Cluster::start(1, Duration::from_secs(1)).await;
+    let (old, clock, link) = commanded(&cluster, "old").await;
+    let both = [old.clone()];
+    create(&both, &dense("fenced", 10, 1_000, 100)).await;
+    let mut stale = caller(&old).await;
+    let request = || forwarded(next_of("fenced", 3));
+    // Loaded by a caller that may wait for it.
+    let mut given = BTreeSet::from([stale
+        .next(next_of("fenced", 3))
+        .await
+        .unwrap()
+        .into_inner()
+        .last]);
+    link.cut();
+    clock.freeze();
+    assert!(old.has_lease());
+    let new = cluster.allocs(["new"]).await;
+    let served = client(&new);
+    let first = served.next("fenced", 3, 1).await.unwrap();
+    assert!(old.has_lease(), "by its own clock");
+
+    // Who has seen the new owner's number is never answered with less.
+    let causal = NextRequest {
+        floor: Some(first.last),
+        epoch: Some(first.epoch),
+        ..next_of("fenced", 3)
+    };
+    let mut asked = tonic::Request::new(causal.clone());
+    asked.set_timeout(Duration::from_millis(500));
+    let (code, _, text) = refused(stale.next(asked).await);
+    assert_eq!(code, Code::Unavailable, "{text}");
+
+    let (mut mine, mut theirs) = (0, 0);
+    let mut lowest_new = first.first;
+    assert!(given.insert(first.first));
+    let fenced = loop {
+        let mut asked = tonic::Request::new(request());
+        asked.set_timeout(Duration::from_secs(1));
+        match stale.next(asked).await {
+            Ok(answer) => {
+                let n = answer.into_inner().first;
+                assert!(given.insert(n), "{n} was handed out twice");
+                assert!(
+                    n < lowest_new,
+                    "the new owner starts above every older window"
+                );
+                mine += 1;
+            }
+            Err(status) => break Fault::from_status(&status),
+        }
+        let n = served.next("fenced", 3, 1).await.unwrap().first;
+        assert!(given.insert(n), "{n} was handed out twice");
+        lowest_new = lowest_new.min(n);
+        theirs += 1;
+    };
+    println!("clock stands still: old owner {mine} numbers, new {theirs}, then: {fenced}");
+    assert!(mine > 0 && mine < 100, "at most its window");
+    assert_eq!(fenced.reason(), Reason::NoWindow);
+
+    link.heal();
+    clock.thaw();
+    let last = until("the old one to send on", async || {
+        let answer = stale.next(causal.clone()).await.ok()?;
+        Some(answer.into_inner().first)
+    })
+    .await;
+    assert!(given.insert(last) && last > first.first);
+    cluster.stop(&[old, new[0].clone()]).await;
+}

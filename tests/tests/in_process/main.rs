@@ -1,0 +1,18 @@
+//! Real clusters within this process: stores and AllocSvrs over loopback gRPC and real disk.
+//!
+//! What processes cannot show is shown here: counters before and after, clocks that jump or stand
+//! still, links that are cut at a chosen moment. Killing processes is another test's business.
+
+mod bad_input;
+mod clock;
+mod guard;
+mod harness;
+mod history;
+mod items;
+mod lease;
+mod life;
+mod link;
+mod raise_to;
+mod raises;
+mod routing;
+mod start;

@@ -1,0 +1,61 @@
+//! A caller that knows no routes may ask any AllocSvr.
+
+use seqsvr_proto::v1::{self, CurrentKind, NextManyRequest, current_request, raise_to_request};
+
+use crate::harness::{Cluster, D, caller, client, counter, next_of};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_wrong_node_sends_on_to_the_owner() {
+    let cluster = Cluster::start(1, D).await;
+    let allocs = cluster.allocs(["a1", "a2"]).await;
+    let client = client(&allocs);
+    // Uids of both owners, each asked at the other one.
+    let owner = async |uid: u64| {
+        let (_, _, route) = client.route("", uid).await.unwrap();
+        route.owner.unwrap().address
+    };
+    let mut wrong_only = 0;
+    for (at, other) in [(0, 1), (1, 0)] {
+        let theirs = allocs[other].local_addr().to_string();
+        let mut uid = at as u64;
+        while owner(uid).await != theirs {
+            uid += 100_000;
+        }
+        let mut plain = caller(&allocs[at]).await;
+        let before = counter(&allocs[at], "forwarded").await;
+        let next = plain.next(next_of("", uid)).await.unwrap().into_inner();
+        assert_eq!((next.first, next.last), (1, 1));
+        let many = NextManyRequest {
+            uids: vec![uid, uid + 1],
+            counts: vec![3, 1],
+            ..NextManyRequest::default()
+        };
+        let many = plain.next_many(many).await.unwrap().into_inner();
+        assert_eq!((many.firsts, many.lasts), (vec![2, 1], vec![4, 1]));
+        assert_eq!(many.errors, []);
+        let raise = v1::RaiseToRequest {
+            key_kind: Some(raise_to_request::KeyKind::Uid(uid)),
+            value: 1_000,
+            ..v1::RaiseToRequest::default()
+        };
+        assert_eq!(
+            plain.raise_to(raise).await.unwrap().into_inner().value,
+            1_000
+        );
+        let current = v1::CurrentRequest {
+            key_kind: Some(current_request::KeyKind::Uid(uid)),
+            ..v1::CurrentRequest::default()
+        };
+        let current = plain.current(current).await.unwrap().into_inner();
+        assert_eq!((current.kind(), current.value), (CurrentKind::Exact, 1_000));
+        assert_eq!(current.epoch, next.epoch);
+        let sent_on = counter(&allocs[at], "forwarded").await - before;
+        assert_eq!(sent_on, 5, "one by one, each once");
+        wrong_only += 1;
+        assert_eq!(
+            counter(&allocs[at], "opens").await,
+            u64::from(wrong_only == 2)
+        );
+    }
+    cluster.stop(&allocs).await;
+}

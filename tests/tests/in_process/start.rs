@@ -1,0 +1,77 @@
+//! Starting under a taken name, and without any store.
+
+use std::time::{Duration, Instant};
+
+use seqsvr_alloc::Error;
+use seqsvr_client::{Code, Reason};
+use tonic::Request;
+
+use crate::harness::{Cluster, any, caller, client, next_of, refused, start};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_second_of_one_name_gives_up_and_the_first_goes_on() {
+    let cluster = Cluster::start(1, Duration::from_secs(1)).await;
+    let allocs = cluster.allocs(["twin"]).await;
+    let first = client(&allocs);
+    assert_eq!(first.next("", 1, 1).await.unwrap().first, 1);
+    let wait = Duration::from_secs(3);
+    let began = Instant::now();
+    let second = start(seqsvr_alloc::Options {
+        name_wait: wait,
+        ..cluster.options("twin")
+    })
+    .await;
+    let failed = second.failed();
+    tokio::pin!(failed);
+    let mut last = 1;
+    let error = loop {
+        tokio::select! {
+            error = &mut failed => break error,
+            answer = first.next("", 1, 1) => {
+                last += 1;
+                assert_eq!(answer.unwrap().first, last, "the first is disturbed");
+            }
+        }
+    };
+    assert!(
+        matches!(&error, Error::NameTaken { name, .. } if name == "twin"),
+        "{error}"
+    );
+    println!("taken name: after {:.1?}: {error}", began.elapsed());
+    assert!(began.elapsed() >= wait);
+    assert!(first.next("", 1, 1).await.unwrap().first > last);
+    second.shutdown().await;
+    assert!(first.next("", 1, 1).await.unwrap().first > last);
+    cluster.stop(&allocs).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_store_callers_are_told_which_stores_were_tried() {
+    // A port nobody listens on: it was free a moment ago, and is held without listening.
+    let held = tokio::net::TcpSocket::new_v4().unwrap();
+    held.bind(any()).unwrap();
+    let address = held.local_addr().unwrap().to_string();
+    let alloc = start(seqsvr_alloc::Options::new(
+        "lonely",
+        any(),
+        vec![address.clone()],
+    ))
+    .await;
+    let mut request = Request::new(next_of("", 1));
+    request.set_timeout(Duration::from_secs(1));
+    let (code, reason, text) = refused(caller(&alloc).await.next(request).await);
+    println!("no store: {text}");
+    assert_eq!((code, reason), (Code::Unavailable, Reason::Unreachable));
+    assert!(text.contains(&address), "{text}");
+    let client = client(std::slice::from_ref(&alloc)).with_deadline(Duration::from_secs(2));
+    let error = client.next("", 1, 1).await.unwrap_err();
+    println!("no store, by the client: {error}");
+    // It had allowed this much time; what for is in the text.
+    assert_eq!(
+        (error.code, error.reason),
+        (Code::DeadlineExceeded, Reason::Unreachable)
+    );
+    assert!(error.to_string().contains(&address), "{error}");
+    assert!(!alloc.has_lease());
+    alloc.shutdown().await;
+}
