@@ -1,0 +1,112 @@
+//! One way to make calls, two who make them: the client, and a plain gRPC caller that always asks
+//! the wrong node.
+
+use seqsvr_check::Answer;
+use seqsvr_client::{Client, Current, CurrentKind, Error, NextItem, Numbers};
+
+use crate::plain::Plain;
+use crate::subject::Subject;
+
+/// What is asked of every item of a call. `RaiseTo` takes one item.
+#[derive(Clone, Copy, Debug)]
+pub enum Ask {
+    /// This many numbers.
+    Next(u32),
+    /// The last number given out.
+    Current,
+    /// That later numbers are above this one.
+    RaiseTo(u64),
+}
+
+/// Epoch and answer of an item, or why there is none.
+pub type Result = std::result::Result<(u64, Answer), String>;
+
+/// Who calls.
+#[derive(Clone)]
+pub enum Caller {
+    /// The SDK with its default deadline.
+    Client(Client),
+    /// A caller without routes.
+    Plain(Plain),
+}
+
+impl Caller {
+    /// The requests that items of one namespace must be parted into, with the node to ask.
+    pub async fn part<'a>(&self, items: &[&'a Subject]) -> Vec<(usize, Vec<&'a Subject>)> {
+        match self {
+            Caller::Client(_) => vec![(0, items.to_vec())],
+            Caller::Plain(plain) => plain.part(items).await,
+        }
+    }
+
+    /// Makes one call; one result an item.
+    pub async fn ask(&self, node: usize, ask: Ask, items: &[&Subject]) -> Vec<Result> {
+        match self {
+            Caller::Client(client) => ask_client(client, ask, items).await,
+            Caller::Plain(plain) => plain.ask(node, ask, items).await,
+        }
+    }
+}
+
+async fn ask_client(client: &Client, ask: Ask, items: &[&Subject]) -> Vec<Result> {
+    let namespace = items[0].namespace;
+    match (ask, items) {
+        (Ask::Next(count), [one]) => {
+            let answer = client.next(namespace, one.key.clone(), count).await;
+            vec![numbers(answer, one)]
+        }
+        (Ask::Next(count), many) => {
+            let wanted: Vec<NextItem> = many
+                .iter()
+                .map(|s| NextItem {
+                    count,
+                    ..NextItem::new(s.key.clone())
+                })
+                .collect();
+            let answers = client.next_many(namespace, &wanted).await;
+            answers
+                .into_iter()
+                .zip(many)
+                .map(|(a, s)| numbers(a, s))
+                .collect()
+        }
+        (Ask::Current, [one]) => {
+            vec![current(client.current(namespace, one.key.clone()).await)]
+        }
+        (Ask::Current, many) => {
+            let keys: Vec<_> = many.iter().map(|s| s.key.clone()).collect();
+            let answers = client.current_many(namespace, &keys).await;
+            answers.into_iter().map(current).collect()
+        }
+        (Ask::RaiseTo(asked), _) => {
+            let key = items[0].key.clone();
+            let raised = client.raise_to(namespace, key, asked, false).await;
+            let raised = raised.map(|r| (r.epoch, Answer::RaiseTo { asked, to: r.value }));
+            vec![raised.map_err(|e| e.to_string())]
+        }
+    }
+}
+
+fn numbers(answer: std::result::Result<Numbers, Error>, subject: &Subject) -> Result {
+    let numbers = answer.map_err(|e| e.to_string())?;
+    Ok((numbers.epoch, next(numbers.first, numbers.last, subject)))
+}
+
+/// Numbers as a history holds them.
+pub(crate) fn next(first: u64, last: u64, subject: &Subject) -> Answer {
+    Answer::Next {
+        first,
+        last,
+        stride: subject.stride,
+    }
+}
+
+fn current(answer: std::result::Result<Current, Error>) -> Result {
+    let current = answer.map_err(|e| e.to_string())?;
+    let answer = match current.kind {
+        CurrentKind::Exact => Answer::Exact(current.value),
+        CurrentKind::Never => Answer::Never,
+        CurrentKind::AtMost => Answer::AtMost(current.value),
+    };
+    Ok((current.epoch, answer))
+}

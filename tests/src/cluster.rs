@@ -1,0 +1,143 @@
+//! A whole cluster of processes on loopback, made with `store`, `init` and `alloc`.
+
+use std::path::Path;
+use std::time::Duration;
+
+use seqsvr_client::{Client, Options};
+use tempfile::TempDir;
+
+use crate::process::{Process, free_ports, run};
+use crate::wait::until;
+
+/// How long a new or restarted cluster may take to be whole.
+const WHOLE_WITHIN: Duration = Duration::from_secs(30);
+
+/// Stores and allocs; all are killed when it is dropped.
+pub struct Cluster {
+    /// StoreSvrs, in the order of their ids.
+    pub stores: Vec<Process>,
+    /// AllocSvrs.
+    pub allocs: Vec<Process>,
+    /// `host:port` of each store.
+    pub store_addresses: Vec<String>,
+    /// `host:port` of each alloc.
+    pub alloc_addresses: Vec<String>,
+    // Declared last: removed after the processes are gone.
+    dir: TempDir,
+}
+
+impl Cluster {
+    /// Starts all, makes the cluster, and waits until every slot has an owner and every alloc owns
+    /// some.
+    pub async fn start(stores: u16, allocs: u16, lease_ms: u32) -> Cluster {
+        let dir = tempfile::tempdir().expect("a directory");
+        let first = free_ports(stores + allocs);
+        let address = |i: u16| format!("127.0.0.1:{}", first + i);
+        let store_addresses: Vec<String> = (0..stores).map(address).collect();
+        let alloc_addresses: Vec<String> = (stores..stores + allocs).map(address).collect();
+        let mut cluster = Cluster {
+            stores: Vec::new(),
+            allocs: Vec::new(),
+            store_addresses,
+            alloc_addresses,
+            dir,
+        };
+        let dir = cluster.dir.path();
+        for (id, address) in (1..).zip(&cluster.store_addresses) {
+            let id: u16 = id;
+            let data = dir.join(format!("store-{id}")).display().to_string();
+            let id_text = id.to_string();
+            let args = [
+                "store",
+                "--id",
+                &id_text,
+                "--listen",
+                address,
+                "--data-dir",
+                &data,
+            ];
+            let args = args.map(str::to_owned).to_vec();
+            cluster
+                .stores
+                .push(Process::start(dir, &format!("store-{id}"), args));
+        }
+        let members: Vec<String> = (1..)
+            .zip(&cluster.store_addresses)
+            .map(|(id, address)| format!("{id}={address}"))
+            .collect();
+        let lease = lease_ms.to_string();
+        let made = run(&["init", "--stores", &members.join(","), "--lease-ms", &lease]).await;
+        assert!(made.status.success(), "init: {made:?}");
+        let stores = cluster.store_addresses.join(",");
+        for (n, address) in (1..).zip(&cluster.alloc_addresses) {
+            let n: u16 = n;
+            let name = format!("a{n}");
+            let args = [
+                "alloc", "--name", &name, "--listen", address, "--stores", &stores,
+            ];
+            let args = args.map(str::to_owned).to_vec();
+            cluster
+                .allocs
+                .push(Process::start(dir, &format!("alloc-{name}"), args));
+        }
+        cluster.whole(usize::from(allocs)).await;
+        cluster
+    }
+
+    /// Where its files are.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// A client that knows all allocs and has default settings.
+    pub fn client(&self) -> Client {
+        let options = Options::new(self.alloc_addresses.iter().cloned());
+        Client::new(options).expect("good addresses")
+    }
+
+    /// Every process, stores first.
+    pub fn all(&mut self) -> impl Iterator<Item = &mut Process> {
+        self.stores.iter_mut().chain(&mut self.allocs)
+    }
+
+    /// Waits until every slot has an owner and `owners` allocs own some.
+    pub async fn whole(&mut self, owners: usize) {
+        let admin = self.client().admin();
+        until("every slot has an owner", WHOLE_WITHIN, async || {
+            self.assert_none_ended();
+            let status = admin.cluster_status().await.ok()?;
+            let owning = status.sessions.iter().filter(|s| s.slots > 0).count();
+            (status.free_slots == 0 && owning == owners).then_some(())
+        })
+        .await;
+    }
+
+    /// Fails the test if a process ended that nobody here killed.
+    pub fn assert_none_ended(&mut self) {
+        for process in self.all() {
+            assert!(!process.has_ended(), "a process ended by itself");
+        }
+    }
+
+    /// Index of the StoreSvr that leads, waited for.
+    pub async fn leader(&self) -> usize {
+        let admin = self.client().admin();
+        until("a leader among the stores", WHOLE_WITHIN, async || {
+            let status = admin.cluster_status().await.ok()?;
+            let leader = status.stores.iter().find(|s| s.leader)?.address.clone();
+            self.store_addresses.iter().position(|a| *a == leader)
+        })
+        .await
+    }
+
+    /// A counter, added up over the processes at these addresses, all of which must answer.
+    pub async fn counter(&self, addresses: &[String], name: &str) -> u64 {
+        let admin = self.client().admin();
+        let mut sum = 0;
+        for address in addresses {
+            let status = admin.node_status(address).await.expect("it answers");
+            sum += status.counters[name];
+        }
+        sum
+    }
+}

@@ -1,0 +1,243 @@
+//! A load: tasks that make mixed calls on a pool of sequences, record each, and count.
+//!
+//! A load ends when it has made the number of calls it was given, or when it is told to. More than
+//! half of the picks sweep over the whole pool, so that every sequence is used; the others go to
+//! few hot ones, so that many calls of one sequence overlap or follow each other closely.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use seqsvr_check::Answer;
+use tokio::task::JoinSet;
+
+use crate::caller::{Ask, Caller};
+use crate::history::History;
+use crate::subject::Subject;
+use crate::wait::until;
+
+/// Hot sequences of each namespace.
+const HOT: usize = 40;
+/// Most items of a batch.
+const BATCH: u64 = 20;
+/// Failures kept as text.
+const TEXTS: usize = 20;
+/// Rest after a failure, so that a cluster that is down is not asked in a tight loop.
+const REST: Duration = Duration::from_millis(20);
+
+/// Calls that never end by themselves.
+pub const UNTIL_STOPPED: u64 = u64::MAX;
+
+/// A load under way.
+pub struct Load {
+    shared: Arc<Shared>,
+    tasks: JoinSet<()>,
+}
+
+struct Shared {
+    /// One list for each namespace, none empty.
+    pool: Vec<Vec<Subject>>,
+    sweep: AtomicUsize,
+    left: AtomicU64,
+    answered: AtomicU64,
+    failed: AtomicU64,
+    stop: AtomicBool,
+    failures: Mutex<Vec<String>>,
+    longest: Mutex<(Duration, String)>,
+}
+
+/// What a load did.
+#[derive(Debug)]
+pub struct Summary {
+    /// Calls answered; each item of a batch is one.
+    pub answered: u64,
+    /// Calls that failed.
+    pub failed: u64,
+    /// The first few failures, in words.
+    pub failures: Vec<String>,
+    /// Longest call, answered or not, and what it was.
+    pub longest: (Duration, String),
+}
+
+impl Load {
+    /// Starts `tasks` tasks for each caller, which make `calls` calls in all.
+    pub fn start(
+        history: &History,
+        pool: Vec<Vec<Subject>>,
+        callers: &[Caller],
+        tasks: usize,
+        calls: u64,
+    ) -> Load {
+        assert!(pool.iter().all(|list| !list.is_empty()), "an empty list");
+        let shared = Arc::new(Shared {
+            pool,
+            sweep: AtomicUsize::new(0),
+            left: AtomicU64::new(calls),
+            answered: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+            stop: AtomicBool::new(false),
+            failures: Mutex::default(),
+            longest: Mutex::default(),
+        });
+        let mut set = JoinSet::new();
+        for (n, caller) in (0..).zip(callers.iter().flat_map(|c| vec![c.clone(); tasks])) {
+            let worker = Worker {
+                shared: shared.clone(),
+                history: history.clone(),
+                caller,
+                rng: SmallRng::seed_from_u64(n),
+            };
+            set.spawn(worker.run());
+        }
+        Load { shared, tasks: set }
+    }
+
+    /// Calls answered so far.
+    pub fn answered(&self) -> u64 {
+        self.shared.answered.load(Ordering::Relaxed)
+    }
+
+    /// Waits until `more` further calls are answered.
+    pub async fn answer_more(&self, more: u64, within: Duration) {
+        let goal = self.answered() + more;
+        until("further answered calls", within, async || {
+            (self.answered() >= goal).then_some(())
+        })
+        .await;
+    }
+
+    /// Waits until the given number of calls is made.
+    pub async fn finish(mut self) -> Summary {
+        while let Some(ended) = self.tasks.join_next().await {
+            ended.expect("no task panics");
+        }
+        let failures = std::mem::take(&mut *self.shared.failures.lock().unwrap());
+        let longest = std::mem::take(&mut *self.shared.longest.lock().unwrap());
+        Summary {
+            answered: self.answered(),
+            failed: self.shared.failed.load(Ordering::Relaxed),
+            failures,
+            longest,
+        }
+    }
+
+    /// Lets the calls under way end, and no more begin.
+    pub async fn stop(self) -> Summary {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        self.finish().await
+    }
+}
+
+impl Shared {
+    /// Takes up to `n` of the calls left; 0: the load is over.
+    fn take(&self, n: u64) -> u64 {
+        if self.stop.load(Ordering::Relaxed) {
+            return 0;
+        }
+        let taken = self
+            .left
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+                Some(left - left.min(n))
+            });
+        taken.unwrap_or_default().min(n)
+    }
+}
+
+struct Worker {
+    shared: Arc<Shared>,
+    history: History,
+    caller: Caller,
+    rng: SmallRng,
+}
+
+impl Worker {
+    async fn run(mut self) {
+        let shared = self.shared.clone();
+        loop {
+            let (ask, size) = match self.rng.random_range(0..100) {
+                0..40 => (Ask::Next(self.rng.random_range(1..4)), 1),
+                40..60 => (Ask::Next(self.rng.random_range(1..3)), BATCH),
+                60..80 => (Ask::Current, 1),
+                80..85 => (Ask::Current, BATCH),
+                _ => (Ask::Next(1), 2),
+            };
+            // Two calls on one sequence: a number, and a raise a little above it.
+            let raise = size == 2;
+            let n = shared.take(size);
+            if n == 0 {
+                return;
+            }
+            let items = self.pick(&shared.pool, if raise { 1 } else { n as usize });
+            for same in items.chunk_by(|a, b| a.namespace == b.namespace) {
+                for (node, part) in self.caller.part(same).await {
+                    let answer = self.call(node, ask, &part).await;
+                    if let (true, 2, Some(Answer::Next { last, .. })) = (raise, n, answer) {
+                        let to = last + self.rng.random_range(1..30);
+                        self.call(node, Ask::RaiseTo(to), &part).await;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Some subjects, those of one namespace together.
+    fn pick<'a>(&mut self, pool: &'a [Vec<Subject>], n: usize) -> Vec<&'a Subject> {
+        if self.rng.random_bool(0.4) {
+            let list = &pool[self.rng.random_range(0..pool.len())];
+            let hot = HOT.min(list.len());
+            return (0..n)
+                .map(|_| &list[self.rng.random_range(0..hot)])
+                .collect();
+        }
+        let at = self.shared.sweep.fetch_add(n, Ordering::Relaxed);
+        let all = pool.iter().flatten();
+        let total: usize = pool.iter().map(Vec::len).sum();
+        all.cycle().skip(at % total).take(n).collect()
+    }
+
+    /// Makes and records one call; the answer of its first item.
+    async fn call(&mut self, node: usize, ask: Ask, items: &[&Subject]) -> Option<Answer> {
+        let begin = self.history.now();
+        let results = self.caller.ask(node, ask, items).await;
+        let end = self.history.now();
+        assert_eq!(results.len(), items.len(), "one result an item");
+        let mut failed = None;
+        for (subject, result) in items.iter().zip(&results) {
+            self.history.record(subject, ask, begin, end, result);
+            if let Err(text) = result {
+                failed = Some(format!("{ask:?} of {}: {text}", subject.sequence));
+                self.shared.failed.fetch_add(1, Ordering::Relaxed);
+            } else {
+                self.shared.answered.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        let took = Duration::from_nanos(end - begin);
+        {
+            let mut longest = self.shared.longest.lock().unwrap();
+            if took > longest.0 {
+                let who = match self.caller {
+                    Caller::Client(_) => "client",
+                    Caller::Plain(_) => "plain caller",
+                };
+                let first = &items[0].sequence;
+                *longest = (
+                    took,
+                    format!("{ask:?} of {} items at {first}, {who}", items.len()),
+                );
+            }
+        }
+        if let Some(text) = failed {
+            {
+                let mut failures = self.shared.failures.lock().unwrap();
+                if failures.len() < TEXTS {
+                    let at = Duration::from_nanos(begin);
+                    failures.push(format!("{text} (from {at:.1?}, {took:.1?} long)"));
+                }
+            }
+            tokio::time::sleep(REST).await;
+        }
+        results[0].as_ref().ok().map(|(_, answer)| *answer)
+    }
+}

@@ -1,0 +1,147 @@
+//! The release binary, run as processes that can be killed and started again.
+//!
+//! Invariant: nothing started here outlives its [`Process`], and when a test fails the end of every
+//! process's log is printed.
+
+use std::fs::{File, OpenOptions};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+/// Lines of a log shown when a test fails.
+const TAIL: usize = 25;
+
+/// Path of the release binary, built once in this process so that it is never stale.
+pub fn binary() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let built = Command::new(cargo)
+            .args(["build", "--release", "--locked", "-p", "seqsvr"])
+            .arg("--message-format=json-render-diagnostics")
+            .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+            .stderr(Stdio::inherit())
+            .output()
+            .expect("cargo runs");
+        assert!(built.status.success(), "the release binary does not build");
+        let messages = String::from_utf8_lossy(&built.stdout);
+        let executable = messages
+            .lines()
+            .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
+            .filter(|message| message["target"]["name"] == "seqsvr")
+            .find_map(|message| message["executable"].as_str().map(PathBuf::from));
+        executable.expect("cargo names the executable")
+    })
+}
+
+/// Runs a command of the binary to its end.
+pub async fn run(args: &[&str]) -> Output {
+    let mut command = Command::new(binary());
+    command.args(args).stdin(Stdio::null());
+    tokio::task::spawn_blocking(move || command.output().expect("the binary runs"))
+        .await
+        .expect("not cancelled")
+}
+
+/// `n` loopback ports in a row that nobody listens on. They lie below the range from which the
+/// system takes ports for outgoing connections, so that none is taken while its server is down.
+pub fn free_ports(n: u16) -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let base = 12_000 + (std::process::id() % 150) as u16 * 100;
+    for _ in 0..200 {
+        let first = base + NEXT.fetch_add(n, Ordering::Relaxed);
+        let all: Result<Vec<_>, _> = (first..first + n)
+            .map(|port| TcpListener::bind(("127.0.0.1", port)))
+            .collect();
+        if all.is_ok() {
+            return first;
+        }
+    }
+    panic!("no free ports above {base}");
+}
+
+/// One server process.
+pub struct Process {
+    name: String,
+    args: Vec<String>,
+    log: PathBuf,
+    child: Option<Child>,
+}
+
+impl Process {
+    /// Starts the binary; what it prints is appended to `dir/name.log`.
+    pub fn start(dir: &Path, name: &str, args: Vec<String>) -> Process {
+        let mut process = Process {
+            name: name.to_owned(),
+            args,
+            log: dir.join(format!("{name}.log")),
+            child: None,
+        };
+        process.restart();
+        process
+    }
+
+    /// Starts it again with the same arguments.
+    pub fn restart(&mut self) {
+        assert!(self.child.is_none(), "{} runs already", self.name);
+        let log = OpenOptions::new().create(true).append(true).open(&self.log);
+        let log: File = log.expect("the log can be written");
+        let child = Command::new(binary())
+            .args(&self.args)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().expect("a second handle"))
+            .stderr(log)
+            .spawn();
+        self.child = Some(child.expect("the binary starts"));
+    }
+
+    /// kill -9, without waiting for the end.
+    pub fn kill(&mut self) {
+        if let Some(child) = &mut self.child {
+            child.kill().expect("it can be killed");
+        }
+    }
+
+    /// Waits for a killed process to be gone.
+    pub fn reap(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.wait().expect("it can be waited for");
+        }
+    }
+
+    /// Whether it ended without being killed from here.
+    pub fn has_ended(&mut self) -> bool {
+        let child = self.child.as_mut();
+        child.is_some_and(|c| c.try_wait().is_ok_and(|status| status.is_some()))
+    }
+
+    /// Everything it has printed.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let ended = if self.has_ended() {
+                ", which ended by itself"
+            } else {
+                ""
+            };
+            let log = self.log();
+            let lines: Vec<&str> = log.lines().collect();
+            eprintln!("--- end of the log of {}{ended}", self.name);
+            for line in &lines[lines.len().saturating_sub(TAIL)..] {
+                eprintln!("{line}");
+            }
+        }
+        if let Some(child) = &mut self.child {
+            // Fails only if it is gone already.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! The sequences a load works on: 100,000 uids and keys in three namespaces of both kinds.
+
+use std::num::NonZeroU64;
+
+use seqsvr_check::Sequence;
+use seqsvr_client::{Client, Key};
+use seqsvr_core::geometry::Geometry;
+use seqsvr_core::namespace::Spec;
+use seqsvr_core::progression::Progression;
+
+/// Sequences in all.
+pub const SUBJECTS: u64 = 100_000;
+/// Sequences of each namespace but the last, which takes the rest.
+const EACH: u64 = 33_333;
+/// Name of the third namespace: dense, small sections, every third number.
+pub const THIRD: &str = "thirds";
+const STRIDE: u32 = 3;
+
+/// One uid or key, and how a history names it.
+#[derive(Clone, Debug)]
+pub struct Subject {
+    /// Namespace it belongs to, by name.
+    pub namespace: &'static str,
+    /// The uid or key.
+    pub key: Key,
+    /// Distance of the namespace's numbers.
+    pub stride: NonZeroU64,
+    /// Its name in a history.
+    pub sequence: Sequence,
+}
+
+impl Subject {
+    fn uid(namespace: &'static str, uid: u64, stride: u32) -> Subject {
+        Subject {
+            namespace,
+            key: Key::Uid(uid),
+            stride: NonZeroU64::new(u64::from(stride)).expect("a stride"),
+            sequence: Sequence::uid(namespace, uid),
+        }
+    }
+
+    fn key(namespace: &'static str, key: String) -> Subject {
+        Subject {
+            namespace,
+            sequence: Sequence::key(namespace, &key),
+            key: key.into(),
+            stride: NonZeroU64::MIN,
+        }
+    }
+}
+
+/// All subjects, a list for each namespace: `default` (200 sections of many neighbours), `keys`
+/// (all 4,096 sections, names and sparse ids), and `thirds`.
+pub fn all() -> Vec<Vec<Subject>> {
+    let dense = (0..EACH).map(|i| Subject::uid("default", i % 200 * 100_000 + i / 200, 1));
+    let keyed = (0..EACH).map(|i| match i % 2 {
+        0 => Subject::key("keys", format!("user {i}")),
+        _ => Subject::key("keys", i.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_string()),
+    });
+    let thirds = (0..SUBJECTS - 2 * EACH).map(|i| Subject::uid(THIRD, i, STRIDE));
+    vec![dense.collect(), keyed.collect(), thirds.collect()]
+}
+
+/// Makes the third namespace.
+pub async fn make_third(client: &Client) {
+    let spec = Spec {
+        progression: Progression {
+            start: 10,
+            stride: STRIDE,
+            offset: 2,
+        },
+        ..Spec::new(
+            THIRD,
+            Geometry::Dense {
+                section_size: 500,
+                max_uid: 1 << 20,
+            },
+        )
+    };
+    let made = client.admin().create_namespace(&spec).await;
+    made.expect("the namespace is made");
+}
