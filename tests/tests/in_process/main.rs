@@ -3,6 +3,12 @@
 //! What processes cannot show is shown here: counters before and after, clocks that jump or stand
 //! still, links that are cut at a chosen moment. Killing processes is another test's business.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test fails by panicking; clippy.toml allows it only inside test functions"
+)]
+
 mod bad_input;
 mod clock;
 mod guard;
@@ -16,3 +22,4 @@ mod raise_to;
 mod raises;
 mod routing;
 mod start;
+mod step_boundary;

@@ -1,0 +1,214 @@
+//! Nobody waits at a step boundary unless the store is down.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use seqsvr_alloc::Alloc;
+use seqsvr_check::{Answer, Call, Kind, Sequence};
+use seqsvr_proto::error::Fault;
+use seqsvr_proto::v1::sequence_client::SequenceClient;
+use seqsvr_proto::v1::{NextRequest, Reason};
+use tokio::runtime::Runtime;
+use tonic::Request;
+use tonic::transport::Channel;
+
+use crate::harness::{
+    Cluster, D, PATIENCE, caller, counters, create, dense, next_of, until_within,
+};
+use crate::history::{Stamps, must_hold};
+
+const CALLERS: usize = 1_024;
+const CONNECTIONS: usize = 8;
+const WINDOWS: u64 = 100;
+/// How long a window should last; far below the 5 s allowed.
+const WINDOW: Duration = Duration::from_millis(1_000);
+/// All callers wait for the first Open and are let go together: half a window must hold them.
+const STEP_MIN: u32 = 4 * CALLERS as u32;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_waits_at_a_step_boundary() {
+    let mut cluster = Cluster::start(3, D).await;
+    let [alloc] = cluster.allocs(["a1"]).await;
+    let allocs = [alloc.clone()];
+
+    // How fast one uid goes here, on a window that never ends.
+    create(&allocs, &dense("pace", 1_000, 1_000, 1 << 30)).await;
+    let pace = Duration::from_secs(3);
+    let measured = load(&alloc, "pace", 1, u64::MAX, Some(pace)).await;
+    let rate = measured.greatest as f64 / pace.as_secs_f64();
+    // A slow machine uses its windows up by taking several numbers a call.
+    let step = STEP_MIN.max((rate * WINDOW.as_secs_f64()) as u32);
+    let count = (f64::from(step) / (rate * WINDOW.as_secs_f64())) as u32;
+    let count = count.clamp(1, step / CALLERS as u32);
+
+    create(&allocs, &dense("pinned", 1_000, 1_000, step)).await;
+    let before = counters(alloc.local_addr()).await;
+    assert_eq!(before["waited_for_refill"], 0);
+    let began = Instant::now();
+    let load_of = load(
+        &alloc,
+        "pinned",
+        count,
+        (WINDOWS + 1) * u64::from(step),
+        None,
+    )
+    .await;
+    let took = began.elapsed();
+    let after = counters(alloc.local_addr()).await;
+    let raises = after["raises"] - before["raises"];
+    let window = took / (load_of.greatest / u64::from(step)) as u32;
+    println!(
+        "step boundary: {CALLERS} callers, {rate:.0} calls/s measured, step {step}, {count} a call, {} numbers = {} windows in {took:.1?} ({window:.0?} each), {raises} raises, waited_for_refill {}",
+        load_of.greatest,
+        load_of.greatest / u64::from(step),
+        after["waited_for_refill"],
+    );
+    assert_eq!(load_of.errors, Vec::<String>::new());
+    assert_eq!(after["opens"] - before["opens"], 1);
+    assert!(raises >= WINDOWS, "{raises} raises");
+    assert!(window < Duration::from_secs(5), "{window:?}");
+    assert_eq!(after["waited_for_refill"], 0, "somebody waited");
+    let report = must_hold("step boundary", &load_of.calls);
+    assert!(report.concurrency_max >= CALLERS as u64 * 9 / 10);
+
+    // With the stores gone the window ends, and the counter counts.
+    cluster.stop_stores().await;
+    let starved = load(&alloc, "pinned", count, u64::MAX, Some(WINDOW * 3)).await;
+    let waited = counters(alloc.local_addr()).await["waited_for_refill"];
+    println!("step boundary, stores stopped: waited_for_refill {waited}");
+    assert!(waited > 0);
+    assert!(
+        starved.errors.iter().any(|e| e.contains("window")),
+        "{:?}",
+        starved.errors
+    );
+    let all: Vec<Call> = load_of.calls.into_iter().chain(starved.calls).collect();
+    assert_eq!(all.len() as u64, seqsvr_check::check(&all).unwrap().calls);
+    cluster.stop(&[]).await;
+}
+
+struct Load {
+    calls: Vec<Call>,
+    greatest: u64,
+    /// Different texts.
+    errors: Vec<String>,
+}
+
+/// 1,024 callers, each with one call in flight, all of uid 7, until a number or a time is reached.
+async fn load(
+    alloc: &Alloc,
+    namespace: &'static str,
+    count: u32,
+    up_to: u64,
+    time: Option<Duration>,
+) -> Load {
+    let runtime = callers_thread();
+    let mut connections = Vec::new();
+    for _ in 0..CONNECTIONS {
+        let alloc = alloc.clone();
+        let connected = runtime.spawn(async move { caller(&alloc).await });
+        connections.push(connected.await.unwrap());
+    }
+    let greatest = Arc::new(AtomicU64::new(0));
+    let stop = Arc::new(AtomicBool::new(false));
+    let stamps = Stamps::new();
+    let callers: Vec<_> = (0..CALLERS)
+        .map(|i| {
+            let one = One {
+                caller: connections[i % CONNECTIONS].clone(),
+                namespace,
+                count,
+                up_to,
+                greatest: greatest.clone(),
+                stop: stop.clone(),
+                stamps,
+            };
+            runtime.spawn(one.run())
+        })
+        .collect();
+    if let Some(time) = time {
+        tokio::time::sleep(time).await;
+        stop.store(true, Relaxed);
+    } else {
+        until_within(4 * PATIENCE, "the last window", async || {
+            let done = greatest.load(Relaxed) >= up_to;
+            (done || callers.iter().all(|c| c.is_finished())).then_some(())
+        })
+        .await;
+    }
+    let mut load = Load {
+        calls: Vec::new(),
+        greatest: 0,
+        errors: Vec::new(),
+    };
+    for caller in callers {
+        let (calls, errors) = caller.await.unwrap();
+        load.calls.extend(calls);
+        load.errors.extend(errors);
+    }
+    load.errors.sort();
+    load.errors.dedup();
+    load.greatest = greatest.load(Relaxed);
+    runtime.shutdown_background();
+    load
+}
+
+struct One {
+    caller: SequenceClient<Channel>,
+    namespace: &'static str,
+    count: u32,
+    up_to: u64,
+    greatest: Arc<AtomicU64>,
+    stop: Arc<AtomicBool>,
+    stamps: Stamps,
+}
+
+impl One {
+    async fn run(mut self) -> (Vec<Call>, Vec<String>) {
+        let sequence = Sequence::uid(self.namespace, 7);
+        let (mut calls, mut errors) = (Vec::new(), Vec::new());
+        while !self.stop.load(Relaxed) && self.greatest.load(Relaxed) < self.up_to {
+            let mut request = Request::new(NextRequest {
+                count: Some(self.count),
+                ..next_of(self.namespace, 7)
+            });
+            request.set_timeout(Duration::from_secs(5));
+            let begin = self.stamps.now();
+            let answer = match self.caller.next(request).await {
+                Ok(answer) => {
+                    let n = answer.into_inner();
+                    self.greatest.fetch_max(n.last, Relaxed);
+                    Some((Answer::next(n.first, n.last), n.epoch))
+                }
+                Err(status) => {
+                    let fault = Fault::from_status(&status);
+                    assert!(matches!(
+                        fault.reason(),
+                        Reason::NoWindow | Reason::NoLease | Reason::Unspecified
+                    ));
+                    errors.push(fault.message);
+                    None
+                }
+            };
+            calls.push(
+                self.stamps
+                    .ended(sequence.clone(), begin, Kind::Next, answer),
+            );
+        }
+        (calls, errors)
+    }
+}
+
+/// A thread for the callers and their connections, below the servers in priority: in production
+/// they run on other machines and take the servers no time.
+fn callers_thread() -> Runtime {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .on_thread_start(|| {
+            rustix::process::nice(10).unwrap();
+        })
+        .enable_all()
+        .build()
+        .unwrap()
+}
