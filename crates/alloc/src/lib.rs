@@ -61,6 +61,8 @@ use crate::node::Node;
 
 /// Most streams one connection may have open.
 const STREAMS_MAX: u32 = 4_096;
+/// How long a shutdown waits for calls in flight; a client may keep a stream open for ever.
+const DRAIN_MAX: Duration = Duration::from_secs(6);
 
 /// How an AllocSvr is set up.
 #[derive(Clone, Debug)]
@@ -249,13 +251,16 @@ impl Alloc {
         }
     }
 
-    /// Hands sections and session back, then stops.
+    /// Hands sections and session back, then stops; calls still in flight have 6 s to end.
     pub async fn shutdown(&self) {
         self.keeper.cancel();
         self.node.close_session().await;
         self.all.cancel();
         self.node.tasks.close();
-        self.node.tasks.wait().await;
+        let ended = tokio::time::timeout(DRAIN_MAX, self.node.tasks.wait()).await;
+        if ended.is_err() {
+            tracing::warn!("calls or streams are still open after {DRAIN_MAX:?}; not waited for");
+        }
     }
 }
 
@@ -313,5 +318,29 @@ async fn report_health(
         {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tonic_health::pb::HealthCheckRequest;
+    use tonic_health::pb::health_client::HealthClient;
+
+    use super::*;
+
+    /// A health watch never ends by itself, and the server waits for its connections.
+    #[tokio::test]
+    async fn a_stream_that_stays_open_does_not_keep_a_shutdown_from_ending() {
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let options = Options::new("a1", any, vec!["127.0.0.1:1".into()]);
+        let alloc = Alloc::start(options, Arc::new(SystemClock)).await.unwrap();
+        let channel = Channels::new().get(&alloc.local_addr().to_string());
+        let mut client = HealthClient::new(channel.unwrap());
+        let watched = client.watch(HealthCheckRequest::default()).await.unwrap();
+        let mut stream = watched.into_inner();
+        stream.message().await.unwrap().expect("the first state");
+        tokio::time::timeout(2 * DRAIN_MAX, alloc.shutdown())
+            .await
+            .expect("the shutdown ends");
     }
 }
