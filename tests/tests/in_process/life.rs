@@ -159,3 +159,57 @@ async fn callers_that_give_up_leave_nothing_behind() {
         .expect("the shutdown ends");
     cluster.stop(&[]).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_planned_stop_under_load_shows_no_caller_an_error() {
+    let cluster = Cluster::start(1, D).await;
+    let allocs = cluster.allocs(["a1", "a2"]).await;
+    let client = client(&allocs);
+    let stop = Arc::new(AtomicBool::new(false));
+    let stamps = Stamps::new();
+    let tasks: Vec<_> = (0..16u64)
+        .map(|task| {
+            let (client, stop) = (client.clone(), stop.clone());
+            tokio::spawn(async move {
+                let (mut calls, mut longest) = (Vec::new(), 0);
+                let uid = task / 2 * 100_000;
+                while !stop.load(Relaxed) {
+                    let begin = stamps.now();
+                    let answer = client.next("", uid, 1).await.unwrap();
+                    longest = longest.max(stamps.now() - begin);
+                    let sequence = Sequence::uid("default", uid);
+                    let answer = Some(numbers(&answer));
+                    calls.push(stamps.ended(sequence, begin, Kind::Next, answer));
+                }
+                (calls, longest)
+            })
+        })
+        .collect();
+    until("some numbers of both", async || {
+        for alloc in &allocs {
+            (counter(alloc, "numbers").await > 100).then_some(())?;
+        }
+        Some(())
+    })
+    .await;
+    let before = counter(&allocs[1], "numbers").await;
+    allocs[0].shutdown().await;
+    settle(&allocs[1..]).await;
+    until("the other to go on", async || {
+        (counter(&allocs[1], "numbers").await > before + 500).then_some(())
+    })
+    .await;
+    stop.store(true, Relaxed);
+    let (mut all, mut longest) = (Vec::new(), 0);
+    for task in tasks {
+        let (calls, slowest) = task.await.unwrap();
+        all.extend(calls);
+        longest = longest.max(slowest);
+    }
+    println!(
+        "planned stop: longest call {:?}",
+        Duration::from_nanos(longest)
+    );
+    must_hold("planned stop", &all);
+    cluster.stop(&allocs[1..]).await;
+}
