@@ -37,9 +37,8 @@ pub struct Load {
 }
 
 struct Shared {
-    /// One list for each namespace, none empty.
-    pool: Vec<Vec<Subject>>,
-    sweep: AtomicUsize,
+    /// One list for each namespace, none empty, and where the next sweeping pick begins.
+    pool: Vec<(AtomicUsize, Vec<Subject>)>,
     left: AtomicU64,
     answered: AtomicU64,
     failed: AtomicU64,
@@ -72,8 +71,10 @@ impl Load {
     ) -> Load {
         assert!(pool.iter().all(|list| !list.is_empty()), "an empty list");
         let shared = Arc::new(Shared {
-            pool,
-            sweep: AtomicUsize::new(0),
+            pool: pool
+                .into_iter()
+                .map(|list| (AtomicUsize::new(0), list))
+                .collect(),
             left: AtomicU64::new(calls),
             answered: AtomicU64::new(0),
             failed: AtomicU64::new(0),
@@ -170,31 +171,27 @@ impl Worker {
                 return;
             }
             let items = self.pick(&shared.pool, if raise { 1 } else { n as usize });
-            for same in items.chunk_by(|a, b| a.namespace == b.namespace) {
-                for (node, part) in self.caller.part(same).await {
-                    let answer = self.call(node, ask, &part).await;
-                    if let (true, 2, Some(Answer::Next { last, .. })) = (raise, n, answer) {
-                        let to = last + self.rng.random_range(1..30);
-                        self.call(node, Ask::RaiseTo(to), &part).await;
-                    }
+            for (node, part) in self.caller.part(&items).await {
+                let answer = self.call(node, ask, &part).await;
+                if let (true, 2, Some(Answer::Next { last, .. })) = (raise, n, answer) {
+                    let to = last + self.rng.random_range(1..30);
+                    self.call(node, Ask::RaiseTo(to), &part).await;
                 }
             }
         }
     }
 
-    /// Some subjects, those of one namespace together.
-    fn pick<'a>(&mut self, pool: &'a [Vec<Subject>], n: usize) -> Vec<&'a Subject> {
+    /// Some subjects of one namespace.
+    fn pick<'a>(&mut self, pool: &'a [(AtomicUsize, Vec<Subject>)], n: usize) -> Vec<&'a Subject> {
+        let (sweep, list) = &pool[self.rng.random_range(0..pool.len())];
         if self.rng.random_bool(0.4) {
-            let list = &pool[self.rng.random_range(0..pool.len())];
             let hot = HOT.min(list.len());
             return (0..n)
                 .map(|_| &list[self.rng.random_range(0..hot)])
                 .collect();
         }
-        let at = self.shared.sweep.fetch_add(n, Ordering::Relaxed);
-        let all = pool.iter().flatten();
-        let total: usize = pool.iter().map(Vec::len).sum();
-        all.cycle().skip(at % total).take(n).collect()
+        let at = sweep.fetch_add(n, Ordering::Relaxed) % list.len();
+        list.iter().cycle().skip(at).take(n).collect()
     }
 
     /// Makes and records one call; the answer of its first item.

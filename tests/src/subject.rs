@@ -5,14 +5,14 @@ use std::num::NonZeroU64;
 use seqsvr_check::Sequence;
 use seqsvr_client::{Client, Key};
 use seqsvr_core::geometry::Geometry;
-use seqsvr_core::namespace::Spec;
+use seqsvr_core::namespace::{Limits, Spec};
 use seqsvr_core::progression::Progression;
 
 /// Sequences in all.
 pub const SUBJECTS: u64 = 100_000;
 /// Sequences of each namespace but the last, which takes the rest.
 const EACH: u64 = 33_333;
-/// Name of the third namespace: dense, small sections, every third number.
+/// Name of the third namespace: dense, small sections, small windows, every third number.
 pub const THIRD: &str = "thirds";
 const STRIDE: u32 = 3;
 
@@ -68,6 +68,12 @@ pub async fn make_third(client: &Client) {
             start: 10,
             stride: STRIDE,
             offset: 2,
+        },
+        // Small, so that the load needs the store all the time.
+        step: 20,
+        limits: Limits {
+            step_max: 200,
+            ..Limits::DEFAULT
         },
         ..Spec::new(
             THIRD,

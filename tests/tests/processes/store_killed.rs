@@ -42,11 +42,18 @@ async fn no_call_fails_when_a_store_is_killed() {
     restart(&mut cluster, leader).await;
     load.answer_more(EACH, PATIENCE).await;
 
+    let raises = cluster.counter(&cluster.alloc_addresses, "raises").await;
     let leader = cluster.leader().await;
     let follower = (leader + 1) % 3;
     cluster.stores[follower].kill();
     cluster.stores[follower].reap();
     load.answer_more(EACH, PATIENCE).await;
+    let raises = cluster.counter(&cluster.alloc_addresses, "raises").await - raises;
+    println!(
+        "follower {} killed; {raises} raises without it",
+        follower + 1
+    );
+    assert!(raises > 0, "the store was not needed");
     restart(&mut cluster, follower).await;
     load.answer_more(EACH, PATIENCE).await;
 
