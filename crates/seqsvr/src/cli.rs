@@ -88,15 +88,9 @@ pub(crate) struct Store {
 #[derive(Args)]
 pub(crate) struct Init {
     /// All StoreSvrs of the new cluster, as id=address.
-    #[arg(
-        long,
-        env = "SEQSVR_STORES",
-        required = true,
-        value_delimiter = ',',
-        value_name = "ID=ADDR,…"
-    )]
+    #[arg(long, required = true, value_delimiter = ',', value_name = "ID=ADDR,…")]
     pub(crate) stores: Vec<String>,
-    /// Lease D in milliseconds: how long a dead AllocSvr's numbers are held back at most a bit more.
+    /// Lease D in milliseconds; a dead AllocSvr's keys are served elsewhere after about 1.25 D.
     #[arg(long, default_value_t = 3_000)]
     pub(crate) lease_ms: u32,
     /// Slots of the cluster.
