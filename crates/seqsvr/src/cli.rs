@@ -235,6 +235,17 @@ pub(crate) enum Namespace {
     List(List),
 }
 
+/// What may be altered later.
+#[derive(Args)]
+pub(crate) struct Limits {
+    /// Most numbers one raise may add; equal to --step it pins the step.
+    #[arg(long)]
+    pub(crate) step_max: Option<u32>,
+    /// How far RaiseTo may jump in one section, in all, without force.
+    #[arg(long)]
+    pub(crate) raise_to_max: Option<u64>,
+}
+
 #[derive(Args)]
 pub(crate) struct Create {
     /// Name of the new namespace.
@@ -263,12 +274,8 @@ pub(crate) struct Create {
     /// Numbers a cold section's raise adds.
     #[arg(long, default_value_t = seqsvr_core::namespace::STEP_DEFAULT)]
     pub(crate) step: u32,
-    /// Most numbers one raise may add; equal to --step it pins the step.
-    #[arg(long)]
-    pub(crate) step_max: Option<u32>,
-    /// How far RaiseTo may jump in one section, in all, without force.
-    #[arg(long)]
-    pub(crate) raise_to_max: Option<u64>,
+    #[command(flatten)]
+    pub(crate) limits: Limits,
     #[command(flatten)]
     pub(crate) server: Server,
 }
@@ -280,12 +287,8 @@ pub(crate) struct Alter {
     /// Numbers a cold section's raise adds.
     #[arg(long)]
     pub(crate) step: Option<u32>,
-    /// Most numbers one raise may add.
-    #[arg(long)]
-    pub(crate) step_max: Option<u32>,
-    /// How far RaiseTo may jump in one section, in all, without force.
-    #[arg(long)]
-    pub(crate) raise_to_max: Option<u64>,
+    #[command(flatten)]
+    pub(crate) limits: Limits,
     #[command(flatten)]
     pub(crate) server: Server,
 }

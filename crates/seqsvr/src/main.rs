@@ -8,6 +8,7 @@
 mod cli;
 mod commands;
 mod exit;
+mod out;
 mod screen;
 mod signals;
 
@@ -55,6 +56,7 @@ fn main() -> ExitCode {
     };
     match runtime.block_on(commands::run(cli.command)) {
         Ok(()) => ExitCode::SUCCESS,
+        Err(error) if out::reader_left(&error) => ExitCode::SUCCESS,
         Err(error) => exit::report(&error),
     }
 }

@@ -40,6 +40,7 @@ impl Screen {
     }
 
     pub(crate) fn print(self) {
-        print!("{}", self.text);
+        // A server goes on when nobody reads its words.
+        let _ = crate::out::line(self.text.trim_end());
     }
 }

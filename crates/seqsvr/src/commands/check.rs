@@ -2,11 +2,11 @@
 
 use anyhow::bail;
 
-use crate::cli;
+use crate::{cli, out};
 
 pub(crate) fn run(args: &cli::Check) -> anyhow::Result<()> {
     let report = seqsvr_check::check_file(&args.file)?;
-    println!("{report}");
+    out::line(&report)?;
     if !report.is_ok() {
         bail!(
             "{} breaks the promise: {} violations",

@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep};
 use super::init;
 use crate::exit::BadInput;
 use crate::screen::Screen;
-use crate::{cli, signals};
+use crate::{cli, out, signals};
 
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 /// How long stores may take to elect a leader at the first start.
@@ -126,7 +126,11 @@ async fn announce(servers: Vec<String>, allocs: &[Alloc], started: Instant) -> a
             && status.sessions.iter().all(|s| s.renewed_ms_ago.is_some())
             && allocs.iter().all(Alloc::has_lease)
         {
-            println!("ready after {:.1} s", started.elapsed().as_secs_f64());
+            // A server goes on when nobody reads its words.
+            let _ = out::line(format_args!(
+                "ready after {:.1} s",
+                started.elapsed().as_secs_f64()
+            ));
             return std::future::pending().await;
         }
         sleep(Duration::from_millis(100)).await;

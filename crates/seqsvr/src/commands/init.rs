@@ -18,8 +18,8 @@ use seqsvr_proto::v1::{DescribeRequest, DescribeResponse, InitRequest, Member};
 use tokio::time::{Instant, sleep};
 use tonic::transport::{Channel, Endpoint};
 
-use crate::cli;
 use crate::exit::{BadInput, Unavailable};
+use crate::{cli, out};
 
 pub(crate) async fn run(args: cli::Init) -> anyhow::Result<()> {
     let mut stores = BTreeMap::new();
@@ -43,7 +43,7 @@ pub(crate) async fn run(args: cli::Init) -> anyhow::Result<()> {
         }
     }
     let cluster = make(&stores, args.lease_ms, args.slots, args.timeout).await?;
-    println!("{cluster:032x}");
+    out::line(format_args!("{cluster:032x}"))?;
     Ok(())
 }
 

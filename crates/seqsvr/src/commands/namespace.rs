@@ -7,7 +7,7 @@ use seqsvr_core::progression::Progression;
 use serde_json::{Value, json};
 
 use super::server::Session;
-use crate::cli;
+use crate::{cli, out};
 
 pub(crate) async fn run(command: cli::Namespace) -> anyhow::Result<()> {
     match command {
@@ -18,29 +18,29 @@ pub(crate) async fn run(command: cli::Namespace) -> anyhow::Result<()> {
                 .admin()
                 .create_namespace(&spec(&args))
                 .await?;
-            println!("{}", line(&made));
+            out::line(line(&made))?;
         }
         cli::Namespace::Alter(args) => {
             let session = Session::open(&args.server)?;
             let alter = Alter {
                 step: args.step,
-                step_max: args.step_max,
-                raise_to_max: args.raise_to_max,
+                step_max: args.limits.step_max,
+                raise_to_max: args.limits.raise_to_max,
             };
             let altered = session
                 .client
                 .admin()
                 .alter_namespace(&args.name, alter)
                 .await?;
-            println!("{}", line(&altered));
+            out::line(line(&altered))?;
         }
         cli::Namespace::List(args) => {
             let session = Session::open(&args.server)?;
             for namespace in session.client.admin().list_namespaces().await? {
                 if args.json {
-                    println!("{}", object(&namespace));
+                    out::line(object(&namespace))?;
                 } else {
-                    println!("{}", line(&namespace));
+                    out::line(line(&namespace))?;
                 }
             }
         }
@@ -70,9 +70,13 @@ fn spec(args: &cli::Create) -> Spec {
         step: args.step,
         limits: Limits {
             step_max: args
+                .limits
                 .step_max
                 .unwrap_or(Limits::DEFAULT.step_max.max(args.step)),
-            raise_to_max: args.raise_to_max.unwrap_or(Limits::DEFAULT.raise_to_max),
+            raise_to_max: args
+                .limits
+                .raise_to_max
+                .unwrap_or(Limits::DEFAULT.raise_to_max),
         },
     }
 }

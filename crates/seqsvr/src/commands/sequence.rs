@@ -7,7 +7,7 @@ use seqsvr_client::{CurrentKind, Key, NextOptions};
 use serde_json::json;
 
 use super::server::Session;
-use crate::cli;
+use crate::{cli, out};
 
 pub(crate) async fn next(args: cli::Next) -> anyhow::Result<()> {
     let session = Session::open(&args.server)?;
@@ -53,13 +53,14 @@ pub(crate) async fn current(args: cli::Current) -> anyhow::Result<()> {
             format!("{text}\t")
         };
         match (args.json, kind.kind) {
-            (true, _) => println!(
-                "{}",
-                json!({ "key": text, "kind": word.replace(' ', "-"), "value": kind.value, "epoch": kind.epoch })
-            ),
-            (false, CurrentKind::Exact) => println!("{label}{}", kind.value),
-            (false, CurrentKind::Never) => println!("{label}never"),
-            (false, CurrentKind::AtMost) => println!("{label}at most {}", kind.value),
+            (true, _) => out::line(
+                json!({ "key": text, "kind": word.replace(' ', "-"), "value": kind.value, "epoch": kind.epoch }),
+            )?,
+            (false, CurrentKind::Exact) => out::line(format_args!("{label}{}", kind.value))?,
+            (false, CurrentKind::Never) => out::line(format_args!("{label}never"))?,
+            (false, CurrentKind::AtMost) => {
+                out::line(format_args!("{label}at most {}", kind.value))?
+            }
         }
     }
     if failed > 0 {
@@ -79,19 +80,18 @@ pub(crate) async fn route(args: cli::Route) -> anyhow::Result<()> {
         let owner =
             owner.map(|o| json!({ "name": o.name, "address": o.address, "session": o.session.0 }));
         let namespace = section.namespace.0;
-        println!(
-            "{}",
-            json!({ "namespace_id": namespace, "section": section.section.0, "slot": slot.0, "epoch": route.epoch.0, "owner": owner })
-        );
+        out::line(
+            json!({ "namespace_id": namespace, "section": section.section.0, "slot": slot.0, "epoch": route.epoch.0, "owner": owner }),
+        )?;
     } else {
         let owner = owner.map_or_else(
             || "nobody at the moment".to_owned(),
             |o| format!("{} at {}", o.name, o.address),
         );
-        println!(
+        out::line(format_args!(
             "section {section}  slot {slot}  epoch {}  owner {owner}",
             route.epoch
-        );
+        ))?;
     }
     Ok(())
 }
@@ -107,6 +107,6 @@ pub(crate) async fn raise_to(args: cli::RaiseTo) -> anyhow::Result<()> {
             args.force,
         )
         .await?;
-    println!("{}", raised.value);
+    out::line(raised.value)?;
     Ok(())
 }

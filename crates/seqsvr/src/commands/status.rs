@@ -5,7 +5,7 @@ use seqsvr_proto::v1::{ClusterStatusResponse, NodeStatusResponse};
 use serde_json::{Value, json};
 
 use super::server::Session;
-use crate::cli;
+use crate::{cli, out};
 
 pub(crate) async fn run(args: cli::Status) -> anyhow::Result<()> {
     let session = Session::open(&args.server)?;
@@ -28,12 +28,9 @@ pub(crate) async fn run(args: cli::Status) -> anyhow::Result<()> {
         .zip(nodes.into_iter().map(|n| n.map_err(|e| e.to_string())))
         .collect();
     if args.json {
-        println!(
-            "{}",
-            serde_json::to_string_pretty(&object(&cluster, &nodes))?
-        );
+        out::line(serde_json::to_string_pretty(&object(&cluster, &nodes))?)?;
     } else {
-        print(&cluster, &nodes);
+        print(&cluster, &nodes)?;
     }
     Ok(())
 }
@@ -70,18 +67,21 @@ fn object(
     })
 }
 
-fn print(c: &ClusterStatusResponse, nodes: &[(String, Result<NodeStatusResponse, String>)]) {
-    println!(
+fn print(
+    c: &ClusterStatusResponse,
+    nodes: &[(String, Result<NodeStatusResponse, String>)],
+) -> std::io::Result<()> {
+    out::line(format_args!(
         "cluster   {}  lease {} ms  term {}  table version {}",
         hex(&c.cluster),
         c.lease_ms,
         c.term,
         c.table_version
-    );
-    println!(
+    ))?;
+    out::line(format_args!(
         "slots     {} ({} free)  sections {} open of {} known",
         c.slot_count, c.free_slots, c.sections_open, c.sections_known
-    );
+    ))?;
     let counter = |address: &str, name: &str| {
         let found = nodes
             .iter()
@@ -99,7 +99,10 @@ fn print(c: &ClusterStatusResponse, nodes: &[(String, Result<NodeStatusResponse,
         };
         let syncs = counter(&s.address, "raft_log_syncs")
             .map_or_else(|| "does not answer".to_owned(), |n| format!("{n} fsyncs"));
-        println!("store     {}  {}  {role}  {syncs}", s.id, s.address);
+        out::line(format_args!(
+            "store     {}  {}  {role}  {syncs}",
+            s.id, s.address
+        ))?;
     }
     for s in &c.sessions {
         let renewed = s.renewed_ms_ago.map_or_else(
@@ -117,9 +120,10 @@ fn print(c: &ClusterStatusResponse, nodes: &[(String, Result<NodeStatusResponse,
                 )
             },
         );
-        println!(
+        out::line(format_args!(
             "alloc     {}  {}  {} slots  {renewed}  {numbers}",
             s.name, s.address, s.slots
-        );
+        ))?;
     }
+    Ok(())
 }

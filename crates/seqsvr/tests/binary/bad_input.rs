@@ -200,3 +200,27 @@ fn addresses_and_directories_of_others() {
     let text = fails(more, 2);
     assert!(text.contains("made with 1 stores"), "{text}");
 }
+
+/// `seqsvr … | head`: a reader that has seen enough is no error.
+#[test]
+fn a_reader_that_leaves_ends_the_command_quietly() {
+    let dev = Dev::start();
+    let mut child = command(&["next", "42", "--count", "100000"])
+        .env("SEQSVR_SERVER", format!("127.0.0.1:{}", dev.port))
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert!(
+        output.stderr.is_empty(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
