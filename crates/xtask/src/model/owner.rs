@@ -3,7 +3,7 @@
 //! Invariant: what a process holds here it learned from a reply or a route that named a session,
 //! an epoch or a generation; nothing is ever taken from [`World::store`] but what a leader could
 //! have told it at that moment.
-//! [`super::sections`] has what it does with its section, [`super::calls`] what it does for callers.
+//! `sections.rs` has what it does with its section, `calls.rs` what it does for callers.
 
 use super::rules::Rule;
 use super::scenario::Scenario;
