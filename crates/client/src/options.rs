@@ -51,7 +51,7 @@ impl Default for NextOptions {
     }
 }
 
-/// One item of [`Client::next_many`].
+/// One item of [`Client::next_many`](crate::Client::next_many).
 #[derive(Clone, Debug)]
 pub struct NextItem {
     /// Whose numbers.

@@ -1,6 +1,6 @@
 //! The arbiter: expires silent sessions and assigns free slots, as a pure machine over clock
 //! readings, leadership and the replicated state. No task, no clock, no network in here, so that
-//! unit tests and a simulation drive the same code as [`run`] does.
+//! unit tests and a simulation drive the same code as `run.rs` does.
 //!
 //! Invariant: a session is expired only when its lease is over on every clock within the drift
 //! bound. The lease runs to t0 + D, t0 read by the owner *before* it asked; the arbiter waits
