@@ -117,6 +117,22 @@ impl Process {
         child.is_some_and(|c| c.try_wait().is_ok_and(|status| status.is_some()))
     }
 
+    /// Its `--data-dir`.
+    pub fn data_dir(&self) -> &str {
+        &self.args[self.data_dir_at()]
+    }
+
+    /// What it is started with next.
+    pub fn set_data_dir(&mut self, dir: &str) {
+        let at = self.data_dir_at();
+        self.args[at] = dir.to_owned();
+    }
+
+    fn data_dir_at(&self) -> usize {
+        let flag = self.args.iter().position(|arg| arg == "--data-dir");
+        flag.expect("a store") + 1
+    }
+
     /// Everything it has printed.
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()

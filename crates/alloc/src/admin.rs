@@ -119,6 +119,8 @@ impl Admin for AdminService {
                 .map(|l| u64::from(l.waiting.load(Acquire)))
                 .sum(),
         );
+        counters.insert("connections".into(), node.connections.open());
+        counters.insert("connections_refused".into(), node.connections.refused());
         counters.insert("table_version".into(), node.table.version());
         counters.insert("lease_valid".into(), u64::from(node.has_lease()));
         Ok(Response::new(NodeStatusResponse {

@@ -6,7 +6,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rand::RngExt;
 use seqsvr_core::id::{Nonce, SessionId};
 use seqsvr_core::lease::{Lease, renew_interval, renew_timeout};
 use seqsvr_core::route::{Delta, Error as RouteError};
@@ -21,7 +20,6 @@ use tokio_util::sync::CancellationToken;
 use crate::Error;
 use crate::node::Node;
 use crate::session::Session;
-use crate::stores::jitter;
 
 /// Least time between two renewals asked for out of turn.
 const REFRESH_MIN: Duration = Duration::from_millis(20);
@@ -88,7 +86,7 @@ impl Node {
     /// Opens a session, waiting for an older one under the name to end.
     async fn register(&self) -> Result<(Arc<Session>, Duration), Error> {
         let started = Instant::now();
-        let nonce = Nonce(rand::rng().random());
+        let nonce = Nonce(self.random.draw());
         let request = OpenSessionRequest {
             name: self.name.clone(),
             address: self.address.clone(),
@@ -131,7 +129,7 @@ impl Node {
                 tracing::info!(reason = %fault.message, "waiting to be registered");
                 told = fault.message;
             }
-            sleep(jitter(Duration::from_millis(200))).await;
+            sleep(self.random.jitter(Duration::from_millis(200))).await;
         }
     }
 
@@ -159,7 +157,7 @@ impl Node {
                 Err(fault) => {
                     self.counters.renewal_failures.add(1);
                     tracing::debug!(%fault, "renewal failed");
-                    sleep(jitter(REFRESH_MIN)).await;
+                    sleep(self.random.jitter(REFRESH_MIN)).await;
                 }
             }
         }
@@ -206,7 +204,7 @@ impl Node {
                 tracing::debug!(%fault, "watching the routing table failed");
             }
             let _ = cancel
-                .run_until_cancelled(sleep(jitter(Duration::from_millis(100))))
+                .run_until_cancelled(sleep(self.random.jitter(Duration::from_millis(100))))
                 .await;
         }
     }

@@ -14,7 +14,8 @@
 //! ```
 //!
 //! What it may not know: Raft, disks. It sees StoreSvr only through `Store` and `Admin` calls, and
-//! time only through [`Clock`] and tokio's timers, so that a simulation can drive it.
+//! time, randomness and network only through [`Environment`], its seed and tokio's timers, so that a
+//! simulation can drive it.
 
 mod admin;
 mod ask;
@@ -26,6 +27,7 @@ mod idle;
 mod keeper;
 mod loaded;
 mod node;
+mod random;
 mod refill;
 mod sections;
 mod serve;
@@ -42,25 +44,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use rand::RngExt;
 use seqsvr_client::Channels;
-use seqsvr_proto::limits::MESSAGE_MAX;
+use seqsvr_proto::limits::{CONNECTIONS_DEFAULT, ITEMS_MAX, MESSAGE_MAX, STREAMS_DEFAULT};
+use seqsvr_proto::transport::{Connections, Listener, Tcp, Transport, incoming};
 use seqsvr_proto::v1::admin_server::AdminServer;
 use seqsvr_proto::v1::sequence_server::SequenceServer;
-use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::transport::Server;
-use tonic::transport::server::TcpIncoming;
 
 pub use clock::{Clock, SystemClock};
 
 use crate::counters::Counters;
 use crate::node::Node;
+use crate::random::Random;
 
-/// Most streams one connection may have open.
-const STREAMS_MAX: u32 = 4_096;
 /// How long a shutdown waits for calls in flight; a client may keep a stream open for ever.
 const DRAIN_MAX: Duration = Duration::from_secs(6);
 
@@ -81,6 +80,36 @@ pub struct Options {
     pub idle_after: Duration,
     /// Bytes of section memory above which sections are closed even if busy.
     pub memory_budget: u64,
+    /// Most connections at a time; more are refused.
+    pub connections_max: usize,
+    /// Most calls of one connection at a time; more wait at the caller's side.
+    pub streams_max: u32,
+    /// Most items of one NextMany or CurrentMany, at most [`ITEMS_MAX`]; the same on all AllocSvrs of
+    /// a cluster, because a batch may be forwarded.
+    pub items_max: usize,
+    /// Largest message, bytes, at most [`MESSAGE_MAX`]; the same on all AllocSvrs of a cluster.
+    pub message_max: usize,
+    /// Seed of nonces and jitter, so that a simulation repeats; None: random.
+    pub seed: Option<u64>,
+}
+
+/// What an AllocSvr has of the world: a simulation brings its own.
+#[derive(Clone)]
+pub struct Environment {
+    /// The owner's clock.
+    pub clock: Arc<dyn Clock>,
+    /// Where others are reached, and reach it.
+    pub transport: Arc<dyn Transport>,
+}
+
+impl Environment {
+    /// This machine's.
+    pub fn system() -> Environment {
+        Environment {
+            clock: Arc::new(SystemClock),
+            transport: Arc::new(Tcp),
+        }
+    }
 }
 
 impl Options {
@@ -94,6 +123,11 @@ impl Options {
             name_wait: Duration::from_secs(20),
             idle_after: Duration::from_secs(600),
             memory_budget: 8 << 30,
+            connections_max: CONNECTIONS_DEFAULT,
+            streams_max: STREAMS_DEFAULT,
+            items_max: ITEMS_MAX,
+            message_max: MESSAGE_MAX,
+            seed: None,
         }
     }
 }
@@ -147,7 +181,16 @@ impl Alloc {
     ///
     /// # Errors
     /// [`Error::Options`], [`Error::Listen`].
-    pub async fn start(options: Options, clock: Arc<dyn Clock>) -> Result<Alloc, Error> {
+    pub async fn start(options: Options) -> Result<Alloc, Error> {
+        Alloc::start_in(options, Environment::system()).await
+    }
+
+    /// The same in another environment.
+    ///
+    /// # Errors
+    /// As [`Alloc::start`].
+    pub async fn start_in(options: Options, environment: Environment) -> Result<Alloc, Error> {
+        let Environment { clock, transport } = environment;
         seqsvr_core::namespace::check_name("AllocSvr", &options.name).map_err(Error::Options)?;
         if options.stores.is_empty() {
             return Err(Error::Options(
@@ -158,17 +201,18 @@ impl Alloc {
             address: options.listen,
             reason: e.to_string(),
         };
-        let listener = TcpListener::bind(options.listen).await.map_err(refused)?;
+        let listener = transport.listen(options.listen).await.map_err(refused)?;
         let local_addr = listener.local_addr().map_err(refused)?;
-        let channels = Channels::new();
-        let stores = stores::Stores::new(&options.stores, channels.clone());
+        let channels = Channels::over(transport);
+        let random = Random::new(options.seed);
+        let stores = stores::Stores::new(&options.stores, channels.clone(), random.clone());
         let node = Arc::new(Node {
             address: options
                 .advertise
                 .clone()
                 .unwrap_or_else(|| local_addr.to_string()),
             name: options.name.clone(),
-            incarnation: rand::rng().random(),
+            incarnation: random.draw(),
             name_wait: options.name_wait,
             clock,
             channels,
@@ -176,10 +220,13 @@ impl Alloc {
             stores,
             table: table::Table::new(),
             session: ArcSwapOption::empty(),
-            sections: sections::Sections::new(),
+            sections: sections::Sections::new(random.draw()),
             guard: guard::Guard::default(),
             rounds: keeper::Rounds::new(),
             counters: Counters::default(),
+            connections: Connections::new(options.connections_max),
+            items_max: options.items_max.min(ITEMS_MAX),
+            random,
             tasks: TaskTracker::new(),
         });
         let (failed_tx, failed) = watch::channel(None);
@@ -197,12 +244,12 @@ impl Alloc {
     fn spawn(
         &self,
         options: &Options,
-        listener: TcpListener,
+        listener: Box<dyn Listener>,
         failed: watch::Sender<Option<Error>>,
     ) {
         let node = &self.node;
         let keeper = node.clone().run_keeper(self.keeper.clone());
-        let server = serve_grpc(node.clone(), listener, self.all.clone());
+        let server = serve_grpc(node.clone(), listener, options, self.all.clone());
         let all = self.all.clone();
         let failed = Arc::new(failed);
         let reported = failed.clone();
@@ -264,35 +311,38 @@ impl Alloc {
     }
 }
 
-async fn serve_grpc(
+fn serve_grpc(
     node: Arc<Node>,
-    listener: TcpListener,
+    listener: Box<dyn Listener>,
+    options: &Options,
     cancel: CancellationToken,
-) -> Result<(), Error> {
-    let failed = |e: &dyn std::fmt::Display| Error::Serve(e.to_string());
-    let (health_reporter, health) = tonic_health::server::health_reporter();
-    let reporting = report_health(node.clone(), health_reporter, cancel.clone());
-    node.tasks.spawn(reporting);
-    let reflection = tonic_reflection::server::Builder::configure()
-        .register_encoded_file_descriptor_set(seqsvr_proto::DESCRIPTORS)
-        .build_v1()
-        .map_err(|e| failed(&e))?;
-    let sequence = SequenceServer::new(service::SequenceService(node.clone()))
-        .max_decoding_message_size(MESSAGE_MAX)
-        .max_encoding_message_size(MESSAGE_MAX);
-    Server::builder()
-        .max_concurrent_streams(STREAMS_MAX)
-        .http2_keepalive_interval(Some(Duration::from_secs(10)))
-        .add_service(health)
-        .add_service(reflection)
-        .add_service(sequence)
-        .add_service(AdminServer::new(admin::AdminService(node)))
-        .serve_with_incoming_shutdown(
-            TcpIncoming::from(listener).with_nodelay(Some(true)),
-            cancel.cancelled_owned(),
-        )
-        .await
-        .map_err(|e| failed(&e))
+) -> impl Future<Output = Result<(), Error>> + use<> {
+    let streams_max = options.streams_max;
+    let message_max = options.message_max.min(MESSAGE_MAX);
+    async move {
+        let failed = |e: &dyn std::fmt::Display| Error::Serve(e.to_string());
+        let (health_reporter, health) = tonic_health::server::health_reporter();
+        let reporting = report_health(node.clone(), health_reporter, cancel.clone());
+        node.tasks.spawn(reporting);
+        let reflection = tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(seqsvr_proto::DESCRIPTORS)
+            .build_v1()
+            .map_err(|e| failed(&e))?;
+        let sequence = SequenceServer::new(service::SequenceService(node.clone()))
+            .max_decoding_message_size(message_max)
+            .max_encoding_message_size(MESSAGE_MAX);
+        let incoming = incoming(listener, node.connections.clone());
+        Server::builder()
+            .max_concurrent_streams(streams_max)
+            .http2_keepalive_interval(Some(Duration::from_secs(10)))
+            .add_service(health)
+            .add_service(reflection)
+            .add_service(sequence)
+            .add_service(AdminServer::new(admin::AdminService(node)))
+            .serve_with_incoming_shutdown(incoming, cancel.cancelled_owned())
+            .await
+            .map_err(|e| failed(&e))
+    }
 }
 
 /// SERVING while the lease holds.
@@ -333,7 +383,7 @@ mod tests {
     async fn a_stream_that_stays_open_does_not_keep_a_shutdown_from_ending() {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let options = Options::new("a1", any, vec!["127.0.0.1:1".into()]);
-        let alloc = Alloc::start(options, Arc::new(SystemClock)).await.unwrap();
+        let alloc = Alloc::start(options).await.unwrap();
         let channel = Channels::new().get(&alloc.local_addr().to_string());
         let mut client = HealthClient::new(channel.unwrap());
         let watched = client.watch(HealthCheckRequest::default()).await.unwrap();

@@ -7,6 +7,7 @@ use arc_swap::ArcSwapOption;
 use seqsvr_client::Channels;
 use seqsvr_core::route::RoutingTable;
 use seqsvr_proto::error::Fault;
+use seqsvr_proto::transport::Connections;
 use seqsvr_proto::v1::Reason;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::task::TaskTracker;
@@ -15,6 +16,7 @@ use crate::clock::Clock;
 use crate::counters::Counters;
 use crate::guard::Guard;
 use crate::keeper::Rounds;
+use crate::random::Random;
 use crate::sections::Sections;
 use crate::session::Session;
 use crate::stores::Stores;
@@ -37,6 +39,10 @@ pub(crate) struct Node {
     pub(crate) guard: Guard,
     pub(crate) rounds: Rounds,
     pub(crate) counters: Counters,
+    pub(crate) connections: Arc<Connections>,
+    /// Most items of one NextMany or CurrentMany.
+    pub(crate) items_max: usize,
+    pub(crate) random: Random,
     pub(crate) tasks: TaskTracker,
 }
 

@@ -11,7 +11,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use rand::RngExt;
 use seqsvr_core::command::Fence;
 use seqsvr_core::geometry::Geometry;
 use seqsvr_core::id::{SectionKey, Slot};
@@ -45,11 +44,12 @@ pub(crate) struct Sections {
 }
 
 impl Sections {
-    pub(crate) fn new() -> Sections {
+    /// `hash_key`: a random secret of this process.
+    pub(crate) fn new(hash_key: [u64; 2]) -> Sections {
         Sections {
             map: papaya::HashMap::new(),
             busy: Mutex::default(),
-            hash_key: rand::rng().random(),
+            hash_key,
         }
     }
 
@@ -212,7 +212,7 @@ impl Node {
         let namespace = namespace
             .ok_or_else(|| Fault::new(Reason::NoSuchNamespace, "the namespace is gone"))?;
         let step = namespace.spec.step;
-        let nonce: u128 = rand::rng().random();
+        let nonce: u128 = self.random.draw();
         // `expected` stays open: the store fills in what it has applied. The nonce keeps retries from
         // opening twice, the fence keeps out whoever lost the slot.
         let open = v1::Open {

@@ -26,7 +26,6 @@ use crate::ask::{Answer, Call, Item, Miss, out_of_time};
 use crate::guard::Verdict;
 use crate::loaded::Loaded;
 use crate::node::Node;
-use crate::stores::jitter;
 
 /// What became of an item: answered, or (None) to be tried again.
 pub(crate) type Outcome = (u32, Option<Result<Answer, Fault>>);
@@ -398,7 +397,7 @@ impl Node {
 
     /// A short wait before trying again what failed for a passing reason.
     pub(crate) async fn pause(&self) {
-        sleep(jitter(Duration::from_millis(20))).await;
+        sleep(self.random.jitter(Duration::from_millis(20))).await;
     }
 }
 

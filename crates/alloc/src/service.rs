@@ -8,7 +8,7 @@ use bytes::Bytes;
 use seqsvr_core::route::KeyRef;
 use seqsvr_proto::convert::Keyed;
 use seqsvr_proto::error::Fault;
-use seqsvr_proto::limits::{DEADLINE_DEFAULT, ITEMS_MAX, NUMBERS_MAX};
+use seqsvr_proto::limits::{DEADLINE_DEFAULT, NUMBERS_MAX};
 use seqsvr_proto::v1::sequence_server::Sequence;
 use seqsvr_proto::v1::{
     CurrentKind, CurrentManyRequest, CurrentManyResponse, CurrentRequest, CurrentResponse,
@@ -68,7 +68,7 @@ impl Sequence for SequenceService {
         let deadline = deadline(request.metadata());
         let request = request.into_inner();
         not_strict(request.strict)?;
-        let keys = keys(request.uids, request.keys)?;
+        let keys = self.keys(request.uids, request.keys)?;
         let n = keys.len();
         for (column, len) in [
             ("counts", request.counts.len()),
@@ -177,7 +177,8 @@ impl Sequence for SequenceService {
         let deadline = deadline(request.metadata());
         let request = request.into_inner();
         not_strict(request.strict)?;
-        let items: Vec<Item> = keys(request.uids, request.keys)?
+        let items: Vec<Item> = self
+            .keys(request.uids, request.keys)?
             .into_iter()
             .map(|key| Item {
                 key,
@@ -264,6 +265,34 @@ impl SequenceService {
         Ok(answer.unwrap_or_else(|| Err(Fault::new(Reason::Unspecified, "no answer")))?)
     }
 
+    fn keys(&self, uids: Vec<u64>, keys: Vec<Bytes>) -> Result<Vec<ItemKey>, Fault> {
+        let keys: Vec<ItemKey> = match (uids.is_empty(), keys.is_empty()) {
+            (true, true) => {
+                return Err(Fault::new(
+                    Reason::Invalid,
+                    "the request has no items; give uids or keys",
+                ));
+            }
+            (false, false) => {
+                return Err(Fault::new(
+                    Reason::Invalid,
+                    "the request has both uids and keys; send two requests",
+                ));
+            }
+            (false, true) => uids.into_iter().map(ItemKey::Uid).collect(),
+            (true, false) => keys.into_iter().map(ItemKey::Key).collect(),
+        };
+        if keys.len() > self.0.items_max {
+            let text = format!(
+                "one request takes at most {} items, not {}; split it",
+                self.0.items_max,
+                keys.len()
+            );
+            return Err(Fault::new(Reason::TooMany, text).with_code(Code::InvalidArgument));
+        }
+        Ok(keys)
+    }
+
     /// A count within the contract's bounds. A namespace's own bound is checked with its window.
     fn count(&self, count: u32) -> Result<NonZeroU32, Fault> {
         let max = seqsvr_core::geometry::COUNT_MAX;
@@ -319,33 +348,6 @@ fn key(key: Option<KeyRef<'_>>) -> Result<ItemKey, Fault> {
             "the request names neither a uid nor a key",
         )),
     }
-}
-
-fn keys(uids: Vec<u64>, keys: Vec<Bytes>) -> Result<Vec<ItemKey>, Fault> {
-    let keys: Vec<ItemKey> = match (uids.is_empty(), keys.is_empty()) {
-        (true, true) => {
-            return Err(Fault::new(
-                Reason::Invalid,
-                "the request has no items; give uids or keys",
-            ));
-        }
-        (false, false) => {
-            return Err(Fault::new(
-                Reason::Invalid,
-                "the request has both uids and keys; send two requests",
-            ));
-        }
-        (false, true) => uids.into_iter().map(ItemKey::Uid).collect(),
-        (true, false) => keys.into_iter().map(ItemKey::Key).collect(),
-    };
-    if keys.len() > ITEMS_MAX {
-        let text = format!(
-            "one request takes at most {ITEMS_MAX} items, not {}; split it",
-            keys.len()
-        );
-        return Err(Fault::new(Reason::TooMany, text).with_code(Code::InvalidArgument));
-    }
-    Ok(keys)
 }
 
 fn item_error(index: usize, fault: &Fault) -> ItemError {

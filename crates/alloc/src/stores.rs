@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use rand::RngExt;
 use seqsvr_client::Channels;
 use seqsvr_proto::error::Fault;
 use seqsvr_proto::v1::Reason;
@@ -16,21 +15,25 @@ use tokio::time::{Instant, sleep, timeout_at};
 use tonic::transport::Channel;
 use tonic::{Response, Status};
 
+use crate::random::Random;
+
 /// The StoreSvr group as seen from here.
 #[derive(Clone)]
 pub(crate) struct Stores {
     addresses: Arc<[String]>,
     channels: Channels,
     preferred: Arc<Mutex<String>>,
+    random: Random,
 }
 
 impl Stores {
-    pub(crate) fn new(addresses: &[String], channels: Channels) -> Stores {
+    pub(crate) fn new(addresses: &[String], channels: Channels, random: Random) -> Stores {
         let preferred = addresses.first().cloned().unwrap_or_default();
         Stores {
             addresses: addresses.into(),
             channels,
             preferred: Arc::new(Mutex::new(preferred)),
+            random,
         }
     }
 
@@ -99,7 +102,8 @@ impl Stores {
             // A leader hint is followed at once; a full round without success waits a little.
             let pause = if fault.detail.leader.is_empty() || tries > 2 * self.addresses.len() as u32
             {
-                jitter(Duration::from_millis(10 << tries.min(4)))
+                self.random
+                    .jitter(Duration::from_millis(10 << tries.min(4)))
             } else {
                 Duration::ZERO
             };
@@ -124,9 +128,4 @@ fn worth_another(fault: &Fault) -> bool {
         ),
         _ => fault.code == tonic::Code::Unavailable,
     }
-}
-
-/// Between half of `base` and `base`.
-pub(crate) fn jitter(base: Duration) -> Duration {
-    base.mul_f64(rand::rng().random_range(0.5..1.0))
 }

@@ -135,11 +135,16 @@ fn fail(waiters: Vec<oneshot::Sender<Result<Reply, Fault>>>, fault: &Fault) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random::Random;
 
     /// Otherwise a task that opens or raises while the process stops would wait for ever.
     #[tokio::test]
     async fn whoever_comes_after_the_end_is_told() {
-        let nowhere = Stores::new(&["127.0.0.1:1".to_owned()], seqsvr_client::Channels::new());
+        let nowhere = Stores::new(
+            &["127.0.0.1:1".to_owned()],
+            seqsvr_client::Channels::new(),
+            Random::new(Some(1)),
+        );
         let submitter = Submitter::new(nowhere);
         let cancel = CancellationToken::new();
         cancel.cancel();

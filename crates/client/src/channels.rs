@@ -3,11 +3,13 @@
 //! Invariant: at most [`CHANNELS_MAX`] are kept, whatever addresses routing tables bring.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::RwLock;
 use seqsvr_proto::limits::ALLOC_PORT;
+use seqsvr_proto::transport::{Tcp, Transport, connect_lazy};
 use tonic::transport::{Channel, Endpoint};
 
 /// Most channels kept.
@@ -27,15 +29,36 @@ pub struct BadAddress {
 }
 
 /// Bounded map from address to channel; clones share it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone)]
 pub struct Channels {
+    transport: Arc<dyn Transport>,
     kept: Arc<RwLock<HashMap<String, Channel>>>,
 }
 
+impl fmt::Debug for Channels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Channels({:?})", self.kept.read().keys())
+    }
+}
+
+impl Default for Channels {
+    fn default() -> Channels {
+        Channels::new()
+    }
+}
+
 impl Channels {
-    /// No channel yet.
+    /// No channel yet; over TCP.
     pub fn new() -> Channels {
-        Channels::default()
+        Channels::over(Arc::new(Tcp))
+    }
+
+    /// The same over another transport, as a simulation has it.
+    pub fn over(transport: Arc<dyn Transport>) -> Channels {
+        Channels {
+            transport,
+            kept: Arc::default(),
+        }
     }
 
     /// The channel of `host:port`, made if there is none; connecting happens at its first call.
@@ -59,13 +82,12 @@ impl Channels {
             // Whoever still uses it holds a clone; only the next caller pays, with a new connection.
             kept.remove(&victim);
         }
-        let channel = endpoint
+        let endpoint = endpoint
             .connect_timeout(CONNECT_TIMEOUT)
-            .tcp_nodelay(true)
             .http2_keep_alive_interval(KEEP_ALIVE)
             .keep_alive_timeout(KEEP_ALIVE)
-            .keep_alive_while_idle(true)
-            .connect_lazy();
+            .keep_alive_while_idle(true);
+        let channel = connect_lazy(self.transport.clone(), &endpoint);
         kept.insert(address.to_owned(), channel.clone());
         Ok(channel)
     }

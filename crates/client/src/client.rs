@@ -9,6 +9,7 @@ use seqsvr_core::id::SectionKey;
 use seqsvr_core::id::Slot;
 use seqsvr_core::route::{Route, RoutingTable};
 use seqsvr_proto::convert::namespace_name;
+use seqsvr_proto::limits::ITEMS_MAX;
 use seqsvr_proto::v1;
 use seqsvr_proto::v1::{current_request, next_request, raise_to_request};
 use tokio::sync::{Mutex, watch};
@@ -41,6 +42,8 @@ pub(crate) struct Inner {
     pub(crate) servers: Servers,
     pub(crate) table: Table,
     pub(crate) trouble: Trouble,
+    /// Most items of one request.
+    pub(crate) items_max: usize,
     /// Held while a table is fetched; how the last fetch failed, if it did.
     pub(crate) fetch: Mutex<Option<Failure>>,
     /// Fetches ended so far.
@@ -51,6 +54,11 @@ impl Client {
     /// A client of the cluster behind these servers. Connects to nothing yet; refuses addresses
     /// that cannot be right.
     pub fn new(options: Options) -> Result<Client, Error> {
+        Client::over(Channels::new(), options)
+    }
+
+    /// The same over channels of the caller's, as a simulation has them.
+    pub fn over(channels: Channels, options: Options) -> Result<Client, Error> {
         let servers = options.servers.iter().map(|s| parse(s));
         let servers: Vec<String> = servers
             .collect::<Result<_, _>>()
@@ -62,10 +70,11 @@ impl Client {
         }
         Ok(Client {
             inner: Arc::new(Inner {
-                channels: Channels::new(),
+                channels,
                 servers: Servers::new(servers, options.seed),
                 table: Table::default(),
                 trouble: Trouble::new(),
+                items_max: options.items_max.clamp(1, ITEMS_MAX),
                 fetch: Mutex::new(None),
                 fetches: AtomicU64::new(0),
             }),

@@ -13,7 +13,7 @@ use futures::future::{BoxFuture, FutureExt};
 use futures::stream::FuturesUnordered;
 use seqsvr_core::route::KeyRef;
 use seqsvr_proto::convert::namespace_name;
-use seqsvr_proto::limits::{ITEMS_MAX, NUMBERS_MAX};
+use seqsvr_proto::limits::NUMBERS_MAX;
 use tokio::sync::Semaphore;
 use tokio::time::sleep;
 
@@ -151,7 +151,7 @@ impl<'a, B: Batch> Call<'a, B> {
             let kind = (address, matches!(key, KeyRef::Uid(_)));
             let weight = B::weight(&self.items[i]);
             let part = parts.entry(kind.clone()).or_default();
-            if part.items.len() >= ITEMS_MAX || part.weight + weight > NUMBERS_MAX {
+            if part.items.len() >= inner.items_max || part.weight + weight > NUMBERS_MAX {
                 full.push((kind, std::mem::take(part)));
             }
             part.items.push(i);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use seqsvr_proto::limits::DEADLINE_DEFAULT;
+use seqsvr_proto::limits::{DEADLINE_DEFAULT, ITEMS_MAX};
 
 use crate::key::Key;
 
@@ -17,6 +17,9 @@ pub struct Options {
     /// Seed of jitter and of the choice between equal servers, so that a simulation repeats; None:
     /// random.
     pub seed: Option<u64>,
+    /// Most items of one request, 10,000 unless told otherwise; a longer batch is split. For a cluster
+    /// whose `--items-max` is lower.
+    pub items_max: usize,
 }
 
 impl Options {
@@ -26,6 +29,7 @@ impl Options {
             servers: servers.into_iter().map(Into::into).collect(),
             deadline: DEADLINE_DEFAULT,
             seed: None,
+            items_max: ITEMS_MAX,
         }
     }
 }

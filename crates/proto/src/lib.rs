@@ -1,14 +1,16 @@
-//! Generated gRPC types, conversions to core types, limits.
+//! Generated gRPC types, conversions to core types, limits, and the transport they travel on.
 //!
 //! What lives here: [`v1`], generated from `proto/seqsvr/v1`; [`convert`], the only place where wire
 //! types become core types (and are checked) and back; [`error`], the one way an error with its
-//! machine-readable detail is put into a gRPC status and read out of it; [`limits`].
+//! machine-readable detail is put into a gRPC status and read out of it; [`limits`];
+//! [`transport`], the seam between gRPC and the network that all who connect or listen share.
 //!
-//! What it may not know: who serves or calls; it holds no connection and no state.
+//! What it may not know: who serves or calls; it keeps no connection and no state.
 
 pub mod convert;
 pub mod error;
 pub mod limits;
+pub mod transport;
 
 /// Types, clients and servers generated from `proto/seqsvr/v1`.
 #[allow(missing_docs, clippy::all, unreachable_pub)]

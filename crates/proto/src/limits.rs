@@ -1,4 +1,6 @@
-//! Limits of the public contract; each is enforced where requests enter.
+//! Limits, each enforced where requests enter. Those of the contract are constants, because clients
+//! size their requests by them; those of one server's resources have a default here and are
+//! configured (`--connections-max`, `--streams-max`).
 
 /// Most items of one NextMany or CurrentMany.
 pub const ITEMS_MAX: usize = 10_000;
@@ -10,6 +12,10 @@ pub const MESSAGE_MAX: usize = 4 * 1024 * 1024;
 pub const SUBMIT_MAX: usize = 1_000;
 /// Most sections or slots of one Read.
 pub const READ_MAX: usize = 10_000;
+/// Most connections of one server at a time, unless configured.
+pub const CONNECTIONS_DEFAULT: usize = 16_384;
+/// Most calls of one connection at a time, unless configured.
+pub const STREAMS_DEFAULT: u32 = 4_096;
 /// Default port of an AllocSvr.
 pub const ALLOC_PORT: u16 = 7700;
 /// Default port of a StoreSvr.

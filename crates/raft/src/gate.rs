@@ -161,7 +161,7 @@ impl Gate {
             _ => tracing::warn!(
                 node = ours.node,
                 sender,
-                "a call of cluster {cluster} came here, but this node belongs to {}",
+                "a call of cluster {cluster} came here, but this node's directory belongs to another cluster, {}: if this store is meant for the former, its --data-dir is wrong; otherwise its --listen address is",
                 ours.cluster
                     .map_or_else(|| String::from("none"), |c| c.to_string())
             ),

@@ -16,6 +16,7 @@ use openraft::raft::{
 };
 use openraft::{RPCTypes, RaftNetworkFactory, RaftNetworkV2};
 use parking_lot::Mutex;
+use seqsvr_proto::transport::{Transport, connect_lazy};
 use seqsvr_proto::v1::raft_client::RaftClient;
 use seqsvr_proto::v1::{RaftHeader, RaftInitRequest, RaftRequest, RaftSnapshotChunk};
 use serde::Serialize;
@@ -42,14 +43,16 @@ const KEEP_ALIVE: Duration = Duration::from_secs(2);
 #[derive(Clone)]
 pub(crate) struct Network {
     gate: Arc<Gate>,
+    transport: Arc<dyn Transport>,
     channels: Arc<Mutex<HashMap<String, Channel>>>,
     told: Arc<Seldom>,
 }
 
 impl Network {
-    pub(crate) fn new(gate: Arc<Gate>) -> Network {
+    pub(crate) fn new(gate: Arc<Gate>, transport: Arc<dyn Transport>) -> Network {
         Network {
             gate,
+            transport,
             channels: Arc::default(),
             told: Arc::default(),
         }
@@ -77,11 +80,10 @@ impl Network {
         let endpoint = Endpoint::from_shared(format!("http://{address}"))
             .map_err(|e| format!("{address} is not an address: {e}"))?
             .connect_timeout(KEEP_ALIVE)
-            .tcp_nodelay(true)
             .http2_keep_alive_interval(KEEP_ALIVE)
             .keep_alive_timeout(KEEP_ALIVE)
             .keep_alive_while_idle(true);
-        let channel = endpoint.connect_lazy();
+        let channel = connect_lazy(self.transport.clone(), &endpoint);
         channels.insert(address.to_owned(), channel.clone());
         Ok(channel)
     }

@@ -1,11 +1,15 @@
-//! The command line. Flag > environment (`SEQSVR_*`) > default.
+//! The command line. Flag > environment (`SEQSVR_*`) > configuration file > default.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
-use seqsvr_proto::limits::{ALLOC_PORT, STORE_PORT};
+use seqsvr_proto::limits::{
+    ALLOC_PORT, CONNECTIONS_DEFAULT, ITEMS_MAX, MESSAGE_MAX, STORE_PORT, STREAMS_DEFAULT,
+};
+
+const MESSAGE_MAX_KIB: u64 = MESSAGE_MAX as u64 >> 10;
 
 /// The next number of every user: unique, rising, never lost.
 ///
@@ -16,6 +20,9 @@ pub(crate) struct Cli {
     /// What to log to stderr, such as `info` or `warn,seqsvr_alloc=debug`.
     #[arg(long, global = true, env = "SEQSVR_LOG", value_name = "FILTER")]
     pub(crate) log: Option<String>,
+    /// TOML file whose keys are flags, in tables [dev], [store], [alloc] and [client].
+    #[arg(long, global = true, env = "SEQSVR_CONFIG", value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -83,6 +90,19 @@ pub(crate) struct Store {
     /// This store's own directory.
     #[arg(long, env = "SEQSVR_DATA_DIR")]
     pub(crate) data_dir: PathBuf,
+    #[command(flatten)]
+    pub(crate) connections: Connections,
+}
+
+/// What callers may use of one server.
+#[derive(Args)]
+pub(crate) struct Connections {
+    /// Most connections at a time; more are refused.
+    #[arg(long, default_value_t = CONNECTIONS_DEFAULT as u64, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    pub(crate) connections_max: u64,
+    /// Most calls of one connection at a time; more wait at the caller's side.
+    #[arg(long, default_value_t = STREAMS_DEFAULT, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    pub(crate) streams_max: u32,
 }
 
 #[derive(Args)]
@@ -127,6 +147,14 @@ pub(crate) struct Alloc {
     /// Memory for counters in MiB; above it sections are handed back even if busy.
     #[arg(long, default_value_t = 8_192)]
     pub(crate) memory_mib: u64,
+    #[command(flatten)]
+    pub(crate) connections: Connections,
+    /// Most items of one NextMany or CurrentMany; the same on all AllocSvrs of a cluster.
+    #[arg(long, default_value_t = ITEMS_MAX as u64, value_parser = clap::value_parser!(u64).range(1..=ITEMS_MAX as u64))]
+    pub(crate) items_max: u64,
+    /// Largest message in KiB; the same on all AllocSvrs of a cluster.
+    #[arg(long, default_value_t = MESSAGE_MAX_KIB, value_parser = clap::value_parser!(u64).range(64..=MESSAGE_MAX_KIB))]
+    pub(crate) message_max_kib: u64,
 }
 
 /// Whom a client command asks.

@@ -1,13 +1,16 @@
 //! The seqsvr binary: servers (`dev`, `store`, `alloc`), `init`, and the commands of a user or
 //! operator.
 //!
-//! What lives here: the command line ([`cli`]), one file a command ([`commands`]), exit codes
+//! What lives here: the command line ([`cli`]), the configuration file ([`config`]),
+//! one file a command ([`commands`]), exit codes
 //! ([`exit`]) and the first screen of a server ([`screen`]). Results go to stdout, logs and waiting
 //! to stderr. What it may not know: how numbers are made; it only starts and asks the crates below.
 
 mod cli;
 mod commands;
+mod config;
 mod exit;
+mod files;
 mod out;
 mod screen;
 mod signals;
@@ -15,13 +18,17 @@ mod signals;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::error::ErrorKind;
+use clap::{CommandFactory, FromArgMatches};
 use tracing_subscriber::EnvFilter;
 
 use crate::cli::{Cli, Command};
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match parse() {
+        Ok(cli) => cli,
+        Err(code) => return code,
+    };
     let default = match cli.command {
         Command::Dev(_) | Command::Store(_) | Command::Alloc(_) => {
             "info,openraft=error,chunked_wal=warn,raft_log=warn,sled=warn"
@@ -59,4 +66,29 @@ fn main() -> ExitCode {
         Err(error) if out::reader_left(&error) => ExitCode::SUCCESS,
         Err(error) => exit::report(&error),
     }
+}
+
+/// Reads the command line over the configuration file; says what is wrong with either.
+fn parse() -> Result<Cli, ExitCode> {
+    let args: Vec<_> = std::env::args_os().collect();
+    let mut command = Cli::command();
+    let file = config::named(&args);
+    if let Some(path) = &file {
+        command = config::apply(command, path).map_err(|error| exit::report(&error.into()))?;
+    }
+    let parsed = command.try_get_matches_from(args);
+    parsed
+        .and_then(|matches| Cli::from_arg_matches(&matches))
+        .map_err(|error| {
+            let help = matches!(
+                error.kind(),
+                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
+            );
+            // Nothing more can be done if stderr is closed.
+            let _ = error.print();
+            if let (Some(path), false) = (&file, help) {
+                eprintln!("note: values may also come from {}", path.display());
+            }
+            u8::try_from(error.exit_code()).map_or(exit::FAILED, ExitCode::from)
+        })
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use seqsvr_core::command::{Batch, Command, Reply};
 use seqsvr_proto::error::Fault;
+use seqsvr_proto::transport::Connections;
 use seqsvr_raft::{ConfirmError, Leadership, Node, ProposeError, Role};
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -33,11 +34,18 @@ pub(crate) struct Context {
     pub(crate) arbiter_due: Notify,
     pub(crate) clock: Clock,
     pub(crate) watchers: Arc<Semaphore>,
+    pub(crate) connections: Arc<Connections>,
     pub(crate) stop: CancellationToken,
 }
 
 impl Context {
-    pub(crate) fn new(node: Node, address: String, confirmer: Confirmer, clock: Clock) -> Context {
+    pub(crate) fn new(
+        node: Node,
+        address: String,
+        confirmer: Confirmer,
+        clock: Clock,
+        connections: Arc<Connections>,
+    ) -> Context {
         Context {
             node,
             address,
@@ -46,6 +54,7 @@ impl Context {
             arbiter: Mutex::default(),
             arbiter_due: Notify::new(),
             clock,
+            connections,
             watchers: Arc::new(Semaphore::new(WATCHERS_MAX)),
             stop: CancellationToken::new(),
         }

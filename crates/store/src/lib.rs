@@ -18,7 +18,6 @@ pub mod clock;
 pub mod confirm;
 mod context;
 mod fault;
-mod listen;
 mod options;
 pub mod proposer;
 mod server;
@@ -26,4 +25,4 @@ mod service;
 mod store;
 
 pub use options::{Error, Options};
-pub use store::Store;
+pub use store::{Environment, Store};

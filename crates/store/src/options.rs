@@ -4,6 +4,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use seqsvr_proto::limits::{CONNECTIONS_DEFAULT, STREAMS_DEFAULT};
+
 /// Options of one StoreSvr. Times in milliseconds.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -23,6 +25,10 @@ pub struct Options {
     pub election_max_ms: u64,
     /// A snapshot is taken after so many new log entries.
     pub snapshot_every_entries: u64,
+    /// Most connections at a time; more are refused.
+    pub connections_max: usize,
+    /// Most calls of one connection at a time, its Watch streams among them; more wait.
+    pub streams_max: u32,
 }
 
 /// Why a store does not start; the text says what to do.
@@ -67,6 +73,8 @@ impl Options {
             election_min_ms: raft.election_min_ms,
             election_max_ms: raft.election_max_ms,
             snapshot_every_entries: raft.snapshot_every_entries,
+            connections_max: CONNECTIONS_DEFAULT,
+            streams_max: STREAMS_DEFAULT,
         }
     }
 

@@ -4,20 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seqsvr_proto::limits::MESSAGE_MAX;
+use seqsvr_proto::transport::{Listener, incoming};
 use seqsvr_proto::v1::admin_server::AdminServer;
 use seqsvr_proto::v1::store_server::StoreServer;
-use tokio::net::TcpListener;
 use tonic::transport::Server;
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
 use crate::context::Context;
-use crate::listen;
 use crate::options::Error;
 use crate::service::Service;
 
-/// Most requests of one connection at a time, its Watch streams among them.
-const STREAMS_MAX: u32 = 1_024;
 /// A caller that does not answer a ping within the timeout is gone, and so are its streams.
 const PING_INTERVAL: Duration = Duration::from_secs(10);
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
@@ -27,7 +24,8 @@ const DRAIN: Duration = Duration::from_secs(1);
 /// Serves until told to stop; the error is the reason why it could not go on.
 pub(crate) fn serve(
     context: &Arc<Context>,
-    listener: TcpListener,
+    listener: Box<dyn Listener>,
+    streams_max: u32,
 ) -> Result<impl Future<Output = Result<(), String>> + use<>, Error> {
     let descriptors = |e: tonic_reflection::server::Error| Error::Descriptors(e.to_string());
     let reflection = || {
@@ -38,7 +36,7 @@ pub(crate) fn serve(
     let (reporter, health) = tonic_health::server::health_reporter();
     let service = Service(context.clone());
     let router = Server::builder()
-        .max_concurrent_streams(STREAMS_MAX)
+        .max_concurrent_streams(streams_max)
         .http2_keepalive_interval(Some(PING_INTERVAL))
         .http2_keepalive_timeout(Some(PING_TIMEOUT))
         .add_service(
@@ -58,7 +56,7 @@ pub(crate) fn serve(
     let context = context.clone();
     Ok(async move {
         let stop = context.stop.clone();
-        let incoming = listen::connections(listener);
+        let incoming = incoming(listener, context.connections.clone());
         let serving = router.serve_with_incoming_shutdown(incoming, stop.cancelled());
         let drained = async {
             stop.cancelled().await;

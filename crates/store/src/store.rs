@@ -1,8 +1,10 @@
 //! A running store: starts everything in order, ends everything in order.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use seqsvr_proto::transport::{Connections, Listener, Tcp, Transport};
 use seqsvr_raft::Node;
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
@@ -11,9 +13,27 @@ use crate::arbiter;
 use crate::clock::{self, Clock};
 use crate::confirm;
 use crate::context::Context;
-use crate::listen;
 use crate::options::{Error, Options};
 use crate::server;
+
+/// What a store has of the world: a simulation brings its own.
+#[derive(Clone)]
+pub struct Environment {
+    /// The arbiter's clocks.
+    pub clock: Clock,
+    /// Where others are reached, and reach it.
+    pub transport: Arc<dyn Transport>,
+}
+
+impl Environment {
+    /// This machine's.
+    pub fn system() -> Environment {
+        Environment {
+            clock: clock::system(),
+            transport: Arc::new(Tcp),
+        }
+    }
+}
 
 /// Handle to a running store; clones are cheap. Dropping it does not stop the store.
 #[derive(Clone)]
@@ -31,15 +51,16 @@ impl Store {
     /// # Errors
     /// The address is in use, or the data directory is not this store's or damaged; see [`Error`].
     pub async fn start(options: Options) -> Result<Store, Error> {
-        Store::start_with_clock(options, clock::system()).await
+        Store::start_in(options, Environment::system()).await
     }
 
-    /// The same with other clocks for the arbiter, as a simulation has them.
+    /// The same in another environment.
     ///
     /// # Errors
     /// As [`Store::start`].
-    pub async fn start_with_clock(options: Options, clock: Clock) -> Result<Store, Error> {
-        let listener = listen::bind(options.listen).await?;
+    pub async fn start_in(options: Options, environment: Environment) -> Result<Store, Error> {
+        let Environment { clock, transport } = environment;
+        let listener = listen(transport.as_ref(), options.listen).await?;
         let local = listener.local_addr().map_err(|source| Error::Listen {
             address: options.listen,
             source,
@@ -49,10 +70,16 @@ impl Store {
             None if local.ip().is_unspecified() => return Err(Error::NoAdvertise(local)),
             None => local.to_string(),
         };
-        let node = Node::open(options.raft(address.clone())).await?;
+        let node = Node::open(options.raft(address.clone()), transport).await?;
         let (confirmer, rounds) = confirm::new();
-        let context = Arc::new(Context::new(node, address, confirmer, clock));
-        let serving = match server::serve(&context, listener) {
+        let context = Arc::new(Context::new(
+            node,
+            address,
+            confirmer,
+            clock,
+            Connections::new(options.connections_max),
+        ));
+        let serving = match server::serve(&context, listener, options.streams_max) {
             Ok(serving) => serving,
             Err(e) => {
                 context.node.shutdown().await;
@@ -116,4 +143,18 @@ impl Store {
         self.tasks.wait().await;
         self.context.node.shutdown().await;
     }
+}
+
+/// Listens, or says who is in the way.
+async fn listen(
+    transport: &dyn Transport,
+    address: SocketAddr,
+) -> Result<Box<dyn Listener>, Error> {
+    transport.listen(address).await.map_err(|source| {
+        if source.kind() == io::ErrorKind::AddrInUse {
+            Error::AddressInUse(address)
+        } else {
+            Error::Listen { address, source }
+        }
+    })
 }

@@ -4,10 +4,10 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use seqsvr_alloc::{Alloc, SystemClock};
+use seqsvr_alloc::Alloc;
 use seqsvr_client::Client;
 use seqsvr_core::geometry::Geometry;
 use seqsvr_core::namespace::{Limits, Spec};
@@ -156,7 +156,7 @@ pub(crate) fn url(address: SocketAddr) -> String {
 }
 
 pub(crate) async fn start(options: seqsvr_alloc::Options) -> Alloc {
-    Alloc::start(options, Arc::new(SystemClock)).await.unwrap()
+    Alloc::start(options).await.unwrap()
 }
 
 /// Waits until every slot has one of these owners, each of them owns some, and all have a lease.

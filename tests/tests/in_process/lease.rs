@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqsvr_alloc::Alloc;
+use seqsvr_alloc::{Alloc, Environment};
 use seqsvr_client::{Code, Reason};
 use seqsvr_proto::error::Fault;
 use seqsvr_proto::v1::NextRequest;
@@ -24,7 +24,11 @@ async fn commanded(cluster: &Cluster, name: &str) -> (Alloc, Arc<TestClock>, Lin
         stores: vec![link.address.to_string()],
         ..cluster.options(name)
     };
-    let alloc = Alloc::start(options, clock.clone()).await.unwrap();
+    let environment = Environment {
+        clock: clock.clone(),
+        ..Environment::system()
+    };
+    let alloc = Alloc::start_in(options, environment).await.unwrap();
     settle(std::slice::from_ref(&alloc)).await;
     (alloc, clock, link)
 }

@@ -13,6 +13,7 @@
 mod all_killed;
 mod dev;
 mod five_processes;
+mod mistaken;
 mod owner_killed;
 mod store_killed;
 

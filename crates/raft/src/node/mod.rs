@@ -12,6 +12,7 @@ use std::time::Duration;
 pub use counters::Counters;
 use openraft::async_runtime::watch::WatchReceiver;
 use seqsvr_core::state::State;
+use seqsvr_proto::transport::Transport;
 use seqsvr_proto::v1::raft_server::RaftServer;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -77,12 +78,12 @@ impl Drop for Inner {
 }
 
 impl Node {
-    /// Opens the data directory and starts. A node that belongs to no cluster waits until
-    /// [`Node::init`] is called here or at another member.
+    /// Opens the data directory and starts; reaches the other members through `transport`. A node
+    /// that belongs to no cluster waits until [`Node::init`] is called here or at another member.
     ///
     /// # Errors
     /// Whatever makes the directory unusable; the text names the file and says what to do.
-    pub async fn open(options: Options) -> Result<Node, Error> {
+    pub async fn open(options: Options, transport: Arc<dyn Transport>) -> Result<Node, Error> {
         options.check()?;
         let config = options.raft()?;
         let opened = {
@@ -100,7 +101,7 @@ impl Node {
         let lock = directory.lock_watch();
         let log_watch = log.watch();
         let gate = Arc::new(Gate::new(identity, directory, log.clone()));
-        let network = Network::new(gate.clone());
+        let network = Network::new(gate.clone(), transport);
         let raft = Raft::new(
             options.node,
             Arc::new(config),

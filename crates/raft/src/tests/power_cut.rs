@@ -298,7 +298,9 @@ async fn a_disk_that_fails_stops_the_node() {
     }
     let dir = tempfile::tempdir().unwrap();
     let disk = Disk::make(dir.path()).unwrap();
-    let node = crate::Node::open(options(&disk.mount)).await.unwrap();
+    let node = crate::Node::open(options(&disk.mount), Arc::new(seqsvr_proto::transport::Tcp))
+        .await
+        .unwrap();
     let identity = node.identity();
     let member = crate::Member {
         id: identity.node,

@@ -1,7 +1,9 @@
 //! Real nodes on real directories and real loopback gRPC, for the tests.
 
+use seqsvr_proto::transport::Tcp;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use seqsvr_core::command::{Batch, Command, OpenSession, Reply};
@@ -31,7 +33,7 @@ pub(crate) struct Running {
 impl Running {
     /// Starts a node at an address that was bound before.
     pub(crate) async fn start(options: Options, listener: TcpListener) -> Result<Running, Error> {
-        let node = Node::open(options.clone()).await?;
+        let node = Node::open(options.clone(), Arc::new(Tcp)).await?;
         let stop = CancellationToken::new();
         let router = tonic::transport::Server::builder().add_service(node.service());
         let stopped = stop.clone();

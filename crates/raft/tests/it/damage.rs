@@ -1,7 +1,9 @@
 //! Damaged disks: the rows are rebuilt, everything else is a refusal that names the file.
 
+use seqsvr_proto::transport::Tcp;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use seqsvr_core::state::State;
 use seqsvr_raft::{Error, Node, Options};
@@ -38,7 +40,10 @@ async fn comes_back(options: &Options, state: &State) {
 }
 
 async fn refusal(options: &Options) -> Error {
-    Node::open(options.clone()).await.map(drop).unwrap_err()
+    Node::open(options.clone(), Arc::new(Tcp))
+        .await
+        .map(drop)
+        .unwrap_err()
 }
 
 fn files(dir: &Path) -> Vec<PathBuf> {

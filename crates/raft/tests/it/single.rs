@@ -5,7 +5,9 @@ use crate::common::{
 };
 use seqsvr_core::id::ClusterId;
 use seqsvr_core::state::State;
+use seqsvr_proto::transport::Tcp;
 use seqsvr_raft::{ConfirmError, Error, Node, ProposeError};
+use std::sync::Arc;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_waits_uninitialised_then_works_and_survives_restarts() {
@@ -86,14 +88,17 @@ async fn a_directory_has_one_process_and_one_node() {
     let dir = tempfile::tempdir().unwrap();
     let nodes = cluster(dir.path(), 1, |_| {}).await;
     let options = nodes[0].options.clone();
-    let second = Node::open(options.clone()).await;
+    let second = Node::open(options.clone(), Arc::new(Tcp)).await;
     assert!(matches!(second, Err(Error::Locked(_))));
     for node in nodes {
         node.kill().await;
     }
     let mut other = options;
     other.node = 2;
-    let refused = Node::open(other).await.map(drop).unwrap_err();
+    let refused = Node::open(other, Arc::new(Tcp))
+        .await
+        .map(drop)
+        .unwrap_err();
     assert!(matches!(
         refused,
         Error::WrongNode {

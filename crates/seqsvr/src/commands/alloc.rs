@@ -1,12 +1,10 @@
 //! `seqsvr alloc`.
 
-use std::sync::Arc;
-
-use seqsvr_alloc::{Alloc, Options, SystemClock};
+use seqsvr_alloc::{Alloc, Options};
 use seqsvr_proto::limits::ALLOC_PORT;
 
 use crate::screen::Screen;
-use crate::{cli, signals};
+use crate::{cli, files, signals};
 
 pub(crate) async fn run(args: cli::Alloc) -> anyhow::Result<()> {
     let listen = cli::socket_addr(&args.listen, ALLOC_PORT)?;
@@ -14,7 +12,12 @@ pub(crate) async fn run(args: cli::Alloc) -> anyhow::Result<()> {
     options.advertise = args.advertise;
     options.idle_after = args.idle_after;
     options.memory_budget = args.memory_mib << 20;
-    let alloc = Alloc::start(options, Arc::new(SystemClock)).await?;
+    options.connections_max = args.connections.connections_max as usize;
+    options.streams_max = args.connections.streams_max;
+    options.items_max = args.items_max as usize;
+    options.message_max = (args.message_max_kib << 10) as usize;
+    files::allow(args.connections.connections_max);
+    let alloc = Alloc::start(options).await?;
     let address = alloc.local_addr();
     Screen::new(&format!("alloc {}", args.name))
         .fact("address", address)

@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use futures::future::{join_all, select_all};
-use seqsvr_alloc::{Alloc, SystemClock};
+use seqsvr_alloc::Alloc;
 use seqsvr_client::{Client, Options};
 use seqsvr_store::Store;
 use tokio::time::{Instant, sleep};
@@ -61,7 +60,7 @@ pub(crate) async fn run(args: cli::Dev) -> anyhow::Result<()> {
             *address,
             members.values().cloned().collect(),
         );
-        allocs.push(Alloc::start(options, Arc::new(SystemClock)).await?);
+        allocs.push(Alloc::start(options).await?);
     }
 
     let list = |addrs: &[SocketAddr]| {

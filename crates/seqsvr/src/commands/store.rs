@@ -5,12 +5,15 @@ use seqsvr_proto::limits::STORE_PORT;
 use seqsvr_store::{Options, Store};
 
 use crate::screen::Screen;
-use crate::{cli, signals};
+use crate::{cli, files, signals};
 
 pub(crate) async fn run(args: cli::Store) -> anyhow::Result<()> {
     let listen = cli::socket_addr(&args.listen, STORE_PORT)?;
     let mut options = Options::new(args.id, listen, &args.data_dir);
     options.advertise = args.advertise;
+    options.connections_max = args.connections.connections_max as usize;
+    options.streams_max = args.connections.streams_max;
+    files::allow(args.connections.connections_max);
     let store = Store::start(options).await?;
     let identity = store.identity();
     let mut screen = Screen::new(&format!("store {}", args.id))

@@ -191,6 +191,8 @@ fn node_status(context: &Context) -> v1::NodeStatusResponse {
         ("arbiter_sessions_stamped", stamps(context).len() as u64),
         ("confirm_rounds", context.confirmer.rounds()),
         ("sessions", sessions as u64),
+        ("connections", context.connections.open()),
+        ("connections_refused", context.connections.refused()),
     ]);
     let identity = context.node.identity();
     v1::NodeStatusResponse {

@@ -2,14 +2,13 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use seqsvr_tests::process::{binary, free_ports};
 use tempfile::TempDir;
 
-const BIN: &str = env!("CARGO_BIN_EXE_seqsvr");
 /// Longest a start may take, debug build on a busy machine included.
 const START: Duration = Duration::from_secs(60);
 
@@ -118,7 +117,7 @@ impl Drop for Dev {
 
 /// The binary, with an environment of its own.
 pub(crate) fn command(args: &[&str]) -> Command {
-    let mut command = Command::new(BIN);
+    let mut command = Command::new(binary());
     command.args(args).stdin(Stdio::null());
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("SEQSVR_")) {
         command.env_remove(name);
@@ -141,9 +140,5 @@ pub(crate) fn refused(output: &Output, code: i32) -> String {
 }
 
 pub(crate) fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port()
+    free_ports(1)
 }

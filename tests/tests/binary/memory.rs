@@ -1,6 +1,6 @@
 //! What a touched key costs the process beyond its base, by the operating system's own account.
 //!
-//! Prints the figures: `cargo test --release -p seqsvr --test binary memory -- --nocapture`.
+//! Prints the figures: `cargo test -p seqsvr-tests --test binary memory -- --nocapture`.
 
 use std::time::Duration;
 

@@ -1,7 +1,8 @@
-//! The binary as a user meets it: bad input, addresses, directories, memory.
+//! The release binary as a user meets it: bad input, addresses, directories, configuration, memory.
 
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod bad_input;
+mod config;
 mod dev;
 mod memory;

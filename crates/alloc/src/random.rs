@@ -1,0 +1,37 @@
+//! Random numbers, and the seam through which a simulation repeats them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use rand::distr::{Distribution, StandardUniform};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+/// One generator for all of a node; clones share it. Not for the hot path: it takes a lock.
+#[derive(Clone)]
+pub(crate) struct Random(Arc<Mutex<StdRng>>);
+
+impl Random {
+    /// From a seed, or from the operating system's randomness.
+    pub(crate) fn new(seed: Option<u64>) -> Random {
+        let rng = match seed {
+            Some(seed) => StdRng::seed_from_u64(seed),
+            None => StdRng::from_rng(&mut rand::rng()),
+        };
+        Random(Arc::new(Mutex::new(rng)))
+    }
+
+    /// A random value.
+    pub(crate) fn draw<T>(&self) -> T
+    where
+        StandardUniform: Distribution<T>,
+    {
+        self.0.lock().random()
+    }
+
+    /// Between half of `base` and `base`.
+    pub(crate) fn jitter(&self, base: Duration) -> Duration {
+        base.mul_f64(self.0.lock().random_range(0.5..1.0))
+    }
+}

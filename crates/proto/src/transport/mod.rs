@@ -1,0 +1,55 @@
+//! Where bytes travel between processes: the seam through which a simulation replaces TCP.
+//!
+//! Whoever connects or listens does it through a [`Transport`] it was given: [`Tcp`] in a process,
+//! something else in a test or a simulation. Everything above (HTTP/2, gRPC, time-outs) is the same
+//! code in both.
+
+mod incoming;
+mod tcp;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tonic::codegen::http::Uri;
+use tonic::transport::{Channel, Endpoint};
+
+pub use incoming::{Connection, Connections, incoming};
+pub use tcp::Tcp;
+
+/// A connection's two directions.
+pub trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
+
+/// Makes connections and takes them.
+pub trait Transport: Send + Sync + 'static {
+    /// Connects to `host:port`. The caller bounds the time.
+    fn connect(&self, address: String) -> BoxFuture<'static, io::Result<Box<dyn Io>>>;
+
+    /// Listens; port 0 takes a free one.
+    fn listen(&self, address: SocketAddr) -> BoxFuture<'static, io::Result<Box<dyn Listener>>>;
+}
+
+/// A listening address; dropping it stops listening.
+pub trait Listener: Send + 'static {
+    /// Where it listens.
+    fn local_addr(&self) -> io::Result<SocketAddr>;
+
+    /// The next connection, and who made it. Cancel-safe.
+    fn accept(&mut self) -> BoxFuture<'_, io::Result<(Box<dyn Io>, SocketAddr)>>;
+}
+
+/// A channel that connects at its first call, and again after a loss. Must be called inside a tokio
+/// runtime.
+pub fn connect_lazy(transport: Arc<dyn Transport>, endpoint: &Endpoint) -> Channel {
+    endpoint.connect_with_connector_lazy(tower::service_fn(move |uri: Uri| {
+        // An endpoint's address was parsed with a host; one without would be refused by `connect`.
+        let address = uri.authority().map(ToString::to_string).unwrap_or_default();
+        let connecting = transport.connect(address);
+        async move { connecting.await.map(TokioIo::new) }
+    }))
+}

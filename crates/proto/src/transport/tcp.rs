@@ -1,0 +1,48 @@
+//! The machine's own network.
+
+use std::io;
+use std::net::SocketAddr;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use tokio::net::{TcpListener, TcpStream};
+
+use super::{Io, Listener, Transport};
+
+/// TCP, without Nagle's delay.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tcp;
+
+impl Transport for Tcp {
+    fn connect(&self, address: String) -> BoxFuture<'static, io::Result<Box<dyn Io>>> {
+        async move {
+            let stream = TcpStream::connect(address).await?;
+            stream.set_nodelay(true)?;
+            Ok(Box::new(stream) as Box<dyn Io>)
+        }
+        .boxed()
+    }
+
+    fn listen(&self, address: SocketAddr) -> BoxFuture<'static, io::Result<Box<dyn Listener>>> {
+        async move {
+            let listener = TcpListener::bind(address).await?;
+            Ok(Box::new(listener) as Box<dyn Listener>)
+        }
+        .boxed()
+    }
+}
+
+impl Listener for TcpListener {
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        TcpListener::local_addr(self)
+    }
+
+    fn accept(&mut self) -> BoxFuture<'_, io::Result<(Box<dyn Io>, SocketAddr)>> {
+        async move {
+            let (stream, peer) = TcpListener::accept(self).await?;
+            stream.set_nodelay(true)?;
+            Ok((Box::new(stream) as Box<dyn Io>, peer))
+        }
+        .boxed()
+    }
+}

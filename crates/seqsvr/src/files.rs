@@ -1,0 +1,29 @@
+//! File descriptors: every connection is one, and the usual limit of 1,024 is a desktop's.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Descriptors beside the connections: files of the store, connections to others, the runtime's.
+const OTHERS: u64 = 512;
+
+/// Raises this process's limit as far as it may so that `connections` fit; warns if they do not.
+pub(crate) fn allow(connections: u64) {
+    let wanted = connections.saturating_add(OTHERS);
+    let now = getrlimit(Resource::Nofile);
+    let Some(current) = now.current.filter(|current| *current < wanted) else {
+        return;
+    };
+    let raised = now.maximum.map_or(wanted, |maximum| maximum.min(wanted));
+    let limit = Rlimit {
+        current: Some(raised),
+        maximum: now.maximum,
+    };
+    let got = match setrlimit(Resource::Nofile, limit) {
+        Ok(()) => raised,
+        Err(_) => current,
+    };
+    if got < wanted {
+        tracing::warn!(
+            "{connections} connections need {wanted} file descriptors and this process may open {got}: raise `ulimit -n` or lower --connections-max"
+        );
+    }
+}

@@ -1,0 +1,106 @@
+//! Processes started by mistake: under a name that is taken, on a directory of another cluster. They
+//! say so, and the cluster goes on.
+
+use std::time::Duration;
+
+use seqsvr_tests::cluster::Cluster;
+use seqsvr_tests::process::{Process, free_ports};
+use seqsvr_tests::wait::until;
+
+/// The second of two of one name waits 20 s for the first to end.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_second_alloc_of_a_name_gives_up_and_disturbs_nobody() {
+    let _alone = crate::ALONE.lock().await;
+    let mut cluster = Cluster::start(1, 1, 3_000).await;
+    let client = cluster.client();
+    let before = client.next("", 42, 1).await.unwrap();
+    let listen = format!("127.0.0.1:{}", free_ports(1));
+    let stores = cluster.store_addresses.join(",");
+    let args = [
+        "alloc", "--name", "a1", "--listen", &listen, "--stores", &stores,
+    ];
+    let args = args.map(str::to_owned).to_vec();
+    let mut second = Process::start(cluster.dir(), "second", args);
+    let mut last = before;
+    until("the second to give up", PATIENCE, async || {
+        let numbers = client.next("", 42, 1).await.unwrap();
+        assert_eq!(numbers.first, last.last + 1, "no window was lost");
+        assert_eq!(numbers.epoch, before.epoch, "no slot changed hands");
+        last = numbers;
+        second.has_ended().then_some(())
+    })
+    .await;
+    let log = second.log();
+    let said = log.lines().last().unwrap();
+    assert!(
+        said.contains("the name \"a1\" is taken by a living AllocSvr")
+            && said.contains(&cluster.alloc_addresses[0])
+            && said.contains("--name"),
+        "{said}"
+    );
+    cluster.assert_none_ended();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_on_another_clusters_directory_stays_out() {
+    let _alone = crate::ALONE.lock().await;
+    let mut other = Cluster::start(3, 1, 3_000).await;
+    for process in other.all() {
+        process.kill();
+        process.reap();
+    }
+    let mut cluster = Cluster::start(3, 1, 3_000).await;
+    let client = cluster.client();
+    let before = client.next("", 42, 1).await.unwrap();
+    let own = cluster.stores[2].data_dir().to_owned();
+    cluster.stores[2].kill();
+    cluster.stores[2].reap();
+    let theirs = other.stores[2].data_dir().to_owned();
+    let kept = contents(&theirs);
+    cluster.stores[2].set_data_dir(&theirs);
+    cluster.stores[2].restart();
+    let log = until("the mistake to be named", PATIENCE, async || {
+        let log = cluster.stores[2].log();
+        log.contains("belongs to another cluster").then_some(log)
+    })
+    .await;
+    assert!(log.contains("--data-dir"), "{log}");
+    let numbers = client.next("", 42, 1).await.unwrap();
+    assert_eq!(numbers.first, before.last + 1);
+
+    // Its own directory makes it a member again; nothing of the other was lost.
+    cluster.stores[2].kill();
+    cluster.stores[2].reap();
+    assert_eq!(contents(&theirs), kept, "the identity is as it was");
+    cluster.stores[2].set_data_dir(&own);
+    cluster.stores[2].restart();
+    let leader = cluster.leader().await;
+    assert_ne!(leader, 2, "it was away");
+    cluster.stores[leader].kill();
+    cluster.stores[leader].reap();
+    // Two of three make a majority only with the one that was mistaken.
+    let numbers = client
+        .with_deadline(PATIENCE)
+        .next("", 42, 1)
+        .await
+        .unwrap();
+    assert!(numbers.first > before.last + 1);
+    until("a leader with the third store", PATIENCE, async || {
+        let status = client.admin().cluster_status().await.ok()?;
+        status.stores.iter().any(|s| s.leader).then_some(())
+    })
+    .await;
+    for process in &mut other.stores {
+        process.restart();
+    }
+    other.allocs[0].restart();
+    let theirs = other.client().with_deadline(PATIENCE);
+    theirs.next("", 42, 1).await.unwrap();
+}
+
+/// The identity file of a data directory.
+fn contents(dir: &str) -> Vec<u8> {
+    std::fs::read(std::path::Path::new(dir).join("identity")).unwrap()
+}
