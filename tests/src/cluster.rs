@@ -30,36 +30,15 @@ impl Cluster {
     /// Starts all, makes the cluster, and waits until every slot has an owner and every alloc owns
     /// some.
     pub async fn start(stores: u16, allocs: u16, lease_ms: u32) -> Cluster {
-        let dir = tempfile::tempdir().expect("a directory");
-        let first = free_ports(stores + allocs);
-        let address = |i: u16| format!("127.0.0.1:{}", first + i);
-        let store_addresses: Vec<String> = (0..stores).map(address).collect();
-        let alloc_addresses: Vec<String> = (stores..stores + allocs).map(address).collect();
         let mut cluster = Cluster {
             stores: Vec::new(),
             allocs: Vec::new(),
-            store_addresses,
-            alloc_addresses,
-            dir,
+            store_addresses: Vec::new(),
+            alloc_addresses: Vec::new(),
+            dir: tempfile::tempdir().expect("a directory"),
         };
-        let dir = cluster.dir.path();
-        for (id, address) in (1..).zip(&cluster.store_addresses) {
-            let id: u16 = id;
-            let data = dir.join(format!("store-{id}")).display().to_string();
-            let id_text = id.to_string();
-            let args = [
-                "store",
-                "--id",
-                &id_text,
-                "--listen",
-                address,
-                "--data-dir",
-                &data,
-            ];
-            let args = args.map(str::to_owned).to_vec();
-            cluster
-                .stores
-                .push(Process::start(dir, &format!("store-{id}"), args));
+        for id in 1..=stores {
+            cluster.add_store(id);
         }
         let members: Vec<String> = (1..)
             .zip(&cluster.store_addresses)
@@ -68,20 +47,46 @@ impl Cluster {
         let lease = lease_ms.to_string();
         let made = run(&["init", "--stores", &members.join(","), "--lease-ms", &lease]).await;
         assert!(made.status.success(), "init: {made:?}");
-        let stores = cluster.store_addresses.join(",");
-        for (n, address) in (1..).zip(&cluster.alloc_addresses) {
-            let n: u16 = n;
-            let name = format!("a{n}");
-            let args = [
-                "alloc", "--name", &name, "--listen", address, "--stores", &stores,
-            ];
-            let args = args.map(str::to_owned).to_vec();
-            cluster
-                .allocs
-                .push(Process::start(dir, &format!("alloc-{name}"), args));
+        for n in 1..=allocs {
+            cluster.add_alloc(&format!("a{n}"), &[]);
         }
         cluster.whole(usize::from(allocs)).await;
         cluster
+    }
+
+    /// Starts one more StoreSvr, on an empty directory; it becomes the last of `stores`. It waits
+    /// until it is made a member.
+    pub fn add_store(&mut self, id: u16) {
+        let name = format!("store-{id}");
+        let address = format!("127.0.0.1:{}", free_ports(1));
+        let data = self.dir().join(&name).display().to_string();
+        let id = id.to_string();
+        let args = [
+            "store",
+            "--id",
+            &id,
+            "--listen",
+            &address,
+            "--data-dir",
+            &data,
+        ];
+        let args = args.map(str::to_owned).to_vec();
+        self.stores.push(Process::start(self.dir(), &name, args));
+        self.store_addresses.push(address);
+    }
+
+    /// Starts one more AllocSvr, which knows all `stores`; it becomes the last of `allocs`. Does not
+    /// wait until it owns slots: see [`Cluster::whole`].
+    pub fn add_alloc(&mut self, name: &str, extra: &[&str]) {
+        let address = format!("127.0.0.1:{}", free_ports(1));
+        let stores = self.store_addresses.join(",");
+        let args = [
+            "alloc", "--name", name, "--listen", &address, "--stores", &stores,
+        ];
+        let args = args.iter().chain(extra).copied().map(str::to_owned);
+        let process = Process::start(self.dir(), &format!("alloc-{name}"), args.collect());
+        self.allocs.push(process);
+        self.alloc_addresses.push(address);
     }
 
     /// Where its files are.

@@ -65,11 +65,11 @@ impl History {
             .expect("the history can be written");
     }
 
-    /// Closes the history and has it checked; prints what it could show. Panics if it breaks a rule.
+    /// Closes the history and has it checked; prints to stderr what it could show. Panics if it breaks a rule.
     pub fn check(self) -> Report {
         self.recorder.finish().expect("the history is whole");
         let report = check_file(&self.path).expect("the history can be read");
-        println!("{report}");
+        eprintln!("{report}");
         assert!(report.is_ok(), "the promise is broken, see above");
         report
     }

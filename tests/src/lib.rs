@@ -4,7 +4,7 @@
 //!
 //! The way through: a scenario starts a [`cluster::Cluster`], opens a [`history::History`], lets
 //! [`load::Load`]s run over pools of [`subject`]s, breaks something, waits for what must come, stops
-//! the load and has the history checked. What it may not know: anything inside the servers; it sees
+//! the load and has the history checked; the scenarios are in [`scenario`]. What it may not know: anything inside the servers; it sees
 //! them through their ports, their files and their exit.
 
 #![expect(
@@ -19,5 +19,6 @@ pub mod history;
 pub mod load;
 pub mod plain;
 pub mod process;
+pub mod scenario;
 pub mod subject;
 pub mod wait;

@@ -95,7 +95,7 @@ impl Load {
         Load { shared, tasks: set }
     }
 
-    /// Calls answered so far.
+    /// Calls answered so far. The difference between two moments is what was answered between them.
     pub fn answered(&self) -> u64 {
         self.shared.answered.load(Ordering::Relaxed)
     }

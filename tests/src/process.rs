@@ -6,9 +6,16 @@
 use std::fs::{File, OpenOptions};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::Duration;
+
+use rustix::process::{Pid, kill_process};
+
+pub use rustix::process::Signal;
+
+use crate::wait::until;
 
 /// Lines of a log shown when a test fails.
 const TAIL: usize = 25;
@@ -48,10 +55,13 @@ pub async fn run(args: &[&str]) -> Output {
 /// `n` loopback ports in a row that nobody listens on. They lie below the range from which the
 /// system takes ports for outgoing connections, so that none is taken while its server is down.
 pub fn free_ports(n: u16) -> u16 {
+    const PORTS: std::ops::Range<u16> = 12_000..32_000;
     static NEXT: AtomicU16 = AtomicU16::new(0);
-    let base = 12_000 + (std::process::id() % 150) as u16 * 100;
+    let base = (std::process::id() % 150) * 100;
     for _ in 0..200 {
-        let first = base + NEXT.fetch_add(n, Ordering::Relaxed);
+        // Round and round: a process that runs many scenarios comes back to ports long free again.
+        let next = base + u32::from(NEXT.fetch_add(n, Ordering::Relaxed));
+        let first = PORTS.start + (next % u32::from(PORTS.end - PORTS.start - n)) as u16;
         let all: Result<Vec<_>, _> = (first..first + n)
             .map(|port| TcpListener::bind(("127.0.0.1", port)))
             .collect();
@@ -59,7 +69,7 @@ pub fn free_ports(n: u16) -> u16 {
             return first;
         }
     }
-    panic!("no free ports above {base}");
+    panic!("no {n} free ports in a row in {PORTS:?}");
 }
 
 /// One server process.
@@ -117,20 +127,49 @@ impl Process {
         child.is_some_and(|c| c.try_wait().is_ok_and(|status| status.is_some()))
     }
 
-    /// Its `--data-dir`.
-    pub fn data_dir(&self) -> &str {
-        &self.args[self.data_dir_at()]
+    /// Its process id. Panics if it was reaped.
+    pub fn pid(&self) -> Pid {
+        let child = self.child.as_ref();
+        Pid::from_child(child.unwrap_or_else(|| panic!("{} does not run", self.name)))
     }
 
-    /// What it is started with next.
-    pub fn set_data_dir(&mut self, dir: &str) {
-        let at = self.data_dir_at();
-        self.args[at] = dir.to_owned();
+    /// Sends a signal: TERM to have it end in order, STOP and CONT to pause it and let it go on.
+    pub fn signal(&self, signal: Signal) {
+        // Not reaped yet, so the id is still its own.
+        kill_process(self.pid(), signal).expect("it can be signalled");
     }
 
-    fn data_dir_at(&self) -> usize {
-        let flag = self.args.iter().position(|arg| arg == "--data-dir");
-        flag.expect("a store") + 1
+    /// Waits for it to end by itself or by a signal; it can be restarted then. Panics when `within`
+    /// has passed.
+    pub async fn wait_exit(&mut self, within: Duration) -> ExitStatus {
+        let name = &self.name;
+        let child = self.child.as_mut();
+        let child = child.unwrap_or_else(|| panic!("{name} does not run"));
+        let status = until(&format!("the end of {name}"), within, async || {
+            child.try_wait().expect("it can be waited for")
+        })
+        .await;
+        self.child = None;
+        status
+    }
+
+    /// The value of a flag it is started with. Panics if it has none.
+    pub fn arg(&self, flag: &str) -> &str {
+        let at = self.value_at(flag);
+        &self.args[at.unwrap_or_else(|| panic!("{} has no {flag}", self.name))]
+    }
+
+    /// Sets a flag's value for the next start; a flag it did not have is added.
+    pub fn set_arg(&mut self, flag: &str, value: &str) {
+        match self.value_at(flag) {
+            Some(at) => self.args[at] = value.to_owned(),
+            None => self.args.extend([flag.to_owned(), value.to_owned()]),
+        }
+    }
+
+    fn value_at(&self, flag: &str) -> Option<usize> {
+        let flag = self.args.iter().position(|arg| arg == flag)?;
+        Some(flag + 1)
     }
 
     /// Everything it has printed.

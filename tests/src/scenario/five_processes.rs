@@ -3,28 +3,29 @@
 
 use std::time::Instant;
 
+use super::Outcome;
+use crate::cluster::Cluster;
+use crate::history::History;
+use crate::load::Load;
+use crate::process::run;
+use crate::subject::{self, SUBJECTS};
 use seqsvr_check::{Rule, check_file};
-use seqsvr_tests::cluster::Cluster;
-use seqsvr_tests::history::History;
-use seqsvr_tests::load::Load;
-use seqsvr_tests::process::run;
-use seqsvr_tests::subject::{self, SUBJECTS};
 
 const CALLS: u64 = 200_000;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_call_is_answered_and_the_check_would_have_seen_a_fault() {
-    let _alone = crate::ALONE.lock().await;
+/// Every call is answered, the check passes, and it would have seen a fault.
+pub async fn five_processes() -> Outcome {
+    let mut outcome = Outcome::default();
     let mut cluster = Cluster::start(3, 2, 3_000).await;
-    let (callers, client) = crate::callers(&cluster, &cluster.alloc_addresses);
+    let (callers, client) = super::callers(&cluster, &cluster.alloc_addresses);
     subject::make_third(&client).await;
     let history = History::create(cluster.dir());
     let path = history.path().to_owned();
     let started = Instant::now();
     let load = Load::start(&history, subject::all(), &callers, 24, CALLS);
     let summary = load.finish().await;
-    println!("{CALLS} calls in {:.1?}", started.elapsed());
-    crate::tell("load", &summary);
+    outcome.note(format!("{CALLS} calls in {:.1?}", started.elapsed()));
+    outcome.add("load", &summary);
     assert_eq!(
         (summary.answered, summary.failed),
         (CALLS, 0),
@@ -33,7 +34,7 @@ async fn every_call_is_answered_and_the_check_would_have_seen_a_fault() {
     );
     cluster.assert_none_ended();
     let forwarded = cluster.counter(&cluster.alloc_addresses, "forwarded").await;
-    println!("forwarded for plain callers: {forwarded}");
+    outcome.note(format!("forwarded for plain callers: {forwarded}"));
     assert!(forwarded > CALLS / 10);
     let report = history.check();
     assert_eq!((report.answered(), report.calls), (CALLS, CALLS));
@@ -58,13 +59,14 @@ async fn every_call_is_answered_and_the_check_would_have_seen_a_fault() {
         let path = path.with_extension(name);
         std::fs::write(&path, planted).unwrap();
         let report = check_file(&path).unwrap();
-        println!("one planted {name}: {:?}", report.broken);
+        outcome.note(format!("one planted {name}: {:?}", report.broken));
         assert!(report.broken.contains_key(&rule), "{name}: {report}");
         let out = run(&["check", &path.display().to_string()]).await;
         assert_eq!(out.status.code(), Some(1), "{name}: {out:?}");
     }
     let out = run(&["check", &path.display().to_string()]).await;
     assert_eq!(out.status.code(), Some(0), "{out:?}");
+    outcome
 }
 
 /// Two answered `next` of one sequence that took equally many numbers, the first of which ended

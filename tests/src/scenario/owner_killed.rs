@@ -4,12 +4,13 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use super::Outcome;
+use crate::caller::Ask;
+use crate::cluster::Cluster;
+use crate::history::History;
+use crate::load::{Load, UNTIL_STOPPED};
+use crate::subject::{self, Subject};
 use seqsvr_client::{Client, NextItem};
-use seqsvr_tests::caller::Ask;
-use seqsvr_tests::cluster::Cluster;
-use seqsvr_tests::history::History;
-use seqsvr_tests::load::{Load, UNTIL_STOPPED};
-use seqsvr_tests::subject::{self, Subject};
 
 const LEASE_MS: u32 = 3_000;
 /// W = 1.25 x D, and 2 s.
@@ -20,32 +21,32 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Runs until one in which the arbiter restarted no timer.
 const RUNS: usize = 3;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_keys_of_a_killed_owner_move_and_others_do_not_notice() {
-    let _alone = crate::ALONE.lock().await;
+/// Kills an owner; repeated while the arbiter restarted its timers, for then W counts anew.
+pub async fn owner_killed() -> Outcome {
     for run in 1..=RUNS {
-        let (took, restarts) = kill_an_owner().await;
+        let (mut outcome, took, restarts) = kill_an_owner().await;
         if restarts == 0 {
             assert!(
                 took <= SERVED_WITHIN,
                 "served elsewhere only after {took:?}"
             );
-            return;
+            return outcome;
         }
-        println!(
+        outcome.note(format!(
             "run {run}: the arbiter restarted its timers {restarts} times: takeover {took:.2?} counts for nothing"
-        );
+        ));
     }
     panic!("the arbiter restarted timers in each of {RUNS} runs: this machine is too busy");
 }
 
-/// How long the takeover took, and how often the arbiter restarted timers meanwhile.
-async fn kill_an_owner() -> (Duration, u64) {
+/// What was seen, how long the takeover took, and how often the arbiter restarted timers meanwhile.
+async fn kill_an_owner() -> (Outcome, Duration, u64) {
+    let mut outcome = Outcome::default();
     let mut cluster = Cluster::start(3, 3, LEASE_MS).await;
     // A plain call in flight at a process that dies must fail, whoever owns the key: plain callers
     // ask the survivors only, and of them the one that does not own the key.
     let survivors = cluster.alloc_addresses[1..].to_vec();
-    let (callers, client) = crate::callers(&cluster, &survivors);
+    let (callers, client) = super::callers(&cluster, &survivors);
     subject::make_third(&client).await;
     let (of_victim, of_others) = part_by_owner(&client, &cluster.alloc_addresses[0]).await;
     let mut history = History::create(cluster.dir());
@@ -93,6 +94,7 @@ async fn kill_an_owner() -> (Duration, u64) {
                 stride,
             };
             history.record(subject, Ask::Next(1), begin, end, &Ok((n.epoch, next)));
+            outcome.add_call(took);
         }
     }
     for load in [&victims, &others] {
@@ -102,15 +104,18 @@ async fn kill_an_owner() -> (Duration, u64) {
     cluster.assert_none_ended();
     let (victims, others) = (victims.stop().await, others.stop().await);
     let after = victims.answered + others.answered - before - during;
-    println!("takeover {took:.2?}; calls answered before {before}, during {during}, after {after}");
-    crate::tell("keys of the killed owner", &victims);
-    crate::tell("keys of the others", &others);
+    outcome.note(format!(
+        "takeover {took:.2?}; calls answered before {before}, during {during}, after {after}"
+    ));
+    outcome.inside = during;
+    outcome.add("keys of the killed owner", &victims);
+    outcome.add("keys of the others", &others);
     assert_eq!(others.failed, 0, "{:?}", others.failures);
     assert!(before >= EACH && during >= EACH && after >= EACH);
     let report = history.check();
     assert!(report.answered() >= before + during + after);
     assert!(report.ordered_pairs > 50_000);
-    (took, restarts)
+    (outcome, took, restarts)
 }
 
 async fn restarts(cluster: &Cluster) -> u64 {

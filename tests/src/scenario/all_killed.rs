@@ -2,22 +2,23 @@
 
 use std::time::{Duration, Instant};
 
+use super::Outcome;
+use crate::caller::Ask;
+use crate::cluster::Cluster;
+use crate::history::History;
+use crate::load::{Load, UNTIL_STOPPED};
+use crate::subject;
 use seqsvr_check::Answer;
-use seqsvr_tests::caller::Ask;
-use seqsvr_tests::cluster::Cluster;
-use seqsvr_tests::history::History;
-use seqsvr_tests::load::{Load, UNTIL_STOPPED};
-use seqsvr_tests::subject;
 
 const EACH: u64 = 5_000;
 const PATIENCE: Duration = Duration::from_secs(30);
 const FIRST_WITHIN: Duration = Duration::from_secs(12);
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_promise_holds_across_the_death_of_all() {
-    let _alone = crate::ALONE.lock().await;
+/// Kills all, starts all: the first number comes within 12 s, and the check passes over both lives.
+pub async fn all_killed() -> Outcome {
+    let mut outcome = Outcome::default();
     let mut cluster = Cluster::start(3, 2, 3_000).await;
-    let (callers, client) = crate::callers(&cluster, &cluster.alloc_addresses);
+    let (callers, client) = super::callers(&cluster, &cluster.alloc_addresses);
     subject::make_third(&client).await;
     let mut history = History::create(cluster.dir());
     let load = Load::start(&history, subject::all(), &callers, 12, UNTIL_STOPPED);
@@ -41,18 +42,20 @@ async fn the_promise_holds_across_the_death_of_all() {
         stride,
     };
     history.record(&probe, Ask::Next(1), begin, end, &Ok((n.epoch, next)));
-    println!("first number {took:.2?} after the last start");
+    outcome.add_call(took);
+    outcome.note(format!("first number {took:.2?} after the last start"));
     assert!(took <= FIRST_WITHIN, "{took:?}");
 
     cluster.whole(2).await;
     load.answer_more(EACH, PATIENCE).await;
     let summary = load.stop().await;
-    crate::tell("load", &summary);
-    println!(
+    outcome.add("load", &summary);
+    outcome.note(format!(
         "answered before {before}, after {}",
         summary.answered - before
-    );
+    ));
     cluster.assert_none_ended();
     let report = history.check();
     assert!(report.answered() >= 2 * EACH && report.ordered_pairs > 50_000);
+    outcome
 }

@@ -2,11 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use seqsvr_tests::process::{Process, free_ports, run};
+use super::Outcome;
+use crate::process::{Process, Signal, free_ports, run};
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn dev_serves_is_killed_and_goes_on_above() {
-    let _alone = crate::ALONE.lock().await;
+/// At SIGTERM; no caller is left to be served.
+const ENDS_WITHIN: Duration = Duration::from_secs(15);
+
+/// It serves, is killed, goes on above, and ends when it is told to.
+pub async fn dev() -> Outcome {
+    let mut outcome = Outcome::default();
     let dir = tempfile::tempdir().unwrap();
     let ports = free_ports(2);
     let server = format!("127.0.0.1:{ports}");
@@ -27,28 +31,38 @@ async fn dev_serves_is_killed_and_goes_on_above() {
     let ask = async |args: &[&str]| {
         let out = run(&[args, &["--server", &server]].concat()).await;
         let stderr = String::from_utf8_lossy(&out.stderr).into_owned();
-        assert!(out.status.success(), "{args:?}: {stderr}");
-        (
-            String::from_utf8_lossy(&out.stdout).trim().to_owned(),
-            stderr,
-        )
+        let stdout = String::from_utf8_lossy(&out.stdout).trim().to_owned();
+        match out.status.success() {
+            true => Ok((stdout, stderr)),
+            false => Err(format!("{args:?}: {stderr}")),
+        }
     };
     for number in ["1", "2", "3"] {
-        assert_eq!(ask(&["next", "42"]).await.0, number);
+        assert_eq!(outcome.call(ask(&["next", "42"])).await.0, number);
     }
-    println!("three numbers {:.1?} after the start", started.elapsed());
-    assert_eq!(ask(&["next", "alice"]).await.0, "1");
-    assert_eq!(ask(&["current", "42"]).await.0, "3");
+    outcome.note(format!(
+        "three numbers {:.1?} after the start",
+        started.elapsed()
+    ));
+    assert_eq!(outcome.call(ask(&["next", "alice"])).await.0, "1");
+    assert_eq!(outcome.call(ask(&["current", "42"])).await.0, "3");
 
     dev.kill();
     dev.reap();
     let restarted = Instant::now();
     dev.restart();
-    let (number, waited_for) = ask(&["next", "42"]).await;
+    let (number, waited_for) = outcome.call(ask(&["next", "42"])).await;
     let took = restarted.elapsed();
-    println!("restarted: {number} after {took:.1?}; the command said:\n{waited_for}");
+    outcome.note(format!(
+        "restarted: {number} after {took:.1?}; the command said:\n{waited_for}"
+    ));
     let number: u64 = number.parse().unwrap();
     assert!((4..=20_000).contains(&number), "{number}");
     assert!(took <= Duration::from_secs(15), "{took:?}");
     assert!(waited_for.contains("waiting: "), "{waited_for:?}");
+
+    dev.signal(Signal::TERM);
+    let status = dev.wait_exit(ENDS_WITHIN).await;
+    assert!(status.success(), "{status}");
+    outcome
 }

@@ -2,20 +2,21 @@
 
 use std::time::{Duration, Instant};
 
-use seqsvr_tests::cluster::Cluster;
-use seqsvr_tests::history::History;
-use seqsvr_tests::load::{Load, UNTIL_STOPPED};
-use seqsvr_tests::subject;
-use seqsvr_tests::wait::until;
+use super::Outcome;
+use crate::cluster::Cluster;
+use crate::history::History;
+use crate::load::{Load, UNTIL_STOPPED};
+use crate::subject;
+use crate::wait::until;
 
 const EACH: u64 = 5_000;
 const PATIENCE: Duration = Duration::from_secs(30);
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_call_fails_when_a_store_is_killed() {
-    let _alone = crate::ALONE.lock().await;
+/// Kills the leader and starts it again, then a follower: not one call fails.
+pub async fn store_killed() -> Outcome {
+    let mut outcome = Outcome::default();
     let mut cluster = Cluster::start(3, 2, 3_000).await;
-    let (callers, client) = crate::callers(&cluster, &cluster.alloc_addresses);
+    let (callers, client) = super::callers(&cluster, &cluster.alloc_addresses);
     subject::make_third(&client).await;
     let history = History::create(cluster.dir());
     let load = Load::start(&history, subject::all(), &callers, 12, UNTIL_STOPPED);
@@ -32,14 +33,15 @@ async fn no_call_fails_when_a_store_is_killed() {
     })
     .await;
     let elected = killed.elapsed();
-    println!(
+    outcome.note(format!(
         "leader {} killed; {} leads, seen after {elected:.2?}, {} calls answered meanwhile",
         leader + 1,
         other + 1,
         load.answered() - answered
-    );
+    ));
     load.answer_more(EACH, PATIENCE).await;
-    restart(&mut cluster, leader).await;
+    outcome.inside += load.answered() - answered;
+    restart(&mut cluster, leader, &mut outcome).await;
     load.answer_more(EACH, PATIENCE).await;
 
     let raises = cluster.counter(&cluster.alloc_addresses, "raises").await;
@@ -47,28 +49,30 @@ async fn no_call_fails_when_a_store_is_killed() {
     let follower = (leader + 1) % 3;
     cluster.stores[follower].kill();
     cluster.stores[follower].reap();
+    let answered = load.answered();
     load.answer_more(EACH, PATIENCE).await;
+    outcome.inside += load.answered() - answered;
     let raises = cluster.counter(&cluster.alloc_addresses, "raises").await - raises;
-    println!(
+    outcome.note(format!(
         "follower {} killed; {raises} raises without it",
         follower + 1
-    );
+    ));
     assert!(raises > 0, "the store was not needed");
-    restart(&mut cluster, follower).await;
+    restart(&mut cluster, follower, &mut outcome).await;
     load.answer_more(EACH, PATIENCE).await;
 
     let summary = load.stop().await;
-    crate::tell("load", &summary);
-    println!("longest call: {:.3?}", summary.longest.0);
+    outcome.add("load", &summary);
     assert_eq!(summary.failed, 0, "{:?}", summary.failures);
     cluster.assert_none_ended();
     let report = history.check();
     assert_eq!(report.answered(), summary.answered);
     assert!(report.answered() >= 5 * EACH && report.ordered_pairs > 50_000);
+    outcome
 }
 
 /// Starts a killed store again and waits until it has applied what the leader had applied then.
-async fn restart(cluster: &mut Cluster, store: usize) {
+async fn restart(cluster: &mut Cluster, store: usize, outcome: &mut Outcome) {
     let applied = async |cluster: &Cluster, store: usize| {
         let address = std::slice::from_ref(&cluster.store_addresses[store]);
         cluster.counter(address, "raft_applied_index").await
@@ -80,9 +84,9 @@ async fn restart(cluster: &mut Cluster, store: usize) {
         (applied(cluster, store).await >= goal).then_some(())
     })
     .await;
-    println!(
+    outcome.note(format!(
         "store {} is back after {:.2?}, at entry {goal}",
         store + 1,
         restarted.elapsed()
-    );
+    ));
 }

@@ -3,19 +3,20 @@
 
 use std::time::Duration;
 
-use seqsvr_tests::cluster::Cluster;
-use seqsvr_tests::process::{Process, free_ports};
-use seqsvr_tests::wait::until;
+use super::Outcome;
+use crate::cluster::Cluster;
+use crate::process::{Process, free_ports};
+use crate::wait::until;
 
 /// The second of two of one name waits 20 s for the first to end.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_second_alloc_of_a_name_gives_up_and_disturbs_nobody() {
-    let _alone = crate::ALONE.lock().await;
+/// The second AllocSvr of a name waits for the first to end, gives up, and disturbs nobody.
+pub async fn second_of_a_name() -> Outcome {
+    let mut outcome = Outcome::default();
     let mut cluster = Cluster::start(1, 1, 3_000).await;
     let client = cluster.client();
-    let before = client.next("", 42, 1).await.unwrap();
+    let before = outcome.call(client.next("", 42, 1)).await;
     let listen = format!("127.0.0.1:{}", free_ports(1));
     let stores = cluster.store_addresses.join(",");
     let args = [
@@ -25,13 +26,16 @@ async fn the_second_alloc_of_a_name_gives_up_and_disturbs_nobody() {
     let mut second = Process::start(cluster.dir(), "second", args);
     let mut last = before;
     until("the second to give up", PATIENCE, async || {
-        let numbers = client.next("", 42, 1).await.unwrap();
+        let numbers = outcome.call(client.next("", 42, 1)).await;
         assert_eq!(numbers.first, last.last + 1, "no window was lost");
         assert_eq!(numbers.epoch, before.epoch, "no slot changed hands");
         last = numbers;
         second.has_ended().then_some(())
     })
     .await;
+    outcome.inside = outcome.calls - 1;
+    let status = second.wait_exit(PATIENCE).await;
+    assert!(!status.success(), "{status}");
     let log = second.log();
     let said = log.lines().last().unwrap();
     assert!(
@@ -41,11 +45,12 @@ async fn the_second_alloc_of_a_name_gives_up_and_disturbs_nobody() {
         "{said}"
     );
     cluster.assert_none_ended();
+    outcome
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_store_on_another_clusters_directory_stays_out() {
-    let _alone = crate::ALONE.lock().await;
+/// A StoreSvr started on another cluster's directory stays out; with its own it is back.
+pub async fn directory_of_another_cluster() -> Outcome {
+    let mut outcome = Outcome::default();
     let mut other = Cluster::start(3, 1, 3_000).await;
     for process in other.all() {
         process.kill();
@@ -53,13 +58,13 @@ async fn a_store_on_another_clusters_directory_stays_out() {
     }
     let mut cluster = Cluster::start(3, 1, 3_000).await;
     let client = cluster.client();
-    let before = client.next("", 42, 1).await.unwrap();
-    let own = cluster.stores[2].data_dir().to_owned();
+    let before = outcome.call(client.next("", 42, 1)).await;
+    let own = cluster.stores[2].arg("--data-dir").to_owned();
     cluster.stores[2].kill();
     cluster.stores[2].reap();
-    let theirs = other.stores[2].data_dir().to_owned();
+    let theirs = other.stores[2].arg("--data-dir").to_owned();
     let kept = contents(&theirs);
-    cluster.stores[2].set_data_dir(&theirs);
+    cluster.stores[2].set_arg("--data-dir", &theirs);
     cluster.stores[2].restart();
     let log = until("the mistake to be named", PATIENCE, async || {
         let log = cluster.stores[2].log();
@@ -67,25 +72,22 @@ async fn a_store_on_another_clusters_directory_stays_out() {
     })
     .await;
     assert!(log.contains("--data-dir"), "{log}");
-    let numbers = client.next("", 42, 1).await.unwrap();
+    let numbers = outcome.call(client.next("", 42, 1)).await;
     assert_eq!(numbers.first, before.last + 1);
 
     // Its own directory makes it a member again; nothing of the other was lost.
     cluster.stores[2].kill();
     cluster.stores[2].reap();
     assert_eq!(contents(&theirs), kept, "the identity is as it was");
-    cluster.stores[2].set_data_dir(&own);
+    cluster.stores[2].set_arg("--data-dir", &own);
     cluster.stores[2].restart();
     let leader = cluster.leader().await;
     assert_ne!(leader, 2, "it was away");
     cluster.stores[leader].kill();
     cluster.stores[leader].reap();
     // Two of three make a majority only with the one that was mistaken.
-    let numbers = client
-        .with_deadline(PATIENCE)
-        .next("", 42, 1)
-        .await
-        .unwrap();
+    let patient = client.with_deadline(PATIENCE);
+    let numbers = outcome.call(patient.next("", 42, 1)).await;
     assert!(numbers.first > before.last + 1);
     until("a leader with the third store", PATIENCE, async || {
         let status = client.admin().cluster_status().await.ok()?;
@@ -97,7 +99,8 @@ async fn a_store_on_another_clusters_directory_stays_out() {
     }
     other.allocs[0].restart();
     let theirs = other.client().with_deadline(PATIENCE);
-    theirs.next("", 42, 1).await.unwrap();
+    outcome.call(theirs.next("", 42, 1)).await;
+    outcome
 }
 
 /// The identity file of a data directory.

@@ -1,0 +1,79 @@
+//! What a scenario saw: the figures of its row, and notes in words.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use crate::load::Summary;
+
+/// Failures of a load that are noted as text.
+const TEXTS: usize = 5;
+
+/// What a scenario that held saw.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// Calls answered in all; each item of a batch is one.
+    pub calls: u64,
+    /// Calls answered inside the event: while what was broken was broken.
+    pub inside: u64,
+    /// Calls that failed (where the scenario allows any).
+    pub failed: u64,
+    /// Longest call, answered or not.
+    pub longest: Duration,
+    /// What else was measured.
+    pub notes: Vec<String>,
+}
+
+impl Outcome {
+    /// Adds one answered call that took this long.
+    pub fn add_call(&mut self, took: Duration) {
+        self.calls += 1;
+        self.longest = self.longest.max(took);
+    }
+
+    /// Makes one call, which must be answered, and adds it.
+    pub async fn call<T, E: fmt::Display>(
+        &mut self,
+        call: impl Future<Output = Result<T, E>>,
+    ) -> T {
+        let began = Instant::now();
+        let answer = call.await;
+        let took = began.elapsed();
+        match answer {
+            Ok(answer) => {
+                self.add_call(took);
+                answer
+            }
+            Err(error) => panic!("a call failed after {took:.1?}: {error}"),
+        }
+    }
+
+    /// Adds all calls of a load that is over.
+    pub fn add(&mut self, what: &str, load: &Summary) {
+        self.calls += load.answered;
+        self.failed += load.failed;
+        self.longest = self.longest.max(load.longest.0);
+        self.note(format!(
+            "{what}: {} calls answered, {} failed; longest {:.0?}: {}",
+            load.answered, load.failed, load.longest.0, load.longest.1
+        ));
+        for failure in load.failures.iter().take(TEXTS) {
+            self.note(format!("  failed: {failure}"));
+        }
+    }
+
+    /// Keeps a note, and prints it at once to stderr: a scenario that fails later has said it.
+    pub fn note(&mut self, text: String) {
+        eprintln!("{text}");
+        self.notes.push(text);
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} calls, {} inside the event, {} failed, longest {:.3?}",
+            self.calls, self.inside, self.failed, self.longest
+        )
+    }
+}
