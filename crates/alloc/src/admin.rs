@@ -1,4 +1,5 @@
-//! Admin calls: relayed to the StoreSvr leader; NodeStatus is this process's own.
+//! Admin calls: relayed to the StoreSvr leader, or to the AllocSvr they are about; NodeStatus is this
+//! process's own.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Acquire;
@@ -8,9 +9,11 @@ use seqsvr_proto::error::Fault;
 use seqsvr_proto::v1::admin_client::AdminClient;
 use seqsvr_proto::v1::admin_server::Admin;
 use seqsvr_proto::v1::{
-    AlterNamespaceRequest, ClusterStatusRequest, ClusterStatusResponse, CreateNamespaceRequest,
-    ListNamespacesRequest, ListNamespacesResponse, Namespace, NodeStatusRequest,
-    NodeStatusResponse,
+    AddMemberRequest, AdminMoveSlotRequest, AdminMoveSlotResponse, AlterNamespaceRequest,
+    BackupChunk, BackupRequest, ClusterStatusRequest, ClusterStatusResponse,
+    CreateNamespaceRequest, DrainRequest, DrainResponse, ListNamespacesRequest,
+    ListNamespacesResponse, MembersResponse, Namespace, NodeStatusRequest, NodeStatusResponse,
+    RemoveMemberRequest, TransferLeaderRequest,
 };
 use tokio::time::Instant;
 use tonic::transport::Channel;
@@ -22,6 +25,8 @@ use crate::node::Node;
 const TRY: Duration = Duration::from_secs(2);
 /// How long stores are asked in all.
 const DEADLINE: Duration = Duration::from_secs(4);
+/// How long a change of the membership may take: a new member has to catch up.
+const MEMBERS: Duration = Duration::from_secs(60);
 
 /// The admin service over a node.
 pub(crate) struct AdminService(pub(crate) Arc<Node>);
@@ -32,9 +37,22 @@ impl AdminService {
         F: Fn(AdminClient<Channel>) -> Fut,
         Fut: Future<Output = Result<Response<T>, Status>>,
     {
+        self.relay_for(DEADLINE, TRY, ask).await
+    }
+
+    async fn relay_for<T, F, Fut>(
+        &self,
+        deadline: Duration,
+        one_try: Duration,
+        ask: F,
+    ) -> Result<T, Fault>
+    where
+        F: Fn(AdminClient<Channel>) -> Fut,
+        Fut: Future<Output = Result<Response<T>, Status>>,
+    {
         self.0
             .stores
-            .call(Instant::now() + DEADLINE, TRY, |channel| {
+            .call(Instant::now() + deadline, one_try, |channel| {
                 ask(AdminClient::new(channel))
             })
             .await
@@ -96,6 +114,77 @@ impl Admin for AdminService {
         Ok(Response::new(status))
     }
 
+    async fn move_slot(
+        &self,
+        request: Request<AdminMoveSlotRequest>,
+    ) -> Result<Response<AdminMoveSlotResponse>, Status> {
+        Ok(Response::new(
+            self.0.operate_move(request.into_inner()).await?,
+        ))
+    }
+
+    async fn drain(
+        &self,
+        request: Request<DrainRequest>,
+    ) -> Result<Response<DrainResponse>, Status> {
+        Ok(Response::new(
+            self.0.operate_drain(request.into_inner()).await?,
+        ))
+    }
+
+    async fn add_member(
+        &self,
+        request: Request<AddMemberRequest>,
+    ) -> Result<Response<MembersResponse>, Status> {
+        let request = request.into_inner();
+        let done = self
+            .relay_for(MEMBERS, MEMBERS, |mut store| {
+                let request = request.clone();
+                async move { store.add_member(request).await }
+            })
+            .await?;
+        Ok(Response::new(done))
+    }
+
+    async fn remove_member(
+        &self,
+        request: Request<RemoveMemberRequest>,
+    ) -> Result<Response<MembersResponse>, Status> {
+        let request = request.into_inner();
+        let done = self
+            .relay_for(MEMBERS, MEMBERS, |mut store| async move {
+                store.remove_member(request).await
+            })
+            .await?;
+        Ok(Response::new(done))
+    }
+
+    async fn transfer_leader(
+        &self,
+        request: Request<TransferLeaderRequest>,
+    ) -> Result<Response<MembersResponse>, Status> {
+        let request = request.into_inner();
+        let done = self
+            .relay_for(MEMBERS, MEMBERS, |mut store| async move {
+                store.transfer_leader(request).await
+            })
+            .await?;
+        Ok(Response::new(done))
+    }
+
+    type BackupStream = tonic::Streaming<BackupChunk>;
+
+    async fn backup(
+        &self,
+        request: Request<BackupRequest>,
+    ) -> Result<Response<Self::BackupStream>, Status> {
+        let request = request.into_inner();
+        let stream = self
+            .relay(|mut store| async move { store.backup(request).await })
+            .await?;
+        Ok(Response::new(stream))
+    }
+
     async fn node_status(
         &self,
         _: Request<NodeStatusRequest>,
@@ -119,6 +208,10 @@ impl Admin for AdminService {
                 .map(|l| u64::from(l.waiting.load(Acquire)))
                 .sum(),
         );
+        let (draining, planned) = node.plan();
+        counters.insert("slots_owned".into(), u64::from(node.slots_owned()));
+        counters.insert("draining".into(), u64::from(draining));
+        counters.insert("moves_planned".into(), u64::from(planned));
         counters.insert("connections".into(), node.connections.open());
         counters.insert("connections_refused".into(), node.connections.refused());
         counters.insert("table_version".into(), node.table.version());

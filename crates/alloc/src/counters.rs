@@ -31,6 +31,8 @@ counters! {
     raises,
     /// Sections opened.
     opens,
+    /// Slots handed over to other owners.
+    moves,
     /// Sections closed because idle, or over the memory budget.
     closes,
     /// Calls that had to wait for a raise.

@@ -134,7 +134,7 @@ impl Node {
     }
 
     /// Renews until the store says that the session is over.
-    async fn keep(&self, session: &Arc<Session>, mut lease: Duration) {
+    async fn keep(self: &Arc<Self>, session: &Arc<Session>, mut lease: Duration) {
         loop {
             let started = Instant::now();
             self.rounds.counts.send_modify(|c| c.0 += 1);
@@ -164,11 +164,17 @@ impl Node {
     }
 
     /// One try at one store.
-    async fn renew(&self, session: &Session, lease: Duration) -> Result<Duration, Fault> {
+    async fn renew(
+        self: &Arc<Self>,
+        session: &Arc<Session>,
+        lease: Duration,
+    ) -> Result<Duration, Fault> {
         let (address, channel) = self.stores.preferred()?;
+        let draining = self.moves.draining();
         let request = KeepAliveRequest {
             session: session.id.0,
             table_version: self.table.version(),
+            draining,
         };
         let t0 = self.clock.now();
         let answer = timeout(
@@ -183,6 +189,8 @@ impl Node {
                 // Routes first: a lease never serves an epoch older than the one it came with.
                 self.learn(response.routes.as_ref());
                 session.renew(Lease::new(t0, lease));
+                self.stores.learn(response.stores);
+                self.follow_plan(session, draining, response.moves_planned, &response.moves);
                 return Ok(lease);
             }
             Ok(Err(status)) => Fault::from_status(&status),

@@ -9,6 +9,7 @@
 //!               ├─> refill    raises max_seq ahead of need
 //!               ├─> guard     confirms with the store when a caller has seen more than we have
 //!               └─> forward   sends the item on to its owner
+//! moves: hands slots over to other owners, when the store has planned it or an operator asks
 //! keeper: registers, renews the lease, learns the routing table      idle: closes idle sections
 //! submit ──> stores: section commands, coalesced, to the StoreSvr leader
 //! ```
@@ -26,7 +27,9 @@ mod guard;
 mod idle;
 mod keeper;
 mod loaded;
+mod moves;
 mod node;
+mod operate;
 mod random;
 mod refill;
 mod sections;
@@ -50,6 +53,7 @@ use seqsvr_proto::transport::{Connections, Listener, Tcp, Transport, incoming};
 use seqsvr_proto::v1::admin_server::AdminServer;
 use seqsvr_proto::v1::sequence_server::SequenceServer;
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::transport::Server;
@@ -60,6 +64,8 @@ use crate::counters::Counters;
 use crate::node::Node;
 use crate::random::Random;
 
+/// How long a shutdown may take to hand over its slots; what is left then is freed with the session.
+const HAND_OVER_MAX: Duration = Duration::from_secs(10);
 /// How long a shutdown waits for calls in flight; a client may keep a stream open for ever.
 const DRAIN_MAX: Duration = Duration::from_secs(6);
 
@@ -222,6 +228,7 @@ impl Alloc {
             session: ArcSwapOption::empty(),
             sections: sections::Sections::new(random.draw()),
             guard: guard::Guard::default(),
+            moves: moves::Moves::new(),
             rounds: keeper::Rounds::new(),
             counters: Counters::default(),
             connections: Connections::new(options.connections_max),
@@ -298,8 +305,10 @@ impl Alloc {
         }
     }
 
-    /// Hands sections and session back, then stops; calls still in flight have 6 s to end.
+    /// Hands slots over to others, as far as there are others; then ends the session and stops. Calls
+    /// still in flight have 6 s to end.
     pub async fn shutdown(&self) {
+        self.node.drain(Instant::now() + HAND_OVER_MAX).await;
         self.keeper.cancel();
         self.node.close_session().await;
         self.all.cancel();

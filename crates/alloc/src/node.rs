@@ -16,6 +16,7 @@ use crate::clock::Clock;
 use crate::counters::Counters;
 use crate::guard::Guard;
 use crate::keeper::Rounds;
+use crate::moves::Moves;
 use crate::random::Random;
 use crate::sections::Sections;
 use crate::session::Session;
@@ -37,6 +38,7 @@ pub(crate) struct Node {
     pub(crate) session: ArcSwapOption<Session>,
     pub(crate) sections: Sections,
     pub(crate) guard: Guard,
+    pub(crate) moves: Moves,
     pub(crate) rounds: Rounds,
     pub(crate) counters: Counters,
     pub(crate) connections: Arc<Connections>,

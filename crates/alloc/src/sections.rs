@@ -1,4 +1,4 @@
-//! The loaded sections of this AllocSvr: opening, publishing, retiring, closing.
+//! The loaded sections of this AllocSvr: opening, publishing, retiring, closing, and stopping a slot.
 //!
 //! Invariants:
 //! - an older section object is sealed before a newer one is published, and an answer for an
@@ -7,20 +7,20 @@
 //!   taken out before the close is sent, and the next opening waits until the answer has come;
 //! - nothing is published for a session that has ended: ending and publishing share a lock.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use seqsvr_core::command::Fence;
 use seqsvr_core::geometry::Geometry;
-use seqsvr_core::id::{SectionKey, Slot};
+use seqsvr_core::id::{Epoch, SectionKey, Slot};
 use seqsvr_core::namespace::Namespace;
 use seqsvr_core::route::RoutingTable;
 use seqsvr_core::section::{Open, Section};
 use seqsvr_proto::convert::u128_bytes;
 use seqsvr_proto::error::Fault;
 use seqsvr_proto::v1::section_reply::Reply;
-use seqsvr_proto::v1::{self, Reason, SectionCommand, section_command};
+use seqsvr_proto::v1::{self, Reason, SectionCommand, SectionFinal, section_command};
 use tokio::sync::watch;
 
 use crate::loaded::Loaded;
@@ -29,6 +29,8 @@ use crate::session::Session;
 
 /// Most sections being opened or closed at one time.
 const BUSY_MAX: usize = 100_000;
+/// Most closes remembered whose answer never came; one forgotten costs a gap.
+const UNSURE_MAX: usize = 10_000;
 
 /// What became of an opening or closing; None while it goes on.
 type Outcome = Option<Result<(), Fault>>;
@@ -37,10 +39,21 @@ type Outcome = Option<Result<(), Fault>>;
 pub(crate) struct Sections {
     /// Looked up without locks; changed only under `busy`.
     pub(crate) map: papaya::HashMap<SectionKey, Arc<Loaded>>,
-    /// Sections being opened or closed; also the lock under which objects are published and removed.
-    busy: Mutex<HashMap<SectionKey, watch::Receiver<Outcome>>>,
+    /// Also the lock under which objects are published and removed.
+    busy: Mutex<Busy>,
     /// Secret of this process, so that nobody can choose keys that collide.
     hash_key: [u64; 2],
+}
+
+/// What goes on.
+#[derive(Default)]
+struct Busy {
+    /// Sections being opened or closed, with their slots.
+    going_on: HashMap<SectionKey, (Slot, watch::Receiver<Outcome>)>,
+    /// Slots stopped for a move, and at which epoch: nothing of them is opened at it again.
+    stopped: HashMap<Slot, Epoch>,
+    /// Closes whose answer never came: their finals go along with a move.
+    unsure: HashMap<SectionKey, SectionFinal>,
 }
 
 impl Sections {
@@ -103,19 +116,100 @@ impl Sections {
                 self.retire(&loaded);
             }
         }
+        let epoch = |slot| table.route(slot).map(|route| route.epoch);
+        let mut busy = self.busy.lock();
+        busy.stopped
+            .retain(|slot, at| epoch(*slot).is_none_or(|now| now <= *at));
+        busy.unsure.retain(|_, last| {
+            let fence = last.fence.unwrap_or_default();
+            epoch(Slot(fence.slot as u16)).is_some_and(|now| now.0 == fence.epoch)
+        });
+    }
+
+    /// Stops a slot at an epoch: from here on nothing of it is opened at it. False if it is stopped
+    /// already.
+    pub(crate) fn stop(&self, slot: Slot, epoch: Epoch) -> bool {
+        let mut busy = self.busy.lock();
+        if busy.stopped.get(&slot).is_some_and(|at| *at >= epoch) {
+            return false;
+        }
+        busy.stopped.insert(slot, epoch);
+        true
+    }
+
+    /// Whether a slot is stopped at this epoch.
+    pub(crate) fn is_stopped(&self, slot: Slot, epoch: Epoch) -> bool {
+        let busy = self.busy.lock();
+        busy.stopped.get(&slot).is_some_and(|at| *at >= epoch)
+    }
+
+    /// Waits until no section of the slot is being opened or closed.
+    pub(crate) async fn quiet(&self, slot: Slot) {
+        let going_on: Vec<_> = {
+            let busy = self.busy.lock();
+            let here = busy.going_on.values().filter(|(at, _)| *at == slot);
+            here.map(|(_, going_on)| going_on.clone()).collect()
+        };
+        for one in going_on {
+            // Whatever became of it, it is over.
+            let _ = outcome(one).await;
+        }
+    }
+
+    /// Waits until no section at all is being opened or closed.
+    pub(crate) async fn all_quiet(&self) {
+        let slots: BTreeSet<Slot> = {
+            let busy = self.busy.lock();
+            busy.going_on.values().map(|(slot, _)| *slot).collect()
+        };
+        for slot in slots {
+            self.quiet(slot).await;
+        }
+    }
+
+    /// Seals and takes out every object of a stopped slot.
+    pub(crate) fn retire_slot(&self, slot: Slot, epoch: Epoch) -> Vec<Arc<Loaded>> {
+        let _lock = self.busy.lock();
+        let mut all = self.all();
+        all.retain(|l| l.fence.slot == slot && l.fence.epoch == epoch);
+        for loaded in &all {
+            self.remove(loaded);
+        }
+        all
+    }
+
+    /// Finals of a slot's closes that are not known to be applied.
+    pub(crate) fn unsure(&self, slot: Slot, epoch: Epoch) -> Vec<SectionFinal> {
+        let busy = self.busy.lock();
+        let fenced = (u32::from(slot.0), epoch.0);
+        let here = busy.unsure.values().filter(|last| {
+            let fence = last.fence.unwrap_or_default();
+            (fence.slot, fence.epoch) == fenced
+        });
+        here.cloned().collect()
+    }
+
+    /// The same of all slots.
+    pub(crate) fn all_unsure(&self) -> Vec<SectionFinal> {
+        self.busy.lock().unsure.values().cloned().collect()
     }
 
     /// Starts something exclusive on a section, or joins what goes on. `Ok` means the caller has to
     /// do it and then to send the outcome.
     fn begin(
         &self,
-        key: SectionKey,
+        fence: Fence,
     ) -> Result<watch::Sender<Outcome>, Result<watch::Receiver<Outcome>, Fault>> {
+        let (key, slot) = (fence.section, fence.slot);
         let mut busy = self.busy.lock();
-        if let Some(going_on) = busy.get(&key) {
+        if let Some((_, going_on)) = busy.going_on.get(&key) {
             return Err(Ok(going_on.clone()));
         }
-        if busy.len() >= BUSY_MAX {
+        if busy.stopped.get(&slot).is_some_and(|at| *at >= fence.epoch) {
+            let text = format!("slot {slot} is moving to another AllocSvr");
+            return Err(Err(Fault::new(Reason::NotOwner, text)));
+        }
+        if busy.going_on.len() >= BUSY_MAX {
             return Err(Err(Fault::new(
                 Reason::TooMany,
                 "too many sections are being opened; retry later",
@@ -123,21 +217,23 @@ impl Sections {
             .with_retry_after_ms(50)));
         }
         let (tx, rx) = watch::channel(None);
-        busy.insert(key, rx);
+        busy.going_on.insert(key, (slot, rx));
         Ok(tx)
     }
 
     fn end(&self, key: SectionKey, tx: &watch::Sender<Outcome>, outcome: Result<(), Fault>) {
-        self.busy.lock().remove(&key);
+        self.busy.lock().going_on.remove(&key);
         tx.send_replace(Some(outcome));
     }
 
     /// Publishes a newly opened object unless its session ended or a newer one is there.
     fn publish(&self, loaded: Loaded) {
-        let _lock = self.busy.lock();
+        let mut busy = self.busy.lock();
         if !loaded.session.lives() {
             return;
         }
+        // Its Open was applied after the close, or instead of it.
+        busy.unsure.remove(&loaded.key());
         let map = self.map.pin();
         if let Some(old) = map.get(&loaded.key()) {
             if old.generation >= loaded.generation {
@@ -146,6 +242,14 @@ impl Sections {
             old.retire();
         }
         map.insert(loaded.key(), Arc::new(loaded));
+    }
+
+    /// Remembers a close whose answer never came.
+    fn note_unsure(&self, section: SectionKey, last: SectionFinal) {
+        let mut busy = self.busy.lock();
+        if busy.unsure.len() < UNSURE_MAX {
+            busy.unsure.insert(section, last);
+        }
     }
 
     fn build(&self, namespace: &Namespace, opened: &v1::Opened) -> Section {
@@ -183,7 +287,7 @@ impl Node {
         session: Arc<Session>,
     ) -> Result<(), Fault> {
         let key = fence.section;
-        let tx = match self.sections.begin(key) {
+        let tx = match self.sections.begin(fence) {
             Ok(tx) => tx,
             Err(joined) => return outcome(joined?).await,
         };
@@ -240,7 +344,7 @@ impl Node {
     /// Hands an idle section back: the next owner (or we) go on right above the highest number used.
     pub(crate) async fn close(self: &Arc<Self>, loaded: Arc<Loaded>) {
         let key = loaded.key();
-        let Ok(tx) = self.sections.begin(key) else {
+        let Ok(tx) = self.sections.begin(loaded.fence) else {
             return;
         };
         if self.sections.retire(&loaded) {
@@ -254,8 +358,17 @@ impl Node {
                 command: Some(section_command::Command::Close(close)),
             };
             // Whatever the answer: this generation is dead here.
-            if let Ok(Reply::Closed(_)) = self.submitter.submit(command).await {
-                self.counters.closes.add(1);
+            match self.submitter.submit(command).await {
+                Ok(Reply::Closed(_)) => self.counters.closes.add(1),
+                Ok(_) => {}
+                Err(_) => self.sections.note_unsure(
+                    key,
+                    SectionFinal {
+                        fence: Some(loaded.fence.into()),
+                        generation: loaded.generation.0,
+                        value,
+                    },
+                ),
             }
         }
         self.sections.end(key, &tx, Ok(()));

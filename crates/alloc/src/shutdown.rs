@@ -1,5 +1,5 @@
 //! A planned end: hand back the true highest numbers and end the session, so that the next owner
-//! starts at once and no number is skipped.
+//! starts at once and no number is skipped. What could be handed over slot by slot is gone by then.
 //!
 //! Invariant: the session ends in this process before its finals are taken, so a final covers every
 //! number handed out; and after the first chunk was sent this process never serves in it again.
@@ -10,12 +10,14 @@ use std::time::Duration;
 use seqsvr_core::command::FINALS_MAX;
 use seqsvr_proto::v1::store_client::StoreClient;
 use seqsvr_proto::v1::{CloseSessionRequest, SectionFinal};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use crate::node::Node;
 
 /// How long the stores are asked for one chunk.
 const DEADLINE: Duration = Duration::from_secs(3);
+/// How long what is being opened or closed is waited for; what takes longer costs a gap.
+const QUIET_MAX: Duration = Duration::from_secs(2);
 
 impl Node {
     /// Ends the session; the keeper must have stopped.
@@ -23,7 +25,9 @@ impl Node {
         let Some(session) = self.session.swap(None) else {
             return;
         };
-        let mut finals = Vec::new();
+        // A close under way would come after the end of the session, and be refused.
+        let _ = timeout(QUIET_MAX, self.sections.all_quiet()).await;
+        let mut finals = self.sections.all_unsure();
         for loaded in self.sections.end_session(&session) {
             let value = loaded.drained().await;
             let fence = Some(loaded.fence.into());

@@ -17,10 +17,15 @@ use tonic::{Response, Status};
 
 use crate::random::Random;
 
-/// The StoreSvr group as seen from here.
+/// Most members learnt; a group has 3 or 5.
+const LEARNT_MAX: usize = 16;
+
+/// The StoreSvr group as seen from here: the stores it was told of at the start, and the members as
+/// a leader last told them, so that it finds the group when all of the former have been replaced.
 #[derive(Clone)]
 pub(crate) struct Stores {
-    addresses: Arc<[String]>,
+    given: Arc<[String]>,
+    learnt: Arc<Mutex<Vec<String>>>,
     channels: Channels,
     preferred: Arc<Mutex<String>>,
     random: Random,
@@ -30,7 +35,8 @@ impl Stores {
     pub(crate) fn new(addresses: &[String], channels: Channels, random: Random) -> Stores {
         let preferred = addresses.first().cloned().unwrap_or_default();
         Stores {
-            addresses: addresses.into(),
+            given: addresses.into(),
+            learnt: Arc::default(),
             channels,
             preferred: Arc::new(Mutex::new(preferred)),
             random,
@@ -39,7 +45,22 @@ impl Stores {
 
     /// All addresses, for messages.
     pub(crate) fn list(&self) -> String {
-        self.addresses.join(", ")
+        self.addresses().join(", ")
+    }
+
+    /// Notes the members as the leader tells them.
+    pub(crate) fn learn(&self, mut members: Vec<String>) {
+        members.truncate(LEARNT_MAX);
+        *self.learnt.lock() = members;
+    }
+
+    /// Those learnt, then those given that are not among them.
+    fn addresses(&self) -> Vec<String> {
+        let mut all = self.learnt.lock().clone();
+        let given = self.given.iter();
+        let more: Vec<_> = given.filter(|a| !all.contains(a)).cloned().collect();
+        all.extend(more);
+        all
     }
 
     /// Channel to the store asked last with success, or the next to try.
@@ -63,9 +84,10 @@ impl Stores {
             *preferred = leader.to_owned();
             return;
         }
-        let at = self.addresses.iter().position(|a| a == address);
-        let next = at.map_or(0, |i| i + 1) % self.addresses.len().max(1);
-        if let Some(address) = self.addresses.get(next) {
+        let all = self.addresses();
+        let at = all.iter().position(|a| a == address);
+        let next = at.map_or(0, |i| i + 1) % all.len().max(1);
+        if let Some(address) = all.get(next) {
             *preferred = address.clone();
         }
     }
@@ -100,13 +122,13 @@ impl Stores {
             tries += 1;
             self.turn_from(&address, &fault.detail.leader);
             // A leader hint is followed at once; a full round without success waits a little.
-            let pause = if fault.detail.leader.is_empty() || tries > 2 * self.addresses.len() as u32
-            {
-                self.random
-                    .jitter(Duration::from_millis(10 << tries.min(4)))
-            } else {
-                Duration::ZERO
-            };
+            let pause =
+                if fault.detail.leader.is_empty() || tries > 2 * self.addresses().len() as u32 {
+                    self.random
+                        .jitter(Duration::from_millis(10 << tries.min(4)))
+                } else {
+                    Duration::ZERO
+                };
             if Instant::now() + pause >= deadline {
                 let text = format!(
                     "no store answered ({}) after {tries} tries: {fault}",

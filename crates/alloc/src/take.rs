@@ -58,13 +58,7 @@ impl Node {
                 l.is_current(table) && !l.section.is_sealed() && l.session.lives()
             };
             let Some(loaded) = map.get(&place.section).filter(current) else {
-                misses.push((
-                    index,
-                    match item.ask {
-                        Ask::Current => Miss::Read(place.section),
-                        _ => Miss::Open(place.section, place.slot),
-                    },
-                ));
+                misses.push((index, self.unloaded(table, &place, item.ask)));
                 continue;
             };
             // Only spares numbers that would be burned; what decides is the check after taking.
@@ -184,6 +178,19 @@ impl Node {
                 }
                 Ok(Answer::Raised { value, epoch })
             }
+        }
+    }
+
+    /// What an item of a section that is not loaded has to wait for.
+    fn unloaded(&self, table: &RoutingTable, place: &Place<'_>, ask: Ask) -> Miss {
+        let epoch = table.route(place.slot).map(|route| route.epoch);
+        if let Ask::Current = ask {
+            Miss::Read(place.section)
+        } else if epoch.is_some_and(|epoch| self.sections.is_stopped(place.slot, epoch)) {
+            let text = format!("slot {} is moving to another AllocSvr", place.slot);
+            Miss::Wait(Reason::NotOwner, text)
+        } else {
+            Miss::Open(place.section, place.slot)
         }
     }
 

@@ -2,13 +2,16 @@
 //!
 //! Locks: the arbiter's before the state's, never the other way round; neither across an await.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use seqsvr_core::command::{Batch, Command, Reply};
+use seqsvr_core::id::{SessionId, Slot};
 use seqsvr_proto::error::Fault;
 use seqsvr_proto::transport::Connections;
+use seqsvr_proto::v1;
 use seqsvr_raft::{ConfirmError, Leadership, Node, ProposeError, Role};
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -112,6 +115,33 @@ impl Context {
             Reply::Refused(refusal) => Err(fault::refused(&refusal)),
             reply => Ok(reply),
         }
+    }
+
+    /// Slots this session should move now, and how many are planned for it in all.
+    pub(crate) fn planned_moves(&self, session: SessionId) -> (Vec<v1::PlannedMove>, u32) {
+        let arbiter = self.arbiter.lock();
+        let now = (self.clock)();
+        self.node.with_state(|state| {
+            let mut moves = arbiter.moves(now, state);
+            moves.retain(|m| m.from == session);
+            let planned = moves.len() as u32;
+            moves.truncate(arbiter.moves_at_once(session));
+            let epoch = |slot: Slot| state.slots()[usize::from(slot.0)].epoch.0;
+            let moves = moves.iter().map(|m| v1::PlannedMove {
+                slot: u32::from(m.slot.0),
+                epoch: epoch(m.slot),
+                to: m.to.0,
+            });
+            (moves.collect(), planned)
+        })
+    }
+
+    /// Who drains, and how many slots are planned to move.
+    pub(crate) fn evening_out(&self) -> (BTreeSet<SessionId>, u32) {
+        let arbiter = self.arbiter.lock();
+        let now = (self.clock)();
+        let planned = self.node.with_state(|s| arbiter.moves(now, s).len());
+        (arbiter.draining(), planned as u32)
     }
 
     /// One log entry: the proposer's way into Raft.

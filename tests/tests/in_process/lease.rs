@@ -18,15 +18,12 @@ use crate::link::Link;
 
 /// An AllocSvr with a clock and a link to the store that the test commands.
 async fn commanded(cluster: &Cluster, name: &str) -> (Alloc, Arc<TestClock>, Link) {
-    let link = Link::to(cluster.addresses[0]).await;
+    let link = Link::new();
     let clock = Arc::new(TestClock::default());
-    let options = seqsvr_alloc::Options {
-        stores: vec![link.address.to_string()],
-        ..cluster.options(name)
-    };
+    let options = cluster.options(name);
     let environment = Environment {
         clock: clock.clone(),
-        ..Environment::system()
+        transport: Arc::new(link.clone()),
     };
     let alloc = Alloc::start_in(options, environment).await.unwrap();
     settle(std::slice::from_ref(&alloc)).await;

@@ -1,28 +1,29 @@
-//! The link between an AllocSvr and a store, to be cut and healed.
+//! The way from one AllocSvr to the stores and to its peers, to be cut and healed.
 
+use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
-use tokio::net::{TcpListener, TcpStream};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use seqsvr_proto::transport::{Io, Listener, Tcp, Transport};
+use tokio::io::{copy_bidirectional, duplex};
 use tokio::sync::watch;
 
-/// Passes connections on to one address while it is up.
+/// Bytes under way in one direction.
+const BUFFER: usize = 64 << 10;
+
+/// TCP whose outgoing connections end, and cannot be made, while it is cut. Clones share the state.
+#[derive(Clone)]
 pub(crate) struct Link {
-    pub(crate) address: SocketAddr,
-    up: watch::Sender<bool>,
+    up: Arc<watch::Sender<bool>>,
 }
 
 impl Link {
-    pub(crate) async fn to(target: SocketAddr) -> Link {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let up = watch::Sender::new(true);
-        let state = up.subscribe();
-        tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(pass(stream, target, state.clone()));
-            }
-        });
-        Link { address, up }
+    pub(crate) fn new() -> Link {
+        Link {
+            up: Arc::new(watch::Sender::new(true)),
+        }
     }
 
     /// Ends all connections and lets no new one through. What was sent before may have arrived.
@@ -35,15 +36,27 @@ impl Link {
     }
 }
 
-async fn pass(mut near: TcpStream, target: SocketAddr, mut up: watch::Receiver<bool>) {
-    if !*up.borrow_and_update() {
-        return;
+impl Transport for Link {
+    fn connect(&self, address: String) -> BoxFuture<'static, io::Result<Box<dyn Io>>> {
+        let mut up = self.up.subscribe();
+        async move {
+            if !*up.borrow_and_update() {
+                return Err(io::ErrorKind::ConnectionRefused.into());
+            }
+            let mut far = Tcp.connect(address).await?;
+            let (near, mut wire) = duplex(BUFFER);
+            tokio::spawn(async move {
+                tokio::select! {
+                    _ = up.wait_for(|up| !up) => {}
+                    _ = copy_bidirectional(&mut wire, &mut far) => {}
+                }
+            });
+            Ok(Box::new(near) as Box<dyn Io>)
+        }
+        .boxed()
     }
-    let Ok(mut far) = TcpStream::connect(target).await else {
-        return;
-    };
-    tokio::select! {
-        _ = up.wait_for(|up| !up) => {}
-        _ = tokio::io::copy_bidirectional(&mut near, &mut far) => {}
+
+    fn listen(&self, address: SocketAddr) -> BoxFuture<'static, io::Result<Box<dyn Listener>>> {
+        Tcp.listen(address)
     }
 }

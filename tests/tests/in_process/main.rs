@@ -20,6 +20,7 @@ mod life;
 mod limits;
 mod link;
 mod memory_net;
+mod moves;
 mod raise_to;
 mod raises;
 mod routing;

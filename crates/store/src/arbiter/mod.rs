@@ -30,12 +30,14 @@
 //! process could not answer keep-alives for a while, and expiring their senders would be unjust. At
 //! most once per W, so that a slow machine still makes progress.
 
+mod even;
 pub(crate) mod run;
 mod spread;
 mod term;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
@@ -44,10 +46,16 @@ use seqsvr_core::id::SessionId;
 use seqsvr_core::lease::Reading;
 use seqsvr_core::state::State;
 
+pub use even::Move;
 use term::{Seen, Term};
 
 /// Most commands one tick asks for, so that they take few entries.
 const COMMANDS_MAX: usize = 4_096;
+/// Slots a session moves per renewal (D/3) to even out: a new AllocSvr takes its share slowly.
+const EVEN_OUT_AT_ONCE: usize = 16;
+/// The same of a session that drains.
+const DRAIN_AT_ONCE: usize = 256;
+
 /// Decides who is silent and who gets which free slot. Start it with `Arbiter::default()`.
 #[derive(Debug, Default)]
 pub struct Arbiter {
@@ -122,7 +130,7 @@ pub struct Counters {
 impl Arbiter {
     /// Stamps a renewal. To be called under the arbiter's lock, after a quorum round that began
     /// after the request came in, confirmed this node's leadership in `confirmed`, and was applied;
-    /// `lead`, `now` and `state` read under that lock. Returns whether the session was not alive
+    /// `lead`, `now` and `state` read under that lock; `draining`: the session wants no slots. Returns whether the session was not alive
     /// before (a tick is due: it may be given slots).
     pub fn renew(
         &mut self,
@@ -131,6 +139,7 @@ impl Arbiter {
         now: Reading,
         lead: Option<u64>,
         state: &State,
+        draining: bool,
     ) -> Result<bool, NotRenewed> {
         self.follow(lead, now);
         let (Some(term), Some(lease)) = (self.term.as_mut(), state.lease()) else {
@@ -150,6 +159,7 @@ impl Arbiter {
         }
         let was_alive = seen.alive(now, lease);
         seen.renewed = Some(now);
+        seen.draining = draining;
         if !was_alive {
             seen.alive_since = now;
         }
@@ -183,6 +193,32 @@ impl Arbiter {
             commands,
             restarted,
         }
+    }
+
+    /// Owned slots that should move to another session, by the applied state: those of sessions that
+    /// drain, and as many as even the others out. The same state gives the same moves, so repeating
+    /// them overshoots nothing. Nothing while this node does not lead.
+    pub fn moves(&self, now: Reading, state: &State) -> Vec<Move> {
+        match (&self.term, state.lease()) {
+            (Some(term), Some(lease)) => term.moves(now, lease, state),
+            _ => Vec::new(),
+        }
+    }
+
+    /// How many of its moves a session should make until its next renewal.
+    pub fn moves_at_once(&self, session: SessionId) -> usize {
+        if self.draining().contains(&session) {
+            DRAIN_AT_ONCE
+        } else {
+            EVEN_OUT_AT_ONCE
+        }
+    }
+
+    /// Sessions that want no slots.
+    pub fn draining(&self) -> BTreeSet<SessionId> {
+        let sessions = self.term.iter().flat_map(|term| &term.sessions);
+        let draining = sessions.filter(|(_, seen)| seen.draining);
+        draining.map(|(id, _)| *id).collect()
     }
 
     /// Counters since the process started.

@@ -8,8 +8,9 @@ use std::time::Duration;
 use seqsvr_core::command::Command;
 use seqsvr_core::id::{SessionId, Slot};
 use seqsvr_core::lease::{Reading, takeover_wait};
+use seqsvr_core::state::State;
 
-use super::{Counters, Restart, Tick, spread};
+use super::{Counters, Restart, Tick, even, spread};
 
 /// How long the first AllocSvrs of a cluster are awaited, at most.
 const GATHER_MAX: Duration = Duration::from_secs(1);
@@ -39,6 +40,8 @@ pub(super) struct Seen {
     pub(super) alive_since: Reading,
     /// Being expired: renewals are refused until the end of the term.
     pub(super) expiring: bool,
+    /// Wants no slots, by its last renewal.
+    pub(super) draining: bool,
 }
 
 impl Term {
@@ -120,6 +123,19 @@ impl Term {
         silent.into_iter().map(expire).collect()
     }
 
+    /// Owned slots that should move: see [`even`].
+    pub(super) fn moves(&self, now: Reading, lease: Duration, state: &State) -> Vec<even::Move> {
+        let owners: Vec<_> = state.slots().iter().map(|row| row.owner).collect();
+        let alive = self.sessions.iter().filter(|(_, s)| s.alive(now, lease));
+        let takers = alive.clone().filter(|(_, s)| !s.draining).map(|(id, s)| {
+            // One that just came may be gone again soon; what drains cannot wait for that.
+            let settled = now.elapsed_arbiter(s.alive_since) >= lease;
+            (*id, settled)
+        });
+        let draining = alive.filter(|(_, s)| s.draining).map(|(id, _)| *id);
+        even::moves(&owners, &takers.collect(), &draining.collect())
+    }
+
     /// Free slots to living sessions. Owned slots are never touched.
     pub(super) fn assignments(&self, tick: &Tick<'_>, lease: Duration) -> Vec<Command> {
         let alive = self.sessions.iter();
@@ -134,7 +150,10 @@ impl Term {
         if owners.iter().all(Option::is_none) && !alive.iter().any(|(_, s)| waited(s)) {
             return Vec::new();
         }
-        let alive: Vec<SessionId> = alive.into_iter().map(|(id, _)| *id).collect();
+        // One that drains is better than nobody.
+        let all_drain = alive.iter().all(|(_, s)| s.draining);
+        let takers = alive.into_iter().filter(|(_, s)| all_drain || !s.draining);
+        let alive: Vec<SessionId> = takers.map(|(id, _)| *id).collect();
         let assign = |(slot, to): (Slot, SessionId)| Command::Assign {
             slot,
             from: rows[usize::from(slot.0)].epoch,
@@ -151,6 +170,7 @@ impl Seen {
             renewed: None,
             alive_since: now,
             expiring: false,
+            draining: false,
         }
     }
 

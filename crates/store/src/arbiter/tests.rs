@@ -74,6 +74,7 @@ impl Leader {
             at(self.now_ms),
             Some(self.term),
             &self.state,
+            false,
         )
     }
 
@@ -187,7 +188,9 @@ fn nothing_is_done_before_the_terms_first_entry_is_applied() {
     for ms in (0..10_000).step_by(125) {
         leader.now_ms = ms;
         assert_eq!(leader.tick_with(true, None), Wanted::default());
-        let refused = leader.arbiter.renew(a, 1, at(ms), None, &leader.state);
+        let refused = leader
+            .arbiter
+            .renew(a, 1, at(ms), None, &leader.state, false);
         assert_eq!(refused, Err(NotRenewed::NotLeading));
     }
 }
@@ -226,7 +229,9 @@ fn a_renewal_confirmed_in_another_term_is_refused() {
     let mut leader = Leader::new(4);
     let a = leader.open(1);
     leader.run(500, &[a]);
-    let stale = leader.arbiter.renew(a, 1, at(600), Some(2), &leader.state);
+    let stale = leader
+        .arbiter
+        .renew(a, 1, at(600), Some(2), &leader.state, false);
     assert_eq!(stale, Err(NotRenewed::NotLeading));
     assert_eq!(leader.arbiter.renewed_ago(a, at(600)), None);
 }

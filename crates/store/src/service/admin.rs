@@ -9,6 +9,7 @@ use seqsvr_core::state::State;
 use seqsvr_proto::convert::{spec_from, u128_bytes};
 use seqsvr_proto::error::Fault;
 use seqsvr_proto::v1::{self, Reason, admin_server};
+use tokio_stream::wrappers::ReceiverStream;
 use tonic::Request;
 
 use super::{Answer, Service, answer};
@@ -50,6 +51,45 @@ impl admin_server::Admin for Service {
         _: Request<v1::ClusterStatusRequest>,
     ) -> Answer<v1::ClusterStatusResponse> {
         answer(cluster_status(&self.0).await)
+    }
+
+    async fn move_slot(
+        &self,
+        _: Request<v1::AdminMoveSlotRequest>,
+    ) -> Answer<v1::AdminMoveSlotResponse> {
+        answer(Err(fault::invalid(
+            "a slot is moved by its owner: ask an AllocSvr",
+        )))
+    }
+
+    async fn drain(&self, _: Request<v1::DrainRequest>) -> Answer<v1::DrainResponse> {
+        answer(Err(fault::invalid(
+            "an AllocSvr drains itself: ask an AllocSvr",
+        )))
+    }
+
+    async fn add_member(&self, _: Request<v1::AddMemberRequest>) -> Answer<v1::MembersResponse> {
+        Err(tonic::Status::unimplemented("not served yet"))
+    }
+
+    async fn remove_member(
+        &self,
+        _: Request<v1::RemoveMemberRequest>,
+    ) -> Answer<v1::MembersResponse> {
+        Err(tonic::Status::unimplemented("not served yet"))
+    }
+
+    async fn transfer_leader(
+        &self,
+        _: Request<v1::TransferLeaderRequest>,
+    ) -> Answer<v1::MembersResponse> {
+        Err(tonic::Status::unimplemented("not served yet"))
+    }
+
+    type BackupStream = ReceiverStream<Result<v1::BackupChunk, tonic::Status>>;
+
+    async fn backup(&self, _: Request<v1::BackupRequest>) -> Answer<Self::BackupStream> {
+        Err(tonic::Status::unimplemented("not served yet"))
     }
 
     async fn node_status(
@@ -112,6 +152,7 @@ async fn cluster_status(context: &Context) -> Result<v1::ClusterStatusResponse, 
     let term = context.confirm().await?;
     let stores = stores(context);
     let stamps = stamps(context);
+    let (draining, moves_planned) = context.evening_out();
     context.node.with_state(|state| {
         let cluster = state.cluster().ok_or_else(fault::not_initialised)?;
         let mut owned: HashMap<SessionId, u32> = HashMap::new();
@@ -124,6 +165,7 @@ async fn cluster_status(context: &Context) -> Result<v1::ClusterStatusResponse, 
             address: session.address.clone(),
             slots: owned.get(&id).copied().unwrap_or(0),
             renewed_ms_ago: stamps.get(&id).copied(),
+            draining: draining.contains(&id),
         });
         Ok(v1::ClusterStatusResponse {
             cluster: u128_bytes(cluster.id.0),
@@ -136,6 +178,7 @@ async fn cluster_status(context: &Context) -> Result<v1::ClusterStatusResponse, 
             free_slots: state.slots().iter().filter(|s| s.owner.is_none()).count() as u32,
             sections_open: state.sections().filter(|(_, s)| s.open).count() as u64,
             sections_known: state.sections().count() as u64,
+            moves_planned,
         })
     })
 }

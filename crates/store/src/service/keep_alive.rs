@@ -29,25 +29,30 @@ pub(super) async fn keep_alive(
 ) -> Result<v1::KeepAliveResponse, Fault> {
     // A quorum round that starts now, after the request came in; then applied up to its read index.
     let term = context.confirm().await?;
-    stamp(context, SessionId(request.session), term)?;
+    let session = SessionId(request.session);
+    stamp(context, session, term, request.draining)?;
+    let (moves, moves_planned) = context.planned_moves(session);
     // Later than the stamp, so the table may be newer than it: better for the caller.
     context.node.with_state(|state| {
         let cluster = state.cluster().ok_or_else(fault::not_initialised)?;
         Ok(v1::KeepAliveResponse {
             lease_ms: cluster.lease_ms,
             routes: missing(state, request.table_version),
+            moves,
+            moves_planned,
+            stores: stores(context),
         })
     })
 }
 
-fn stamp(context: &Context, session: SessionId, term: u64) -> Result<(), Fault> {
+fn stamp(context: &Context, session: SessionId, term: u64, draining: bool) -> Result<(), Fault> {
     let renewed = {
         let mut arbiter = context.arbiter.lock();
         let lead = context.node.leadership().borrow().ready_term;
         let now = (context.clock)();
         context
             .node
-            .with_state(|state| arbiter.renew(session, term, now, lead, state))
+            .with_state(|state| arbiter.renew(session, term, now, lead, state, draining))
     };
     match renewed {
         Ok(came_alive) => {
@@ -58,6 +63,14 @@ fn stamp(context: &Context, session: SessionId, term: u64) -> Result<(), Fault> 
         }
         Err(why) => Err(fault::not_renewed(session.0, why, context.leader())),
     }
+}
+
+/// Where the members are, this leader first.
+fn stores(context: &Context) -> Vec<String> {
+    let mut stores = vec![context.address.clone()];
+    let members = context.node.members().into_iter().map(|m| m.address);
+    stores.extend(members.filter(|address| *address != context.address));
+    stores
 }
 
 /// What a routing table of that version misses, if anything; the full one if it is none of ours.

@@ -2,6 +2,7 @@
 
 mod admin;
 mod keep_alive;
+mod move_slot;
 mod read;
 mod session;
 mod submit;
@@ -80,6 +81,13 @@ impl store_server::Store for Service {
         request: Request<v1::CloseSessionRequest>,
     ) -> Answer<v1::CloseSessionResponse> {
         answer(session::close(&self.0, request.into_inner()).await)
+    }
+
+    async fn move_slot(
+        &self,
+        request: Request<v1::MoveSlotRequest>,
+    ) -> Answer<v1::MoveSlotResponse> {
+        answer(move_slot::move_slot(&self.0, request.into_inner()).await)
     }
 
     async fn read(&self, request: Request<v1::ReadRequest>) -> Answer<v1::ReadResponse> {

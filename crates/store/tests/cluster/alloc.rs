@@ -148,6 +148,7 @@ async fn keep_alive(
         let request = v1::KeepAliveRequest {
             session,
             table_version: 0,
+            draining: false,
         };
         c.keep_alive(request).await
     })

@@ -262,6 +262,7 @@ async fn a_proof_supersedes_at_once() {
     let keep = |session| v1::KeepAliveRequest {
         session,
         table_version: 0,
+        draining: false,
     };
     let mut again = first.clone();
     again.nonce = nonce(2);

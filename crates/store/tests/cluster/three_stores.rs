@@ -31,6 +31,7 @@ async fn a_store_that_does_not_lead_names_the_one_that_does() {
             let request = v1::KeepAliveRequest {
                 session: 1,
                 table_version: 0,
+                draining: false,
             };
             let fault = Fault::from_status(&store.keep_alive(request).await.unwrap_err());
             assert_eq!(fault.reason(), Reason::NotLeader, "{fault}");
@@ -198,6 +199,7 @@ async fn a_lost_quorum_ends_no_session() {
     let request = v1::KeepAliveRequest {
         session: alloc.session,
         table_version: 0,
+        draining: false,
     };
     while lost.elapsed() < std::time::Duration::from_millis(2_000) {
         let status = store.keep_alive(request).await.unwrap_err();

@@ -63,7 +63,7 @@ proptest! {
                     if let Some(id) = ids.get(dt as usize % ids.len().max(1)) {
                         let now = at(leader.now_ms);
                         let renewed = arbiters[who]
-                            .renew(*id, leader.term, now, Some(leader.term), &leader.state);
+                            .renew(*id, leader.term, now, Some(leader.term), &leader.state, false);
                         if renewed.is_ok() {
                             granted.insert(*id, t0 + D.as_millis() as u64);
                         }

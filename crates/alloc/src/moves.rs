@@ -1,0 +1,243 @@
+//! Planned moves: a slot is stopped, and handed to another owner together with the true highest
+//! numbers of its sections, in one step of the store (DESIGN 5.7).
+//!
+//! Invariant: a slot stopped at epoch e is never again served at e by this process. Before its finals
+//! are taken nothing of it can be opened, everything of it is sealed, and whoever was inside has
+//! left; so a final covers every number handed out, and the next owner starts right above.
+//!
+//! Schedules that would break it, and what prevents each:
+//! - *An Open is in flight while the slot stops*; its object is published after the finals were
+//!   taken, and serves numbers that the next owner gives as well. Hence stopping bars new Opens under
+//!   the lock that publishes, then waits for those in flight, then seals.
+//! - *The move's answer is lost*, the owner believes it failed and serves on. Hence the mark stays
+//!   until a table shows a later epoch, and the move is repeated until then.
+//! - *A close whose answer never came* leaves a window open that the next owner would start above.
+//!   Hence its final is repeated with the move (only tightness is at stake, ADR 0007).
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::time::Duration;
+
+use seqsvr_core::command::FINALS_MAX;
+use seqsvr_core::id::{Epoch, SessionId, Slot};
+use seqsvr_proto::error::Fault;
+use seqsvr_proto::v1::store_client::StoreClient;
+use seqsvr_proto::v1::{
+    self, MoveSlotRequest, PlannedMove, Reason, SectionCommand, SectionFinal, section_command,
+};
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+use crate::node::Node;
+use crate::session::Session;
+
+/// Most slots being moved at one time.
+const AT_ONCE: usize = 32;
+/// How long the stores are asked before the way of things is looked at again.
+const ASK_FOR: Duration = Duration::from_secs(5);
+/// How long one store may take.
+const TRY: Duration = Duration::from_secs(1);
+
+/// What goes on with slots of this node.
+pub(crate) struct Moves {
+    turns: Semaphore,
+    /// Wants no slots: told with every renewal.
+    draining: std::sync::atomic::AtomicBool,
+    /// Slots the store planned for this session at the last renewal; `UNKNOWN` before the first one
+    /// since `draining` changed.
+    planned: std::sync::atomic::AtomicU32,
+}
+
+const UNKNOWN: u32 = u32::MAX;
+
+impl Moves {
+    pub(crate) fn new() -> Moves {
+        Moves {
+            turns: Semaphore::new(AT_ONCE),
+            draining: false.into(),
+            planned: UNKNOWN.into(),
+        }
+    }
+
+    pub(crate) fn draining(&self) -> bool {
+        self.draining.load(Acquire)
+    }
+}
+
+impl Node {
+    /// Whether this node wants slots; told to the store at once.
+    pub(crate) fn set_draining(&self, draining: bool) {
+        if self.moves.draining.swap(draining, AcqRel) != draining {
+            self.moves.planned.store(UNKNOWN, Release);
+        }
+        self.refresh_soon();
+    }
+
+    /// Slots this node owns by its table.
+    pub(crate) fn slots_owned(&self) -> u32 {
+        let (Some(table), Some(session)) = (self.table.load(), self.session.load_full()) else {
+            return 0;
+        };
+        let mine = table.routes().filter(|(_, route)| {
+            let owner = route.owner.as_ref();
+            owner.is_some_and(|o| o.session == session.id)
+        });
+        mine.count() as u32
+    }
+
+    /// Hands all slots over to others, as far as there are others, until the deadline.
+    pub(crate) async fn drain(self: &Arc<Self>, deadline: Instant) {
+        self.set_draining(true);
+        while Instant::now() < deadline && self.has_lease() {
+            // A renewal that started after `draining` was set brings what is planned, and the table.
+            self.refresh(deadline).await;
+            if self.slots_owned() == 0 || self.moves.planned.load(Acquire) == 0 {
+                return;
+            }
+        }
+    }
+
+    /// Follows what the store has planned for this session.
+    pub(crate) fn follow_plan(
+        self: &Arc<Self>,
+        session: &Arc<Session>,
+        asked_draining: bool,
+        planned: u32,
+        moves: &[PlannedMove],
+    ) {
+        if asked_draining == self.moves.draining() {
+            self.moves.planned.store(planned, Release);
+        }
+        for m in moves {
+            let Ok(slot) = u16::try_from(m.slot).map(Slot) else {
+                continue;
+            };
+            let (node, session) = (self.clone(), session.clone());
+            let (epoch, to) = (Epoch(m.epoch), SessionId(m.to));
+            if self.sections.is_stopped(slot, epoch) {
+                continue;
+            }
+            self.tasks.spawn(async move {
+                if let Err(fault) = node.move_slot(&session, slot, epoch, to).await {
+                    tracing::debug!(%slot, %fault, "a planned move was not made");
+                }
+            });
+        }
+    }
+
+    /// Moves a slot that this session owns at `epoch`. Returns the epoch after. Must not be dropped
+    /// half-way: spawn it.
+    pub(crate) async fn move_slot(
+        self: &Arc<Self>,
+        session: &Arc<Session>,
+        slot: Slot,
+        epoch: Epoch,
+        to: SessionId,
+    ) -> Result<Epoch, Fault> {
+        // Never closed, so never an error.
+        let _turn = self.moves.turns.acquire().await;
+        if !self.owns(session, slot, epoch) || !self.sections.stop(slot, epoch) {
+            let text = format!("slot {slot} is not at epoch {epoch} any more, or moving already");
+            return Err(Fault::new(Reason::NotOwner, text));
+        }
+        let finals = self.finals(slot, epoch).await;
+        let mut request = MoveSlotRequest {
+            session: session.id.0,
+            slot: u32::from(slot.0),
+            epoch: epoch.0,
+            finals: self.send_ahead(finals).await,
+            to: to.0,
+        };
+        loop {
+            let moved = self
+                .stores
+                .call(Instant::now() + ASK_FOR, TRY, |channel| {
+                    let request = request.clone();
+                    async move { StoreClient::new(channel).move_slot(request).await }
+                })
+                .await;
+            let fault = match moved {
+                Ok(moved) => {
+                    self.counters.moves.add(1);
+                    self.refresh_soon();
+                    return Ok(Epoch(moved.epoch));
+                }
+                Err(fault) => fault,
+            };
+            // Perhaps an earlier try was applied and its answer lost, or the session was expired.
+            self.refresh(Instant::now() + TRY).await;
+            match self.epoch_of(slot) {
+                Some(now) if now > epoch => return Ok(now),
+                _ if !session.lives() => return Err(fault),
+                _ => {}
+            }
+            tracing::debug!(%slot, %fault, "a move is asked for again");
+            if fault.reason() == Reason::Invalid {
+                // Nothing but the finals can be at fault; without them the sections skip their windows.
+                request.finals.clear();
+            }
+            self.pause().await;
+        }
+    }
+
+    fn owns(&self, session: &Session, slot: Slot, epoch: Epoch) -> bool {
+        let table = self.table.load();
+        let route = table.as_deref().and_then(|table| table.route(slot));
+        let mine = route.is_some_and(|route| {
+            let owner = route.owner.as_ref().map(|o| o.session);
+            (route.epoch, owner) == (epoch, Some(session.id))
+        });
+        mine && session.lives()
+    }
+
+    /// Epoch of a slot by the newest table here.
+    fn epoch_of(&self, slot: Slot) -> Option<Epoch> {
+        let table = self.table.load()?;
+        table.route(slot).map(|route| route.epoch)
+    }
+
+    /// True finals of a stopped slot.
+    async fn finals(&self, slot: Slot, epoch: Epoch) -> Vec<SectionFinal> {
+        self.sections.quiet(slot).await;
+        let mut finals = self.sections.unsure(slot, epoch);
+        for loaded in self.sections.retire_slot(slot, epoch) {
+            finals.push(SectionFinal {
+                fence: Some(loaded.fence.into()),
+                generation: loaded.generation.0,
+                value: loaded.drained().await,
+            });
+        }
+        finals
+    }
+
+    /// Sends what one move cannot carry as closes before it; returns the rest. A close that fails
+    /// costs a gap.
+    async fn send_ahead(&self, mut finals: Vec<SectionFinal>) -> Vec<SectionFinal> {
+        let rest = finals.split_off(finals.len().min(FINALS_MAX));
+        let closes = rest.into_iter().map(|last| {
+            let close = v1::Close {
+                generation: last.generation,
+                value: last.value,
+            };
+            self.submitter.submit(SectionCommand {
+                fence: last.fence,
+                command: Some(section_command::Command::Close(close)),
+            })
+        });
+        for closed in futures::future::join_all(closes).await {
+            if let Err(fault) = closed {
+                tracing::debug!(%fault, "a section is moved without its final");
+            }
+        }
+        finals
+    }
+
+    /// For counters: (draining, planned by the store).
+    pub(crate) fn plan(&self) -> (bool, u32) {
+        let planned = self.moves.planned.load(Relaxed);
+        (
+            self.moves.draining(),
+            if planned == UNKNOWN { 0 } else { planned },
+        )
+    }
+}

@@ -1,0 +1,176 @@
+//! What operators ask of owners: move a slot, drain. A request reaches the AllocSvr it is about by
+//! being sent on, once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use seqsvr_core::id::{SessionId, Slot};
+use seqsvr_proto::error::Fault;
+use seqsvr_proto::v1::admin_client::AdminClient;
+use seqsvr_proto::v1::{
+    AdminMoveSlotRequest, AdminMoveSlotResponse, ClusterStatusRequest, ClusterStatusResponse,
+    DrainRequest, DrainResponse, Reason, SessionStatus,
+};
+use tokio::time::{Instant, timeout_at};
+use tonic::transport::Channel;
+
+use crate::node::Node;
+
+/// How long a move or a drain may take to reach the AllocSvr it is about, and to be done there.
+const DEADLINE: Duration = Duration::from_secs(10);
+/// How long one process may take to answer.
+const TRY: Duration = Duration::from_secs(5);
+
+impl Node {
+    /// Moves a slot to the AllocSvr of a name, through its owner.
+    pub(crate) async fn operate_move(
+        self: &Arc<Self>,
+        request: AdminMoveSlotRequest,
+    ) -> Result<AdminMoveSlotResponse, Fault> {
+        let deadline = Instant::now() + DEADLINE;
+        let no_slot = || {
+            let text = format!("there is no slot {}; see `seqsvr route`", request.slot);
+            Fault::new(Reason::Invalid, text)
+        };
+        let slot = u16::try_from(request.slot).map(Slot);
+        let slot = slot.map_err(|_| no_slot())?;
+        let to = self.session_named(&request.to).await?;
+        loop {
+            let table = self.table_by(deadline).await?;
+            let route = table.route(slot).ok_or_else(no_slot)?;
+            let fault = match &route.owner {
+                None => Fault::new(
+                    Reason::NotOwner,
+                    format!("slot {slot} has no owner at the moment; retry"),
+                ),
+                Some(owner) if owner.session.0 == to.session => {
+                    let epoch = route.epoch.0;
+                    return Ok(AdminMoveSlotResponse { epoch });
+                }
+                Some(owner) if owner.address == self.address => {
+                    match self.move_own(slot, to.session).await {
+                        Ok(epoch) => return Ok(AdminMoveSlotResponse { epoch }),
+                        Err(fault) => fault,
+                    }
+                }
+                Some(_) if request.forwarded => {
+                    let text = format!("slot {slot} has another owner by now");
+                    return Err(Fault::new(Reason::NotOwner, text));
+                }
+                Some(owner) => {
+                    let request = AdminMoveSlotRequest {
+                        forwarded: true,
+                        ..request.clone()
+                    };
+                    let send =
+                        async |mut owner: AdminClient<Channel>| owner.move_slot(request).await;
+                    match self.send_on(&owner.address, deadline, send).await {
+                        Ok(moved) => return Ok(moved),
+                        Err(fault) => fault,
+                    }
+                }
+            };
+            // It may have moved meanwhile, or its owner may have died: the next table tells.
+            if fault.reason() == Reason::Invalid || Instant::now() >= deadline {
+                return Err(fault);
+            }
+            self.refresh(deadline).await;
+            self.pause().await;
+        }
+    }
+
+    async fn move_own(self: &Arc<Self>, slot: Slot, to: u64) -> Result<u64, Fault> {
+        let no_lease = || Fault::new(Reason::NoLease, self.no_lease());
+        let session = self.session.load_full().ok_or_else(no_lease)?;
+        let table = self.table.load().ok_or_else(no_lease)?;
+        let epoch = table.route(slot).map(|r| r.epoch).unwrap_or_default();
+        // In a task of its own: a caller that hangs up must not leave the slot stopped.
+        let node = self.clone();
+        let to = SessionId(to);
+        let moving = self
+            .tasks
+            .spawn(async move { node.move_slot(&session, slot, epoch, to).await });
+        let moved = moving.await;
+        let ended = |_| Fault::new(Reason::Unreachable, "this AllocSvr is shutting down");
+        Ok(moved.map_err(ended)??.0)
+    }
+
+    /// Begins, undoes or follows the draining of the AllocSvr of a name.
+    pub(crate) async fn operate_drain(
+        self: &Arc<Self>,
+        request: DrainRequest,
+    ) -> Result<DrainResponse, Fault> {
+        let deadline = Instant::now() + DEADLINE;
+        if request.name != self.name {
+            let named = self.session_named(&request.name).await?;
+            if request.forwarded || named.address == self.address {
+                let text = format!("AllocSvr {:?} is not here any more; retry", request.name);
+                return Err(Fault::new(Reason::NotOwner, text));
+            }
+            let request = DrainRequest {
+                forwarded: true,
+                ..request
+            };
+            let send = async |mut named: AdminClient<Channel>| named.drain(request).await;
+            return self.send_on(&named.address, deadline, send).await;
+        }
+        if !request.undo && !self.moves.draining() {
+            let status = self.cluster_status().await?;
+            let takes = |s: &&SessionStatus| s.name != self.name && !s.draining;
+            if status.sessions.iter().find(takes).is_none() {
+                let text = format!(
+                    "no other AllocSvr could take the slots of {:?}: start one first",
+                    self.name
+                );
+                return Err(Fault::new(Reason::Refused, text));
+            }
+        }
+        self.set_draining(!request.undo);
+        self.refresh(deadline).await;
+        Ok(DrainResponse {
+            slots: self.slots_owned(),
+        })
+    }
+
+    /// The living session of a name.
+    async fn session_named(&self, name: &str) -> Result<SessionStatus, Fault> {
+        let status = self.cluster_status().await?;
+        let mut sessions = status.sessions;
+        if let Some(found) = sessions.iter().position(|s| s.name == name) {
+            return Ok(sessions.swap_remove(found));
+        }
+        let names: Vec<String> = sessions.into_iter().map(|s| s.name).collect();
+        let text = format!(
+            "there is no AllocSvr named {name:?}; there are {}",
+            names.join(", ")
+        );
+        Err(Fault::new(Reason::Invalid, text))
+    }
+
+    async fn cluster_status(&self) -> Result<ClusterStatusResponse, Fault> {
+        self.stores
+            .call(Instant::now() + TRY, TRY / 2, |channel| async move {
+                AdminClient::new(channel)
+                    .cluster_status(ClusterStatusRequest {})
+                    .await
+            })
+            .await
+    }
+
+    async fn send_on<T>(
+        &self,
+        address: &str,
+        deadline: Instant,
+        send: impl AsyncFnOnce(AdminClient<Channel>) -> Result<tonic::Response<T>, tonic::Status>,
+    ) -> Result<T, Fault> {
+        let channel = self.channels.get(address);
+        let channel = channel.map_err(|e| Fault::new(Reason::Unreachable, e.to_string()))?;
+        match timeout_at(deadline, send(AdminClient::new(channel))).await {
+            Ok(answer) => Ok(answer.map_err(|s| Fault::from_status(&s))?.into_inner()),
+            Err(_) => Err(Fault::new(
+                Reason::Unreachable,
+                format!("AllocSvr {address} did not answer in time"),
+            )),
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Which owned slots should move, and to whom: those of sessions that drain, and as many as even the
+//! others out after one has come.
+//!
+//! Invariants: a pure function of who owns what and who lives, so that the same state gives the same
+//! moves and repeated advice overshoots nothing; no move leaves its taker with more slots than its
+//! giver keeps, so that evening out comes to an end.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use seqsvr_core::id::{SessionId, Slot};
+
+/// A slot that should move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Move {
+    /// Which.
+    pub slot: Slot,
+    /// Its owner.
+    pub from: SessionId,
+    /// Who should own it.
+    pub to: SessionId,
+}
+
+/// `owners[slot]` says who owns what now; `takers` are the living sessions that want slots, with
+/// whether they have lived long enough to be given some just to even out.
+pub(super) fn moves(
+    owners: &[Option<SessionId>],
+    takers: &BTreeMap<SessionId, bool>,
+    draining: &BTreeSet<SessionId>,
+) -> Vec<Move> {
+    let mut slots: BTreeMap<SessionId, Vec<Slot>> =
+        takers.keys().map(|id| (*id, Vec::new())).collect();
+    let mut leaving: Vec<(Slot, SessionId)> = Vec::new();
+    for (slot, owner) in (0..).map(Slot).zip(owners) {
+        let Some(owner) = owner else { continue };
+        if draining.contains(owner) {
+            leaving.push((slot, *owner));
+        } else if let Some(list) = slots.get_mut(owner) {
+            list.push(slot);
+        }
+    }
+    let mut counts: BTreeMap<SessionId, usize> =
+        slots.iter().map(|(id, list)| (*id, list.len())).collect();
+    let mut moves = Vec::new();
+    for (slot, from) in leaving {
+        let Some(to) = fewest(&counts) else { break };
+        *counts.entry(to).or_default() += 1;
+        moves.push(Move { slot, from, to });
+    }
+    // A few slots that an operator moved by hand stay where they are: a taker is filled up to
+    // 15/16 of an even share only.
+    let total: usize = counts.values().sum();
+    let enough = total * 15 / (16 * counts.len().max(1));
+    let settled = |(id, _): &(&SessionId, &usize)| takers.get(id) == Some(&true);
+    loop {
+        let poorest = counts.iter().filter(settled).min_by_key(|(_, n)| **n);
+        let richest = slots
+            .iter()
+            .max_by_key(|(id, list)| (list.len(), counts[id]));
+        let (Some((to, poor)), Some((from, list))) = (poorest, richest) else {
+            break;
+        };
+        let (to, from) = (*to, *from);
+        if *poor >= enough || list.len() <= poor + 1 {
+            break;
+        }
+        let Some(slot) = slots.get_mut(&from).and_then(Vec::pop) else {
+            break;
+        };
+        *counts.entry(to).or_default() += 1;
+        *counts.entry(from).or_default() -= 1;
+        moves.push(Move { slot, from, to });
+    }
+    moves
+}
+
+fn fewest(counts: &BTreeMap<SessionId, usize>) -> Option<SessionId> {
+    counts.iter().min_by_key(|(_, n)| **n).map(|(id, _)| *id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owners(counts: &[(u64, usize)]) -> Vec<Option<SessionId>> {
+        let each = counts.iter().map(|(id, n)| vec![Some(SessionId(*id)); *n]);
+        each.collect::<Vec<_>>().concat()
+    }
+
+    fn ids(ids: &[u64]) -> BTreeSet<SessionId> {
+        ids.iter().map(|id| SessionId(*id)).collect()
+    }
+
+    fn settled(all: &[u64]) -> BTreeMap<SessionId, bool> {
+        ids(all).into_iter().map(|id| (id, true)).collect()
+    }
+
+    /// Applies moves one at a time in any order the owners make them; says who has how many.
+    fn after(owners: &[Option<SessionId>], moves: &[Move]) -> BTreeMap<u64, usize> {
+        let mut owners = owners.to_vec();
+        for m in moves {
+            let owner = &mut owners[usize::from(m.slot.0)];
+            assert_eq!(*owner, Some(m.from), "moved twice or not its own");
+            *owner = Some(m.to);
+        }
+        let mut counts = BTreeMap::new();
+        for owner in owners.into_iter().flatten() {
+            *counts.entry(owner.0).or_default() += 1;
+        }
+        counts
+    }
+
+    #[test]
+    fn one_that_came_takes_its_share_and_no_more() {
+        let now = owners(&[(1, 512), (2, 512)]);
+        let moves = moves(&now, &settled(&[1, 2, 3]), &ids(&[]));
+        let counts = after(&now, &moves);
+        assert_eq!(counts[&3], 1024 * 15 / 48);
+        assert!(counts[&1].abs_diff(counts[&2]) <= 1, "{counts:?}");
+    }
+
+    /// What is under way is said again; what has moved is not: the end is the same whatever part of
+    /// the advice was followed before it was asked for again.
+    #[test]
+    fn repeated_advice_overshoots_nothing() {
+        let mut now = owners(&[(1, 700), (2, 324)]);
+        let takers = settled(&[1, 2, 3]);
+        let mut made = 0;
+        loop {
+            let planned = moves(&now, &takers, &ids(&[]));
+            if planned.is_empty() {
+                break;
+            }
+            for m in planned.iter().take(16).step_by(2) {
+                now[usize::from(m.slot.0)] = Some(m.to);
+                made += 1;
+            }
+            assert!(made < 2_000, "evening out does not end");
+        }
+        let counts = after(&now, &[]);
+        assert!(counts.values().all(|n| *n >= 320), "{counts:?}");
+        assert!(made <= 400, "{made} moves for {counts:?}");
+    }
+
+    #[test]
+    fn what_drains_gives_all_evenly_and_gets_nothing() {
+        let now = owners(&[(1, 100), (2, 10), (3, 30)]);
+        let moves = moves(&now, &settled(&[2, 3]), &ids(&[1]));
+        let counts = after(&now, &moves);
+        assert_eq!(counts.get(&1), None);
+        assert_eq!((counts[&2], counts[&3]), (70, 70));
+    }
+
+    #[test]
+    fn nobody_to_take_or_nothing_to_even_out() {
+        let now = owners(&[(1, 64)]);
+        assert_eq!(moves(&now, &settled(&[]), &ids(&[1])), []);
+        assert_eq!(moves(&now, &settled(&[1]), &ids(&[])), []);
+        // Two moved by hand stay where they are.
+        let now = owners(&[(1, 34), (2, 30)]);
+        assert_eq!(moves(&now, &settled(&[1, 2]), &ids(&[])), []);
+        assert_eq!(moves(&[None, None], &settled(&[1]), &ids(&[])), []);
+    }
+
+    #[test]
+    fn one_that_just_came_takes_only_from_one_that_drains() {
+        let now = owners(&[(1, 64)]);
+        let mut takers = settled(&[1]);
+        takers.insert(SessionId(2), false);
+        assert_eq!(moves(&now, &takers, &ids(&[])), []);
+        takers.remove(&SessionId(1));
+        assert_eq!(moves(&now, &takers, &ids(&[1])).len(), 64);
+    }
+}

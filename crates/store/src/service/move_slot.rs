@@ -1,0 +1,61 @@
+//! A planned move, asked for by the slot's owner, who has stopped serving it.
+//!
+//! Invariant: only the session that owns the slot at that epoch is heard. Epoch and generations fence
+//! the command itself when it is applied; the check here only keeps a sender that is confused from
+//! giving away what is another's.
+
+use seqsvr_core::command::{Command, FINALS_MAX, Final, Reply};
+use seqsvr_core::id::{Epoch, SessionId, Slot};
+use seqsvr_proto::convert::final_from;
+use seqsvr_proto::error::Fault;
+use seqsvr_proto::v1;
+
+use crate::context::Context;
+use crate::fault;
+
+pub(super) async fn move_slot(
+    context: &Context,
+    request: v1::MoveSlotRequest,
+) -> Result<v1::MoveSlotResponse, Fault> {
+    if request.finals.len() > FINALS_MAX {
+        return Err(fault::over_limit(format!(
+            "a move carries at most {FINALS_MAX} finals, not {}: close the others before",
+            request.finals.len()
+        )));
+    }
+    let slot = u16::try_from(request.slot).map(Slot);
+    let slot = slot.map_err(|_| fault::invalid(format!("there is no slot {}", request.slot)))?;
+    let epoch = Epoch(request.epoch);
+    let mut finals: Vec<Final> = Vec::with_capacity(request.finals.len());
+    for wire in &request.finals {
+        let last = final_from(wire)?;
+        if (last.slot, last.epoch) != (slot, epoch) {
+            return Err(fault::invalid("a final of another slot or epoch"));
+        }
+        finals.push(last.last);
+    }
+    context.leading()?;
+    let sender = SessionId(request.session);
+    let others = context.node.with_state(|state| {
+        let row = state.slots().get(usize::from(slot.0));
+        row.is_some_and(|row| row.epoch == epoch && row.owner != Some(sender))
+    });
+    if others {
+        return Err(fault::invalid(format!(
+            "slot {slot} is not session {sender}'s at epoch {epoch}"
+        )));
+    }
+    let command = Command::MoveSlot {
+        slot,
+        epoch,
+        finals,
+        to: Some(SessionId(request.to)),
+    };
+    match context.propose(command).await? {
+        Reply::Slot { epoch, owner } => Ok(v1::MoveSlotResponse {
+            epoch: epoch.0,
+            owner: owner.map_or(0, |id| id.0),
+        }),
+        other => Err(fault::unavailable(format!("unexpected reply {other:?}"))),
+    }
+}
