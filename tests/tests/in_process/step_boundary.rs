@@ -25,8 +25,24 @@ const WINDOW_MAX: Duration = Duration::from_secs(5);
 /// All callers wait for the first Open and are let go together: half a window must hold them.
 const STEP_MIN: u32 = 4 * CALLERS as u32;
 
+/// Runs until one in which the lease was never lost.
+const RUNS: usize = 3;
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_waits_at_a_step_boundary() {
+    for run in 1..=RUNS {
+        if cross_boundaries().await {
+            return;
+        }
+        println!(
+            "run {run}: the lease was lost, so the section was opened anew: it counts for nothing"
+        );
+    }
+    panic!("the lease was lost in each of {RUNS} runs: this machine is too busy");
+}
+
+/// False if the lease was lost meanwhile.
+async fn cross_boundaries() -> bool {
     let mut cluster = Cluster::start(3, D).await;
     let [alloc] = cluster.allocs(["a1"]).await;
     let allocs = [alloc.clone()];
@@ -63,6 +79,10 @@ async fn nobody_waits_at_a_step_boundary() {
         load_of.greatest / u64::from(step),
         after["waited_for_refill"],
     );
+    if after["sessions_opened"] > before["sessions_opened"] {
+        cluster.stop(&allocs).await;
+        return false;
+    }
     assert_eq!(load_of.errors, Vec::<String>::new());
     assert_eq!(after["opens"] - before["opens"], 1);
     assert!(raises >= WINDOWS, "{raises} raises");
@@ -85,6 +105,7 @@ async fn nobody_waits_at_a_step_boundary() {
     let all: Vec<Call> = load_of.calls.into_iter().chain(starved.calls).collect();
     assert_eq!(all.len() as u64, seqsvr_check::check(&all).unwrap().calls);
     cluster.stop(&[]).await;
+    true
 }
 
 struct Load {
