@@ -3,7 +3,8 @@
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, value_parser};
+use xtask::accept;
 use xtask::model::run;
 
 #[derive(Parser)]
@@ -15,6 +16,24 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Run every scenario on the release binary; one table at the end
+    ///
+    /// Builds the release binary, starts whole clusters of it on loopback, breaks or operates them
+    /// under load, one scenario after the other, and checks every call made. Run it on a machine
+    /// that does nothing else. What happens goes to stderr; the table goes to stdout: scenario,
+    /// calls answered, calls answered inside the event, failed calls, longest call, time, and
+    /// `passed`, or `FAILED` with the first line of why. Exits 1 if any failed.
+    Accept {
+        /// Only this scenario; may be repeated
+        #[arg(long, value_name = "NAME")]
+        only: Vec<String>,
+        /// Run each this many times
+        #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..))]
+        rounds: u32,
+        /// Print the scenarios and run none
+        #[arg(long)]
+        list: bool,
+    },
     /// Check the protocol's model: as designed, and without each of its rules
     Model {
         /// Larger bounds for the protocol as designed (minutes, and some GB of memory)
@@ -30,29 +49,38 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    match Cli::parse().command {
+    let fine = match Cli::parse().command {
+        Command::Accept { list: true, .. } => {
+            print!("{}", accept::list());
+            Ok(true)
+        }
+        Command::Accept { only, rounds, .. } => accept::run(&accept::Options { only, rounds }),
         Command::Model {
             deep,
             scenario,
             schedules,
-        } => {
-            if let Some(name) = scenario
-                .as_deref()
-                .filter(|name| run::scenario(name).is_none())
-            {
-                eprintln!("no scenario is named {name}; docs/model.md lists them");
-                return ExitCode::from(2);
-            }
-            let fine = run::run(&run::Options {
-                deep,
-                scenario,
-                schedules,
-            });
-            if fine {
-                ExitCode::SUCCESS
-            } else {
-                ExitCode::FAILURE
-            }
+        } => model(run::Options {
+            deep,
+            scenario,
+            schedules,
+        }),
+    };
+    match fine {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(mistake) => {
+            eprintln!("{}", mistake.trim_end());
+            ExitCode::from(2)
         }
     }
+}
+
+fn model(options: run::Options) -> Result<bool, String> {
+    let unknown = |name: &&str| run::scenario(name).is_none();
+    if let Some(name) = options.scenario.as_deref().filter(unknown) {
+        return Err(format!(
+            "no scenario is named {name}; docs/model.md lists them"
+        ));
+    }
+    Ok(run::run(&options))
 }

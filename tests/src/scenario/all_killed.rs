@@ -2,13 +2,14 @@
 
 use std::time::{Duration, Instant};
 
+use seqsvr_check::Answer;
+
 use super::Outcome;
 use crate::caller::Ask;
 use crate::cluster::Cluster;
 use crate::history::History;
 use crate::load::{Load, UNTIL_STOPPED};
 use crate::subject;
-use seqsvr_check::Answer;
 
 const EACH: u64 = 5_000;
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -3,13 +3,14 @@
 
 use std::time::Instant;
 
+use seqsvr_check::{Rule, check_file};
+
 use super::Outcome;
 use crate::cluster::Cluster;
 use crate::history::History;
 use crate::load::Load;
 use crate::process::run;
 use crate::subject::{self, SUBJECTS};
-use seqsvr_check::{Rule, check_file};
 
 const CALLS: u64 = 200_000;
 

@@ -4,13 +4,14 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use seqsvr_client::{Client, NextItem};
+
 use super::Outcome;
 use crate::caller::Ask;
 use crate::cluster::Cluster;
 use crate::history::History;
 use crate::load::{Load, UNTIL_STOPPED};
 use crate::subject::{self, Subject};
-use seqsvr_client::{Client, NextItem};
 
 const LEASE_MS: u32 = 3_000;
 /// W = 1.25 x D, and 2 s.

@@ -1,0 +1,128 @@
+//! Acceptance: the scenarios of `seqsvr-tests`, one after the other on the release binary, one
+//! table at the end.
+//!
+//! Invariant: a scenario that panics or does not end is a failed verdict, never the end of the run;
+//! the runs after it take place, and the table is printed whatever happened.
+
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::any::Any;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use seqsvr_tests::process;
+use seqsvr_tests::scenario::{ALL, Outcome, Scenario};
+use tokio::runtime;
+
+/// A scenario that runs longer has failed.
+const LIMIT: Duration = Duration::from_secs(15 * 60);
+/// How long a run's left-over blocking calls are waited for.
+const WIND_UP: Duration = Duration::from_secs(10);
+
+/// What is run.
+#[derive(Debug)]
+pub struct Options {
+    /// Names of the scenarios to run; empty: all.
+    pub only: Vec<String>,
+    /// How often each is run.
+    pub rounds: u32,
+}
+
+/// One run of a scenario.
+#[derive(Debug)]
+struct Row {
+    /// The scenario's name, and the round if there are several.
+    name: String,
+    took: Duration,
+    /// What it saw, or the first line of its panic.
+    verdict: Result<Outcome, String>,
+}
+
+/// Name and purpose of each scenario, one a line.
+pub fn list() -> String {
+    let width = ALL.iter().map(|s| s.name.len()).max().unwrap_or_default();
+    let line = |s: &Scenario| format!("{:width$}  {}\n", s.name, s.about);
+    ALL.iter().map(line).collect()
+}
+
+/// Runs what was chosen, prints the table, and says whether all passed.
+///
+/// # Errors
+/// A name that no scenario has; the text lists the names.
+pub fn run(options: &Options) -> Result<bool, String> {
+    let chosen = chosen(&options.only)?;
+    // Built before the first scenario, so that its time is its own.
+    process::binary();
+    let rows = run_all(&chosen, options.rounds);
+    print!("{}", table::render(&rows));
+    Ok(rows.iter().all(|row| row.verdict.is_ok()))
+}
+
+fn chosen(only: &[String]) -> Result<Vec<Scenario>, String> {
+    if let Some(unknown) = only.iter().find(|o| ALL.iter().all(|s| s.name != **o)) {
+        return Err(format!(
+            "no scenario is named {unknown}; there are:\n{}",
+            list()
+        ));
+    }
+    let is_chosen = |s: &&Scenario| only.is_empty() || only.iter().any(|o| o == s.name);
+    Ok(ALL.iter().filter(is_chosen).copied().collect())
+}
+
+fn run_all(scenarios: &[Scenario], rounds: u32) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for round in 1..=rounds {
+        for scenario in scenarios {
+            let name = match rounds {
+                1 => scenario.name.to_owned(),
+                _ => format!("{} {round}/{rounds}", scenario.name),
+            };
+            eprintln!("\n== {name}: {}", scenario.about);
+            let began = Instant::now();
+            let verdict = run_one(*scenario);
+            rows.push(Row {
+                name,
+                took: began.elapsed(),
+                verdict,
+            });
+        }
+    }
+    rows
+}
+
+/// Runs it on a thread and a runtime of its own: a panic ends the thread only, and no task of a
+/// scenario lives on in the next.
+fn run_one(scenario: Scenario) -> Result<Outcome, String> {
+    let run = move || -> Result<Outcome, String> {
+        let runtime = runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .map_err(|error| format!("no runtime: {error}"))?;
+        let outcome = runtime.block_on(async {
+            let mut run = (scenario.run)();
+            tokio::select! {
+                outcome = &mut run => outcome,
+                // A panic, so that the servers it started end as in any other failure, with their logs.
+                () = tokio::time::sleep(LIMIT) => panic!("not over after {LIMIT:?}"),
+            }
+        });
+        runtime.shutdown_timeout(WIND_UP);
+        Ok(outcome)
+    };
+    let thread = thread::Builder::new().name(scenario.name.to_owned());
+    let started = thread
+        .spawn(run)
+        .map_err(|error| format!("no thread: {error}"))?;
+    started.join().unwrap_or_else(|panic| Err(words(&*panic)))
+}
+
+/// What a panic said.
+fn words(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+    let text = text.unwrap_or("a panic without words");
+    text.lines().next().unwrap_or_default().to_owned()
+}
