@@ -58,7 +58,7 @@ pub enum Error {
         what: String,
     },
     /// The operating system refused.
-    #[error("{what} {file}: {source}")]
+    #[error("{what} {file}: {source}: {}", remedy(source.kind()))]
     Io {
         /// What was tried.
         what: &'static str,
@@ -81,6 +81,14 @@ pub enum Error {
     /// Raft stopped.
     #[error("raft stopped: {0}")]
     Stopped(String),
+}
+
+impl From<Error> for io::Error {
+    /// For openraft, which knows storage errors of this kind only. Whole words and no source, so
+    /// that nothing is told twice in the last line.
+    fn from(error: Error) -> io::Error {
+        io::Error::other(error.to_string())
+    }
 }
 
 impl Error {
@@ -126,6 +134,28 @@ impl Error {
     }
 }
 
+/// What the operator can do about a refusal of the operating system.
+fn remedy(kind: io::ErrorKind) -> &'static str {
+    use io::ErrorKind;
+    match kind {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            "free space on its file system, then start this node again; nothing acknowledged is lost"
+        }
+        ErrorKind::ReadOnlyFilesystem => {
+            "its file system is mounted read-only, by hand or because its disk failed (the system log tells): make it writable, then start this node again; nothing acknowledged is lost"
+        }
+        ErrorKind::PermissionDenied => {
+            "let the user this process runs as read and write everything in the data directory, then start this node again"
+        }
+        ErrorKind::AlreadyExists | ErrorKind::NotADirectory | ErrorKind::IsADirectory => {
+            "something of another kind lies there: check --data-dir, or move it away"
+        }
+        _ => {
+            "the system log may tell why. Once the disk is well, start this node again; if it stays broken and the other nodes are well, remove this node from the cluster and add a new one under a new id"
+        }
+    }
+}
+
 /// Why a proposal got no replies.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProposeError {
@@ -161,4 +191,40 @@ pub enum ConfirmError {
     /// Raft stopped.
     #[error("raft stopped: {0}")]
     Stopped(String),
+}
+
+/// Why a change of the members or of the leader was not completed. Repeating the call is harmless:
+/// what is done already is answered as done.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MemberError {
+    /// This node does not lead (any more): ask the one that does.
+    #[error("this node does not lead")]
+    NotLeader {
+        /// Who leads and where, if known.
+        leader: Option<(u64, String)>,
+    },
+    /// Another change is under way here; one at a time.
+    #[error("another change of the members is under way: try again when it is done")]
+    Busy,
+    /// It would be wrong; the text says what to do instead. Nothing was changed.
+    #[error("{0}")]
+    Refused(String),
+    /// It went part of the way; the same call again goes on.
+    #[error("{0}")]
+    Unfinished(String),
+    /// Raft stopped.
+    #[error("raft stopped: {0}")]
+    Stopped(String),
+}
+
+impl From<ConfirmError> for MemberError {
+    fn from(error: ConfirmError) -> MemberError {
+        match error {
+            ConfirmError::NotLeader { leader } => MemberError::NotLeader { leader },
+            ConfirmError::NoQuorum => MemberError::Unfinished(String::from(
+                "a majority of the voters does not answer: start them, then repeat the command",
+            )),
+            ConfirmError::Stopped(why) => MemberError::Stopped(why),
+        }
+    }
 }

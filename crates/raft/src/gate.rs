@@ -112,6 +112,11 @@ impl Gate {
         Err(refusal(reason, &ours))
     }
 
+    /// What a leader answers to a node that was removed.
+    pub(crate) fn removed(&self) -> Status {
+        refusal(RaftRefusalReason::Removed, &self.identity())
+    }
+
     /// Makes this node part of a cluster, for ever. Repeating it is harmless.
     pub(crate) async fn adopt(&self, cluster: ClusterId) -> Result<(), Error> {
         let storage = self.storage.lock().await;
@@ -148,7 +153,7 @@ impl Gate {
                 %cluster,
                 expected = format!("{:016x}", header.target_incarnation),
                 have = format!("{:016x}", ours.incarnation),
-                "this data directory is not the one the cluster knows as node {}: it was wiped, replaced or mixed up. It stays out, so that no acknowledged write is lost. Restore the old directory, or remove node {} from the cluster and add this one under a new id",
+                "this data directory is not the one the cluster knows as node {}: it was wiped, replaced or mixed up. It stays out, so that no acknowledged write is lost. Bring the old directory back, or: stop this process, run `seqsvr member remove {}`, start with an empty --data-dir and an --id that was never used, and run `seqsvr member add ID=ADDR`",
                 ours.node,
                 ours.node
             ),
@@ -182,6 +187,7 @@ fn refusal(reason: RaftRefusalReason, ours: &Identity) -> Status {
     let text = match reason {
         RaftRefusalReason::WrongCluster => "this node belongs to another cluster",
         RaftRefusalReason::WrongNode => "another node lives at this address",
+        RaftRefusalReason::Removed => "the node that asks was removed from the cluster",
         _ => "this node's data directory was wiped or replaced since it became a member",
     };
     Status::with_details(

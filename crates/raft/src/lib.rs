@@ -35,7 +35,7 @@ mod tests;
 mod types;
 
 pub use applied::Progress;
-pub use error::{ConfirmError, Error, ProposeError};
+pub use error::{ConfirmError, Error, MemberError, ProposeError};
 pub use identity::Identity;
 pub use leadership::{Leadership, Role};
 pub use node::{Counters, Member, Node};

@@ -18,7 +18,9 @@ use openraft::{RPCTypes, RaftNetworkFactory, RaftNetworkV2};
 use parking_lot::Mutex;
 use seqsvr_proto::transport::{Transport, connect_lazy};
 use seqsvr_proto::v1::raft_client::RaftClient;
-use seqsvr_proto::v1::{RaftHeader, RaftInitRequest, RaftRequest, RaftSnapshotChunk};
+use seqsvr_proto::v1::{
+    RaftHeader, RaftInitRequest, RaftRefusalReason, RaftRequest, RaftSnapshotChunk,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio_stream::wrappers::ReceiverStream;
@@ -46,6 +48,7 @@ pub(crate) struct Network {
     transport: Arc<dyn Transport>,
     channels: Arc<Mutex<HashMap<String, Channel>>>,
     told: Arc<Seldom>,
+    told_removed: Arc<Seldom>,
 }
 
 impl Network {
@@ -55,6 +58,7 @@ impl Network {
             transport,
             channels: Arc::default(),
             told: Arc::default(),
+            told_removed: Arc::default(),
         }
     }
 
@@ -77,15 +81,20 @@ impl Network {
         if let Some(channel) = channels.get(address) {
             return Ok(channel.clone());
         }
+        let channel = self.fresh(address)?;
+        channels.insert(address.to_owned(), channel.clone());
+        Ok(channel)
+    }
+
+    /// A channel that is not kept.
+    pub(crate) fn fresh(&self, address: &str) -> Result<Channel, String> {
         let endpoint = Endpoint::from_shared(format!("http://{address}"))
             .map_err(|e| format!("{address} is not an address: {e}"))?
             .connect_timeout(KEEP_ALIVE)
             .http2_keep_alive_interval(KEEP_ALIVE)
             .keep_alive_timeout(KEEP_ALIVE)
             .keep_alive_while_idle(true);
-        let channel = connect_lazy(self.transport.clone(), &endpoint);
-        channels.insert(address.to_owned(), channel.clone());
-        Ok(channel)
+        Ok(connect_lazy(self.transport.clone(), &endpoint))
     }
 }
 
@@ -156,21 +165,35 @@ impl Connection {
     }
 
     fn failure(&self, status: Status) -> Failure {
-        if let Some(reason) = refused(&status)
-            && self.network.told.allow()
-        {
-            tracing::warn!(
+        match refused(&status) {
+            Some(RaftRefusalReason::Removed) => {
+                if self.network.told_removed.allow() {
+                    self.tell_removed();
+                }
+            }
+            Some(reason) if self.network.told.allow() => tracing::warn!(
                 node = self.target,
                 address = %self.peer.address,
                 reason = reason.as_str_name(),
                 "the node refuses our calls: {}",
                 status.message()
-            );
+            ),
+            _ => {}
         }
         match status.code() {
             Code::Cancelled | Code::DeadlineExceeded => NetworkError::new(&status).into(),
             _ => Unreachable::new(&status).into(),
         }
+    }
+
+    fn tell_removed(&self) {
+        let node = self.network.gate.identity().node;
+        tracing::warn!(
+            node,
+            leader = self.target,
+            address = %self.peer.address,
+            "this node was removed from the cluster and takes no further part: stop it. To use the machine again, start a store with an empty --data-dir and an --id that was never used, and run `seqsvr member add ID=ADDR`"
+        );
     }
 
     /// Asks the peer, which leads, to propose the cluster's first command.

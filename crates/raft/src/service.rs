@@ -173,7 +173,14 @@ impl raft_server::Raft for Service {
     }
 
     async fn pre_vote(&self, request: Request<RaftRequest>) -> Answer {
+        let header = request.get_ref().header.as_ref();
+        let sender = header.map_or(0, |h| h.sender);
         let rpc: VoteRequest<TypeConfig> = self.admit(request).await?;
+        // A leader that a quorum hears grants no pre-vote anyway; this says why, so that the
+        // removed node can tell its operator.
+        if self.node.has_removed(sender) {
+            return Err(self.gate.removed());
+        }
         answer_frame(&self.node.raft().pre_vote(rpc).await.map_err(unavailable)?)
     }
 

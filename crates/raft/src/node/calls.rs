@@ -105,7 +105,7 @@ impl Node {
         metrics.last_quorum_acked.as_ref().map(|at| at.elapsed())
     }
 
-    fn reason(&self, fatal: &Fatal<TypeConfig>) -> String {
+    pub(super) fn reason(&self, fatal: &Fatal<TypeConfig>) -> String {
         let failed = self.inner.failed.borrow().clone();
         failed.unwrap_or_else(|| fatal.to_string())
     }

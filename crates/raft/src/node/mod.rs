@@ -3,8 +3,10 @@
 mod calls;
 mod counters;
 mod init;
+mod members;
+mod transfer;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -18,6 +20,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tonic::transport::Channel;
 
 use crate::applied::{Progress, Shared};
 use crate::error::Error;
@@ -69,6 +72,8 @@ struct Inner {
     stop: CancellationToken,
     tasks: TaskTracker,
     confirm_wait: Duration,
+    /// Held by the one change of the members, or of the leader, that is under way.
+    changing: tokio::sync::Mutex<()>,
 }
 
 impl Drop for Inner {
@@ -144,6 +149,7 @@ impl Node {
                 stop,
                 tasks,
                 confirm_wait: Duration::from_millis(options.election_max_ms) * 2,
+                changing: tokio::sync::Mutex::default(),
             }),
         })
     }
@@ -181,6 +187,25 @@ impl Node {
             voter: voters.contains(id),
         };
         membership.nodes().map(member).collect()
+    }
+
+    /// Last log index known to be replicated at each member; empty unless this node leads.
+    pub fn matched(&self) -> BTreeMap<u64, u64> {
+        let metrics = self.inner.raft.metrics();
+        let metrics = metrics.borrow_watched();
+        let replication = metrics.replication.iter().flatten();
+        replication
+            .map(|(id, matched)| (*id, matched.map_or(0, |log_id| log_id.index)))
+            .collect()
+    }
+
+    /// A new channel to any address, over the transport this node uses; it connects at its first
+    /// call.
+    ///
+    /// # Errors
+    /// It is not an address.
+    pub fn channel(&self, address: &str) -> Result<Channel, String> {
+        self.inner.network.fresh(address)
     }
 
     /// The service the other nodes call; mount it under this node's address.

@@ -163,7 +163,8 @@ pub(crate) fn session(name: &str) -> Batch {
 }
 
 fn crc(name: &str) -> u64 {
-    name.bytes().fold(7, |h, b| h * 31 + u64::from(b))
+    name.bytes()
+        .fold(7u64, |h, b| h.wrapping_mul(31).wrapping_add(u64::from(b)))
 }
 
 /// Proposes at whoever leads, until it is applied.

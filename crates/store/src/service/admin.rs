@@ -12,7 +12,7 @@ use seqsvr_proto::v1::{self, Reason, admin_server};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Request;
 
-use super::{Answer, Service, answer};
+use super::{Answer, Service, answer, members};
 use crate::context::Context;
 use crate::fault;
 
@@ -68,22 +68,25 @@ impl admin_server::Admin for Service {
         )))
     }
 
-    async fn add_member(&self, _: Request<v1::AddMemberRequest>) -> Answer<v1::MembersResponse> {
-        Err(tonic::Status::unimplemented("not served yet"))
+    async fn add_member(
+        &self,
+        request: Request<v1::AddMemberRequest>,
+    ) -> Answer<v1::MembersResponse> {
+        answer(members::add(&self.0, request.into_inner()).await)
     }
 
     async fn remove_member(
         &self,
-        _: Request<v1::RemoveMemberRequest>,
+        request: Request<v1::RemoveMemberRequest>,
     ) -> Answer<v1::MembersResponse> {
-        Err(tonic::Status::unimplemented("not served yet"))
+        answer(members::remove(&self.0, request.into_inner()).await)
     }
 
     async fn transfer_leader(
         &self,
-        _: Request<v1::TransferLeaderRequest>,
+        request: Request<v1::TransferLeaderRequest>,
     ) -> Answer<v1::MembersResponse> {
-        Err(tonic::Status::unimplemented("not served yet"))
+        answer(members::transfer(&self.0, request.into_inner()).await)
     }
 
     type BackupStream = ReceiverStream<Result<v1::BackupChunk, tonic::Status>>;
@@ -150,7 +153,7 @@ fn no_such_namespace(name: &str) -> Fault {
 
 async fn cluster_status(context: &Context) -> Result<v1::ClusterStatusResponse, Fault> {
     let term = context.confirm().await?;
-    let stores = stores(context);
+    let stores = members::list(context);
     let stamps = stamps(context);
     let (draining, moves_planned) = context.evening_out();
     context.node.with_state(|state| {
@@ -181,19 +184,6 @@ async fn cluster_status(context: &Context) -> Result<v1::ClusterStatusResponse, 
             moves_planned,
         })
     })
-}
-
-fn stores(context: &Context) -> Vec<v1::StoreStatus> {
-    let own = context.node.identity().node;
-    let last = context.node.counters().last_log_index;
-    let status = |m: seqsvr_raft::Member| v1::StoreStatus {
-        leader: m.id == own,
-        matched: if m.id == own { last } else { 0 },
-        id: m.id,
-        address: m.address,
-        voter: m.voter,
-    };
-    context.node.members().into_iter().map(status).collect()
 }
 
 /// Milliseconds since each session's last stamp in this term.

@@ -2,6 +2,7 @@
 
 mod admin;
 mod keep_alive;
+mod members;
 mod move_slot;
 mod read;
 mod session;

@@ -1,0 +1,295 @@
+//! Changing the members while the group works: one node in, one node out.
+//!
+//! Invariant: a change is one log entry that adds or takes away at most one voter. It is made from
+//! the last membership, which is committed, by a leader that has committed an entry of its own term.
+//! A node becomes a voter only with the log of the others in it, and a voter is taken away only if a
+//! majority of those left answers.
+//!
+//! Schedules that break the group without it:
+//! - *Two voters at once*: majorities of the old and the new members need not meet; two leaders.
+//! - *Made from an older membership* (two changes at a time, or a leader that has not yet seen what
+//!   its predecessor appended): {1,2,3} -> {1,2,3,4} at one leader and {1,2,3} -> {1,2} at the next
+//!   have majorities {3,4,..} and {1,2} that need not meet. Hence the precondition on the last
+//!   membership's log id, and openraft's check of the own term's committed entry
+//!   (`RaftCore::append_membership`, `ensure_leader_log_committed`).
+//! - *A voter with an empty log*: no number is lost, but of {1,2,3,4} with 4 empty and 3 dead no
+//!   majority can commit until 4 has everything. Hence learner first.
+//! - *A living voter taken away while another is dead*: of {1,2,3} with 3 dead, taking 2 away leaves
+//!   {1,3}, which never commits again, not even to bring 2 back.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use openraft::async_runtime::watch::WatchReceiver;
+use openraft::errors::{ClientWriteError, RaftError};
+use openraft::{Instant as _, Membership, Precondition};
+use tokio::sync::MutexGuard;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::Node;
+use crate::error::MemberError;
+use crate::types::{LogId, Payload, Peer};
+use crate::{ADDRESS_MAX, MEMBERS_MAX};
+
+/// How long one entry may take to be committed by a quorum.
+const COMMIT_WAIT: Duration = Duration::from_secs(10);
+/// How long one call waits for a learner to catch up; the next call goes on.
+const CATCH_UP_WAIT: Duration = Duration::from_secs(50);
+/// Entries that a member may lag behind and still count as caught up.
+pub(super) const LAG_MAX: u64 = 64;
+/// A member that has acknowledged nothing for so long is taken for dead.
+const SILENT_AFTER: Duration = Duration::from_secs(3);
+/// How long a new learner may stay silent.
+const LEARNER_SILENT: Duration = Duration::from_secs(10);
+/// How often the log says how far a learner is.
+const TELL_EVERY: Duration = Duration::from_secs(5);
+/// How often what is waited for is looked at.
+pub(super) const POLL: Duration = Duration::from_millis(20);
+
+/// The members at one moment, and the log entry that says so.
+#[derive(Clone)]
+pub(super) struct Group {
+    log_id: Option<LogId>,
+    pub(super) peers: BTreeMap<u64, Peer>,
+    pub(super) voters: BTreeSet<u64>,
+}
+
+impl Group {
+    /// What speaks against this node as a new member, if anything.
+    fn check(&self, id: u64, wanted: &Peer) -> Result<(), MemberError> {
+        let refuse = |text: String| Err(MemberError::Refused(text));
+        if id == 0 || wanted.address.is_empty() || wanted.address.len() > ADDRESS_MAX {
+            return refuse(format!(
+                "an id is above 0, an address has 1 to {ADDRESS_MAX} bytes"
+            ));
+        }
+        let free = self.peers.keys().max().map_or(1, |max| max + 1).max(id + 1);
+        match self.peers.get(&id) {
+            Some(known) if known == wanted => return Ok(()),
+            Some(known) if known.incarnation == wanted.incarnation => {
+                return refuse(format!(
+                    "store {id} is a member at {}, and its address cannot change: start it there, or remove it and add a store with an empty data directory under another id",
+                    known.address
+                ));
+            }
+            Some(_) => {
+                return refuse(format!(
+                    "store {id} is a member with another data directory: the one at {} was wiped, replaced or mixed up. It may have lost what it acknowledged, so it stays out, and ids are never reused. Bring the old directory back; or run `seqsvr member remove {id}`, start with an empty --data-dir and a new --id, such as {free}, and run `seqsvr member add {free}={}`",
+                    wanted.address, wanted.address
+                ));
+            }
+            None => {}
+        }
+        let same_address = |(_, peer): &(&u64, &Peer)| peer.address == wanted.address;
+        if let Some((other, _)) = self.peers.iter().find(same_address) {
+            return refuse(format!(
+                "{} is the address of member {other}: give the new store one of its own, or remove {other} first",
+                wanted.address
+            ));
+        }
+        if self.peers.len() >= MEMBERS_MAX {
+            return refuse(format!(
+                "the cluster has {} members, the most there may be: remove one first",
+                self.peers.len()
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl Node {
+    /// Adds the node that runs at `address` on the data directory of that incarnation: as a learner
+    /// first, and as a voter once it has caught up. Only the leader does it. A member already is
+    /// answered as done; a learner already is waited for.
+    ///
+    /// Waits at most about a minute. Dropping the future stops after the step under way; the same
+    /// call goes on later.
+    ///
+    /// # Errors
+    /// See [`MemberError`].
+    pub async fn add_member(
+        &self,
+        id: u64,
+        address: &str,
+        incarnation: u64,
+    ) -> Result<(), MemberError> {
+        let _one = self.begin_change().await?;
+        let wanted = Peer {
+            address: address.to_owned(),
+            incarnation,
+        };
+        let mut group = self.group();
+        group.check(id, &wanted)?;
+        if group.voters.contains(&id) {
+            return Ok(());
+        }
+        if !group.peers.contains_key(&id) {
+            let mut with = group.clone();
+            with.peers.insert(id, wanted);
+            self.append(&group, with).await?;
+            tracing::info!(node = id, address, "added as a learner");
+            group = self.group();
+        }
+        self.catch_up(id, address).await?;
+        let mut with = group.clone();
+        with.voters.insert(id);
+        self.append(&group, with).await?;
+        tracing::info!(node = id, address, "caught up: it votes now");
+        Ok(())
+    }
+
+    /// Takes a member away, dead or alive. Only the leader does it; asked to remove itself, it hands
+    /// the leadership over and answers [`MemberError::NotLeader`], so that its successor is asked.
+    /// No member is answered as done.
+    ///
+    /// # Errors
+    /// See [`MemberError`].
+    pub async fn remove_member(&self, id: u64) -> Result<(), MemberError> {
+        let _one = self.begin_change().await?;
+        let group = self.group();
+        if !group.peers.contains_key(&id) {
+            return Ok(());
+        }
+        let mut rest = group.clone();
+        rest.peers.remove(&id);
+        if rest.voters.remove(&id) {
+            self.check_rest(id, &rest).await?;
+        }
+        if id == self.identity().node {
+            let leader = Some(self.hand_over(None).await?);
+            return Err(MemberError::NotLeader { leader });
+        }
+        self.append(&group, rest).await?;
+        tracing::info!(node = id, "removed from the cluster");
+        Ok(())
+    }
+
+    /// Whether this node leads, a quorum hears it, and that node is certainly no member.
+    pub(crate) fn has_removed(&self, id: u64) -> bool {
+        let metrics = self.inner.raft.metrics();
+        let metrics = metrics.borrow_watched();
+        let acked = metrics.last_quorum_acked.as_ref();
+        let committed = &metrics.committed_membership_config;
+        acked.is_some_and(|at| at.elapsed() < self.inner.confirm_wait)
+            && committed.log_id() == metrics.membership_config.log_id()
+            && committed.membership().get_node(&id).is_none()
+    }
+
+    /// Lets one change in at a time, and only where it can be made.
+    pub(super) async fn begin_change(&self) -> Result<MutexGuard<'_, ()>, MemberError> {
+        let one = self.inner.changing.try_lock();
+        let one = one.map_err(|_| MemberError::Busy)?;
+        self.confirm().await?;
+        Ok(one)
+    }
+
+    pub(super) fn group(&self) -> Group {
+        let metrics = self.inner.raft.metrics();
+        let metrics = metrics.borrow_watched();
+        let stored = &metrics.membership_config;
+        let peers = stored.membership().nodes();
+        Group {
+            log_id: *stored.log_id(),
+            peers: peers.map(|(id, peer)| (*id, peer.clone())).collect(),
+            voters: stored.membership().voter_ids().collect(),
+        }
+    }
+
+    /// Whether a member has acknowledged something lately; this node has.
+    pub(super) fn answers(&self, id: u64) -> bool {
+        let heard = self.heard(id);
+        id == self.identity().node || heard.is_some_and(|ago| ago < SILENT_AFTER)
+    }
+
+    /// Time since the sending of the last call that a member acknowledged in this term.
+    fn heard(&self, id: u64) -> Option<Duration> {
+        let metrics = self.inner.raft.metrics();
+        let metrics = metrics.borrow_watched();
+        let at = metrics.heartbeat.as_ref()?.get(&id)?.as_ref()?;
+        Some(at.elapsed())
+    }
+
+    pub(super) fn not_leader(&self) -> MemberError {
+        let leader = self.leadership().borrow().leader.clone();
+        MemberError::NotLeader { leader }
+    }
+
+    /// Waits until a majority of those who stay is heard; a new leader has not heard all at once.
+    async fn check_rest(&self, id: u64, rest: &Group) -> Result<(), MemberError> {
+        if rest.voters.is_empty() {
+            let text = format!("store {id} is the last voter: add another one first");
+            return Err(MemberError::Refused(text));
+        }
+        let deadline = Instant::now() + SILENT_AFTER;
+        loop {
+            let silent = rest.voters.iter().filter(|v| !self.answers(**v));
+            let silent: Vec<String> = silent.map(u64::to_string).collect();
+            if 2 * silent.len() < rest.voters.len() {
+                return Ok(());
+            }
+            if Instant::now() >= deadline {
+                let silent = silent.join(", ");
+                return Err(MemberError::Refused(format!(
+                    "without store {id} the cluster would stand still: too many of the stores left do not answer ({silent}). Start them, or remove them first"
+                )));
+            }
+            sleep(POLL).await;
+        }
+    }
+
+    async fn catch_up(&self, id: u64, address: &str) -> Result<(), MemberError> {
+        let goal = self.group().log_id.map_or(0, |log_id| log_id.index);
+        let started = Instant::now();
+        let mut told = started;
+        loop {
+            let Some(matched) = self.matched().get(&id).copied() else {
+                return Err(self.not_leader());
+            };
+            let last = self.counters().last_log_index;
+            if matched >= goal && matched + LAG_MAX >= last {
+                return Ok(());
+            }
+            let waited = started.elapsed();
+            if waited > LEARNER_SILENT && self.heard(id).is_none_or(|ago| ago > LEARNER_SILENT) {
+                return Err(MemberError::Unfinished(format!(
+                    "store {id} at {address} does not answer the leader: it is a learner now and has no vote. See its log and that {address} can be reached from the other stores, then repeat the command, or run `seqsvr member remove {id}`"
+                )));
+            }
+            if waited > CATCH_UP_WAIT {
+                return Err(MemberError::Unfinished(format!(
+                    "store {id} is still catching up (entry {matched} of {last}): it is a learner now and has no vote. Repeat the command to go on waiting"
+                )));
+            }
+            if told.elapsed() > TELL_EVERY {
+                told = Instant::now();
+                tracing::info!(node = id, matched, last, "the learner is catching up");
+            }
+            sleep(POLL).await;
+        }
+    }
+
+    /// Appends one membership on top of the one it was made from.
+    async fn append(&self, from: &Group, to: Group) -> Result<(), MemberError> {
+        let unfinished = |why: &dyn std::fmt::Display| {
+            let text = format!(
+                "the members were not changed, or it is not known yet ({why}): see `seqsvr member list`, then repeat the command"
+            );
+            MemberError::Unfinished(text)
+        };
+        let membership = Membership::new(vec![to.voters], to.peers).map_err(|e| unfinished(&e))?;
+        let last = Precondition::LastMembershipLogId {
+            last_membership_log_id: from.log_id,
+        };
+        let raft = &self.inner.raft;
+        let write = raft.append_membership(membership, Payload::Blank, [last]);
+        match timeout(COMMIT_WAIT, write).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(RaftError::APIError(ClientWriteError::ForwardToLeader(_)))) => {
+                Err(self.not_leader())
+            }
+            Ok(Err(RaftError::APIError(other))) => Err(unfinished(&other)),
+            Ok(Err(RaftError::Fatal(fatal))) => Err(MemberError::Stopped(self.reason(&fatal))),
+            Err(_) => Err(unfinished(&"no majority of the voters answers")),
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Handing the leadership to another voter.
+//!
+//! Invariant: it is handed only to a voter that answers and lags by next to nothing. From the moment
+//! it is begun this leader writes nothing more (openraft's `Leader::mark_transfer`), so a successor
+//! that is dead, or must first be sent a long log, would cost the group an election's time.
+//!
+//! Safety does not depend on it: the successor is elected by a quorum like any leader.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, timeout};
+
+use super::Node;
+use super::members::{LAG_MAX, POLL};
+use crate::error::MemberError;
+
+/// How long a successor may take to be fit.
+const FIT_WAIT: Duration = Duration::from_secs(3);
+/// How long the election of the successor may take: several, should the first one fail.
+const ELECTED_WAIT: Duration = Duration::from_secs(5);
+
+impl Node {
+    /// Hands the leadership to a voter, or to the one that lags least; resolves once it leads. This
+    /// node, if it leads, is answered as done.
+    ///
+    /// # Errors
+    /// See [`MemberError`]; [`MemberError::NotLeader`] also if somebody else became leader.
+    pub async fn transfer_leader(&self, to: Option<u64>) -> Result<(), MemberError> {
+        let _one = self.begin_change().await?;
+        if to == Some(self.identity().node) {
+            return Ok(());
+        }
+        let (id, address) = self.hand_over(to).await?;
+        match to {
+            Some(to) if to != id => Err(MemberError::NotLeader {
+                leader: Some((id, address)),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns who leads now.
+    pub(super) async fn hand_over(&self, to: Option<u64>) -> Result<(u64, String), MemberError> {
+        let own = self.identity().node;
+        let voters = self.group().voters;
+        if let Some(id) = to.filter(|id| !voters.contains(id)) {
+            let all: Vec<String> = voters.iter().map(u64::to_string).collect();
+            return Err(MemberError::Refused(format!(
+                "store {id} is no voter: the voters are {}",
+                all.join(", ")
+            )));
+        }
+        if voters.iter().all(|id| *id == own) {
+            let text = String::from("there is no other voter: add one first");
+            return Err(MemberError::Refused(text));
+        }
+        let successor = self.fit(to).await?;
+        let mut leadership = self.leadership();
+        let raft = &self.inner.raft;
+        let begun = raft.trigger().transfer_leader(successor).await;
+        begun.map_err(|fatal| MemberError::Stopped(self.reason(&fatal)))?;
+        let moved = leadership.wait_for(|l| l.leader.as_ref().is_some_and(|(id, _)| *id != own));
+        let leader = match timeout(ELECTED_WAIT, moved).await {
+            Ok(Ok(l)) => l.leader.clone(),
+            _ => None,
+        };
+        let text = "no other store became leader in time: see `seqsvr member list`, then repeat the command";
+        let leader = leader.ok_or_else(|| MemberError::Unfinished(String::from(text)))?;
+        tracing::info!(from = own, to = leader.0, "the leadership was handed over");
+        Ok(leader)
+    }
+
+    /// The voter asked for, or the best one, once it answers and has next to everything.
+    async fn fit(&self, to: Option<u64>) -> Result<u64, MemberError> {
+        let own = self.identity().node;
+        let deadline = Instant::now() + FIT_WAIT;
+        loop {
+            let voters = self.group().voters;
+            let matched = self.matched();
+            if matched.is_empty() {
+                return Err(self.not_leader());
+            }
+            let last = self.counters().last_log_index;
+            let may = matched.iter().filter(|(id, matched)| {
+                **id != own
+                    && to.is_none_or(|to| to == **id)
+                    && voters.contains(*id)
+                    && **matched + LAG_MAX >= last
+                    && self.answers(**id)
+            });
+            if let Some((id, _)) = may.max_by_key(|(_, matched)| **matched) {
+                return Ok(*id);
+            }
+            if Instant::now() >= deadline {
+                let who = to.map_or_else(
+                    || String::from("no other voter"),
+                    |id| format!("store {id}"),
+                );
+                return Err(MemberError::Refused(format!(
+                    "{who} cannot lead now: it does not answer, or lags behind by more than {LAG_MAX} entries. See `seqsvr member list`, and choose another or wait"
+                )));
+            }
+            sleep(POLL).await;
+        }
+    }
+}

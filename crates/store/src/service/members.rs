@@ -1,0 +1,126 @@
+//! The StoreSvrs of the group: who they are, and changing that while the group works.
+//!
+//! Invariant: a store is added only after it said itself, at the address given, who it is: its id and
+//! the incarnation of its data directory go into the membership from there, never from the request.
+//! Schedule that breaks it: a voter's disk is wiped and somebody adds "store 3" again; taken by its
+//! id alone it would vote without the entries it once acknowledged. By its incarnation it is another.
+
+use std::time::Duration;
+
+use seqsvr_core::id::ClusterId;
+use seqsvr_proto::convert::u128_from;
+use seqsvr_proto::error::Fault;
+use seqsvr_proto::v1::store_client::StoreClient;
+use seqsvr_proto::v1::{self, Reason};
+use seqsvr_raft::MemberError;
+use tokio::time::timeout;
+
+use crate::context::Context;
+use crate::fault;
+
+/// How long the new store may take to say who it is.
+const DESCRIBE_WAIT: Duration = Duration::from_secs(3);
+
+/// The members as this store sees them; how far the others are is known to the leader only.
+pub(super) fn list(context: &Context) -> Vec<v1::StoreStatus> {
+    let own = context.node.identity().node;
+    let leader = context.leadership().leader.map(|(id, _)| id);
+    let mut matched = context.node.matched();
+    matched.insert(own, context.node.counters().last_log_index);
+    let status = |m: seqsvr_raft::Member| v1::StoreStatus {
+        leader: leader == Some(m.id),
+        matched: matched.get(&m.id).copied().unwrap_or(0),
+        id: m.id,
+        address: m.address,
+        voter: m.voter,
+    };
+    context.node.members().into_iter().map(status).collect()
+}
+
+pub(super) async fn add(
+    context: &Context,
+    request: v1::AddMemberRequest,
+) -> Result<v1::MembersResponse, Fault> {
+    context.confirm().await?;
+    let v1::AddMemberRequest { id, address } = request;
+    let found = describe(context, id, &address).await?;
+    if found.node != id {
+        return Err(fault::invalid(format!(
+            "the store at {address} is store {}, not store {id}: correct the id or the address",
+            found.node
+        )));
+    }
+    let ours = context.node.identity().cluster;
+    if !found.cluster.is_empty() {
+        let theirs = ClusterId(u128_from(&found.cluster, "cluster id: 16 bytes")?);
+        if Some(theirs) != ours {
+            let text = format!(
+                "store {id} at {address} belongs to another cluster, {theirs}: start it with an empty --data-dir to add it here"
+            );
+            return Err(Fault::new(Reason::Refused, text));
+        }
+    }
+    // As `init` does it: under the address it wants to be reached at.
+    let added = context
+        .node
+        .add_member(id, &found.address, found.incarnation);
+    done(context, added.await)
+}
+
+pub(super) async fn remove(
+    context: &Context,
+    request: v1::RemoveMemberRequest,
+) -> Result<v1::MembersResponse, Fault> {
+    context.leading()?;
+    done(context, context.node.remove_member(request.id).await)
+}
+
+pub(super) async fn transfer(
+    context: &Context,
+    request: v1::TransferLeaderRequest,
+) -> Result<v1::MembersResponse, Fault> {
+    context.leading()?;
+    let to = (request.id > 0).then_some(request.id);
+    done(context, context.node.transfer_leader(to).await)
+}
+
+/// Who the store at that address is.
+async fn describe(
+    context: &Context,
+    id: u64,
+    address: &str,
+) -> Result<v1::DescribeResponse, Fault> {
+    let silent = |why: &str| {
+        fault::unavailable(format!(
+            "no store answers at {address} ({why}): start it with `seqsvr store --id {id} --listen {address} --data-dir DIR`, where DIR is new"
+        ))
+    };
+    let channel = context.node.channel(address).map_err(fault::invalid)?;
+    let mut store = StoreClient::new(channel);
+    match timeout(DESCRIBE_WAIT, store.describe(v1::DescribeRequest {})).await {
+        Ok(Ok(found)) => Ok(found.into_inner()),
+        Ok(Err(status)) if status.code() == tonic::Code::Unimplemented => Err(fault::invalid(
+            format!("{address} is not a StoreSvr: give the address of the new store"),
+        )),
+        Ok(Err(status)) => Err(silent(status.message())),
+        Err(_) => Err(silent(&format!("nothing within {DESCRIBE_WAIT:?}"))),
+    }
+}
+
+fn done(context: &Context, result: Result<(), MemberError>) -> Result<v1::MembersResponse, Fault> {
+    let text = match &result {
+        Ok(()) => String::new(),
+        Err(e) => e.to_string(),
+    };
+    match result {
+        Ok(()) => Ok(v1::MembersResponse {
+            stores: list(context),
+        }),
+        Err(MemberError::NotLeader { leader }) => {
+            Err(fault::not_leader(leader.map(|(_, address)| address)))
+        }
+        Err(MemberError::Busy) => Err(fault::too_many(text)),
+        Err(MemberError::Refused(_)) => Err(Fault::new(Reason::Refused, text)),
+        Err(MemberError::Unfinished(_) | MemberError::Stopped(_)) => Err(fault::unavailable(text)),
+    }
+}
