@@ -80,6 +80,62 @@ impl Admin {
             .await
     }
 
+    /// Moves a slot to the AllocSvr of this name, with no number skipped and no call failed; returns
+    /// its epoch once it has moved.
+    pub async fn move_slot(&self, slot: u32, name: &str) -> Result<u64, Error> {
+        let request = v1::AdminMoveSlotRequest {
+            slot,
+            to: name.to_owned(),
+            forwarded: false,
+        };
+        let mut budget = Budget::new(self.client.deadline);
+        Ok(self.anywhere(request, None, &mut budget).await?.epoch)
+    }
+
+    /// Begins to relieve the AllocSvr of this name of its slots (or, with `undo`, lets it have some
+    /// again); returns at once how many it owns now.
+    pub async fn drain(&self, name: &str, undo: bool) -> Result<u32, Error> {
+        let request = v1::DrainRequest {
+            name: name.to_owned(),
+            undo,
+            forwarded: false,
+        };
+        let mut budget = Budget::new(self.client.deadline);
+        Ok(self.anywhere(request, None, &mut budget).await?.slots)
+    }
+
+    /// Adds the StoreSvr that runs at `address` under that id and belongs to no cluster yet. Returns
+    /// the members once it votes. Give the client a deadline of a minute or more: it must catch up
+    /// first. If the time runs out it stays a learner, and the same call goes on.
+    pub async fn add_member(&self, id: u64, address: &str) -> Result<Vec<v1::StoreStatus>, Error> {
+        let request = v1::AddMemberRequest {
+            id,
+            address: address.to_owned(),
+        };
+        self.members(request).await
+    }
+
+    /// Removes a StoreSvr, dead or alive; one that is no member is answered as done. Returns the
+    /// members left.
+    pub async fn remove_member(&self, id: u64) -> Result<Vec<v1::StoreStatus>, Error> {
+        self.members(v1::RemoveMemberRequest { id }).await
+    }
+
+    /// Hands the StoreSvrs' leadership to a voter, or to one that is up to date. Returns once it
+    /// leads.
+    pub async fn transfer_leader(&self, to: Option<u64>) -> Result<Vec<v1::StoreStatus>, Error> {
+        let id = to.unwrap_or(0);
+        self.members(v1::TransferLeaderRequest { id }).await
+    }
+
+    async fn members<R>(&self, request: R) -> Result<Vec<v1::StoreStatus>, Error>
+    where
+        R: Rpc<Reply = v1::MembersResponse>,
+    {
+        let mut budget = Budget::of_one_try(self.client.deadline);
+        Ok(self.anywhere(request, None, &mut budget).await?.stores)
+    }
+
     /// One process's role and counters.
     pub async fn node_status(&self, address: &str) -> Result<v1::NodeStatusResponse, Error> {
         let address = parse(address).map_err(|bad| Error::invalid(bad.to_string()))?;
@@ -88,7 +144,8 @@ impl Admin {
             .await
     }
 
-    /// Asks one server after the other, or only `at`.
+    /// Asks one server after the other, or only `at`. A StoreSvr that does not lead names the one to
+    /// ask next.
     async fn anywhere<R: Rpc>(
         &self,
         request: R,
@@ -96,17 +153,22 @@ impl Admin {
         budget: &mut Budget,
     ) -> Result<R::Reply, Error> {
         let inner = &self.client.inner;
+        let mut leader = None;
         loop {
-            let address = at.map_or_else(
-                || match inner.table.known() {
+            let address = match (at, leader.take()) {
+                (Some(at), _) => at.to_owned(),
+                (None, Some(leader)) => leader,
+                (None, None) => match inner.table.known() {
                     Some(known) => inner.servers.any(&known.addresses),
                     None => inner.servers.any(&[]),
                 },
-                str::to_owned,
-            );
+            };
             match inner.try_at(&address, request.clone(), budget).await {
                 Ok(reply) => return Ok(reply),
-                Err(failure) => sleep(inner.pause(budget, &failure)?).await,
+                Err(failure) => {
+                    sleep(inner.pause(budget, &failure)?).await;
+                    leader = failure.leader;
+                }
             }
         }
     }

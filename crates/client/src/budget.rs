@@ -26,6 +26,7 @@ const AT_ONCE_MAX: u32 = 8;
 #[derive(Clone)]
 pub(crate) struct Budget {
     total: Duration,
+    try_max: Duration,
     begin: Instant,
     tries: u32,
     asked: Vec<String>,
@@ -40,6 +41,7 @@ impl Budget {
     pub(crate) fn new(total: Duration) -> Budget {
         Budget {
             total,
+            try_max: (total / 4).clamp(TRY_MIN, TRY_MAX),
             begin: Instant::now(),
             tries: 0,
             asked: Vec::new(),
@@ -50,6 +52,14 @@ impl Budget {
         }
     }
 
+    /// For a call whose answer may take as long as the call has time.
+    pub(crate) fn of_one_try(total: Duration) -> Budget {
+        Budget {
+            try_max: total,
+            ..Budget::new(total)
+        }
+    }
+
     /// Time left for the call.
     pub(crate) fn left(&self) -> Duration {
         self.total.saturating_sub(self.begin.elapsed())
@@ -57,8 +67,7 @@ impl Budget {
 
     /// Time one try may take.
     pub(crate) fn try_time(&self) -> Duration {
-        let fraction = (self.total / 4).clamp(TRY_MIN, TRY_MAX);
-        self.left().min(fraction).max(Duration::from_millis(1))
+        self.left().min(self.try_max).max(Duration::from_millis(1))
     }
 
     /// A request goes out.

@@ -29,6 +29,8 @@ pub(crate) struct Failure {
     pub(crate) rerouted: bool,
     /// It came from the way to the server or its silence, not from an answer.
     pub(crate) unanswered: bool,
+    /// Where the StoreSvr leader is, if a StoreSvr that does not lead said so.
+    pub(crate) leader: Option<String>,
 }
 
 impl Failure {
@@ -40,6 +42,7 @@ impl Failure {
             verdict,
             rerouted: false,
             unanswered: false,
+            leader: None,
         }
     }
 
@@ -103,8 +106,10 @@ impl Failure {
             return Failure::unreachable(address, &root.to_string());
         }
         let hint = Duration::from_millis(u64::from(fault.detail.retry_after_ms));
+        let leader = Some(fault.detail.leader.clone()).filter(|l| !l.is_empty());
         Failure {
             code: fault.code,
+            leader,
             ..Failure::new(
                 reason,
                 judge(fault.code, reason, hint),

@@ -59,6 +59,11 @@ rpc!(AdminClient, create_namespace, CreateNamespaceRequest -> Namespace, |_| Non
 rpc!(AdminClient, alter_namespace, AlterNamespaceRequest -> Namespace, |_| None);
 rpc!(AdminClient, list_namespaces, ListNamespacesRequest -> ListNamespacesResponse, |_| None);
 rpc!(AdminClient, cluster_status, ClusterStatusRequest -> ClusterStatusResponse, |_| None);
+rpc!(AdminClient, move_slot, AdminMoveSlotRequest -> AdminMoveSlotResponse, |_| None);
+rpc!(AdminClient, drain, DrainRequest -> DrainResponse, |_| None);
+rpc!(AdminClient, add_member, AddMemberRequest -> MembersResponse, |_| None);
+rpc!(AdminClient, remove_member, RemoveMemberRequest -> MembersResponse, |_| None);
+rpc!(AdminClient, transfer_leader, TransferLeaderRequest -> MembersResponse, |_| None);
 rpc!(AdminClient, node_status, NodeStatusRequest -> NodeStatusResponse, |_| None);
 
 impl Routed for v1::NextRequest {

@@ -206,10 +206,10 @@ pub enum MemberError {
     /// Another change is under way here; one at a time.
     #[error("another change of the members is under way: try again when it is done")]
     Busy,
-    /// It would be wrong; the text says what to do instead. Nothing was changed.
+    /// It would be wrong, or cannot work as things are; the text says what to do first.
     #[error("{0}")]
     Refused(String),
-    /// It went part of the way; the same call again goes on.
+    /// It went part of the way; the same call at once goes on.
     #[error("{0}")]
     Unfinished(String),
     /// Raft stopped.

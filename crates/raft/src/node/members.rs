@@ -251,7 +251,7 @@ impl Node {
             }
             let waited = started.elapsed();
             if waited > LEARNER_SILENT && self.heard(id).is_none_or(|ago| ago > LEARNER_SILENT) {
-                return Err(MemberError::Unfinished(format!(
+                return Err(MemberError::Refused(format!(
                     "store {id} at {address} does not answer the leader: it is a learner now and has no vote. See its log and that {address} can be reached from the other stores, then repeat the command, or run `seqsvr member remove {id}`"
                 )));
             }

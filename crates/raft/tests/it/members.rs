@@ -318,7 +318,7 @@ async fn changes_are_one_at_a_time_and_go_on_where_they_stopped() {
 
     let (first, second) = tokio::join!(add(), node.remove_member(2));
     match (first, second) {
-        (Err(MemberError::Unfinished(text)), Err(MemberError::Busy)) => {
+        (Err(MemberError::Refused(text)), Err(MemberError::Busy)) => {
             assert!(text.contains("does not answer the leader"), "{text}");
         }
         other => panic!("{other:?}"),

@@ -13,13 +13,15 @@ use seqsvr_proto::error::Fault;
 use seqsvr_proto::v1::store_client::StoreClient;
 use seqsvr_proto::v1::{self, Reason};
 use seqsvr_raft::MemberError;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout_at};
+use tonic::Code;
 
 use crate::context::Context;
 use crate::fault;
 
 /// How long the new store may take to say who it is.
-const DESCRIBE_WAIT: Duration = Duration::from_secs(3);
+const DESCRIBE_WAIT: Duration = Duration::from_secs(5);
+const DESCRIBE_PAUSE: Duration = Duration::from_millis(100);
 
 /// The members as this store sees them; how far the others are is known to the leader only.
 pub(super) fn list(context: &Context) -> Vec<v1::StoreStatus> {
@@ -84,26 +86,33 @@ pub(super) async fn transfer(
     done(context, context.node.transfer_leader(to).await)
 }
 
-/// Who the store at that address is.
+/// Who the store at that address is. It may have been started a moment ago.
 async fn describe(
     context: &Context,
     id: u64,
     address: &str,
 ) -> Result<v1::DescribeResponse, Fault> {
-    let silent = |why: &str| {
-        fault::unavailable(format!(
-            "no store answers at {address} ({why}): start it with `seqsvr store --id {id} --listen {address} --data-dir DIR`, where DIR is new"
-        ))
-    };
     let channel = context.node.channel(address).map_err(fault::invalid)?;
     let mut store = StoreClient::new(channel);
-    match timeout(DESCRIBE_WAIT, store.describe(v1::DescribeRequest {})).await {
-        Ok(Ok(found)) => Ok(found.into_inner()),
-        Ok(Err(status)) if status.code() == tonic::Code::Unimplemented => Err(fault::invalid(
-            format!("{address} is not a StoreSvr: give the address of the new store"),
-        )),
-        Ok(Err(status)) => Err(silent(status.message())),
-        Err(_) => Err(silent(&format!("nothing within {DESCRIBE_WAIT:?}"))),
+    let deadline = Instant::now() + DESCRIBE_WAIT;
+    loop {
+        let asked = timeout_at(deadline, store.describe(v1::DescribeRequest {})).await;
+        let why = match asked {
+            Ok(Ok(found)) => return Ok(found.into_inner()),
+            Ok(Err(status)) if status.code() == Code::Unimplemented => {
+                let text = format!("{address} is not a StoreSvr: give the address of the new one");
+                return Err(fault::invalid(text));
+            }
+            Ok(Err(status)) => status.message().to_owned(),
+            Err(_) => format!("it says nothing within {DESCRIBE_WAIT:?}"),
+        };
+        if Instant::now() + DESCRIBE_PAUSE >= deadline {
+            let text = format!(
+                "no store answers at {address} ({why}): start it with `seqsvr store --id {id} --listen {address} --data-dir DIR`, where DIR is new, then repeat the command"
+            );
+            return Err(Fault::new(Reason::Refused, text));
+        }
+        sleep(DESCRIBE_PAUSE).await;
     }
 }
 
