@@ -67,7 +67,7 @@ impl Identity {
     pub(crate) fn check_log(&self, stamp: Option<Identity>, log: &Path) -> Result<(), Error> {
         match (self.cluster, stamp) {
             (None, None) => Ok(()),
-            // The power went between the two writes of an adoption; it is repeated.
+            // The power went between the two writes of an adoption; the caller finishes it.
             (None, Some(s)) if s.node == self.node && s.incarnation == self.incarnation => Ok(()),
             (Some(_), Some(s)) if s == *self => Ok(()),
             (_, None) => Err(Error::damaged(

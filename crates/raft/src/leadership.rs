@@ -1,7 +1,10 @@
 //! Who leads, as this node sees it.
 
+use std::error::Error as _;
+
 use openraft::ServerState;
 use openraft::async_runtime::watch::WatchReceiver;
+use openraft::errors::Fatal;
 use openraft::type_config::alias::WatchReceiverOf;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -74,6 +77,18 @@ impl Leadership {
     }
 }
 
+/// The last line of a node that stopped by itself. The storage says what failed, where, and what to
+/// do; openraft would put its own names of it in front.
+pub(crate) fn reason(fatal: &Fatal<TypeConfig>) -> String {
+    let source = match fatal {
+        Fatal::StorageError(e) => e.source(),
+        _ => None,
+    };
+    let text = source.map_or_else(|| fatal.to_string(), ToString::to_string);
+    let bare = text.strip_prefix("std::io::error::Error: ");
+    bare.unwrap_or(&text).to_owned()
+}
+
 /// Follows openraft's metrics until stopped; resolves `failed` if Raft stops by itself.
 pub(crate) async fn follow(
     mut metrics: WatchReceiverOf<TypeConfig, Metrics>,
@@ -92,7 +107,7 @@ pub(crate) async fn follow(
             changed
         });
         let reason = match running {
-            Err(fatal) => fatal.to_string(),
+            Err(fatal) => reason(&fatal),
             Ok(()) => {
                 let changed = tokio::select! {
                     changed = metrics.changed() => changed,

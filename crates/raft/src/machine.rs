@@ -98,7 +98,7 @@ impl Machine {
             sync.map_err(Error::io("cannot sync", &received.path))?;
             directory::publish(&received.path, &path)?;
         }
-        let writing = |e| Error::io("cannot write", &self.disk.directory.state())(e);
+        let writing = |e| Error::io("cannot encode", &received.path)(e);
         let new = Applied::new(state, meta.last_log_id, meta.last_membership.clone());
         let new = new.map_err(writing)?;
         let keys: BTreeSet<_> = self
@@ -109,7 +109,7 @@ impl Machine {
             .chain(new.keys())
             .collect();
         let step = self.disk.rows.write(&new, keys).map_err(writing)?;
-        self.disk.rows.commit(step).map_err(writing)?;
+        self.disk.rows.commit(step)?;
         *self.shared.applied.write() = new;
         self.shared.announce();
         self.disk.published(meta, path)
@@ -232,5 +232,5 @@ async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> io::Result<T> {
     let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(io::Error::other)?.map_err(io::Error::other)
+    done.map_err(io::Error::other)?.map_err(io::Error::from)
 }

@@ -7,12 +7,24 @@
 //! entry that two followers made durable but its own log did not yet; the power goes; sled kept the
 //! row, the log lost the entry. Otherwise the directory is set aside and the state rebuilt.
 //!
+//! Beside them stands a proof about the *log*: the newest entry that was applied when it was already
+//! durable in this node's own log. Raft never takes such an entry back, so a log without it is an
+//! older copy or lost its end, and a voter that went on from it would have forgotten what it
+//! acknowledged. Schedule: three voters, entry 900 is acknowledged by nodes 1 and 2; node 2's log
+//! directory is replaced by a copy made at entry 500; node 1 dies; nodes 2 and 3 elect a leader that
+//! never saw entry 900.
+//!
+//! A write that fails, in sled's own threads or by a panic of it, is an error of the next step: the
+//! node stops, and its log says after a restart what the rows lost.
+//!
 //! Values stay under 4 KiB: sled keeps larger ones in files it never syncs.
 
 use std::fs;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use seqsvr_core::state::{Row, RowKey, State};
@@ -29,6 +41,8 @@ const CACHE_BYTES: u64 = 32 << 20;
 /// Directories set aside that are kept for whoever wants to know.
 const ASIDE_MAX: usize = 3;
 const META: &[u8] = b"m";
+const PROVEN: &[u8] = b"p";
+const LAST: &[u8] = b"x";
 const ROW: u8 = b'r';
 
 /// What is stored beside the rows.
@@ -39,50 +53,66 @@ pub(crate) struct Meta {
     pub(crate) digest: Digest,
 }
 
+/// An entry that is in the log of the directory that wrote this, unless that log was tampered with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Proven {
+    /// Incarnation of the directory.
+    pub(crate) incarnation: u64,
+    /// The entry: applied, and durable in that log.
+    pub(crate) entry: LogId,
+}
+
+/// What rows were found to hold.
+pub(crate) struct Loaded {
+    pub(crate) applied: Applied,
+    pub(crate) proven: Option<Proven>,
+}
+
 /// Rows on disk.
 pub(crate) struct Rows {
     db: sled::Db,
-    _directory: Directory,
+    incarnation: u64,
+    /// Entries below this index are durable in the log.
+    durable: Arc<AtomicU64>,
+    directory: Directory,
 }
 
 impl Rows {
-    /// Opens the rows and loads what they hold, if it can be used: `durable` tells whether a last
-    /// applied id may be continued from.
+    /// Opens the rows and loads what they hold, if it can be used: `judge` says why not, or refuses
+    /// to start on what they prove. `durable` is the log's.
     pub(crate) fn open(
         directory: &Directory,
-        durable: impl Fn(Option<LogId>) -> io::Result<bool>,
+        incarnation: u64,
+        durable: Arc<AtomicU64>,
+        judge: impl Fn(&Loaded) -> Result<Option<String>, Error>,
     ) -> Result<(Rows, Applied), Error> {
         let path = directory.state();
+        let rows = |db| Rows {
+            db,
+            incarnation,
+            durable,
+            directory: directory.clone(),
+        };
         if path.exists() {
-            remove_unfinished(&path)?;
+            if path.is_dir() {
+                remove_unfinished(&path)?;
+            }
             match open_and_load(&path) {
-                Ok((db, applied))
-                    if durable(applied.last_applied).map_err(Error::reading(&path))? =>
-                {
-                    return Ok((Rows::new(db, directory), applied));
-                }
-                Ok((_, applied)) => set_aside(
-                    directory,
-                    &format!(
-                        "its last applied entry {} is not in the durable log",
-                        applied.index()
-                    ),
-                )?,
+                Ok((db, loaded)) => match judge(&loaded)? {
+                    None => return Ok((rows(db), loaded.applied)),
+                    Some(why) => {
+                        drop(db);
+                        set_aside(directory, &why)?;
+                    }
+                },
+                Err(Unusable::Refused(e)) => return Err(Error::io("cannot open", &path)(e)),
                 Err(Unusable::Locked) => return Err(Error::Locked(directory.root().to_owned())),
                 Err(Unusable::Damaged(what)) => set_aside(directory, &what)?,
             }
         }
-        let db = config(&path)
-            .open()
-            .map_err(|e| Error::io("cannot create", &path)(io::Error::other(e)))?;
-        Ok((Rows::new(db, directory), Applied::default()))
-    }
-
-    fn new(db: sled::Db, directory: &Directory) -> Rows {
-        Rows {
-            db,
-            _directory: directory.clone(),
-        }
+        let made = calm(|| config(&path).open());
+        let db = made.map_err(Error::io("cannot create", &path))?;
+        Ok((rows(db), Applied::default()))
     }
 
     /// Stores a step: the rows of `keys` as they are now, and everything beside the rows.
@@ -99,12 +129,37 @@ impl Rows {
             }
         }
         batch.insert(META, frame::encode(&applied.meta())?);
+        // Otherwise the proof of an earlier step stays.
+        if let Some(entry) = applied.last_applied
+            && entry.index < self.durable.load(Ordering::Acquire)
+        {
+            let incarnation = self.incarnation;
+            let proven = Proven { incarnation, entry };
+            batch.insert(PROVEN, frame::encode(&proven)?);
+        }
         Ok(Step(batch))
     }
 
     /// Makes a step part of the rows, wholly or not at all.
-    pub(crate) fn commit(&self, step: Step) -> io::Result<()> {
-        self.db.apply_batch(step.0).map_err(io::Error::other)
+    pub(crate) fn commit(&self, step: Step) -> Result<(), Error> {
+        let stored = calm(|| self.db.apply_batch(step.0));
+        stored.map_err(|e| Error::io("cannot write", &self.directory.state())(e))
+    }
+}
+
+impl Drop for Rows {
+    /// sled panics when it is dropped on a disk that does not sync, unless it has met an error
+    /// before. So it is made to meet one: the process should end with one clear line, not with that.
+    fn drop(&mut self) {
+        let file = self.directory.state().join("db");
+        if fs::File::open(file).and_then(|f| f.sync_all()).is_err() {
+            // What becomes of this write is the same: rows that are not whole are rebuilt.
+            let _ = calm(|| {
+                self.db.insert(LAST, b"")?;
+                self.db.remove(LAST)?;
+                self.db.flush()
+            });
+        }
     }
 }
 
@@ -113,12 +168,23 @@ pub(crate) struct Step(sled::Batch);
 
 pub(crate) enum Unusable {
     Locked,
+    /// Full, read-only or forbidden: nothing is said about the rows themselves.
+    Refused(io::Error),
     Damaged(String),
 }
 
 impl From<sled::Error> for Unusable {
     fn from(error: sled::Error) -> Unusable {
-        Unusable::Damaged(error.to_string())
+        use io::ErrorKind::{PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+        match error {
+            sled::Error::Io(e) => match e.kind() {
+                StorageFull | QuotaExceeded | ReadOnlyFilesystem | PermissionDenied => {
+                    Unusable::Refused(plain(e))
+                }
+                _ => Unusable::Damaged(plain(e).to_string()),
+            },
+            other => Unusable::Damaged(other.to_string()),
+        }
     }
 }
 
@@ -133,12 +199,31 @@ fn config(path: &Path) -> sled::Config {
     sled::Config::new().path(path).cache_capacity(CACHE_BYTES)
 }
 
+/// A call of sled whose panic is an error like its others: a panic in openraft's task would leave a
+/// node that goes on acknowledging and never applies again.
+fn calm<T>(call: impl FnOnce() -> sled::Result<T>) -> io::Result<T> {
+    match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(sled::Error::Io(e))) => Err(plain(e)),
+        Ok(Err(e)) => Err(io::Error::other(e)),
+        Err(_) => Err(io::Error::other("sled panicked")),
+    }
+}
+
+/// The operating system's error itself: sled hands on copies that have only its `Debug` text.
+fn plain(error: io::Error) -> io::Error {
+    let text = error.to_string();
+    let code = text.split_once("code: ").map(|(_, rest)| rest);
+    let code = code.and_then(|c| c.split(',').next()?.parse().ok());
+    code.map_or(error, io::Error::from_raw_os_error)
+}
+
 /// sled panics on some damage, which is as good as an error here: the files are set aside.
-fn open_and_load(path: &Path) -> Result<(sled::Db, Applied), Unusable> {
+fn open_and_load(path: &Path) -> Result<(sled::Db, Loaded), Unusable> {
     let load = || {
         let db = open_unlocked(path)?;
-        let applied = load(&db)?;
-        Ok((db, applied))
+        let loaded = load(&db)?;
+        Ok((db, loaded))
     };
     catch_unwind(AssertUnwindSafe(load))
         .unwrap_or_else(|_| Err(Unusable::Damaged(String::from("sled panicked on it"))))
@@ -157,20 +242,26 @@ fn open_unlocked(path: &Path) -> Result<sled::Db, Unusable> {
     Err(Unusable::Locked)
 }
 
-fn load(db: &sled::Db) -> Result<Applied, Unusable> {
+fn load(db: &sled::Db) -> Result<Loaded, Unusable> {
     let mut meta: Option<Meta> = None;
+    let mut proven: Option<Proven> = None;
     let mut rows: Vec<(RowKey, Row)> = Vec::new();
     for item in db.iter() {
         let (key, value) = item?;
         if key == META {
             meta = Some(frame::decode(&value)?);
+        } else if key == PROVEN {
+            proven = Some(frame::decode(&value)?);
         } else {
             rows.push((parse_key(&key)?, frame::decode(&value)?));
         }
     }
     let Some(meta) = meta else {
         return match rows.is_empty() {
-            true => Ok(Applied::default()),
+            true => Ok(Loaded {
+                applied: Applied::default(),
+                proven: None,
+            }),
             false => Err(Unusable::Damaged(String::from("it lost its description"))),
         };
     };
@@ -183,7 +274,7 @@ fn load(db: &sled::Db) -> Result<Applied, Unusable> {
             "its digest does not match its rows",
         )));
     }
-    Ok(applied)
+    Ok(Loaded { applied, proven })
 }
 
 pub(crate) fn row_key(key: &RowKey) -> io::Result<Vec<u8>> {
@@ -235,7 +326,9 @@ fn set_aside(directory: &Directory, what: &str) -> Result<(), Error> {
     );
     directory::publish(&directory.state(), &to)?;
     let excess = (aside.len() + 1).saturating_sub(ASIDE_MAX);
-    for (_, path) in aside.into_iter().take(excess) {
+    // What lay there in the place of a directory is not ours to delete.
+    let ours = aside.into_iter().filter(|(_, path)| path.is_dir());
+    for (_, path) in ours.take(excess) {
         fs::remove_dir_all(&path).map_err(Error::io("cannot delete", &path))?;
     }
     Ok(())

@@ -26,6 +26,8 @@ use crate::types::SnapshotMeta;
 const MAGIC: &[u8; 8] = b"SEQSNAP\n";
 const ROWS_PER_FRAME: usize = 1_000;
 const EXTENSION: &str = "snapshot";
+/// Of files being written or received here.
+const UNFINISHED: [&str; 2] = ["building", "part"];
 
 #[derive(Serialize, Deserialize)]
 struct Header {
@@ -148,15 +150,13 @@ fn read_from(mut file: &File) -> io::Result<(SnapshotMeta, State)> {
     Ok((header.meta, state))
 }
 
-/// The newest snapshot, read and checked; leftovers of unfinished writes and older snapshots are
-/// deleted.
+/// The newest snapshot, read and checked. Deletes nothing: whether this is the node's own snapshot
+/// is known only once log and identity are read as well.
 pub(crate) fn newest(directory: &Directory) -> Result<Option<(SnapshotMeta, State)>, Error> {
     let mut snapshots = Vec::new();
     for path in directory::list(&directory.snapshots())? {
         if path.extension().is_some_and(|e| e == EXTENSION) {
             snapshots.push(path);
-        } else {
-            std::fs::remove_file(&path).map_err(Error::io("cannot delete", &path))?;
         }
     }
     let Some(path) = snapshots.pop() else {
@@ -169,8 +169,18 @@ pub(crate) fn newest(directory: &Directory) -> Result<Option<(SnapshotMeta, Stat
     if path_of(directory, &meta) != path {
         return Err(Error::damaged(&path, "its name does not fit its content"));
     }
-    remove_older(directory, &path)?;
     Ok(Some((meta, state)))
+}
+
+/// Deletes what an earlier process left unfinished; files that are none of ours stay.
+pub(crate) fn remove_unfinished(directory: &Directory) -> Result<(), Error> {
+    for path in directory::list(&directory.snapshots())? {
+        let ours = |e: &std::ffi::OsStr| UNFINISHED.iter().any(|u| e == *u);
+        if path.extension().is_some_and(ours) {
+            std::fs::remove_file(&path).map_err(Error::io("cannot delete", &path))?;
+        }
+    }
+    Ok(())
 }
 
 /// Deletes every snapshot but `keep`.

@@ -8,7 +8,7 @@ use crate::identity::Identity;
 use crate::log::LogStore;
 use crate::machine::Machine;
 use crate::options::Options;
-use crate::rows::Rows;
+use crate::rows::{Loaded, Rows};
 use crate::snapshot;
 use crate::types::LogId;
 
@@ -47,7 +47,14 @@ impl Storage {
                 ));
             }
         };
-        identity.check_log(log.stamp(), log.path())?;
+        let stamp = log.stamp();
+        identity.check_log(stamp, log.path())?;
+        // The power went between the two writes of an adoption, or an older identity file was put
+        // back: the log knows the cluster, and no other may adopt this node now.
+        let identity = stamp.unwrap_or(identity);
+        if stored.is_some_and(|s| s != identity) {
+            identity.store(&directory)?;
+        }
         if let Some((meta, state)) = &newest
             && let Some(cluster) = state.cluster()
             && Some(cluster.id) != identity.cluster
@@ -65,14 +72,12 @@ impl Storage {
                 "the newest snapshot is older than where the log begins: a snapshot is missing",
             ));
         }
-        let durable = |id: Option<LogId>| {
-            // Nothing applied: openraft begins with the snapshot, if there is one.
-            let Some(id) = id else { return Ok(true) };
-            Ok(Some(id) == snapshot_id
-                || Some(id) == log.purged()
-                || log.log_id(id.index)? == Some(id))
-        };
-        let (rows, applied) = Rows::open(&directory, durable)?;
+        let judge = |loaded: &Loaded| judge(loaded, &identity, &log, snapshot_id);
+        let (rows, applied) = Rows::open(&directory, identity.incarnation, log.durable(), judge)?;
+        snapshot::remove_unfinished(&directory)?;
+        if let Some(meta) = &newest {
+            snapshot::remove_older(&directory, &snapshot::path_of(&directory, meta))?;
+        }
         let machine = Machine::new(&directory, rows, applied, newest);
         Ok(Storage {
             directory,
@@ -81,4 +86,51 @@ impl Storage {
             machine,
         })
     }
+}
+
+/// Why rows that read back cannot be continued from; None if they can. Refuses to start if they
+/// prove that the log is not what it was.
+fn judge(
+    rows: &Loaded,
+    identity: &Identity,
+    log: &LogStore,
+    snapshot: Option<LogId>,
+) -> Result<Option<String>, Error> {
+    let stands = |id: LogId| {
+        let found = log.log_id(id.index).map_err(Error::reading(log.path()))?;
+        Ok::<bool, Error>(found == Some(id))
+    };
+    if let Some(cluster) = rows.applied.state.cluster()
+        && Some(cluster.id) != identity.cluster
+    {
+        return Ok(Some(format!(
+            "it is of cluster {}, not of this node's",
+            cluster.id
+        )));
+    }
+    if let Some(proven) = rows.proven {
+        if proven.incarnation != identity.incarnation {
+            return Ok(Some(String::from("it is another node's")));
+        }
+        if log.purged().is_none_or(|id| id.index < proven.entry.index) && !stands(proven.entry)? {
+            return Err(Error::damaged(
+                log.path(),
+                format!(
+                    "entry {} was durable in it and is gone: it is an older copy, or lost its end",
+                    proven.entry.index
+                ),
+            ));
+        }
+    }
+    // Nothing applied: openraft begins with the snapshot, if there is one.
+    let Some(id) = rows.applied.last_applied else {
+        return Ok(None);
+    };
+    if Some(id) == snapshot || Some(id) == log.purged() || stands(id)? {
+        return Ok(None);
+    }
+    Ok(Some(format!(
+        "its last applied entry {} is not in the durable log",
+        id.index
+    )))
 }

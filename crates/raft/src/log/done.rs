@@ -1,37 +1,73 @@
 //! What the log's writer thread calls once a write is durable.
 
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use openraft::storage::IOFlushed;
 use tokio::sync::oneshot;
 
+use super::fault::Fault;
 use crate::types::TypeConfig;
 
 /// Completion of one write. Invariant: it completes exactly once, also when the writer thread has
 /// died with requests still queued; without that Raft would wait for ever on a dead disk instead of
 /// stopping.
-pub(crate) struct Done(Option<Waiter>);
+pub(crate) struct Done {
+    waiter: Option<Waiter>,
+    fault: Arc<Fault>,
+}
 
 enum Waiter {
-    Raft(IOFlushed<TypeConfig>),
+    Raft {
+        flushed: IOFlushed<TypeConfig>,
+        /// Raised to `end` when the entries below that index are durable. Callbacks complete in
+        /// order, so it never says too much.
+        durable: Arc<AtomicU64>,
+        end: u64,
+    },
     Caller(oneshot::Sender<io::Result<()>>),
 }
 
 impl Done {
-    /// Completes an append of openraft.
-    pub(crate) fn raft(flushed: IOFlushed<TypeConfig>) -> Done {
-        Done(Some(Waiter::Raft(flushed)))
+    /// Completes an append of openraft that ended before index `end`.
+    pub(crate) fn raft(
+        flushed: IOFlushed<TypeConfig>,
+        durable: Arc<AtomicU64>,
+        end: u64,
+        fault: Arc<Fault>,
+    ) -> Done {
+        let waiter = Waiter::Raft {
+            flushed,
+            durable,
+            end,
+        };
+        Done {
+            waiter: Some(waiter),
+            fault,
+        }
     }
 
     /// Completes a write somebody waits for.
-    pub(crate) fn caller() -> (Done, oneshot::Receiver<io::Result<()>>) {
+    pub(crate) fn caller(fault: Arc<Fault>) -> (Done, oneshot::Receiver<io::Result<()>>) {
         let (tx, rx) = oneshot::channel();
-        (Done(Some(Waiter::Caller(tx))), rx)
+        let waiter = Some(Waiter::Caller(tx));
+        (Done { waiter, fault }, rx)
     }
 
     fn complete(&mut self, result: io::Result<()>) {
-        match self.0.take() {
-            Some(Waiter::Raft(flushed)) => flushed.io_completed(result),
+        let result = result.map_err(|e| self.fault.of(e));
+        match self.waiter.take() {
+            Some(Waiter::Raft {
+                flushed,
+                durable,
+                end,
+            }) => {
+                if result.is_ok() {
+                    durable.store(end, Ordering::Release);
+                }
+                flushed.io_completed(result);
+            }
             // The caller may have gone; nobody else needs to know.
             Some(Waiter::Caller(tx)) => drop(tx.send(result)),
             None => {}
@@ -47,8 +83,11 @@ impl raft_log::Callback for Done {
 
 impl Drop for Done {
     fn drop(&mut self) {
+        if self.waiter.is_none() {
+            return;
+        }
         self.complete(Err(io::Error::other(
-            "the log's writer stopped after an earlier error",
+            "the log's writer stopped, the lines above say why",
         )));
     }
 }

@@ -12,6 +12,7 @@
 
 mod codec;
 mod done;
+mod fault;
 
 use std::fmt::Debug;
 use std::fs::File;
@@ -24,6 +25,7 @@ use std::time::Duration;
 
 use codec::{Framed, Kinds};
 use done::Done;
+use fault::Fault;
 use openraft::storage::{IOFlushed, LogState, RaftLogReader, RaftLogStorage};
 use parking_lot::Mutex;
 use raft_log::RaftLog;
@@ -49,6 +51,9 @@ pub(crate) struct LogStore {
 pub(crate) struct Inner {
     log: Mutex<RaftLog<Kinds>>,
     path: PathBuf,
+    fault: Arc<Fault>,
+    /// Entries below this index are durable here.
+    durable: Arc<AtomicU64>,
     entries: AtomicU64,
     votes: AtomicU64,
     _directory: Directory,
@@ -82,14 +87,19 @@ impl LogStore {
         config.wal.read_buffer_size = Some(1 << 20);
         config.wal.chunk_max_size = Some(file_bytes);
         config.wal.flush_batch_wait = Some(GATHER);
-        let log = RaftLog::open(Arc::new(config)).map_err(|e| match e.kind() {
+        let log: RaftLog<Kinds> = RaftLog::open(Arc::new(config)).map_err(|e| match e.kind() {
             io::ErrorKind::WouldBlock => Error::Locked(directory.root().to_owned()),
             _ => opening(&path, e),
         })?;
+        let last = log.log_state().last();
+        let durable = last.map_or(0, |id| id.0.index + 1);
+        whole(&log, &path)?;
         Ok(LogStore {
             inner: Arc::new(Inner {
                 log: Mutex::new(log),
+                fault: Arc::new(Fault::new(&path)),
                 path,
+                durable: Arc::new(AtomicU64::new(durable)),
                 entries: AtomicU64::new(0),
                 votes: AtomicU64::new(0),
                 _directory: directory.clone(),
@@ -133,6 +143,11 @@ impl LogStore {
         Ok(entry.transpose()?.map(|(id, _)| id.0))
     }
 
+    /// Entries below this index are durable in this log.
+    pub(crate) fn durable(&self) -> Arc<AtomicU64> {
+        self.inner.durable.clone()
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.inner.path
     }
@@ -146,17 +161,26 @@ impl LogStore {
         &self,
         write: impl FnOnce(&mut RaftLog<Kinds>) -> io::Result<T>,
     ) -> io::Result<()> {
-        let (done, wait) = Done::caller();
-        {
-            let mut log = self.inner.log.lock();
-            write(&mut log)?;
-            log.flush(true, Some(done))?;
-        }
+        let (done, wait) = Done::caller(self.inner.fault.clone());
+        self.inner.write(|log| {
+            write(log)?;
+            log.flush(true, Some(done))
+        })?;
         wait.await.map_err(io::Error::other)?
     }
 }
 
 impl Inner {
+    /// Hands something to the log's writer; what fails says why in the words of [`Fault`].
+    fn write<T>(&self, write: impl FnOnce(&mut RaftLog<Kinds>) -> io::Result<T>) -> io::Result<T> {
+        let mut log = self.log.lock();
+        write(&mut log).map_err(|e| {
+            // A writer that died earlier is met as a closed channel; it knows what it died of.
+            let cause = log.wait_worker_idle().err();
+            self.fault.of(cause.unwrap_or(e))
+        })
+    }
+
     pub(crate) fn counters(&self) -> LogCounters {
         let flush = self.log.lock().stat().flush_metrics;
         LogCounters {
@@ -172,6 +196,21 @@ fn log_files(path: &Path) -> Result<Vec<PathBuf>, Error> {
     let mut files = directory::list(path)?;
     files.retain(|f| f.extension().is_some_and(|e| e == "wal"));
     Ok(files)
+}
+
+/// Refuses a log that lost files at its beginning: raft-log checks that its files follow each other,
+/// not that the first is the first.
+fn whole(log: &RaftLog<Kinds>, path: &Path) -> Result<(), Error> {
+    let state = log.log_state();
+    let first = state.purged().map_or(0, |id| id.0.index + 1);
+    let last = state.last().map_or(0, |id| id.0.index + 1);
+    if first < last && log.read(first, first + 1).next().is_none() {
+        return Err(Error::damaged(
+            path,
+            format!("entry {first} and what follows it is missing"),
+        ));
+    }
+    Ok(())
 }
 
 /// `raft-log` hands our errors on as text, so kind and text are all that is left of them.
@@ -213,7 +252,9 @@ impl RaftLogReader<TypeConfig> for LogStore {
             log_id: id.0,
             payload: payload.0,
         };
-        log.read(from, to).map(|item| item.map(entry)).collect()
+        let entries: io::Result<Vec<Entry>> =
+            log.read(from, to).map(|item| item.map(entry)).collect();
+        entries.map_err(|e| Error::reading(&self.inner.path)(e).into())
     }
 
     async fn read_vote(&mut self) -> io::Result<Option<Vote>> {
@@ -247,15 +288,16 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         let Some(committed) = committed.map(Framed) else {
             return Ok(());
         };
-        let mut log = self.inner.log.lock();
-        let state = log.log_state();
-        // An installed snapshot may be ahead of the log; the snapshot itself then says what is
-        // committed.
-        if state.last() < Some(&committed) || state.committed() >= Some(&committed) {
-            return Ok(());
-        }
-        log.commit(committed)?;
-        log.flush(false, None)
+        self.inner.write(|log| {
+            let state = log.log_state();
+            // An installed snapshot may be ahead of the log; the snapshot itself then says what is
+            // committed.
+            if state.last() < Some(&committed) || state.committed() >= Some(&committed) {
+                return Ok(());
+            }
+            log.commit(committed)?;
+            log.flush(false, None)
+        })
     }
 
     async fn read_committed(&mut self) -> io::Result<Option<LogId>> {
@@ -269,9 +311,12 @@ impl RaftLogStorage<TypeConfig> for LogStore {
     {
         let mut count = 0;
         let entries = entries.into_iter().inspect(|_| count += 1);
-        let mut log = self.inner.log.lock();
-        log.append(entries.map(|e| (Framed(e.log_id), Framed(e.payload))))?;
-        log.flush(true, Some(Done::raft(callback)))?;
+        let (durable, fault) = (self.inner.durable.clone(), self.inner.fault.clone());
+        self.inner.write(|log| {
+            log.append(entries.map(|e| (Framed(e.log_id), Framed(e.payload))))?;
+            let end = log.log_state().last().map_or(0, |id| id.0.index + 1);
+            log.flush(true, Some(Done::raft(callback, durable, end, fault)))
+        })?;
         self.inner.entries.fetch_add(count, Ordering::Relaxed);
         Ok(())
     }
@@ -282,7 +327,10 @@ impl RaftLogStorage<TypeConfig> for LogStore {
             Some(last) if last.0.index >= next => log.truncate(next).map(drop),
             _ => Ok(()),
         })
-        .await
+        .await?;
+        // What was queued before has completed, so nothing raises it again to what is gone.
+        self.inner.durable.fetch_min(next, Ordering::AcqRel);
+        Ok(())
     }
 
     async fn purge(&mut self, upto: LogId) -> io::Result<()> {

@@ -14,7 +14,7 @@ use seqsvr_core::command::{Batch, Reply};
 use super::Node;
 use crate::error::{ConfirmError, ProposeError};
 use crate::types::{Proposal, TypeConfig};
-use crate::{ENTRY_BYTES_MAX, frame};
+use crate::{ENTRY_BYTES_MAX, frame, leadership};
 
 impl Node {
     /// Writes a batch; resolves once it is durable on a quorum and applied here. Several may be in
@@ -107,7 +107,7 @@ impl Node {
 
     pub(super) fn reason(&self, fatal: &Fatal<TypeConfig>) -> String {
         let failed = self.inner.failed.borrow().clone();
-        failed.unwrap_or_else(|| fatal.to_string())
+        failed.unwrap_or_else(|| leadership::reason(fatal))
     }
 }
 

@@ -1,10 +1,14 @@
-//! A disk whose power can be taken away: ext4 on a loop device. Needs root.
+//! A disk that can fail, be full, be read-only or lose its power: ext4 on a loop device. Needs root.
+//!
+//! Also used by this crate's tests from outside, and by the scenarios on the binary.
+
+#![allow(dead_code, reason = "each of its users needs a part of it")]
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command as Process;
 
-pub(super) fn run(program: &str, args: &[&str]) -> Result<String, String> {
+pub(crate) fn run(program: &str, args: &[&str]) -> Result<String, String> {
     let out = Process::new(program).args(args).output();
     let out = out.map_err(|e| format!("{program}: {e}"))?;
     match out.status.success() {
@@ -17,18 +21,26 @@ pub(super) fn run(program: &str, args: &[&str]) -> Result<String, String> {
 }
 
 /// An ext4 file system on a loop device; gone when dropped.
-pub(super) struct Disk {
+pub(crate) struct Disk {
     device: String,
-    pub(super) mount: PathBuf,
+    pub(crate) mount: PathBuf,
     mounted: bool,
 }
 
 impl Disk {
-    pub(super) fn make(dir: &Path) -> Result<Disk, String> {
+    /// Mounts a new one at `dir/mount`; its file is beside it.
+    pub(crate) fn make(dir: &Path) -> Result<Disk, String> {
+        Disk::sized(dir, "192M")
+    }
+
+    /// The same, of so many bytes as `truncate` reads it.
+    pub(crate) fn sized(dir: &Path, size: &str) -> Result<Disk, String> {
+        std::fs::create_dir_all(dir).map_err(|e| e.to_string())?;
         let image = dir.join("disk.img");
         let image = image.to_str().unwrap();
-        run("truncate", &["-s", "192M", image])?;
-        run("mkfs.ext4", &["-q", "-F", image])?;
+        run("truncate", &["-s", size, image])?;
+        // No blocks are kept back for root: full means full.
+        run("mkfs.ext4", &["-q", "-F", "-m", "0", image])?;
         let device = run("losetup", &["-f", "--show", image])?;
         let mut disk = Disk {
             device,
@@ -40,17 +52,23 @@ impl Disk {
         Ok(disk)
     }
 
-    pub(super) fn path(&self) -> &str {
+    pub(crate) fn path(&self) -> &str {
         self.mount.to_str().unwrap()
     }
 
-    pub(super) fn mount(&mut self) -> Result<(), String> {
+    pub(crate) fn mount(&mut self) -> Result<(), String> {
         run("mount", &["-t", "ext4", &self.device, self.path()])?;
         self.mounted = true;
         Ok(())
     }
 
-    pub(super) fn unmount(&mut self) -> Result<(), String> {
+    /// Unmounts and mounts again, as after a restart of the machine.
+    pub(crate) fn again(&mut self) -> Result<(), String> {
+        self.unmount()?;
+        self.mount()
+    }
+
+    pub(crate) fn unmount(&mut self) -> Result<(), String> {
         // A process being started by another test may hold a file for a moment.
         let mut tries = 0;
         while let Err(e) = run("umount", &[self.path()]) {
@@ -64,8 +82,31 @@ impl Disk {
         Ok(())
     }
 
+    /// Fills it to the last byte; what may be deleted to free it again.
+    pub(crate) fn fill(&self) -> PathBuf {
+        let ballast = self.mount.join("ballast");
+        let mut file = std::fs::File::create(&ballast).unwrap();
+        for size in [1 << 20, 4 << 10, 1] {
+            let block = vec![7; size];
+            while file.write_all(&block).is_ok() {}
+            file.sync_all().unwrap();
+        }
+        ballast
+    }
+
+    /// What ext4 does by itself on a disk that fails: every later write is refused as read-only, also
+    /// to files that are open. Unmount and mount again to mend it.
+    pub(crate) fn turn_read_only(&self) -> Result<(), String> {
+        run("mount", &["-o", "remount,abort", self.path()]).map(drop)
+    }
+
+    /// Mounts it read-only (`ro`) or writable (`rw`); nothing may be open for writing.
+    pub(crate) fn remount(&self, how: &str) -> Result<(), String> {
+        run("mount", &["-o", &format!("remount,{how}"), self.path()]).map(drop)
+    }
+
     /// EXT4_IOC_SHUTDOWN with EXT4_GOING_FLAGS_NOLOGFLUSH: what has not reached the device is lost.
-    pub(super) fn cut(&self) -> Result<(), String> {
+    pub(crate) fn cut(&self) -> Result<(), String> {
         let code = "import fcntl,os,struct,sys\n\
                     fd=os.open(sys.argv[1],os.O_RDONLY)\n\
                     fcntl.ioctl(fd,0x8004587d,struct.pack('I',2))";
@@ -83,7 +124,7 @@ impl Drop for Disk {
 }
 
 /// Whether the test cannot run here; says so past the test harness's capture.
-pub(super) fn skipped() -> bool {
+pub(crate) fn skipped() -> bool {
     let tools = [
         ("python3", "--version"),
         ("losetup", "-f"),
@@ -96,7 +137,7 @@ pub(super) fn skipped() -> bool {
     } else {
         return false;
     };
-    let line = format!("\n!!! power cut test skipped: {why} !!!\n");
+    let line = format!("\n!!! test on a loop device skipped: {why} !!!\n");
     std::io::stderr().write_all(line.as_bytes()).unwrap();
     true
 }

@@ -6,6 +6,7 @@ mod log_damage;
 mod model;
 mod power_cut;
 mod suite;
+mod versions;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

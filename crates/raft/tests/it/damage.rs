@@ -11,7 +11,7 @@ use seqsvr_raft::{Error, Node, Options};
 use crate::common::{Running, agree, cluster, until, write};
 
 /// A node with some history on its disk: entries, a snapshot, a purged log.
-async fn history(dir: &Path) -> (Options, State) {
+pub(crate) async fn history(dir: &Path) -> (Options, State) {
     let nodes = cluster(dir, 1, |o| {
         o.snapshot_every_entries = 30;
         o.keep_entries = 5;
@@ -30,7 +30,7 @@ async fn history(dir: &Path) -> (Options, State) {
     (node.kill().await, state)
 }
 
-async fn comes_back(options: &Options, state: &State) {
+pub(crate) async fn comes_back(options: &Options, state: &State) {
     let node = Running::restart(options.clone()).await.unwrap();
     until("the state is back", || {
         node.node.with_state(State::clone) == *state
@@ -39,14 +39,14 @@ async fn comes_back(options: &Options, state: &State) {
     node.kill().await;
 }
 
-async fn refusal(options: &Options) -> Error {
+pub(crate) async fn refusal(options: &Options) -> Error {
     Node::open(options.clone(), Arc::new(Tcp))
         .await
         .map(drop)
         .unwrap_err()
 }
 
-fn files(dir: &Path) -> Vec<PathBuf> {
+pub(crate) fn files(dir: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir).unwrap();
     let mut files: Vec<PathBuf> = entries.map(|e| e.unwrap().path()).collect();
     files.retain(|f| f.is_file());
@@ -60,7 +60,7 @@ fn flip(path: &Path, at: usize) {
     fs::write(path, bytes).unwrap();
 }
 
-fn set_aside(options: &Options) -> usize {
+pub(crate) fn set_aside(options: &Options) -> usize {
     let entries = fs::read_dir(&options.data_dir).unwrap();
     let names = entries.map(|e| e.unwrap().file_name().into_string().unwrap());
     names.filter(|n| n.starts_with("state.bad.")).count()
@@ -137,7 +137,8 @@ async fn rows_older_than_the_log_are_rebuilt() {
     assert_eq!(set_aside(&options), 1);
 }
 
-fn copy_dir(from: &Path, to: &Path) {
+pub(crate) fn copy_dir(from: &Path, to: &Path) {
+    let _ = fs::remove_dir_all(to);
     fs::create_dir_all(to).unwrap();
     for file in files(from) {
         fs::copy(&file, to.join(file.file_name().unwrap())).unwrap();

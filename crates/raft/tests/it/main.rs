@@ -4,5 +4,11 @@
 mod cluster;
 mod common;
 mod damage;
+#[path = "../../src/tests/disk.rs"]
+mod disk;
+mod disks_live;
+mod disks_start;
+mod disks_swapped;
 mod identity;
+mod members;
 mod single;

@@ -1,0 +1,268 @@
+//! Disks that fail under a running node: it stops with one clear last line, loses nothing that was
+//! acknowledged, and goes on once the disk is well. Needs root and loop devices; says so otherwise.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use seqsvr_core::state::State;
+use seqsvr_raft::{Options, ProposeError, Role};
+
+use crate::common::{LIMIT, Running, cluster, session, until};
+use crate::disk::{Disk, run, skipped};
+
+/// Longest a stopped node may take to let go of its directory.
+const GONE_WITHIN: Duration = Duration::from_secs(8);
+
+/// One node with a cluster of its own.
+async fn one(dir: &Path) -> Running {
+    let mut nodes = cluster(dir, 1, |o| {
+        o.snapshot_every_entries = 1_000;
+        o.log_file_bytes = 1 << 20;
+    })
+    .await;
+    nodes.remove(0)
+}
+
+/// Writes `names` one after the other until one is not acknowledged; how many were, and why not.
+async fn write_until_refused(node: &Running, prefix: &str, most: usize) -> (usize, String) {
+    for i in 0..most {
+        let batch = session(&format!("{prefix}{i}"));
+        match tokio::time::timeout(LIMIT, node.node.propose(batch)).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(ProposeError::Stopped(why))) => return (i, why),
+            other => panic!("write {i}: {other:?}"),
+        }
+    }
+    panic!("{most} writes were acknowledged by a broken disk");
+}
+
+/// The node has stopped by itself; its last line names the path and the remedy, and nothing hangs.
+async fn stopped(node: Running, path: &Path, says: &str, remedy: &str) -> Options {
+    let mut failed = node.node.failed();
+    let reason = tokio::time::timeout(LIMIT, failed.wait_for(Option::is_some)).await;
+    let reason = reason.unwrap().unwrap().clone().unwrap();
+    println!("last line: {reason}");
+    for part in [&path.display().to_string(), says, remedy] {
+        assert!(reason.contains(part), "no {part:?} in: {reason}");
+    }
+    assert!(!reason.contains('\n'), "more than one line: {reason}");
+    assert_eq!(node.node.leadership().borrow().role, Role::Stopped);
+    let options = tokio::time::timeout(GONE_WITHIN, node.kill()).await;
+    options.expect("a stopped node lets go of its directory")
+}
+
+async fn has_all(node: &Running, prefix: &str, count: usize) {
+    until("the acknowledged writes are back", || {
+        let state = node.node.with_state(State::clone);
+        (0..count).all(|i| state.session_named(&format!("{prefix}{i}")).is_some())
+    })
+    .await;
+}
+
+async fn goes_on(options: Options, count: usize) {
+    let node = Running::restart(options).await.unwrap();
+    has_all(&node, "b", count).await;
+    until("it leads", || node.leads()).await;
+    node.node.propose(session("after")).await.unwrap();
+    node.kill().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_disk_stops_the_node_until_there_is_space() {
+    if skipped() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Disk::sized(dir.path(), "32M").unwrap();
+    let node = one(&disk.mount).await;
+    node.node.propose(session("a")).await.unwrap();
+    let ballast = disk.fill();
+    let (count, why) = write_until_refused(&node, "b", 200_000).await;
+    println!("{count} writes fitted; then: {why}");
+    let data = node.options.data_dir.clone();
+    let options = stopped(node, &data, "No space left", "free space").await;
+
+    // Started again while the disk is still full: it runs or says what is missing, as often as it is
+    // tried, and what it says sets nothing aside.
+    for _ in 0..3 {
+        match Running::restart(options.clone()).await {
+            Ok(node) => {
+                let data = data.clone();
+                let (_, why) = write_until_refused(&node, "c", 200_000).await;
+                println!("started on a full disk, then: {why}");
+                stopped(node, &data, "No space left", "free space").await;
+            }
+            Err(e) => {
+                let e = e.to_string();
+                println!("start on a full disk: {e}");
+                assert!(
+                    e.contains("No space left") && e.contains("free space"),
+                    "{e}"
+                );
+            }
+        }
+    }
+    assert_eq!(aside(&data), 0, "rows were set aside for want of space");
+    std::fs::remove_file(ballast).unwrap();
+    goes_on(options, count).await;
+}
+
+fn aside(data: &Path) -> usize {
+    let entries = std::fs::read_dir(data).unwrap();
+    let names = entries.map(|e| e.unwrap().file_name().into_string().unwrap());
+    names.filter(|n| n.starts_with("state.bad.")).count()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_disk_that_turns_read_only_stops_the_node() {
+    if skipped() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let mut disk = Disk::sized(dir.path(), "64M").unwrap();
+    let node = one(&disk.mount).await;
+    for i in 0..100 {
+        node.node.propose(session(&format!("b{i}"))).await.unwrap();
+    }
+    disk.turn_read_only().unwrap();
+    let (more, _) = write_until_refused(&node, "c", 10).await;
+    assert_eq!(more, 0, "a read-only disk acknowledged");
+    let data = node.options.data_dir.clone();
+    let options = stopped(node, &data, "Read-only file system", "make it writable").await;
+    disk.again().unwrap();
+    disk.remount("ro").unwrap();
+    let error = Running::restart(options.clone())
+        .await
+        .map(drop)
+        .unwrap_err()
+        .to_string();
+    println!("start: {error}");
+    assert!(error.contains("Read-only file system") && error.contains("make it writable"));
+    assert!(error.contains(&data.display().to_string()), "{error}");
+    disk.remount("rw").unwrap();
+    goes_on(options, 100).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_disk_whose_writes_and_syncs_fail_stops_the_node() {
+    if skipped() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let mut disk = Disk::sized(dir.path(), "64M").unwrap();
+    let node = one(&disk.mount).await;
+    for i in 0..100 {
+        node.node.propose(session(&format!("b{i}"))).await.unwrap();
+    }
+    disk.cut().unwrap();
+    let (more, _) = write_until_refused(&node, "c", 10).await;
+    assert_eq!(more, 0, "a dead disk acknowledged");
+    let data = node.options.data_dir.clone();
+    let options = stopped(node, &data, "Input/output error", "system log").await;
+    let error = Running::restart(options.clone())
+        .await
+        .map(drop)
+        .unwrap_err()
+        .to_string();
+    println!("start: {error}");
+    assert!(
+        error.contains("Input/output error") && error.contains("system log"),
+        "{error}"
+    );
+    disk.again().unwrap();
+    goes_on(options, 100).await;
+}
+
+/// A disk of its own for one part of the data directory, so that this part fails and the others do
+/// not: where the rows cannot be stored, sled's threads are the first to know.
+struct PartDisk {
+    disk: Disk,
+    options: Options,
+    part: PathBuf,
+}
+
+impl PartDisk {
+    async fn make(dir: &Path, part: &str) -> PartDisk {
+        let disk = Disk::sized(&dir.join("part"), "16M").unwrap();
+        let options = one(dir).await.kill().await;
+        let part = options.data_dir.join(part);
+        run("cp", &["-a", &format!("{}/.", part.display()), disk.path()]).unwrap();
+        let part = PartDisk {
+            disk,
+            options,
+            part,
+        };
+        part.bind();
+        part
+    }
+
+    fn bind(&self) {
+        let part = self.part.to_str().unwrap();
+        run("mount", &["--bind", self.disk.path(), part]).unwrap();
+    }
+
+    fn unbind(&self) {
+        run("umount", &[self.part.to_str().unwrap()]).unwrap();
+    }
+}
+
+impl Drop for PartDisk {
+    fn drop(&mut self) {
+        let _ = run("umount", &["-l", self.part.to_str().unwrap()]);
+    }
+}
+
+async fn fails(part: &str) {
+    for how in ["full", "read-only", "dead"] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut own = PartDisk::make(dir.path(), part).await;
+        let node = Running::restart(own.options.clone()).await.unwrap();
+        until("it leads", || node.leads()).await;
+        let says = match how {
+            "full" => {
+                own.disk.fill();
+                "No space left"
+            }
+            "read-only" => {
+                own.disk.turn_read_only().unwrap();
+                "Read-only file system"
+            }
+            _ => {
+                own.disk.cut().unwrap();
+                "Input/output error"
+            }
+        };
+        let (count, _) = write_until_refused(&node, "b", 200_000).await;
+        println!("{part} {how}: {count} writes acknowledged before it failed");
+        stopped(node, &own.part.clone(), says, "start this node again").await;
+        own.unbind();
+        if how == "full" {
+            std::fs::remove_file(own.disk.mount.join("ballast")).unwrap();
+        } else {
+            own.disk.again().unwrap();
+        }
+        own.bind();
+        goes_on(own.options.clone(), count).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_that_cannot_be_stored_stop_the_node_though_the_log_can() {
+    if !skipped() {
+        fails("state").await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_log_that_cannot_be_written_stops_the_node() {
+    if !skipped() {
+        fails("log").await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_snapshot_that_cannot_be_written_stops_the_node() {
+    if !skipped() {
+        fails("snapshots").await;
+    }
+}

@@ -1,0 +1,241 @@
+//! Directories a node cannot start on: in use, of another kind, not its to write, or with files
+//! missing. Each is refused with one line that names the path and the remedy, nothing is changed by
+//! refusing, and undoing the damage brings the node back.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use seqsvr_raft::{Error, Options};
+
+use seqsvr_core::state::State;
+
+use crate::common::{Running, cluster, until, write};
+use crate::damage::{comes_back, files, history, refusal, set_aside};
+use crate::disk::{Disk, run, skipped};
+
+/// One line that names `path` and says each of `parts`.
+pub(crate) fn says(error: &Error, path: &Path, parts: &[&str]) {
+    let text = error.to_string();
+    println!("refused: {text}");
+    assert!(text.contains(&path.display().to_string()), "{text}");
+    assert!(parts.iter().all(|p| text.contains(p)), "{parts:?}: {text}");
+    assert!(!text.contains('\n'), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_directory_in_use_is_refused_under_every_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let (options, state) = history(dir.path()).await;
+    let node = Running::restart(options.clone()).await.unwrap();
+    let link = dir.path().join("link");
+    std::os::unix::fs::symlink(&options.data_dir, &link).unwrap();
+    let through = dir.path().join("link/../link");
+    let mut names = vec![options.data_dir.clone(), link, through];
+    let bound = dir.path().join("bound");
+    if !skipped() {
+        fs::create_dir(&bound).unwrap();
+        let real = options.data_dir.to_str().unwrap();
+        run("mount", &["--bind", real, bound.to_str().unwrap()]).unwrap();
+        names.push(bound.clone());
+    }
+    for name in &names {
+        let options = Options {
+            data_dir: name.clone(),
+            ..options.clone()
+        };
+        let error = refusal(&options).await;
+        assert!(matches!(error, Error::Locked(_)), "{error}");
+        says(
+            &error,
+            name,
+            &["in use by another process", "stop that one"],
+        );
+    }
+    if bound.exists() {
+        run("umount", &[bound.to_str().unwrap()]).unwrap();
+    }
+    node.kill().await;
+    comes_back(&options, &state).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_path_of_another_kind_is_refused_and_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("file");
+    fs::write(&file, b"somebody's").unwrap();
+    for data_dir in [file.clone(), file.join("data")] {
+        let options = Options::new(1, "127.0.0.1:1", &data_dir);
+        says(&refusal(&options).await, &data_dir, &["check --data-dir"]);
+        assert_eq!(fs::read(&file).unwrap(), b"somebody's");
+    }
+
+    let (options, state) = history(dir.path()).await;
+    for part in ["lock", "identity", "log", "snapshots"] {
+        let path = options.data_dir.join(part);
+        let kept = dir.path().join("kept");
+        fs::rename(&path, &kept).unwrap();
+        if kept.is_dir() {
+            fs::write(&path, b"a file").unwrap();
+        } else {
+            fs::create_dir(&path).unwrap();
+        }
+        says(&refusal(&options).await, &path, &["another kind"]);
+        if kept.is_dir() {
+            fs::remove_file(&path).unwrap();
+        } else {
+            fs::remove_dir(&path).unwrap();
+        }
+        fs::rename(&kept, &path).unwrap();
+        comes_back(&options, &state).await;
+    }
+    // The rows are a shortcut: what stands in their place is set aside, and kept.
+    let rows = options.data_dir.join("state");
+    fs::remove_dir_all(&rows).unwrap();
+    fs::write(&rows, b"a file").unwrap();
+    comes_back(&options, &state).await;
+    let aside = options.data_dir.join("state.bad.1");
+    assert_eq!(fs::read(aside).unwrap(), b"a file");
+}
+
+/// Root may write anywhere, but not into what is marked immutable.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_directory_without_permission_is_refused() {
+    if skipped() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Disk::sized(dir.path(), "64M").unwrap();
+    let (options, state) = history(&disk.mount).await;
+    let data = options.data_dir.clone();
+    for path in [
+        data.join("lock"),
+        data.join("log"),
+        data.join("state"),
+        data.join("identity"),
+    ] {
+        // What is made new there, or written to, is forbidden; reading is not.
+        let all = path.to_str().unwrap();
+        if run("chattr", &["-R", "+i", all]).is_err() {
+            println!("skipped: no chattr");
+            return;
+        }
+        let started = Running::restart(options.clone()).await;
+        match started {
+            Err(error) => says(&error, &path, &["the user this process runs as"]),
+            // The identity is only read; nothing else here is.
+            Ok(node) => {
+                assert_eq!(path, data.join("identity"));
+                node.kill().await;
+            }
+        }
+        run("chattr", &["-R", "-i", all]).unwrap();
+        assert_eq!(set_aside(&options), 0, "{all} cost the rows");
+        comes_back(&options, &state).await;
+    }
+    run("chattr", &["+i", disk.path()]).unwrap();
+    let other = Options::new(2, "127.0.0.1:1", disk.mount.join("new"));
+    let error = refusal(&other).await;
+    run("chattr", &["-i", disk.path()]).unwrap();
+    says(&error, &other.data_dir, &["the user this process runs as"]);
+}
+
+/// Takes `path` away, looks at the refusal, and gives it back.
+async fn missed(options: &Options, path: &Path, named: &Path, part: &str) {
+    let kept = options.data_dir.with_extension("kept");
+    fs::rename(path, &kept).unwrap();
+    let before = tree(&options.data_dir);
+    let error = refusal(options).await;
+    assert!(matches!(error, Error::Damaged { .. }), "{error}");
+    says(&error, named, &[part, "Nothing was changed"]);
+    let after = tree(&options.data_dir);
+    let lost: Vec<_> = before.iter().filter(|b| !after.contains(b)).collect();
+    assert!(lost.is_empty(), "refusing changed {lost:?}");
+    let _ = fs::remove_dir(path);
+    fs::rename(&kept, path).unwrap();
+}
+
+/// Every file of a directory with its content; the rows aside, which may change as they like.
+pub(crate) fn tree(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true if path.file_name().is_some_and(|n| n == "state") => {}
+            true => all.extend(tree(&path)),
+            false => all.push((path.clone(), fs::read(&path).unwrap())),
+        }
+    }
+    all
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn missing_files_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let nodes = cluster(dir.path(), 1, |o| {
+        o.snapshot_every_entries = 30;
+        o.keep_entries = 50;
+        o.log_file_bytes = 2 << 10;
+    })
+    .await;
+    for i in 0..100 {
+        write(&nodes, &format!("n{i}")).await;
+    }
+    until("a snapshot and a purge", || {
+        nodes[0].node.counters().purged_index > 30
+    })
+    .await;
+    let state = nodes[0].node.with_state(State::clone);
+    let options = nodes.into_iter().next().unwrap().kill().await;
+    let data = options.data_dir.clone();
+    let (log, snapshots) = (data.join("log"), data.join("snapshots"));
+    let identity = data.join("identity");
+    missed(&options, &identity, &identity, "it is missing").await;
+    missed(&options, &log, &log, "its files are missing").await;
+    missed(&options, &snapshots, &snapshots, "a snapshot is missing").await;
+    for snapshot in files(&snapshots) {
+        missed(&options, &snapshot, &snapshots, "a snapshot is missing").await;
+    }
+    comes_back(&options, &state).await;
+    let wals = wals(&log);
+    assert!(wals.len() >= 3, "{wals:?}");
+    for (i, wal) in wals.iter().enumerate() {
+        let part = match i {
+            0 => "missing",
+            // Which entry depends on whether a purge was in it.
+            last if last == wals.len() - 1 => "(entry ",
+            _ => "Gap between chunks",
+        };
+        missed(&options, wal, &log, part).await;
+    }
+    comes_back(&options, &state).await;
+}
+
+pub(crate) fn wals(log: &Path) -> Vec<PathBuf> {
+    let mut wals = files(log);
+    wals.retain(|f| f.extension().is_some_and(|e| e == "wal"));
+    wals
+}
+
+/// A stranger's file beside ours is left alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn files_of_others_are_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let (options, state) = history(dir.path()).await;
+    let strange: Vec<PathBuf> = [
+        "notes.txt",
+        "log/notes.txt",
+        "snapshots/notes.txt",
+        "snapshots/copy.bak",
+    ]
+    .iter()
+    .map(|f| options.data_dir.join(f))
+    .collect();
+    for file in &strange {
+        fs::write(file, b"somebody's").unwrap();
+    }
+    fs::create_dir(options.data_dir.join("snapshots/old")).unwrap();
+    comes_back(&options, &state).await;
+    for file in &strange {
+        assert_eq!(fs::read(file).unwrap(), b"somebody's", "{}", file.display());
+    }
+}

@@ -1,0 +1,273 @@
+//! Files that are sound and not this node's, or not of this time: another node's, another cluster's,
+//! an older copy's. Those that matter are refused by name and give way to the right ones again; rows
+//! are set aside and rebuilt.
+
+use std::fs;
+use std::path::Path;
+
+use seqsvr_core::state::State;
+use seqsvr_raft::{Error, Options};
+
+use crate::common::{Running, agree, cluster, until, write};
+use crate::damage::{comes_back, copy_dir, files, history, refusal, set_aside};
+use crate::disks_start::{says, tree, wals};
+
+/// Puts `theirs` in the place of `ours`, looks at the refusal, and puts ours back.
+async fn mistaken(options: &Options, ours: &Path, theirs: &Path, named: &Path, parts: &[&str]) {
+    let kept = options.data_dir.with_extension("kept");
+    fs::rename(ours, &kept).unwrap();
+    match theirs.is_dir() {
+        true => copy_dir(theirs, ours),
+        false => drop(fs::copy(theirs, ours).unwrap()),
+    }
+    let before = tree(&options.data_dir);
+    let error = refusal(options).await;
+    assert!(
+        matches!(error, Error::Damaged { .. } | Error::WrongNode { .. }),
+        "{error}"
+    );
+    says(&error, named, parts);
+    assert_eq!(tree(&options.data_dir), before, "refusing changed a file");
+    assert_eq!(set_aside(options), 0);
+    match ours.is_dir() {
+        true => fs::remove_dir_all(ours).unwrap(),
+        false => fs::remove_file(ours).unwrap(),
+    }
+    fs::rename(&kept, ours).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn parts_of_another_node_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let nodes = cluster(dir.path(), 3, |o| {
+        o.snapshot_every_entries = 30;
+        o.keep_entries = 5;
+    })
+    .await;
+    for i in 0..80 {
+        write(&nodes, &format!("n{i}")).await;
+    }
+    until("a snapshot and a purge everywhere", || {
+        nodes.iter().all(|n| n.node.counters().purged_index > 30)
+    })
+    .await;
+    agree(&nodes, ["n79"].into_iter()).await;
+    let mut all = Vec::new();
+    for node in nodes {
+        all.push(node.kill().await);
+    }
+    let (two, one) = (&all[1], all[0].data_dir.clone());
+    let ours = two.data_dir.clone();
+    let log = ours.join("log");
+    mistaken(
+        two,
+        &log,
+        &one.join("log"),
+        &log,
+        &["written by node 1", "not by this directory's node 2"],
+    )
+    .await;
+    let identity = ours.join("identity");
+    mistaken(
+        two,
+        &identity,
+        &one.join("identity"),
+        &ours,
+        &["belongs to node 1", "check --id and --data-dir"],
+    )
+    .await;
+    mistaken(
+        two,
+        &ours,
+        &one,
+        &ours,
+        &["belongs to node 1", "check --id and --data-dir"],
+    )
+    .await;
+
+    // Rows of another node say the same at best: they are not believed, and nothing is lost.
+    let rows = ours.join("state");
+    copy_dir(&one.join("state"), &rows);
+    let mut nodes = Vec::new();
+    for options in &all {
+        nodes.push(Running::restart(options.clone()).await.unwrap());
+    }
+    assert_eq!(set_aside(two), 1);
+    write(&nodes, "after").await;
+    agree(&nodes, ["n0", "n79", "after"].into_iter()).await;
+}
+
+/// Two clusters with histories of the same shape, so that ids of entries are equal in both.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn parts_of_another_cluster_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let (options, state) = history(&dir.path().join("a")).await;
+    let (other, alien) = twin(&dir.path().join("b"), &options).await;
+    let (ours, theirs) = (options.data_dir.clone(), other.data_dir.clone());
+    for part in ["log", "identity"] {
+        let path = ours.join(part);
+        let log = ours.join("log");
+        mistaken(&options, &path, &theirs.join(part), &log, &["incarnation"]).await;
+    }
+    // In the place of ours, and beside it under a name that sorts after it.
+    let own = files(&ours.join("snapshots")).pop().unwrap();
+    let alien_snapshot = files(&theirs.join("snapshots")).pop().unwrap();
+    let beside = ours
+        .join("snapshots")
+        .join(alien_snapshot.file_name().unwrap());
+    assert!(beside >= own, "{beside:?} sorts before {own:?}");
+    if beside != own {
+        fs::copy(&alien_snapshot, &beside).unwrap();
+        let before = tree(&ours);
+        says(&refusal(&options).await, &beside, &["it is of cluster"]);
+        assert_eq!(tree(&ours), before, "refusing changed a file");
+        fs::remove_file(&beside).unwrap();
+    }
+    mistaken(
+        &options,
+        &own,
+        &alien_snapshot,
+        &ours.join("snapshots"),
+        &["is damaged"],
+    )
+    .await;
+    comes_back(&options, &state).await;
+
+    // Rows of the same last applied id, and of another cluster.
+    copy_dir(&theirs.join("state"), &ours.join("state"));
+    assert_ne!(state, alien);
+    comes_back(&options, &state).await;
+    assert_eq!(set_aside(&options), 1);
+}
+
+/// A node of another cluster that has applied the same ids as the one of `options`.
+async fn twin(dir: &Path, options: &Options) -> (Options, State) {
+    let mut like = crate::common::start(dir, 1, |o| {
+        let (address, data_dir) = (o.address.clone(), o.data_dir.clone());
+        *o = Options {
+            address,
+            data_dir,
+            ..options.clone()
+        };
+    })
+    .await;
+    let cluster = seqsvr_core::id::ClusterId(0xa11e);
+    let member = like.member();
+    like.node
+        .init(vec![member], cluster, 3_000, 64)
+        .await
+        .unwrap();
+    let own = Running::restart(options.clone()).await.unwrap();
+    until("it leads", || own.leads()).await;
+    let goal = own.node.counters();
+    own.kill().await;
+    // As many terms, then as many entries.
+    while like.node.counters().term < goal.term {
+        like = Running::restart(like.kill().await).await.unwrap();
+        until("it leads", || like.leads()).await;
+    }
+    while like.node.counters().last_log_index < goal.last_log_index {
+        let name = format!("other{}", like.node.counters().last_log_index);
+        write(std::slice::from_ref(&like), &name).await;
+    }
+    until("its snapshot", || like.node.counters().snapshot_index > 30).await;
+    let (ours, theirs) = (goal, like.node.counters());
+    assert_eq!(
+        (ours.term, ours.last_log_index),
+        (theirs.term, theirs.last_log_index)
+    );
+    let state = like.node.with_state(State::clone);
+    (like.kill().await, state)
+}
+
+/// A voter that goes on from an older copy of its log has forgotten what it acknowledged.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_older_log_beside_newer_rows_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let nodes = cluster(dir.path(), 1, |_| {}).await;
+    for i in 0..20 {
+        write(&nodes, &format!("early{i}")).await;
+    }
+    let options = nodes.into_iter().next().unwrap().kill().await;
+    let (log, old) = (options.data_dir.join("log"), dir.path().join("old"));
+    copy_dir(&log, &old);
+    let nodes = vec![Running::restart(options.clone()).await.unwrap()];
+    for i in 0..20 {
+        write(&nodes, &format!("late{i}")).await;
+    }
+    let state = nodes[0].node.with_state(State::clone);
+    nodes.into_iter().next().unwrap().kill().await;
+    mistaken(&options, &log, &old, &log, &["older copy, or lost its end"]).await;
+    comes_back(&options, &state).await;
+
+    // Whole records cut off its end: sound to every checksum.
+    let wal = wals(&log).pop().unwrap();
+    let good = fs::read(&wal).unwrap();
+    fs::write(&wal, &good[..good.len() - 600]).unwrap();
+    says(
+        &refusal(&options).await,
+        &log,
+        &["older copy, or lost its end"],
+    );
+    fs::write(&wal, &good).unwrap();
+    for extra in wals(&log).into_iter().filter(|f| *f > wal) {
+        fs::remove_file(extra).unwrap();
+    }
+    comes_back(&options, &state).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_older_snapshot_in_place_of_a_newer_one_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let (options, _) = history(dir.path()).await;
+    let snapshots = options.data_dir.join("snapshots");
+    let old = dir.path().join("old");
+    copy_dir(&snapshots, &old);
+    let nodes = vec![Running::restart(options.clone()).await.unwrap()];
+    let before = nodes[0].node.counters().purged_index;
+    for i in 0..60 {
+        write(&nodes, &format!("late{i}")).await;
+    }
+    until("a later purge", || {
+        nodes[0].node.counters().purged_index > before + 30
+    })
+    .await;
+    let state = nodes[0].node.with_state(State::clone);
+    nodes.into_iter().next().unwrap().kill().await;
+    mistaken(
+        &options,
+        &snapshots,
+        &old,
+        &snapshots,
+        &["a snapshot is missing"],
+    )
+    .await;
+    comes_back(&options, &state).await;
+}
+
+/// An identity from before the node joined its cluster: the log knows which it is, and no other may
+/// adopt the node.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_identity_from_before_the_cluster_is_brought_up_to_date() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = crate::common::start(dir.path(), 1, |_| {})
+        .await
+        .kill()
+        .await;
+    let identity = options.data_dir.join("identity");
+    let waiting = fs::read(&identity).unwrap();
+    let node = Running::restart(options.clone()).await.unwrap();
+    let members = vec![node.member()];
+    node.node
+        .init(members, crate::common::CLUSTER, 3_000, 64)
+        .await
+        .unwrap();
+    write(std::slice::from_ref(&node), "a").await;
+    let state = node.node.with_state(State::clone);
+    node.kill().await;
+    let joined = fs::read(&identity).unwrap();
+    assert_ne!(joined, waiting);
+    fs::write(&identity, &waiting).unwrap();
+    comes_back(&options, &state).await;
+    assert_eq!(fs::read(&identity).unwrap(), joined);
+}
