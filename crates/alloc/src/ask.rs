@@ -27,6 +27,8 @@ pub(crate) struct Call<'a> {
     pub(crate) forwarded: bool,
     /// Version of the caller's table; 0: it has none.
     pub(crate) table_version: u64,
+    /// Answer only what a store has confirmed since (DESIGN 5.9).
+    pub(crate) strict: bool,
 }
 
 /// One key and what is asked of it.
@@ -34,6 +36,8 @@ pub(crate) struct Call<'a> {
 pub(crate) struct Item {
     pub(crate) key: ItemKey,
     pub(crate) ask: Ask,
+    /// Highest epoch of the slot the caller has seen, 0: none.
+    pub(crate) epoch: u64,
 }
 
 /// The key as the caller gave it.
@@ -46,12 +50,8 @@ pub(crate) enum ItemKey {
 /// What is asked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Ask {
-    /// The next numbers; `floor` and `epoch` are what the caller has seen, 0: nothing.
-    Next {
-        count: NonZeroU32,
-        floor: u64,
-        epoch: u64,
-    },
+    /// The next numbers; `floor` is the last one the caller has seen, 0: none.
+    Next { count: NonZeroU32, floor: u64 },
     /// The last number given out.
     Current,
     /// That every later number is above `value`.
@@ -89,8 +89,10 @@ pub(crate) enum Miss {
     Raise(Arc<Loaded>, u64, bool),
     /// `Current` of a section that is not loaded.
     Read(SectionKey),
-    /// The caller has seen more than we would give.
-    Guard(Slot, Epoch),
+    /// The caller has seen more than this object would give.
+    Guard(Arc<Loaded>),
+    /// Taken from this object; a strict call is answered once a store has confirmed it.
+    Confirm(Arc<Loaded>, Answer),
     /// Another AllocSvr owns it.
     Remote(String),
     /// Nobody can serve it at the moment; says why.

@@ -42,13 +42,8 @@ impl Node {
                 .channels
                 .get(&address)
                 .map_err(|e| Status::unavailable(e.to_string()))?;
-            self.send(
-                SequenceClient::new(channel),
-                call.namespace,
-                &picked,
-                deadline,
-            )
-            .await
+            let client = SequenceClient::new(channel);
+            self.send(client, call, &picked, deadline).await
         };
         let fault = match timeout_at(deadline, sent).await {
             Ok(Ok((results, routes))) => {
@@ -98,15 +93,15 @@ impl Node {
     async fn send(
         &self,
         client: SequenceClient<Channel>,
-        namespace: &str,
+        call: &Call<'_>,
         items: &[&Item],
         deadline: Instant,
     ) -> Result<Forwarded, Status> {
         // All items of one call ask the same kind of thing.
         match items.first().map(|item| item.ask) {
-            Some(Ask::Next { .. }) => self.send_next(client, namespace, items, deadline).await,
-            Some(Ask::Current) => self.send_current(client, namespace, items, deadline).await,
-            Some(Ask::RaiseTo { .. }) => self.send_raise(client, namespace, items, deadline).await,
+            Some(Ask::Next { .. }) => self.send_next(client, call, items, deadline).await,
+            Some(Ask::Current) => self.send_current(client, call, items, deadline).await,
+            Some(Ask::RaiseTo { .. }) => self.send_raise(client, call, items, deadline).await,
             None => Ok((Vec::new(), None)),
         }
     }
@@ -114,29 +109,25 @@ impl Node {
     async fn send_next(
         &self,
         mut client: SequenceClient<Channel>,
-        namespace: &str,
+        call: &Call<'_>,
         items: &[&Item],
         deadline: Instant,
     ) -> Result<Forwarded, Status> {
         let (uids, keys) = columns(items);
         let mut request = NextManyRequest {
-            namespace: namespace.to_owned(),
+            namespace: call.namespace.to_owned(),
             uids,
             keys,
             table_version: self.table.version(),
             forwarded: true,
+            strict: call.strict,
             ..NextManyRequest::default()
         };
         for item in items {
-            if let Ask::Next {
-                count,
-                floor,
-                epoch,
-            } = item.ask
-            {
+            if let Ask::Next { count, floor } = item.ask {
                 request.counts.push(count.get());
                 request.floors.push(floor);
-                request.epochs.push(epoch);
+                request.epochs.push(item.epoch);
             }
         }
         let response = client
@@ -160,18 +151,19 @@ impl Node {
     async fn send_current(
         &self,
         mut client: SequenceClient<Channel>,
-        namespace: &str,
+        call: &Call<'_>,
         items: &[&Item],
         deadline: Instant,
     ) -> Result<Forwarded, Status> {
         let (uids, keys) = columns(items);
         let request = CurrentManyRequest {
-            namespace: namespace.to_owned(),
+            namespace: call.namespace.to_owned(),
             uids,
             keys,
-            strict: false,
+            strict: call.strict,
             table_version: self.table.version(),
             forwarded: true,
+            epochs: items.iter().map(|item| item.epoch).collect(),
         };
         let response = client
             .current_many(until(request, deadline))
@@ -195,7 +187,7 @@ impl Node {
     async fn send_raise(
         &self,
         mut client: SequenceClient<Channel>,
-        namespace: &str,
+        call: &Call<'_>,
         items: &[&Item],
         deadline: Instant,
     ) -> Result<Forwarded, Status> {
@@ -206,7 +198,7 @@ impl Node {
                 continue;
             };
             let request = RaiseToRequest {
-                namespace: namespace.to_owned(),
+                namespace: call.namespace.to_owned(),
                 key_kind: Some(match &item.key {
                     ItemKey::Uid(uid) => raise_to_request::KeyKind::Uid(*uid),
                     ItemKey::Key(key) => raise_to_request::KeyKind::Key(key.clone()),
@@ -215,6 +207,7 @@ impl Node {
                 force,
                 table_version: self.table.version(),
                 forwarded: true,
+                epoch: Some(item.epoch),
             };
             let response = client
                 .raise_to(until(request, deadline))

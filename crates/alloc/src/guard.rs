@@ -1,15 +1,16 @@
-//! The causal guard: a caller that has seen more than we would give shows that we may be stale.
+//! Confirmations with the store: for the causal guard (a caller that has seen more than we would give
+//! shows that we may be stale) and for strict calls.
 //!
 //! Invariant: such a caller is answered only by what a store confirmed in a round that started
 //! after its request arrived; never by jumping to a floor nobody verified. Rounds are coalesced and
 //! rate-limited, so that made-up floors cost the store little.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use seqsvr_core::id::{Epoch, Slot};
+use seqsvr_core::id::{Epoch, SessionId, Slot};
 use seqsvr_proto::error::Fault;
 use seqsvr_proto::v1::store_client::StoreClient;
 use seqsvr_proto::v1::{ReadRequest, Reason};
@@ -21,8 +22,8 @@ use crate::node::Node;
 
 /// Most callers waiting for a confirmation.
 const WAITING_MAX: usize = 10_000;
-/// Least time between two rounds.
-const INTERVAL: Duration = Duration::from_millis(10);
+/// Least time between two rounds: strict callers wait for it, made-up floors cost the store no more.
+const INTERVAL: Duration = Duration::from_millis(1);
 /// How long one round may take.
 const ROUND: Duration = Duration::from_secs(2);
 
@@ -35,7 +36,15 @@ pub(crate) enum Verdict {
     Stale,
 }
 
-type Asked = (Slot, Epoch, oneshot::Sender<Result<Verdict, Fault>>);
+/// What a section object rests on: its slot, at this epoch, is this session's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Holding {
+    pub(crate) slot: Slot,
+    pub(crate) epoch: Epoch,
+    pub(crate) session: SessionId,
+}
+
+type Asked = (Holding, oneshot::Sender<Result<Verdict, Fault>>);
 
 /// Callers waiting for the next round.
 #[derive(Default)]
@@ -45,8 +54,8 @@ pub(crate) struct Guard {
 }
 
 impl Node {
-    /// Confirms with the store that `slot` is ours at `epoch`, by a round that starts after now.
-    pub(crate) async fn confirm(&self, slot: Slot, epoch: Epoch) -> Result<Verdict, Fault> {
+    /// Confirms with the store that a holding stands, by a round that starts after now.
+    pub(crate) async fn confirm(&self, holding: Holding) -> Result<Verdict, Fault> {
         let (tx, rx) = oneshot::channel();
         {
             let mut waiting = self.guard.waiting.lock();
@@ -57,7 +66,7 @@ impl Node {
                 )
                 .with_retry_after_ms(100));
             }
-            waiting.push((slot, epoch, tx));
+            waiting.push((holding, tx));
         }
         self.guard.ready.notify_one();
         rx.await.unwrap_or_else(|_| {
@@ -87,15 +96,8 @@ impl Node {
     }
 
     async fn round(&self, asked: Vec<Asked>) {
-        let session = self.session.load_full();
-        let slots: Vec<Slot> = asked
-            .iter()
-            .map(|a| a.0)
-            .collect::<std::collections::BTreeSet<_>>()
-            .into_iter()
-            .collect();
+        let slots: BTreeSet<Slot> = asked.iter().map(|(holding, _)| holding.slot).collect();
         let request = ReadRequest {
-            session: session.as_ref().map(|s| s.id.0),
             slots: slots.iter().map(|s| u32::from(s.0)).collect(),
             ..ReadRequest::default()
         };
@@ -106,23 +108,18 @@ impl Node {
                 async move { StoreClient::new(channel).read(request).await }
             })
             .await;
-        let found: BTreeMap<Slot, (u64, u64)> = match &answer {
-            Ok(read) => slots
-                .into_iter()
-                .zip(read.epochs.iter().copied().zip(read.owners.iter().copied()))
-                .collect(),
-            Err(_) => BTreeMap::new(),
-        };
-        for (slot, epoch, tx) in asked {
-            let verdict = match (&answer, &session) {
-                (Err(fault), _) if fault.reason() == Reason::NoSuchSession => Ok(Verdict::Stale),
-                (Err(fault), _) => Err(fault.clone()),
-                (Ok(_), None) => Ok(Verdict::Stale),
-                (Ok(_), Some(session)) if found.get(&slot) == Some(&(epoch.0, session.id.0)) => {
-                    Ok(Verdict::Ours)
-                }
-                (Ok(_), Some(_)) => Ok(Verdict::Stale),
-            };
+        let found = answer.map(|read| {
+            let held = read.epochs.into_iter().zip(read.owners);
+            slots.into_iter().zip(held).collect::<BTreeMap<_, _>>()
+        });
+        for (holding, tx) in asked {
+            // An ended session owns nothing: its slots have gone on to later epochs.
+            let stands = (holding.epoch.0, holding.session.0);
+            let verdict = found.as_ref().map_err(Clone::clone);
+            let verdict = verdict.map(|found| match found.get(&holding.slot) {
+                Some(now) if *now == stands => Verdict::Ours,
+                _ => Verdict::Stale,
+            });
             let _ = tx.send(verdict);
         }
     }

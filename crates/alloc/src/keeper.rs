@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use seqsvr_core::command::Proof;
 use seqsvr_core::id::{Nonce, SessionId};
 use seqsvr_core::lease::{Lease, renew_interval, renew_timeout};
 use seqsvr_core::route::{Delta, Error as RouteError};
@@ -87,13 +88,14 @@ impl Node {
     async fn register(&self) -> Result<(Arc<Session>, Duration), Error> {
         let started = Instant::now();
         let nonce = Nonce(self.random.draw());
+        let proof = self.state_dir.as_ref().and_then(|d| d.proof(&self.name));
         let request = OpenSessionRequest {
             name: self.name.clone(),
             address: self.address.clone(),
             incarnation: self.incarnation,
             nonce: u128_bytes(nonce.0),
-            proof_session: None,
-            proof_nonce: bytes::Bytes::new(),
+            proof_session: proof.map(|p| p.session.0),
+            proof_nonce: proof.map(|p| u128_bytes(p.nonce.0)).unwrap_or_default(),
         };
         let mut told = String::new();
         loop {
@@ -109,6 +111,10 @@ impl Node {
                     self.counters.sessions_opened.add(1);
                     let session = Arc::new(Session::new(SessionId(opened.session)));
                     tracing::info!(session = %session.id, name = %self.name, "session opened");
+                    self.keep_proof(Proof {
+                        session: session.id,
+                        nonce,
+                    });
                     self.session.store(Some(session.clone()));
                     return Ok((session, Duration::from_millis(u64::from(opened.lease_ms))));
                 }
@@ -131,6 +137,20 @@ impl Node {
             }
             sleep(self.random.jitter(Duration::from_millis(200))).await;
         }
+    }
+
+    /// Stores what lets the next process take this session's place. Without it that one waits.
+    fn keep_proof(&self, proof: Proof) {
+        let Some(dir) = self.state_dir.clone() else {
+            return;
+        };
+        let name = self.name.clone();
+        // Nobody waits for the disk: whoever dies before it is stored has its successor wait.
+        self.tasks.spawn_blocking(move || {
+            if let Err(e) = dir.store(&name, proof) {
+                tracing::warn!("the session's proof was not stored, so a restart will wait: {e}");
+            }
+        });
     }
 
     /// Renews until the store says that the session is over.

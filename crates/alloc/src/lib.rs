@@ -14,7 +14,7 @@
 //! submit ──> stores: section commands, coalesced, to the StoreSvr leader
 //! ```
 //!
-//! What it may not know: Raft, disks. It sees StoreSvr only through `Store` and `Admin` calls, and
+//! What it may not know: Raft, disks (but for the one small file of a state directory). It sees StoreSvr only through `Store` and `Admin` calls, and
 //! time, randomness and network only through [`Environment`], its seed and tokio's timers, so that a
 //! simulation can drive it.
 
@@ -37,12 +37,14 @@ mod serve;
 mod service;
 mod session;
 mod shutdown;
+mod state_dir;
 mod stores;
 mod submit;
 mod table;
 mod take;
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -63,6 +65,7 @@ pub use clock::{Clock, SystemClock};
 use crate::counters::Counters;
 use crate::node::Node;
 use crate::random::Random;
+use crate::state_dir::StateDir;
 
 /// How long a shutdown may take to hand over its slots; what is left then is freed with the session.
 const HAND_OVER_MAX: Duration = Duration::from_secs(10);
@@ -80,6 +83,9 @@ pub struct Options {
     pub advertise: Option<String>,
     /// Addresses of StoreSvrs, at least one.
     pub stores: Vec<String>,
+    /// Where the session's proof is kept, so that a restart on this host takes its place at once; None:
+    /// an older session is waited for.
+    pub state_dir: Option<PathBuf>,
     /// How long to wait for an older session under the name to end before giving up.
     pub name_wait: Duration,
     /// A section unused for about this long is closed.
@@ -126,6 +132,7 @@ impl Options {
             listen,
             advertise: None,
             stores,
+            state_dir: None,
             name_wait: Duration::from_secs(20),
             idle_after: Duration::from_secs(600),
             memory_budget: 8 << 30,
@@ -154,6 +161,9 @@ pub enum Error {
         /// The system's reason.
         reason: String,
     },
+    /// The state directory cannot be used; the text says why and what to do.
+    #[error("{0}")]
+    StateDir(String),
     /// A living AllocSvr has the name.
     #[error(
         "the name {name:?} is taken by a living AllocSvr ({holder}); give this one another --name or stop the other"
@@ -186,7 +196,7 @@ impl Alloc {
     /// Starts serving; registration goes on in the background. Must be called in a tokio runtime.
     ///
     /// # Errors
-    /// [`Error::Options`], [`Error::Listen`].
+    /// [`Error::Options`], [`Error::Listen`], [`Error::StateDir`].
     pub async fn start(options: Options) -> Result<Alloc, Error> {
         Alloc::start_in(options, Environment::system()).await
     }
@@ -203,6 +213,11 @@ impl Alloc {
                 "name at least one store with --stores".into(),
             ));
         }
+        let state_dir = options
+            .state_dir
+            .as_deref()
+            .map(StateDir::open)
+            .transpose()?;
         let refused = |e: std::io::Error| Error::Listen {
             address: options.listen,
             reason: e.to_string(),
@@ -220,6 +235,7 @@ impl Alloc {
             name: options.name.clone(),
             incarnation: random.draw(),
             name_wait: options.name_wait,
+            state_dir: state_dir.map(Arc::new),
             clock,
             channels,
             submitter: submit::Submitter::new(stores.clone()),

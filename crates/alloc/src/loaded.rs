@@ -20,6 +20,7 @@ use seqsvr_core::route::RoutingTable;
 use seqsvr_core::section::Section;
 use tokio::sync::Notify;
 
+use crate::guard::Holding;
 use crate::session::Session;
 
 /// A hot section should raise about once in this time.
@@ -71,6 +72,15 @@ impl Loaded {
 
     pub(crate) fn key(&self) -> SectionKey {
         self.fence.section
+    }
+
+    /// What the right to answer from this object rests on.
+    pub(crate) fn holding(&self) -> Holding {
+        Holding {
+            slot: self.fence.slot,
+            epoch: self.fence.epoch,
+            session: self.session.id,
+        }
     }
 
     /// The check of the invariant above.

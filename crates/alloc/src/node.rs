@@ -20,6 +20,7 @@ use crate::moves::Moves;
 use crate::random::Random;
 use crate::sections::Sections;
 use crate::session::Session;
+use crate::state_dir::StateDir;
 use crate::stores::Stores;
 use crate::submit::Submitter;
 use crate::table::Table;
@@ -30,6 +31,7 @@ pub(crate) struct Node {
     pub(crate) address: String,
     pub(crate) incarnation: u64,
     pub(crate) name_wait: Duration,
+    pub(crate) state_dir: Option<Arc<StateDir>>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) channels: Channels,
     pub(crate) stores: Stores,

@@ -23,7 +23,7 @@ use seqsvr_proto::v1::{CurrentKind, ReadRequest, Reason, SectionRef};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::ask::{Answer, Call, Item, Miss, out_of_time};
-use crate::guard::Verdict;
+use crate::guard::{Holding, Verdict};
 use crate::loaded::Loaded;
 use crate::node::Node;
 
@@ -41,7 +41,8 @@ enum Group {
     Refill(Object, u64),
     Raise(Object, u64, bool),
     Read(SectionKey),
-    Guard(Slot, Epoch),
+    Guard(Holding),
+    Confirm(Holding),
     Remote(String),
     Refresh,
     Wait,
@@ -75,6 +76,8 @@ impl Node {
         let mut why: HashMap<u32, (Reason, String)> = HashMap::new();
         let mut todo: Vec<u32> = (0..items.len() as u32).collect();
         let mut work: Work<'_> = FuturesUnordered::new();
+        // Taken, and waiting for a confirmation.
+        let mut held: HashMap<u32, Answer> = HashMap::new();
         let mut refreshed = false;
         loop {
             match self.namespace(call, items, &mut refreshed).await {
@@ -82,18 +85,31 @@ impl Node {
                     .drain(..)
                     .for_each(|i| answers[i as usize] = Some(Err(fault.clone()))),
                 Ok((table, namespace)) => {
-                    let misses = self.pass(&table, &namespace, items, &todo, &mut answers);
+                    let misses = self.pass(call, &table, &namespace, items, &todo, &mut answers);
                     todo.clear();
-                    for (group, members) in
-                        self.sort(call, &table, misses, &mut refreshed, &mut answers, &mut why)
-                    {
-                        work.push(self.work(call, items, &table, group, members));
+                    let groups = self.sort(
+                        call,
+                        &table,
+                        misses,
+                        &mut refreshed,
+                        &mut answers,
+                        &mut why,
+                        &mut held,
+                    );
+                    for (group, members) in groups {
+                        if let Group::Confirm(holding) = group {
+                            let taken = members.iter().filter_map(|i| Some((*i, *held.get(i)?)));
+                            work.push(Box::pin(self.confirmed(call, holding, taken.collect())));
+                        } else {
+                            work.push(self.work(call, items, &table, group, members));
+                        }
                     }
                 }
             }
             match timeout_at(call.deadline, work.next()).await {
                 Ok(Some(outcomes)) => {
                     for (index, outcome) in outcomes {
+                        held.remove(&index);
                         match outcome {
                             Some(outcome) => answers[index as usize] = Some(outcome),
                             None => todo.push(index),
@@ -104,6 +120,8 @@ impl Node {
                 Ok(None) | Err(_) => break,
             }
         }
+        // Never confirmed in time.
+        held.values().for_each(|answer| self.burn(answer));
         let mut late = |index: usize| {
             let (reason, text) = why
                 .remove(&(index as u32))
@@ -154,6 +172,7 @@ impl Node {
         refreshed: &mut bool,
         answers: &mut [Option<Result<Answer, Fault>>],
         why: &mut HashMap<u32, (Reason, String)>,
+        held: &mut HashMap<u32, Answer>,
     ) -> HashMap<Group, Vec<u32>> {
         let mut groups: HashMap<Group, Vec<u32>> = HashMap::new();
         // A caller that knows a newer table than ours is not sent away before we have asked.
@@ -227,18 +246,14 @@ impl Node {
                     );
                     Group::Read(section)
                 }
-                Miss::Guard(slot, epoch) => {
-                    why.insert(
-                        index,
-                        (
-                            Reason::Unreachable,
-                            format!(
-                                "no store of {} has confirmed this owner",
-                                self.stores.list()
-                            ),
-                        ),
-                    );
-                    Group::Guard(slot, epoch)
+                Miss::Guard(loaded) => {
+                    why.insert(index, (Reason::Unreachable, self.not_confirmed()));
+                    Group::Guard(loaded.holding())
+                }
+                Miss::Confirm(loaded, answer) => {
+                    why.insert(index, (Reason::Unreachable, self.not_confirmed()));
+                    held.insert(index, answer);
+                    Group::Confirm(loaded.holding())
                 }
                 Miss::Remote(address) => {
                     why.insert(
@@ -306,10 +321,12 @@ impl Node {
                 Node::fence(table, table.slot_of(section), section).epoch,
                 members,
             )),
-            Group::Guard(slot, epoch) => Box::pin(async move {
-                match self.confirm(slot, epoch).await {
+            // Its answers are taken out by whoever calls this: see `serve`.
+            Group::Confirm(_) => Box::pin(std::future::ready(again(members))),
+            Group::Guard(holding) => Box::pin(async move {
+                match self.confirm(holding).await {
                     Ok(Verdict::Stale) => {
-                        self.step_down(slot, epoch);
+                        self.step_down(holding);
                         self.refresh(call.deadline).await;
                         again(members)
                     }
@@ -386,10 +403,41 @@ impl Node {
         }
     }
 
-    /// A confirmation said that the slot is not ours at `epoch`: nothing of it is served again.
-    fn step_down(&self, slot: Slot, epoch: Epoch) {
+    /// Answers of strict calls, once a store has confirmed what they rest on.
+    async fn confirmed(
+        &self,
+        call: &Call<'_>,
+        holding: Holding,
+        taken: Vec<(u32, Answer)>,
+    ) -> Vec<Outcome> {
+        let verdict = self.confirm(holding).await;
+        if let Ok(Verdict::Ours) = verdict {
+            let answers = taken.into_iter();
+            return answers.map(|(i, answer)| (i, Some(Ok(answer)))).collect();
+        }
+        let members = taken.iter().map(|(i, _)| *i).collect();
+        taken.iter().for_each(|(_, answer)| self.burn(answer));
+        match verdict {
+            Err(fault) => self.outcome(members, Err(fault)).await,
+            Ok(_) => {
+                self.step_down(holding);
+                self.refresh(call.deadline).await;
+                again(members)
+            }
+        }
+    }
+
+    fn not_confirmed(&self) -> String {
+        format!(
+            "no store of {} has confirmed this owner",
+            self.stores.list()
+        )
+    }
+
+    /// A confirmation said that a holding does not stand: nothing of it is served again.
+    fn step_down(&self, holding: Holding) {
         for loaded in self.sections.all() {
-            if loaded.fence.slot == slot && loaded.fence.epoch <= epoch {
+            if loaded.fence.slot == holding.slot && loaded.fence.epoch <= holding.epoch {
                 self.sections.retire(&loaded);
             }
         }

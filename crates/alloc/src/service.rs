@@ -33,22 +33,22 @@ impl Sequence for SequenceService {
     async fn next(&self, request: Request<NextRequest>) -> Result<Response<NextResponse>, Status> {
         let deadline = deadline(request.metadata());
         let request = request.into_inner();
-        not_strict(request.strict)?;
         let count = self.count(request.count.unwrap_or(1))?;
         let ask = Ask::Next {
             count,
             floor: request.floor.unwrap_or(0),
-            epoch: request.epoch.unwrap_or(0),
         };
         let item = Item {
             key: key(request.key_ref())?,
             ask,
+            epoch: request.epoch.unwrap_or(0),
         };
         let call = Call {
             namespace: &request.namespace,
             deadline,
             forwarded: request.forwarded,
             table_version: request.table_version,
+            strict: request.strict,
         };
         match self.one(&call, item).await? {
             Answer::Numbers { first, last, epoch } => Ok(Response::new(NextResponse {
@@ -67,20 +67,11 @@ impl Sequence for SequenceService {
     ) -> Result<Response<NextManyResponse>, Status> {
         let deadline = deadline(request.metadata());
         let request = request.into_inner();
-        not_strict(request.strict)?;
         let keys = self.keys(request.uids, request.keys)?;
         let n = keys.len();
-        for (column, len) in [
-            ("counts", request.counts.len()),
-            ("floors", request.floors.len()),
-            ("epochs", request.epochs.len()),
-        ] {
-            if len != 0 && len != n {
-                return Err(invalid(format!(
-                    "{column} has {len} entries for {n} items; leave it empty or give one an item"
-                )));
-            }
-        }
+        column("counts", request.counts.len(), n)?;
+        column("floors", request.floors.len(), n)?;
+        column("epochs", request.epochs.len(), n)?;
         let mut errors = Vec::new();
         let mut items = Vec::with_capacity(n);
         let mut origin = Vec::with_capacity(n);
@@ -96,11 +87,8 @@ impl Sequence for SequenceService {
                     total += u64::from(count.get());
                     items.push(Item {
                         key,
-                        ask: Ask::Next {
-                            count,
-                            floor,
-                            epoch,
-                        },
+                        ask: Ask::Next { count, floor },
+                        epoch,
                     });
                     origin.push(i);
                 }
@@ -119,6 +107,7 @@ impl Sequence for SequenceService {
             deadline,
             forwarded: request.forwarded,
             table_version: request.table_version,
+            strict: request.strict,
         };
         let mut response = NextManyResponse {
             firsts: vec![0; n],
@@ -148,16 +137,17 @@ impl Sequence for SequenceService {
     ) -> Result<Response<CurrentResponse>, Status> {
         let deadline = deadline(request.metadata());
         let request = request.into_inner();
-        not_strict(request.strict)?;
         let item = Item {
             key: key(request.key_ref())?,
             ask: Ask::Current,
+            epoch: request.epoch.unwrap_or(0),
         };
         let call = Call {
             namespace: &request.namespace,
             deadline,
             forwarded: request.forwarded,
             table_version: request.table_version,
+            strict: request.strict,
         };
         match self.one(&call, item).await? {
             Answer::Current { kind, value, epoch } => Ok(Response::new(CurrentResponse {
@@ -176,20 +166,20 @@ impl Sequence for SequenceService {
     ) -> Result<Response<CurrentManyResponse>, Status> {
         let deadline = deadline(request.metadata());
         let request = request.into_inner();
-        not_strict(request.strict)?;
-        let items: Vec<Item> = self
-            .keys(request.uids, request.keys)?
-            .into_iter()
-            .map(|key| Item {
-                key,
-                ask: Ask::Current,
-            })
-            .collect();
+        let keys = self.keys(request.uids, request.keys)?;
+        column("epochs", request.epochs.len(), keys.len())?;
+        let item = |(i, key)| Item {
+            key,
+            ask: Ask::Current,
+            epoch: request.epochs.get(i).copied().unwrap_or(0),
+        };
+        let items: Vec<Item> = keys.into_iter().enumerate().map(item).collect();
         let call = Call {
             namespace: &request.namespace,
             deadline,
             forwarded: request.forwarded,
             table_version: request.table_version,
+            strict: request.strict,
         };
         let mut response = CurrentManyResponse::default();
         for (i, answer) in self.0.serve(&call, &items).await.into_iter().enumerate() {
@@ -228,12 +218,14 @@ impl Sequence for SequenceService {
         let item = Item {
             key: key(request.key_ref())?,
             ask,
+            epoch: request.epoch.unwrap_or(0),
         };
         let call = Call {
             namespace: &request.namespace,
             deadline,
             forwarded: request.forwarded,
             table_version: request.table_version,
+            strict: false,
         };
         match self.one(&call, item).await? {
             Answer::Raised { value, epoch } => Ok(Response::new(RaiseToResponse {
@@ -359,14 +351,14 @@ fn item_error(index: usize, fault: &Fault) -> ItemError {
     }
 }
 
-fn not_strict(strict: bool) -> Result<(), Status> {
-    if strict {
-        Err(Status::unimplemented(
-            "strict mode is not served by this version",
-        ))
-    } else {
-        Ok(())
+/// A column is empty or has an entry for each item.
+fn column(name: &str, entries: usize, items: usize) -> Result<(), Status> {
+    if entries == 0 || entries == items {
+        return Ok(());
     }
+    Err(invalid(format!(
+        "{name} has {entries} entries for {items} items; leave it empty or give one an item"
+    )))
 }
 
 fn invalid(text: String) -> Status {

@@ -14,7 +14,7 @@ use seqsvr_proto::error::Fault;
 use seqsvr_proto::v1::{CurrentKind, Reason};
 use tonic::Code;
 
-use crate::ask::{Answer, Ask, Item, Miss, Place};
+use crate::ask::{Answer, Ask, Call, Item, Miss, Place};
 use crate::loaded::Loaded;
 use crate::node::Node;
 use crate::session::Session;
@@ -30,6 +30,7 @@ impl Node {
     /// Answers what it can of `todo` from owned sections, and tells of every other item why not.
     pub(crate) fn pass(
         self: &Arc<Self>,
+        call: &Call<'_>,
         table: &RoutingTable,
         namespace: &Namespace,
         items: &[Item],
@@ -66,6 +67,10 @@ impl Node {
                 misses.push((index, Miss::Wait(Reason::NoLease, self.no_lease())));
                 continue;
             }
+            if item.epoch > loaded.fence.epoch.0 {
+                misses.push((index, Miss::Guard(loaded.clone())));
+                continue;
+            }
             match self.take(namespace, loaded, &place, item.ask) {
                 Ok(answer) => taken.push(Taken {
                     index,
@@ -88,24 +93,30 @@ impl Node {
             answer,
         } in taken
         {
-            if table
+            if !table
                 .as_deref()
                 .is_some_and(|table| loaded.serves(now, table))
             {
+                self.burn(&answer);
+                misses.push((index, Miss::Wait(Reason::NoLease, self.no_lease())));
+            } else if call.strict {
+                misses.push((index, Miss::Confirm(loaded.clone(), answer)));
+            } else {
                 if let Answer::Numbers { first, last, .. } = answer {
                     numbers += (last - first) / loaded.section.stride() + 1;
                     self.counters.nexts.add(1);
                 }
                 answers[index as usize] = Some(Ok(answer));
-            } else {
-                self.counters
-                    .burned
-                    .add(u64::from(matches!(answer, Answer::Numbers { .. })));
-                misses.push((index, Miss::Wait(Reason::NoLease, self.no_lease())));
             }
         }
         self.counters.numbers.add(numbers);
         misses
+    }
+
+    /// Counts an answer that is not given.
+    pub(crate) fn burn(&self, answer: &Answer) {
+        let numbers = matches!(answer, Answer::Numbers { .. });
+        self.counters.burned.add(u64::from(numbers));
     }
 
     fn take(
@@ -119,17 +130,10 @@ impl Node {
         let epoch = loaded.fence.epoch;
         let refused = |refusal| refused(refusal, loaded, place);
         match ask {
-            Ask::Next {
-                count,
-                floor,
-                epoch: seen,
-            } => {
+            Ask::Next { count, floor } => {
                 let count_max = namespace.spec.count_max();
                 if count.get() > count_max {
                     return Err(Miss::Final(too_many(count.get(), count_max)));
-                }
-                if seen > epoch.0 {
-                    return Err(Miss::Guard(place.slot, epoch));
                 }
                 let range = section.next(place.key(), count).map_err(refused)?;
                 if loaded.wants_raise() {
@@ -137,7 +141,7 @@ impl Node {
                 }
                 if range.first <= floor {
                     self.counters.burned.add(u64::from(count.get()));
-                    return Err(Miss::Guard(place.slot, epoch));
+                    return Err(Miss::Guard(loaded.clone()));
                 }
                 Ok(Answer::Numbers {
                     first: range.first,

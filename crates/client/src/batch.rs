@@ -23,7 +23,12 @@ pub(crate) trait Batch {
     /// Numbers it takes.
     fn weight(item: &Self::Item) -> u64;
     /// A request for items that all have uids or all have keys, each with the epoch to send.
-    fn request(namespace: &str, version: u64, items: &[(&Self::Item, u64)]) -> Self::Request;
+    fn request(
+        namespace: &str,
+        version: u64,
+        strict: bool,
+        items: &[(&Self::Item, u64)],
+    ) -> Self::Request;
     /// Whether each column has `n` entries.
     fn fits(reply: &<Self::Request as Rpc>::Reply, n: usize) -> bool;
     fn errors(reply: &<Self::Request as Rpc>::Reply) -> &[v1::ItemError];
@@ -70,18 +75,22 @@ impl Batch for NextBatch {
         u64::from(item.count)
     }
 
-    fn request(namespace: &str, version: u64, items: &[(&NextItem, u64)]) -> v1::NextManyRequest {
-        let column = |any: bool, column: Vec<u64>| if any { column } else { Vec::new() };
+    fn request(
+        namespace: &str,
+        version: u64,
+        strict: bool,
+        items: &[(&NextItem, u64)],
+    ) -> v1::NextManyRequest {
         let floors = items.iter().map(|(i, _)| i.floor.unwrap_or(0)).collect();
-        let epochs = items.iter().map(|(_, epoch)| *epoch).collect();
         v1::NextManyRequest {
             namespace: namespace.to_owned(),
             uids: items.iter().filter_map(|(i, _)| uid(&i.key)).collect(),
             keys: items.iter().filter_map(|(i, _)| bytes(&i.key)).collect(),
             counts: items.iter().map(|(i, _)| i.count).collect(),
             floors: column(items.iter().any(|(i, _)| i.floor.is_some()), floors),
-            epochs: column(items.iter().any(|(_, e)| *e > 0), epochs),
+            epochs: epochs(items),
             table_version: version,
+            strict,
             ..v1::NextManyRequest::default()
         }
     }
@@ -134,12 +143,19 @@ impl Batch for CurrentBatch {
         0
     }
 
-    fn request(namespace: &str, version: u64, items: &[(&Key, u64)]) -> v1::CurrentManyRequest {
+    fn request(
+        namespace: &str,
+        version: u64,
+        strict: bool,
+        items: &[(&Key, u64)],
+    ) -> v1::CurrentManyRequest {
         v1::CurrentManyRequest {
             namespace: namespace.to_owned(),
             uids: items.iter().filter_map(|(key, _)| uid(key)).collect(),
             keys: items.iter().filter_map(|(key, _)| bytes(key)).collect(),
             table_version: version,
+            strict,
+            epochs: epochs(items),
             ..v1::CurrentManyRequest::default()
         }
     }
@@ -165,4 +181,15 @@ impl Batch for CurrentBatch {
         let kind = v1::CurrentKind::try_from(reply.kinds[i]).unwrap_or_default();
         Current::read(kind, reply.values[i], reply.epochs[i])
     }
+}
+
+/// The epochs to send; empty if there is none.
+fn epochs<T>(items: &[(T, u64)]) -> Vec<u64> {
+    let any = items.iter().any(|(_, epoch)| *epoch > 0);
+    column(any, items.iter().map(|(_, epoch)| *epoch).collect())
+}
+
+/// A column that may be left out.
+fn column(any: bool, column: Vec<u64>) -> Vec<u64> {
+    if any { column } else { Vec::new() }
 }

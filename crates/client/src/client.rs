@@ -34,6 +34,7 @@ use crate::trouble::Trouble;
 pub struct Client {
     pub(crate) inner: Arc<Inner>,
     pub(crate) deadline: Duration,
+    pub(crate) strict: bool,
 }
 
 /// Shared by all clones.
@@ -79,14 +80,25 @@ impl Client {
                 fetches: AtomicU64::new(0),
             }),
             deadline: options.deadline,
+            strict: false,
         })
     }
 
     /// The same client with another deadline.
     pub fn with_deadline(&self, deadline: Duration) -> Client {
         Client {
-            inner: self.inner.clone(),
             deadline,
+            ..self.clone()
+        }
+    }
+
+    /// The same client in strict mode: every answer of `next` and `current` was confirmed by the store
+    /// after the call began, so that the order holds whatever clocks do. Costs a round trip to the
+    /// store.
+    pub fn strict(&self) -> Client {
+        Client {
+            strict: true,
+            ..self.clone()
         }
     }
 
@@ -127,6 +139,7 @@ impl Client {
             }),
             count: Some(count),
             floor,
+            strict: self.strict,
             ..v1::NextRequest::default()
         };
         self.keyed(&namespace, key.as_ref(), request, |reply, place| {
@@ -161,6 +174,7 @@ impl Client {
                 Key::Uid(uid) => current_request::KeyKind::Uid(*uid),
                 Key::Key(key) => current_request::KeyKind::Key(key.clone()),
             }),
+            strict: self.strict,
             ..v1::CurrentRequest::default()
         };
         self.keyed(namespace, key.as_ref(), request, |reply, _| {

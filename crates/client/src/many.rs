@@ -183,7 +183,7 @@ impl<'a, B: Batch> Call<'a, B> {
             .map(|(i, place)| (&self.items[*i], inner.table.epoch(place.slot)))
             .collect();
         let version = group.known.table.version();
-        let request = B::request(self.namespace, version, &columns);
+        let request = B::request(self.namespace, version, self.client.strict, &columns);
         let permits = self.permits.clone();
         let answered = async move {
             // Never closed: an error cannot come.

@@ -78,8 +78,9 @@ impl Routed for v1::NextRequest {
 }
 
 impl Routed for v1::CurrentRequest {
-    fn stamp(&mut self, table_version: u64, _epoch: u64) {
+    fn stamp(&mut self, table_version: u64, epoch: u64) {
         self.table_version = table_version;
+        self.epoch = (epoch > 0).then_some(epoch);
     }
 
     fn epoch(reply: &v1::CurrentResponse) -> u64 {
@@ -88,8 +89,9 @@ impl Routed for v1::CurrentRequest {
 }
 
 impl Routed for v1::RaiseToRequest {
-    fn stamp(&mut self, table_version: u64, _epoch: u64) {
+    fn stamp(&mut self, table_version: u64, epoch: u64) {
         self.table_version = table_version;
+        self.epoch = (epoch > 0).then_some(epoch);
     }
 
     fn epoch(reply: &v1::RaiseToResponse) -> u64 {

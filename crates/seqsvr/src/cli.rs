@@ -50,6 +50,13 @@ pub(crate) enum Command {
     /// Creates, alters and lists namespaces.
     #[command(subcommand)]
     Namespace(Namespace),
+    /// Lists, adds and removes StoreSvrs, and moves their leadership, while the cluster works.
+    #[command(subcommand)]
+    Member(Member),
+    /// Moves one slot to another AllocSvr, with no number skipped and no call failed.
+    Move(Move),
+    /// Relieves an AllocSvr of all its slots, so that it can be stopped.
+    Drain(Drain),
     /// Checks a recorded history of calls for duplicates and order, exactly.
     Check(Check),
 }
@@ -141,6 +148,10 @@ pub(crate) struct Alloc {
         value_name = "ADDR,…"
     )]
     pub(crate) stores: Vec<String>,
+    /// Directory that lets this AllocSvr, when it is started again on this host, take its own place at
+    /// once; without it, it waits until its earlier session has run out.
+    #[arg(long, env = "SEQSVR_STATE_DIR", value_name = "DIR")]
+    pub(crate) state_dir: Option<PathBuf>,
     /// A section unused for about this long is handed back.
     #[arg(long, default_value = "10m", value_parser = duration)]
     pub(crate) idle_after: Duration,
@@ -193,6 +204,9 @@ pub(crate) struct Next {
     /// Last number seen: the answer is greater, or an error.
     #[arg(long)]
     pub(crate) floor: Option<u64>,
+    /// Have the store confirm the answer: right whatever clocks do, at the price of a round trip.
+    #[arg(long)]
+    pub(crate) strict: bool,
     #[command(flatten)]
     pub(crate) namespace: InNamespace,
     #[command(flatten)]
@@ -204,6 +218,9 @@ pub(crate) struct Current {
     /// Uids (decimals) or keys.
     #[arg(value_name = "UID|KEY", required = true)]
     pub(crate) keys: Vec<String>,
+    /// Have the store confirm the answers.
+    #[arg(long)]
+    pub(crate) strict: bool,
     /// One JSON object a line.
     #[arg(long)]
     pub(crate) json: bool,
@@ -249,6 +266,27 @@ pub(crate) struct Status {
     /// As JSON, with all counters.
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) server: Server,
+}
+
+#[derive(Args)]
+pub(crate) struct Move {
+    /// The slot; `seqsvr route` says which one a uid or key is in.
+    pub(crate) slot: u32,
+    /// Name of the AllocSvr that is to own it.
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) server: Server,
+}
+
+#[derive(Args)]
+pub(crate) struct Drain {
+    /// Name of the AllocSvr.
+    pub(crate) name: String,
+    /// Let it have slots again.
+    #[arg(long)]
+    pub(crate) undo: bool,
     #[command(flatten)]
     pub(crate) server: Server,
 }
@@ -330,6 +368,79 @@ pub(crate) struct List {
     pub(crate) server: Server,
 }
 
+#[derive(Subcommand)]
+pub(crate) enum Member {
+    /// Lists the StoreSvrs: id, address, role, and how many log entries each lags behind the leader.
+    #[command(after_help = MEMBER_LIST_HELP)]
+    List(List),
+    /// Adds a StoreSvr that is running on a new data directory; done when it has caught up and votes.
+    #[command(after_help = MEMBER_ADD_HELP)]
+    Add(AddMember),
+    /// Removes a StoreSvr, dead or alive.
+    #[command(after_help = MEMBER_REMOVE_HELP)]
+    Remove(RemoveMember),
+    /// Hands the leadership to another StoreSvr; done when it leads.
+    #[command(after_help = MEMBER_TRANSFER_HELP)]
+    Transfer(TransferLeader),
+}
+
+const MEMBER_LIST_HELP: &str = "\
+Example:
+  seqsvr member list --server 127.0.0.1:7700";
+const MEMBER_ADD_HELP: &str = "\
+The id must be one that was never used in this cluster, the data directory empty.
+If the time runs out the new store goes on catching up as a learner; the same command waits on.
+
+Example, in two shells:
+  seqsvr store --id 4 --listen 127.0.0.1:7804 --data-dir data/s4
+  seqsvr member add 4=127.0.0.1:7804 --server 127.0.0.1:7700";
+const MEMBER_REMOVE_HELP: &str = "\
+Stop its process afterwards. Its id is never used again. To replace a dead store, remove it first,
+then add a new one under a new id.
+
+Example:
+  seqsvr member remove 2 --server 127.0.0.1:7700";
+const MEMBER_TRANSFER_HELP: &str = "\
+Examples:
+  seqsvr member transfer 3     to store 3
+  seqsvr member transfer       to any that is up to date";
+
+#[derive(Args)]
+pub(crate) struct AddMember {
+    /// Id and address of the new store.
+    #[arg(value_name = "ID=ADDR")]
+    pub(crate) store: String,
+    /// As JSON, one object a StoreSvr.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) server: Server,
+}
+
+#[derive(Args)]
+pub(crate) struct RemoveMember {
+    /// Id of the store.
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) id: u64,
+    /// As JSON, one object a StoreSvr.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) server: Server,
+}
+
+#[derive(Args)]
+pub(crate) struct TransferLeader {
+    /// Id of the store that is to lead; without it any that is up to date.
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) id: Option<u64>,
+    /// As JSON, one object a StoreSvr.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) server: Server,
+}
+
 #[derive(Args)]
 pub(crate) struct Check {
     /// History file, as recorded by a load test.
@@ -352,6 +463,20 @@ fn duration(text: &str) -> Result<Duration, String> {
     n.checked_mul(unit)
         .map(Duration::from_millis)
         .ok_or_else(|| "too long".into())
+}
+
+/// Reads `ID=ADDR` of a StoreSvr; `what` names the argument in the error.
+pub(crate) fn store_at(text: &str, what: &str) -> Result<(u64, String), crate::exit::BadInput> {
+    let parts = text.split_once('=').and_then(|(id, address)| {
+        let id = id.trim().parse::<u64>().ok().filter(|id| *id > 0)?;
+        Some((id, address.trim()))
+    });
+    let (id, address) = parts.ok_or_else(|| {
+        crate::exit::BadInput(format!(
+            "{what} {text:?}: write id=address, such as 1=127.0.0.1:{STORE_PORT}"
+        ))
+    })?;
+    Ok((id, socket_addr(address, STORE_PORT)?.to_string()))
 }
 
 /// Resolves `host:port`, `:port`-less hosts taking `port`.

@@ -61,7 +61,10 @@ fn main() -> ExitCode {
             return exit::FAILED;
         }
     };
-    match runtime.block_on(commands::run(cli.command)) {
+    let ended = runtime.block_on(commands::run(cli.command));
+    // Nobody waits for a thread that hangs in a broken disk.
+    runtime.shutdown_background();
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if out::reader_left(&error) => ExitCode::SUCCESS,
         Err(error) => exit::report(&error),

@@ -8,6 +8,9 @@ use crate::process::{Process, Signal, free_ports, run};
 /// At SIGTERM; no caller is left to be served.
 const ENDS_WITHIN: Duration = Duration::from_secs(15);
 
+/// How long before the restart a number is asked for: longer than a command waits in silence.
+const ASKED_BEFORE: Duration = Duration::from_secs(1);
+
 /// It serves, is killed, goes on above, and ends when it is told to.
 pub async fn dev() -> Outcome {
     let mut outcome = Outcome::default();
@@ -49,10 +52,15 @@ pub async fn dev() -> Outcome {
 
     dev.kill();
     dev.reap();
-    let restarted = Instant::now();
-    dev.restart();
-    let (number, waited_for) = outcome.call(ask(&["next", "42"])).await;
+    // Asked while nobody is there: the command waits, and says what for.
+    let restart = async {
+        tokio::time::sleep(ASKED_BEFORE).await;
+        dev.restart();
+        Instant::now()
+    };
+    let (answer, restarted) = tokio::join!(ask(&["next", "42"]), restart);
     let took = restarted.elapsed();
+    let (number, waited_for) = outcome.call(async { answer }).await;
     outcome.note(format!(
         "restarted: {number} after {took:.1?}; the command said:\n{waited_for}"
     ));

@@ -99,17 +99,6 @@ async fn each_is_refused_at_once_with_a_reason_and_does_no_harm() {
         assert_eq!((got, why), (code, reason), "{what}: {text}");
         assert!(text.len() > 20, "{what}: says too little: {text}");
     }
-    let strict = NextRequest {
-        strict: true,
-        ..next_of("", 1)
-    };
-    assert_eq!(refused(plain.next(strict).await).0, Code::Unimplemented);
-    let strict = CurrentRequest {
-        strict: true,
-        key_kind: Some(v1::current_request::KeyKind::Uid(1)),
-        ..CurrentRequest::default()
-    };
-    assert_eq!(refused(plain.current(strict).await).0, Code::Unimplemented);
     let zero = RaiseToRequest {
         key_kind: Some(v1::raise_to_request::KeyKind::Uid(1)),
         ..RaiseToRequest::default()

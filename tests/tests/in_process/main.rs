@@ -26,4 +26,5 @@ mod raises;
 mod routing;
 mod start;
 mod step_boundary;
+mod strict;
 mod transport;

@@ -420,4 +420,53 @@ impl Admin for Node {
             ..Default::default()
         }))
     }
+
+    async fn move_slot(
+        &self,
+        _: Request<v1::AdminMoveSlotRequest>,
+    ) -> Result<Response<v1::AdminMoveSlotResponse>, Status> {
+        Err(not_here())
+    }
+
+    async fn drain(
+        &self,
+        _: Request<v1::DrainRequest>,
+    ) -> Result<Response<v1::DrainResponse>, Status> {
+        Err(not_here())
+    }
+
+    async fn add_member(
+        &self,
+        _: Request<v1::AddMemberRequest>,
+    ) -> Result<Response<v1::MembersResponse>, Status> {
+        Err(not_here())
+    }
+
+    async fn remove_member(
+        &self,
+        _: Request<v1::RemoveMemberRequest>,
+    ) -> Result<Response<v1::MembersResponse>, Status> {
+        Err(not_here())
+    }
+
+    async fn transfer_leader(
+        &self,
+        _: Request<v1::TransferLeaderRequest>,
+    ) -> Result<Response<v1::MembersResponse>, Status> {
+        Err(not_here())
+    }
+
+    type BackupStream = tonic::codegen::BoxStream<v1::BackupChunk>;
+
+    async fn backup(
+        &self,
+        _: Request<v1::BackupRequest>,
+    ) -> Result<Response<Self::BackupStream>, Status> {
+        Err(not_here())
+    }
+}
+
+/// The client's tests ask for none of these.
+fn not_here() -> Status {
+    Status::unimplemented("the fake has no cluster behind it")
 }

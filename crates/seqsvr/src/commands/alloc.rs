@@ -11,6 +11,7 @@ pub(crate) async fn run(args: cli::Alloc) -> anyhow::Result<()> {
     let mut options = Options::new(&args.name, listen, args.stores.clone());
     options.advertise = args.advertise;
     options.idle_after = args.idle_after;
+    options.state_dir = args.state_dir.clone();
     options.memory_budget = args.memory_mib << 20;
     options.connections_max = args.connections.connections_max as usize;
     options.streams_max = args.connections.streams_max;
@@ -19,10 +20,14 @@ pub(crate) async fn run(args: cli::Alloc) -> anyhow::Result<()> {
     files::allow(args.connections.connections_max);
     let alloc = Alloc::start(options).await?;
     let address = alloc.local_addr();
+    let state = args.state_dir.map_or_else(
+        || "none: a restart waits for the old session".to_owned(),
+        |dir| dir.display().to_string(),
+    );
     Screen::new(&format!("alloc {}", args.name))
         .fact("address", address)
         .fact("stores", args.stores.join(", "))
-        .fact("data", "none: stateless")
+        .fact("state", state)
         .security(listen.ip().is_loopback())
         .paste(&[
             format!("seqsvr next 42 --server {address}"),

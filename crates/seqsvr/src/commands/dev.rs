@@ -55,11 +55,11 @@ pub(crate) async fn run(args: cli::Dev) -> anyhow::Result<()> {
     }
     let mut allocs = Vec::new();
     for (i, address) in alloc_addrs.iter().enumerate() {
-        let options = seqsvr_alloc::Options::new(
-            format!("a{}", i + 1),
-            *address,
-            members.values().cloned().collect(),
-        );
+        let name = format!("a{}", i + 1);
+        let options = seqsvr_alloc::Options {
+            state_dir: Some(args.data_dir.join(format!("alloc-{name}"))),
+            ..seqsvr_alloc::Options::new(&name, *address, members.values().cloned().collect())
+        };
         allocs.push(Alloc::start(options).await?);
     }
 

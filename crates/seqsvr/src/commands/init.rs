@@ -12,7 +12,6 @@ use futures::future::try_join_all;
 use rand::RngExt;
 use seqsvr_proto::convert::u128_bytes;
 use seqsvr_proto::error::Fault;
-use seqsvr_proto::limits::STORE_PORT;
 use seqsvr_proto::v1::store_client::StoreClient;
 use seqsvr_proto::v1::{DescribeRequest, DescribeResponse, InitRequest, Member};
 use tokio::time::{Instant, sleep};
@@ -24,20 +23,7 @@ use crate::{cli, out};
 pub(crate) async fn run(args: cli::Init) -> anyhow::Result<()> {
     let mut stores = BTreeMap::new();
     for entry in &args.stores {
-        let (id, address) = entry
-            .split_once('=')
-            .and_then(|(id, address)| {
-                Some((
-                    id.trim().parse::<u64>().ok().filter(|id| *id > 0)?,
-                    address.trim(),
-                ))
-            })
-            .ok_or_else(|| {
-                BadInput(format!(
-                    "--stores {entry:?}: write id=address, such as 1=127.0.0.1:{STORE_PORT}"
-                ))
-            })?;
-        let address = cli::socket_addr(address, STORE_PORT)?.to_string();
+        let (id, address) = cli::store_at(entry, "--stores")?;
         if stores.insert(id, address).is_some() {
             return Err(BadInput(format!("--stores names store {id} twice")).into());
         }

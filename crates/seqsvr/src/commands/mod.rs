@@ -4,9 +4,11 @@ mod alloc;
 mod check;
 mod dev;
 mod init;
+mod member;
 mod namespace;
 mod sequence;
 mod server;
+mod slots;
 mod status;
 mod store;
 
@@ -24,6 +26,9 @@ pub(crate) async fn run(command: Command) -> anyhow::Result<()> {
         Command::RaiseTo(args) => sequence::raise_to(args).await,
         Command::Status(args) => status::run(args).await,
         Command::Namespace(args) => namespace::run(args).await,
+        Command::Member(args) => member::run(args).await,
+        Command::Move(args) => slots::move_slot(args).await,
+        Command::Drain(args) => slots::drain(args).await,
         Command::Check(args) => check::run(&args),
     }
 }

@@ -3,11 +3,19 @@
 use std::io::Write;
 
 use anyhow::bail;
-use seqsvr_client::{CurrentKind, Key, NextOptions};
+use seqsvr_client::{Client, CurrentKind, Key, NextOptions};
 use serde_json::json;
 
 use super::server::Session;
 use crate::{cli, out};
+
+/// The client, in strict mode if asked for.
+fn choose(session: &Session, strict: bool) -> Client {
+    match strict {
+        true => session.client.strict(),
+        false => session.client.clone(),
+    }
+}
 
 pub(crate) async fn next(args: cli::Next) -> anyhow::Result<()> {
     let session = Session::open(&args.server)?;
@@ -16,10 +24,8 @@ pub(crate) async fn next(args: cli::Next) -> anyhow::Result<()> {
         count: args.count,
         floor: args.floor,
     };
-    let numbers = session
-        .client
-        .next_with(Key::parse(&args.key), options)
-        .await?;
+    let client = choose(&session, args.strict);
+    let numbers = client.next_with(Key::parse(&args.key), options).await?;
     let mut out = std::io::stdout().lock();
     for number in numbers.iter() {
         writeln!(out, "{number}")?;
@@ -29,11 +35,12 @@ pub(crate) async fn next(args: cli::Next) -> anyhow::Result<()> {
 
 pub(crate) async fn current(args: cli::Current) -> anyhow::Result<()> {
     let session = Session::open(&args.server)?;
+    let client = choose(&session, args.strict);
     let namespace = &args.namespace.namespace;
     // Without a namespace decimals and keys go to different ones: asked one by one.
     let mut failed = 0;
     for text in &args.keys {
-        let kind = match session.client.current(namespace, Key::parse(text)).await {
+        let kind = match client.current(namespace, Key::parse(text)).await {
             Ok(current) => current,
             Err(error) if args.keys.len() == 1 => return Err(error.into()),
             Err(error) => {

@@ -51,7 +51,7 @@ fn object(
     let sessions: Vec<Value> = c
         .sessions
         .iter()
-        .map(|s| json!({ "session": s.session, "name": s.name, "address": s.address, "slots": s.slots, "renewed_ms_ago": s.renewed_ms_ago }))
+        .map(|s| json!({ "session": s.session, "name": s.name, "address": s.address, "slots": s.slots, "draining": s.draining, "renewed_ms_ago": s.renewed_ms_ago }))
         .collect();
     let nodes: Vec<Value> = nodes
         .iter()
@@ -63,7 +63,7 @@ fn object(
     json!({
         "cluster": hex(&c.cluster), "lease_ms": c.lease_ms, "slots": c.slot_count, "free_slots": c.free_slots,
         "table_version": c.table_version, "term": c.term, "sections_open": c.sections_open,
-        "sections_known": c.sections_known, "stores": stores, "sessions": sessions, "nodes": nodes,
+        "sections_known": c.sections_known, "moves_planned": c.moves_planned, "stores": stores, "sessions": sessions, "nodes": nodes,
     })
 }
 
@@ -78,9 +78,13 @@ fn print(
         c.term,
         c.table_version
     ))?;
+    let moving = match c.moves_planned {
+        0 => String::new(),
+        n => format!(", {n} to move"),
+    };
     out::line(format_args!(
-        "slots     {} ({} free)  sections {} open of {} known",
-        c.slot_count, c.free_slots, c.sections_open, c.sections_known
+        "slots     {} ({} free{})  sections {} open of {} known",
+        c.slot_count, c.free_slots, moving, c.sections_open, c.sections_known
     ))?;
     let counter = |address: &str, name: &str| {
         let found = nodes
@@ -105,6 +109,7 @@ fn print(
         ))?;
     }
     for s in &c.sessions {
+        let draining = if s.draining { ", draining" } else { "" };
         let renewed = s.renewed_ms_ago.map_or_else(
             || "not renewed in this term".to_owned(),
             |ms| format!("renewed {ms} ms ago"),
@@ -121,7 +126,7 @@ fn print(
             },
         );
         out::line(format_args!(
-            "alloc     {}  {}  {} slots  {renewed}  {numbers}",
+            "alloc     {}  {}  {} slots{draining}  {renewed}  {numbers}",
             s.name, s.address, s.slots
         ))?;
     }

@@ -1,11 +1,16 @@
 //! `seqsvr store`.
 
+use std::time::Duration;
+
 use anyhow::bail;
 use seqsvr_proto::limits::STORE_PORT;
 use seqsvr_store::{Options, Store};
 
 use crate::screen::Screen;
 use crate::{cli, files, signals};
+
+/// Longest a failed store waits for its parts to end.
+const GONE_WITHIN: Duration = Duration::from_secs(3);
 
 pub(crate) async fn run(args: cli::Store) -> anyhow::Result<()> {
     let listen = cli::socket_addr(&args.listen, STORE_PORT)?;
@@ -37,7 +42,12 @@ pub(crate) async fn run(args: cli::Store) -> anyhow::Result<()> {
     }
     screen.print();
     tokio::select! {
-        reason = store.failed() => bail!("{reason}"),
+        reason = store.failed() => {
+            // What its parts have to say in going comes before the last line. A disk that hangs
+            // must not keep the process.
+            let _ = tokio::time::timeout(GONE_WITHIN, store.shutdown()).await;
+            bail!("{reason}")
+        }
         stop = signals::stop() => stop?,
     }
     store.shutdown().await;

@@ -1,0 +1,226 @@
+//! The state directory: lets a process that is started again on this host take the place of its own
+//! earlier session at once, instead of waiting until that has run out (DESIGN 5.6).
+//!
+//! Invariant: a proof is shown only by a process that holds the lock under which it was written:
+//! then whoever wrote it has ended, because the lock falls with its holder. It is bound to the boot
+//! (a file system that outlived its host's memory proves nothing), and to the device and inode of the
+//! lock file (a copied directory has a lock of its own).
+//!
+//! Schedules that would break it: a directory copied beside a living process, whose copy supersedes
+//! it while its lease still holds; two processes on one directory; a shared file system mounted by
+//! two hosts. Whatever is not proved is waited for, as without a state directory.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use seqsvr_core::command::Proof;
+use seqsvr_core::id::{Nonce, SessionId};
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+
+const FORMAT: u32 = 1;
+
+/// An open state directory, locked until it is dropped.
+#[derive(Debug)]
+pub(crate) struct StateDir {
+    dir: PathBuf,
+    /// Holds the lock.
+    _lock: File,
+    place: Place,
+}
+
+/// What a proof is bound to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Place {
+    boot: String,
+    device: u64,
+    inode: u64,
+}
+
+/// The stored form.
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    format: u32,
+    name: String,
+    session: u64,
+    /// Hexadecimal.
+    nonce: String,
+    place: Place,
+}
+
+impl StateDir {
+    /// Opens and locks it; makes it if it is not there.
+    pub(crate) fn open(dir: &Path) -> Result<StateDir, Error> {
+        let failed = |what: &str, e: &dyn std::fmt::Display| {
+            Error::StateDir(format!(
+                "cannot {what} the state directory {}: {e}; check --state-dir",
+                dir.display()
+            ))
+        };
+        std::fs::create_dir_all(dir).map_err(|e| failed("make", &e))?;
+        let mut options = OpenOptions::new();
+        options.create(true).truncate(false).write(true).mode(0o600);
+        let lock = options
+            .open(dir.join("lock"))
+            .map_err(|e| failed("use", &e))?;
+        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => {
+                return Err(Error::StateDir(format!(
+                    "the state directory {} is in use by another process: stop it, or give this one a --state-dir of its own",
+                    dir.display()
+                )));
+            }
+            Err(e) => return Err(failed("lock", &e)),
+        }
+        let meta = lock.metadata().map_err(|e| failed("use", &e))?;
+        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
+            .map_err(|e| failed("read this boot's id for", &e))?;
+        Ok(StateDir {
+            dir: dir.to_owned(),
+            _lock: lock,
+            place: Place {
+                boot: boot.trim().to_owned(),
+                device: meta.dev(),
+                inode: meta.ino(),
+            },
+        })
+    }
+
+    /// What proves that the session last opened here, under this name, has no living process. None,
+    /// told in the log, if nothing proves it.
+    pub(crate) fn proof(&self, name: &str) -> Option<Proof> {
+        let path = self.dir.join("proof");
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return None,
+            Err(e) => return self.nothing(&format!("{} cannot be read: {e}", path.display())),
+        };
+        let Ok(stored) = serde_json::from_str::<Stored>(&text) else {
+            return self.nothing(&format!(
+                "{} is damaged or of another version",
+                path.display()
+            ));
+        };
+        let nonce = u128::from_str_radix(&stored.nonce, 16);
+        let (FORMAT, Ok(nonce)) = (stored.format, nonce) else {
+            return self.nothing(&format!(
+                "{} is damaged or of another version",
+                path.display()
+            ));
+        };
+        if stored.name != name {
+            return self.nothing(&format!("it is of an AllocSvr named {:?}", stored.name));
+        }
+        if stored.place.boot != self.place.boot {
+            return self.nothing("it was written before this host was started, or on another host");
+        }
+        if stored.place != self.place {
+            return self.nothing("it was copied from another directory");
+        }
+        Some(Proof {
+            session: SessionId(stored.session),
+            nonce: Nonce(nonce),
+        })
+    }
+
+    fn nothing(&self, why: &str) -> Option<Proof> {
+        tracing::warn!(
+            "the state directory {} proves nothing: {why}; an older session under this name is waited for",
+            self.dir.display()
+        );
+        None
+    }
+
+    /// Stores the proof of a session just opened. Waits for the disk.
+    pub(crate) fn store(&self, name: &str, proof: Proof) -> io::Result<()> {
+        let stored = Stored {
+            format: FORMAT,
+            name: name.to_owned(),
+            session: proof.session.0,
+            nonce: format!("{:032x}", proof.nonce.0),
+            place: self.place.clone(),
+        };
+        let text = serde_json::to_string(&stored).map_err(io::Error::other)?;
+        let new = self.dir.join("proof.new");
+        let mut options = OpenOptions::new();
+        options.create(true).truncate(true).write(true).mode(0o600);
+        let mut file = options.open(&new)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        std::fs::rename(&new, self.dir.join("proof"))?;
+        File::open(&self.dir)?.sync_all()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PROOF: Proof = Proof {
+        session: SessionId(7),
+        nonce: Nonce(u128::MAX - 1),
+    };
+
+    #[test]
+    fn a_proof_is_found_again_by_the_next_process_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = StateDir::open(dir.path()).unwrap();
+        assert_eq!(first.proof("a1"), None);
+        first.store("a1", PROOF).unwrap();
+        let second = StateDir::open(dir.path()).unwrap_err().to_string();
+        assert!(second.contains("in use"), "{second}");
+        drop(first);
+        let next = StateDir::open(dir.path()).unwrap();
+        assert_eq!(next.proof("a1"), Some(PROOF));
+        assert_eq!(next.proof("a2"), None);
+    }
+
+    #[test]
+    fn a_copied_directory_proves_nothing() {
+        let [dir, copy] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let first = StateDir::open(dir.path()).unwrap();
+        first.store("a1", PROOF).unwrap();
+        for file in ["lock", "proof"] {
+            std::fs::copy(dir.path().join(file), copy.path().join(file)).unwrap();
+        }
+        let second = StateDir::open(copy.path()).unwrap();
+        assert_eq!(second.proof("a1"), None);
+    }
+
+    #[test]
+    fn another_boot_damage_and_other_versions_prove_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::open(dir.path()).unwrap();
+        state.store("a1", PROOF).unwrap();
+        let path = dir.path().join("proof");
+        let good = std::fs::read_to_string(&path).unwrap();
+        let other_boot = good.replace(&state.place.boot, "00000000-0000-0000-0000-000000000000");
+        let other_format = good.replace("\"format\":1", "\"format\":2");
+        let cut = good[..good.len() / 2].to_owned();
+        for bad in [other_boot, other_format, cut, String::new()] {
+            assert_ne!(bad, good);
+            std::fs::write(&path, bad).unwrap();
+            assert_eq!(state.proof("a1"), None);
+        }
+        std::fs::write(&path, good).unwrap();
+        assert_eq!(state.proof("a1"), Some(PROOF));
+    }
+
+    #[test]
+    fn a_file_in_its_place_is_an_error_in_words() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        let error = StateDir::open(&file).unwrap_err().to_string();
+        assert!(
+            error.contains("--state-dir") && error.contains("file"),
+            "{error}"
+        );
+    }
+}

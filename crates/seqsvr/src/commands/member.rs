@@ -1,0 +1,91 @@
+//! `member list|add|remove|transfer`: the StoreSvrs, and changing them while the cluster works.
+
+use seqsvr_proto::v1::StoreStatus;
+use serde_json::{Value, json};
+
+use super::server::Session;
+use crate::exit::BadInput;
+use crate::{cli, out};
+
+pub(crate) async fn run(command: cli::Member) -> anyhow::Result<()> {
+    let (stores, json) = match command {
+        cli::Member::List(args) => {
+            let session = Session::open(&args.server)?;
+            (list(&session).await?, args.json)
+        }
+        cli::Member::Add(args) => {
+            let (id, address) = cli::store_at(&args.store, "store")?;
+            let session = Session::open(&args.server)?;
+            let admin = session.client.admin();
+            (admin.add_member(id, &address).await?, args.json)
+        }
+        cli::Member::Remove(args) => {
+            let session = Session::open(&args.server)?;
+            known(&list(&session).await?, args.id)?;
+            let admin = session.client.admin();
+            (admin.remove_member(args.id).await?, args.json)
+        }
+        cli::Member::Transfer(args) => {
+            let session = Session::open(&args.server)?;
+            let admin = session.client.admin();
+            admin.transfer_leader(args.id).await?;
+            // Asked anew, since only the new leader knows how far the others are.
+            (list(&session).await?, args.json)
+        }
+    };
+    print(&stores, json)?;
+    Ok(())
+}
+
+async fn list(session: &Session) -> anyhow::Result<Vec<StoreStatus>> {
+    Ok(session.client.admin().cluster_status().await?.stores)
+}
+
+/// The store answers "removed" for whatever is not there; here a wrong id is a slip of the hand.
+fn known(stores: &[StoreStatus], id: u64) -> Result<(), BadInput> {
+    if stores.iter().any(|s| s.id == id) {
+        return Ok(());
+    }
+    let ids: Vec<String> = stores.iter().map(|s| s.id.to_string()).collect();
+    Err(BadInput(format!(
+        "store {id} is no member; the members are {}",
+        ids.join(", ")
+    )))
+}
+
+fn print(stores: &[StoreStatus], json: bool) -> std::io::Result<()> {
+    let leader = stores.iter().find(|s| s.leader);
+    let last = leader.map_or(0, |s| s.matched);
+    // 0: the store that answered does not know.
+    let lag = |s: &StoreStatus| (s.matched > 0 && last > 0).then(|| last.saturating_sub(s.matched));
+    if json {
+        for s in stores {
+            out::line(object(s, lag(s)))?;
+        }
+        return Ok(());
+    }
+    let width = stores.iter().map(|s| s.address.len()).max().unwrap_or(0);
+    let width = width.max("address".len());
+    out::line(format_args!(
+        "{:>4}  {:width$}  {:7}  lag",
+        "id", "address", "role"
+    ))?;
+    for s in stores {
+        let lag = lag(s).map_or_else(|| "-".to_owned(), |lag| lag.to_string());
+        let (id, address, role) = (s.id, &s.address, role(s));
+        out::line(format_args!("{id:>4}  {address:width$}  {role:7}  {lag}"))?;
+    }
+    Ok(())
+}
+
+fn role(store: &StoreStatus) -> &'static str {
+    match (store.leader, store.voter) {
+        (true, _) => "leader",
+        (false, true) => "voter",
+        (false, false) => "learner",
+    }
+}
+
+fn object(store: &StoreStatus, lag: Option<u64>) -> Value {
+    json!({ "id": store.id, "address": store.address, "role": role(store), "lag": lag })
+}

@@ -1,0 +1,178 @@
+//! Strict mode: right although the owner's clock stands still and its lease never ends.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use seqsvr_alloc::{Alloc, Environment};
+use seqsvr_check::{Kind, Sequence};
+use seqsvr_client::{Code, CurrentKind};
+use seqsvr_proto::v1::admin_client::AdminClient;
+use seqsvr_proto::v1::{AdminMoveSlotRequest, CurrentRequest, NextManyRequest, NextRequest};
+use seqsvr_proto::v1::{current_request, next_request};
+
+use crate::clock::TestClock;
+use crate::harness::{
+    Cluster, D, caller, client, counter, create, dense, forwarded, next_of, refused, settle, until,
+    url,
+};
+use crate::history::{Stamps, current, must_hold, numbers};
+use crate::link::Link;
+
+fn strict(uid: u64) -> NextRequest {
+    NextRequest {
+        strict: true,
+        ..next_of("", uid)
+    }
+}
+
+/// The owner is parted from the stores while its clock stands still: it believes in its lease for
+/// ever. Its plain answers fall behind the new owner's; its strict answers never do.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_owner_whose_clock_stands_still_gives_no_strict_answer() {
+    let cluster = Cluster::start(1, D).await;
+    let (link, clock) = (Link::new(), Arc::new(TestClock::default()));
+    let environment = Environment {
+        clock: clock.clone(),
+        transport: Arc::new(link.clone()),
+    };
+    let old = Alloc::start_in(cluster.options("a1"), environment)
+        .await
+        .unwrap();
+    settle(std::slice::from_ref(&old)).await;
+    let mut asked = caller(&old).await;
+    let first = asked.next(strict(1)).await.unwrap().into_inner();
+    assert_eq!(first.first, 1);
+    clock.freeze();
+    link.cut();
+    let new = crate::harness::start(cluster.options("a2")).await;
+    let takes = caller(&new).await;
+    // Until the takeover the new one sends it on to the old one.
+    let taken = until("an answer of the new owner", async || {
+        let taken = takes.clone().next(next_of("", 1)).await.ok()?.into_inner();
+        (taken.epoch > first.epoch).then_some(taken.last)
+    })
+    .await;
+    // It still serves, out of order, whoever trusts its clock …
+    let stale = asked
+        .next(forwarded(next_of("", 1)))
+        .await
+        .unwrap()
+        .into_inner();
+    assert!(stale.first < taken, "{} after {taken}", stale.first);
+    // … and nobody who does not.
+    let burned = counter(&old, "burned").await;
+    for _ in 0..3 {
+        let mut request = tonic::Request::new(forwarded(strict(1)));
+        request.set_timeout(Duration::from_secs(1));
+        let (code, _, text) = refused(asked.next(request).await);
+        assert_eq!(code, Code::Unavailable, "{text}");
+        let mut request = tonic::Request::new(CurrentRequest {
+            key_kind: Some(current_request::KeyKind::Uid(1)),
+            strict: true,
+            forwarded: true,
+            ..CurrentRequest::default()
+        });
+        request.set_timeout(Duration::from_secs(1));
+        let (code, _, text) = refused(asked.current(request).await);
+        assert_eq!(code, Code::Unavailable, "{text}");
+    }
+    assert!(counter(&old, "burned").await > burned, "it took no numbers");
+    link.heal();
+    // It can ask again, and learns that it was deposed.
+    let next = until(
+        "an answer of the new owner through the old one",
+        async || {
+            let next = asked.next(strict(1)).await.ok()?;
+            Some(next.into_inner().first)
+        },
+    )
+    .await;
+    assert!(next > taken, "{next} after {taken}");
+    clock.thaw();
+    cluster.stop(&[old, new]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn strict_calls_under_moves_are_answered_in_order() {
+    let cluster = Cluster::start(3, D).await;
+    let allocs = cluster.allocs(["a1", "a2"]).await;
+    create(&allocs, &dense("n", 1, 64, 1_000)).await;
+    let stamps = Stamps::new();
+    let mut tasks = Vec::new();
+    for task in 0..8u64 {
+        let client = client(&allocs).strict();
+        tasks.push(tokio::spawn(async move {
+            let mut calls = Vec::new();
+            for i in 0..150u64 {
+                let uid = (task + i * 7) % 8;
+                let sequence = Sequence::uid("n", uid);
+                let begin = stamps.now();
+                if i % 5 == 4 {
+                    let answer = client.current("n", uid).await.unwrap();
+                    let answer = Some(current(&answer));
+                    calls.push(stamps.ended(sequence, begin, Kind::Current, answer));
+                } else {
+                    let answer = client.next("n", uid, 1).await.unwrap();
+                    let answer = Some(numbers(&answer));
+                    calls.push(stamps.ended(sequence, begin, Kind::Next, answer));
+                }
+            }
+            calls
+        }));
+    }
+    let mut admin = AdminClient::connect(url(allocs[0].local_addr()))
+        .await
+        .unwrap();
+    let mut moves = 0;
+    while tasks.iter().any(|t| !t.is_finished()) {
+        let to = format!("a{}", 1 + moves % 2);
+        for slot in 0..64 {
+            let to = to.clone();
+            let request = AdminMoveSlotRequest {
+                slot,
+                to,
+                forwarded: false,
+            };
+            admin.move_slot(request).await.unwrap();
+        }
+        moves += 1;
+    }
+    assert!(moves > 1, "nothing moved");
+    let mut calls = Vec::new();
+    for task in tasks {
+        calls.extend(task.await.unwrap());
+    }
+    must_hold("strict", &calls);
+    assert!(counter(&allocs[0], "guard_rounds").await > 0);
+    cluster.stop(&allocs).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn strict_items_are_confirmed_together() {
+    let cluster = Cluster::start(1, D).await;
+    let allocs = cluster.allocs(["a1", "a2"]).await;
+    let mut plain = caller(&allocs[0]).await;
+    let many = NextManyRequest {
+        uids: (0..500).map(|i| i * 100_000).collect(),
+        strict: true,
+        ..NextManyRequest::default()
+    };
+    let answer = plain.next_many(many).await.unwrap().into_inner();
+    assert!(answer.errors.is_empty(), "{:?}", answer.errors.first());
+    assert_eq!(answer.firsts.iter().collect::<BTreeSet<_>>().len(), 1);
+    let rounds = counter(&allocs[0], "guard_rounds").await;
+    assert!((1..=64).contains(&rounds), "{rounds} rounds for 500 items");
+    // Forwarded as well: a key of the other's.
+    for uid in 0..64 {
+        let next = NextRequest {
+            key_kind: Some(next_request::KeyKind::Uid(uid * 100_000)),
+            ..strict(0)
+        };
+        assert_eq!(plain.next(next).await.unwrap().into_inner().first, 2);
+    }
+    assert!(counter(&allocs[1], "guard_rounds").await > 0);
+    let never = client(&allocs).strict().current("", 99u64).await.unwrap();
+    assert_eq!((never.kind, never.value), (CurrentKind::Never, 0));
+    cluster.stop(&allocs).await;
+}
