@@ -58,14 +58,14 @@ pub enum Error {
         what: String,
     },
     /// The operating system refused.
-    #[error("{what} {file}: {source}: {}", remedy(source.kind()))]
+    #[error("{what} {file}: {reason}: {}", remedy(reason.kind()))]
     Io {
         /// What was tried.
         what: &'static str,
         /// On which file.
         file: PathBuf,
-        /// What it said.
-        source: io::Error,
+        /// What it said; not a `source`, since the text has it already.
+        reason: io::Error,
     },
     /// The members given to `init` do not fit.
     #[error("cannot make the cluster: {0}")]
@@ -95,7 +95,7 @@ impl Error {
     /// An operating system error with its file.
     pub(crate) fn io(what: &'static str, file: &Path) -> impl FnOnce(io::Error) -> Error {
         let file = file.to_owned();
-        move |source| Error::Io { what, file, source }
+        move |reason| Error::Io { what, file, reason }
     }
 
     /// Damage found in a file.
@@ -118,7 +118,7 @@ impl Error {
                 _ => Error::Io {
                     what: "cannot read",
                     file,
-                    source,
+                    reason: source,
                 },
             },
         }

@@ -14,6 +14,8 @@
 //! What it may not know: sessions, leases, routing, what a command means.
 
 mod applied;
+mod aside;
+mod calm;
 mod digest;
 mod directory;
 mod error;

@@ -22,7 +22,7 @@
 use std::fs;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -31,15 +31,15 @@ use seqsvr_core::state::{Row, RowKey, State};
 use serde::{Deserialize, Serialize};
 
 use crate::applied::Applied;
+use crate::aside::{remove_unfinished, set_aside};
+use crate::calm::{calm, plain};
 use crate::digest::Digest;
-use crate::directory::{self, Directory};
+use crate::directory::Directory;
 use crate::error::Error;
 use crate::frame;
 use crate::types::{LogId, StoredMembership};
 
 const CACHE_BYTES: u64 = 32 << 20;
-/// Directories set aside that are kept for whoever wants to know.
-const ASIDE_MAX: usize = 3;
 const META: &[u8] = b"m";
 const PROVEN: &[u8] = b"p";
 const LAST: &[u8] = b"x";
@@ -199,25 +199,6 @@ fn config(path: &Path) -> sled::Config {
     sled::Config::new().path(path).cache_capacity(CACHE_BYTES)
 }
 
-/// A call of sled whose panic is an error like its others: a panic in openraft's task would leave a
-/// node that goes on acknowledging and never applies again.
-fn calm<T>(call: impl FnOnce() -> sled::Result<T>) -> io::Result<T> {
-    match catch_unwind(AssertUnwindSafe(call)) {
-        Ok(Ok(value)) => Ok(value),
-        Ok(Err(sled::Error::Io(e))) => Err(plain(e)),
-        Ok(Err(e)) => Err(io::Error::other(e)),
-        Err(_) => Err(io::Error::other("sled panicked")),
-    }
-}
-
-/// The operating system's error itself: sled hands on copies that have only its `Debug` text.
-fn plain(error: io::Error) -> io::Error {
-    let text = error.to_string();
-    let code = text.split_once("code: ").map(|(_, rest)| rest);
-    let code = code.and_then(|c| c.split(',').next()?.parse().ok());
-    code.map_or(error, io::Error::from_raw_os_error)
-}
-
 /// sled panics on some damage, which is as good as an error here: the files are set aside.
 fn open_and_load(path: &Path) -> Result<(sled::Db, Loaded), Unusable> {
     let load = || {
@@ -293,43 +274,4 @@ pub(crate) fn parse_key(bytes: &[u8]) -> Result<RowKey, Unusable> {
         true => Ok(key),
         false => Err(bad()),
     }
-}
-
-/// sled refuses to open beside a snapshot of its own that it did not finish.
-fn remove_unfinished(path: &Path) -> Result<(), Error> {
-    for file in directory::list(path)? {
-        let name = file.file_name().map(|n| n.to_string_lossy().into_owned());
-        if name.is_some_and(|n| n.starts_with("snap.") && n.ends_with(".generating")) {
-            fs::remove_file(&file).map_err(Error::io("cannot delete", &file))?;
-        }
-    }
-    Ok(())
-}
-
-fn set_aside(directory: &Directory, what: &str) -> Result<(), Error> {
-    let prefix = "state.bad.";
-    let number = |path: &PathBuf| -> Option<u64> {
-        let name = path.file_name()?.to_str()?;
-        name.strip_prefix(prefix)?.parse().ok()
-    };
-    let mut aside: Vec<(u64, PathBuf)> = directory::list(directory.root())?
-        .into_iter()
-        .filter_map(|path| Some((number(&path)?, path)))
-        .collect();
-    aside.sort();
-    let next = aside.last().map_or(1, |(n, _)| n + 1);
-    let to = directory.root().join(format!("{prefix}{next}"));
-    tracing::warn!(
-        directory = %directory.state().display(),
-        set_aside_as = %to.display(),
-        "stored state cannot be used ({what}): it is set aside and rebuilt from snapshot and log; nothing is lost"
-    );
-    directory::publish(&directory.state(), &to)?;
-    let excess = (aside.len() + 1).saturating_sub(ASIDE_MAX);
-    // What lay there in the place of a directory is not ours to delete.
-    let ours = aside.into_iter().filter(|(_, path)| path.is_dir());
-    for (_, path) in ours.take(excess) {
-        fs::remove_dir_all(&path).map_err(Error::io("cannot delete", &path))?;
-    }
-    Ok(())
 }

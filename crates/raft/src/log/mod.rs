@@ -13,11 +13,10 @@
 mod codec;
 mod done;
 mod fault;
+mod raft;
 
-use std::fmt::Debug;
 use std::fs::File;
 use std::io;
-use std::ops::{Bound, RangeBounds};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,7 +25,6 @@ use std::time::Duration;
 use codec::{Framed, Kinds};
 use done::Done;
 use fault::Fault;
-use openraft::storage::{IOFlushed, LogState, RaftLogReader, RaftLogStorage};
 use parking_lot::Mutex;
 use raft_log::RaftLog;
 use raft_log::api::raft_log_writer::RaftLogWriter;
@@ -35,7 +33,7 @@ use crate::directory::{self, Directory};
 use crate::error::Error;
 use crate::frame;
 use crate::identity::Identity;
-use crate::types::{Entry, LogId, Payload, TypeConfig, Vote};
+use crate::types::LogId;
 
 /// Entries younger than the last closed file are kept in memory, older ones up to this many bytes.
 const CACHE_BYTES: usize = 32 << 20;
@@ -226,114 +224,5 @@ fn opening(path: &Path, error: io::Error) -> Error {
             Error::damaged(path, error)
         }
         _ => Error::io("cannot open log", path)(error),
-    }
-}
-
-impl RaftLogReader<TypeConfig> for LogStore {
-    async fn try_get_log_entries<RB: RangeBounds<u64> + Clone + Debug + Send>(
-        &mut self,
-        range: RB,
-    ) -> io::Result<Vec<Entry>> {
-        let from = match range.start_bound() {
-            Bound::Included(i) => *i,
-            Bound::Excluded(i) => i.saturating_add(1),
-            Bound::Unbounded => 0,
-        };
-        let to = match range.end_bound() {
-            Bound::Included(i) => i.saturating_add(1),
-            Bound::Excluded(i) => *i,
-            Bound::Unbounded => u64::MAX,
-        };
-        if from >= to {
-            return Ok(Vec::new());
-        }
-        let log = self.inner.log.lock();
-        let entry = |(id, payload): (Framed<LogId>, Framed<Payload>)| Entry {
-            log_id: id.0,
-            payload: payload.0,
-        };
-        let entries: io::Result<Vec<Entry>> =
-            log.read(from, to).map(|item| item.map(entry)).collect();
-        entries.map_err(|e| Error::reading(&self.inner.path)(e).into())
-    }
-
-    async fn read_vote(&mut self) -> io::Result<Option<Vote>> {
-        Ok(self.inner.log.lock().log_state().vote().map(|v| v.0))
-    }
-}
-
-impl RaftLogStorage<TypeConfig> for LogStore {
-    type LogReader = LogStore;
-
-    async fn get_log_state(&mut self) -> io::Result<LogState<TypeConfig>> {
-        let log = self.inner.log.lock();
-        let state = log.log_state();
-        Ok(LogState {
-            last_purged_log_id: state.purged().map(|id| id.0),
-            last_log_id: state.last().map(|id| id.0),
-        })
-    }
-
-    async fn get_log_reader(&mut self) -> LogStore {
-        self.clone()
-    }
-
-    async fn save_vote(&mut self, vote: &Vote) -> io::Result<()> {
-        self.durably(|log| log.save_vote(Framed(*vote))).await?;
-        self.inner.votes.fetch_add(1, Ordering::Relaxed);
-        Ok(())
-    }
-
-    async fn save_committed(&mut self, committed: Option<LogId>) -> io::Result<()> {
-        let Some(committed) = committed.map(Framed) else {
-            return Ok(());
-        };
-        self.inner.write(|log| {
-            let state = log.log_state();
-            // An installed snapshot may be ahead of the log; the snapshot itself then says what is
-            // committed.
-            if state.last() < Some(&committed) || state.committed() >= Some(&committed) {
-                return Ok(());
-            }
-            log.commit(committed)?;
-            log.flush(false, None)
-        })
-    }
-
-    async fn read_committed(&mut self) -> io::Result<Option<LogId>> {
-        Ok(self.inner.log.lock().log_state().committed().map(|id| id.0))
-    }
-
-    async fn append<I>(&mut self, entries: I, callback: IOFlushed<TypeConfig>) -> io::Result<()>
-    where
-        I: IntoIterator<Item = Entry> + Send,
-        I::IntoIter: Send,
-    {
-        let mut count = 0;
-        let entries = entries.into_iter().inspect(|_| count += 1);
-        let (durable, fault) = (self.inner.durable.clone(), self.inner.fault.clone());
-        self.inner.write(|log| {
-            log.append(entries.map(|e| (Framed(e.log_id), Framed(e.payload))))?;
-            let end = log.log_state().last().map_or(0, |id| id.0.index + 1);
-            log.flush(true, Some(Done::raft(callback, durable, end, fault)))
-        })?;
-        self.inner.entries.fetch_add(count, Ordering::Relaxed);
-        Ok(())
-    }
-
-    async fn truncate_after(&mut self, last: Option<LogId>) -> io::Result<()> {
-        let next = last.map_or(0, |id| id.index + 1);
-        self.durably(|log| match log.log_state().last() {
-            Some(last) if last.0.index >= next => log.truncate(next).map(drop),
-            _ => Ok(()),
-        })
-        .await?;
-        // What was queued before has completed, so nothing raises it again to what is gone.
-        self.inner.durable.fetch_min(next, Ordering::AcqRel);
-        Ok(())
-    }
-
-    async fn purge(&mut self, upto: LogId) -> io::Result<()> {
-        self.durably(|log| log.purge(Framed(upto))).await
     }
 }

@@ -6,21 +6,21 @@
 use std::fmt::Debug;
 use std::path::PathBuf;
 
-use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse, VoteRequest, VoteResponse};
-use seqsvr_core::command::{Cause, Fence, Final, OpenSession, Proof, SlotFinal};
-use seqsvr_core::id::{
-    ClusterId, Epoch, Generation, NamespaceId, Nonce, SectionId, SectionKey, SessionId, Slot,
+use openraft::raft::{
+    AppendEntriesRequest, SnapshotResponse, TransferLeaderRequest, VoteRequest, VoteResponse,
 };
-use seqsvr_core::namespace::{Limits, Namespace, Spec};
-use seqsvr_core::state::{Cluster, Row, RowKey, Section, Session, SlotRow};
+use openraft::storage::{IOFlushed, RaftLogReader};
+use openraft::type_config::TypeConfigExt;
+use seqsvr_core::id::ClusterId;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::samples::{append_answers, commands, first_commands, payloads, rows};
 use super::*;
 use crate::digest::Digest;
 use crate::frame;
 use crate::identity::Identity;
-use crate::rows::Meta;
+use crate::rows::{Meta, Proven};
 use crate::snapshot::{self, SnapshotFile};
 use crate::types::{SnapshotMeta, StoredMembership, TypeConfig, Vote};
 
@@ -56,138 +56,6 @@ fn check<T: Serialize + DeserializeOwned + Debug>(name: &str, value: &T) {
     assert_eq!(format!("{read:?}"), format!("{value:?}"), "{name}");
 }
 
-fn section() -> SectionKey {
-    SectionKey {
-        namespace: NamespaceId(1),
-        section: SectionId(42),
-    }
-}
-
-fn every_command() -> Vec<Command> {
-    let fence = Fence {
-        slot: Slot(7),
-        epoch: Epoch(3),
-        section: section(),
-    };
-    let last = Final {
-        section: section(),
-        generation: Generation(2),
-        value: 900,
-    };
-    vec![
-        Command::Init {
-            cluster: ClusterId(0xc1),
-            lease_ms: 3_000,
-            slots: 1_024,
-        },
-        Command::OpenSession(OpenSession {
-            name: String::from("a1"),
-            address: String::from("10.0.0.9:7700"),
-            incarnation: 99,
-            nonce: Nonce(5),
-            proof: Some(Proof {
-                session: SessionId(1),
-                nonce: Nonce(4),
-            }),
-        }),
-        Command::CloseSession {
-            session: SessionId(2),
-            finals: vec![SlotFinal {
-                slot: Slot(7),
-                epoch: Epoch(3),
-                last,
-            }],
-            last: true,
-        },
-        Command::ExpireSession {
-            session: SessionId(3),
-            term: 8,
-        },
-        Command::Assign {
-            slot: Slot(7),
-            from: Epoch(2),
-            to: SessionId(3),
-        },
-        Command::Open {
-            fence,
-            expected: Generation(1),
-            nonce: Nonce(6),
-            step: 10_000,
-        },
-        Command::Raise {
-            fence,
-            generation: Generation(2),
-            to: 20_000,
-            cause: Cause::Refill,
-        },
-        Command::Raise {
-            fence,
-            generation: Generation(2),
-            to: 20_000,
-            cause: Cause::RaiseTo { force: true },
-        },
-        Command::CloseSection {
-            fence,
-            generation: Generation(2),
-            value: 900,
-        },
-        Command::MoveSlot {
-            slot: Slot(7),
-            epoch: Epoch(3),
-            finals: vec![last],
-            to: Some(SessionId(4)),
-        },
-        Command::CreateNamespace(Spec::default_keyed()),
-        Command::AlterNamespace {
-            id: NamespaceId(2),
-            step: 500,
-            limits: Limits::DEFAULT,
-        },
-    ]
-}
-
-fn every_row() -> Vec<(RowKey, Row)> {
-    let cluster = Cluster {
-        id: ClusterId(0xc1),
-        lease_ms: 3_000,
-        slots: 1,
-        table_version: 12,
-        next_session: 5,
-        next_namespace: 3,
-    };
-    let namespace = Namespace {
-        id: NamespaceId(1),
-        spec: Spec::default_dense(),
-        version: 1,
-    };
-    let row = Section {
-        max_seq: 20_000,
-        generation: Generation(2),
-        base: 10_000,
-        nonce: Nonce(6),
-        open: true,
-        raised: 3,
-    };
-    let slot = SlotRow {
-        epoch: Epoch(3),
-        owner: Some(SessionId(4)),
-        version: 11,
-    };
-    let session = Session {
-        name: String::from("a1"),
-        address: String::from("10.0.0.9:7700"),
-        incarnation: 99,
-        nonce: Nonce(5),
-    };
-    vec![
-        (RowKey::Cluster, Row::Cluster(cluster)),
-        (RowKey::Namespace(NamespaceId(1)), Row::Namespace(namespace)),
-        (RowKey::Section(section()), Row::Section(row)),
-        (RowKey::Slot(Slot(0)), Row::Slot(slot)),
-        (RowKey::Session(SessionId(4)), Row::Session(session)),
-    ]
-}
-
 fn stored_membership() -> StoredMembership {
     StoredMembership::new(Some(log_id(1, 0)), membership([1, 2, 3]))
 }
@@ -208,17 +76,65 @@ fn golden_log() {
     check("log-id", &log_id(5, 1_234));
     check("log-vote", &Vote::new(5, 2));
     check("log-vote-committed", &Vote::new_committed(5, 2));
-    check("log-blank", &Payload::Blank);
-    check(
-        "log-membership",
-        &Payload::Membership(membership([1, 2, 3])),
-    );
-    check("log-batch", &entry(5, 7, every_command()).payload);
+    for (name, payload) in payloads() {
+        check(name, &payload);
+    }
+    for (name, command) in commands() {
+        check(&format!("command-{name}"), &command);
+    }
+}
+
+/// The log crate's own records around our frames: the bytes of a whole file.
+#[tokio::test]
+async fn golden_log_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options::new(3, "127.0.0.1:1", dir.path());
+    let identity = Identity {
+        node: 3,
+        incarnation: 0x1122_3344_5566_7788,
+        cluster: Some(ClusterId(0xc1)),
+    };
+    {
+        let directory = crate::directory::Directory::open(dir.path()).unwrap();
+        let mut log = LogStore::open(&directory, options.log_file_bytes).unwrap();
+        log.set_stamp(identity).await.unwrap();
+        identity.store(&directory).unwrap();
+        log.save_vote(&Vote::new_committed(5, 2)).await.unwrap();
+        let all = payloads().into_iter().zip(0..);
+        let entries = all.map(|((_, payload), index)| Entry {
+            log_id: log_id(5, index),
+            payload,
+        });
+        let (tx, rx) = TypeConfig::oneshot();
+        let entries: Vec<Entry> = entries.collect();
+        log.append(entries, IOFlushed::signal(tx)).await.unwrap();
+        rx.await.unwrap().unwrap();
+        log.truncate_after(Some(log_id(5, 2))).await.unwrap();
+        log.save_committed(Some(log_id(5, 2))).await.unwrap();
+        log.purge(log_id(5, 0)).await.unwrap();
+    }
+    let mut files = crate::directory::list(&dir.path().join("log")).unwrap();
+    files.retain(|f| f.extension().is_some_and(|e| e == "wal"));
+    assert_eq!(files.len(), 1, "{files:?}");
+    let stored = golden("log-file", &std::fs::read(&files[0]).unwrap());
+    std::fs::write(&files[0], stored).unwrap();
+
+    let directory = crate::directory::Directory::open(dir.path()).unwrap();
+    let mut log = LogStore::open(&directory, options.log_file_bytes).unwrap();
+    assert_eq!(log.stamp(), Some(identity));
+    let vote = log.read_vote().await.unwrap();
+    assert_eq!(vote, Some(Vote::new_committed(5, 2)));
+    assert_eq!(log.purged(), Some(log_id(5, 0)));
+    assert_eq!(log.read_committed().await.unwrap(), Some(log_id(5, 2)));
+    let left = log.try_get_log_entries(..).await.unwrap();
+    let left: Vec<Payload> = left.into_iter().map(|e| e.payload).collect();
+    let kept = payloads().into_iter().map(|(_, payload)| payload);
+    assert_eq!(left, kept.skip(1).take(2).collect::<Vec<_>>());
 }
 
 #[test]
 fn golden_rows() {
-    for (key, row) in every_row() {
+    for (key, row) in rows() {
         let name = format!("{row:?}");
         let name = name.split('(').next().unwrap().to_lowercase();
         check(&format!("row-{name}"), &row);
@@ -227,7 +143,7 @@ fn golden_rows() {
         assert!(crate::rows::parse_key(&stored).is_ok_and(|k| k == key));
     }
     let mut digest = Digest::default();
-    for (key, row) in every_row() {
+    for (key, row) in rows() {
         digest.add(Digest::of_row(&key, &row).unwrap());
     }
     let meta = Meta {
@@ -237,7 +153,15 @@ fn golden_rows() {
     };
     let read: Meta = frame::decode(&golden("row-meta", &frame::encode(&meta).unwrap())).unwrap();
     assert_eq!(read.digest, digest);
+    assert_eq!(read.last_applied, meta.last_applied);
     assert_eq!(read.membership, stored_membership());
+    check(
+        "row-proven",
+        &Proven {
+            incarnation: 0x1122_3344_5566_7788,
+            entry: log_id(5, 1_234),
+        },
+    );
 }
 
 #[test]
@@ -248,7 +172,7 @@ fn golden_snapshot() {
         last_log_id: Some(log_id(5, 1_234)),
         last_membership: stored_membership(),
     };
-    let state = seqsvr_core::state::State::from_rows(every_row()).unwrap();
+    let state = seqsvr_core::state::State::from_rows(rows()).unwrap();
     let path = snapshot::write(&directory, &meta, &state).unwrap();
     let stored = golden("snapshot", &std::fs::read(&path).unwrap());
     std::fs::write(&path, stored).unwrap();
@@ -263,12 +187,13 @@ fn golden_calls() {
         &AppendEntriesRequest::<TypeConfig> {
             vote: Vote::new_committed(5, 2),
             prev_log_id: Some(log_id(4, 6)),
-            entries: vec![entry(5, 7, every_command())],
+            entries: vec![entry(5, 7, first_commands())],
             leader_commit: Some(log_id(4, 6)),
         },
     );
-    let conflict = AppendEntriesResponse::<TypeConfig>::PartialSuccess(Some(log_id(4, 6)));
-    check("call-append-answer", &conflict);
+    for (name, answer) in append_answers() {
+        check(name, &answer);
+    }
     let vote = Vote::new(6, 1);
     check(
         "call-vote",
@@ -277,5 +202,18 @@ fn golden_calls() {
     check(
         "call-vote-answer",
         &VoteResponse::<TypeConfig>::new(vote, Some(log_id(4, 6)), true),
+    );
+    let meta = SnapshotMeta {
+        last_log_id: Some(log_id(5, 1_234)),
+        last_membership: stored_membership(),
+    };
+    check("call-snapshot", &(Vote::new_committed(5, 2), meta));
+    check(
+        "call-snapshot-answer",
+        &SnapshotResponse::<TypeConfig>::new(vote),
+    );
+    check(
+        "call-transfer",
+        &TransferLeaderRequest::<TypeConfig>::new(Vote::new_committed(5, 2), 3, Some(log_id(4, 6))),
     );
 }

@@ -5,6 +5,7 @@ mod golden;
 mod log_damage;
 mod model;
 mod power_cut;
+mod samples;
 mod suite;
 mod versions;
 

@@ -1,0 +1,50 @@
+//! What happens to the files of rows that cannot be used: they are kept aside, a few of them, for
+//! whoever wants to know.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::directory::{self, Directory};
+use crate::error::Error;
+
+/// Directories set aside that are kept.
+const ASIDE_MAX: usize = 3;
+
+/// sled refuses to open beside a snapshot of its own that it did not finish.
+pub(crate) fn remove_unfinished(path: &Path) -> Result<(), Error> {
+    for file in directory::list(path)? {
+        let name = file.file_name().map(|n| n.to_string_lossy().into_owned());
+        if name.is_some_and(|n| n.starts_with("snap.") && n.ends_with(".generating")) {
+            fs::remove_file(&file).map_err(Error::io("cannot delete", &file))?;
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn set_aside(directory: &Directory, what: &str) -> Result<(), Error> {
+    let prefix = "state.bad.";
+    let number = |path: &PathBuf| -> Option<u64> {
+        let name = path.file_name()?.to_str()?;
+        name.strip_prefix(prefix)?.parse().ok()
+    };
+    let mut aside: Vec<(u64, PathBuf)> = directory::list(directory.root())?
+        .into_iter()
+        .filter_map(|path| Some((number(&path)?, path)))
+        .collect();
+    aside.sort();
+    let next = aside.last().map_or(1, |(n, _)| n + 1);
+    let to = directory.root().join(format!("{prefix}{next}"));
+    tracing::warn!(
+        directory = %directory.state().display(),
+        set_aside_as = %to.display(),
+        "stored state cannot be used ({what}): it is set aside and rebuilt from snapshot and log; nothing is lost"
+    );
+    directory::publish(&directory.state(), &to)?;
+    let excess = (aside.len() + 1).saturating_sub(ASIDE_MAX);
+    // What lay there in the place of a directory is not ours to delete.
+    let ours = aside.into_iter().filter(|(_, path)| path.is_dir());
+    for (_, path) in ours.take(excess) {
+        fs::remove_dir_all(&path).map_err(Error::io("cannot delete", &path))?;
+    }
+    Ok(())
+}

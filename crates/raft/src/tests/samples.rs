@@ -1,0 +1,238 @@
+//! One sample of every kind of stored value, for the golden bytes.
+//!
+//! Invariant: a kind without a sample does not compile. [`samples!`] matches on all patterns given,
+//! so a new variant breaks the match until it has a line, and each sample must fit its own line.
+
+use openraft::raft::AppendEntriesResponse;
+use seqsvr_core::command::{Cause, Fence, Final, OpenSession, Proof, SlotFinal};
+use seqsvr_core::geometry::Geometry;
+use seqsvr_core::id::{
+    ClusterId, Epoch, Generation, NamespaceId, Nonce, SectionId, SectionKey, SessionId, Slot,
+};
+use seqsvr_core::namespace::{Limits, Namespace, Spec};
+use seqsvr_core::state::{Cluster, Row, RowKey, Section, Session, SlotRow};
+
+use super::*;
+use crate::types::{TypeConfig, Vote};
+
+macro_rules! samples {
+    ($type:ty; $($name:literal: $pattern:pat => $sample:expr;)*) => {{
+        let _a_missing_kind_does_not_compile = |value: &$type| match value { $($pattern => (),)* };
+        vec![$(($name, {
+            let sample: $type = $sample;
+            assert!(matches!(sample, $pattern), "{} is of another kind", $name);
+            sample
+        })),*]
+    }};
+}
+
+fn section() -> SectionKey {
+    SectionKey {
+        namespace: NamespaceId(1),
+        section: SectionId(42),
+    }
+}
+
+fn fence() -> Fence {
+    Fence {
+        slot: Slot(7),
+        epoch: Epoch(3),
+        section: section(),
+    }
+}
+
+fn last() -> Final {
+    Final {
+        section: section(),
+        generation: Generation(2),
+        value: 900,
+    }
+}
+
+fn raise(cause: Cause) -> Command {
+    Command::Raise {
+        fence: fence(),
+        generation: Generation(2),
+        to: 20_000,
+        cause,
+    }
+}
+
+/// Every command. The first twelve make up the oldest golden batch: new ones go behind them.
+pub(super) fn commands() -> Vec<(&'static str, Command)> {
+    samples! { Command;
+        "init": Command::Init { .. } => Command::Init {
+            cluster: ClusterId(0xc1),
+            lease_ms: 3_000,
+            slots: 1_024,
+        };
+        "open-session-proven": Command::OpenSession(OpenSession { proof: Some(_), .. }) =>
+            Command::OpenSession(OpenSession {
+                proof: Some(Proof {
+                    session: SessionId(1),
+                    nonce: Nonce(4),
+                }),
+                ..open_session()
+            });
+        "close-session": Command::CloseSession { .. } => Command::CloseSession {
+            session: SessionId(2),
+            finals: vec![SlotFinal {
+                slot: Slot(7),
+                epoch: Epoch(3),
+                last: last(),
+            }],
+            last: true,
+        };
+        "expire-session": Command::ExpireSession { .. } => Command::ExpireSession {
+            session: SessionId(3),
+            term: 8,
+        };
+        "assign": Command::Assign { .. } => Command::Assign {
+            slot: Slot(7),
+            from: Epoch(2),
+            to: SessionId(3),
+        };
+        "open": Command::Open { .. } => Command::Open {
+            fence: fence(),
+            expected: Generation(1),
+            nonce: Nonce(6),
+            step: 10_000,
+        };
+        "raise-refill": Command::Raise { cause: Cause::Refill, .. } => raise(Cause::Refill);
+        "raise-to": Command::Raise { cause: Cause::RaiseTo { .. }, .. } =>
+            raise(Cause::RaiseTo { force: true });
+        "close-section": Command::CloseSection { .. } => Command::CloseSection {
+            fence: fence(),
+            generation: Generation(2),
+            value: 900,
+        };
+        "move-slot": Command::MoveSlot { to: Some(_), .. } => Command::MoveSlot {
+            slot: Slot(7),
+            epoch: Epoch(3),
+            finals: vec![last()],
+            to: Some(SessionId(4)),
+        };
+        "create-namespace-keyed":
+            Command::CreateNamespace(Spec { geometry: Geometry::Keyed { .. }, .. }) =>
+            Command::CreateNamespace(Spec::default_keyed());
+        "alter-namespace": Command::AlterNamespace { .. } => Command::AlterNamespace {
+            id: NamespaceId(2),
+            step: 500,
+            limits: Limits::DEFAULT,
+        };
+        "open-session": Command::OpenSession(OpenSession { proof: None, .. }) =>
+            Command::OpenSession(open_session());
+        "move-slot-free": Command::MoveSlot { to: None, .. } => Command::MoveSlot {
+            slot: Slot(7),
+            epoch: Epoch(3),
+            finals: Vec::new(),
+            to: None,
+        };
+        "create-namespace-dense":
+            Command::CreateNamespace(Spec { geometry: Geometry::Dense { .. }, .. }) =>
+            Command::CreateNamespace(Spec::default_dense());
+    }
+}
+
+/// The commands of the oldest golden batch.
+pub(super) fn first_commands() -> Vec<Command> {
+    commands().into_iter().take(12).map(|(_, c)| c).collect()
+}
+
+fn open_session() -> OpenSession {
+    OpenSession {
+        name: String::from("a1"),
+        address: String::from("10.0.0.9:7700"),
+        incarnation: 99,
+        nonce: Nonce(5),
+        proof: None,
+    }
+}
+
+/// Every kind of entry; a membership in change, with a learner, is a kind of its own to a reader.
+pub(super) fn payloads() -> Vec<(&'static str, Payload)> {
+    let mut all = samples! { Payload;
+        "log-blank": Payload::Blank => Payload::Blank;
+        "log-membership": Payload::Membership(_) => Payload::Membership(membership([1, 2, 3]));
+        "log-batch": Payload::Normal(_) => entry(5, 7, first_commands()).payload;
+    };
+    let peers: BTreeMap<u64, Peer> = (1..=5).map(|id| (id, peer(id))).collect();
+    let configs = vec![[1, 2, 3].into(), [2, 3, 4].into()];
+    let joint = openraft::Membership::new(configs, peers).unwrap();
+    all.push(("log-membership-joint", Payload::Membership(joint)));
+    all
+}
+
+/// Every answer to an append.
+pub(super) fn append_answers() -> Vec<(&'static str, AppendEntriesResponse<TypeConfig>)> {
+    type Answer = AppendEntriesResponse<TypeConfig>;
+    samples! { Answer;
+        "call-append-success": Answer::Success => Answer::Success;
+        "call-append-answer": Answer::PartialSuccess(_) =>
+            Answer::PartialSuccess(Some(log_id(4, 6)));
+        "call-append-conflict": Answer::Conflict => Answer::Conflict;
+        "call-append-higher": Answer::HigherVote(_) => Answer::HigherVote(Vote::new(6, 1));
+    }
+}
+
+/// Every row with its key, of a state that fits together.
+pub(super) fn rows() -> Vec<(RowKey, Row)> {
+    let cluster = Cluster {
+        id: ClusterId(0xc1),
+        lease_ms: 3_000,
+        slots: 1,
+        table_version: 12,
+        next_session: 5,
+        next_namespace: 3,
+    };
+    let namespace = Namespace {
+        id: NamespaceId(1),
+        spec: Spec::default_dense(),
+        version: 1,
+    };
+    let row = Section {
+        max_seq: 20_000,
+        generation: Generation(2),
+        base: 10_000,
+        nonce: Nonce(6),
+        open: true,
+        raised: 3,
+    };
+    let slot = SlotRow {
+        epoch: Epoch(3),
+        owner: Some(SessionId(4)),
+        version: 11,
+    };
+    let session = Session {
+        name: String::from("a1"),
+        address: String::from("10.0.0.9:7700"),
+        incarnation: 99,
+        nonce: Nonce(5),
+    };
+    let rows = vec![
+        (RowKey::Cluster, Row::Cluster(cluster)),
+        (RowKey::Namespace(NamespaceId(1)), Row::Namespace(namespace)),
+        (RowKey::Section(section()), Row::Section(row)),
+        (RowKey::Slot(Slot(0)), Row::Slot(slot)),
+        (RowKey::Session(SessionId(4)), Row::Session(session)),
+    ];
+    // A kind that is missing here does not compile.
+    let kind = |key: &RowKey, row: &Row| match (key, row) {
+        (RowKey::Cluster, Row::Cluster(_)) => 0,
+        (RowKey::Namespace(_), Row::Namespace(_)) => 1,
+        (RowKey::Section(_), Row::Section(_)) => 2,
+        (RowKey::Slot(_), Row::Slot(_)) => 3,
+        (RowKey::Session(_), Row::Session(_)) => 4,
+        (
+            RowKey::Cluster
+            | RowKey::Namespace(_)
+            | RowKey::Section(_)
+            | RowKey::Slot(_)
+            | RowKey::Session(_),
+            Row::Cluster(_) | Row::Namespace(_) | Row::Section(_) | Row::Slot(_) | Row::Session(_),
+        ) => panic!("a key with a row of another kind"),
+    };
+    let kinds = rows.iter().map(|(key, row)| kind(key, row));
+    assert!(kinds.eq(0..5), "every kind, once");
+    rows
+}
