@@ -168,9 +168,13 @@ impl Node {
     pub(crate) fn has_removed(&self, id: u64) -> bool {
         let metrics = self.inner.raft.metrics();
         let metrics = metrics.borrow_watched();
-        let acked = metrics.last_quorum_acked.as_ref();
         let committed = &metrics.committed_membership_config;
-        acked.is_some_and(|at| at.elapsed() < self.inner.confirm_wait)
+        // A leader that is the only voter is its own quorum; openraft then counts no answers.
+        let alone = committed.membership().voter_ids().eq([metrics.id]);
+        let acked = metrics.last_quorum_acked.as_ref();
+        let heard = alone || acked.is_some_and(|at| at.elapsed() < self.inner.confirm_wait);
+        metrics.current_leader == Some(metrics.id)
+            && heard
             && committed.log_id() == metrics.membership_config.log_id()
             && committed.membership().get_node(&id).is_none()
     }

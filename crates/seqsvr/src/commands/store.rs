@@ -29,12 +29,21 @@ pub(crate) async fn run(args: cli::Store) -> anyhow::Result<()> {
         None => {
             let address = store.address();
             screen = screen
-                .fact("cluster", "none yet: waiting for `seqsvr init`")
+                .fact(
+                    "cluster",
+                    "none yet: waiting for `seqsvr init` or `seqsvr member add`",
+                )
                 .security(listen.ip().is_loopback())
-                .paste(&[format!(
-                    "seqsvr init --stores {}={address}    # or all of 1=A,2=B,3=C",
-                    args.id
-                )]);
+                .paste(&[
+                    format!(
+                        "seqsvr init --stores {}={address}    # a new cluster: all of 1=A,2=B,3=C",
+                        args.id
+                    ),
+                    format!(
+                        "seqsvr member add {}={address}    # one more for a cluster there is",
+                        args.id
+                    ),
+                ]);
         }
     }
     if identity.cluster.is_some() {

@@ -1,0 +1,264 @@
+//! The StoreSvrs are exchanged under load until none of the first three is left; and what must be
+//! refused is refused, in words that say what to do.
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::Outcome;
+use crate::cluster::Cluster;
+use crate::history::History;
+use crate::load::{Load, UNTIL_STOPPED};
+use crate::process::{Signal, run};
+use crate::subject;
+use crate::wait::until;
+
+const EACH: u64 = 3_000;
+/// Calls between two steps.
+const BETWEEN: u64 = 300;
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A fourth and a fifth store join, the leadership moves ten times, two old ones leave, the third dies
+/// and is replaced, and then a leader dies when no store that the AllocSvrs were told of at their
+/// start is left: not one call fails.
+pub async fn members() -> Outcome {
+    let mut outcome = Outcome::default();
+    let mut cluster = Cluster::start(3, 2, 3_000).await;
+    let (callers, client) = super::callers(&cluster, &cluster.alloc_addresses);
+    subject::make_third(&client).await;
+    let history = History::create(cluster.dir());
+    let load = Load::start(&history, subject::all(), &callers, 12, UNTIL_STOPPED);
+    load.answer_more(EACH, PATIENCE).await;
+    let before = load.answered();
+
+    for id in [4, 5] {
+        join(&mut cluster, id, &mut outcome).await;
+        load.answer_more(BETWEEN, PATIENCE).await;
+    }
+    assert_eq!(ids(&cluster).await, [1, 2, 3, 4, 5]);
+
+    for n in 0..10 {
+        let to = (cluster.leader().await as u64 + 2) % 5 + 1;
+        let began = Instant::now();
+        done(&cluster, &["transfer", &to.to_string()]).await;
+        assert_eq!(cluster.leader().await as u64 + 1, to);
+        let took = began.elapsed();
+        outcome.note(format!(
+            "leadership {} of 10 moved to {to} in {took:.2?}",
+            n + 1
+        ));
+        load.answer_more(BETWEEN, PATIENCE).await;
+    }
+
+    // The first as leader, the second as whatever it is by then.
+    done(&cluster, &["transfer", "1"]).await;
+    for id in [1, 2] {
+        leave(&mut cluster, id, &mut outcome).await;
+        load.answer_more(BETWEEN, PATIENCE).await;
+    }
+
+    let raises = cluster.counter(&cluster.alloc_addresses, "raises").await;
+    cluster.stores[2].kill();
+    cluster.stores[2].reap();
+    load.answer_more(BETWEEN, PATIENCE).await;
+    done(&cluster, &["remove", "3"]).await;
+    join(&mut cluster, 6, &mut outcome).await;
+    assert_eq!(ids(&cluster).await, [4, 5, 6]);
+    load.answer_more(BETWEEN, PATIENCE).await;
+    let raises = cluster.counter(&cluster.alloc_addresses, "raises").await - raises;
+    assert!(raises > 0, "the store was not needed");
+
+    let led = cluster.leader().await;
+    cluster.stores[led].kill();
+    cluster.stores[led].reap();
+    let killed = Instant::now();
+    let next = until("another leader", PATIENCE, async || {
+        let now = cluster.leader().await;
+        (now != led).then_some(now)
+    })
+    .await;
+    outcome.note(format!(
+        "leader {} killed with none of the first stores left; {} leads after {:.2?}",
+        led + 1,
+        next + 1,
+        killed.elapsed()
+    ));
+    load.answer_more(EACH, PATIENCE).await;
+    cluster.stores[led].restart();
+    load.answer_more(BETWEEN, PATIENCE).await;
+    outcome.inside = load.answered() - before;
+    load.answer_more(EACH, PATIENCE).await;
+
+    let summary = load.stop().await;
+    outcome.add("load", &summary);
+    assert_eq!(summary.failed, 0, "{:?}", summary.failures);
+    assert!(outcome.inside >= 1_000);
+    cluster.assert_none_ended();
+    let report = history.check();
+    assert_eq!(report.answered(), summary.answered);
+    outcome
+}
+
+/// What must not become a member does not, and everybody is told why and what to do.
+pub async fn members_refused() -> Outcome {
+    let mut outcome = Outcome::default();
+    let mut cluster = Cluster::start(3, 1, 3_000).await;
+    let admin = cluster.client();
+    outcome.call(admin.next("", 1, 1)).await;
+
+    // Nobody there; another id there; an AllocSvr there; ids and addresses in use.
+    let nobody = "4=127.0.0.1:9";
+    refused(
+        &cluster,
+        &["add", nobody],
+        1,
+        "start it with `seqsvr store --id 4",
+    )
+    .await;
+    cluster.add_store(5);
+    let other = cluster.store_addresses[3].clone();
+    let wrong = format!("4={other}");
+    refused(&cluster, &["add", &wrong], 2, "is store 5, not store 4").await;
+    let alloc = format!("4={}", cluster.alloc_addresses[0]);
+    refused(&cluster, &["add", &alloc], 2, "is not a StoreSvr").await;
+    refused(&cluster, &["add", "four"], 2, "write id=address").await;
+    refused(&cluster, &["remove", "9"], 2, "the members are 1, 2, 3").await;
+    refused(&cluster, &["transfer", "9"], 1, "the voters are 1, 2, 3").await;
+
+    // A store of another cluster.
+    let made = run(&["init", "--stores", &format!("5={other}")]).await;
+    assert!(made.status.success(), "{made:?}");
+    let foreign = format!("5={other}");
+    refused(
+        &cluster,
+        &["add", &foreign],
+        1,
+        "belongs to another cluster",
+    )
+    .await;
+
+    // A voter whose disk was wiped comes back under its id.
+    let wiped = (cluster.leader().await + 1) % 3;
+    let id = wiped + 1;
+    cluster.stores[wiped].kill();
+    cluster.stores[wiped].reap();
+    let dir = cluster.stores[wiped].arg("--data-dir").to_owned();
+    std::fs::remove_dir_all(&dir).expect("the directory can be removed");
+    cluster.stores[wiped].restart();
+    said(&cluster, wiped, &format!("`seqsvr member remove {id}`"), 1).await;
+    let again = format!("{id}={}", cluster.store_addresses[wiped]);
+    refused(&cluster, &["add", &again], 1, "ids are never reused").await;
+    outcome.call(admin.next("", 1, 1)).await;
+
+    // A living one is not taken away while that one is missing, neither the leader nor the other.
+    for one in 1..=3 {
+        if one != id {
+            refused(
+                &cluster,
+                &["remove", &one.to_string()],
+                1,
+                "would stand still",
+            )
+            .await;
+        }
+    }
+
+    // What the words ask for: remove it, and come back under a new id with an empty directory.
+    done(&cluster, &["remove", &id.to_string()]).await;
+    stop(&mut cluster, wiped).await;
+    std::fs::remove_dir_all(&dir).expect("the directory can be removed");
+    cluster.stores[wiped].set_arg("--id", "4");
+    cluster.stores[wiped].restart();
+    let new = format!("4={}", cluster.store_addresses[wiped]);
+    done(&cluster, &["add", &new]).await;
+    // A StoreSvr may be asked as well, whether it leads or not.
+    for at in &cluster.store_addresses[..3] {
+        let listed = run(&["member", "list", "--json", "--server", at]).await;
+        assert!(listed.status.success(), "{listed:?}");
+        assert_eq!(String::from_utf8_lossy(&listed.stdout).lines().count(), 3);
+        let again = run(&["member", "add", &new, "--server", at]).await;
+        assert!(again.status.success(), "{again:?}");
+    }
+    outcome.call(admin.next("", 1, 1)).await;
+    cluster.assert_none_ended();
+    outcome
+}
+
+/// Starts a store and makes it a member.
+async fn join(cluster: &mut Cluster, id: u16, outcome: &mut Outcome) {
+    cluster.add_store(id);
+    let address = cluster.store_addresses[usize::from(id) - 1].clone();
+    let began = Instant::now();
+    done(cluster, &["add", &format!("{id}={address}")]).await;
+    let took = began.elapsed();
+    outcome.note(format!("store {id} votes {took:.2?} after it was started"));
+}
+
+/// Removes a store that runs, sees it say so, and stops it.
+async fn leave(cluster: &mut Cluster, id: usize, outcome: &mut Outcome) {
+    let led = cluster.leader().await + 1;
+    let began = Instant::now();
+    done(cluster, &["remove", &id.to_string()]).await;
+    let took = began.elapsed();
+    let was = if led == id { "leader " } else { "" };
+    outcome.note(format!("{was}store {id} removed in {took:.2?}"));
+    let removed = "this node was removed from the cluster";
+    said(cluster, id - 1, removed, 1).await;
+    stop(cluster, id - 1).await;
+    // Somebody starts it again: it says so again, and is no harm.
+    let times = cluster.stores[id - 1].log().matches(removed).count();
+    cluster.stores[id - 1].restart();
+    said(cluster, id - 1, removed, times + 1).await;
+    stop(cluster, id - 1).await;
+}
+
+async fn stop(cluster: &mut Cluster, store: usize) {
+    cluster.stores[store].signal(Signal::TERM);
+    let status = cluster.stores[store].wait_exit(PATIENCE).await;
+    assert!(status.success(), "store {}: {status}", store + 1);
+}
+
+/// Runs `seqsvr member ...`, which must succeed; its output.
+async fn done(cluster: &Cluster, args: &[&str]) -> String {
+    let out = member(cluster, args).await;
+    assert!(out.status.success(), "member {args:?}: {out:?}");
+    String::from_utf8(out.stdout).expect("text")
+}
+
+/// Runs `seqsvr member ...`, which must fail with this code and these words.
+async fn refused(cluster: &Cluster, args: &[&str], code: i32, words: &str) {
+    let out = member(cluster, args).await;
+    let text = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(code), "member {args:?}: {text}");
+    assert!(text.contains(words), "member {args:?}: {text}");
+}
+
+async fn member(cluster: &Cluster, args: &[&str]) -> std::process::Output {
+    let server = cluster.alloc_addresses.join(",");
+    let all = [
+        &["member"],
+        args,
+        &["--server", &server, "--timeout", "60s"],
+    ];
+    run(&all.concat()).await
+}
+
+/// Ids of the voters, in order; there must be nobody else.
+async fn ids(cluster: &Cluster) -> Vec<u64> {
+    let listed = done(cluster, &["list", "--json"]).await;
+    let each = listed.lines().map(|line| {
+        let store: Value = serde_json::from_str(line).expect("JSON");
+        assert_ne!(store["role"], "learner", "{listed}");
+        store["id"].as_u64().expect("an id")
+    });
+    each.collect()
+}
+
+/// Waits until a store has said something in its log so many times.
+async fn said(cluster: &Cluster, store: usize, words: &str, times: usize) {
+    until(&format!("{words:?} in a log"), PATIENCE, async || {
+        let log = cluster.stores[store].log();
+        (log.matches(words).count() >= times).then_some(())
+    })
+    .await;
+}
