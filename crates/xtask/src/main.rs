@@ -22,7 +22,7 @@ enum Command {
     /// under load, one scenario after the other, and checks every call made. Run it on a machine
     /// that does nothing else. What happens goes to stderr; the table goes to stdout: scenario,
     /// calls answered, calls answered inside the event, failed calls, longest call, time, and
-    /// `passed`, or `FAILED` with the first line of why. Exits 1 if any failed.
+    /// `passed`, or `FAILED` with the beginning of why. Exits 1 if any failed.
     Accept {
         /// Only this scenario; may be repeated
         #[arg(long, value_name = "NAME")]

@@ -36,7 +36,7 @@ struct Row {
     /// The scenario's name, and the round if there are several.
     name: String,
     took: Duration,
-    /// What it saw, or the first line of its panic.
+    /// What it saw, or what its panic said, in one line.
     verdict: Result<Outcome, String>,
 }
 
@@ -119,10 +119,10 @@ fn run_one(scenario: Scenario) -> Result<Outcome, String> {
     started.join().unwrap_or_else(|panic| Err(words(&*panic)))
 }
 
-/// What a panic said.
+/// What a panic said, in one line: the first line of a failed `assert_eq` alone says nothing.
 fn words(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
     let text = text.unwrap_or("a panic without words");
-    text.lines().next().unwrap_or_default().to_owned()
+    text.lines().map(str::trim).collect::<Vec<_>>().join("; ")
 }

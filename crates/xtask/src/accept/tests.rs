@@ -16,7 +16,7 @@ fn a_panic_is_a_failed_verdict_and_the_next_scenario_runs() {
     let fails = Scenario {
         name: "fails",
         about: "planted",
-        run: || Box::pin(async { panic!("first line\nsecond line") }),
+        run: || Box::pin(async { panic!("first line\n  second line") }),
     };
     let passes = Scenario {
         name: "passes",
@@ -25,7 +25,7 @@ fn a_panic_is_a_failed_verdict_and_the_next_scenario_runs() {
     };
     let rows = run_all(&[fails, passes], 2);
     let verdicts: Vec<_> = rows.iter().map(|row| row.verdict.as_ref().err()).collect();
-    let failed = "first line".to_owned();
+    let failed = "first line; second line".to_owned();
     assert_eq!(verdicts, [Some(&failed), None, Some(&failed), None]);
     let text = table::render(&rows);
     let of = |name: &str| {
@@ -36,7 +36,7 @@ fn a_panic_is_a_failed_verdict_and_the_next_scenario_runs() {
     };
     let row = of("fails 2/2");
     assert_eq!(row[2..6], ["-", "-", "-", "-"]);
-    assert_eq!(row[7..], ["FAILED:", "first", "line"]);
+    assert_eq!(row[7..], ["FAILED:", "first", "line;", "second", "line"]);
     let row = of("passes 1/2");
     assert_eq!(row[2..5], ["12345", "678", "0"]);
     assert_eq!(row[7], "passed");
