@@ -166,11 +166,7 @@ impl Connection {
 
     fn failure(&self, status: Status) -> Failure {
         match refused(&status) {
-            Some(RaftRefusalReason::Removed) => {
-                if self.network.told_removed.allow() {
-                    self.tell_removed();
-                }
-            }
+            Some(RaftRefusalReason::Removed) => self.tell_removed(),
             Some(reason) if self.network.told.allow() => tracing::warn!(
                 node = self.target,
                 address = %self.peer.address,
@@ -187,6 +183,9 @@ impl Connection {
     }
 
     fn tell_removed(&self) {
+        if !self.network.told_removed.allow() {
+            return;
+        }
         let node = self.network.gate.identity().node;
         tracing::warn!(
             node,

@@ -370,7 +370,8 @@ pub(crate) struct List {
 
 #[derive(Subcommand)]
 pub(crate) enum Member {
-    /// Lists the StoreSvrs: id, address, role, and how many log entries each lags behind the leader.
+    /// Lists the StoreSvrs: id, address, role, how many log entries each lags behind the leader, and
+    /// when the leader last heard it.
     #[command(after_help = MEMBER_LIST_HELP)]
     List(List),
     /// Adds a StoreSvr that is running on a new data directory; done when it has caught up and votes.

@@ -205,8 +205,9 @@ impl Node {
         id == self.identity().node || heard.is_some_and(|ago| ago < SILENT_AFTER)
     }
 
-    /// Time since the sending of the last call that a member acknowledged in this term.
-    fn heard(&self, id: u64) -> Option<Duration> {
+    /// Time since the sending of the last call that another member acknowledged; None if there is
+    /// none in this term, or this node does not lead.
+    pub fn heard(&self, id: u64) -> Option<Duration> {
         let metrics = self.inner.raft.metrics();
         let metrics = metrics.borrow_watched();
         let at = metrics.heartbeat.as_ref()?.get(&id)?.as_ref()?;

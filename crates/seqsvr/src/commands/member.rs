@@ -67,13 +67,19 @@ fn print(stores: &[StoreStatus], json: bool) -> std::io::Result<()> {
     let width = stores.iter().map(|s| s.address.len()).max().unwrap_or(0);
     let width = width.max("address".len());
     out::line(format_args!(
-        "{:>4}  {:width$}  {:7}  lag",
-        "id", "address", "role"
+        "{:>4}  {:width$}  {:7}  {:>6}  heard",
+        "id", "address", "role", "lag"
     ))?;
     for s in stores {
         let lag = lag(s).map_or_else(|| "-".to_owned(), |lag| lag.to_string());
+        let heard = match (s.leader, s.heard_ms_ago) {
+            (false, Some(ms)) => format!("{ms} ms ago"),
+            _ => "-".to_owned(),
+        };
         let (id, address, role) = (s.id, &s.address, role(s));
-        out::line(format_args!("{id:>4}  {address:width$}  {role:7}  {lag}"))?;
+        out::line(format_args!(
+            "{id:>4}  {address:width$}  {role:7}  {lag:>6}  {heard}"
+        ))?;
     }
     Ok(())
 }
@@ -87,5 +93,5 @@ fn role(store: &StoreStatus) -> &'static str {
 }
 
 fn object(store: &StoreStatus, lag: Option<u64>) -> Value {
-    json!({ "id": store.id, "address": store.address, "role": role(store), "lag": lag })
+    json!({ "id": store.id, "address": store.address, "role": role(store), "lag": lag, "heard_ms_ago": store.heard_ms_ago })
 }

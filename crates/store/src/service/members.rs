@@ -29,9 +29,14 @@ pub(super) fn list(context: &Context) -> Vec<v1::StoreStatus> {
     let leader = context.leadership().leader.map(|(id, _)| id);
     let mut matched = context.node.matched();
     matched.insert(own, context.node.counters().last_log_index);
+    let heard = |id| {
+        let ago = (id != own).then(|| context.node.heard(id)).flatten();
+        ago.map(|ago| ago.as_millis() as u64)
+    };
     let status = |m: seqsvr_raft::Member| v1::StoreStatus {
         leader: leader == Some(m.id),
         matched: matched.get(&m.id).copied().unwrap_or(0),
+        heard_ms_ago: heard(m.id),
         id: m.id,
         address: m.address,
         voter: m.voter,
