@@ -1,0 +1,265 @@
+//! What is done to the data directory of a stopped store, and what the store must say to it.
+//!
+//! Format: a frame is `version u8 | length u32 | crc32 of those five bytes | body | crc32`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A stopped store's directory, and copies from an early moment.
+pub(super) struct Place<'a> {
+    /// What is damaged.
+    pub(super) data: PathBuf,
+    /// The same directory as it was once.
+    pub(super) old: &'a Path,
+    /// Another store's.
+    pub(super) others: &'a Path,
+}
+
+/// One kind of damage.
+pub(super) struct Case {
+    pub(super) name: &'static str,
+    /// Does it; answers the path that must be named.
+    pub(super) damage: fn(&Place) -> PathBuf,
+    /// What must be said besides.
+    pub(super) says: &'static [&'static str],
+}
+
+const RESTORE: &str = "Nothing was changed. Restore";
+
+/// Damage to what is the truth: refused.
+pub(super) const TRUTH: &[Case] = &[
+    Case {
+        name: "identity, a bit",
+        damage: |p| flip(&p.data.join("identity"), 2),
+        says: &["is damaged", RESTORE],
+    },
+    Case {
+        name: "identity, cut short",
+        damage: |p| cut(&p.data.join("identity"), 2),
+        says: &["is damaged (cut short)", RESTORE],
+    },
+    Case {
+        name: "identity, missing",
+        damage: |p| {
+            let path = p.data.join("identity");
+            fs::remove_file(&path).unwrap();
+            path
+        },
+        says: &["it is missing", RESTORE],
+    },
+    Case {
+        name: "identity of another store",
+        damage: |p| {
+            swap(p, "identity");
+            p.data.clone()
+        },
+        says: &["belongs to node", "check --id and --data-dir"],
+    },
+    Case {
+        name: "identity, newer format",
+        damage: |p| newer(&p.data.join("identity")),
+        says: &["format version 2 is unknown to this build", "newer build"],
+    },
+    Case {
+        name: "log, a bit",
+        damage: |p| {
+            flip(&wal(&p.data), 3);
+            p.data.join("log")
+        },
+        says: &["is damaged", RESTORE],
+    },
+    Case {
+        name: "log, cut short",
+        damage: |p| {
+            let path = wal(&p.data);
+            let newer = wals(&p.data).into_iter().filter(|f| *f > path);
+            newer.for_each(|f| fs::remove_file(f).unwrap());
+            cut(&path, 3);
+            p.data.join("log")
+        },
+        says: &["is an older copy or lost its end", "Restore the newer log"],
+    },
+    Case {
+        name: "log, missing",
+        damage: |p| {
+            let path = p.data.join("log");
+            fs::remove_dir_all(&path).unwrap();
+            path
+        },
+        says: &["its files are missing", RESTORE],
+    },
+    Case {
+        name: "log of another store",
+        damage: |p| swap(p, "log"),
+        says: &["it was written by node", RESTORE],
+    },
+    Case {
+        name: "log, an older copy",
+        damage: |p| {
+            let path = p.data.join("log");
+            copy(&p.old.join("log"), &path);
+            path
+        },
+        says: &["is an older copy or lost its end", "Restore the newer log"],
+    },
+    Case {
+        name: "log, newer format",
+        damage: |p| {
+            newer(&wal(&p.data));
+            p.data.join("log")
+        },
+        says: &["format version 2 is unknown to this build", "newer build"],
+    },
+    Case {
+        name: "snapshot that is none",
+        damage: |p| {
+            let name = "00000000000000000001-00000000000000000009.snapshot";
+            let path = p.data.join("snapshots").join(name);
+            fs::write(&path, b"not a snapshot, and long enough to be read").unwrap();
+            path
+        },
+        says: &["it is not a snapshot", RESTORE],
+    },
+    Case {
+        name: "a file in the directory's place",
+        damage: |p| {
+            fs::remove_dir_all(&p.data).unwrap();
+            fs::write(&p.data, b"a file").unwrap();
+            p.data.clone()
+        },
+        says: &["check --data-dir"],
+    },
+];
+
+const ASIDE: &[&str] = &["it is set aside and rebuilt"];
+
+/// Damage to rows: set aside, rebuilt.
+pub(super) const ROWS: &[Case] = &[
+    Case {
+        name: "rows, overwritten",
+        damage: |p| {
+            let db = p.data.join("state/db");
+            fs::write(&db, vec![0xa5; 64 << 10]).unwrap();
+            db
+        },
+        says: ASIDE,
+    },
+    Case {
+        name: "rows, missing",
+        damage: |p| {
+            let path = p.data.join("state");
+            fs::remove_dir_all(&path).unwrap();
+            path
+        },
+        says: &["raft started"],
+    },
+    Case {
+        name: "rows of another store",
+        damage: |p| swap(p, "state"),
+        says: ASIDE,
+    },
+];
+
+/// Replaces `to` by a copy of `from`; either may be a file or a directory.
+pub(super) fn copy(from: &Path, to: &Path) {
+    if to.is_dir() {
+        fs::remove_dir_all(to).unwrap();
+    } else if to.exists() {
+        fs::remove_file(to).unwrap();
+    }
+    let copied = Command::new("cp").arg("-a").arg(from).arg(to).status();
+    assert!(copied.unwrap().success(), "cp {from:?} {to:?}");
+    // The disk it lies on may be about to die.
+    let synced = Command::new("sync").arg("-f").arg(to).status();
+    assert!(synced.unwrap().success(), "sync {to:?}");
+}
+
+/// Every file with its content, but the rows', which are rebuilt if in doubt.
+pub(super) fn tree(path: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    if path.is_file() {
+        return vec![(path.to_owned(), fs::read(path).unwrap())];
+    }
+    let mut parts: Vec<PathBuf> = fs::read_dir(path)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    parts.sort();
+    parts.retain(|p| !(p.ends_with("state") || p.ends_with("lock") || p.ends_with("LOCK")));
+    parts.iter().flat_map(|part| tree(part)).collect()
+}
+
+/// Files that are not as they were: but for a half-written record at the end of a log, which is
+/// dropped, and a log file begun after it.
+pub(super) fn changed<'a>(before: &'a [(PathBuf, Vec<u8>)], after: &Path) -> Vec<&'a Path> {
+    let after = tree(after);
+    let kept = |(path, was): &&(PathBuf, Vec<u8>)| {
+        let is = after.iter().find(|(p, _)| p == path);
+        let wal = path.extension().is_some_and(|e| e == "wal");
+        is.is_some_and(|(_, is)| was == is || wal && was.starts_with(is))
+    };
+    let lost = before.iter().filter(|file| !kept(file));
+    lost.map(|(path, _)| path.as_path()).collect()
+}
+
+fn swap(place: &Place, part: &str) -> PathBuf {
+    let path = place.data.join(part);
+    copy(&place.others.join(part), &path);
+    path
+}
+
+fn wals(data: &Path) -> Vec<PathBuf> {
+    let files = fs::read_dir(data.join("log")).unwrap();
+    let files = files.map(|entry| entry.unwrap().path());
+    let mut wals: Vec<PathBuf> = files
+        .filter(|f| f.extension().is_some_and(|e| e == "wal"))
+        .collect();
+    wals.sort();
+    wals
+}
+
+/// The newest file of the log that has more in it than its beginning.
+fn wal(data: &Path) -> PathBuf {
+    let long = |f: &PathBuf| fs::metadata(f).unwrap().len() > 8 << 10;
+    wals(data).into_iter().rfind(long).unwrap()
+}
+
+/// Flips a bit at one `part`th of a file.
+fn flip(path: &Path, part: usize) -> PathBuf {
+    let mut bytes = fs::read(path).unwrap();
+    let at = bytes.len() / part;
+    bytes[at] ^= 4;
+    fs::write(path, bytes).unwrap();
+    path.to_owned()
+}
+
+/// Cuts one `part`th off its end.
+fn cut(path: &Path, part: usize) -> PathBuf {
+    let bytes = fs::read(path).unwrap();
+    fs::write(path, &bytes[..bytes.len() - bytes.len() / part]).unwrap();
+    path.to_owned()
+}
+
+/// Makes the first frame one of the next format version, sound to every checksum of a head.
+fn newer(path: &Path) -> PathBuf {
+    let mut bytes = fs::read(path).unwrap();
+    let is_head = |head: &[u8]| crc32(&head[..5]).to_be_bytes() == head[5..9];
+    let at = bytes.windows(9).position(is_head).unwrap();
+    bytes[at] += 1;
+    let head = crc32(&bytes[at..at + 5]);
+    bytes[at + 5..at + 9].copy_from_slice(&head.to_be_bytes());
+    fs::write(path, bytes).unwrap();
+    path.to_owned()
+}
+
+fn crc32(bytes: &[u8]) -> u32 {
+    let step = |crc: u32, _| {
+        if crc & 1 == 1 {
+            crc >> 1 ^ 0xedb8_8320
+        } else {
+            crc >> 1
+        }
+    };
+    let byte = |crc: u32, byte: &u8| (0..8).fold(crc ^ u32::from(*byte), step);
+    !bytes.iter().fold(!0, byte)
+}
