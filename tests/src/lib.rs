@@ -18,6 +18,7 @@ pub mod cluster;
 pub mod history;
 pub mod load;
 pub mod plain;
+pub mod probe;
 pub mod process;
 pub mod scenario;
 pub mod subject;

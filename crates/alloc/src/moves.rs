@@ -159,7 +159,10 @@ impl Node {
             let fault = match moved {
                 Ok(moved) => {
                     self.counters.moves.add(1);
-                    self.refresh_soon();
+                    // Evening out goes at the pace of renewals; who drains asks for more at once.
+                    if self.moves.draining() {
+                        self.refresh_soon();
+                    }
                     return Ok(Epoch(moved.epoch));
                 }
                 Err(fault) => fault,

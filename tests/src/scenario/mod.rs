@@ -10,10 +10,16 @@
 
 pub mod all_killed;
 pub mod dev;
+pub mod disks;
+pub mod fast_restart;
 pub mod five_processes;
+pub mod members;
 pub mod mistaken;
 mod outcome;
 pub mod owner_killed;
+pub mod paused;
+pub mod planned;
+pub mod rolling;
 pub mod store_killed;
 
 use futures::future::LocalBoxFuture;
@@ -24,6 +30,7 @@ pub use outcome::Outcome;
 use crate::caller::Caller;
 use crate::cluster::Cluster;
 use crate::plain::Plain;
+use crate::subject::{self, Subject};
 
 /// Calls the macro `$each` with all scenarios, each as `module::function: "about";`. The function's
 /// name is the scenario's.
@@ -36,6 +43,17 @@ macro_rules! scenarios {
             owner_killed::owner_killed: "an owner is killed: served elsewhere within W + 2 s, others do not notice";
             store_killed::store_killed: "the store leader is killed, then a follower: no call fails";
             all_killed::all_killed: "every process is killed at once and started again";
+            planned::planned_moves: "drain, SIGTERM, a new alloc, 200 moves by hand: no call fails, nothing is skipped";
+            fast_restart::fast_restart: "an alloc with a state directory is killed: its keys are back within 1 s of exec";
+            paused::owner_paused: "an owner is stopped for 3 D with requests in its sockets";
+            paused::leader_paused: "the store leader is stopped for 3 D";
+            paused::owner_and_leader_paused: "an owner and the store leader are stopped for 3 D";
+            paused::majority_paused: "two of three stores are stopped for 3 D";
+            rolling::rolling_restart: "every process is restarted in turn: no call fails, nothing is skipped";
+            members::members: "stores join, leave, lead in turn and are replaced: no call fails";
+            members::members_refused: "what must not become a member does not, and is told why";
+            disks::disks_of_one: "every disk fault on one store of three: one clear line, no call fails";
+            disks::disks_of_all: "the same on all three at once: refusal, and no number repeats after";
             mistaken::second_of_a_name: "a second alloc of a name gives up and disturbs nobody";
             mistaken::directory_of_another_cluster: "a store on another cluster's directory stays out";
         }
@@ -80,4 +98,17 @@ fn callers(cluster: &Cluster, asked_plainly: &[String]) -> (Vec<Caller>, Client)
             .collect(),
         one,
     )
+}
+
+/// Subjects of `default` that the AllocSvr of this name owns now.
+async fn owned_by(client: &Client, name: &str) -> Vec<Subject> {
+    let table = client.routes().await.expect("a table");
+    let namespace = table.namespace("default").expect("it exists");
+    let mut subjects = subject::all().swap_remove(0);
+    subjects.retain(|s| {
+        let (_, slot) = table.place(namespace, s.key.as_ref()).expect("a place");
+        let owner = table.route(slot).and_then(|r| r.owner.as_ref());
+        owner.is_some_and(|o| o.name == name)
+    });
+    subjects
 }

@@ -7,7 +7,7 @@ use seqsvr_core::SEQ_MAX;
 use seqsvr_core::namespace::Spec;
 use seqsvr_core::progression::Progression;
 use seqsvr_proto::v1::next_request::KeyKind;
-use seqsvr_proto::v1::{self, CurrentRequest, NextManyRequest, NextRequest, RaiseToRequest};
+use seqsvr_proto::v1::{self, NextManyRequest, NextRequest, RaiseToRequest};
 
 use crate::harness::{Cluster, D, caller, client, create, dense, next_of, refused};
 

@@ -1,0 +1,127 @@
+//! A probe for numbers that were skipped: one uid a section, so that a sequence of which nothing was
+//! lost counts on by one, and a window of a million numbers, so that a lost one cannot be overlooked.
+
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use seqsvr_check::{Answer, Sequence};
+use seqsvr_client::{Client, Key};
+use seqsvr_core::geometry::Geometry;
+use seqsvr_core::namespace::{Limits, Spec};
+use tokio::task::JoinHandle;
+
+use crate::caller::{Ask, Caller};
+use crate::history::History;
+use crate::subject::Subject;
+
+const NAMESPACE: &str = "probe";
+/// Sections, of one uid each.
+const UIDS: u64 = 64;
+const STEP: u32 = 1_000_000;
+/// Calls in flight at a time, each of uids of its own.
+const TASKS: u64 = 8;
+/// Pause between two calls of one probe: it looks, it is not the load.
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// A probe under way.
+pub struct Probe {
+    stop: Arc<AtomicBool>,
+    answered: Arc<AtomicU64>,
+    /// Each returns the sum of the greatest numbers of its uids.
+    tasks: Vec<JoinHandle<u64>>,
+}
+
+impl Probe {
+    /// Begins; every call is recorded, and must be answered.
+    pub async fn start(history: &History, client: &Client) -> Probe {
+        let geometry = Geometry::Dense {
+            section_size: 1,
+            max_uid: UIDS,
+        };
+        let spec = Spec {
+            step: STEP,
+            limits: Limits {
+                step_max: STEP,
+                ..Limits::DEFAULT
+            },
+            ..Spec::new(NAMESPACE, geometry)
+        };
+        let made = client.admin().create_namespace(&spec).await;
+        made.expect("the probe's namespace is made");
+        let (stop, answered) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
+        let tasks = (0..TASKS).map(|task| {
+            let one = One {
+                uids: (0..UIDS).filter(|uid| uid % TASKS == task).collect(),
+                caller: Caller::Client(client.clone()),
+                history: history.clone(),
+                stop: stop.clone(),
+                answered: answered.clone(),
+            };
+            tokio::spawn(one.run())
+        });
+        Probe {
+            tasks: tasks.collect(),
+            stop,
+            answered,
+        }
+    }
+
+    /// Calls answered so far.
+    pub fn answered(&self) -> u64 {
+        self.answered.load(Relaxed)
+    }
+
+    /// Ends it; returns (calls answered, numbers skipped).
+    pub async fn stop(self) -> (u64, u64) {
+        self.stop.store(true, Relaxed);
+        let mut reached = 0;
+        for task in self.tasks {
+            reached += task.await.expect("every call of the probe is answered");
+        }
+        let answered = self.answered.load(Relaxed);
+        (answered, reached - answered)
+    }
+}
+
+/// One task of a probe.
+struct One {
+    uids: Vec<u64>,
+    caller: Caller,
+    history: History,
+    stop: Arc<AtomicBool>,
+    answered: Arc<AtomicU64>,
+}
+
+impl One {
+    async fn run(mut self) -> u64 {
+        let mut reached = vec![0; self.uids.len()];
+        for i in (0..self.uids.len()).cycle() {
+            if self.stop.load(Relaxed) {
+                break;
+            }
+            reached[i] = self.take(self.uids[i]).await;
+            self.answered.fetch_add(1, Relaxed);
+            tokio::time::sleep(PAUSE).await;
+        }
+        reached.iter().sum()
+    }
+
+    async fn take(&mut self, uid: u64) -> u64 {
+        let subject = Subject {
+            namespace: NAMESPACE,
+            key: Key::Uid(uid),
+            stride: NonZeroU64::MIN,
+            sequence: Sequence::uid(NAMESPACE, uid),
+        };
+        let (ask, begin) = (Ask::Next(1), self.history.now());
+        let results = self.caller.ask(0, ask, &[&subject]).await;
+        let end = self.history.now();
+        self.history.record(&subject, ask, begin, end, &results[0]);
+        match &results[0] {
+            Ok((_, Answer::Next { last, .. })) => *last,
+            other => panic!("the probe's call of uid {uid} failed: {other:?}"),
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! An AllocSvr with a state directory is killed and started again: its keys are back at once. A copy
+//! of the directory proves nothing while its owner lives, and disturbs nobody.
+
+use std::time::{Duration, Instant};
+
+use seqsvr_client::NextItem;
+
+use super::Outcome;
+use crate::caller::{Ask, Caller, next};
+use crate::cluster::Cluster;
+use crate::history::History;
+use crate::load::{Load, UNTIL_STOPPED};
+use crate::process::{Process, free_ports};
+use crate::subject;
+
+const EACH: u64 = 1_000;
+const PATIENCE: Duration = Duration::from_secs(60);
+/// From exec to the first number of its keys.
+const BACK_WITHIN: Duration = Duration::from_secs(1);
+/// Kills, so that one slow moment of the machine does not decide: the best of them counts.
+const KILLS: usize = 3;
+
+/// kill -9 and restart of an AllocSvr with a state directory, then a second process on a copy of it.
+pub async fn fast_restart() -> Outcome {
+    let mut outcome = Outcome::default();
+    let mut cluster = Cluster::start(3, 1, 3_000).await;
+    let state = cluster.dir().join("state-b").display().to_string();
+    cluster.add_alloc("b", &["--state-dir", &state]);
+    cluster.whole(2).await;
+    let b = 1;
+    let client = cluster.client();
+    subject::make_third(&client).await;
+    let mut history = History::create(cluster.dir());
+    // A plain call in flight at a process that dies must fail: clients only.
+    let callers = [
+        Caller::Client(client.clone()),
+        Caller::Client(cluster.client()),
+    ];
+    let load = Load::start(&history, subject::all(), &callers, 12, UNTIL_STOPPED);
+    load.answer_more(EACH, PATIENCE).await;
+    let mut best = Duration::MAX;
+    for _ in 0..KILLS {
+        let mut subjects = super::owned_by(&client, "b").await;
+        subjects.truncate(1_000);
+        let before = load.answered();
+        cluster.allocs[b].kill();
+        cluster.allocs[b].reap();
+        let began = Instant::now();
+        cluster.allocs[b].restart();
+        let wanted: Vec<NextItem> = subjects
+            .iter()
+            .map(|s| NextItem::new(s.key.clone()))
+            .collect();
+        let begin = history.now();
+        let answers = client.next_many(subjects[0].namespace, &wanted).await;
+        let (took, end) = (began.elapsed(), history.now());
+        for (subject, answer) in subjects.iter().zip(answers) {
+            let n = answer.expect("its keys are back");
+            let answer = next(n.first, n.last, subject);
+            history.record(subject, Ask::Next(1), begin, end, &Ok((n.epoch, answer)));
+        }
+        outcome.note(format!(
+            "{} keys of b are back {took:.2?} after exec",
+            wanted.len()
+        ));
+        best = best.min(took);
+        load.answer_more(EACH, PATIENCE).await;
+        outcome.inside += load.answered() - before;
+        cluster.whole(2).await;
+    }
+    assert!(best <= BACK_WITHIN, "back only after {best:?}");
+
+    // A second process on a copy, while the first lives.
+    let copy = cluster.dir().join("state-copy");
+    std::fs::create_dir(&copy).unwrap();
+    for file in ["lock", "proof"] {
+        std::fs::copy(std::path::Path::new(&state).join(file), copy.join(file)).unwrap();
+    }
+    let opened = cluster
+        .counter(&cluster.alloc_addresses, "sessions_opened")
+        .await;
+    let second = |dir: String, name: &str| {
+        let args = [
+            "alloc".to_owned(),
+            "--name".to_owned(),
+            "b".to_owned(),
+            "--listen".to_owned(),
+            format!("127.0.0.1:{}", free_ports(1)),
+            "--stores".to_owned(),
+            cluster.store_addresses.join(","),
+            "--state-dir".to_owned(),
+            dir,
+        ];
+        Process::start(cluster.dir(), name, args.to_vec())
+    };
+    let mut on_same = second(state.clone(), "second");
+    let mut on_copy = second(copy.display().to_string(), "copy");
+    let ended = on_same.wait_exit(PATIENCE).await;
+    assert!(!ended.success() && on_same.log().contains("in use by another process"));
+    let ended = on_copy.wait_exit(PATIENCE).await;
+    assert!(!ended.success(), "{ended}");
+    let log = on_copy.log();
+    assert!(
+        log.contains("it was copied from another directory"),
+        "{log}"
+    );
+    let last = log.lines().last().unwrap();
+    assert!(last.contains("the name \"b\" is taken"), "{last}");
+    let now = cluster
+        .counter(&cluster.alloc_addresses, "sessions_opened")
+        .await;
+    assert_eq!(now, opened, "somebody lost a session");
+    load.answer_more(EACH, PATIENCE).await;
+
+    let summary = load.stop().await;
+    outcome.add("load", &summary);
+    assert_eq!(summary.failed, 0, "{:?}", summary.failures);
+    cluster.assert_none_ended();
+    history.check();
+    outcome
+}

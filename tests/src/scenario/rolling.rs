@@ -1,0 +1,74 @@
+//! Every process is restarted, one after the other, as an upgrade does it: not one call fails.
+
+use std::time::{Duration, Instant};
+
+use super::Outcome;
+use crate::caller::Caller;
+use crate::cluster::Cluster;
+use crate::history::History;
+use crate::load::{Load, UNTIL_STOPPED};
+use crate::probe::Probe;
+use crate::process::{Process, Signal};
+use crate::subject;
+use crate::wait::until;
+
+const EACH: u64 = 1_000;
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// SIGTERM, exit, start, whole again: three stores and two AllocSvrs.
+pub async fn rolling_restart() -> Outcome {
+    let mut outcome = Outcome::default();
+    let mut cluster = Cluster::start(3, 3, 3_000).await;
+    let client = cluster.client();
+    subject::make_third(&client).await;
+    let history = History::create(cluster.dir());
+    // A plain caller knows one address: while nobody listens there it cannot be served.
+    let callers = [
+        Caller::Client(client.clone()),
+        Caller::Client(cluster.client()),
+    ];
+    let load = Load::start(&history, subject::all(), &callers, 12, UNTIL_STOPPED);
+    let probe = Probe::start(&history, &client).await;
+    load.answer_more(EACH, PATIENCE).await;
+    let before = load.answered();
+    let began = Instant::now();
+    for store in 0..3 {
+        restart(&mut cluster.stores[store]).await;
+        let address = [cluster.store_addresses[store].clone()];
+        let leader = cluster.leader().await;
+        let goal = [cluster.store_addresses[leader].clone()];
+        let goal = cluster.counter(&goal, "raft_applied_index").await;
+        until("the restarted store to catch up", PATIENCE, async || {
+            let admin = client.admin();
+            let status = admin.node_status(&address[0]).await.ok()?;
+            (status.counters["raft_applied_index"] >= goal).then_some(())
+        })
+        .await;
+        load.answer_more(EACH, PATIENCE).await;
+    }
+    for alloc in 0..3 {
+        restart(&mut cluster.allocs[alloc]).await;
+        cluster.whole(3).await;
+        load.answer_more(EACH, PATIENCE).await;
+    }
+    outcome.inside = load.answered() - before;
+    outcome.note(format!(
+        "six processes restarted in {:.1?}",
+        began.elapsed()
+    ));
+    let summary = load.stop().await;
+    outcome.add("load", &summary);
+    assert_eq!(summary.failed, 0, "{:?}", summary.failures);
+    super::planned::skipped_nothing(probe, &mut outcome).await;
+    cluster.assert_none_ended();
+    let report = history.check();
+    assert!(report.ordered_pairs > 50_000);
+    outcome
+}
+
+async fn restart(process: &mut Process) {
+    process.signal(Signal::TERM);
+    let status = process.wait_exit(PATIENCE).await;
+    assert!(status.success(), "{status}");
+    process.restart();
+}
