@@ -113,13 +113,10 @@ fn judge(
             return Ok(Some(String::from("it is another node's")));
         }
         if log.purged().is_none_or(|id| id.index < proven.entry.index) && !stands(proven.entry)? {
-            return Err(Error::damaged(
-                log.path(),
-                format!(
-                    "entry {} was durable in it and is gone: it is an older copy, or lost its end",
-                    proven.entry.index
-                ),
-            ));
+            return Err(Error::LogLost {
+                log: log.path().to_owned(),
+                entry: proven.entry.index,
+            });
         }
     }
     // Nothing applied: openraft begins with the snapshot, if there is one.

@@ -128,7 +128,8 @@ async fn a_disk_that_turns_read_only_stops_the_node() {
     let (more, _) = write_until_refused(&node, "c", 10).await;
     assert_eq!(more, 0, "a read-only disk acknowledged");
     let data = node.options.data_dir.clone();
-    let options = stopped(node, &data, "Read-only file system", "make it writable").await;
+    // A write that the failing journal was busy with is an I/O error, later ones are read-only.
+    let options = stopped(node, &data, "os error", "start this node again").await;
     disk.again().unwrap();
     disk.remount("ro").unwrap();
     let error = Running::restart(options.clone())
@@ -225,7 +226,7 @@ async fn fails(part: &str) {
             }
             "read-only" => {
                 own.disk.turn_read_only().unwrap();
-                "Read-only file system"
+                "os error"
             }
             _ => {
                 own.disk.cut().unwrap();
