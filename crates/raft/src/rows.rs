@@ -19,7 +19,6 @@
 //!
 //! Values stay under 4 KiB: sled keeps larger ones in files it never syncs.
 
-use std::fs;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -32,7 +31,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::applied::Applied;
 use crate::aside::{remove_unfinished, set_aside};
-use crate::calm::{calm, plain};
+use crate::calm::{Handle, calm, plain};
 use crate::digest::Digest;
 use crate::directory::Directory;
 use crate::error::Error;
@@ -42,7 +41,6 @@ use crate::types::{LogId, StoredMembership};
 const CACHE_BYTES: u64 = 32 << 20;
 const META: &[u8] = b"m";
 const PROVEN: &[u8] = b"p";
-const LAST: &[u8] = b"x";
 const ROW: u8 = b'r';
 
 /// What is stored beside the rows.
@@ -70,7 +68,7 @@ pub(crate) struct Loaded {
 
 /// Rows on disk.
 pub(crate) struct Rows {
-    db: sled::Db,
+    db: Handle,
     incarnation: u64,
     /// Entries below this index are durable in the log.
     durable: Arc<AtomicU64>,
@@ -112,6 +110,7 @@ impl Rows {
         }
         let made = calm(|| config(&path).open());
         let db = made.map_err(Error::io("cannot create", &path))?;
+        let db = Handle::new(db, &path);
         Ok((rows(db), Applied::default()))
     }
 
@@ -144,22 +143,6 @@ impl Rows {
     pub(crate) fn commit(&self, step: Step) -> Result<(), Error> {
         let stored = calm(|| self.db.apply_batch(step.0));
         stored.map_err(|e| Error::io("cannot write", &self.directory.state())(e))
-    }
-}
-
-impl Drop for Rows {
-    /// sled panics when it is dropped on a disk that does not sync, unless it has met an error
-    /// before. So it is made to meet one: the process should end with one clear line, not with that.
-    fn drop(&mut self) {
-        let file = self.directory.state().join("db");
-        if fs::File::open(file).and_then(|f| f.sync_all()).is_err() {
-            // What becomes of this write is the same: rows that are not whole are rebuilt.
-            let _ = calm(|| {
-                self.db.insert(LAST, b"")?;
-                self.db.remove(LAST)?;
-                self.db.flush()
-            });
-        }
     }
 }
 
@@ -200,9 +183,9 @@ fn config(path: &Path) -> sled::Config {
 }
 
 /// sled panics on some damage, which is as good as an error here: the files are set aside.
-fn open_and_load(path: &Path) -> Result<(sled::Db, Loaded), Unusable> {
+fn open_and_load(path: &Path) -> Result<(Handle, Loaded), Unusable> {
     let load = || {
-        let db = open_unlocked(path)?;
+        let db = Handle::new(open_unlocked(path)?, path);
         let loaded = load(&db)?;
         Ok((db, loaded))
     };

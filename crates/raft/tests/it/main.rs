@@ -9,6 +9,7 @@ mod disk;
 mod disks_live;
 mod disks_start;
 mod disks_swapped;
+mod disks_sync;
 mod identity;
 mod members;
 mod single;

@@ -1,0 +1,144 @@
+//! Syncs that fail while every write succeeds: nothing may be acknowledged on the strength of the
+//! writes. A process of this test binary runs a node under a preloaded library whose `fdatasync`
+//! and `fsync` fail once a file appears. Needs a C compiler; says so otherwise.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use seqsvr_core::state::State;
+
+use crate::common::{Running, cluster, session, until};
+use crate::disk::run;
+
+const DIR: &str = "SEQSVR_SYNC_DIR";
+const SOURCE: &str = r#"
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <sys/syscall.h>
+static int fails(void) { const char *p = getenv("SEQSVR_SYNC_FAILS"); return p && access(p, F_OK) == 0; }
+int fdatasync(int fd) { if (fails()) { errno = EIO; return -1; } return syscall(SYS_fdatasync, fd); }
+int fsync(int fd) { if (fails()) { errno = EIO; return -1; } return syscall(SYS_fsync, fd); }
+"#;
+
+fn say(line: &str) {
+    let mut out = std::io::stdout().lock();
+    out.write_all(format!("{line}\n").as_bytes()).unwrap();
+    out.flush().unwrap();
+}
+
+/// The child: writes until it is refused. Not a test by itself.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn child() {
+    let Ok(dir) = std::env::var(DIR) else { return };
+    let node = cluster(Path::new(&dir), 1, |_| {}).await.remove(0);
+    for i in 0.. {
+        match node.node.propose(session(&format!("n{i}"))).await {
+            Ok(_) => say(&format!("acked {i}")),
+            Err(e) => {
+                say(&format!("refused {e}"));
+                break;
+            }
+        }
+    }
+    let mut failed = node.node.failed();
+    let reason = failed.wait_for(Option::is_some).await.unwrap().clone();
+    say(&format!("last {}", reason.unwrap()));
+    node.kill().await;
+    say("gone");
+}
+
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sync_that_fails_acknowledges_nothing_and_stops_the_node() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, library) = (dir.path().join("sync.c"), dir.path().join("sync.so"));
+    std::fs::write(&source, SOURCE).unwrap();
+    let compile = [
+        "-shared",
+        "-fPIC",
+        "-o",
+        library.to_str().unwrap(),
+        source.to_str().unwrap(),
+    ];
+    if let Err(e) = run("cc", &compile) {
+        let line = format!("\n!!! test of failing syncs skipped: no C compiler: {e} !!!\n");
+        std::io::stderr().write_all(line.as_bytes()).unwrap();
+        return;
+    }
+    let fails = dir.path().join("fails");
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args([
+            "disks_sync::child",
+            "--exact",
+            "--nocapture",
+            "--test-threads=1",
+        ])
+        .env(DIR, dir.path())
+        .env("LD_PRELOAD", &library)
+        .env("SEQSVR_SYNC_FAILS", &fails)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut child = Killed(child);
+    let lines = BufReader::new(child.0.stdout.take().unwrap()).lines();
+    let (tx, mut rx) = tokio::sync::mpsc::unbounded_channel();
+    std::thread::spawn(move || {
+        for line in lines.map_while(Result::ok) {
+            if tx.send(line).is_err() {
+                break;
+            }
+        }
+    });
+    let (mut acked, mut after, mut last, mut gone) = (0, 0, String::new(), false);
+    while let Some(line) = tokio::time::timeout(Duration::from_secs(30), rx.recv())
+        .await
+        .expect("the child hangs")
+    {
+        if let Some((_, number)) = line.split_once("acked ") {
+            acked = number.parse::<usize>().unwrap() + 1;
+            after += usize::from(fails.exists());
+            if acked == 200 {
+                std::fs::write(&fails, b"").unwrap();
+            }
+        } else if let Some((_, text)) = line.split_once("last ") {
+            text.clone_into(&mut last);
+        }
+        gone |= line == "gone";
+    }
+    println!("{acked} acknowledged; last line: {last}");
+    assert!(gone, "it did not let go of its directory");
+    assert!(
+        last.contains("Input/output error") && last.contains("/1/log"),
+        "{last}"
+    );
+    assert!(last.contains("start this node again"), "{last}");
+    // One may have been synced before the library looked for the file, and heard of after.
+    assert!(
+        acked >= 200 && after < 50,
+        "{after} acknowledged without a sync"
+    );
+
+    let mut options = seqsvr_raft::Options::new(1, "", dir.path().join("1"));
+    let (listener, address) = crate::common::listen().await;
+    options.address = address;
+    drop(child);
+    let node = Running::start(options, listener).await.unwrap();
+    until("the acknowledged writes are back", || {
+        let state = node.node.with_state(State::clone);
+        (0..acked).all(|i| state.session_named(&format!("n{i}")).is_some())
+    })
+    .await;
+    node.kill().await;
+}
