@@ -58,6 +58,16 @@ pub(crate) enum Ask {
     RaiseTo { value: u64, force: bool },
 }
 
+impl Ask {
+    /// Numbers it takes.
+    pub(crate) fn count(self) -> u64 {
+        match self {
+            Ask::Next { count, .. } => u64::from(count.get()),
+            Ask::Current | Ask::RaiseTo { .. } => 0,
+        }
+    }
+}
+
 /// What is answered.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Answer {

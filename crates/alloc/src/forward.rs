@@ -17,7 +17,7 @@ use tonic::{Request, Status};
 
 use crate::ask::{Answer, Ask, Call, Item, ItemKey};
 use crate::node::Node;
-use crate::serve::{Outcome, again, done, passing};
+use crate::work::{Outcome, again, done, passing};
 
 /// How long an owner may take before the item is tried anew (the owner may be dead).
 const TRY: Duration = Duration::from_secs(1);

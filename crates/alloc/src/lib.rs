@@ -14,9 +14,9 @@
 //! submit ──> stores: section commands, coalesced, to the StoreSvr leader
 //! ```
 //!
-//! What it may not know: Raft, disks (but for the one small file of a state directory). It sees StoreSvr only through `Store` and `Admin` calls, and
-//! time, randomness and network only through [`Environment`], its seed and tokio's timers, so that a
-//! simulation can drive it.
+//! What it may not know: Raft, disks (but for the small file of a state directory). It sees StoreSvr
+//! only through `Store` and `Admin` calls, and time, randomness and network only through
+//! [`Environment`], its seed and tokio's timers, so that a simulation can drive it.
 
 mod admin;
 mod ask;
@@ -30,37 +30,38 @@ mod loaded;
 mod moves;
 mod node;
 mod operate;
+mod options;
 mod random;
 mod refill;
 mod sections;
 mod serve;
+mod server;
 mod service;
 mod session;
 mod shutdown;
 mod state_dir;
+mod stopped;
 mod stores;
 mod submit;
 mod table;
 mod take;
+mod work;
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use seqsvr_client::Channels;
-use seqsvr_proto::limits::{CONNECTIONS_DEFAULT, ITEMS_MAX, MESSAGE_MAX, STREAMS_DEFAULT};
-use seqsvr_proto::transport::{Connections, Listener, Tcp, Transport, incoming};
-use seqsvr_proto::v1::admin_server::AdminServer;
-use seqsvr_proto::v1::sequence_server::SequenceServer;
+use seqsvr_proto::limits::ITEMS_MAX;
+use seqsvr_proto::transport::{Connections, Listener};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tonic::transport::Server;
 
 pub use clock::{Clock, SystemClock};
+pub use options::{Environment, Error, Options};
 
 use crate::counters::Counters;
 use crate::node::Node;
@@ -71,116 +72,6 @@ use crate::state_dir::StateDir;
 const HAND_OVER_MAX: Duration = Duration::from_secs(10);
 /// How long a shutdown waits for calls in flight; a client may keep a stream open for ever.
 const DRAIN_MAX: Duration = Duration::from_secs(6);
-
-/// How an AllocSvr is set up.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Unique among living AllocSvrs: 1 to 64 of `a-z A-Z 0-9 _ . -`.
-    pub name: String,
-    /// Where to listen; port 0 takes a free one.
-    pub listen: SocketAddr,
-    /// Where clients reach it, if that is not `listen`.
-    pub advertise: Option<String>,
-    /// Addresses of StoreSvrs, at least one.
-    pub stores: Vec<String>,
-    /// Where the session's proof is kept, so that a restart on this host takes its place at once; None:
-    /// an older session is waited for.
-    pub state_dir: Option<PathBuf>,
-    /// How long to wait for an older session under the name to end before giving up.
-    pub name_wait: Duration,
-    /// A section unused for about this long is closed.
-    pub idle_after: Duration,
-    /// Bytes of section memory above which sections are closed even if busy.
-    pub memory_budget: u64,
-    /// Most connections at a time; more are refused.
-    pub connections_max: usize,
-    /// Most calls of one connection at a time; more wait at the caller's side.
-    pub streams_max: u32,
-    /// Most items of one NextMany or CurrentMany, at most [`ITEMS_MAX`]; the same on all AllocSvrs of
-    /// a cluster, because a batch may be forwarded.
-    pub items_max: usize,
-    /// Largest message, bytes, at most [`MESSAGE_MAX`]; the same on all AllocSvrs of a cluster.
-    pub message_max: usize,
-    /// Seed of nonces and jitter, so that a simulation repeats; None: random.
-    pub seed: Option<u64>,
-}
-
-/// What an AllocSvr has of the world: a simulation brings its own.
-#[derive(Clone)]
-pub struct Environment {
-    /// The owner's clock.
-    pub clock: Arc<dyn Clock>,
-    /// Where others are reached, and reach it.
-    pub transport: Arc<dyn Transport>,
-}
-
-impl Environment {
-    /// This machine's.
-    pub fn system() -> Environment {
-        Environment {
-            clock: Arc::new(SystemClock),
-            transport: Arc::new(Tcp),
-        }
-    }
-}
-
-impl Options {
-    /// Defaults for everything but name, listen address and stores.
-    pub fn new(name: impl Into<String>, listen: SocketAddr, stores: Vec<String>) -> Options {
-        Options {
-            name: name.into(),
-            listen,
-            advertise: None,
-            stores,
-            state_dir: None,
-            name_wait: Duration::from_secs(20),
-            idle_after: Duration::from_secs(600),
-            memory_budget: 8 << 30,
-            connections_max: CONNECTIONS_DEFAULT,
-            streams_max: STREAMS_DEFAULT,
-            items_max: ITEMS_MAX,
-            message_max: MESSAGE_MAX,
-            seed: None,
-        }
-    }
-}
-
-/// Why an AllocSvr did not start, or stopped by itself.
-#[derive(Clone, Debug, thiserror::Error)]
-pub enum Error {
-    /// The options cannot be used.
-    #[error("{0}")]
-    Options(String),
-    /// The listen address cannot be used.
-    #[error(
-        "cannot listen on {address}: {reason}; stop what uses it or choose another with --listen"
-    )]
-    Listen {
-        /// The address.
-        address: SocketAddr,
-        /// The system's reason.
-        reason: String,
-    },
-    /// The state directory cannot be used; the text says why and what to do.
-    #[error("{0}")]
-    StateDir(String),
-    /// A living AllocSvr has the name.
-    #[error(
-        "the name {name:?} is taken by a living AllocSvr ({holder}); give this one another --name or stop the other"
-    )]
-    NameTaken {
-        /// The name.
-        name: String,
-        /// What the store says of the holder.
-        holder: String,
-    },
-    /// The store refuses this AllocSvr for good.
-    #[error("the store refuses this AllocSvr: {0}")]
-    Refused(String),
-    /// The gRPC server failed.
-    #[error("the gRPC server failed: {0}")]
-    Serve(String),
-}
 
 /// A running AllocSvr.
 #[derive(Clone)]
@@ -272,7 +163,7 @@ impl Alloc {
     ) {
         let node = &self.node;
         let keeper = node.clone().run_keeper(self.keeper.clone());
-        let server = serve_grpc(node.clone(), listener, options, self.all.clone());
+        let server = server::serve(node.clone(), listener, options, self.all.clone());
         let all = self.all.clone();
         let failed = Arc::new(failed);
         let reported = failed.clone();
@@ -332,66 +223,6 @@ impl Alloc {
         let ended = tokio::time::timeout(DRAIN_MAX, self.node.tasks.wait()).await;
         if ended.is_err() {
             tracing::warn!("calls or streams are still open after {DRAIN_MAX:?}; not waited for");
-        }
-    }
-}
-
-fn serve_grpc(
-    node: Arc<Node>,
-    listener: Box<dyn Listener>,
-    options: &Options,
-    cancel: CancellationToken,
-) -> impl Future<Output = Result<(), Error>> + use<> {
-    let streams_max = options.streams_max;
-    let message_max = options.message_max.min(MESSAGE_MAX);
-    async move {
-        let failed = |e: &dyn std::fmt::Display| Error::Serve(e.to_string());
-        let (health_reporter, health) = tonic_health::server::health_reporter();
-        let reporting = report_health(node.clone(), health_reporter, cancel.clone());
-        node.tasks.spawn(reporting);
-        let reflection = tonic_reflection::server::Builder::configure()
-            .register_encoded_file_descriptor_set(seqsvr_proto::DESCRIPTORS)
-            .build_v1()
-            .map_err(|e| failed(&e))?;
-        let sequence = SequenceServer::new(service::SequenceService(node.clone()))
-            .max_decoding_message_size(message_max)
-            .max_encoding_message_size(MESSAGE_MAX);
-        let incoming = incoming(listener, node.connections.clone());
-        Server::builder()
-            .max_concurrent_streams(streams_max)
-            .http2_keepalive_interval(Some(Duration::from_secs(10)))
-            .add_service(health)
-            .add_service(reflection)
-            .add_service(sequence)
-            .add_service(AdminServer::new(admin::AdminService(node)))
-            .serve_with_incoming_shutdown(incoming, cancel.cancelled_owned())
-            .await
-            .map_err(|e| failed(&e))
-    }
-}
-
-/// SERVING while the lease holds.
-async fn report_health(
-    node: Arc<Node>,
-    reporter: tonic_health::server::HealthReporter,
-    cancel: CancellationToken,
-) {
-    loop {
-        if node.has_lease() {
-            reporter
-                .set_serving::<SequenceServer<service::SequenceService>>()
-                .await;
-        } else {
-            reporter
-                .set_not_serving::<SequenceServer<service::SequenceService>>()
-                .await;
-        }
-        if cancel
-            .run_until_cancelled(tokio::time::sleep(Duration::from_millis(500)))
-            .await
-            .is_none()
-        {
-            return;
         }
     }
 }

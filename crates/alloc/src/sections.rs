@@ -1,4 +1,4 @@
-//! The loaded sections of this AllocSvr: opening, publishing, retiring, closing, and stopping a slot.
+//! The loaded sections of this AllocSvr: opening, publishing, retiring, closing.
 //!
 //! Invariants:
 //! - an older section object is sealed before a newer one is published, and an answer for an
@@ -7,7 +7,7 @@
 //!   taken out before the close is sent, and the next opening waits until the answer has come;
 //! - nothing is published for a session that has ended: ending and publishing share a lock.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -29,8 +29,6 @@ use crate::session::Session;
 
 /// Most sections being opened or closed at one time.
 const BUSY_MAX: usize = 100_000;
-/// Most closes remembered whose answer never came; one forgotten costs a gap.
-const UNSURE_MAX: usize = 10_000;
 
 /// What became of an opening or closing; None while it goes on.
 type Outcome = Option<Result<(), Fault>>;
@@ -40,20 +38,20 @@ pub(crate) struct Sections {
     /// Looked up without locks; changed only under `busy`.
     pub(crate) map: papaya::HashMap<SectionKey, Arc<Loaded>>,
     /// Also the lock under which objects are published and removed.
-    busy: Mutex<Busy>,
+    pub(crate) busy: Mutex<Busy>,
     /// Secret of this process, so that nobody can choose keys that collide.
     hash_key: [u64; 2],
 }
 
 /// What goes on.
 #[derive(Default)]
-struct Busy {
+pub(crate) struct Busy {
     /// Sections being opened or closed, with their slots.
-    going_on: HashMap<SectionKey, (Slot, watch::Receiver<Outcome>)>,
+    pub(crate) going_on: HashMap<SectionKey, (Slot, watch::Receiver<Outcome>)>,
     /// Slots stopped for a move, and at which epoch: nothing of them is opened at it again.
-    stopped: HashMap<Slot, Epoch>,
+    pub(crate) stopped: HashMap<Slot, Epoch>,
     /// Closes whose answer never came: their finals go along with a move.
-    unsure: HashMap<SectionKey, SectionFinal>,
+    pub(crate) unsure: HashMap<SectionKey, SectionFinal>,
 }
 
 impl Sections {
@@ -85,7 +83,7 @@ impl Sections {
         self.remove(loaded)
     }
 
-    fn remove(&self, loaded: &Arc<Loaded>) -> bool {
+    pub(crate) fn remove(&self, loaded: &Arc<Loaded>) -> bool {
         loaded.retire();
         let map = self.map.pin();
         let mine = map
@@ -124,74 +122,6 @@ impl Sections {
             let fence = last.fence.unwrap_or_default();
             epoch(Slot(fence.slot as u16)).is_some_and(|now| now.0 == fence.epoch)
         });
-    }
-
-    /// Stops a slot at an epoch: from here on nothing of it is opened at it. False if it is stopped
-    /// already.
-    pub(crate) fn stop(&self, slot: Slot, epoch: Epoch) -> bool {
-        let mut busy = self.busy.lock();
-        if busy.stopped.get(&slot).is_some_and(|at| *at >= epoch) {
-            return false;
-        }
-        busy.stopped.insert(slot, epoch);
-        true
-    }
-
-    /// Whether a slot is stopped at this epoch.
-    pub(crate) fn is_stopped(&self, slot: Slot, epoch: Epoch) -> bool {
-        let busy = self.busy.lock();
-        busy.stopped.get(&slot).is_some_and(|at| *at >= epoch)
-    }
-
-    /// Waits until no section of the slot is being opened or closed.
-    pub(crate) async fn quiet(&self, slot: Slot) {
-        let going_on: Vec<_> = {
-            let busy = self.busy.lock();
-            let here = busy.going_on.values().filter(|(at, _)| *at == slot);
-            here.map(|(_, going_on)| going_on.clone()).collect()
-        };
-        for one in going_on {
-            // Whatever became of it, it is over.
-            let _ = outcome(one).await;
-        }
-    }
-
-    /// Waits until no section at all is being opened or closed.
-    pub(crate) async fn all_quiet(&self) {
-        let slots: BTreeSet<Slot> = {
-            let busy = self.busy.lock();
-            busy.going_on.values().map(|(slot, _)| *slot).collect()
-        };
-        for slot in slots {
-            self.quiet(slot).await;
-        }
-    }
-
-    /// Seals and takes out every object of a stopped slot.
-    pub(crate) fn retire_slot(&self, slot: Slot, epoch: Epoch) -> Vec<Arc<Loaded>> {
-        let _lock = self.busy.lock();
-        let mut all = self.all();
-        all.retain(|l| l.fence.slot == slot && l.fence.epoch == epoch);
-        for loaded in &all {
-            self.remove(loaded);
-        }
-        all
-    }
-
-    /// Finals of a slot's closes that are not known to be applied.
-    pub(crate) fn unsure(&self, slot: Slot, epoch: Epoch) -> Vec<SectionFinal> {
-        let busy = self.busy.lock();
-        let fenced = (u32::from(slot.0), epoch.0);
-        let here = busy.unsure.values().filter(|last| {
-            let fence = last.fence.unwrap_or_default();
-            (fence.slot, fence.epoch) == fenced
-        });
-        here.cloned().collect()
-    }
-
-    /// The same of all slots.
-    pub(crate) fn all_unsure(&self) -> Vec<SectionFinal> {
-        self.busy.lock().unsure.values().cloned().collect()
     }
 
     /// Starts something exclusive on a section, or joins what goes on. `Ok` means the caller has to
@@ -244,14 +174,6 @@ impl Sections {
         map.insert(loaded.key(), Arc::new(loaded));
     }
 
-    /// Remembers a close whose answer never came.
-    fn note_unsure(&self, section: SectionKey, last: SectionFinal) {
-        let mut busy = self.busy.lock();
-        if busy.unsure.len() < UNSURE_MAX {
-            busy.unsure.insert(section, last);
-        }
-    }
-
     fn build(&self, namespace: &Namespace, opened: &v1::Opened) -> Section {
         let progression = namespace.spec.progression;
         let open = Open {
@@ -268,7 +190,7 @@ impl Sections {
     }
 }
 
-async fn outcome(mut going_on: watch::Receiver<Outcome>) -> Result<(), Fault> {
+pub(crate) async fn outcome(mut going_on: watch::Receiver<Outcome>) -> Result<(), Fault> {
     match going_on.wait_for(Option::is_some).await {
         Ok(done) => done.clone().unwrap_or(Ok(())),
         Err(_) => Err(Fault::new(

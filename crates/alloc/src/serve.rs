@@ -9,34 +9,28 @@
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt};
-use seqsvr_core::id::{Epoch, SectionKey, Slot};
+use seqsvr_core::id::{SectionKey, Slot};
 use seqsvr_core::namespace::Namespace;
 use seqsvr_core::route::RoutingTable;
 use seqsvr_proto::convert::namespace_name;
 use seqsvr_proto::error::Fault;
-use seqsvr_proto::v1::store_client::StoreClient;
-use seqsvr_proto::v1::{CurrentKind, ReadRequest, Reason, SectionRef};
-use tokio::time::{Instant, sleep, timeout_at};
+use seqsvr_proto::v1::Reason;
+use tokio::time::timeout_at;
 
 use crate::ask::{Answer, Call, Item, Miss, out_of_time};
-use crate::guard::{Holding, Verdict};
+use crate::guard::Holding;
 use crate::loaded::Loaded;
 use crate::node::Node;
+use crate::work::Outcome;
 
-/// What became of an item: answered, or (None) to be tried again.
-pub(crate) type Outcome = (u32, Option<Result<Answer, Fault>>);
 type Work<'a> = FuturesUnordered<BoxFuture<'a, Vec<Outcome>>>;
-
-/// How long one read of a section may take before the caller's item is tried anew.
-const READ_FOR: Duration = Duration::from_secs(1);
 
 /// Items that wait for the same thing.
 #[derive(PartialEq, Eq, Hash)]
-enum Group {
+pub(crate) enum Group {
     Open(SectionKey, Slot),
     Refill(Object, u64),
     Raise(Object, u64, bool),
@@ -49,7 +43,7 @@ enum Group {
 }
 
 /// A section object, compared by identity.
-struct Object(Arc<Loaded>);
+pub(crate) struct Object(pub(crate) Arc<Loaded>);
 
 impl PartialEq for Object {
     fn eq(&self, other: &Object) -> bool {
@@ -65,6 +59,18 @@ impl Hash for Object {
     }
 }
 
+/// What has become of a request's items so far.
+#[derive(Default)]
+struct SoFar {
+    answers: Vec<Option<Result<Answer, Fault>>>,
+    /// Why an item is not answered yet.
+    why: HashMap<u32, (Reason, String)>,
+    /// Taken for strict items, and waiting for a confirmation.
+    held: HashMap<u32, Answer>,
+    /// Whether the store was asked for a newer table.
+    refreshed: bool,
+}
+
 impl Node {
     /// Answers every item before the deadline, in order.
     pub(crate) async fn serve(
@@ -72,33 +78,27 @@ impl Node {
         call: &Call<'_>,
         items: &[Item],
     ) -> Vec<Result<Answer, Fault>> {
-        let mut answers: Vec<Option<Result<Answer, Fault>>> = vec![None; items.len()];
-        let mut why: HashMap<u32, (Reason, String)> = HashMap::new();
+        let mut so_far = SoFar {
+            answers: vec![None; items.len()],
+            ..SoFar::default()
+        };
         let mut todo: Vec<u32> = (0..items.len() as u32).collect();
         let mut work: Work<'_> = FuturesUnordered::new();
-        // Taken, and waiting for a confirmation.
-        let mut held: HashMap<u32, Answer> = HashMap::new();
-        let mut refreshed = false;
         loop {
-            match self.namespace(call, items, &mut refreshed).await {
+            match self.namespace(call, items, &mut so_far.refreshed).await {
                 Err(fault) => todo
                     .drain(..)
-                    .for_each(|i| answers[i as usize] = Some(Err(fault.clone()))),
+                    .for_each(|i| so_far.answers[i as usize] = Some(Err(fault.clone()))),
                 Ok((table, namespace)) => {
-                    let misses = self.pass(call, &table, &namespace, items, &todo, &mut answers);
+                    let misses =
+                        self.pass(call, &table, &namespace, items, &todo, &mut so_far.answers);
                     todo.clear();
-                    let groups = self.sort(
-                        call,
-                        &table,
-                        misses,
-                        &mut refreshed,
-                        &mut answers,
-                        &mut why,
-                        &mut held,
-                    );
+                    let groups = self.sort(call, &table, misses, &mut so_far);
                     for (group, members) in groups {
                         if let Group::Confirm(holding) = group {
-                            let taken = members.iter().filter_map(|i| Some((*i, *held.get(i)?)));
+                            let taken = members
+                                .iter()
+                                .filter_map(|i| Some((*i, *so_far.held.get(i)?)));
                             work.push(Box::pin(self.confirmed(call, holding, taken.collect())));
                         } else {
                             work.push(self.work(call, items, &table, group, members));
@@ -109,9 +109,14 @@ impl Node {
             match timeout_at(call.deadline, work.next()).await {
                 Ok(Some(outcomes)) => {
                     for (index, outcome) in outcomes {
-                        held.remove(&index);
+                        if so_far.held.remove(&index).is_some()
+                            && let Some(Ok(Answer::Numbers { .. })) = outcome
+                        {
+                            self.counters.nexts.add(1);
+                            self.counters.numbers.add(items[index as usize].ask.count());
+                        }
                         match outcome {
-                            Some(outcome) => answers[index as usize] = Some(outcome),
+                            Some(outcome) => so_far.answers[index as usize] = Some(outcome),
                             None => todo.push(index),
                         }
                     }
@@ -121,14 +126,16 @@ impl Node {
             }
         }
         // Never confirmed in time.
-        held.values().for_each(|answer| self.burn(answer));
+        so_far.held.values().for_each(|answer| self.burn(answer));
         let mut late = |index: usize| {
-            let (reason, text) = why
+            let (reason, text) = so_far
+                .why
                 .remove(&(index as u32))
                 .unwrap_or((Reason::Unreachable, "it was still under way".into()));
             Err(out_of_time(reason, &text))
         };
-        answers
+        so_far
+            .answers
             .into_iter()
             .enumerate()
             .map(|(i, answer)| answer.unwrap_or_else(|| late(i)))
@@ -169,14 +176,11 @@ impl Node {
         call: &Call<'_>,
         table: &RoutingTable,
         misses: Vec<(u32, Miss)>,
-        refreshed: &mut bool,
-        answers: &mut [Option<Result<Answer, Fault>>],
-        why: &mut HashMap<u32, (Reason, String)>,
-        held: &mut HashMap<u32, Answer>,
+        so_far: &mut SoFar,
     ) -> HashMap<Group, Vec<u32>> {
         let mut groups: HashMap<Group, Vec<u32>> = HashMap::new();
         // A caller that knows a newer table than ours is not sent away before we have asked.
-        let behind = call.table_version > table.version() && !*refreshed;
+        let behind = call.table_version > table.version() && !so_far.refreshed;
         // A caller that routes by itself and is behind is redirected; any other is forwarded.
         let redirect =
             call.forwarded || (call.table_version != 0 && call.table_version < table.version());
@@ -189,28 +193,28 @@ impl Node {
             };
             let group = match miss {
                 Miss::Final(fault) => {
-                    answers[index as usize] = Some(Err(fault));
+                    so_far.answers[index as usize] = Some(Err(fault));
                     continue;
                 }
                 Miss::Remote(_) if behind => {
-                    *refreshed = true;
+                    so_far.refreshed = true;
                     Group::Refresh
                 }
                 Miss::Remote(address) if redirect => {
-                    answers[index as usize] =
+                    so_far.answers[index as usize] =
                         refuse(Reason::NotOwner, format!("the owner is at {address}"));
                     continue;
                 }
                 Miss::Wait(reason, text) if call.forwarded => {
-                    answers[index as usize] = refuse(reason, text);
+                    so_far.answers[index as usize] = refuse(reason, text);
                     continue;
                 }
                 Miss::Wait(reason, text) => {
-                    why.insert(index, (reason, text));
+                    so_far.why.insert(index, (reason, text));
                     Group::Wait
                 }
                 Miss::Open(section, slot) => {
-                    why.insert(
+                    so_far.why.insert(
                         index,
                         (
                             Reason::NoWindow,
@@ -223,11 +227,11 @@ impl Node {
                     Group::Open(section, slot)
                 }
                 Miss::Refill(loaded, needed) => {
-                    why.insert(index, (Reason::NoWindow, format!("the window of section {} is used up and no store of {} has confirmed a raise", loaded.key(), self.stores.list())));
+                    so_far.why.insert(index, (Reason::NoWindow, format!("the window of section {} is used up and no store of {} has confirmed a raise", loaded.key(), self.stores.list())));
                     Group::Refill(Object(loaded), needed)
                 }
                 Miss::Raise(loaded, to, force) => {
-                    why.insert(
+                    so_far.why.insert(
                         index,
                         (
                             Reason::NoWindow,
@@ -237,7 +241,7 @@ impl Node {
                     Group::Raise(Object(loaded), to, force)
                 }
                 Miss::Read(section) => {
-                    why.insert(
+                    so_far.why.insert(
                         index,
                         (
                             Reason::Unreachable,
@@ -247,16 +251,20 @@ impl Node {
                     Group::Read(section)
                 }
                 Miss::Guard(loaded) => {
-                    why.insert(index, (Reason::Unreachable, self.not_confirmed()));
+                    so_far
+                        .why
+                        .insert(index, (Reason::Unreachable, self.not_confirmed()));
                     Group::Guard(loaded.holding())
                 }
                 Miss::Confirm(loaded, answer) => {
-                    why.insert(index, (Reason::Unreachable, self.not_confirmed()));
-                    held.insert(index, answer);
+                    so_far
+                        .why
+                        .insert(index, (Reason::Unreachable, self.not_confirmed()));
+                    so_far.held.insert(index, answer);
                     Group::Confirm(loaded.holding())
                 }
                 Miss::Remote(address) => {
-                    why.insert(
+                    so_far.why.insert(
                         index,
                         (
                             Reason::NotOwner,
@@ -270,204 +278,4 @@ impl Node {
         }
         groups
     }
-
-    /// Does what a group waits for; its items are then tried again or answered.
-    fn work<'a>(
-        self: &'a Arc<Self>,
-        call: &'a Call<'_>,
-        items: &'a [Item],
-        table: &RoutingTable,
-        group: Group,
-        members: Vec<u32>,
-    ) -> BoxFuture<'a, Vec<Outcome>> {
-        match group {
-            Group::Refresh => Box::pin(async move {
-                self.refresh(call.deadline).await;
-                again(members)
-            }),
-            Group::Wait => {
-                let mut changed = self.table.watch();
-                changed.mark_unchanged();
-                Box::pin(async move {
-                    // A newer table, or a lease renewed meanwhile.
-                    let _ =
-                        tokio::time::timeout(Duration::from_millis(20), changed.changed()).await;
-                    again(members)
-                })
-            }
-            Group::Open(section, slot) => {
-                let fence = Node::fence(table, slot, section);
-                let session = self.session.load_full();
-                Box::pin(async move {
-                    let Some(session) = session else {
-                        return again(members);
-                    };
-                    let opened = self.open(fence, session).await;
-                    self.outcome(members, opened).await
-                })
-            }
-            Group::Refill(Object(loaded), needed) => Box::pin(async move {
-                match self.wait_for_window(&loaded, needed, call.deadline).await {
-                    Ok(()) => again(members),
-                    Err(fault) => done(members, &Err(fault)),
-                }
-            }),
-            Group::Raise(Object(loaded), to, force) => Box::pin(async move {
-                let raised = self.raise(&loaded, to, true, force).await;
-                self.outcome(members, raised).await
-            }),
-            Group::Read(section) => Box::pin(self.read(
-                section,
-                Node::fence(table, table.slot_of(section), section).epoch,
-                members,
-            )),
-            // Its answers are taken out by whoever calls this: see `serve`.
-            Group::Confirm(_) => Box::pin(std::future::ready(again(members))),
-            Group::Guard(holding) => Box::pin(async move {
-                match self.confirm(holding).await {
-                    Ok(Verdict::Stale) => {
-                        self.step_down(holding);
-                        self.refresh(call.deadline).await;
-                        again(members)
-                    }
-                    Ok(Verdict::Ours) => {
-                        self.counters.guard_alarms.add(1);
-                        let text = "floor or epoch is above anything this cluster has given out; if it is genuine, numbers were lost (an old copy was restored): stop and ask an operator";
-                        done(members, &Err(Fault::new(Reason::FloorUnknown, text)))
-                    }
-                    Err(fault) => self.outcome(members, Err(fault)).await,
-                }
-            }),
-            Group::Remote(address) => Box::pin(self.forward(call, items, address, members)),
-        }
-    }
-
-    /// After something a group waited for: tried again unless it failed for good.
-    async fn outcome(&self, members: Vec<u32>, result: Result<(), Fault>) -> Vec<Outcome> {
-        match result {
-            Ok(()) => again(members),
-            Err(fault) if passing(fault.reason()) => {
-                self.pause().await;
-                again(members)
-            }
-            Err(fault) => done(members, &Err(fault)),
-        }
-    }
-
-    /// `Current` of a section that is not loaded: a store read that began after the request came.
-    async fn read(&self, section: SectionKey, epoch: Epoch, members: Vec<u32>) -> Vec<Outcome> {
-        let wire = SectionRef {
-            namespace: section.namespace.0,
-            section: section.section.0,
-        };
-        let request = ReadRequest {
-            sections: vec![wire],
-            ..ReadRequest::default()
-        };
-        let read = self
-            .stores
-            .call(Instant::now() + READ_FOR, READ_FOR, |channel| {
-                let request = request.clone();
-                async move { StoreClient::new(channel).read(request).await }
-            })
-            .await;
-        match read.map(|r| r.sections.first().cloned()) {
-            Ok(Some(row)) => {
-                let table = self.table.load();
-                let namespace = table
-                    .as_deref()
-                    .and_then(|t| t.namespace_by_id(section.namespace));
-                let floor = namespace.map(|n| n.spec.progression.floor());
-                let kind = if Some(row.max_seq) == floor {
-                    CurrentKind::Never
-                } else {
-                    CurrentKind::AtMost
-                };
-                done(
-                    members,
-                    &Ok(Answer::Current {
-                        kind,
-                        value: row.max_seq,
-                        epoch,
-                    }),
-                )
-            }
-            Ok(None) => done(
-                members,
-                &Err(Fault::new(
-                    Reason::Unspecified,
-                    "the store sent an empty answer",
-                )),
-            ),
-            Err(fault) => self.outcome(members, Err(fault)).await,
-        }
-    }
-
-    /// Answers of strict calls, once a store has confirmed what they rest on.
-    async fn confirmed(
-        &self,
-        call: &Call<'_>,
-        holding: Holding,
-        taken: Vec<(u32, Answer)>,
-    ) -> Vec<Outcome> {
-        let verdict = self.confirm(holding).await;
-        if let Ok(Verdict::Ours) = verdict {
-            let answers = taken.into_iter();
-            return answers.map(|(i, answer)| (i, Some(Ok(answer)))).collect();
-        }
-        let members = taken.iter().map(|(i, _)| *i).collect();
-        taken.iter().for_each(|(_, answer)| self.burn(answer));
-        match verdict {
-            Err(fault) => self.outcome(members, Err(fault)).await,
-            Ok(_) => {
-                self.step_down(holding);
-                self.refresh(call.deadline).await;
-                again(members)
-            }
-        }
-    }
-
-    fn not_confirmed(&self) -> String {
-        format!(
-            "no store of {} has confirmed this owner",
-            self.stores.list()
-        )
-    }
-
-    /// A confirmation said that a holding does not stand: nothing of it is served again.
-    fn step_down(&self, holding: Holding) {
-        for loaded in self.sections.all() {
-            if loaded.fence.slot == holding.slot && loaded.fence.epoch <= holding.epoch {
-                self.sections.retire(&loaded);
-            }
-        }
-    }
-
-    /// A short wait before trying again what failed for a passing reason.
-    pub(crate) async fn pause(&self) {
-        sleep(self.random.jitter(Duration::from_millis(20))).await;
-    }
-}
-
-/// Whether trying again may help.
-pub(crate) fn passing(reason: Reason) -> bool {
-    matches!(
-        reason,
-        Reason::NotOwner
-            | Reason::NoLease
-            | Reason::Unreachable
-            | Reason::NotLeader
-            | Reason::NoSuchSession
-    )
-}
-
-pub(crate) fn again(members: Vec<u32>) -> Vec<Outcome> {
-    members.into_iter().map(|i| (i, None)).collect()
-}
-
-pub(crate) fn done(members: Vec<u32>, answer: &Result<Answer, Fault>) -> Vec<Outcome> {
-    members
-        .into_iter()
-        .map(|i| (i, Some(answer.clone())))
-        .collect()
 }

@@ -1,0 +1,225 @@
+//! What items of a request wait for, and what becomes of them then: tried again, or answered.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use seqsvr_core::id::{Epoch, SectionKey};
+use seqsvr_core::route::RoutingTable;
+use seqsvr_proto::error::Fault;
+use seqsvr_proto::v1::store_client::StoreClient;
+use seqsvr_proto::v1::{CurrentKind, ReadRequest, Reason, SectionRef};
+use tokio::time::{Instant, sleep};
+
+use crate::ask::{Answer, Call, Item};
+use crate::guard::{Holding, Verdict};
+use crate::node::Node;
+use crate::serve::{Group, Object};
+
+/// What became of an item: answered, or (None) to be tried again.
+pub(crate) type Outcome = (u32, Option<Result<Answer, Fault>>);
+
+/// How long one read of a section may take before the caller's item is tried anew.
+const READ_FOR: Duration = Duration::from_secs(1);
+
+impl Node {
+    /// Does what a group waits for; its items are then tried again or answered.
+    pub(crate) fn work<'a>(
+        self: &'a Arc<Self>,
+        call: &'a Call<'_>,
+        items: &'a [Item],
+        table: &RoutingTable,
+        group: Group,
+        members: Vec<u32>,
+    ) -> BoxFuture<'a, Vec<Outcome>> {
+        match group {
+            Group::Refresh => Box::pin(async move {
+                self.refresh(call.deadline).await;
+                again(members)
+            }),
+            Group::Wait => {
+                let mut changed = self.table.watch();
+                changed.mark_unchanged();
+                Box::pin(async move {
+                    // A newer table, or a lease renewed meanwhile.
+                    let _ =
+                        tokio::time::timeout(Duration::from_millis(20), changed.changed()).await;
+                    again(members)
+                })
+            }
+            Group::Open(section, slot) => {
+                let fence = Node::fence(table, slot, section);
+                let session = self.session.load_full();
+                Box::pin(async move {
+                    let Some(session) = session else {
+                        return again(members);
+                    };
+                    let opened = self.open(fence, session).await;
+                    self.outcome(members, opened).await
+                })
+            }
+            Group::Refill(Object(loaded), needed) => Box::pin(async move {
+                match self.wait_for_window(&loaded, needed, call.deadline).await {
+                    Ok(()) => again(members),
+                    Err(fault) => done(members, &Err(fault)),
+                }
+            }),
+            Group::Raise(Object(loaded), to, force) => Box::pin(async move {
+                let raised = self.raise(&loaded, to, true, force).await;
+                self.outcome(members, raised).await
+            }),
+            Group::Read(section) => Box::pin(self.read(
+                section,
+                Node::fence(table, table.slot_of(section), section).epoch,
+                members,
+            )),
+            // Its answers are taken out by whoever calls this: see `serve`.
+            Group::Confirm(_) => Box::pin(std::future::ready(again(members))),
+            Group::Guard(holding) => Box::pin(async move {
+                match self.confirm(holding).await {
+                    Ok(Verdict::Stale) => {
+                        self.step_down(holding);
+                        self.refresh(call.deadline).await;
+                        again(members)
+                    }
+                    Ok(Verdict::Ours) => {
+                        self.counters.guard_alarms.add(1);
+                        let text = "floor or epoch is above anything this cluster has given out; if it is genuine, numbers were lost (an old copy was restored): stop and ask an operator";
+                        done(members, &Err(Fault::new(Reason::FloorUnknown, text)))
+                    }
+                    Err(fault) => self.outcome(members, Err(fault)).await,
+                }
+            }),
+            Group::Remote(address) => Box::pin(self.forward(call, items, address, members)),
+        }
+    }
+
+    /// After something a group waited for: tried again unless it failed for good.
+    async fn outcome(&self, members: Vec<u32>, result: Result<(), Fault>) -> Vec<Outcome> {
+        match result {
+            Ok(()) => again(members),
+            Err(fault) if passing(fault.reason()) => {
+                self.pause().await;
+                again(members)
+            }
+            Err(fault) => done(members, &Err(fault)),
+        }
+    }
+
+    /// `Current` of a section that is not loaded: a store read that began after the request came.
+    async fn read(&self, section: SectionKey, epoch: Epoch, members: Vec<u32>) -> Vec<Outcome> {
+        let wire = SectionRef {
+            namespace: section.namespace.0,
+            section: section.section.0,
+        };
+        let request = ReadRequest {
+            sections: vec![wire],
+            ..ReadRequest::default()
+        };
+        let read = self
+            .stores
+            .call(Instant::now() + READ_FOR, READ_FOR, |channel| {
+                let request = request.clone();
+                async move { StoreClient::new(channel).read(request).await }
+            })
+            .await;
+        match read.map(|r| r.sections.first().cloned()) {
+            Ok(Some(row)) => {
+                let table = self.table.load();
+                let namespace = table
+                    .as_deref()
+                    .and_then(|t| t.namespace_by_id(section.namespace));
+                let floor = namespace.map(|n| n.spec.progression.floor());
+                let kind = if Some(row.max_seq) == floor {
+                    CurrentKind::Never
+                } else {
+                    CurrentKind::AtMost
+                };
+                done(
+                    members,
+                    &Ok(Answer::Current {
+                        kind,
+                        value: row.max_seq,
+                        epoch,
+                    }),
+                )
+            }
+            Ok(None) => done(
+                members,
+                &Err(Fault::new(
+                    Reason::Unspecified,
+                    "the store sent an empty answer",
+                )),
+            ),
+            Err(fault) => self.outcome(members, Err(fault)).await,
+        }
+    }
+
+    /// Answers of strict calls, once a store has confirmed what they rest on.
+    pub(crate) async fn confirmed(
+        &self,
+        call: &Call<'_>,
+        holding: Holding,
+        taken: Vec<(u32, Answer)>,
+    ) -> Vec<Outcome> {
+        let verdict = self.confirm(holding).await;
+        if let Ok(Verdict::Ours) = verdict {
+            let answers = taken.into_iter();
+            return answers.map(|(i, answer)| (i, Some(Ok(answer)))).collect();
+        }
+        let members = taken.iter().map(|(i, _)| *i).collect();
+        taken.iter().for_each(|(_, answer)| self.burn(answer));
+        match verdict {
+            Err(fault) => self.outcome(members, Err(fault)).await,
+            Ok(_) => {
+                self.step_down(holding);
+                self.refresh(call.deadline).await;
+                again(members)
+            }
+        }
+    }
+
+    pub(crate) fn not_confirmed(&self) -> String {
+        format!(
+            "no store of {} has confirmed this owner",
+            self.stores.list()
+        )
+    }
+
+    /// A confirmation said that a holding does not stand: nothing of it is served again.
+    fn step_down(&self, holding: Holding) {
+        for loaded in self.sections.all() {
+            if loaded.fence.slot == holding.slot && loaded.fence.epoch <= holding.epoch {
+                self.sections.retire(&loaded);
+            }
+        }
+    }
+
+    /// A short wait before trying again what failed for a passing reason.
+    pub(crate) async fn pause(&self) {
+        sleep(self.random.jitter(Duration::from_millis(20))).await;
+    }
+}
+
+/// Whether trying again may help.
+pub(crate) fn passing(reason: Reason) -> bool {
+    matches!(
+        reason,
+        Reason::NotOwner
+            | Reason::NoLease
+            | Reason::Unreachable
+            | Reason::NotLeader
+            | Reason::NoSuchSession
+    )
+}
+
+pub(crate) fn again(members: Vec<u32>) -> Vec<Outcome> {
+    members.into_iter().map(|i| (i, None)).collect()
+}
+
+pub(crate) fn done(members: Vec<u32>, answer: &Result<Answer, Fault>) -> Vec<Outcome> {
+    members
+        .into_iter()
+        .map(|i| (i, Some(answer.clone())))
+        .collect()
+}
