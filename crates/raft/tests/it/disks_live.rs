@@ -46,6 +46,7 @@ async fn stopped(node: Running, path: &Path, says: &str, remedy: &str) -> Option
         assert!(reason.contains(part), "no {part:?} in: {reason}");
     }
     assert!(!reason.contains('\n'), "more than one line: {reason}");
+    assert!(reason.starts_with("cannot "), "not in our words: {reason}");
     assert_eq!(node.node.leadership().borrow().role, Role::Stopped);
     let options = tokio::time::timeout(GONE_WITHIN, node.kill()).await;
     options.expect("a stopped node lets go of its directory")

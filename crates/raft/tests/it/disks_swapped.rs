@@ -141,6 +141,13 @@ async fn parts_of_another_cluster_are_refused() {
     assert_ne!(state, alien);
     comes_back(&options, &state).await;
     assert_eq!(set_aside(&options), 1);
+    // As a build wrote them that did not note whose they are.
+    copy_dir(&theirs.join("state"), &ours.join("state"));
+    let db = sled::open(ours.join("state")).unwrap();
+    db.remove(b"p").unwrap().expect("the note");
+    drop(db);
+    comes_back(&options, &state).await;
+    assert_eq!(set_aside(&options), 2);
 }
 
 /// A node of another cluster that has applied the same ids as the one of `options`.

@@ -12,4 +12,5 @@ mod disks_swapped;
 mod disks_sync;
 mod identity;
 mod members;
+mod restore;
 mod single;
