@@ -30,7 +30,7 @@ const REGISTER_TRY: Duration = Duration::from_secs(1);
 /// Counts renewals, so that one that started after a moment can be waited for.
 pub(crate) struct Rounds {
     asked: tokio::sync::Notify,
-    /// (started, finished)
+    /// (started, the last one that succeeded)
     counts: watch::Sender<(u64, u64)>,
 }
 
@@ -49,14 +49,15 @@ impl Node {
         self.rounds.asked.notify_one();
     }
 
-    /// Waits for a renewal that started after now (at most a second): its table is newer than
-    /// anything the caller can have seen.
-    pub(crate) async fn refresh(&self, deadline: Instant) {
+    /// Waits for a renewal that started after now and succeeded (at most a second): its table is newer
+    /// than anything the caller can have seen. False if there was none.
+    pub(crate) async fn refresh(&self, deadline: Instant) -> bool {
         let mut counts = self.rounds.counts.subscribe();
         let wanted = counts.borrow().0 + 1;
         self.refresh_soon();
         let until = deadline.min(Instant::now() + Duration::from_secs(1));
-        let _ = timeout_at(until, counts.wait_for(|c| c.1 >= wanted)).await;
+        let renewed = timeout_at(until, counts.wait_for(|c| c.1 >= wanted)).await;
+        matches!(renewed, Ok(Ok(_)))
     }
 
     /// Registers and renews until cancelled. An error is fatal for this process.
@@ -86,7 +87,8 @@ impl Node {
 
     /// Opens a session, waiting for an older one under the name to end.
     async fn register(&self) -> Result<(Arc<Session>, Duration), Error> {
-        let started = Instant::now();
+        // Since when the name is taken.
+        let mut taken: Option<Instant> = None;
         let nonce = Nonce(self.random.draw());
         let proof = self.state_dir.as_ref().and_then(|d| d.proof(&self.name));
         let request = OpenSessionRequest {
@@ -120,8 +122,15 @@ impl Node {
                 }
                 Err(fault) => fault,
             };
+            // An older session of this very name may live for W, and W again if the store's leader
+            // changes; the hint is W. Times in which no store answers do not count.
+            let since = match fault.reason() {
+                Reason::NameTaken => taken.get_or_insert_with(Instant::now).elapsed(),
+                _ => taken.take().map(|_| Duration::ZERO).unwrap_or_default(),
+            };
+            let w = Duration::from_millis(u64::from(fault.detail.retry_after_ms));
             match fault.reason() {
-                Reason::NameTaken if started.elapsed() > self.name_wait => {
+                Reason::NameTaken if since > self.name_wait.max(3 * w) => {
                     return Err(Error::NameTaken {
                         name: self.name.clone(),
                         holder: fault.message,
@@ -159,7 +168,9 @@ impl Node {
             let started = Instant::now();
             self.rounds.counts.send_modify(|c| c.0 += 1);
             let renewed = self.renew(session, lease).await;
-            self.rounds.counts.send_modify(|c| c.1 = c.0);
+            if renewed.is_ok() {
+                self.rounds.counts.send_modify(|c| c.1 = c.0);
+            }
             match renewed {
                 Ok(d) => {
                     lease = d;
@@ -256,7 +267,12 @@ impl Node {
 
     /// Applies a delta; on anything newer drops what is no longer ours.
     pub(crate) fn apply(&self, delta: Delta) -> Result<bool, RouteError> {
-        let slots = delta.routes.len() as u64;
+        let before = self.table.load();
+        let changed = delta.routes.iter().filter(|(slot, route)| {
+            let known = before.as_deref().and_then(|table| table.route(*slot));
+            known.is_some_and(|known| known.epoch < route.epoch)
+        });
+        let changed = changed.count() as u64;
         let newer = match self.table.apply(delta) {
             Err(RouteError::Gap { .. }) => {
                 self.refresh_soon();
@@ -265,7 +281,7 @@ impl Node {
             other => other?,
         };
         if newer {
-            self.counters.epochs_changed.add(slots);
+            self.counters.epochs_changed.add(changed);
             if let Some(table) = self.table.load() {
                 self.sections.drop_stale(&table);
             }

@@ -79,6 +79,7 @@ pub struct Alloc {
     node: Arc<Node>,
     local_addr: SocketAddr,
     keeper: CancellationToken,
+    keeper_ended: CancellationToken,
     all: CancellationToken,
     failed: watch::Receiver<Option<Error>>,
 }
@@ -148,6 +149,7 @@ impl Alloc {
             node,
             local_addr,
             keeper: CancellationToken::new(),
+            keeper_ended: CancellationToken::new(),
             all: CancellationToken::new(),
             failed,
         };
@@ -167,7 +169,9 @@ impl Alloc {
         let all = self.all.clone();
         let failed = Arc::new(failed);
         let reported = failed.clone();
+        let ended = self.keeper_ended.clone().drop_guard();
         node.tasks.spawn(async move {
+            let _ended = ended;
             if let Err(error) = keeper.await {
                 reported.send_replace(Some(error));
             }
@@ -217,6 +221,7 @@ impl Alloc {
     pub async fn shutdown(&self) {
         self.node.drain(Instant::now() + HAND_OVER_MAX).await;
         self.keeper.cancel();
+        self.keeper_ended.cancelled().await;
         self.node.close_session().await;
         self.all.cancel();
         self.node.tasks.close();

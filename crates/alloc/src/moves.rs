@@ -11,13 +11,18 @@
 //!   the lock that publishes, then waits for those in flight, then seals.
 //! - *The move's answer is lost*, the owner believes it failed and serves on. Hence the mark stays
 //!   until a table shows a later epoch, and the move is repeated until then.
+//! - *The session is closed while a move is under way*: taken out of the map, the slot's finals are in
+//!   the move alone, and the end of the session overtakes it. Hence they are noted as well, before the
+//!   session may be closed.
 //! - *A close whose answer never came* leaves a window open that the next owner would start above.
 //!   Hence its final is repeated with the move (only tightness is at stake, ADR 0007).
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use seqsvr_core::command::FINALS_MAX;
 use seqsvr_core::id::{Epoch, SessionId, Slot};
 use seqsvr_proto::error::Fault;
@@ -25,7 +30,7 @@ use seqsvr_proto::v1::store_client::StoreClient;
 use seqsvr_proto::v1::{
     self, MoveSlotRequest, PlannedMove, Reason, SectionCommand, SectionFinal, section_command,
 };
-use tokio::sync::Semaphore;
+use tokio::sync::{RwLock, Semaphore};
 use tokio::time::Instant;
 
 use crate::node::Node;
@@ -41,6 +46,10 @@ const TRY: Duration = Duration::from_secs(1);
 /// What goes on with slots of this node.
 pub(crate) struct Moves {
     turns: Semaphore,
+    /// Planned moves that wait for a turn or are under way.
+    planned_here: Mutex<HashSet<(Slot, Epoch)>>,
+    /// Held (shared) from before a slot is stopped until its finals are noted.
+    taking: RwLock<()>,
     /// Wants no slots: told with every renewal.
     draining: std::sync::atomic::AtomicBool,
     /// Slots the store planned for this session at the last renewal; `UNKNOWN` before the first one
@@ -54,9 +63,17 @@ impl Moves {
     pub(crate) fn new() -> Moves {
         Moves {
             turns: Semaphore::new(AT_ONCE),
+            planned_here: Mutex::default(),
+            taking: RwLock::new(()),
             draining: false.into(),
             planned: UNKNOWN.into(),
         }
+    }
+
+    /// Waits until every slot that is stopped has its finals noted. Whoever comes later must find the
+    /// session gone.
+    pub(crate) async fn all_noted(&self) {
+        let _none = self.taking.write().await;
     }
 
     pub(crate) fn draining(&self) -> bool {
@@ -90,8 +107,8 @@ impl Node {
         self.set_draining(true);
         while Instant::now() < deadline && self.has_lease() {
             // A renewal that started after `draining` was set brings what is planned, and the table.
-            self.refresh(deadline).await;
-            if self.slots_owned() == 0 || self.moves.planned.load(Acquire) == 0 {
+            let renewed = self.refresh(deadline).await;
+            if renewed && (self.slots_owned() == 0 || self.moves.planned.load(Acquire) == 0) {
                 return;
             }
         }
@@ -114,33 +131,37 @@ impl Node {
             };
             let (node, session) = (self.clone(), session.clone());
             let (epoch, to) = (Epoch(m.epoch), SessionId(m.to));
-            if self.sections.is_stopped(slot, epoch) {
+            if !self.moves.planned_here.lock().insert((slot, epoch)) {
                 continue;
             }
             self.tasks.spawn(async move {
                 if let Err(fault) = node.move_slot(&session, slot, epoch, to).await {
                     tracing::debug!(%slot, %fault, "a planned move was not made");
                 }
+                node.moves.planned_here.lock().remove(&(slot, epoch));
             });
         }
     }
 
-    /// Moves a slot that this session owns at `epoch`. Returns the epoch after. Must not be dropped
-    /// half-way: spawn it.
+    /// Moves a slot that this session owns at `epoch`. Returns the epoch after, and who owns it then
+    /// (None: nobody, or not known). Must not be dropped half-way: spawn it.
     pub(crate) async fn move_slot(
         self: &Arc<Self>,
         session: &Arc<Session>,
         slot: Slot,
         epoch: Epoch,
         to: SessionId,
-    ) -> Result<Epoch, Fault> {
+    ) -> Result<(Epoch, Option<SessionId>), Fault> {
         // Never closed, so never an error.
         let _turn = self.moves.turns.acquire().await;
+        let taking = self.moves.taking.read().await;
         if !self.owns(session, slot, epoch) || !self.sections.stop(slot, epoch) {
             let text = format!("slot {slot} is not at epoch {epoch} any more, or moving already");
             return Err(Fault::new(Reason::NotOwner, text));
         }
         let finals = self.finals(slot, epoch).await;
+        self.sections.note_finals(&finals);
+        drop(taking);
         let mut request = MoveSlotRequest {
             session: session.id.0,
             slot: u32::from(slot.0),
@@ -163,14 +184,18 @@ impl Node {
                     if self.moves.draining() {
                         self.refresh_soon();
                     }
-                    return Ok(Epoch(moved.epoch));
+                    let owner = Some(SessionId(moved.owner)).filter(|id| id.0 != 0);
+                    return Ok((Epoch(moved.epoch), owner));
                 }
                 Err(fault) => fault,
             };
             // Perhaps an earlier try was applied and its answer lost, or the session was expired.
             self.refresh(Instant::now() + TRY).await;
-            match self.epoch_of(slot) {
-                Some(now) if now > epoch => return Ok(now),
+            match self.route_of(slot) {
+                Some((now, owner)) if now > epoch => {
+                    self.counters.moves.add(1);
+                    return Ok((now, owner));
+                }
                 _ if !session.lives() => return Err(fault),
                 _ => {}
             }
@@ -183,20 +208,17 @@ impl Node {
         }
     }
 
-    fn owns(&self, session: &Session, slot: Slot, epoch: Epoch) -> bool {
-        let table = self.table.load();
-        let route = table.as_deref().and_then(|table| table.route(slot));
-        let mine = route.is_some_and(|route| {
-            let owner = route.owner.as_ref().map(|o| o.session);
-            (route.epoch, owner) == (epoch, Some(session.id))
-        });
-        mine && session.lives()
+    fn owns(&self, session: &Arc<Session>, slot: Slot, epoch: Epoch) -> bool {
+        let current = self.session.load();
+        let current = current.as_ref().is_some_and(|s| Arc::ptr_eq(s, session));
+        current && session.lives() && self.route_of(slot) == Some((epoch, Some(session.id)))
     }
 
-    /// Epoch of a slot by the newest table here.
-    fn epoch_of(&self, slot: Slot) -> Option<Epoch> {
+    /// Epoch and owner of a slot by the newest table here.
+    fn route_of(&self, slot: Slot) -> Option<(Epoch, Option<SessionId>)> {
         let table = self.table.load()?;
-        table.route(slot).map(|route| route.epoch)
+        let route = table.route(slot)?;
+        Some((route.epoch, route.owner.as_ref().map(|o| o.session)))
     }
 
     /// True finals of a stopped slot.

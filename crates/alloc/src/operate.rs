@@ -34,8 +34,9 @@ impl Node {
         };
         let slot = u16::try_from(request.slot).map(Slot);
         let slot = slot.map_err(|_| no_slot())?;
-        let to = self.session_named(&request.to).await?;
         loop {
+            // Anew each time: it may have been started again meanwhile.
+            let to = self.session_named(&request.to).await?;
             let table = self.table_by(deadline).await?;
             let route = table.route(slot).ok_or_else(no_slot)?;
             let fault = match &route.owner {
@@ -48,8 +49,12 @@ impl Node {
                     return Ok(AdminMoveSlotResponse { epoch });
                 }
                 Some(owner) if owner.address == self.address => {
-                    match self.move_own(slot, to.session).await {
-                        Ok(epoch) => return Ok(AdminMoveSlotResponse { epoch }),
+                    match self.move_own(slot, to.session, deadline).await {
+                        Ok((epoch, true)) => return Ok(AdminMoveSlotResponse { epoch }),
+                        Ok(_) => Fault::new(
+                            Reason::NotOwner,
+                            format!("slot {slot} moved, but not to {:?}", request.to),
+                        ),
                         Err(fault) => fault,
                     }
                 }
@@ -79,7 +84,13 @@ impl Node {
         }
     }
 
-    async fn move_own(self: &Arc<Self>, slot: Slot, to: u64) -> Result<u64, Fault> {
+    /// Epoch after the move, and whether it went where it should.
+    async fn move_own(
+        self: &Arc<Self>,
+        slot: Slot,
+        to: u64,
+        deadline: Instant,
+    ) -> Result<(u64, bool), Fault> {
         let no_lease = || Fault::new(Reason::NoLease, self.no_lease());
         let session = self.session.load_full().ok_or_else(no_lease)?;
         let table = self.table.load().ok_or_else(no_lease)?;
@@ -90,9 +101,17 @@ impl Node {
         let moving = self
             .tasks
             .spawn(async move { node.move_slot(&session, slot, epoch, to).await });
-        let moved = moving.await;
+        let late = |_| {
+            let text = format!(
+                "slot {slot} is stopped and waits for a store of {} to confirm its move",
+                self.stores.list()
+            );
+            Fault::new(Reason::Unreachable, text)
+        };
         let ended = |_| Fault::new(Reason::Unreachable, "this AllocSvr is shutting down");
-        Ok(moved.map_err(ended)??.0)
+        let moved = timeout_at(deadline, moving).await.map_err(late)?;
+        let (epoch, owner) = moved.map_err(ended)??;
+        Ok((epoch.0, owner == Some(to)))
     }
 
     /// Begins, undoes or follows the draining of the AllocSvr of a name.
@@ -126,7 +145,9 @@ impl Node {
             }
         }
         self.set_draining(!request.undo);
-        self.refresh(deadline).await;
+        if !self.refresh(deadline).await || self.session.load().is_none() {
+            return Err(Fault::new(Reason::NoLease, self.no_lease()));
+        }
         Ok(DrainResponse {
             slots: self.slots_owned(),
         })

@@ -109,18 +109,19 @@ impl Sections {
 
     /// Drops the objects whose slot has changed hands.
     pub(crate) fn drop_stale(&self, table: &RoutingTable) {
+        let epoch = |slot| table.route(slot).map(|route| route.epoch);
         for loaded in self.all() {
-            if !loaded.is_current(table) {
+            // Epochs only grow, so a table that is older than the object says nothing about it.
+            if epoch(loaded.fence.slot).is_some_and(|now| now > loaded.fence.epoch) {
                 self.retire(&loaded);
             }
         }
-        let epoch = |slot| table.route(slot).map(|route| route.epoch);
         let mut busy = self.busy.lock();
         busy.stopped
             .retain(|slot, at| epoch(*slot).is_none_or(|now| now <= *at));
         busy.unsure.retain(|_, last| {
             let fence = last.fence.unwrap_or_default();
-            epoch(Slot(fence.slot as u16)).is_some_and(|now| now.0 == fence.epoch)
+            epoch(Slot(fence.slot as u16)).is_none_or(|now| now.0 <= fence.epoch)
         });
     }
 
@@ -157,7 +158,7 @@ impl Sections {
     }
 
     /// Publishes a newly opened object unless its session ended or a newer one is there.
-    fn publish(&self, loaded: Loaded) {
+    pub(crate) fn publish(&self, loaded: Loaded) {
         let mut busy = self.busy.lock();
         if !loaded.session.lives() {
             return;
@@ -264,11 +265,20 @@ impl Node {
     }
 
     /// Hands an idle section back: the next owner (or we) go on right above the highest number used.
+    /// Once begun it goes on if the caller gives up, because the section is sealed by then.
     pub(crate) async fn close(self: &Arc<Self>, loaded: Arc<Loaded>) {
-        let key = loaded.key();
         let Ok(tx) = self.sections.begin(loaded.fence) else {
             return;
         };
+        let rx = tx.subscribe();
+        let node = self.clone();
+        self.tasks
+            .spawn(async move { node.close_now(loaded, tx).await });
+        let _ = outcome(rx).await;
+    }
+
+    async fn close_now(&self, loaded: Arc<Loaded>, tx: watch::Sender<Outcome>) {
+        let key = loaded.key();
         if self.sections.retire(&loaded) {
             let value = loaded.drained().await;
             let close = v1::Close {

@@ -18,7 +18,7 @@ use seqsvr_core::route::RoutingTable;
 use seqsvr_proto::convert::namespace_name;
 use seqsvr_proto::error::Fault;
 use seqsvr_proto::v1::Reason;
-use tokio::time::timeout_at;
+use tokio::time::{Instant, timeout_at};
 
 use crate::ask::{Answer, Call, Item, Miss, out_of_time};
 use crate::guard::Holding;
@@ -99,7 +99,12 @@ impl Node {
                             let taken = members
                                 .iter()
                                 .filter_map(|i| Some((*i, *so_far.held.get(i)?)));
-                            work.push(Box::pin(self.confirmed(call, holding, taken.collect())));
+                            work.push(Box::pin(self.confirmed(
+                                call,
+                                items,
+                                holding,
+                                taken.collect(),
+                            )));
                         } else {
                             work.push(self.work(call, items, &table, group, members));
                         }
@@ -126,7 +131,9 @@ impl Node {
             }
         }
         // Never confirmed in time.
-        so_far.held.values().for_each(|answer| self.burn(answer));
+        for index in so_far.held.keys() {
+            self.burn(items[*index as usize].ask);
+        }
         let mut late = |index: usize| {
             let (reason, text) = so_far
                 .why
@@ -165,8 +172,15 @@ impl Node {
                 return Err(Fault::new(Reason::NoSuchNamespace, text)
                     .with_routes(self.table.routes_for(call.table_version)));
             }
-            *refreshed = true;
-            self.refresh(call.deadline).await;
+            if self.refresh(call.deadline).await {
+                *refreshed = true;
+            } else if Instant::now() >= call.deadline {
+                let text = format!(
+                    "no store of {} has told whether there is a namespace {name:?}; retry",
+                    self.stores.list()
+                );
+                return Err(Fault::new(Reason::Unreachable, text));
+            }
         }
     }
 
@@ -196,7 +210,7 @@ impl Node {
                     so_far.answers[index as usize] = Some(Err(fault));
                     continue;
                 }
-                Miss::Remote(_) if behind => {
+                Miss::Remote(_) | Miss::Wait(Reason::NotOwner, _) if behind => {
                     so_far.refreshed = true;
                     Group::Refresh
                 }

@@ -25,6 +25,8 @@ impl Node {
         let Some(session) = self.session.swap(None) else {
             return;
         };
+        // No move begins any more; those under way have noted what they took out.
+        self.moves.all_noted().await;
         // A close under way would come after the end of the session, and be refused.
         let _ = timeout(QUIET_MAX, self.sections.all_quiet()).await;
         let mut finals = self.sections.all_unsure();

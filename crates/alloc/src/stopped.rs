@@ -6,14 +6,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use seqsvr_core::id::{Epoch, SectionKey, Slot};
+use seqsvr_core::id::{Epoch, NamespaceId, SectionId, SectionKey, Slot};
 use seqsvr_proto::v1::SectionFinal;
 
 use crate::loaded::Loaded;
 use crate::sections::{Sections, outcome};
 
 /// Most closes remembered whose answer never came; one forgotten costs a gap.
-const UNSURE_MAX: usize = 10_000;
+const UNSURE_MAX: usize = 100_000;
 
 impl Sections {
     /// Stops a slot at an epoch: from here on nothing of it is opened at it. False if it is stopped
@@ -84,11 +84,118 @@ impl Sections {
         self.busy.lock().unsure.values().cloned().collect()
     }
 
+    /// Remembers the finals of a slot that moves, until the move shows in a table.
+    pub(crate) fn note_finals(&self, finals: &[SectionFinal]) {
+        for last in finals {
+            let fence = last.fence.unwrap_or_default();
+            let section = SectionKey {
+                namespace: NamespaceId(fence.namespace),
+                section: SectionId(fence.section),
+            };
+            self.note_unsure(section, *last);
+        }
+    }
+
     /// Remembers a close whose answer never came.
     pub(crate) fn note_unsure(&self, section: SectionKey, last: SectionFinal) {
         let mut busy = self.busy.lock();
         if busy.unsure.len() < UNSURE_MAX {
             busy.unsure.insert(section, last);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use seqsvr_core::command::Fence;
+    use seqsvr_core::id::{ClusterId, SessionId};
+    use seqsvr_core::route::{Delta, Route, RoutingTable};
+    use seqsvr_core::section::{Open, Section};
+
+    use super::*;
+    use crate::session::Session;
+
+    const SECTION: SectionKey = SectionKey {
+        namespace: NamespaceId(1),
+        section: SectionId(0),
+    };
+
+    fn fence(epoch: u64) -> Fence {
+        Fence {
+            slot: Slot(0),
+            epoch: Epoch(epoch),
+            section: SECTION,
+        }
+    }
+
+    fn loaded(epoch: u64, session: &Arc<Session>) -> Loaded {
+        let open = Open {
+            generation: epoch,
+            base: 0,
+            max_seq: 10,
+            first: Some(1),
+            stride: 1,
+        };
+        Loaded::new(fence(epoch), session.clone(), Section::dense(open, 10), 10)
+    }
+
+    fn table(epoch: u64) -> RoutingTable {
+        let route = Route {
+            epoch: Epoch(epoch),
+            owner: None,
+            version: epoch,
+        };
+        RoutingTable::new(Delta {
+            cluster: ClusterId(1),
+            base: 0,
+            version: epoch,
+            slot_count: 1,
+            namespaces: Vec::new(),
+            routes: vec![(Slot(0), route)],
+        })
+        .unwrap()
+    }
+
+    fn final_of(epoch: u64) -> SectionFinal {
+        SectionFinal {
+            fence: Some(fence(epoch).into()),
+            generation: epoch,
+            value: 3,
+        }
+    }
+
+    /// Two learn tables at one time; the one with the older is held up until the slot has come back
+    /// and its section is opened. Sealed without a close, it would skip its window.
+    #[test]
+    fn an_older_table_seals_nothing_of_a_later_epoch() {
+        let (sections, session) = (Sections::new([1, 2]), Arc::new(Session::new(SessionId(1))));
+        sections.publish(loaded(5, &session));
+        sections.note_finals(&[final_of(5)]);
+        sections.drop_stale(&table(4));
+        assert!(!sections.get(SECTION).unwrap().section.is_sealed());
+        assert_eq!(sections.unsure(Slot(0), Epoch(5)).len(), 1);
+        sections.drop_stale(&table(6));
+        assert!(sections.get(SECTION).is_none());
+        assert_eq!(sections.unsure(Slot(0), Epoch(5)), []);
+    }
+
+    /// The end of a session may overtake a move under way: what the move took out of the map goes
+    /// along with the end as well.
+    #[test]
+    fn the_finals_of_a_move_under_way_are_found_by_the_end_of_the_session() {
+        let (sections, session) = (Sections::new([1, 2]), Arc::new(Session::new(SessionId(1))));
+        sections.publish(loaded(5, &session));
+        assert!(sections.stop(Slot(0), Epoch(5)));
+        assert!(!sections.stop(Slot(0), Epoch(5)), "stopped twice");
+        let taken = sections.retire_slot(Slot(0), Epoch(5));
+        assert_eq!(taken.len(), 1);
+        sections.note_finals(&[final_of(5)]);
+        assert!(sections.end_session(&session).is_empty());
+        assert_eq!(sections.all_unsure(), [final_of(5)]);
+        // The mark holds until a later epoch shows.
+        sections.drop_stale(&table(5));
+        assert!(sections.is_stopped(Slot(0), Epoch(5)));
+        sections.drop_stale(&table(6));
+        assert!(!sections.is_stopped(Slot(0), Epoch(5)));
     }
 }

@@ -97,7 +97,7 @@ impl Node {
                 .as_deref()
                 .is_some_and(|table| loaded.serves(now, table))
             {
-                self.burn(&answer);
+                self.burn(items[index as usize].ask);
                 misses.push((index, Miss::Wait(Reason::NoLease, self.no_lease())));
             } else if call.strict {
                 misses.push((index, Miss::Confirm(loaded.clone(), answer)));
@@ -113,10 +113,9 @@ impl Node {
         misses
     }
 
-    /// Counts an answer that is not given.
-    pub(crate) fn burn(&self, answer: &Answer) {
-        let numbers = matches!(answer, Answer::Numbers { .. });
-        self.counters.burned.add(u64::from(numbers));
+    /// Counts numbers that were taken and are not given.
+    pub(crate) fn burn(&self, ask: Ask) {
+        self.counters.burned.add(ask.count());
     }
 
     fn take(
@@ -140,7 +139,7 @@ impl Node {
                     self.refill(loaded);
                 }
                 if range.first <= floor {
-                    self.counters.burned.add(u64::from(count.get()));
+                    self.burn(ask);
                     return Err(Miss::Guard(loaded.clone()));
                 }
                 Ok(Answer::Numbers {

@@ -159,6 +159,7 @@ impl Node {
     pub(crate) async fn confirmed(
         &self,
         call: &Call<'_>,
+        items: &[Item],
         holding: Holding,
         taken: Vec<(u32, Answer)>,
     ) -> Vec<Outcome> {
@@ -168,7 +169,9 @@ impl Node {
             return answers.map(|(i, answer)| (i, Some(Ok(answer)))).collect();
         }
         let members = taken.iter().map(|(i, _)| *i).collect();
-        taken.iter().for_each(|(_, answer)| self.burn(answer));
+        for (index, _) in &taken {
+            self.burn(items[*index as usize].ask);
+        }
         match verdict {
             Err(fault) => self.outcome(members, Err(fault)).await,
             Ok(_) => {

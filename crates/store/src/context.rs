@@ -21,6 +21,7 @@ use crate::clock::Clock;
 use crate::confirm::{self, Confirmer};
 use crate::fault;
 use crate::proposer::{self, Proposer};
+use crate::service::backup::{Backups, Before};
 
 /// Most Watch streams at a time.
 const WATCHERS_MAX: usize = 8_192;
@@ -38,6 +39,7 @@ pub(crate) struct Context {
     pub(crate) clock: Clock,
     pub(crate) watchers: Arc<Semaphore>,
     pub(crate) connections: Arc<Connections>,
+    pub(crate) backups: Backups,
     pub(crate) stop: CancellationToken,
 }
 
@@ -58,6 +60,7 @@ impl Context {
             arbiter_due: Notify::new(),
             clock,
             connections,
+            backups: Backups::default(),
             watchers: Arc::new(Semaphore::new(WATCHERS_MAX)),
             stop: CancellationToken::new(),
         }
@@ -117,14 +120,18 @@ impl Context {
         }
     }
 
-    /// Slots this session should move now, and how many are planned for it in all.
+    /// Slots this session should move now, and how many are planned for it in all (`u32::MAX`: not
+    /// known yet).
     pub(crate) fn planned_moves(&self, session: SessionId) -> (Vec<v1::PlannedMove>, u32) {
         let arbiter = self.arbiter.lock();
         let now = (self.clock)();
         self.node.with_state(|state| {
             let mut moves = arbiter.moves(now, state);
             moves.retain(|m| m.from == session);
-            let planned = moves.len() as u32;
+            let planned = match moves.len() {
+                0 if !arbiter.knows_all(now, state) => u32::MAX,
+                n => n as u32,
+            };
             moves.truncate(arbiter.moves_at_once(session));
             let epoch = |slot: Slot| state.slots()[usize::from(slot.0)].epoch.0;
             let moves = moves.iter().map(|m| v1::PlannedMove {
@@ -146,7 +153,9 @@ impl Context {
 
     /// One log entry: the proposer's way into Raft.
     pub(crate) async fn write(&self, batch: Batch) -> Result<Vec<Reply>, proposer::Error> {
-        self.node.propose(batch).await.map_err(|e| match e {
+        // One entry is in flight at a time, so it is applied on what is applied now.
+        let before = self.node.with_state(|s| Before::of(&batch, s));
+        let replies = self.node.propose(batch).await.map_err(|e| match e {
             ProposeError::NotLeader { leader } => proposer::Error::NotLeader {
                 leader: address(leader),
             },
@@ -154,7 +163,10 @@ impl Context {
                 proposer::Error::Uncertain(e.to_string())
             }
             ProposeError::Stopped(_) => proposer::Error::Stopped,
-        })
+        })?;
+        let count = |s: &_| self.backups.count(before, &replies, s);
+        self.node.with_state(count);
+        Ok(replies)
     }
 
     /// One quorum round: the confirmer's way into Raft.

@@ -24,5 +24,8 @@ mod server;
 mod service;
 mod store;
 
+/// Backup files and restoring, which are of the replicated state.
+pub use seqsvr_raft::{backup, restore};
+
 pub use options::{Error, Options};
 pub use store::{Environment, Store};

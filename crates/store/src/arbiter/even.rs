@@ -49,7 +49,7 @@ pub(super) fn moves(
     // A few slots that an operator moved by hand stay where they are: a taker is filled up to
     // 15/16 of an even share only.
     let total: usize = counts.values().sum();
-    let enough = total * 15 / (16 * counts.len().max(1));
+    let enough = (total * 15 / (16 * counts.len().max(1))).max(1);
     let settled = |(id, _): &(&SessionId, &usize)| takers.get(id) == Some(&true);
     loop {
         let poorest = counts.iter().filter(settled).min_by_key(|(_, n)| **n);
@@ -148,6 +148,16 @@ mod tests {
         let counts = after(&now, &moves);
         assert_eq!(counts.get(&1), None);
         assert_eq!((counts[&2], counts[&3]), (70, 70));
+    }
+
+    #[test]
+    fn few_slots_are_evened_out_too() {
+        let now = owners(&[(1, 2)]);
+        let counts = after(&now, &moves(&now, &settled(&[1, 2]), &ids(&[])));
+        assert_eq!((counts[&1], counts[&2]), (1, 1));
+        let now = owners(&[(1, 3)]);
+        let counts = after(&now, &moves(&now, &settled(&[1, 2, 3, 4]), &ids(&[])));
+        assert_eq!(counts.values().max(), Some(&1), "{counts:?}");
     }
 
     #[test]

@@ -205,6 +205,15 @@ impl Arbiter {
         }
     }
 
+    /// Whether everybody who lives has had time to renew in this term, so that a plan of nothing means
+    /// that there is nothing to plan.
+    pub fn knows_all(&self, now: Reading, state: &State) -> bool {
+        match (&self.term, state.lease()) {
+            (Some(term), Some(lease)) => now.elapsed_arbiter(term.since) >= lease,
+            _ => false,
+        }
+    }
+
     /// How many of its moves a session should make until its next renewal.
     pub fn moves_at_once(&self, session: SessionId) -> usize {
         if self.draining().contains(&session) {

@@ -12,7 +12,7 @@ use seqsvr_proto::v1::{self, Reason, admin_server};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Request;
 
-use super::{Answer, Service, answer, members};
+use super::{Answer, Service, answer, backup, members};
 use crate::context::Context;
 use crate::fault;
 
@@ -92,7 +92,7 @@ impl admin_server::Admin for Service {
     type BackupStream = ReceiverStream<Result<v1::BackupChunk, tonic::Status>>;
 
     async fn backup(&self, _: Request<v1::BackupRequest>) -> Answer<Self::BackupStream> {
-        Err(tonic::Status::unimplemented("not served yet"))
+        answer(backup::backup(&self.0).await)
     }
 
     async fn node_status(

@@ -1,6 +1,7 @@
 //! The gRPC services: thin, each request in a file of its own where it has rules of its own.
 
 mod admin;
+pub(crate) mod backup;
 mod keep_alive;
 mod members;
 mod move_slot;

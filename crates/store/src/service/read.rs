@@ -62,7 +62,7 @@ fn row(state: &State, section: &v1::SectionRef) -> Result<v1::SectionRow, Fault>
             generation: row.generation.0,
         },
         None => v1::SectionRow {
-            max_seq: namespace.spec.progression.floor(),
+            max_seq: state.unopened(&namespace.spec.progression),
             generation: 0,
         },
     })

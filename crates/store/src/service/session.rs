@@ -32,7 +32,16 @@ pub(super) async fn open(
         nonce: Nonce(u128_from(&request.nonce, "nonce: 16 bytes")?),
         proof,
     });
-    match context.propose(command).await? {
+    let opened = context.propose(command).await.map_err(|fault| {
+        // How long the older session may live at most, if its holder is dead.
+        let lease = context.node.with_state(|s| s.lease()).unwrap_or_default();
+        let wait = seqsvr_core::lease::takeover_wait(lease).as_millis() as u32;
+        match fault.reason() {
+            v1::Reason::NameTaken => fault.with_retry_after_ms(wait),
+            _ => fault,
+        }
+    });
+    match opened? {
         Reply::Session(session) => Ok(v1::OpenSessionResponse {
             session: session.0,
             lease_ms: lease_ms(context)?,
