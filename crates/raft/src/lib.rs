@@ -15,6 +15,7 @@
 
 mod applied;
 mod aside;
+pub mod backup;
 mod calm;
 mod digest;
 mod directory;
@@ -28,6 +29,7 @@ mod machine;
 mod network;
 mod node;
 mod options;
+pub mod restore;
 mod rows;
 mod service;
 mod snapshot;

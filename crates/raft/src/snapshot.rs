@@ -84,17 +84,24 @@ pub(crate) fn write(
 }
 
 fn write_to(file: File, meta: &SnapshotMeta, state: &State) -> io::Result<()> {
-    let rows = state.rows().count() as u64;
     let mut out = BufWriter::new(file);
     out.write_all(MAGIC)?;
     out.write_all(&frame::encode(&Header {
         cluster: state.cluster().map(|c| c.id),
         meta: meta.clone(),
-        rows,
+        rows: state.rows().count() as u64,
     })?)?;
+    write_rows(&mut out, state)?;
+    out.into_inner().map_err(|e| e.into_error())?.sync_all()
+}
+
+/// Writes all rows and the trailer.
+pub(crate) fn write_rows(out: &mut impl Write, state: &State) -> io::Result<()> {
+    let mut rows = 0;
     let mut digest = Digest::default();
     let mut part: Vec<(RowKey, Row)> = Vec::with_capacity(ROWS_PER_FRAME);
     for (key, row) in state.rows() {
+        rows += 1;
         digest.add(Digest::of_row(&key, &row)?);
         part.push((key, row));
         if part.len() == ROWS_PER_FRAME {
@@ -105,8 +112,7 @@ fn write_to(file: File, meta: &SnapshotMeta, state: &State) -> io::Result<()> {
     if !part.is_empty() {
         out.write_all(&frame::encode(&part)?)?;
     }
-    out.write_all(&frame::encode(&Trailer { rows, digest })?)?;
-    out.into_inner().map_err(|e| e.into_error())?.sync_all()
+    out.write_all(&frame::encode(&Trailer { rows, digest })?)
 }
 
 /// Reads a snapshot file to its end and checks all of it.
@@ -115,7 +121,6 @@ pub(crate) fn read(snapshot: &SnapshotFile) -> Result<(SnapshotMeta, State), Err
 }
 
 fn read_from(mut file: &File) -> io::Result<(SnapshotMeta, State)> {
-    let invalid = |text: &str| io::Error::new(io::ErrorKind::InvalidData, text);
     file.rewind()?;
     let mut input = BufReader::new(file);
     let mut magic = [0; 8];
@@ -124,10 +129,19 @@ fn read_from(mut file: &File) -> io::Result<(SnapshotMeta, State)> {
         return Err(invalid("it is not a snapshot"));
     }
     let header: Header = frame::read(&mut input)?;
+    let state = read_rows(&mut input, header.rows)?;
+    if state.cluster().map(|c| c.id) != header.cluster {
+        return Err(invalid("its rows are of another cluster than its header"));
+    }
+    Ok((header.meta, state))
+}
+
+/// Reads so many rows and the trailer, which must be the end.
+pub(crate) fn read_rows(input: &mut impl Read, count: u64) -> io::Result<State> {
     let mut digest = Digest::default();
     let mut rows: Vec<(RowKey, Row)> = Vec::new();
-    while (rows.len() as u64) < header.rows {
-        let part: Vec<(RowKey, Row)> = frame::read(&mut input)?;
+    while (rows.len() as u64) < count {
+        let part: Vec<(RowKey, Row)> = frame::read(input)?;
         if part.is_empty() {
             return Err(invalid("it has fewer rows than it says"));
         }
@@ -136,18 +150,18 @@ fn read_from(mut file: &File) -> io::Result<(SnapshotMeta, State)> {
         }
         rows.extend(part);
     }
-    let trailer: Trailer = frame::read(&mut input)?;
+    let trailer: Trailer = frame::read(input)?;
     if trailer.rows != rows.len() as u64 || trailer.digest != digest {
         return Err(invalid("its digest does not match its rows"));
     }
     if input.read(&mut [0])? != 0 {
         return Err(invalid("bytes follow its end"));
     }
-    let state = State::from_rows(rows).ok_or_else(|| invalid("its rows do not fit together"))?;
-    if state.cluster().map(|c| c.id) != header.cluster {
-        return Err(invalid("its rows are of another cluster than its header"));
-    }
-    Ok((header.meta, state))
+    State::from_rows(rows).ok_or_else(|| invalid("its rows do not fit together"))
+}
+
+pub(crate) fn invalid(text: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, text)
 }
 
 /// The newest snapshot, read and checked. Deletes nothing: whether this is the node's own snapshot

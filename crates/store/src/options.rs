@@ -78,7 +78,8 @@ impl Options {
         }
     }
 
-    pub(crate) fn raft(&self, address: String) -> seqsvr_raft::Options {
+    /// What the Raft node below is told; others reach it at `address`.
+    pub fn raft(&self, address: String) -> seqsvr_raft::Options {
         seqsvr_raft::Options {
             heartbeat_ms: self.heartbeat_ms,
             election_min_ms: self.election_min_ms,

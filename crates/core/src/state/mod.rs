@@ -10,6 +10,7 @@
 
 mod apply;
 mod namespaces;
+pub mod restore;
 mod rows;
 mod sections;
 mod sessions;

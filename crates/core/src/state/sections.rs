@@ -53,7 +53,7 @@ impl State {
                 last,
             });
         }
-        let base = old.map_or(progression.floor(), |s| s.max_seq);
+        let base = old.map_or_else(|| self.unopened(&progression), |s| s.max_seq);
         let raised = old.map_or(0, |s| s.raised);
         let max_seq = progression
             .advance(base, u64::from(step))

@@ -23,6 +23,7 @@ use tokio_util::task::TaskTracker;
 use tonic::transport::Channel;
 
 use crate::applied::{Progress, Shared};
+use crate::backup::{About, Backup, Seen};
 use crate::error::Error;
 use crate::gate::Gate;
 use crate::identity::Identity;
@@ -167,6 +168,22 @@ impl Node {
     /// Reads the applied state; a batch is seen wholly or not at all. Keep it short: applying waits.
     pub fn with_state<T>(&self, read: impl FnOnce(&State) -> T) -> T {
         read(&self.inner.shared.applied.read().state)
+    }
+
+    /// The applied state of this moment, as a backup; None before the cluster is made. Of the
+    /// cluster's newest state only after [`Node::confirm`].
+    pub fn backup(&self, seen: Seen) -> Option<Backup> {
+        let applied = self.inner.shared.applied.read();
+        let last = applied.last_applied?;
+        Some(Backup {
+            about: About {
+                cluster: applied.state.cluster()?.id,
+                term: last.leader_id.term,
+                index: last.index,
+                seen,
+            },
+            state: applied.state.clone(),
+        })
     }
 
     /// How far the state has been applied. Who sees an index here reads a state of at least that.

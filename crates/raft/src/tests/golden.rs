@@ -11,12 +11,13 @@ use openraft::raft::{
 };
 use openraft::storage::{IOFlushed, RaftLogReader};
 use openraft::type_config::TypeConfigExt;
-use seqsvr_core::id::ClusterId;
+use seqsvr_core::id::{ClusterId, NamespaceId};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::samples::{append_answers, commands, first_commands, payloads, rows};
 use super::*;
+use crate::backup::{self, About, Backup, Seen};
 use crate::digest::Digest;
 use crate::frame;
 use crate::identity::Identity;
@@ -178,6 +179,30 @@ fn golden_snapshot() {
     std::fs::write(&path, stored).unwrap();
     let (read, rows) = snapshot::read(&SnapshotFile::open(&path).unwrap()).unwrap();
     assert_eq!((read, rows), (meta, state));
+}
+
+#[test]
+fn golden_backup() {
+    let state = seqsvr_core::state::State::from_rows(rows()).unwrap();
+    let taken = Backup {
+        about: About {
+            cluster: state.cluster().unwrap().id,
+            term: 5,
+            index: 1_234,
+            seen: Seen {
+                taken_at: 1_700_000_000,
+                watched: 3_600,
+                added: vec![(NamespaceId(1), 20_000)],
+            },
+        },
+        state,
+    };
+    let mut bytes = Vec::new();
+    taken.write(&mut bytes).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("backup");
+    std::fs::write(&file, golden("backup", &bytes)).unwrap();
+    assert_eq!(backup::read(&file).unwrap(), taken);
 }
 
 #[test]

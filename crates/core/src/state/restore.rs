@@ -1,0 +1,273 @@
+//! The state of a new cluster, made from what a backup holds of an old one.
+//!
+//! The old cluster went on after the backup: it added numbers to sections, opened sections, gave
+//! slots away. The backup cannot tell how far; the operator can, and says it as [`Margins`].
+//! Invariant: if since the backup
+//! - no section that the backup knows had more than `max_seq` numbers added by Opens and Raises,
+//! - no section that it does not know had more than `start`,
+//! - no slot changed its epoch more than `epoch` times,
+//!
+//! then no number that the old cluster handed out, before the backup or after it, is handed out by
+//! the new one; no epoch of a slot is used twice; and no generation of a section that the backup
+//! knows. (One that it does not know begins at generation 1 again, under an epoch never used.)
+//! Numbers added bound all that matters: whatever was handed out lies at or below some max_seq, a
+//! Close only lowers it, and each Open adds at least one number and one generation.
+//!
+//! Schedules that break it, and what stands against them:
+//! - a section hands out its window up to 10,000, is backed up, raised to 20,000, hands out 15,000,
+//!   and is restored at 10,000: the margin `max_seq`. Played by `tests/restore_prop.rs`, which also
+//!   shows that one number less repeats one;
+//! - the same of a section opened after the backup, of which it has no row: `start` is lifted, as all
+//!   such sections begin there;
+//! - an AllocSvr of the old cluster still runs and renews session 5, which is another's now: session
+//!   ids go on far above ([`SESSIONS`]);
+//! - a caller of the old cluster takes numbers of the new one without noticing, because its routing
+//!   table is of a higher version than the new cluster's: table versions go on far above
+//!   ([`RESTORED`]), so every such caller is sent the new table and refuses it by its cluster id;
+//! - a section is opened after the backup, and after the restore `current` answers `never` for it:
+//!   a restored cluster's sections begin one number above the floor ([`State::unopened`]).
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::{Cluster, Section, SlotRow, State};
+use crate::id::{ClusterId, Epoch, Generation, NamespaceId, SectionKey};
+use crate::namespace::{NAMESPACES_MAX, Namespace};
+use crate::progression::Progression;
+
+/// Table versions of a restored cluster are above this; no other cluster's ever come here.
+pub const RESTORED: u64 = 1 << 48;
+/// Session ids left out by a restore: more than can have been opened since any backup.
+const SESSIONS: u64 = 1 << 32;
+/// Greatest margin.
+pub const MARGIN_MAX: u64 = 1 << 61;
+
+/// How far the old cluster may have gone on since the backup, at most.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Margins {
+    /// Numbers added to any one section that the backup knows.
+    pub max_seq: u64,
+    /// Numbers added to any one section opened for the first time since.
+    pub start: u64,
+    /// Changes of owner of any one slot; becoming free is one.
+    pub epoch: u64,
+}
+
+/// One of the [`Margins`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Margin {
+    /// [`Margins::max_seq`].
+    MaxSeq,
+    /// [`Margins::start`].
+    Start,
+    /// [`Margins::epoch`].
+    Epoch,
+}
+
+impl fmt::Display for Margin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Margin::MaxSeq => "max-seq",
+            Margin::Start => "start",
+            Margin::Epoch => "epoch",
+        })
+    }
+}
+
+/// Why no cluster can be made of a state.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The state is from before `Init`.
+    #[error("it holds no cluster")]
+    NoCluster,
+    /// A section is of no namespace of the state.
+    #[error("its section {0} is of no namespace")]
+    NoNamespace(SectionKey),
+    /// A margin is below what the state itself proves to be needed.
+    #[error("the margin {margin} must be at least {least}, not {given}")]
+    TooSmall {
+        /// Which.
+        margin: Margin,
+        /// As given.
+        given: u64,
+        /// Least allowed.
+        least: u64,
+    },
+    /// A margin is above [`MARGIN_MAX`], or an id or version would leave its range.
+    #[error("the margin {0} is too large: give at most 2^61")]
+    TooLarge(Margin),
+    /// The start of the namespace of this name would pass 2^63-1.
+    #[error(
+        "with this margin the start of namespace {0:?} would pass 2^63-1, the last number there is: give a smaller one"
+    )]
+    PastEnd(String),
+}
+
+/// What a namespace had open at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Windows {
+    /// Sections open.
+    pub open: u64,
+    /// The largest window (base, max_seq] of these, in numbers.
+    pub largest: u64,
+}
+
+impl State {
+    /// Whether this cluster, or one before it, was made by a restore.
+    pub fn is_restored(&self) -> bool {
+        self.table_version() >= RESTORED
+    }
+
+    /// max_seq of a section that this cluster never opened. In a restored cluster it is not the
+    /// floor, by which `current` knows that no number was ever given: an earlier cluster may have.
+    pub fn unopened(&self, progression: &Progression) -> u64 {
+        let floor = progression.floor();
+        match self.is_restored() {
+            true => progression.first_after(floor).unwrap_or(floor),
+            false => floor,
+        }
+    }
+
+    /// Open windows by namespace.
+    pub fn open_windows(&self) -> BTreeMap<NamespaceId, Windows> {
+        let mut all: BTreeMap<NamespaceId, Windows> = BTreeMap::new();
+        for (key, section) in self.sections.iter().filter(|(_, s)| s.open) {
+            let namespace = self.namespaces.get(&key.namespace);
+            let window = namespace.map_or(0, |n| {
+                let progression = n.spec.progression;
+                progression.count_between(section.base, section.max_seq)
+            });
+            let windows = all.entry(key.namespace).or_default();
+            windows.open += 1;
+            windows.largest = windows.largest.max(window);
+        }
+        all
+    }
+
+    /// The least margins that make sense for this state: an owner that had a window open is believed
+    /// to have been given as much again, a new section to have been given one step, and every slot to
+    /// have become free when the old cluster ended.
+    pub fn least_margins(&self) -> Margins {
+        let largest = self.open_windows().into_values().map(|w| w.largest);
+        let steps = self.namespaces.values().map(|n| u64::from(n.spec.step));
+        Margins {
+            max_seq: largest.max().unwrap_or(0),
+            start: steps.max().unwrap_or(0),
+            epoch: 1,
+        }
+    }
+
+    /// The state of the new cluster `id`: no sessions, every slot free under a new epoch, every
+    /// section closed, and all lifted by the margins. A section that would pass 2^63-1 ends there:
+    /// its keys are exhausted, which repeats nothing.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn restored(&self, id: ClusterId, margins: Margins) -> Result<State, Error> {
+        let old = self.cluster.as_ref().ok_or(Error::NoCluster)?;
+        margins.check(&self.least_margins())?;
+        let table_version = old.table_version.checked_add(RESTORED);
+        let table_version = table_version.ok_or(Error::TooLarge(Margin::Epoch))?;
+        let mut new = State {
+            cluster: Some(Cluster {
+                id,
+                table_version,
+                next_session: old.next_session.saturating_add(SESSIONS),
+                // As many as can have been made since.
+                next_namespace: old.next_namespace.saturating_add(NAMESPACES_MAX as u32),
+                ..old.clone()
+            }),
+            ..State::default()
+        };
+        for (id, namespace) in &self.namespaces {
+            let lifted = namespace.lifted(margins.start, table_version)?;
+            new.namespaces.insert(*id, lifted);
+        }
+        for (key, section) in &self.sections {
+            let progression = |of: &State| {
+                let namespace = of.namespaces.get(&key.namespace);
+                namespace.map(|n| n.spec.progression)
+            };
+            let (before, after) = progression(self)
+                .zip(progression(&new))
+                .ok_or(Error::NoNamespace(*key))?;
+            let begin = new.unopened(&after);
+            let lifted = section.lifted(margins.max_seq, &before, begin)?;
+            new.sections.insert(*key, lifted);
+        }
+        for slot in &self.slots {
+            // One more than all that may have been used, as for every slot that becomes free.
+            let epoch = slot.epoch.0.checked_add(margins.epoch + 1);
+            new.slots.push(SlotRow {
+                epoch: Epoch(epoch.ok_or(Error::TooLarge(Margin::Epoch))?),
+                owner: None,
+                version: table_version,
+            });
+        }
+        Ok(new)
+    }
+}
+
+impl Margins {
+    fn check(&self, least: &Margins) -> Result<(), Error> {
+        for (margin, given, least) in [
+            (Margin::MaxSeq, self.max_seq, least.max_seq),
+            (Margin::Start, self.start, least.start),
+            (Margin::Epoch, self.epoch, least.epoch),
+        ] {
+            if given < least {
+                return Err(Error::TooSmall {
+                    margin,
+                    given,
+                    least,
+                });
+            }
+            if given > MARGIN_MAX {
+                return Err(Error::TooLarge(margin));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Namespace {
+    fn lifted(&self, margin: u64, version: u64) -> Result<Namespace, Error> {
+        let past_end = || Error::PastEnd(self.spec.name.clone());
+        let mut spec = self.spec.clone();
+        let old = spec.progression;
+        if margin > 0 {
+            let floor = old.advance(old.floor(), margin).ok_or_else(past_end)?;
+            if old.count_between(old.floor(), floor) < margin {
+                return Err(past_end());
+            }
+            spec.progression.start = floor + 1;
+        }
+        spec.check().map_err(|_| past_end())?;
+        Ok(Namespace {
+            spec,
+            version,
+            ..self.clone()
+        })
+    }
+}
+
+impl Section {
+    fn lifted(&self, margin: u64, progression: &Progression, begin: u64) -> Result<Section, Error> {
+        let lifted = match margin {
+            0 => self.max_seq,
+            // None: nothing is left above max_seq, and nothing was added.
+            _ => progression
+                .advance(self.max_seq, margin)
+                .unwrap_or(self.max_seq),
+        };
+        let max_seq = lifted.max(begin);
+        let generation = self.generation.0.checked_add(margin + 1);
+        Ok(Section {
+            max_seq,
+            base: max_seq,
+            generation: Generation(generation.ok_or(Error::TooLarge(Margin::MaxSeq))?),
+            open: false,
+            ..self.clone()
+        })
+    }
+}

@@ -1,0 +1,149 @@
+//! Backup files: the state at one moment, for people to keep.
+//!
+//! ```text
+//! "SEQBKUP\n" | header frame | rows frame … | trailer frame
+//! ```
+//! Rows and trailer are those of a [snapshot](crate::snapshot); the header says what the backup is
+//! of, and what helps to choose the margins of a restore. Invariant: [`read`] returns what was
+//! written or an error; every byte is under a checksum, and a file that was cut short or that goes
+//! on after its end is refused. A backup is never opened as a snapshot, nor a snapshot as a backup:
+//! going on from a state that old would hand out numbers twice.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+
+use seqsvr_core::id::{ClusterId, NamespaceId};
+use seqsvr_core::state::State;
+use serde::{Deserialize, Serialize};
+
+use crate::frame::{self, Damage};
+use crate::snapshot::{invalid, read_rows, write_rows};
+
+const MAGIC: &[u8; 8] = b"SEQBKUP\n";
+
+/// What a backup is of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct About {
+    /// The cluster.
+    pub cluster: ClusterId,
+    /// Term of the last entry in it.
+    pub term: u64,
+    /// Index of the last entry in it.
+    pub index: u64,
+    /// What the leader had seen.
+    pub seen: Seen,
+}
+
+/// What the leader that made a backup had seen: information for people, no part of any protocol.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seen {
+    /// Wall-clock time of the backup, seconds since 1970.
+    pub taken_at: u64,
+    /// For how long the leader's process had been running, seconds.
+    pub watched: u64,
+    /// Numbers that Opens and Raises added in that time as far as this process led, by namespace.
+    pub added: Vec<(NamespaceId, u64)>,
+}
+
+/// A backup in memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Backup {
+    /// What it is of.
+    pub about: About,
+    /// The state.
+    pub state: State,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Header {
+    about: About,
+    rows: u64,
+}
+
+/// Why a backup file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Not what was written.
+    #[error("{file} is no whole backup ({what}): use another copy or an older backup")]
+    Damaged {
+        /// The file.
+        file: PathBuf,
+        /// What about it.
+        what: String,
+    },
+    /// Written by a newer build.
+    #[error(
+        "{file}: format version {version} is unknown to this build: use the newer build that wrote it"
+    )]
+    Version {
+        /// The file.
+        file: PathBuf,
+        /// Its version.
+        version: u8,
+    },
+    /// The operating system refused.
+    #[error("cannot read {file}: {reason}")]
+    Io {
+        /// The file.
+        file: PathBuf,
+        /// What it said.
+        reason: io::Error,
+    },
+}
+
+impl Backup {
+    /// Writes it; `out` gets many small writes.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write(&self, out: &mut impl Write) -> io::Result<()> {
+        out.write_all(MAGIC)?;
+        out.write_all(&frame::encode(&Header {
+            about: self.about.clone(),
+            rows: self.state.rows().count() as u64,
+        })?)?;
+        write_rows(out, &self.state)
+    }
+}
+
+/// Reads a backup to its end and checks all of it.
+///
+/// # Errors
+/// See [`Error`].
+pub fn read(file: &Path) -> Result<Backup, Error> {
+    let read = || read_from(&mut BufReader::new(File::open(file)?));
+    read().map_err(|reason| {
+        let damage = reason.get_ref().and_then(|e| e.downcast_ref::<Damage>());
+        let file = file.to_owned();
+        match (damage, reason.kind()) {
+            (Some(Damage::Version(version)), _) => Error::Version {
+                file,
+                version: *version,
+            },
+            (_, io::ErrorKind::UnexpectedEof) => Error::Damaged {
+                file,
+                what: String::from("it is cut short"),
+            },
+            (_, io::ErrorKind::InvalidData) => Error::Damaged {
+                file,
+                what: reason.to_string(),
+            },
+            _ => Error::Io { file, reason },
+        }
+    })
+}
+
+fn read_from(input: &mut impl Read) -> io::Result<Backup> {
+    let mut magic = [0; 8];
+    input.read_exact(&mut magic)?;
+    if &magic != MAGIC {
+        return Err(invalid("it does not begin like a backup"));
+    }
+    let Header { about, rows } = frame::read(input)?;
+    let state = read_rows(input, rows)?;
+    if state.cluster().map(|c| c.id) != Some(about.cluster) {
+        return Err(invalid("its rows are of another cluster than its header"));
+    }
+    Ok(Backup { about, state })
+}

@@ -1,0 +1,177 @@
+//! Backup files, and the cluster made from one.
+
+use std::sync::Arc;
+
+use seqsvr_core::command::{Batch, Command, Fence, Reply};
+use seqsvr_core::id::{
+    ClusterId, Epoch, Generation, NamespaceId, Nonce, SectionId, SectionKey, Slot,
+};
+use seqsvr_core::state::State;
+use seqsvr_core::state::restore::Margins;
+use seqsvr_proto::transport::Tcp;
+use seqsvr_raft::backup::{self, Backup, Seen};
+use seqsvr_raft::{Error, Node, restore};
+
+use crate::common::{Running, agree, cluster, leader, listen, session, start, until, write};
+
+const NEW: ClusterId = ClusterId(0xbeef);
+
+fn section() -> SectionKey {
+    SectionKey {
+        namespace: NamespaceId(1),
+        section: SectionId(3),
+    }
+}
+
+/// Opens a section at its owner, who takes its slot first.
+async fn open(node: &Node) -> u64 {
+    let slot = node.with_state(|s| s.slot_of(section())).unwrap();
+    let to = node.with_state(|s| s.sessions().next().map(|(id, _)| id));
+    let epoch = |slot: Slot| node.with_state(|s| s.slots()[usize::from(slot.0)].epoch);
+    let from: Epoch = epoch(slot);
+    let assign = Command::Assign {
+        slot,
+        from,
+        to: to.unwrap(),
+    };
+    let generation = node.with_state(|s| s.section(section()).map(|s| s.generation));
+    let open = Command::Open {
+        fence: Fence {
+            slot,
+            epoch: Epoch(from.0 + 1),
+            section: section(),
+        },
+        expected: generation.unwrap_or(Generation(0)),
+        nonce: Nonce(77),
+        step: 100,
+    };
+    let commands = vec![assign, open];
+    let replies = node.propose(Batch { commands }).await.unwrap();
+    match replies[..] {
+        [Reply::Slot { .. }, Reply::Opened { base, .. }] => base,
+        _ => panic!("{replies:?}"),
+    }
+}
+
+fn seen() -> Seen {
+    Seen {
+        taken_at: 1_700_000_000,
+        watched: 60,
+        added: vec![(NamespaceId(1), 100)],
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backup_is_restored_as_a_cluster_of_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let nodes = cluster(&dir.path().join("old"), 3, |_| {}).await;
+    write(&nodes, "a1").await;
+    let at = leader(&nodes).await;
+    assert_eq!(open(&nodes[at].node).await, 0);
+    let index = nodes[at].node.confirm().await.unwrap();
+    let taken = nodes[at].node.backup(seen()).unwrap();
+    assert!(taken.about.index >= index);
+    assert_eq!(taken.state, nodes[at].node.with_state(State::clone));
+
+    let file = dir.path().join("backup");
+    let mut bytes = Vec::new();
+    taken.write(&mut bytes).unwrap();
+    std::fs::write(&file, &bytes).unwrap();
+    assert_eq!(backup::read(&file).unwrap(), taken);
+
+    let margins = Margins {
+        max_seq: 1_000,
+        start: 10_000,
+        epoch: 5,
+    };
+    let state = taken.state.restored(NEW, margins).unwrap();
+    let (listener, address) = listen().await;
+    let options = seqsvr_raft::Options::new(7, address, dir.path().join("new"));
+    let identity = restore::prepare(&state, &options).await.unwrap();
+    assert_eq!(identity.cluster, Some(NEW));
+    // Not over what lies there.
+    let again = restore::prepare(&state, &options).await;
+    assert!(matches!(again, Err(Error::Options(text)) if text.contains("not empty")));
+
+    let mut new = vec![Running::start(options, listener).await.unwrap()];
+    until("the restored node to lead", || new[0].leads()).await;
+    assert_eq!(new[0].node.identity(), identity);
+    assert_eq!(new[0].node.with_state(State::clone), state);
+    write(&new, "b1").await;
+    let base = open(&new[0].node).await;
+    assert_eq!(base, state.section(section()).unwrap().max_seq);
+    assert!(base >= 1_100);
+
+    // It starts again, and grows.
+    let options = new.remove(0).kill().await;
+    new.push(Running::restart(options).await.unwrap());
+    write(&new, "b2").await;
+    new.push(start(dir.path(), 8, |_| {}).await);
+    let member = new[1].member();
+    let added = new[0]
+        .node
+        .add_member(8, &member.address, member.incarnation);
+    added.await.unwrap();
+    agree(&new, ["b1", "b2"].into_iter()).await;
+
+    // A node of the old cluster does not join the new one.
+    let member = nodes[0].member();
+    let refused = new[0]
+        .node
+        .add_member(1, &member.address, member.incarnation);
+    assert!(refused.await.is_err());
+    let options = nodes.into_iter().next().unwrap().kill().await;
+    let old = Node::open(options, Arc::new(Tcp)).await.unwrap();
+    assert_ne!(old.identity().cluster, Some(NEW));
+    old.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_damage_of_a_backup_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let nodes = cluster(&dir.path().join("old"), 1, |_| {}).await;
+    write(&nodes, "a1").await;
+    open(&nodes[0].node).await;
+    let refused = nodes[0].node.propose(session("a1")).await.unwrap();
+    assert_eq!(refused.len(), 1);
+    let taken: Backup = nodes[0].node.backup(seen()).unwrap();
+    let mut good = Vec::new();
+    taken.write(&mut good).unwrap();
+    let file = dir.path().join("backup");
+    let read = |bytes: &[u8]| {
+        std::fs::write(&file, bytes).unwrap();
+        backup::read(&file)
+    };
+    assert_eq!(read(&good).unwrap(), taken);
+    for byte in 0..good.len() {
+        let mut bad = good.clone();
+        bad[byte] ^= 1 << (byte % 8);
+        assert!(
+            matches!(read(&bad), Err(backup::Error::Damaged { .. })),
+            "byte {byte}"
+        );
+        let cut = read(&good[..byte]);
+        assert!(
+            matches!(cut, Err(backup::Error::Damaged { .. })),
+            "cut at {byte}"
+        );
+    }
+    let mut longer = good.clone();
+    longer.push(0);
+    assert!(matches!(read(&longer), Err(backup::Error::Damaged { .. })));
+    let absent = backup::read(&dir.path().join("absent"));
+    assert!(matches!(absent, Err(backup::Error::Io { .. })));
+}
+
+/// A snapshot is no backup: it says nothing of when it was taken.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_snapshot_is_no_backup() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("snapshot");
+    let golden = include_str!("../golden/snapshot.hex");
+    let digits: Vec<u8> = golden.bytes().filter(u8::is_ascii_hexdigit).collect();
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
+    std::fs::write(&file, digits.chunks(2).map(byte).collect::<Vec<u8>>()).unwrap();
+    let refused = backup::read(&file).unwrap_err();
+    assert!(refused.to_string().contains("begin like a backup"));
+}
