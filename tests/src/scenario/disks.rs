@@ -6,15 +6,19 @@
 //! What is done to a data directory is in [`damage`]; the disks that can fail under a running store
 //! are ext4 on loop devices, which need root: without it those cases are skipped, and it says so.
 
+mod all;
 mod damage;
 #[path = "../../../crates/raft/src/tests/disk.rs"]
 mod disk;
+mod live;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+pub use all::disks_of_all;
 use damage::{Case, ROWS, TRUTH, changed, copy, tree};
 use disk::{Disk, skipped};
+use live::Live;
 
 use super::Outcome;
 use crate::cluster::Cluster;
@@ -26,8 +30,6 @@ use crate::wait::until;
 
 /// Calls answered inside each event.
 const INSIDE: u64 = 1_000;
-/// Calls between the events where all stores are hit.
-const BETWEEN: u64 = 2_000;
 const PATIENCE: Duration = Duration::from_secs(40);
 /// Longest a store may take to end on a broken disk.
 const ENDS_WITHIN: Duration = Duration::from_secs(20);
@@ -239,53 +241,6 @@ async fn in_use(stage: &mut Stage, load: &Load, outcome: &mut Outcome) {
     }
 }
 
-/// What happens to a disk in use.
-#[derive(Clone, Copy, Debug)]
-enum Live {
-    Full,
-    ReadOnly,
-    Dead,
-}
-
-impl Live {
-    fn strike(self, disk: &Disk) {
-        match self {
-            Live::Full => drop(disk.fill()),
-            Live::ReadOnly => disk.turn_read_only().unwrap(),
-            Live::Dead => disk.cut().unwrap(),
-        }
-    }
-
-    /// What a running store says. A write that the failing journal was busy with is an I/O error,
-    /// also where every later one is refused as read-only.
-    fn says(self) -> [&'static str; 2] {
-        match self {
-            Live::ReadOnly => ["os error", "start this node again"],
-            _ => self.says_at_start(),
-        }
-    }
-
-    fn says_at_start(self) -> [&'static str; 2] {
-        match self {
-            Live::Full => ["No space left on device", "free space"],
-            Live::ReadOnly => ["Read-only file system", "make it writable"],
-            Live::Dead => ["Input/output error", "the system log may tell why"],
-        }
-    }
-
-    fn mend(self, disk: &mut Disk) {
-        match self {
-            Live::Full => std::fs::remove_file(disk.mount.join("ballast")).unwrap(),
-            Live::ReadOnly | Live::Dead => disk.again().unwrap(),
-        }
-    }
-
-    /// Whether a start on it is refused; a full disk may still have room for what a start writes.
-    fn refuses(self) -> bool {
-        !matches!(self, Live::Full)
-    }
-}
-
 /// A running store's disk fails.
 async fn one_fails(
     stage: &mut Stage,
@@ -312,100 +267,4 @@ async fn one_fails(
     outcome.note(format!("{live:?}, {who}, ended after {took:.1?}: {last}"));
     live.mend(&mut stage.disks[store]);
     stage.takes_part(store).await;
-}
-
-/// The same damage on all three stores at once: nobody serves, and nothing is given twice after.
-pub async fn disks_of_all() -> Outcome {
-    let mut outcome = Outcome::default();
-    let mut stage = Stage::set(&mut outcome).await;
-    let (callers, _) = super::callers(&stage.cluster, &stage.cluster.alloc_addresses);
-    let history = History::create(stage.cluster.dir());
-    let between = async |stage: &mut Stage, outcome: &mut Outcome| {
-        stage.cluster.whole(2).await;
-        let load = Load::start(&history, subject::all(), &callers, 12, BETWEEN);
-        let summary = load.finish().await;
-        outcome.add("load between", &summary);
-        assert_eq!(summary.failed, 0, "{:?}", summary.failures);
-    };
-    between(&mut stage, &mut outcome).await;
-    for case in TRUTH {
-        (0..3).for_each(|store| stage.stop(store));
-        let mut last = String::new();
-        for store in 0..3 {
-            let data = stage.data(store);
-            copy(&data, &stage.cluster.dir().join(format!("good-{store}")));
-            let named = (case.damage)(&stage.case(store));
-            stage.cluster.stores[store].restart();
-            last = ends_saying(&mut stage.cluster.stores[store], &named, case.says).await;
-        }
-        outcome.note(format!("{} on all: {last}", case.name));
-        for store in 0..3 {
-            copy(
-                &stage.cluster.dir().join(format!("good-{store}")),
-                &stage.data(store),
-            );
-            stage.cluster.stores[store].restart();
-        }
-        between(&mut stage, &mut outcome).await;
-    }
-    for case in ROWS {
-        (0..3).for_each(|store| stage.stop(store));
-        for store in 0..3 {
-            (case.damage)(&stage.case(store));
-            stage.cluster.stores[store].restart();
-        }
-        outcome.note(format!("{} on all: rebuilt", case.name));
-        between(&mut stage, &mut outcome).await;
-    }
-    if !stage.disks.is_empty() {
-        for live in [Live::Full, Live::ReadOnly, Live::Dead] {
-            all_fail(&mut stage, &history, live, &mut outcome).await;
-            between(&mut stage, &mut outcome).await;
-        }
-    }
-    stage.cluster.assert_none_ended();
-    let report = history.check();
-    assert!(report.answered() >= BETWEEN * TRUTH.len() as u64);
-    outcome
-}
-
-/// All disks fail under load. Calls fail then; what they were told before must stay true.
-async fn all_fail(stage: &mut Stage, history: &History, live: Live, outcome: &mut Outcome) {
-    let (callers, _) = super::callers(&stage.cluster, &stage.cluster.alloc_addresses);
-    let load = Load::start(history, subject::all(), &callers, 12, UNTIL_STOPPED);
-    load.answer_more(INSIDE, PATIENCE).await;
-    for disk in &stage.disks {
-        live.strike(disk);
-    }
-    // Two that end are no majority: the third has nothing left to write and may stay.
-    let mut ended = Vec::new();
-    until("two stores to end", ENDS_WITHIN, async || {
-        ended = (0..3)
-            .filter(|s| stage.cluster.stores[*s].has_ended())
-            .collect();
-        (ended.len() >= 2).then_some(())
-    })
-    .await;
-    let mut last = String::new();
-    for store in 0..3 {
-        let data = stage.data(store);
-        if ended.contains(&store) {
-            last = ends_saying(&mut stage.cluster.stores[store], &data, &live.says()).await;
-        } else {
-            stage.stop(store);
-        }
-    }
-    let summary = load.stop().await;
-    outcome.calls += summary.answered;
-    outcome.longest = outcome.longest.max(summary.longest.0);
-    outcome.note(format!(
-        "{live:?} on all, {} ended by themselves, {} calls answered, {} failed: {last}",
-        ended.len(),
-        summary.answered,
-        summary.failed
-    ));
-    for store in 0..3 {
-        live.mend(&mut stage.disks[store]);
-        stage.cluster.stores[store].restart();
-    }
 }

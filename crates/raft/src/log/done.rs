@@ -55,6 +55,13 @@ impl Done {
         (Done { waiter, fault }, rx)
     }
 
+    /// Of a write nobody waits for: its failure is noted, or those queued behind it could not say
+    /// what the writer died of.
+    pub(crate) fn nobody(fault: Arc<Fault>) -> Done {
+        let waiter = None;
+        Done { waiter, fault }
+    }
+
     fn complete(&mut self, result: io::Result<()>) {
         let result = result.map_err(|e| self.fault.of(e));
         match self.waiter.take() {

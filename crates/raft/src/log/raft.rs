@@ -81,7 +81,7 @@ impl RaftLogStorage<TypeConfig> for LogStore {
                 return Ok(());
             }
             log.commit(committed)?;
-            log.flush(false, None)
+            log.flush(false, Some(Done::nobody(self.inner.fault.clone())))
         })
     }
 
