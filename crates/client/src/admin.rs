@@ -1,8 +1,11 @@
 //! What operators ask, through any server: an AllocSvr relays to the store.
 
+use std::time::Duration;
+
+use bytes::Bytes;
 use seqsvr_core::namespace::{Namespace, Spec};
 use seqsvr_proto::v1;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::budget::Budget;
 use crate::channels::parse;
@@ -11,6 +14,9 @@ use crate::error::Error;
 use crate::failure::{Failure, Verdict};
 use crate::rpc::Rpc;
 use seqsvr_proto::v1::Reason;
+
+/// How long a backup that comes in may be silent.
+const SILENCE: Duration = Duration::from_secs(30);
 
 /// Operators' calls. All may be retried: each is idempotent.
 #[derive(Clone)]
@@ -27,6 +33,31 @@ pub struct Alter {
     pub step_max: Option<u32>,
     /// How many numbers RaiseTo may jump over in one section, in total, without force.
     pub raise_to_max: Option<u64>,
+}
+
+/// A backup that comes in.
+pub struct Backup(tonic::Streaming<v1::BackupChunk>);
+
+impl Backup {
+    /// The next bytes; None at the end. An error, or half a minute of silence, ends it: begin anew.
+    pub async fn chunk(&mut self) -> Result<Option<Bytes>, Error> {
+        let broken = |code, text: String| Error {
+            code,
+            reason: Reason::Unreachable,
+            ..Error::invalid(format!("the backup broke off: {text}; begin it anew"))
+        };
+        match timeout(SILENCE, self.0.message()).await {
+            Ok(Ok(chunk)) => Ok(chunk.map(|c| c.data)),
+            Ok(Err(status)) => Err(broken(
+                tonic::Code::Unavailable,
+                status.message().to_owned(),
+            )),
+            Err(_) => Err(broken(
+                tonic::Code::DeadlineExceeded,
+                format!("nothing came for {SILENCE:?}"),
+            )),
+        }
+    }
 }
 
 impl Admin {
@@ -126,6 +157,15 @@ impl Admin {
     pub async fn transfer_leader(&self, to: Option<u64>) -> Result<Vec<v1::StoreStatus>, Error> {
         let id = to.unwrap_or(0);
         self.members(v1::TransferLeaderRequest { id }).await
+    }
+
+    /// The replicated state at one moment, of which everything acknowledged before the call is a
+    /// part: the bytes of a backup file, chunk by chunk. They carry their own checksums: read the
+    /// file back before you rely on it.
+    pub async fn backup(&self) -> Result<Backup, Error> {
+        let mut budget = Budget::new(self.client.deadline);
+        let chunks = self.anywhere(v1::BackupRequest {}, None, &mut budget);
+        Ok(Backup(chunks.await?))
     }
 
     async fn members<R>(&self, request: R) -> Result<Vec<v1::StoreStatus>, Error>

@@ -41,7 +41,7 @@ mod servers;
 mod table;
 mod trouble;
 
-pub use admin::{Admin, Alter};
+pub use admin::{Admin, Alter, Backup};
 pub use answer::{Current, CurrentKind, Numbers, Raised};
 pub use channels::{BadAddress, CHANNELS_MAX, Channels};
 pub use client::Client;

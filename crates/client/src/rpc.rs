@@ -7,7 +7,7 @@ use seqsvr_proto::v1;
 use seqsvr_proto::v1::admin_client::AdminClient;
 use seqsvr_proto::v1::sequence_client::SequenceClient;
 use tonic::transport::Channel;
-use tonic::{Request, Response, Status};
+use tonic::{Request, Response, Status, Streaming};
 
 /// A request that can be sent.
 pub(crate) trait Rpc: Clone + Send + 'static {
@@ -65,6 +65,22 @@ rpc!(AdminClient, add_member, AddMemberRequest -> MembersResponse, |_| None);
 rpc!(AdminClient, remove_member, RemoveMemberRequest -> MembersResponse, |_| None);
 rpc!(AdminClient, transfer_leader, TransferLeaderRequest -> MembersResponse, |_| None);
 rpc!(AdminClient, node_status, NodeStatusRequest -> NodeStatusResponse, |_| None);
+
+/// Answered by a stream, which is read outside the time of a try.
+impl Rpc for v1::BackupRequest {
+    type Reply = Streaming<v1::BackupChunk>;
+
+    async fn send(
+        channel: Channel,
+        request: Request<Self>,
+    ) -> Result<Response<Self::Reply>, Status> {
+        AdminClient::new(channel).backup(request).await
+    }
+
+    fn routes(_: &mut Self::Reply) -> Option<v1::RoutingTable> {
+        None
+    }
+}
 
 impl Routed for v1::NextRequest {
     fn stamp(&mut self, table_version: u64, epoch: u64) {

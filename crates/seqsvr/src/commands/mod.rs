@@ -1,11 +1,13 @@
 //! One file a command (or a group that belongs together).
 
 mod alloc;
+mod backup;
 mod check;
 mod dev;
 mod init;
 mod member;
 mod namespace;
+mod restore;
 mod sequence;
 mod server;
 mod slots;
@@ -29,6 +31,8 @@ pub(crate) async fn run(command: Command) -> anyhow::Result<()> {
         Command::Member(args) => member::run(args).await,
         Command::Move(args) => slots::move_slot(args).await,
         Command::Drain(args) => slots::drain(args).await,
+        Command::Backup(args) => backup::run(args).await,
+        Command::Restore(args) => restore::run(args).await,
         Command::Check(args) => check::run(&args),
     }
 }

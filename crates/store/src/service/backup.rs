@@ -100,8 +100,11 @@ impl Backups {
         }
     }
 
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one use of wall time: for people who choose margins later, for nothing else"
+    )]
     fn seen(&self) -> Seen {
-        // The one use of wall time: for people who choose margins later, and for nothing else.
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         Seen {
             taken_at: now.map_or(0, |d| d.as_secs()),
@@ -173,5 +176,81 @@ impl Write for Chunks {
             Ok(Err(_)) => Err(io::Error::other("the receiver hung up")),
             Err(_) => Err(io::Error::other("the receiver took nothing")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use seqsvr_core::command::{Cause, Fence, OpenSession};
+    use seqsvr_core::id::{ClusterId, Epoch, Generation, Nonce, SectionId, SessionId, Slot};
+
+    use super::*;
+
+    #[test]
+    fn numbers_added_are_counted_once() {
+        let key = SectionKey {
+            namespace: NamespaceId(1),
+            section: SectionId(0),
+        };
+        let fence = Fence {
+            slot: Slot(0),
+            epoch: Epoch(1),
+            section: key,
+        };
+        let raise = |to| Command::Raise {
+            fence,
+            generation: Generation(1),
+            to,
+            cause: Cause::Refill,
+        };
+        let open = Command::Open {
+            fence,
+            expected: Generation(0),
+            nonce: Nonce(2),
+            step: 100,
+        };
+        let mut state = State::default();
+        let backups = Backups::default();
+        let mut play = |commands: Vec<Command>| {
+            let batch = Batch { commands };
+            let before = Before::of(&batch, &state);
+            let replies = state.apply(1, &batch, &mut BTreeSet::new());
+            backups.count(before, &replies, &state);
+            backups.seen().added
+        };
+        play(vec![
+            Command::Init {
+                cluster: ClusterId(1),
+                lease_ms: 3_000,
+                slots: 1,
+            },
+            Command::OpenSession(OpenSession {
+                name: "a1".into(),
+                address: "x:1".into(),
+                incarnation: 1,
+                nonce: Nonce(1),
+                proof: None,
+            }),
+            Command::Assign {
+                slot: Slot(0),
+                from: Epoch(0),
+                to: SessionId(1),
+            },
+        ]);
+        let added = |n| vec![(NamespaceId(1), n)];
+        assert_eq!(play(vec![open.clone()]), added(100));
+        // A retry of each, and two raises of one section in one entry.
+        assert_eq!(play(vec![open, raise(150), raise(150)]), added(150));
+        assert_eq!(play(vec![raise(150), raise(400)]), added(400));
+        // Refused: nothing was added.
+        let stale = Command::Raise {
+            fence,
+            generation: Generation(9),
+            to: 500,
+            cause: Cause::Refill,
+        };
+        assert_eq!(play(vec![stale]), added(400));
     }
 }
