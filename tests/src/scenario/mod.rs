@@ -9,6 +9,7 @@
 //! each as the only load of the machine.
 
 pub mod all_killed;
+pub mod backup;
 pub mod dev;
 pub mod disks;
 pub mod fast_restart;
@@ -54,6 +55,8 @@ macro_rules! scenarios {
             members::members_refused: "what must not become a member does not, and is told why";
             disks::disks_of_one: "every disk fault on one store of three: one clear line, no call fails";
             disks::disks_of_all: "the same on all three at once: refusal, and no number repeats after";
+            backup::backup_restore: "backup under load, 100,000 more numbers, all is lost, restore: no number twice";
+            backup::restored_too_low: "margins that were too small: who shows a greater floor or epoch is refused loudly";
             mistaken::second_of_a_name: "a second alloc of a name gives up and disturbs nobody";
             mistaken::directory_of_another_cluster: "a store on another cluster's directory stays out";
         }

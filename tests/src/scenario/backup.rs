@@ -1,0 +1,369 @@
+//! A cluster is backed up while it works, goes on, is lost, and restored from the backup: with
+//! margins that cover what it did since, no number is given a second time; without, or with too
+//! small ones, the restore is refused; and where the operator was wrong, callers that know better are
+//! not answered with less.
+
+use std::num::NonZeroU64;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+use std::time::Duration;
+
+use seqsvr_check::{Answer, Sequence};
+use seqsvr_client::Key;
+use seqsvr_proto::error::Fault;
+use seqsvr_proto::v1::next_request::KeyKind;
+use seqsvr_proto::v1::sequence_client::SequenceClient;
+use seqsvr_proto::v1::{NextRequest, Reason};
+
+use super::Outcome;
+use crate::caller::{Ask, Caller};
+use crate::cluster::Cluster;
+use crate::history::History;
+use crate::load::{Load, UNTIL_STOPPED};
+use crate::plain::Plain;
+use crate::process::{Signal, run};
+use crate::subject::{self, Subject};
+use crate::wait::until;
+
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Calls answered before, while it is backed up, and after the restore.
+const EACH: u64 = 5_000;
+const INSIDE: u64 = 1_000;
+/// After the backup: so many uids of sections that nobody used before it and as many that the load
+/// uses, numbers a call, and rounds of calls: 100,000 numbers.
+const FRESH: u64 = 2;
+const COUNT: u32 = 500;
+const ROUNDS: usize = 50;
+/// Far more than this run adds to one section.
+const COVERS: &str = "100000000";
+
+/// The AllocSvr that goes on when the old cluster is gone.
+const FORGOTTEN: usize = 1;
+
+fn fresh(first_section: u64) -> Vec<Subject> {
+    let subject = |i: u64| {
+        let uid = (first_section + i) * 100_000 + 7;
+        Subject {
+            namespace: "default",
+            key: Key::Uid(uid),
+            stride: NonZeroU64::MIN,
+            sequence: Sequence::uid("default", uid),
+        }
+    };
+    (0..FRESH).map(subject).collect()
+}
+
+/// One recorded call of many items, all of which must be answered; the answers.
+async fn ask(history: &mut History, caller: &Caller, ask: Ask, items: &[Subject]) -> Vec<Answer> {
+    let items: Vec<&Subject> = items.iter().collect();
+    let begin = history.now();
+    let results = caller.ask(0, ask, &items).await;
+    let end = history.now();
+    let mut answers = Vec::new();
+    for (subject, result) in items.iter().zip(&results) {
+        history.record(subject, ask, begin, end, result);
+        let (_, answer) = result.as_ref().expect("it is answered");
+        answers.push(*answer);
+    }
+    answers
+}
+
+fn last(answer: &Answer) -> u64 {
+    match answer {
+        Answer::Next { last, .. } => *last,
+        other => panic!("{other:?} is no number"),
+    }
+}
+
+async fn backup(cluster: &Cluster, file: &Path) -> Output {
+    let servers = cluster.alloc_addresses.join(",");
+    run(&["backup", path(file), "--server", &servers]).await
+}
+
+/// `seqsvr restore` of the first store, with these margins.
+async fn restore(cluster: &Cluster, file: &Path, dir: &Path, margins: &[(&str, &str)]) -> Output {
+    let mut args = vec!["restore", path(file), "--id", "1"];
+    args.extend(["--listen", &cluster.store_addresses[0], "--data-dir"]);
+    args.push(path(dir));
+    for (flag, value) in margins {
+        args.extend([*flag, *value]);
+    }
+    run(&args).await
+}
+
+fn path(path: &Path) -> &str {
+    path.to_str().expect("UTF-8")
+}
+
+/// It was refused, with these words, and nothing was made.
+fn refused(output: &Output, dir: &Path, words: &[&str]) -> String {
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success(), "{output:?}");
+    for word in words {
+        assert!(said.contains(word), "no {word:?} in: {said}");
+    }
+    assert!(!dir.exists(), "{} was made", dir.display());
+    said
+}
+
+fn done(output: &Output) -> String {
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// The least allowed value of a margin, as a refusal tells it.
+fn least(said: &str, flag: &str) -> String {
+    let line = said.lines().find(|l| l.trim_start().starts_with(flag));
+    let (_, least) = line.and_then(|l| l.rsplit_once("at least ")).expect(flag);
+    least.trim().to_owned()
+}
+
+/// Starts the restored store, has the others join it on new directories, and starts so many AllocSvrs.
+async fn start_restored(cluster: &mut Cluster, dir: &Path, allocs: usize) {
+    cluster.stores[0].set_arg("--data-dir", path(dir));
+    for id in 2..=cluster.stores.len() {
+        let new = cluster.dir().join(format!("restored-{id}"));
+        cluster.stores[id - 1].set_arg("--data-dir", path(&new));
+    }
+    for process in cluster
+        .stores
+        .iter_mut()
+        .chain(&mut cluster.allocs[..allocs])
+    {
+        process.restart();
+    }
+    cluster.whole(allocs).await;
+    for id in 2..=cluster.stores.len() {
+        let store = format!("{id}={}", cluster.store_addresses[id - 1]);
+        let servers = cluster.alloc_addresses.join(",");
+        done(&run(&["member", "add", &store, "--server", &servers]).await);
+    }
+}
+
+/// An AllocSvr of the old cluster wakes up and finds the new one at the stores' addresses: it refuses
+/// the new cluster's table, so it serves nothing of its own, until it is started anew.
+async fn forgotten(cluster: &mut Cluster, history: &mut History, used: &[Subject]) {
+    cluster.allocs[FORGOTTEN].signal(Signal::CONT);
+    until("the new cluster to be refused", PATIENCE, async || {
+        let log = cluster.allocs[FORGOTTEN].log();
+        let refused = |line: &str| line.contains("routes not taken") && line.contains("cluster");
+        log.lines().any(refused).then_some(())
+    })
+    .await;
+    let address = std::slice::from_ref(&cluster.alloc_addresses[FORGOTTEN]);
+    let numbers = cluster.counter(address, "numbers").await;
+    let plain = Caller::Plain(Plain::new(address, cluster.client()));
+    let items: Vec<&Subject> = used.iter().collect();
+    let begin = history.now();
+    let results = plain.ask(0, Ask::Next(1), &items).await;
+    let end = history.now();
+    // It may forward them to an owner of the new cluster: then they are numbers like any others.
+    for (subject, result) in items.iter().zip(&results) {
+        history.record(subject, Ask::Next(1), begin, end, result);
+    }
+    assert_eq!(cluster.counter(address, "numbers").await, numbers);
+    let alloc = &mut cluster.allocs[FORGOTTEN];
+    alloc.kill();
+    alloc.reap();
+    alloc.restart();
+    cluster.whole(2).await;
+}
+
+/// Backup under load, 100,000 more numbers, loss of everything, restore: no number twice.
+pub async fn backup_restore() -> Outcome {
+    let mut outcome = Outcome::default();
+    let mut cluster = Cluster::start(3, 2, 3_000).await;
+    let (callers, client) = super::callers(&cluster, &cluster.alloc_addresses);
+    let one = Caller::Client(client.clone());
+    subject::make_third(&client).await;
+    let mut history = History::create(cluster.dir());
+    let load = Load::start(&history, subject::all(), &callers, 8, UNTIL_STOPPED);
+    load.answer_more(EACH, PATIENCE).await;
+
+    // Backed up while it works: again under other names until enough calls were answered meanwhile.
+    let file = cluster.dir().join("backup");
+    let before = load.answered();
+    let said = done(&backup(&cluster, &file).await);
+    for word in ["cluster", "index", "sections", "largest window"] {
+        assert!(said.contains(word), "no {word:?} in: {said}");
+    }
+    for line in said.lines() {
+        outcome.note(format!("  {line}"));
+    }
+    let mut more = 0;
+    while load.answered() - before < INSIDE {
+        more += 1;
+        let other = cluster.dir().join(format!("backup-{more}"));
+        done(&backup(&cluster, &other).await);
+    }
+    outcome.inside = load.answered() - before;
+    let kept = std::fs::read(&file).expect("the backup");
+    let again = backup(&cluster, &file).await;
+    assert!(!again.status.success(), "{again:?}");
+    assert!(String::from_utf8_lossy(&again.stderr).contains("never overwritten"));
+    assert_eq!(std::fs::read(&file).expect("the backup"), kept);
+
+    // More numbers, of sections that the backup knows and of others, while the load goes on.
+    let mut used = fresh(400);
+    used.extend_from_slice(&subject::all()[0][..FRESH as usize]);
+    let mut reached = Vec::new();
+    for _ in 0..ROUNDS {
+        reached = ask(&mut history, &one, Ask::Next(COUNT), &used).await;
+    }
+    let numbers = used.len() * COUNT as usize * ROUNDS;
+    assert_eq!(numbers, 100_000);
+    load.answer_more(EACH, PATIENCE).await;
+    let summary = load.stop().await;
+    outcome.add("before the loss", &summary);
+    assert_eq!(summary.failed, 0, "{:?}", summary.failures);
+    // All is lost but one AllocSvr that nobody thinks of.
+    cluster.allocs[FORGOTTEN].signal(Signal::STOP);
+    for process in cluster.stores.iter_mut().chain([&mut cluster.allocs[0]]) {
+        process.kill();
+        process.reap();
+    }
+
+    // What is refused, makes nothing.
+    let dir = cluster.dir().join("restored-1");
+    let bare = restore(&cluster, &file, &dir, &[]).await;
+    assert_eq!(bare.status.code(), Some(2));
+    let words = [
+        "--lift-max-seq",
+        "--lift-start",
+        "--lift-epoch",
+        "was made",
+        "largest window",
+        "numbers added a second",
+    ];
+    let said = refused(&bare, &dir, &words);
+    for line in said.lines() {
+        outcome.note(format!("  {line}"));
+    }
+    let window = least(&said, "--lift-max-seq");
+    let low = (window.parse::<u64>().expect("a number") - 1).to_string();
+    let margins = |max_seq| {
+        let rest = [("--lift-start", COVERS), ("--lift-epoch", "1000")];
+        [[("--lift-max-seq", max_seq)].as_slice(), &rest].concat()
+    };
+    let small = restore(&cluster, &file, &dir, &margins(&low)).await;
+    refused(&small, &dir, &["at least", &window]);
+    let damaged = cluster.dir().join("damaged");
+    for at in [0, 20, kept.len() / 2, kept.len() - 1] {
+        let mut bytes = kept.clone();
+        bytes[at] ^= 4;
+        std::fs::write(&damaged, &bytes).expect("written");
+        let output = restore(&cluster, &damaged, &dir, &margins(COVERS)).await;
+        refused(&output, &dir, &["no whole backup"]);
+        std::fs::write(&damaged, &kept[..at]).expect("written");
+        let output = restore(&cluster, &damaged, &dir, &margins(COVERS)).await;
+        refused(&output, &dir, &["no whole backup", "cut short"]);
+    }
+    let taken = PathBuf::from(cluster.stores[0].arg("--data-dir"));
+    let over = restore(&cluster, &file, &taken, &margins(COVERS)).await;
+    assert!(!over.status.success(), "{over:?}");
+    assert!(String::from_utf8_lossy(&over.stderr).contains("not empty"));
+
+    // With margins that cover what was done since.
+    done(&restore(&cluster, &file, &dir, &margins(COVERS)).await);
+    start_restored(&mut cluster, &dir, 1).await;
+    forgotten(&mut cluster, &mut history, &used).await;
+    let (callers, new) = super::callers(&cluster, &cluster.alloc_addresses);
+    let one = Caller::Client(new);
+    for answer in ask(&mut history, &one, Ask::Current, &fresh(500)).await {
+        assert!(
+            matches!(answer, Answer::AtMost(_)),
+            "{answer:?}: an earlier cluster may have used it"
+        );
+    }
+    for (before, after) in reached
+        .iter()
+        .zip(ask(&mut history, &one, Ask::Next(1), &used).await)
+    {
+        let (before, after) = (last(before), last(&after));
+        assert!(after > before, "{after} after {before}");
+        let least = window.parse::<u64>().expect("a number");
+        assert!(before > least, "the margins are not tried");
+    }
+    let load = Load::start(&history, subject::all(), &callers, 8, UNTIL_STOPPED);
+    load.answer_more(4 * EACH, PATIENCE).await;
+    // A client of the old cluster does not take the new one for it.
+    let stale = client.next("", 7, 1).await.expect_err("another cluster");
+    assert!(stale.to_string().contains("of cluster"), "{stale}");
+    let summary = load.stop().await;
+    outcome.add("after the restore", &summary);
+    assert_eq!(summary.failed, 0, "{:?}", summary.failures);
+    cluster.assert_none_ended();
+    history.check();
+    outcome
+}
+
+/// Margins that were too small: a caller that shows what it saw is refused loudly.
+pub async fn restored_too_low() -> Outcome {
+    let mut outcome = Outcome::default();
+    let mut cluster = Cluster::start(1, 1, 3_000).await;
+    let client = cluster.client();
+    outcome.call(client.next("", 42, 1)).await;
+    let file = cluster.dir().join("backup");
+    done(&backup(&cluster, &file).await);
+    let patient = client.with_deadline(PATIENCE);
+    // Further than the least margins cover: in numbers and in epochs.
+    let raised = outcome.call(client.raise_to("", 42, 50_000_000, false));
+    raised.await;
+    for _ in 0..3 {
+        cluster.allocs[0].signal(Signal::TERM);
+        cluster.allocs[0].wait_exit(PATIENCE).await;
+        cluster.allocs[0].restart();
+        cluster.whole(1).await;
+    }
+    let seen = outcome.call(patient.next("", 42, 1)).await;
+    assert!(seen.last > 50_000_000);
+    for process in cluster.all() {
+        process.kill();
+        process.reap();
+    }
+
+    let dir = cluster.dir().join("restored-1");
+    let said = refused(&restore(&cluster, &file, &dir, &[]).await, &dir, &[]);
+    let flags = ["--lift-max-seq", "--lift-start", "--lift-epoch"];
+    let values = flags.map(|flag| least(&said, flag));
+    let margins: Vec<_> = flags
+        .into_iter()
+        .zip(values.iter().map(String::as_str))
+        .collect();
+    done(&restore(&cluster, &file, &dir, &margins).await);
+    start_restored(&mut cluster, &dir, 1).await;
+
+    let address = cluster.alloc_addresses[0].clone();
+    let mut plain = until("a connection", PATIENCE, async || {
+        SequenceClient::connect(format!("http://{address}"))
+            .await
+            .ok()
+    })
+    .await;
+    let request = |floor, epoch| NextRequest {
+        key_kind: Some(KeyKind::Uid(42)),
+        floor,
+        epoch,
+        ..NextRequest::default()
+    };
+    for (alarms, request) in [
+        (1, request(Some(seen.last), None)),
+        (2, request(None, Some(seen.epoch))),
+        (3, request(Some(seen.last), Some(seen.epoch))),
+    ] {
+        let status = plain.next(request).await.expect_err("it must be refused");
+        let fault = Fault::from_status(&status);
+        assert_eq!(fault.reason(), Reason::FloorUnknown, "{fault}");
+        assert_eq!(status.code(), seqsvr_client::Code::InvalidArgument);
+        let counted = cluster.counter(&cluster.alloc_addresses, "guard_alarms");
+        assert_eq!(counted.await, alarms);
+        outcome.note(format!("refused: {fault}"));
+    }
+    // A caller of the new cluster is served.
+    let new = cluster.client();
+    let first = outcome.call(new.next("", 42, 1)).await;
+    let second = outcome.call(new.next("", 42, 1)).await;
+    assert_eq!(second.first, first.last + 1);
+    cluster.assert_none_ended();
+    outcome
+}
