@@ -3,9 +3,10 @@
 //! small ones, the restore is refused; and where the operator was wrong, callers that know better are
 //! not answered with less.
 
+mod commands;
+
 use std::num::NonZeroU64;
-use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use seqsvr_check::{Answer, Sequence};
@@ -15,13 +16,15 @@ use seqsvr_proto::v1::next_request::KeyKind;
 use seqsvr_proto::v1::sequence_client::SequenceClient;
 use seqsvr_proto::v1::{NextRequest, Reason};
 
+use commands::{backup, done, least, refused, restore, start_restored};
+
 use super::Outcome;
 use crate::caller::{Ask, Caller};
 use crate::cluster::Cluster;
 use crate::history::History;
 use crate::load::{Load, UNTIL_STOPPED};
 use crate::plain::Plain;
-use crate::process::{Signal, run};
+use crate::process::Signal;
 use crate::subject::{self, Subject};
 use crate::wait::until;
 
@@ -72,71 +75,6 @@ fn last(answer: &Answer) -> u64 {
     match answer {
         Answer::Next { last, .. } => *last,
         other => panic!("{other:?} is no number"),
-    }
-}
-
-async fn backup(cluster: &Cluster, file: &Path) -> Output {
-    let servers = cluster.alloc_addresses.join(",");
-    run(&["backup", path(file), "--server", &servers]).await
-}
-
-/// `seqsvr restore` of the first store, with these margins.
-async fn restore(cluster: &Cluster, file: &Path, dir: &Path, margins: &[(&str, &str)]) -> Output {
-    let mut args = vec!["restore", path(file), "--id", "1"];
-    args.extend(["--listen", &cluster.store_addresses[0], "--data-dir"]);
-    args.push(path(dir));
-    for (flag, value) in margins {
-        args.extend([*flag, *value]);
-    }
-    run(&args).await
-}
-
-fn path(path: &Path) -> &str {
-    path.to_str().expect("UTF-8")
-}
-
-/// It was refused, with these words, and nothing was made.
-fn refused(output: &Output, dir: &Path, words: &[&str]) -> String {
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!output.status.success(), "{output:?}");
-    for word in words {
-        assert!(said.contains(word), "no {word:?} in: {said}");
-    }
-    assert!(!dir.exists(), "{} was made", dir.display());
-    said
-}
-
-fn done(output: &Output) -> String {
-    assert!(output.status.success(), "{output:?}");
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-/// The least allowed value of a margin, as a refusal tells it.
-fn least(said: &str, flag: &str) -> String {
-    let line = said.lines().find(|l| l.trim_start().starts_with(flag));
-    let (_, least) = line.and_then(|l| l.rsplit_once("at least ")).expect(flag);
-    least.trim().to_owned()
-}
-
-/// Starts the restored store, has the others join it on new directories, and starts so many AllocSvrs.
-async fn start_restored(cluster: &mut Cluster, dir: &Path, allocs: usize) {
-    cluster.stores[0].set_arg("--data-dir", path(dir));
-    for id in 2..=cluster.stores.len() {
-        let new = cluster.dir().join(format!("restored-{id}"));
-        cluster.stores[id - 1].set_arg("--data-dir", path(&new));
-    }
-    for process in cluster
-        .stores
-        .iter_mut()
-        .chain(&mut cluster.allocs[..allocs])
-    {
-        process.restart();
-    }
-    cluster.whole(allocs).await;
-    for id in 2..=cluster.stores.len() {
-        let store = format!("{id}={}", cluster.store_addresses[id - 1]);
-        let servers = cluster.alloc_addresses.join(",");
-        done(&run(&["member", "add", &store, "--server", &servers]).await);
     }
 }
 
