@@ -103,7 +103,9 @@ async fn forgotten(cluster: &mut Cluster, history: &mut History, used: &[Subject
     let alloc = &mut cluster.allocs[FORGOTTEN];
     alloc.kill();
     alloc.reap();
-    alloc.restart();
+    // Until its session has run out.
+    cluster.whole(1).await;
+    cluster.allocs[FORGOTTEN].restart();
     cluster.whole(2).await;
 }
 
