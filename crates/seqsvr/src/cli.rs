@@ -158,6 +158,10 @@ pub(crate) struct Alloc {
     /// once; without it, it waits until its earlier session has run out.
     #[arg(long, env = "SEQSVR_STATE_DIR", value_name = "DIR")]
     pub(crate) state_dir: Option<PathBuf>,
+    /// How long another session under this name may go on renewing before this process gives up; at
+    /// least three times the takeover wait.
+    #[arg(long, default_value = "20s", value_parser = duration)]
+    pub(crate) name_wait: Duration,
     /// A section unused for about this long is handed back.
     #[arg(long, default_value = "10m", value_parser = duration)]
     pub(crate) idle_after: Duration,

@@ -90,6 +90,8 @@ pub async fn fast_restart() -> Outcome {
             cluster.store_addresses.join(","),
             "--state-dir".to_owned(),
             dir,
+            "--name-wait".to_owned(),
+            "5s".to_owned(),
         ];
         Process::start(cluster.dir(), name, args.to_vec())
     };

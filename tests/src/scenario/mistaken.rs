@@ -8,19 +8,28 @@ use crate::cluster::Cluster;
 use crate::process::{Process, free_ports};
 use crate::wait::until;
 
-/// The second of two of one name waits 20 s for the first to end.
+/// How long the second of a name waits for the first; more than three times W at a lease of 1 s.
+const NAME_WAIT: &str = "5s";
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The second AllocSvr of a name waits for the first to end, gives up, and disturbs nobody.
 pub async fn second_of_a_name() -> Outcome {
     let mut outcome = Outcome::default();
-    let mut cluster = Cluster::start(1, 1, 3_000).await;
+    let mut cluster = Cluster::start(1, 1, 1_000).await;
     let client = cluster.client();
     let before = outcome.call(client.next("", 42, 1)).await;
     let listen = format!("127.0.0.1:{}", free_ports(1));
     let stores = cluster.store_addresses.join(",");
     let args = [
-        "alloc", "--name", "a1", "--listen", &listen, "--stores", &stores,
+        "alloc",
+        "--name",
+        "a1",
+        "--listen",
+        &listen,
+        "--stores",
+        &stores,
+        "--name-wait",
+        NAME_WAIT,
     ];
     let args = args.map(str::to_owned).to_vec();
     let mut second = Process::start(cluster.dir(), "second", args);

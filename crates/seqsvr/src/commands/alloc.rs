@@ -11,6 +11,7 @@ pub(crate) async fn run(args: cli::Alloc) -> anyhow::Result<()> {
     let mut options = Options::new(&args.name, listen, args.stores.clone());
     options.advertise = args.advertise;
     options.idle_after = args.idle_after;
+    options.name_wait = args.name_wait;
     options.state_dir = args.state_dir.clone();
     options.memory_budget = args.memory_mib << 20;
     options.connections_max = args.connections.connections_max as usize;
