@@ -160,7 +160,8 @@ impl Node {
         if let Some(found) = sessions.iter().position(|s| s.name == name) {
             return Ok(sessions.swap_remove(found));
         }
-        let names: Vec<String> = sessions.into_iter().map(|s| s.name).collect();
+        let mut names: Vec<String> = sessions.into_iter().map(|s| s.name).collect();
+        names.sort_unstable();
         let text = format!(
             "there is no AllocSvr named {name:?}; there are {}",
             names.join(", ")
