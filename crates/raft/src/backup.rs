@@ -3,7 +3,7 @@
 //! ```text
 //! "SEQBKUP\n" | header frame | rows frame … | trailer frame
 //! ```
-//! Rows and trailer are those of a [snapshot](crate::snapshot); the header says what the backup is
+//! Rows and trailer are those of a snapshot (`snapshot.rs`); the header says what the backup is
 //! of, and what helps to choose the margins of a restore. Invariant: [`read`] returns what was
 //! written or an error; every byte is under a checksum, and a file that was cut short or that goes
 //! on after its end is refused. A backup is never opened as a snapshot, nor a snapshot as a backup:

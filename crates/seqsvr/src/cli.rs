@@ -20,7 +20,7 @@ pub(crate) struct Cli {
     /// What to log to stderr, such as `info` or `warn,seqsvr_alloc=debug`.
     #[arg(long, global = true, env = "SEQSVR_LOG", value_name = "FILTER")]
     pub(crate) log: Option<String>,
-    /// TOML file whose keys are flags, in tables [dev], [store], [alloc] and [client].
+    /// TOML file whose keys are flags, in tables `dev`, `store`, `alloc` and `client`.
     #[arg(long, global = true, env = "SEQSVR_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     #[command(subcommand)]

@@ -3,7 +3,7 @@
 //! takes part again. On all three stores at once it is a refusal, and after the repair no number is
 //! given a second time.
 //!
-//! What is done to a data directory is in [`damage`]; the disks that can fail under a running store
+//! What is done to a data directory is in `damage`; the disks that can fail under a running store
 //! are ext4 on loop devices, which need root: without it those cases are skipped, and it says so.
 
 mod all;

@@ -20,7 +20,7 @@
 //! - the same of a section opened after the backup, of which it has no row: `start` is lifted, as all
 //!   such sections begin there;
 //! - an AllocSvr of the old cluster still runs and renews session 5, which is another's now: session
-//!   ids go on far above ([`SESSIONS`]);
+//!   ids go on far above (`SESSIONS`);
 //! - a caller of the old cluster takes numbers of the new one without noticing, because its routing
 //!   table is of a higher version than the new cluster's: table versions go on far above
 //!   ([`RESTORED`]), so every such caller is sent the new table and refuses it by its cluster id;
