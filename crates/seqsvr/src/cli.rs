@@ -1,5 +1,8 @@
 //! The command line. Flag > environment (`SEQSVR_*`) > configuration file > default.
 
+mod backup;
+mod member;
+
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,6 +11,10 @@ use clap::{Args, Parser, Subcommand};
 use seqsvr_proto::limits::{
     ALLOC_PORT, CONNECTIONS_DEFAULT, ITEMS_MAX, MESSAGE_MAX, STORE_PORT, STREAMS_DEFAULT,
 };
+
+use backup::{BACKUP_HELP, RESTORE_HELP};
+pub(crate) use backup::{Backup, Restore};
+pub(crate) use member::Member;
 
 const MESSAGE_MAX_KIB: u64 = MESSAGE_MAX as u64 >> 10;
 
@@ -376,133 +383,6 @@ pub(crate) struct List {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) server: Server,
-}
-
-#[derive(Subcommand)]
-pub(crate) enum Member {
-    /// Lists the StoreSvrs: id, address, role, how many log entries each lags behind the leader, and
-    /// when the leader last heard it.
-    #[command(after_help = MEMBER_LIST_HELP)]
-    List(List),
-    /// Adds a StoreSvr that is running on a new data directory; done when it has caught up and votes.
-    #[command(after_help = MEMBER_ADD_HELP)]
-    Add(AddMember),
-    /// Removes a StoreSvr, dead or alive.
-    #[command(after_help = MEMBER_REMOVE_HELP)]
-    Remove(RemoveMember),
-    /// Hands the leadership to another StoreSvr; done when it leads.
-    #[command(after_help = MEMBER_TRANSFER_HELP)]
-    Transfer(TransferLeader),
-}
-
-const MEMBER_LIST_HELP: &str = "\
-Example:
-  seqsvr member list --server 127.0.0.1:7700";
-const MEMBER_ADD_HELP: &str = "\
-The id must be one that was never used in this cluster, the data directory empty.
-If the time runs out the new store goes on catching up as a learner; the same command waits on.
-
-Example, in two shells:
-  seqsvr store --id 4 --listen 127.0.0.1:7804 --data-dir data/s4
-  seqsvr member add 4=127.0.0.1:7804 --server 127.0.0.1:7700";
-const MEMBER_REMOVE_HELP: &str = "\
-Stop its process afterwards. Its id is never used again. To replace a dead store, remove it first,
-then add a new one under a new id.
-
-Example:
-  seqsvr member remove 2 --server 127.0.0.1:7700";
-const MEMBER_TRANSFER_HELP: &str = "\
-Examples:
-  seqsvr member transfer 3     to store 3
-  seqsvr member transfer       to any that is up to date";
-
-#[derive(Args)]
-pub(crate) struct AddMember {
-    /// Id and address of the new store.
-    #[arg(value_name = "ID=ADDR")]
-    pub(crate) store: String,
-    /// As JSON, one object a StoreSvr.
-    #[arg(long)]
-    pub(crate) json: bool,
-    #[command(flatten)]
-    pub(crate) server: Server,
-}
-
-#[derive(Args)]
-pub(crate) struct RemoveMember {
-    /// Id of the store.
-    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) id: u64,
-    /// As JSON, one object a StoreSvr.
-    #[arg(long)]
-    pub(crate) json: bool,
-    #[command(flatten)]
-    pub(crate) server: Server,
-}
-
-#[derive(Args)]
-pub(crate) struct TransferLeader {
-    /// Id of the store that is to lead; without it any that is up to date.
-    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) id: Option<u64>,
-    /// As JSON, one object a StoreSvr.
-    #[arg(long)]
-    pub(crate) json: bool,
-    #[command(flatten)]
-    pub(crate) server: Server,
-}
-
-const BACKUP_HELP: &str = "\
-Nothing waits for it and no call fails. The file is checked after it was written; one that exists is
-never overwritten.
-
-Example:
-  seqsvr backup seqsvr-$(date +%F).backup --server 127.0.0.1:7700";
-
-#[derive(Args)]
-pub(crate) struct Backup {
-    /// File to write; it must not exist.
-    pub(crate) file: PathBuf,
-    #[command(flatten)]
-    pub(crate) server: Server,
-}
-
-const RESTORE_HELP: &str = "\
-Only for when a majority of the StoreSvrs is lost for good: stop everything of the old cluster first.
-What it handed out after the backup is handed out again unless the margins cover it. Without margins
-the command refuses, and tells what the backup knows that helps to choose them. A margin too large
-costs nothing but a jump.
-
-Example, in two shells; then grow with `seqsvr member add`:
-  seqsvr restore FILE --id 1 --listen 127.0.0.1:7801 --data-dir data/r1 \\
-    --lift-max-seq 100000000 --lift-start 100000000 --lift-epoch 1000000
-  seqsvr store --id 1 --listen 127.0.0.1:7801 --data-dir data/r1";
-
-#[derive(Args)]
-pub(crate) struct Restore {
-    /// The backup.
-    pub(crate) file: PathBuf,
-    /// Id of the StoreSvr in the new cluster, 1 or more.
-    #[arg(long, env = "SEQSVR_ID", value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) id: u64,
-    /// Address it will listen on.
-    #[arg(long, env = "SEQSVR_LISTEN", default_value_t = format!("127.0.0.1:{STORE_PORT}"), value_name = "ADDR")]
-    pub(crate) listen: String,
-    /// Address under which others will reach it, if not the one it listens on.
-    #[arg(long, env = "SEQSVR_ADVERTISE", value_name = "ADDR")]
-    pub(crate) advertise: Option<String>,
-    /// Its directory; it must be new or empty.
-    #[arg(long, env = "SEQSVR_DATA_DIR")]
-    pub(crate) data_dir: PathBuf,
-    /// Most numbers that any one section can have been given since the backup.
-    #[arg(long, value_name = "N")]
-    pub(crate) lift_max_seq: Option<u64>,
-    /// Most numbers that any one section first used since the backup can have been given.
-    #[arg(long, value_name = "N")]
-    pub(crate) lift_start: Option<u64>,
-    /// Most changes of owner that any one slot can have seen since the backup.
-    #[arg(long, value_name = "N")]
-    pub(crate) lift_epoch: Option<u64>,
 }
 
 #[derive(Args)]

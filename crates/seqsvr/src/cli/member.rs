@@ -1,0 +1,79 @@
+//! The command line of `seqsvr member`.
+
+use clap::{Args, Subcommand};
+
+use super::{List, Server};
+
+#[derive(Subcommand)]
+pub(crate) enum Member {
+    /// Lists the StoreSvrs: id, address, role, how many log entries each lags behind the leader, and
+    /// when the leader last heard it.
+    #[command(after_help = MEMBER_LIST_HELP)]
+    List(List),
+    /// Adds a StoreSvr that is running on a new data directory; done when it has caught up and votes.
+    #[command(after_help = MEMBER_ADD_HELP)]
+    Add(AddMember),
+    /// Removes a StoreSvr, dead or alive.
+    #[command(after_help = MEMBER_REMOVE_HELP)]
+    Remove(RemoveMember),
+    /// Hands the leadership to another StoreSvr; done when it leads.
+    #[command(after_help = MEMBER_TRANSFER_HELP)]
+    Transfer(TransferLeader),
+}
+
+const MEMBER_LIST_HELP: &str = "\
+Example:
+  seqsvr member list --server 127.0.0.1:7700";
+const MEMBER_ADD_HELP: &str = "\
+The id must be one that was never used in this cluster, the data directory empty.
+If the time runs out the new store goes on catching up as a learner; the same command waits on.
+
+Example, in two shells:
+  seqsvr store --id 4 --listen 127.0.0.1:7804 --data-dir data/s4
+  seqsvr member add 4=127.0.0.1:7804 --server 127.0.0.1:7700";
+const MEMBER_REMOVE_HELP: &str = "\
+Stop its process afterwards. Its id is never used again. To replace a dead store, remove it first,
+then add a new one under a new id.
+
+Example:
+  seqsvr member remove 2 --server 127.0.0.1:7700";
+const MEMBER_TRANSFER_HELP: &str = "\
+Examples:
+  seqsvr member transfer 3     to store 3
+  seqsvr member transfer       to any that is up to date";
+
+#[derive(Args)]
+pub(crate) struct AddMember {
+    /// Id and address of the new store.
+    #[arg(value_name = "ID=ADDR")]
+    pub(crate) store: String,
+    /// As JSON, one object a StoreSvr.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) server: Server,
+}
+
+#[derive(Args)]
+pub(crate) struct RemoveMember {
+    /// Id of the store.
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) id: u64,
+    /// As JSON, one object a StoreSvr.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) server: Server,
+}
+
+#[derive(Args)]
+pub(crate) struct TransferLeader {
+    /// Id of the store that is to lead; without it any that is up to date.
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) id: Option<u64>,
+    /// As JSON, one object a StoreSvr.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) server: Server,
+}
