@@ -23,6 +23,8 @@ pub mod planned;
 pub mod rolling;
 pub mod store_killed;
 
+use std::time::Duration;
+
 use futures::future::LocalBoxFuture;
 use seqsvr_client::Client;
 
@@ -32,6 +34,10 @@ use crate::caller::Caller;
 use crate::cluster::Cluster;
 use crate::plain::Plain;
 use crate::subject::{self, Subject};
+use crate::wait::until;
+
+/// How long an AllocSvr may take to own what [`owned_by`] waits for.
+const OWNED_WITHIN: Duration = Duration::from_secs(60);
 
 /// Calls the macro `$each` with all scenarios, each as `module::function: "about";`. The function's
 /// name is the scenario's.
@@ -103,15 +109,20 @@ fn callers(cluster: &Cluster, asked_plainly: &[String]) -> (Vec<Caller>, Client)
     )
 }
 
-/// Subjects of `default` that the AllocSvr of this name owns now.
-async fn owned_by(client: &Client, name: &str) -> Vec<Subject> {
-    let table = client.routes().await.expect("a table");
-    let namespace = table.namespace("default").expect("it exists");
-    let mut subjects = subject::all().swap_remove(0);
-    subjects.retain(|s| {
-        let (_, slot) = table.place(namespace, s.key.as_ref()).expect("a place");
-        let owner = table.route(slot).and_then(|r| r.owner.as_ref());
-        owner.is_some_and(|o| o.name == name)
-    });
-    subjects
+/// Subjects of `default` that the AllocSvr of this name owns, waited for until it owns `least` of
+/// them: slots come to it, and are heard of by the client, one after the other.
+async fn owned_by(client: &Client, name: &str, least: usize) -> Vec<Subject> {
+    let what = format!("{name} owns {least} of the subjects");
+    until(&what, OWNED_WITHIN, async || {
+        let table = client.routes().await.ok()?;
+        let namespace = table.namespace("default")?;
+        let mut subjects = subject::all().swap_remove(0);
+        subjects.retain(|s| {
+            let (_, slot) = table.place(namespace, s.key.as_ref()).expect("a place");
+            let owner = table.route(slot).and_then(|r| r.owner.as_ref());
+            owner.is_some_and(|o| o.name == name)
+        });
+        (subjects.len() >= least).then_some(subjects)
+    })
+    .await
 }

@@ -67,7 +67,7 @@ async fn paused(stores: &[usize], owner: bool) -> Outcome {
     }
     let mut direct = Vec::new();
     if owner {
-        let subjects = super::owned_by(&client, "a1").await;
+        let subjects = super::owned_by(&client, "a1", 1).await;
         // Connected before it is stopped, so that what is sent waits in its sockets.
         let channel = SequenceClient::connect(format!("http://{}", cluster.alloc_addresses[0]));
         let channel = channel.await.expect("it listens");
