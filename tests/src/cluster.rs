@@ -30,6 +30,11 @@ impl Cluster {
     /// Starts all, makes the cluster, and waits until every slot has an owner and every alloc owns
     /// some.
     pub async fn start(stores: u16, allocs: u16, lease_ms: u32) -> Cluster {
+        Cluster::start_with(stores, allocs, lease_ms, &[]).await
+    }
+
+    /// The same, with further flags for each alloc.
+    pub async fn start_with(stores: u16, allocs: u16, lease_ms: u32, flags: &[&str]) -> Cluster {
         let mut cluster = Cluster {
             stores: Vec::new(),
             allocs: Vec::new(),
@@ -48,7 +53,7 @@ impl Cluster {
         let made = run(&["init", "--stores", &members.join(","), "--lease-ms", &lease]).await;
         assert!(made.status.success(), "init: {made:?}");
         for n in 1..=allocs {
-            cluster.add_alloc(&format!("a{n}"), &[]);
+            cluster.add_alloc(&format!("a{n}"), flags);
         }
         cluster.whole(usize::from(allocs)).await;
         cluster

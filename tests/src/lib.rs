@@ -22,4 +22,5 @@ pub mod probe;
 pub mod process;
 pub mod scenario;
 pub mod subject;
+pub mod vitals;
 pub mod wait;

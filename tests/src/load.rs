@@ -69,6 +69,18 @@ impl Load {
         tasks: usize,
         calls: u64,
     ) -> Load {
+        Load::paced(history, pool, callers, tasks, calls, Duration::ZERO)
+    }
+
+    /// The same, and each task rests after each call.
+    pub fn paced(
+        history: &History,
+        pool: Vec<Vec<Subject>>,
+        callers: &[Caller],
+        tasks: usize,
+        calls: u64,
+        rest: Duration,
+    ) -> Load {
         assert!(pool.iter().all(|list| !list.is_empty()), "an empty list");
         let shared = Arc::new(Shared {
             pool: pool
@@ -88,6 +100,7 @@ impl Load {
                 shared: shared.clone(),
                 history: history.clone(),
                 caller,
+                rest,
                 rng: SmallRng::seed_from_u64(n),
             };
             set.spawn(worker.run());
@@ -150,6 +163,7 @@ struct Worker {
     shared: Arc<Shared>,
     history: History,
     caller: Caller,
+    rest: Duration,
     rng: SmallRng,
 }
 
@@ -177,6 +191,9 @@ impl Worker {
                     let to = last + self.rng.random_range(1..30);
                     self.call(node, Ask::RaiseTo(to), &part).await;
                 }
+            }
+            if !self.rest.is_zero() {
+                tokio::time::sleep(self.rest).await;
             }
         }
     }

@@ -30,7 +30,8 @@ pub struct Subject {
 }
 
 impl Subject {
-    fn uid(namespace: &'static str, uid: u64, stride: u32) -> Subject {
+    /// A uid of a dense namespace.
+    pub(crate) fn uid(namespace: &'static str, uid: u64, stride: u32) -> Subject {
         Subject {
             namespace,
             key: Key::Uid(uid),
@@ -39,7 +40,8 @@ impl Subject {
         }
     }
 
-    fn key(namespace: &'static str, key: String) -> Subject {
+    /// A key of a keyed namespace.
+    pub(crate) fn key(namespace: &'static str, key: String) -> Subject {
         Subject {
             namespace,
             sequence: Sequence::key(namespace, &key),

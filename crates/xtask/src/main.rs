@@ -2,6 +2,7 @@
 //! says whether all came out as it must.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Parser, Subcommand, value_parser};
 use xtask::accept;
@@ -30,6 +31,10 @@ enum Command {
         /// Run each this many times
         #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..))]
         rounds: u32,
+        /// Instead of the scenarios: mixed load for so many minutes (5 for everyday, 60 before a
+        /// release), during which memory, disk, threads and descriptors must stay flat
+        #[arg(long, value_name = "MINUTES", conflicts_with_all = ["only", "rounds"], value_parser = value_parser!(u64).range(1..=1_440))]
+        soak: Option<u64>,
         /// Print the scenarios and run none
         #[arg(long)]
         list: bool,
@@ -54,6 +59,10 @@ fn main() -> ExitCode {
             print!("{}", accept::list());
             Ok(true)
         }
+        Command::Accept {
+            soak: Some(minutes),
+            ..
+        } => Ok(accept::soak(Duration::from_secs(60 * minutes))),
         Command::Accept { only, rounds, .. } => accept::run(&accept::Options { only, rounds }),
         Command::Model {
             deep,

@@ -21,6 +21,7 @@ pub mod owner_killed;
 pub mod paused;
 pub mod planned;
 pub mod rolling;
+pub mod soak;
 pub mod store_killed;
 
 use std::time::Duration;

@@ -9,6 +9,7 @@ mod table;
 mod tests;
 
 use std::any::Any;
+use std::pin::Pin;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -60,6 +61,23 @@ pub fn run(options: &Options) -> Result<bool, String> {
     Ok(rows.iter().all(|row| row.verdict.is_ok()))
 }
 
+/// Runs the soak for this long, prints its row, and says whether it passed.
+pub fn soak(time: Duration) -> bool {
+    process::binary();
+    let began = Instant::now();
+    let verdict = run_one("soak", time + LIMIT, move || {
+        Box::pin(seqsvr_tests::scenario::soak::soak(time))
+    });
+    let row = Row {
+        name: "soak".to_owned(),
+        took: began.elapsed(),
+        verdict,
+    };
+    let passed = row.verdict.is_ok();
+    print!("{}", table::render(&[row]));
+    passed
+}
+
 fn chosen(only: &[String]) -> Result<Vec<Scenario>, String> {
     if let Some(unknown) = only.iter().find(|o| ALL.iter().all(|s| s.name != **o)) {
         return Err(format!(
@@ -81,7 +99,7 @@ fn run_all(scenarios: &[Scenario], rounds: u32) -> Vec<Row> {
             };
             eprintln!("\n== {name}: {}", scenario.about);
             let began = Instant::now();
-            let verdict = run_one(*scenario);
+            let verdict = run_one(scenario.name, LIMIT, scenario.run);
             rows.push(Row {
                 name,
                 took: began.elapsed(),
@@ -94,7 +112,11 @@ fn run_all(scenarios: &[Scenario], rounds: u32) -> Vec<Row> {
 
 /// Runs it on a thread and a runtime of its own: a panic ends the thread only, and no task of a
 /// scenario lives on in the next.
-fn run_one(scenario: Scenario) -> Result<Outcome, String> {
+fn run_one(
+    name: &str,
+    limit: Duration,
+    start: impl FnOnce() -> Pin<Box<dyn Future<Output = Outcome>>> + Send + 'static,
+) -> Result<Outcome, String> {
     let run = move || -> Result<Outcome, String> {
         let runtime = runtime::Builder::new_multi_thread()
             .worker_threads(2)
@@ -102,17 +124,17 @@ fn run_one(scenario: Scenario) -> Result<Outcome, String> {
             .build()
             .map_err(|error| format!("no runtime: {error}"))?;
         let outcome = runtime.block_on(async {
-            let mut run = (scenario.run)();
+            let mut run = start();
             tokio::select! {
                 outcome = &mut run => outcome,
                 // A panic, so that the servers it started end as in any other failure, with their logs.
-                () = tokio::time::sleep(LIMIT) => panic!("not over after {LIMIT:?}"),
+                () = tokio::time::sleep(limit) => panic!("not over after {limit:?}"),
             }
         });
         runtime.shutdown_timeout(WIND_UP);
         Ok(outcome)
     };
-    let thread = thread::Builder::new().name(scenario.name.to_owned());
+    let thread = thread::Builder::new().name(name.to_owned());
     let started = thread
         .spawn(run)
         .map_err(|error| format!("no thread: {error}"))?;

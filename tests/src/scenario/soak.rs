@@ -1,0 +1,299 @@
+//! A long run of mixed load with raises, opens, closes, snapshots and purges. What the processes take
+//! of the machine is flat after the warm-up: not more in the last part of the run than in the first.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use rustix::process::Pid;
+use seqsvr_client::Client;
+use tokio::task::JoinHandle;
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::Outcome;
+use crate::caller::{Ask, Caller};
+use crate::cluster::Cluster;
+use crate::history::History;
+use crate::load::{Load, UNTIL_STOPPED};
+use crate::subject::{self, Subject};
+use crate::vitals::Vitals;
+
+/// Between two looks at the processes.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Between two lines on stderr.
+const TELL_EVERY: Duration = Duration::from_secs(60);
+/// Calls in flight of the mixed load, for each of its callers.
+const TASKS: usize = 4;
+/// Rest of a task after each call: an hour's history must fit the checker.
+const REST: Duration = Duration::from_millis(4);
+
+/// The AllocSvrs close early and have little memory, so that sections come and go.
+const ALLOC: [&str; 4] = ["--idle-after", "15s", "--memory-mib", "24"];
+/// Sections visited in turn, each idle for longer than `--idle-after` before it is visited again.
+const RING: u64 = 300;
+/// Where the ring begins: above the sections of the mixed load.
+const RING_FROM: u64 = 1_000;
+/// Between two steps of the ring, and between two batches of fresh keys.
+const STEP_EVERY: Duration = Duration::from_millis(100);
+/// Keys never used before, in each batch.
+const FRESH: u64 = 50;
+
+/// Of the whole run, in per cent: the warm-up, and each of the two parts that are compared.
+const WARM_UP: u32 = 25;
+const PART: u32 = 25;
+/// What a figure may be greater in the last part: a tenth and a little.
+const MEMORY_SLACK: u64 = 4 << 20;
+/// Log files are closed and dropped as wholes of this size.
+const DISK_SLACK: u64 = 16 << 20;
+const COUNT_SLACK: u64 = 3;
+
+/// Runs for `time`, the warm-up included.
+pub async fn soak(time: Duration) -> Outcome {
+    let mut outcome = Outcome::default();
+    let mut cluster = Cluster::start_with(3, 2, 3_000, &ALLOC).await;
+    let addresses = cluster.alloc_addresses.clone();
+    let (callers, client) = super::callers(&cluster, &addresses);
+    subject::make_third(&client).await;
+    let history = History::create(cluster.dir());
+    let load = Load::paced(
+        &history,
+        subject::all(),
+        &callers,
+        TASKS,
+        UNTIL_STOPPED,
+        REST,
+    );
+    let churn = Churn::start(&history, &client);
+    let names = names(&cluster);
+    let parts = watch(&mut cluster, &load, time).await;
+
+    let counted = counted(&cluster).await;
+    let churned = churn.stop().await;
+    let summary = load.stop().await;
+    outcome.add("load", &summary);
+    outcome.calls += churned;
+    outcome.inside = outcome.calls;
+    outcome.note(format!(
+        "{churned} calls of sections in turn and of keys used once; in all {counted}"
+    ));
+    let mut grown = Vec::new();
+    for (name, [first, last]) in names.iter().zip(parts) {
+        outcome.note(line(name, &first, &last));
+        grown.extend(
+            growth(&first, &last)
+                .into_iter()
+                .map(|what| format!("{name}: {what}")),
+        );
+    }
+    assert_eq!(summary.failed, 0, "{:?}", summary.failures);
+    assert!(grown.is_empty(), "not flat: {}", grown.join("; "));
+    cluster.assert_none_ended();
+    history.check();
+    outcome
+}
+
+/// The most each process took in the part after the warm-up, and in the last part.
+async fn watch(cluster: &mut Cluster, load: &Load, time: Duration) -> Vec<[Vitals; 2]> {
+    let watched = watched(cluster);
+    let mut parts = vec![[Vitals::default(); 2]; watched.len()];
+    let began = Instant::now();
+    let mut looks = interval(LOOK_EVERY);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    let mut told = Instant::now();
+    let mut looked = [0; 2];
+    while began.elapsed() < time {
+        looks.tick().await;
+        cluster.assert_none_ended();
+        let passed = began.elapsed();
+        let part = if passed < time * WARM_UP / 100 {
+            None
+        } else if passed < time * (WARM_UP + PART) / 100 {
+            Some(0)
+        } else {
+            (passed >= time * (100 - PART) / 100).then_some(1)
+        };
+        let tell = told.elapsed() >= TELL_EVERY;
+        let mut text = String::new();
+        for ((pid, dir), parts) in watched.iter().zip(&mut parts) {
+            let now = Vitals::read(*pid, dir.as_deref()).expect("it can be looked at");
+            if let Some(part) = part {
+                parts[part] = parts[part].max(now);
+            }
+            let (memory, disk) = (now.memory >> 20, now.disk >> 20);
+            let _ = write!(
+                text,
+                " | {memory} + {disk} MiB, {} t, {} fd",
+                now.threads, now.descriptors
+            );
+        }
+        if let Some(part) = part {
+            looked[part] += 1;
+        }
+        if tell {
+            told = Instant::now();
+            eprintln!(
+                "soak {:>4} s, {} calls{text}",
+                passed.as_secs(),
+                load.answered()
+            );
+        }
+    }
+    assert!(
+        looked.iter().all(|n| *n >= 10),
+        "too short to compare: {looked:?} looks"
+    );
+    parts
+}
+
+/// What a process took more of in the last part than in the first.
+fn growth(first: &Vitals, last: &Vitals) -> Vec<String> {
+    let tenth = |n: u64| n + n / 10;
+    let mut grown = Vec::new();
+    let mut judge = |what: &str, first: u64, last: u64, most: u64| {
+        if last > most {
+            grown.push(format!(
+                "{what} {first} -> {last}, at most {most} would be flat"
+            ));
+        }
+    };
+    let most = tenth(first.memory) + MEMORY_SLACK;
+    judge("memory", first.memory, last.memory, most);
+    let most = tenth(first.disk) + DISK_SLACK;
+    judge("disk", first.disk, last.disk, most);
+    judge(
+        "threads",
+        first.threads,
+        last.threads,
+        first.threads + COUNT_SLACK,
+    );
+    let most = first.descriptors + COUNT_SLACK;
+    judge("descriptors", first.descriptors, last.descriptors, most);
+    grown
+}
+
+fn line(name: &str, first: &Vitals, last: &Vitals) -> String {
+    let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    format!(
+        "{name}: memory {:.1} -> {:.1} MiB, disk {:.1} -> {:.1} MiB, threads {} -> {}, descriptors {} -> {}",
+        mib(first.memory),
+        mib(last.memory),
+        mib(first.disk),
+        mib(last.disk),
+        first.threads,
+        last.threads,
+        first.descriptors,
+        last.descriptors
+    )
+}
+
+/// Process ids, and the directories of the stores.
+fn watched(cluster: &Cluster) -> Vec<(Pid, Option<PathBuf>)> {
+    let stores = cluster.stores.iter().map(|store| {
+        let dir = PathBuf::from(store.arg("--data-dir"));
+        (store.pid(), Some(dir))
+    });
+    let allocs = cluster.allocs.iter().map(|alloc| (alloc.pid(), None));
+    stores.chain(allocs).collect()
+}
+
+fn names(cluster: &Cluster) -> Vec<String> {
+    let stores = (1..=cluster.stores.len()).map(|id| format!("store {id}"));
+    let allocs = (1..=cluster.allocs.len()).map(|n| format!("alloc a{n}"));
+    stores.chain(allocs).collect()
+}
+
+/// Raises, opens, closes and snapshots of all processes; each must have happened.
+async fn counted(cluster: &Cluster) -> String {
+    let mut text = Vec::new();
+    for name in ["raises", "opens", "closes"] {
+        let n = cluster.counter(&cluster.alloc_addresses, name).await;
+        assert!(n > 0, "no {name}");
+        text.push(format!("{n} {name}"));
+    }
+    let name = "raft_snapshots_built";
+    let snapshots = cluster.counter(&cluster.store_addresses, name).await;
+    assert!(snapshots > 0, "no snapshot, so nothing was purged");
+    text.push(format!("{snapshots} snapshots"));
+    text.join(", ")
+}
+
+/// Sections visited one after the other so that they open and close, and keys used once so that the
+/// memory for keys is used up.
+struct Churn {
+    stop: Arc<AtomicBool>,
+    answered: Arc<AtomicU64>,
+    task: JoinHandle<()>,
+}
+
+impl Churn {
+    fn start(history: &History, client: &Client) -> Churn {
+        let (stop, answered) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
+        let (caller, mut history) = (Caller::Client(client.clone()), history.clone());
+        let (stopped, count) = (stop.clone(), answered.clone());
+        let task = tokio::spawn(async move {
+            let mut steps = interval(STEP_EVERY);
+            steps.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            let mut step = 0;
+            while !stopped.load(Relaxed) {
+                steps.tick().await;
+                let section = RING_FROM + step % RING;
+                let visited = [Subject::uid("default", section * 100_000, 1)];
+                let fresh: Vec<Subject> = (step * FRESH..(step + 1) * FRESH)
+                    .map(|i| Subject::key("keys", format!("fresh {i}")))
+                    .collect();
+                for subjects in [&visited[..], &fresh] {
+                    let items: Vec<&Subject> = subjects.iter().collect();
+                    let begin = history.now();
+                    let results = caller.ask(0, Ask::Next(1), &items).await;
+                    let end = history.now();
+                    for (subject, result) in subjects.iter().zip(&results) {
+                        history.record(subject, Ask::Next(1), begin, end, result);
+                        assert!(result.is_ok(), "{}: {result:?}", subject.sequence);
+                        count.fetch_add(1, Relaxed);
+                    }
+                }
+                step += 1;
+            }
+        });
+        Churn {
+            stop,
+            answered,
+            task,
+        }
+    }
+
+    /// Ends it; how many calls were answered. None failed.
+    async fn stop(self) -> u64 {
+        self.stop.store(true, Relaxed);
+        self.task.await.expect("no call of it fails");
+        self.answered.load(Relaxed)
+    }
+}
+
+#[test]
+fn what_grows_is_named() {
+    let first = Vitals {
+        memory: 100 << 20,
+        threads: 10,
+        descriptors: 50,
+        disk: 40 << 20,
+    };
+    assert_eq!(growth(&first, &first), Vec::<String>::new());
+    let within = Vitals {
+        memory: 113 << 20,
+        threads: 13,
+        descriptors: 53,
+        disk: 59 << 20,
+    };
+    assert_eq!(growth(&first, &within), Vec::<String>::new());
+    let more = Vitals {
+        memory: 115 << 20,
+        threads: 14,
+        descriptors: 54,
+        disk: 61 << 20,
+    };
+    let named = growth(&first, &more);
+    assert_eq!(named.len(), 4, "{named:?}");
+}
