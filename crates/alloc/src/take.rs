@@ -83,6 +83,8 @@ impl Node {
         if taken.is_empty() {
             return misses;
         }
+        // By the table of this pass, which was read after the request was received.
+        let strict = call.strict || namespace.spec.limits.strict;
         // After every number of this pass was taken: see above.
         let now = self.clock.now();
         let table = self.table.load();
@@ -99,7 +101,7 @@ impl Node {
             {
                 self.burn(items[index as usize].ask);
                 misses.push((index, Miss::Wait(Reason::NoLease, self.no_lease())));
-            } else if call.strict {
+            } else if strict {
                 misses.push((index, Miss::Confirm(loaded.clone(), answer)));
             } else {
                 if let Answer::Numbers { first, last, .. } = answer {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use seqsvr_core::id::{Epoch, SectionKey};
+use seqsvr_core::id::{Epoch, SectionKey, Slot};
 use seqsvr_core::route::RoutingTable;
 use seqsvr_proto::error::Fault;
 use seqsvr_proto::v1::store_client::StoreClient;
@@ -68,11 +68,7 @@ impl Node {
                 let raised = self.raise(&loaded, to, true, force).await;
                 self.outcome(members, raised).await
             }),
-            Group::Read(section) => Box::pin(self.read(
-                section,
-                Node::fence(table, table.slot_of(section), section).epoch,
-                members,
-            )),
+            Group::Read(section) => Box::pin(self.read(section, table.slot_of(section), members)),
             // Its answers are taken out by whoever calls this: see `serve`.
             Group::Confirm(_) => Box::pin(std::future::ready(again(members))),
             Group::Guard(holding) => Box::pin(async move {
@@ -106,14 +102,16 @@ impl Node {
         }
     }
 
-    /// `Current` of a section that is not loaded: a store read that began after the request came.
-    async fn read(&self, section: SectionKey, epoch: Epoch, members: Vec<u32>) -> Vec<Outcome> {
+    /// `Current` of a section that is not loaded: a store read that began after the request came. The
+    /// epoch is that of the same read: our table's may be one that another owner has answered above.
+    async fn read(&self, section: SectionKey, slot: Slot, members: Vec<u32>) -> Vec<Outcome> {
         let wire = SectionRef {
             namespace: section.namespace.0,
             section: section.section.0,
         };
         let request = ReadRequest {
             sections: vec![wire],
+            slots: vec![u32::from(slot.0)],
             ..ReadRequest::default()
         };
         let read = self
@@ -123,8 +121,8 @@ impl Node {
                 async move { StoreClient::new(channel).read(request).await }
             })
             .await;
-        match read.map(|r| r.sections.first().cloned()) {
-            Ok(Some(row)) => {
+        match read.map(|r| r.sections.first().cloned().zip(r.epochs.first().copied())) {
+            Ok(Some((row, epoch))) => {
                 let table = self.table.load();
                 let namespace = table
                     .as_deref()
@@ -140,7 +138,7 @@ impl Node {
                     &Ok(Answer::Current {
                         kind,
                         value: row.max_seq,
-                        epoch,
+                        epoch: Epoch(epoch),
                     }),
                 )
             }

@@ -33,6 +33,9 @@ pub struct Alter {
     pub step_max: Option<u32>,
     /// How many numbers RaiseTo may jump over in one section, in total, without force.
     pub raise_to_max: Option<u64>,
+    /// Whether every answer is confirmed by a store first. Holds on each AllocSvr once it has the
+    /// routing table with the change: within a lease, if its clocks are right.
+    pub strict: Option<bool>,
 }
 
 /// A backup that comes in.
@@ -91,6 +94,7 @@ impl Admin {
             step: alter.step,
             step_max: alter.step_max,
             raise_to_max: alter.raise_to_max,
+            strict: alter.strict,
         };
         let mut budget = Budget::new(self.client.deadline);
         read(&self.anywhere(request, None, &mut budget).await?)

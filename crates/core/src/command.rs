@@ -108,7 +108,7 @@ pub enum Command {
     },
     /// Creates a namespace; the same spec again gets the same id.
     CreateNamespace(Spec),
-    /// Changes step and limits only.
+    /// Changes step and limits (strict among them) only.
     AlterNamespace {
         /// Which.
         id: NamespaceId,

@@ -30,6 +30,9 @@ pub struct Limits {
     pub step_max: u32,
     /// How many numbers `RaiseTo` may jump over in one section, in total, without force.
     pub raise_to_max: u64,
+    /// Every answer of this namespace is given as if its call had said strict: only after a store has
+    /// confirmed it (design 5.9).
+    pub strict: bool,
 }
 
 /// A namespace as the state holds it and the routing table carries it.
@@ -63,6 +66,7 @@ impl Limits {
     pub const DEFAULT: Limits = Limits {
         step_max: 1 << 27,
         raise_to_max: 1_000_000_000,
+        strict: false,
     };
 }
 

@@ -59,6 +59,7 @@ impl From<&Namespace> for v1::Namespace {
             step: spec.step,
             step_max: spec.limits.step_max,
             raise_to_max: spec.limits.raise_to_max,
+            strict: spec.limits.strict,
             version: n.version,
         }
     }
@@ -97,6 +98,7 @@ pub fn spec_from(n: &v1::Namespace) -> Result<Spec, Malformed> {
             } else {
                 n.raise_to_max
             },
+            strict: n.strict,
         },
     })
 }

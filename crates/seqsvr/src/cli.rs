@@ -359,6 +359,9 @@ pub(crate) struct Create {
     pub(crate) step: u32,
     #[command(flatten)]
     pub(crate) limits: Limits,
+    /// Have the store confirm every answer of this namespace, as --strict of a call does for one.
+    #[arg(long)]
+    pub(crate) strict: bool,
     #[command(flatten)]
     pub(crate) server: Server,
 }
@@ -372,6 +375,9 @@ pub(crate) struct Alter {
     pub(crate) step: Option<u32>,
     #[command(flatten)]
     pub(crate) limits: Limits,
+    /// Whether the store confirms every answer of this namespace.
+    #[arg(long)]
+    pub(crate) strict: Option<bool>,
     #[command(flatten)]
     pub(crate) server: Server,
 }

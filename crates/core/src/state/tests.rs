@@ -342,6 +342,7 @@ fn raises_are_absolute_and_bounded_by_their_cause() {
     let limits = Limits {
         step_max: 100,
         raise_to_max: 1_000,
+        strict: false,
     };
     state.one(Command::AlterNamespace {
         id: KEY.namespace,
@@ -436,6 +437,21 @@ fn namespaces_are_created_once_and_altered_without_needless_versions() {
     assert_eq!(state.table_version(), version, "nothing was changed");
     assert_eq!(state.one(alter(NamespaceId(3), 7)), Reply::Done);
     assert_eq!(state.table_version(), version + 1);
+    let strict = Command::AlterNamespace {
+        id: NamespaceId(3),
+        step: 7,
+        limits: Limits {
+            strict: true,
+            ..limits
+        },
+    };
+    assert!(!spec.limits.strict);
+    assert_eq!(state.one(strict.clone()), Reply::Done);
+    let delta = state.delta_since(version + 1).unwrap();
+    assert_eq!((delta.version, delta.namespaces.len()), (version + 2, 1));
+    assert!(delta.namespaces[0].spec.limits.strict, "owners are told");
+    assert_eq!(state.one(strict), Reply::Done);
+    assert_eq!(state.table_version(), version + 2);
     let unknown = Refusal::NoSuchNamespace(NamespaceId(9));
     assert_eq!(state.one(alter(NamespaceId(9), 7)), Reply::Refused(unknown));
 }

@@ -199,6 +199,7 @@ pub(crate) fn command(op: Op, state: &State, term: u64, log: &[Command]) -> Opti
             limits: Limits {
                 step_max,
                 raise_to_max: u64::from(step) * 10,
+                strict: step % 2 == 0,
             },
         },
         Op::Init { cluster } => Command::Init {
@@ -230,6 +231,7 @@ pub(crate) fn beginning() -> Vec<Command> {
         spec.limits = Limits {
             step_max: 150,
             raise_to_max: 1_000,
+            strict: false,
         };
         Command::CreateNamespace(spec)
     };

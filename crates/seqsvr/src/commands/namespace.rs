@@ -26,6 +26,7 @@ pub(crate) async fn run(command: cli::Namespace) -> anyhow::Result<()> {
                 step: args.step,
                 step_max: args.limits.step_max,
                 raise_to_max: args.limits.raise_to_max,
+                strict: args.strict,
             };
             let altered = session
                 .client
@@ -77,6 +78,7 @@ fn spec(args: &cli::Create) -> Spec {
                 .limits
                 .raise_to_max
                 .unwrap_or(Limits::DEFAULT.raise_to_max),
+            strict: args.strict,
         },
     }
 }
@@ -111,6 +113,9 @@ fn line(n: &Namespace) -> String {
             p.start, p.stride, p.offset
         );
     }
+    if limits.strict {
+        line += "; strict";
+    }
     line
 }
 
@@ -132,5 +137,6 @@ fn object(n: &Namespace) -> Value {
     json!({
         "id": n.id.0, "name": name, "geometry": geometry, "start": p.start, "stride": p.stride, "offset": p.offset,
         "step": step, "step_max": limits.step_max, "raise_to_max": limits.raise_to_max,
+        "strict": limits.strict,
     })
 }

@@ -133,6 +133,7 @@ async fn alter(
         limits: Limits {
             step_max: request.step_max.unwrap_or(limits.step_max),
             raise_to_max: request.raise_to_max.unwrap_or(limits.raise_to_max),
+            strict: request.strict.unwrap_or(limits.strict),
         },
     };
     context.propose(command).await?;

@@ -54,6 +54,22 @@ async fn namespaces_and_limits() {
         .unwrap()
         .into_inner();
     assert_eq!((altered.step, altered.step_max), (77, made.step_max));
+    let set = |strict| v1::AlterNamespaceRequest {
+        name: "tickets".into(),
+        strict,
+        ..Default::default()
+    };
+    // Left as it is unless the request says otherwise.
+    for (wanted, strict) in [
+        (Some(true), true),
+        (None, true),
+        (Some(false), false),
+        (None, false),
+    ] {
+        let altered = admin.alter_namespace(set(wanted)).await.unwrap();
+        let altered = altered.into_inner();
+        assert_eq!((altered.strict, altered.step), (strict, 77));
+    }
     let unknown = v1::AlterNamespaceRequest {
         name: "nowhere".into(),
         ..alter
