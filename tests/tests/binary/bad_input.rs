@@ -73,6 +73,11 @@ fn bad_requests_are_refused_and_do_no_harm() {
         &["namespace", "create", "n", "--keyed", "--max-uid", "7"],
         &["cannot be used with"],
     );
+    bad(
+        &dev,
+        &["namespace", "alter", "keys", "--strict", "maybe"],
+        &["true", "false"],
+    );
     assert!(
         dev.done(&["next", "k", "--namespace", "keys"])
             .starts_with('1')

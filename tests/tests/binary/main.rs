@@ -1,4 +1,5 @@
-//! The release binary as a user meets it: bad input, addresses, directories, configuration, memory.
+//! The release binary as a user meets it: bad input, addresses, directories, configuration, memory,
+//! namespaces.
 
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
@@ -6,3 +7,4 @@ mod bad_input;
 mod config;
 mod dev;
 mod memory;
+mod namespace;

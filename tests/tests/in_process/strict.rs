@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use seqsvr_alloc::{Alloc, Environment};
 use seqsvr_check::{Kind, Sequence};
-use seqsvr_client::{Code, CurrentKind};
+use seqsvr_client::{Alter, Code, CurrentKind};
 use seqsvr_proto::v1::admin_client::AdminClient;
-use seqsvr_proto::v1::{AdminMoveSlotRequest, CurrentRequest, NextManyRequest, NextRequest};
+use seqsvr_proto::v1::{
+    AdminMoveSlotRequest, CurrentManyRequest, CurrentRequest, NextManyRequest, NextRequest,
+};
 use seqsvr_proto::v1::{current_request, next_request};
 
 use crate::clock::TestClock;
@@ -18,6 +20,13 @@ use crate::harness::{
 };
 use crate::history::{Stamps, current, must_hold, numbers};
 use crate::link::Link;
+
+/// A request that waits for a second only.
+fn short<T>(request: T) -> tonic::Request<T> {
+    let mut request = tonic::Request::new(request);
+    request.set_timeout(Duration::from_secs(1));
+    request
+}
 
 fn strict(uid: u64) -> NextRequest {
     NextRequest {
@@ -174,5 +183,104 @@ async fn strict_items_are_confirmed_together() {
     assert!(counter(&allocs[1], "guard_rounds").await > 0);
     let never = client(&allocs).strict().current("", 99u64).await.unwrap();
     assert_eq!((never.kind, never.value), (CurrentKind::Never, 0));
+    cluster.stop(&allocs).await;
+}
+
+/// Makes a namespace strict or not, and waits until its owner knows.
+async fn alter(owner: &Alloc, name: &str, strict: bool) {
+    let alter = Alter {
+        strict: Some(strict),
+        ..Alter::default()
+    };
+    let admin = client(std::slice::from_ref(owner)).admin();
+    let altered = admin.alter_namespace(name, alter).await.unwrap();
+    assert_eq!(altered.spec.limits.strict, strict);
+    until("the owner to have the new table", async || {
+        (counter(owner, "table_version").await >= altered.version).then_some(())
+    })
+    .await;
+}
+
+/// The owner is parted from the stores, with a clock that stands still. Calls that do not say strict
+/// are answered in a namespace that is not strict, and in one that is they are not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_call_of_a_strict_namespace_is_strict() {
+    let cluster = Cluster::start(1, D).await;
+    let (link, clock) = (Link::new(), Arc::new(TestClock::default()));
+    let environment = Environment {
+        clock: clock.clone(),
+        transport: Arc::new(link.clone()),
+    };
+    let owner = Alloc::start_in(cluster.options("a1"), environment)
+        .await
+        .unwrap();
+    let allocs = [owner];
+    settle(&allocs).await;
+    let mut born = dense("born", 10, 1_000, 100);
+    born.limits.strict = true;
+    create(&allocs, &born).await;
+    for name in ["altered", "plain"] {
+        create(&allocs, &dense(name, 10, 1_000, 100)).await;
+    }
+    let [owner] = &allocs;
+    let mut asked = caller(owner).await;
+    for name in ["born", "altered", "plain"] {
+        let first = asked.next(next_of(name, 1)).await.unwrap().into_inner();
+        assert_eq!(first.first, 1, "{name}");
+    }
+    // "altered" is not strict at first: it is answered with no confirmation.
+    let rounds = counter(owner, "guard_rounds").await;
+    asked.next(next_of("altered", 1)).await.unwrap();
+    assert_eq!(counter(owner, "guard_rounds").await, rounds);
+    alter(owner, "altered", true).await;
+    asked.next(next_of("altered", 1)).await.unwrap();
+    assert!(counter(owner, "guard_rounds").await > rounds);
+
+    clock.freeze();
+    link.cut();
+    let burned = counter(owner, "burned").await;
+    for name in ["born", "altered"] {
+        let (code, _, text) = refused(asked.next(short(next_of(name, 1))).await);
+        assert_eq!(code, Code::Unavailable, "{name}: {text}");
+        let many = NextManyRequest {
+            namespace: name.into(),
+            uids: vec![1, 2],
+            ..NextManyRequest::default()
+        };
+        let many = asked.next_many(short(many)).await.unwrap().into_inner();
+        assert_eq!(many.errors.len(), 2, "{name}: {many:?}");
+        let current = CurrentRequest {
+            namespace: name.into(),
+            key_kind: Some(current_request::KeyKind::Uid(1)),
+            ..CurrentRequest::default()
+        };
+        let (code, _, text) = refused(asked.current(short(current)).await);
+        assert_eq!(code, Code::Unavailable, "{name}: {text}");
+        let many = CurrentManyRequest {
+            namespace: name.into(),
+            uids: vec![1, 2],
+            ..CurrentManyRequest::default()
+        };
+        let many = asked.current_many(short(many)).await.unwrap().into_inner();
+        assert_eq!(many.errors.len(), 2, "{name}: {many:?}");
+    }
+    let took = counter(owner, "burned").await - burned;
+    assert!(took >= 6, "{took} numbers were taken and not given");
+    let plain = asked.next(short(next_of("plain", 1))).await.unwrap();
+    assert_eq!(plain.into_inner().first, 2);
+
+    link.heal();
+    clock.thaw();
+    // Not strict any more: answered without a confirmation again.
+    alter(owner, "altered", false).await;
+    let next = asked
+        .next(next_of("altered", 1))
+        .await
+        .unwrap()
+        .into_inner();
+    assert!(next.first > 3, "{next:?}");
+    let rounds = counter(owner, "guard_rounds").await;
+    asked.next(next_of("altered", 1)).await.unwrap();
+    assert_eq!(counter(owner, "guard_rounds").await, rounds);
     cluster.stop(&allocs).await;
 }
