@@ -214,6 +214,10 @@ impl Admin for AdminService {
         counters.insert("moves_planned".into(), u64::from(planned));
         counters.insert("connections".into(), node.connections.open());
         counters.insert("connections_refused".into(), node.connections.refused());
+        counters.insert("waiting".into(), node.waiting.taken() as u64);
+        counters.insert("calls".into(), node.calls.open());
+        counters.insert("calls_refused".into(), node.calls.refused());
+        counters.insert("calls_bytes".into(), node.calls.bytes());
         counters.insert("table_version".into(), node.table.version());
         counters.insert("lease_valid".into(), u64::from(node.has_lease()));
         Ok(Response::new(NodeStatusResponse {

@@ -12,7 +12,9 @@ use seqsvr_core::namespace::Namespace;
 use seqsvr_core::route::{KeyRef, RoutingTable, section_of};
 use seqsvr_core::section::Key;
 use seqsvr_proto::error::Fault;
+use seqsvr_proto::transport::Share;
 use seqsvr_proto::v1::{CurrentKind, Reason};
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::loaded::Loaded;
@@ -29,7 +31,15 @@ pub(crate) struct Call<'a> {
     pub(crate) table_version: u64,
     /// Answer only what a store has confirmed since (DESIGN 5.9).
     pub(crate) strict: bool,
+    /// The connection it came by.
+    pub(crate) share: Option<Share>,
+    /// Sections it may have opened at one time: a batch over thousands of sections is not to put
+    /// those of others behind all of its own.
+    pub(crate) opens: Semaphore,
 }
+
+/// Sections of one call being opened at one time.
+pub(crate) const OPENS_OF_ONE: usize = 64;
 
 /// One key and what is asked of it.
 #[derive(Clone, Debug)]

@@ -37,6 +37,8 @@ counters! {
     closes,
     /// Calls that had to wait for a raise.
     waited_for_refill,
+    /// Calls of which items were refused because too many wait already.
+    waiting_refused,
     /// Items sent on to another AllocSvr.
     forwarded,
     /// Answers of NOT_OWNER or NO_LEASE.

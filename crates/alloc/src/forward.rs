@@ -45,7 +45,7 @@ impl Node {
             let client = SequenceClient::new(channel);
             self.send(client, call, &picked, deadline).await
         };
-        let fault = match timeout_at(deadline, sent).await {
+        let mut fault = match timeout_at(deadline, sent).await {
             Ok(Ok((results, routes))) => {
                 self.learn(routes.as_ref());
                 return self.sort_forwarded(members, results, last_try).await;
@@ -56,7 +56,8 @@ impl Node {
                 format!("AllocSvr {address} did not answer in time"),
             ),
         };
-        self.learn(fault.detail.routes.as_ref());
+        // Learnt here, and not for each item to carry along.
+        self.learn(fault.detail.routes.take().as_ref());
         if worth_another(fault.reason(), last_try) || fault.reason() == Reason::Unspecified {
             // The owner may be gone: the next table will tell.
             tracing::debug!(%address, %fault, "forwarding failed");
@@ -275,7 +276,9 @@ fn failed(results: &mut [Result<Answer, Fault>], errors: Vec<ItemError>) {
     for error in errors {
         if let Some(result) = results.get_mut(error.index as usize) {
             let code = tonic::Code::from(error.code);
-            *result = Err(Fault::new(error.reason(), error.message).with_code(code));
+            *result = Err(Fault::new(error.reason(), error.message)
+                .with_code(code)
+                .with_retry_after_ms(error.retry_after_ms));
         }
     }
 }

@@ -6,9 +6,11 @@
 //! service ──> serve ──> take ──> core::section        the local path: no lock, one clock read
 //!               │ miss
 //!               ├─> sections  opens a section at the store
+//!               ├─> reads     reads sections that are not loaded, for `current`
 //!               ├─> refill    raises max_seq ahead of need
 //!               ├─> guard     confirms with the store when a caller has seen more than we have
 //!               └─> forward   sends the item on to its owner
+//! group, waiting: what items of a request wait for, and how many may
 //! moves: hands slots over to other owners, when the store has planned it or an operator asks
 //! keeper: registers, renews the lease, learns the routing table      idle: closes idle sections
 //! submit ──> stores: section commands, coalesced, to the StoreSvr leader
@@ -23,6 +25,7 @@ mod ask;
 mod clock;
 mod counters;
 mod forward;
+mod group;
 mod guard;
 mod idle;
 mod keeper;
@@ -32,7 +35,9 @@ mod node;
 mod operate;
 mod options;
 mod random;
+mod reads;
 mod refill;
+mod request;
 mod sections;
 mod serve;
 mod server;
@@ -45,6 +50,7 @@ mod stores;
 mod submit;
 mod table;
 mod take;
+mod waiting;
 mod work;
 
 use std::net::SocketAddr;
@@ -54,7 +60,7 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 use seqsvr_client::Channels;
 use seqsvr_proto::limits::ITEMS_MAX;
-use seqsvr_proto::transport::{Connections, Listener};
+use seqsvr_proto::transport::{Calls, Connections, Listener};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -119,6 +125,7 @@ impl Alloc {
         let channels = Channels::over(transport);
         let random = Random::new(options.seed);
         let stores = stores::Stores::new(&options.stores, channels.clone(), random.clone());
+        let items_max = options.items_max.min(ITEMS_MAX);
         let node = Arc::new(Node {
             address: options
                 .advertise
@@ -136,11 +143,14 @@ impl Alloc {
             session: ArcSwapOption::empty(),
             sections: sections::Sections::new(random.draw()),
             guard: guard::Guard::default(),
+            reads: reads::Reads::default(),
+            waiting: waiting::Waiting::new(options.waiting_max.max(items_max)),
             moves: moves::Moves::new(),
             rounds: keeper::Rounds::new(),
             counters: Counters::default(),
             connections: Connections::new(options.connections_max),
-            items_max: options.items_max.min(ITEMS_MAX),
+            calls: Calls::new("/seqsvr.v1.Sequence/"),
+            items_max,
             random,
             tasks: TaskTracker::new(),
         });
@@ -187,6 +197,7 @@ impl Alloc {
             served.cancel();
         });
         node.tasks.spawn(node.clone().run_guard(all.clone()));
+        node.tasks.spawn(node.clone().run_reads(all.clone()));
         node.tasks.spawn(node.clone().run_idle(
             options.idle_after,
             options.memory_budget,

@@ -7,7 +7,7 @@ use arc_swap::ArcSwapOption;
 use seqsvr_client::Channels;
 use seqsvr_core::route::RoutingTable;
 use seqsvr_proto::error::Fault;
-use seqsvr_proto::transport::Connections;
+use seqsvr_proto::transport::{Calls, Connections};
 use seqsvr_proto::v1::Reason;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::task::TaskTracker;
@@ -18,12 +18,14 @@ use crate::guard::Guard;
 use crate::keeper::Rounds;
 use crate::moves::Moves;
 use crate::random::Random;
+use crate::reads::Reads;
 use crate::sections::Sections;
 use crate::session::Session;
 use crate::state_dir::StateDir;
 use crate::stores::Stores;
 use crate::submit::Submitter;
 use crate::table::Table;
+use crate::waiting::Waiting;
 
 /// State of one AllocSvr process.
 pub(crate) struct Node {
@@ -40,10 +42,13 @@ pub(crate) struct Node {
     pub(crate) session: ArcSwapOption<Session>,
     pub(crate) sections: Sections,
     pub(crate) guard: Guard,
+    pub(crate) reads: Reads,
+    pub(crate) waiting: Waiting,
     pub(crate) moves: Moves,
     pub(crate) rounds: Rounds,
     pub(crate) counters: Counters,
     pub(crate) connections: Arc<Connections>,
+    pub(crate) calls: Calls,
     /// Most items of one NextMany or CurrentMany.
     pub(crate) items_max: usize,
     pub(crate) random: Random,

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqsvr_proto::limits::{CONNECTIONS_DEFAULT, ITEMS_MAX, MESSAGE_MAX, STREAMS_DEFAULT};
+use seqsvr_proto::limits::{
+    CONNECTIONS_DEFAULT, ITEMS_MAX, MESSAGE_MAX, STREAMS_DEFAULT, WAITING_DEFAULT,
+};
 use seqsvr_proto::transport::{Tcp, Transport};
 
 use crate::clock::{Clock, SystemClock};
@@ -34,6 +36,9 @@ pub struct Options {
     pub connections_max: usize,
     /// Most calls of one connection at a time; more wait at the caller's side.
     pub streams_max: u32,
+    /// Most items of calls that have to wait, at a time; more are refused, to come again. Less than
+    /// `items_max` counts as `items_max`.
+    pub waiting_max: usize,
     /// Most items of one NextMany or CurrentMany, at most [`ITEMS_MAX`]; the same on all AllocSvrs of
     /// a cluster, because a batch may be forwarded.
     pub items_max: usize,
@@ -76,6 +81,7 @@ impl Options {
             memory_budget: 8 << 30,
             connections_max: CONNECTIONS_DEFAULT,
             streams_max: STREAMS_DEFAULT,
+            waiting_max: WAITING_DEFAULT,
             items_max: ITEMS_MAX,
             message_max: MESSAGE_MAX,
             seed: None,

@@ -21,14 +21,15 @@ use seqsvr_proto::convert::u128_bytes;
 use seqsvr_proto::error::Fault;
 use seqsvr_proto::v1::section_reply::Reply;
 use seqsvr_proto::v1::{self, Reason, SectionCommand, SectionFinal, section_command};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use crate::loaded::Loaded;
 use crate::node::Node;
 use crate::session::Session;
 
-/// Most sections being opened or closed at one time.
-const BUSY_MAX: usize = 100_000;
+/// Most sections being opened at one time; more wait in the order they came, each call for few of
+/// its own. (Closings have a bound where they are begun.)
+const OPENING_MAX: usize = 4_096;
 
 /// What became of an opening or closing; None while it goes on.
 type Outcome = Option<Result<(), Fault>>;
@@ -39,6 +40,8 @@ pub(crate) struct Sections {
     pub(crate) map: papaya::HashMap<SectionKey, Arc<Loaded>>,
     /// Also the lock under which objects are published and removed.
     pub(crate) busy: Mutex<Busy>,
+    /// Permits to open.
+    opening: Arc<Semaphore>,
     /// Secret of this process, so that nobody can choose keys that collide.
     hash_key: [u64; 2],
 }
@@ -60,6 +63,7 @@ impl Sections {
         Sections {
             map: papaya::HashMap::new(),
             busy: Mutex::default(),
+            opening: Arc::new(Semaphore::new(OPENING_MAX)),
             hash_key,
         }
     }
@@ -140,13 +144,6 @@ impl Sections {
             let text = format!("slot {slot} is moving to another AllocSvr");
             return Err(Err(Fault::new(Reason::NotOwner, text)));
         }
-        if busy.going_on.len() >= BUSY_MAX {
-            return Err(Err(Fault::new(
-                Reason::TooMany,
-                "too many sections are being opened; retry later",
-            )
-            .with_retry_after_ms(50)));
-        }
         let (tx, rx) = watch::channel(None);
         busy.going_on.insert(key, (slot, rx));
         Ok(tx)
@@ -210,13 +207,19 @@ impl Node {
         session: Arc<Session>,
     ) -> Result<(), Fault> {
         let key = fence.section;
+        // Never closed: an error cannot come.
+        let permit = self.sections.opening.clone().acquire_owned().await;
         let tx = match self.sections.begin(fence) {
             Ok(tx) => tx,
-            Err(joined) => return outcome(joined?).await,
+            Err(joined) => {
+                drop(permit);
+                return outcome(joined?).await;
+            }
         };
         let rx = tx.subscribe();
         let node = self.clone();
         self.tasks.spawn(async move {
+            let _permit = permit;
             let done = node.open_now(fence, session).await;
             node.sections.end(key, &tx, done);
         });

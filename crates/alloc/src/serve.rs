@@ -1,74 +1,41 @@
 //! Serving a request: local items at once, the others by opening, refilling, forwarding, waiting,
-//! each group on its own, so that no slow item hides another; all bounded by the deadline.
-
-#![expect(
-    clippy::mutable_key_type,
-    reason = "section objects are hashed and compared by identity"
-)]
+//! each group on its own, so that no slow item hides another; all bounded by the deadline, and in
+//! number by the places there are for what waits.
 
 use std::collections::HashMap;
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt};
-use seqsvr_core::id::{SectionKey, Slot};
 use seqsvr_core::namespace::Namespace;
 use seqsvr_core::route::RoutingTable;
 use seqsvr_proto::convert::namespace_name;
 use seqsvr_proto::error::Fault;
 use seqsvr_proto::v1::Reason;
+use tokio::task::yield_now;
 use tokio::time::{Instant, timeout_at};
 
-use crate::ask::{Answer, Call, Item, Miss, out_of_time};
-use crate::guard::Holding;
-use crate::loaded::Loaded;
+use crate::ask::{Answer, Call, Item};
+use crate::group::{Group, Why};
 use crate::node::Node;
+use crate::waiting::Places;
 use crate::work::Outcome;
+
+/// Items of a batch taken in one go; between two of them other calls have their turn.
+const PASS_MAX: usize = 256;
 
 type Work<'a> = FuturesUnordered<BoxFuture<'a, Vec<Outcome>>>;
 
-/// Items that wait for the same thing.
-#[derive(PartialEq, Eq, Hash)]
-pub(crate) enum Group {
-    Open(SectionKey, Slot),
-    Refill(Object, u64),
-    Raise(Object, u64, bool),
-    Read(SectionKey),
-    Guard(Holding),
-    Confirm(Holding),
-    Remote(String),
-    Refresh,
-    Wait,
-}
-
-/// A section object, compared by identity.
-pub(crate) struct Object(pub(crate) Arc<Loaded>);
-
-impl PartialEq for Object {
-    fn eq(&self, other: &Object) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-}
-
-impl Eq for Object {}
-
-impl Hash for Object {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        Arc::as_ptr(&self.0).hash(state);
-    }
-}
-
 /// What has become of a request's items so far.
 #[derive(Default)]
-struct SoFar {
-    answers: Vec<Option<Result<Answer, Fault>>>,
+pub(crate) struct SoFar {
+    pub(crate) answers: Vec<Option<Result<Answer, Fault>>>,
     /// Why an item is not answered yet.
-    why: HashMap<u32, (Reason, String)>,
+    pub(crate) why: HashMap<u32, Why>,
     /// Taken for strict items, and waiting for a confirmation.
-    held: HashMap<u32, Answer>,
+    pub(crate) held: HashMap<u32, Answer>,
     /// Whether the store was asked for a newer table.
-    refreshed: bool,
+    pub(crate) refreshed: bool,
 }
 
 impl Node {
@@ -82,32 +49,38 @@ impl Node {
             answers: vec![None; items.len()],
             ..SoFar::default()
         };
+        let mut places = self.waiting.places(call.share.as_ref(), items.len());
         let mut todo: Vec<u32> = (0..items.len() as u32).collect();
         let mut work: Work<'_> = FuturesUnordered::new();
         loop {
-            match self.namespace(call, items, &mut so_far.refreshed).await {
+            let known = self
+                .namespace(call, items, &mut so_far.refreshed, &mut places)
+                .await;
+            match known {
                 Err(fault) => todo
                     .drain(..)
                     .for_each(|i| so_far.answers[i as usize] = Some(Err(fault.clone()))),
                 Ok((table, namespace)) => {
-                    let misses =
-                        self.pass(call, &table, &namespace, items, &todo, &mut so_far.answers);
-                    todo.clear();
-                    let groups = self.sort(call, &table, misses, &mut so_far);
-                    for (group, members) in groups {
-                        if let Group::Confirm(holding) = group {
-                            let taken = members
-                                .iter()
-                                .filter_map(|i| Some((*i, *so_far.held.get(i)?)));
-                            work.push(Box::pin(self.confirmed(
-                                call,
-                                items,
-                                holding,
-                                taken.collect(),
-                            )));
-                        } else {
-                            work.push(self.work(call, items, &table, group, members));
+                    let mut misses = Vec::new();
+                    for (n, some) in todo.chunks(PASS_MAX).enumerate() {
+                        if n > 0 {
+                            yield_now().await;
                         }
+                        let answers = &mut so_far.answers;
+                        misses
+                            .append(&mut self.pass(call, &table, &namespace, items, some, answers));
+                    }
+                    todo.clear();
+                    let groups = self.sort(call, &table, misses, &mut so_far, &mut places);
+                    for (group, members) in groups {
+                        work.push(match group {
+                            Group::Confirm(holding) => {
+                                let held = |i: &u32| Some((*i, *so_far.held.get(i)?));
+                                let taken = members.iter().filter_map(held).collect();
+                                Box::pin(self.confirmed(call, items, holding, taken))
+                            }
+                            group => self.work(call, items, &table, group, members),
+                        });
                     }
                 }
             }
@@ -134,17 +107,10 @@ impl Node {
         for index in so_far.held.keys() {
             self.burn(items[*index as usize].ask);
         }
-        let mut late = |index: usize| {
-            let (reason, text) = so_far
-                .why
-                .remove(&(index as u32))
-                .unwrap_or((Reason::Unreachable, "it was still under way".into()));
-            Err(out_of_time(reason, &text))
-        };
-        so_far
-            .answers
-            .into_iter()
-            .enumerate()
+        let SoFar { answers, why, .. } = so_far;
+        let late = |i: usize| Err(self.too_late(why.get(&(i as u32))));
+        let answers = answers.into_iter().enumerate();
+        answers
             .map(|(i, answer)| answer.unwrap_or_else(|| late(i)))
             .collect()
     }
@@ -155,12 +121,19 @@ impl Node {
         call: &Call<'_>,
         items: &[Item],
         refreshed: &mut bool,
+        places: &mut Places<'_>,
     ) -> Result<(Arc<RoutingTable>, Namespace), Fault> {
         let name = items.first().map_or(call.namespace, |item| {
             namespace_name(call.namespace, item.key.key_ref())
         });
         loop {
-            let table = self.table_by(call.deadline).await?;
+            let table = match self.table.load() {
+                Some(table) => table,
+                None => {
+                    places.take(&self.counters.waiting_refused)?;
+                    self.table_by(call.deadline).await?
+                }
+            };
             if let Some(namespace) = table.namespace(name) {
                 let namespace = namespace.clone();
                 return Ok((table, namespace));
@@ -169,9 +142,9 @@ impl Node {
                 let text = format!(
                     "there is no namespace {name:?}; see `seqsvr namespace list` or make it with `seqsvr namespace create`"
                 );
-                return Err(Fault::new(Reason::NoSuchNamespace, text)
-                    .with_routes(self.table.routes_for(call.table_version)));
+                return Err(Fault::new(Reason::NoSuchNamespace, text));
             }
+            places.take(&self.counters.waiting_refused)?;
             if self.refresh(call.deadline).await {
                 *refreshed = true;
             } else if Instant::now() >= call.deadline {
@@ -182,114 +155,5 @@ impl Node {
                 return Err(Fault::new(Reason::Unreachable, text));
             }
         }
-    }
-
-    /// Answers the misses that are final and groups the others by what they wait for.
-    fn sort(
-        &self,
-        call: &Call<'_>,
-        table: &RoutingTable,
-        misses: Vec<(u32, Miss)>,
-        so_far: &mut SoFar,
-    ) -> HashMap<Group, Vec<u32>> {
-        let mut groups: HashMap<Group, Vec<u32>> = HashMap::new();
-        // A caller that knows a newer table than ours is not sent away before we have asked.
-        let behind = call.table_version > table.version() && !so_far.refreshed;
-        // A caller that routes by itself and is behind is redirected; any other is forwarded.
-        let redirect =
-            call.forwarded || (call.table_version != 0 && call.table_version < table.version());
-        for (index, miss) in misses {
-            let refuse = |reason, text: String| {
-                self.counters.not_owner.add(1);
-                Some(Err(
-                    Fault::new(reason, text).with_routes(self.table.routes_for(call.table_version))
-                ))
-            };
-            let group = match miss {
-                Miss::Final(fault) => {
-                    so_far.answers[index as usize] = Some(Err(fault));
-                    continue;
-                }
-                Miss::Remote(_) | Miss::Wait(Reason::NotOwner, _) if behind => {
-                    so_far.refreshed = true;
-                    Group::Refresh
-                }
-                Miss::Remote(address) if redirect => {
-                    so_far.answers[index as usize] =
-                        refuse(Reason::NotOwner, format!("the owner is at {address}"));
-                    continue;
-                }
-                Miss::Wait(reason, text) if call.forwarded => {
-                    so_far.answers[index as usize] = refuse(reason, text);
-                    continue;
-                }
-                Miss::Wait(reason, text) => {
-                    so_far.why.insert(index, (reason, text));
-                    Group::Wait
-                }
-                Miss::Open(section, slot) => {
-                    so_far.why.insert(
-                        index,
-                        (
-                            Reason::NoWindow,
-                            format!(
-                                "section {section} is being opened at the store ({})",
-                                self.stores.list()
-                            ),
-                        ),
-                    );
-                    Group::Open(section, slot)
-                }
-                Miss::Refill(loaded, needed) => {
-                    so_far.why.insert(index, (Reason::NoWindow, format!("the window of section {} is used up and no store of {} has confirmed a raise", loaded.key(), self.stores.list())));
-                    Group::Refill(Object(loaded), needed)
-                }
-                Miss::Raise(loaded, to, force) => {
-                    so_far.why.insert(
-                        index,
-                        (
-                            Reason::NoWindow,
-                            format!("the raise of section {} is not confirmed yet", loaded.key()),
-                        ),
-                    );
-                    Group::Raise(Object(loaded), to, force)
-                }
-                Miss::Read(section) => {
-                    so_far.why.insert(
-                        index,
-                        (
-                            Reason::Unreachable,
-                            format!("no store of {} has answered", self.stores.list()),
-                        ),
-                    );
-                    Group::Read(section)
-                }
-                Miss::Guard(loaded) => {
-                    so_far
-                        .why
-                        .insert(index, (Reason::Unreachable, self.not_confirmed()));
-                    Group::Guard(loaded.holding())
-                }
-                Miss::Confirm(loaded, answer) => {
-                    so_far
-                        .why
-                        .insert(index, (Reason::Unreachable, self.not_confirmed()));
-                    so_far.held.insert(index, answer);
-                    Group::Confirm(loaded.holding())
-                }
-                Miss::Remote(address) => {
-                    so_far.why.insert(
-                        index,
-                        (
-                            Reason::NotOwner,
-                            format!("the owner at {address} has not answered"),
-                        ),
-                    );
-                    Group::Remote(address)
-                }
-            };
-            groups.entry(group).or_default().push(index);
-        }
-        groups
     }
 }

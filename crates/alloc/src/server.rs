@@ -14,6 +14,10 @@ use crate::node::Node;
 use crate::options::{Error, Options};
 use crate::{admin, service};
 
+/// A caller that does not answer a ping within the timeout is gone, and so are its calls.
+const PING_INTERVAL: Duration = Duration::from_secs(10);
+const PING_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// Serves until cancelled, and then what is in flight.
 pub(crate) fn serve(
     node: Arc<Node>,
@@ -38,7 +42,9 @@ pub(crate) fn serve(
         let incoming = incoming(listener, node.connections.clone());
         Server::builder()
             .max_concurrent_streams(streams_max)
-            .http2_keepalive_interval(Some(Duration::from_secs(10)))
+            .http2_keepalive_interval(Some(PING_INTERVAL))
+            .http2_keepalive_timeout(Some(PING_TIMEOUT))
+            .layer(node.calls.clone())
             .add_service(health)
             .add_service(reflection)
             .add_service(sequence)

@@ -2,6 +2,11 @@
 //!
 //! Invariant: a command, once queued, is repeated unchanged (same nonce, same absolute `to`) until
 //! the store has answered it, so the answer that reaches the waiter is the one of its application.
+//!
+//! Order: raises and closes first, because callers run dry behind raises, and moves and memory wait
+//! for closes; whoever asks for section upon section must not put them behind it. A Submit takes some Opens
+//! at any rate, so these wait for a bounded time. Reordering is harmless: every command is fenced, and
+//! whoever builds on one has awaited its answer.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,7 +17,7 @@ use seqsvr_proto::error::Fault;
 use seqsvr_proto::limits::SUBMIT_MAX;
 use seqsvr_proto::v1::section_reply::Reply;
 use seqsvr_proto::v1::store_client::StoreClient;
-use seqsvr_proto::v1::{Reason, SectionCommand, SubmitRequest};
+use seqsvr_proto::v1::{Reason, SectionCommand, SubmitRequest, section_command};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -21,6 +26,8 @@ use crate::stores::Stores;
 
 /// Most commands waiting here.
 const QUEUE_MAX: usize = 200_000;
+/// Most Opens of one Submit: what comes after it waits no longer than these take.
+const OPENS_MAX: usize = 256;
 /// How long one Submit may take before another store is asked.
 const TRY: Duration = Duration::from_secs(1);
 /// How long a batch is repeated before its waiters are told; they decide whether to go on.
@@ -28,11 +35,40 @@ const GIVE_UP: Duration = Duration::from_secs(10);
 
 type Waiting = (SectionCommand, oneshot::Sender<Result<Reply, Fault>>);
 
+/// What waits.
+#[derive(Default)]
+struct Queue {
+    /// Raises and closes.
+    first: VecDeque<Waiting>,
+    opens: VecDeque<Waiting>,
+}
+
+impl Queue {
+    fn len(&self) -> usize {
+        self.first.len() + self.opens.len()
+    }
+
+    fn push(&mut self, waiting: Waiting) {
+        match waiting.0.command {
+            Some(section_command::Command::Open(_)) => self.opens.push_back(waiting),
+            _ => self.first.push_back(waiting),
+        }
+    }
+
+    /// What the next Submit carries.
+    fn gather(&mut self) -> Vec<Waiting> {
+        let first = self.first.len().min(SUBMIT_MAX - OPENS_MAX);
+        let opens = self.opens.len().min(OPENS_MAX);
+        let first = self.first.drain(..first);
+        first.chain(self.opens.drain(..opens)).collect()
+    }
+}
+
 /// Queue of section commands.
 #[derive(Clone)]
 pub(crate) struct Submitter {
     /// None once nobody sends any more.
-    queue: Arc<Mutex<Option<VecDeque<Waiting>>>>,
+    queue: Arc<Mutex<Option<Queue>>>,
     ready: Arc<Notify>,
     stores: Stores,
 }
@@ -40,7 +76,7 @@ pub(crate) struct Submitter {
 impl Submitter {
     pub(crate) fn new(stores: Stores) -> Submitter {
         Submitter {
-            queue: Arc::new(Mutex::new(Some(VecDeque::new()))),
+            queue: Arc::new(Mutex::new(Some(Queue::default()))),
             ready: Arc::default(),
             stores,
         }
@@ -58,9 +94,10 @@ impl Submitter {
                 return Err(Fault::new(
                     Reason::TooMany,
                     "too many section commands wait for the store; retry later",
-                ));
+                )
+                .with_retry_after_ms(100));
             }
-            queue.push_back((command, tx));
+            queue.push((command, tx));
         }
         self.ready.notify_one();
         rx.await.unwrap_or_else(|_| Err(stopping()))
@@ -74,12 +111,7 @@ impl Submitter {
             .is_some()
         {
             loop {
-                let batch: Vec<Waiting> = {
-                    let mut queue = self.queue.lock();
-                    let queue = queue.get_or_insert_default();
-                    let n = queue.len().min(SUBMIT_MAX);
-                    queue.drain(..n).collect()
-                };
+                let batch = self.queue.lock().get_or_insert_default().gather();
                 if batch.is_empty() || cancel.run_until_cancelled(self.send(batch)).await.is_none()
                 {
                     break;
@@ -136,6 +168,30 @@ fn fail(waiters: Vec<oneshot::Sender<Result<Reply, Fault>>>, fault: &Fault) {
 mod tests {
     use super::*;
     use crate::random::Random;
+
+    #[test]
+    fn raises_pass_a_crowd_of_opens_and_both_go_on() {
+        let command = |command| SectionCommand {
+            command: Some(command),
+            ..SectionCommand::default()
+        };
+        let open = || command(section_command::Command::Open(Default::default()));
+        let raise = || command(section_command::Command::Raise(Default::default()));
+        let (mut queue, mut told) = (Queue::default(), Vec::new());
+        let crowd = (0..2 * SUBMIT_MAX).map(|_| open()).chain([raise()]);
+        for one in crowd.chain((0..2 * SUBMIT_MAX).map(|_| raise())) {
+            let (tx, rx) = oneshot::channel();
+            queue.push((one, tx));
+            told.push(rx);
+        }
+        for _ in 0..2 {
+            let batch = queue.gather();
+            let is_open = |w: &&Waiting| w.0 == open();
+            assert_eq!(batch.len(), SUBMIT_MAX);
+            assert_eq!(batch.iter().filter(is_open).count(), OPENS_MAX);
+        }
+        assert_eq!(queue.opens.len(), 2 * SUBMIT_MAX - 2 * OPENS_MAX);
+    }
 
     /// Otherwise a task that opens or raises while the process stops would wait for ever.
     #[tokio::test]

@@ -4,23 +4,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use seqsvr_core::id::{Epoch, SectionKey, Slot};
+use seqsvr_core::id::{SectionKey, Slot};
 use seqsvr_core::route::RoutingTable;
 use seqsvr_proto::error::Fault;
-use seqsvr_proto::v1::store_client::StoreClient;
-use seqsvr_proto::v1::{CurrentKind, ReadRequest, Reason, SectionRef};
-use tokio::time::{Instant, sleep};
+use seqsvr_proto::v1::{CurrentKind, Reason};
+use tokio::time::sleep;
 
 use crate::ask::{Answer, Call, Item};
+use crate::group::{Group, Object};
 use crate::guard::{Holding, Verdict};
 use crate::node::Node;
-use crate::serve::{Group, Object};
 
 /// What became of an item: answered, or (None) to be tried again.
 pub(crate) type Outcome = (u32, Option<Result<Answer, Fault>>);
-
-/// How long one read of a section may take before the caller's item is tried anew.
-const READ_FOR: Duration = Duration::from_secs(1);
 
 impl Node {
     /// Does what a group waits for; its items are then tried again or answered.
@@ -54,6 +50,8 @@ impl Node {
                     let Some(session) = session else {
                         return again(members);
                     };
+                    // Never closed: an error cannot come.
+                    let _permit = call.opens.acquire().await;
                     let opened = self.open(fence, session).await;
                     self.outcome(members, opened).await
                 })
@@ -105,24 +103,8 @@ impl Node {
     /// `Current` of a section that is not loaded: a store read that began after the request came. The
     /// epoch is that of the same read: our table's may be one that another owner has answered above.
     async fn read(&self, section: SectionKey, slot: Slot, members: Vec<u32>) -> Vec<Outcome> {
-        let wire = SectionRef {
-            namespace: section.namespace.0,
-            section: section.section.0,
-        };
-        let request = ReadRequest {
-            sections: vec![wire],
-            slots: vec![u32::from(slot.0)],
-            ..ReadRequest::default()
-        };
-        let read = self
-            .stores
-            .call(Instant::now() + READ_FOR, READ_FOR, |channel| {
-                let request = request.clone();
-                async move { StoreClient::new(channel).read(request).await }
-            })
-            .await;
-        match read.map(|r| r.sections.first().cloned().zip(r.epochs.first().copied())) {
-            Ok(Some((row, epoch))) => {
+        match self.read_section(section, slot).await {
+            Ok(row) => {
                 let table = self.table.load();
                 let namespace = table
                     .as_deref()
@@ -138,17 +120,10 @@ impl Node {
                     &Ok(Answer::Current {
                         kind,
                         value: row.max_seq,
-                        epoch: Epoch(epoch),
+                        epoch: row.epoch,
                     }),
                 )
             }
-            Ok(None) => done(
-                members,
-                &Err(Fault::new(
-                    Reason::Unspecified,
-                    "the store sent an empty answer",
-                )),
-            ),
             Err(fault) => self.outcome(members, Err(fault)).await,
         }
     }
@@ -178,13 +153,6 @@ impl Node {
                 again(members)
             }
         }
-    }
-
-    pub(crate) fn not_confirmed(&self) -> String {
-        format!(
-            "no store of {} has confirmed this owner",
-            self.stores.list()
-        )
     }
 
     /// A confirmation said that a holding does not stand: nothing of it is served again.

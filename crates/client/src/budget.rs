@@ -87,16 +87,13 @@ impl Budget {
     ) -> Result<Duration, Error> {
         let pause = match failure.verdict {
             Verdict::Final => return Err(self.error(failure, false)),
-            Verdict::After(hint) => hint,
+            // Not earlier than the server asked for, and not together with all others it turned away.
+            Verdict::After(hint) => hint + self.back_off(servers),
             Verdict::Retry if failure.rerouted && self.at_once < AT_ONCE_MAX => {
                 self.at_once += 1;
                 Duration::ZERO
             }
-            Verdict::Retry => {
-                let pause = servers.jitter(self.pause);
-                self.pause = (self.pause * 2).min(PAUSE_MAX);
-                pause
-            }
+            Verdict::Retry => self.back_off(servers),
         };
         if pause + LAST_TRY > self.left() {
             return Err(self.error(failure, true));
@@ -108,6 +105,13 @@ impl Budget {
                 .tell(&failure.message);
         }
         Ok(pause)
+    }
+
+    /// A pause twice as long as the last one, jittered and bounded.
+    fn back_off(&mut self, servers: &Servers) -> Duration {
+        let pause = servers.jitter(self.pause);
+        self.pause = (self.pause * 2).min(PAUSE_MAX);
+        pause
     }
 
     /// The error to end with.

@@ -121,11 +121,12 @@ impl Failure {
     /// One item of a batch.
     pub(crate) fn from_item(address: &str, item: &ItemError) -> Failure {
         let code = Code::from_i32(item.code);
+        let hint = Duration::from_millis(u64::from(item.retry_after_ms));
         Failure {
             code,
             ..Failure::new(
                 item.reason(),
-                judge(code, item.reason(), Duration::ZERO),
+                judge(code, item.reason(), hint),
                 format!("{} (from {address})", item.message),
             )
         }

@@ -1,6 +1,6 @@
 //! Limits, each enforced where requests enter. Those of the contract are constants, because clients
 //! size their requests by them; those of one server's resources have a default here and are
-//! configured (`--connections-max`, `--streams-max`).
+//! configured (`--connections-max`, `--streams-max`, `--waiting-max`).
 
 /// Most items of one NextMany or CurrentMany.
 pub const ITEMS_MAX: usize = 10_000;
@@ -16,6 +16,8 @@ pub const READ_MAX: usize = 10_000;
 pub const CONNECTIONS_DEFAULT: usize = 16_384;
 /// Most calls of one connection at a time, unless configured.
 pub const STREAMS_DEFAULT: u32 = 4_096;
+/// Most items of calls that wait in one AllocSvr at a time, unless configured.
+pub const WAITING_DEFAULT: usize = 200_000;
 /// Default port of an AllocSvr.
 pub const ALLOC_PORT: u16 = 7700;
 /// Default port of a StoreSvr.

@@ -10,6 +10,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use seqsvr_proto::limits::{
     ALLOC_PORT, CONNECTIONS_DEFAULT, ITEMS_MAX, MESSAGE_MAX, STORE_PORT, STREAMS_DEFAULT,
+    WAITING_DEFAULT,
 };
 
 use backup::{BACKUP_HELP, RESTORE_HELP};
@@ -177,6 +178,10 @@ pub(crate) struct Alloc {
     pub(crate) memory_mib: u64,
     #[command(flatten)]
     pub(crate) connections: Connections,
+    /// Most items of calls that have to wait (for a section, a window, a store), at a time; more are
+    /// refused, to come again.
+    #[arg(long, default_value_t = WAITING_DEFAULT as u64, value_parser = clap::value_parser!(u64).range(1..=1 << 24))]
+    pub(crate) waiting_max: u64,
     /// Most items of one NextMany or CurrentMany; the same on all AllocSvrs of a cluster.
     #[arg(long, default_value_t = ITEMS_MAX as u64, value_parser = clap::value_parser!(u64).range(1..=ITEMS_MAX as u64))]
     pub(crate) items_max: u64,

@@ -283,6 +283,7 @@ impl Sequence for Node {
                     code: fault.code as i32,
                     reason: fault.detail.reason,
                     message: fault.message,
+                    retry_after_ms: fault.detail.retry_after_ms,
                 });
                 (0, 0, 0)
             });

@@ -2,10 +2,11 @@
 //!
 //! Invariant: a connection holds its permit until it is closed, so sockets and their buffers are
 //! bounded whatever callers do. One connection too many is told so and closed at once: left in the
-//! kernel's queue it would look like a server that hangs.
+//! kernel's queue it would look like a server that hangs. Nor does a connection keep its place for
+//! nothing: one that does not begin to speak HTTP/2, or takes no answer that is due to it, is closed.
+//! (One whose end is gone is found out by the server's HTTP/2 pings.)
 
 use std::io;
-use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,8 +16,10 @@ use std::time::Duration;
 use futures::Stream;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tonic::transport::server::{Connected, TcpConnectInfo};
+use tokio::time::{Sleep, sleep};
+use tonic::transport::server::Connected;
 
+use super::share::Share;
 use super::{Io, Listener};
 
 /// Pause after a failed accept (no file descriptor left), instead of spinning.
@@ -25,6 +28,10 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 const REFUSAL_TIME: Duration = Duration::from_secs(1);
 /// Most refused callers that are told why at one time; more are just closed.
 const REFUSALS_MAX: usize = 64;
+/// How long a new connection may take to say that it speaks HTTP/2.
+const HELLO_TIME: Duration = Duration::from_secs(10);
+/// What it says (RFC 9113, section 3.4): PRI * HTTP/2.0 and so on.
+const HELLO_LENGTH: usize = 24;
 
 /// Bound and counts of one server's connections.
 #[derive(Debug)]
@@ -110,7 +117,6 @@ pub fn incoming(
     listener: Box<dyn Listener>,
     connections: Arc<Connections>,
 ) -> impl Stream<Item = io::Result<Connection>> {
-    let local = listener.local_addr().ok();
     futures::stream::unfold(
         (listener, connections),
         move |(mut listener, connections)| async move {
@@ -127,8 +133,11 @@ pub fn incoming(
                     Ok(permit) => {
                         let connection = Connection {
                             io,
-                            local,
-                            remote,
+                            share: Share::new(remote),
+                            hello: Some(Hello {
+                                missing: HELLO_LENGTH,
+                                late: Box::pin(sleep(HELLO_TIME)),
+                            }),
                             _permit: permit,
                         };
                         return Some((Ok(connection), (listener, connections)));
@@ -143,19 +152,23 @@ pub fn incoming(
 /// A connection with its permit.
 pub struct Connection {
     io: Box<dyn Io>,
-    local: Option<SocketAddr>,
-    remote: SocketAddr,
+    share: Share,
+    /// None once it was said.
+    hello: Option<Hello>,
     _permit: OwnedSemaphorePermit,
 }
 
-impl Connected for Connection {
-    type ConnectInfo = TcpConnectInfo;
+/// What a new connection has to say first, and until when.
+struct Hello {
+    missing: usize,
+    late: Pin<Box<Sleep>>,
+}
 
-    fn connect_info(&self) -> TcpConnectInfo {
-        TcpConnectInfo {
-            local_addr: self.local,
-            remote_addr: Some(self.remote),
-        }
+impl Connected for Connection {
+    type ConnectInfo = Share;
+
+    fn connect_info(&self) -> Share {
+        self.share.clone()
     }
 }
 
@@ -165,7 +178,23 @@ impl AsyncRead for Connection {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_read(cx, buf)
+        // Looked at whenever something comes, such as the answer to a ping.
+        if self.share.is_stuck() {
+            tracing::debug!(remote = %self.share.remote(), "closed: it takes no answers");
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        let before = buf.filled().len();
+        let polled = Pin::new(&mut self.io).poll_read(cx, buf);
+        if let Some(hello) = &mut self.hello {
+            let read = buf.filled().len() - before;
+            hello.missing = hello.missing.saturating_sub(read);
+            if hello.missing == 0 {
+                self.hello = None;
+            } else if polled.is_pending() && hello.late.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+            }
+        }
+        polled
     }
 }
 
@@ -196,5 +225,70 @@ impl AsyncWrite for Connection {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::ready;
+
+    use futures::future::BoxFuture;
+    use futures::{FutureExt, StreamExt};
+    use tokio::io::{DuplexStream, duplex};
+
+    use super::*;
+
+    /// Gives these connections, then none.
+    struct Given(Vec<DuplexStream>);
+
+    impl Listener for Given {
+        fn local_addr(&self) -> io::Result<std::net::SocketAddr> {
+            Err(io::ErrorKind::AddrNotAvailable.into())
+        }
+
+        fn accept(&mut self) -> BoxFuture<'_, io::Result<(Box<dyn Io>, std::net::SocketAddr)>> {
+            let remote = std::net::SocketAddr::from(([127, 0, 0, 1], 1));
+            match self.0.pop() {
+                Some(io) => ready(Ok((Box::new(io) as Box<dyn Io>, remote))).boxed(),
+                None => std::future::pending().boxed(),
+            }
+        }
+    }
+
+    /// A connection to a server, and its other end.
+    async fn connected() -> (Connection, DuplexStream) {
+        let (here, there) = duplex(1024);
+        let listener = Box::new(Given(vec![here]));
+        let incoming = incoming(listener, Connections::new(1));
+        let connection = std::pin::pin!(incoming).next().await;
+        (connection.unwrap().unwrap(), there)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_does_not_begin_is_closed_in_time() {
+        for said in [&b""[..], &b"PRI * HTTP"[..]] {
+            let (mut connection, mut there) = connected().await;
+            there.write_all(said).await.unwrap();
+            let mut read = vec![0; 100];
+            let began = tokio::time::Instant::now();
+            let error = loop {
+                match connection.read(&mut read).await {
+                    Ok(n) => assert!(n > 0),
+                    Err(error) => break error,
+                }
+            };
+            assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+            assert_eq!(began.elapsed(), HELLO_TIME);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_that_has_begun_may_be_silent() {
+        let (mut connection, mut there) = connected().await;
+        there.write_all(&[b'P'; HELLO_LENGTH]).await.unwrap();
+        let mut read = vec![0; HELLO_LENGTH];
+        connection.read_exact(&mut read).await.unwrap();
+        let silent = tokio::time::timeout(10 * HELLO_TIME, connection.read(&mut read));
+        assert!(silent.await.is_err(), "it ended");
     }
 }

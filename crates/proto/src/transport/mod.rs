@@ -4,7 +4,9 @@
 //! something else in a test or a simulation. Everything above (HTTP/2, gRPC, time-outs) is the same
 //! code in both.
 
+mod calls;
 mod incoming;
+mod share;
 mod tcp;
 
 use std::io;
@@ -17,7 +19,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tonic::codegen::http::Uri;
 use tonic::transport::{Channel, Endpoint};
 
+pub use calls::{BUFFERED_MAX, BUFFERED_OF_ONE_MAX, Bounded, CALLS_MAX, Calls};
 pub use incoming::{Connection, Connections, incoming};
+pub use share::{STUCK_AFTER, Share, add_within};
 pub use tcp::Tcp;
 
 /// A connection's two directions.

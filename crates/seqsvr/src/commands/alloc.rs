@@ -16,6 +16,7 @@ pub(crate) async fn run(args: cli::Alloc) -> anyhow::Result<()> {
     options.memory_budget = args.memory_mib << 20;
     options.connections_max = args.connections.connections_max as usize;
     options.streams_max = args.connections.streams_max;
+    options.waiting_max = args.waiting_max as usize;
     options.items_max = args.items_max as usize;
     options.message_max = (args.message_max_kib << 10) as usize;
     files::allow(args.connections.connections_max);

@@ -1,0 +1,183 @@
+//! Why items of a request wait, and with whom: each kind of miss becomes a group of items that wait
+//! for the same thing, or an answer at once.
+
+#![expect(
+    clippy::mutable_key_type,
+    reason = "section objects are hashed and compared by identity"
+)]
+
+use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use seqsvr_core::id::{SectionKey, Slot};
+use seqsvr_core::route::RoutingTable;
+use seqsvr_proto::error::Fault;
+use seqsvr_proto::v1::Reason;
+
+use crate::ask::{Call, Miss, out_of_time};
+use crate::guard::Holding;
+use crate::loaded::Loaded;
+use crate::node::Node;
+use crate::serve::SoFar;
+use crate::waiting::Places;
+
+/// Items that wait for the same thing.
+#[derive(PartialEq, Eq, Hash)]
+pub(crate) enum Group {
+    Open(SectionKey, Slot),
+    Refill(Object, u64),
+    Raise(Object, u64, bool),
+    Read(SectionKey),
+    Guard(Holding),
+    Confirm(Holding),
+    Remote(String),
+    Refresh,
+    Wait,
+}
+
+/// A section object, compared by identity.
+pub(crate) struct Object(pub(crate) Arc<Loaded>);
+
+impl PartialEq for Object {
+    fn eq(&self, other: &Object) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Object {}
+
+impl Hash for Object {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        Arc::as_ptr(&self.0).hash(state);
+    }
+}
+
+/// Why an item is not answered yet; put into words only if it never is.
+pub(crate) enum Why {
+    Opening(SectionKey),
+    Window(SectionKey),
+    Raising(SectionKey),
+    Store,
+    NotConfirmed,
+    Owner(String),
+    Table,
+    Other(Reason, String),
+}
+
+impl Node {
+    /// The error of an item that was not answered in time.
+    pub(crate) fn too_late(&self, why: Option<&Why>) -> Fault {
+        let stores = || self.stores.list();
+        let (reason, text) = match why {
+            Some(Why::Opening(section)) => (
+                Reason::NoWindow,
+                format!(
+                    "section {section} is being opened at the store ({})",
+                    stores()
+                ),
+            ),
+            Some(Why::Window(section)) => (
+                Reason::NoWindow,
+                format!(
+                    "the window of section {section} is used up and no store of {} has confirmed a raise",
+                    stores()
+                ),
+            ),
+            Some(Why::Raising(section)) => (
+                Reason::NoWindow,
+                format!("the raise of section {section} is not confirmed yet"),
+            ),
+            Some(Why::Store) => (
+                Reason::Unreachable,
+                format!("no store of {} has answered", stores()),
+            ),
+            Some(Why::NotConfirmed) => (
+                Reason::Unreachable,
+                format!("no store of {} has confirmed this owner", stores()),
+            ),
+            Some(Why::Owner(address)) => (
+                Reason::NotOwner,
+                format!("the owner at {address} has not answered"),
+            ),
+            Some(Why::Other(reason, text)) => (*reason, text.clone()),
+            Some(Why::Table) | None => (Reason::Unreachable, "it was still under way".to_owned()),
+        };
+        out_of_time(reason, &text)
+    }
+
+    /// Answers the misses that are final, and those that would have to wait and get no place; groups
+    /// the others by what they wait for.
+    pub(crate) fn sort(
+        &self,
+        call: &Call<'_>,
+        table: &RoutingTable,
+        misses: Vec<(u32, Miss)>,
+        so_far: &mut SoFar,
+        places: &mut Places<'_>,
+    ) -> Vec<(Group, Vec<u32>)> {
+        let mut groups: HashMap<Group, Vec<u32>> = HashMap::new();
+        // A caller that knows a newer table than ours is not sent away before we have asked.
+        let behind = call.table_version > table.version() && !so_far.refreshed;
+        // A caller that routes by itself and is behind is redirected; any other is forwarded.
+        let redirect =
+            call.forwarded || (call.table_version != 0 && call.table_version < table.version());
+        // Once for all, so that the many items of a batch that is turned away cost little.
+        let mut no_place: Option<Fault> = None;
+        for (index, miss) in misses {
+            let refuse = |reason, text: String| {
+                self.counters.not_owner.add(1);
+                Err(Fault::new(reason, text))
+            };
+            let at_once = match miss {
+                Miss::Final(fault) => Ok(Err(fault)),
+                Miss::Remote(_) | Miss::Wait(Reason::NotOwner, _) if behind => {
+                    so_far.refreshed = true;
+                    Err((Group::Refresh, Why::Table))
+                }
+                Miss::Remote(address) if redirect => Ok(refuse(
+                    Reason::NotOwner,
+                    format!("the owner is at {address}"),
+                )),
+                Miss::Wait(reason, text) if call.forwarded => Ok(refuse(reason, text)),
+                Miss::Wait(reason, text) => Err((Group::Wait, Why::Other(reason, text))),
+                Miss::Open(section, slot) => {
+                    Err((Group::Open(section, slot), Why::Opening(section)))
+                }
+                Miss::Refill(loaded, needed) => {
+                    let why = Why::Window(loaded.key());
+                    Err((Group::Refill(Object(loaded), needed), why))
+                }
+                Miss::Raise(loaded, to, force) => {
+                    let why = Why::Raising(loaded.key());
+                    Err((Group::Raise(Object(loaded), to, force), why))
+                }
+                Miss::Read(section) => Err((Group::Read(section), Why::Store)),
+                Miss::Guard(loaded) => Err((Group::Guard(loaded.holding()), Why::NotConfirmed)),
+                Miss::Confirm(loaded, answer) => {
+                    so_far.held.insert(index, answer);
+                    Err((Group::Confirm(loaded.holding()), Why::NotConfirmed))
+                }
+                Miss::Remote(address) => Err((Group::Remote(address.clone()), Why::Owner(address))),
+            };
+            let (group, why) = match at_once {
+                Ok(answer) => {
+                    so_far.answers[index as usize] = Some(answer);
+                    continue;
+                }
+                Err(waits) => waits,
+            };
+            if no_place.is_none() {
+                no_place = places.take(&self.counters.waiting_refused).err();
+            }
+            if let Some(fault) = &no_place {
+                // Its number, if it took one, is burned at the end.
+                so_far.answers[index as usize] = Some(Err(fault.clone()));
+                continue;
+            }
+            so_far.why.insert(index, why);
+            groups.entry(group).or_default().push(index);
+        }
+        groups.into_iter().collect()
+    }
+}

@@ -1,0 +1,179 @@
+//! What a request is made of, checked and turned into items before it is served.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use bytes::Bytes;
+use seqsvr_core::geometry::COUNT_MAX;
+use seqsvr_core::route::KeyRef;
+use seqsvr_proto::error::Fault;
+use seqsvr_proto::limits::DEADLINE_DEFAULT;
+use seqsvr_proto::transport::Share;
+use seqsvr_proto::v1::Reason;
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+use tonic::metadata::MetadataMap;
+use tonic::{Code, Request, Status};
+
+use crate::ask::{Call, ItemKey, OPENS_OF_ONE};
+
+/// Longest a caller is kept waiting, whatever it asks for.
+const DEADLINE_MAX: Duration = Duration::from_secs(60);
+
+/// How a request came.
+pub(crate) struct Received {
+    pub(crate) deadline: Instant,
+    share: Option<Share>,
+}
+
+impl Received {
+    /// Parts a request from how it came.
+    pub(crate) fn new<T>(request: Request<T>) -> (Received, T) {
+        let received = Received {
+            deadline: deadline(request.metadata()),
+            share: request.extensions().get::<Share>().cloned(),
+        };
+        (received, request.into_inner())
+    }
+
+    /// The circumstances of its items.
+    pub(crate) fn call(
+        self,
+        namespace: &str,
+        table_version: u64,
+        forwarded: bool,
+        strict: bool,
+    ) -> Call<'_> {
+        Call {
+            namespace,
+            deadline: self.deadline,
+            forwarded,
+            table_version,
+            strict,
+            share: self.share,
+            opens: Semaphore::new(OPENS_OF_ONE),
+        }
+    }
+}
+
+/// The items of a batch, at most `items_max`.
+pub(crate) fn keys(
+    uids: Vec<u64>,
+    keys: Vec<Bytes>,
+    items_max: usize,
+) -> Result<Vec<ItemKey>, Fault> {
+    let keys: Vec<ItemKey> = match (uids.is_empty(), keys.is_empty()) {
+        (true, true) => {
+            return Err(Fault::new(
+                Reason::Invalid,
+                "the request has no items; give uids or keys",
+            ));
+        }
+        (false, false) => {
+            return Err(Fault::new(
+                Reason::Invalid,
+                "the request has both uids and keys; send two requests",
+            ));
+        }
+        (false, true) => uids.into_iter().map(ItemKey::Uid).collect(),
+        (true, false) => keys.into_iter().map(ItemKey::Key).collect(),
+    };
+    if keys.len() > items_max {
+        let text = format!(
+            "one request takes at most {} items, not {}; split it",
+            items_max,
+            keys.len()
+        );
+        return Err(Fault::new(Reason::TooMany, text).with_code(Code::InvalidArgument));
+    }
+    Ok(keys)
+}
+
+/// A count within the contract's bounds. A namespace's own bound is checked with its window.
+pub(crate) fn count(count: u32) -> Result<NonZeroU32, Fault> {
+    let max = COUNT_MAX;
+    match NonZeroU32::new(count).filter(|c| c.get() <= max) {
+        Some(count) => Ok(count),
+        None => {
+            let text = format!("count must be 1 to {max}, not {count}");
+            Err(Fault::new(
+                if count == 0 {
+                    Reason::Invalid
+                } else {
+                    Reason::TooMany
+                },
+                text,
+            )
+            .with_code(Code::InvalidArgument))
+        }
+    }
+}
+
+/// When the answer must be under way: shortly before the caller's own deadline.
+fn deadline(metadata: &MetadataMap) -> Instant {
+    let asked = metadata
+        .get("grpc-timeout")
+        .and_then(|v| v.to_str().ok())
+        .and_then(grpc_timeout);
+    let total = asked.unwrap_or(DEADLINE_DEFAULT).min(DEADLINE_MAX);
+    Instant::now() + total - (total / 10).min(Duration::from_millis(50))
+}
+
+/// Reads `grpc-timeout`: up to 8 digits and a unit.
+fn grpc_timeout(value: &str) -> Option<Duration> {
+    let (digits, unit) = value.split_at_checked(value.len().checked_sub(1)?)?;
+    let n: u64 = digits.parse().ok().filter(|_| digits.len() <= 8)?;
+    match unit {
+        "H" => Some(Duration::from_secs(n * 3600)),
+        "M" => Some(Duration::from_secs(n * 60)),
+        "S" => Some(Duration::from_secs(n)),
+        "m" => Some(Duration::from_millis(n)),
+        "u" => Some(Duration::from_micros(n)),
+        "n" => Some(Duration::from_nanos(n)),
+        _ => None,
+    }
+}
+
+/// The one key of a request.
+pub(crate) fn key(key: Option<KeyRef<'_>>) -> Result<ItemKey, Fault> {
+    match key {
+        Some(KeyRef::Uid(uid)) => Ok(ItemKey::Uid(uid.0)),
+        Some(KeyRef::Key(key)) => Ok(ItemKey::Key(Bytes::copy_from_slice(key))),
+        None => Err(Fault::new(
+            Reason::Invalid,
+            "the request names neither a uid nor a key",
+        )),
+    }
+}
+
+/// A column is empty or has an entry for each item.
+pub(crate) fn column(name: &str, entries: usize, items: usize) -> Result<(), Status> {
+    if entries == 0 || entries == items {
+        return Ok(());
+    }
+    Err(invalid(format!(
+        "{name} has {entries} entries for {items} items; leave it empty or give one an item"
+    )))
+}
+
+pub(crate) fn invalid(text: String) -> Status {
+    Fault::new(Reason::Invalid, text).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grpc_timeouts() {
+        assert_eq!(grpc_timeout("5S"), Some(Duration::from_secs(5)));
+        assert_eq!(grpc_timeout("250m"), Some(Duration::from_millis(250)));
+        assert_eq!(
+            grpc_timeout("99999999H"),
+            Some(Duration::from_secs(99_999_999 * 3600))
+        );
+        for bad in ["", "S", "5", "-5S", "123456789S", "5x", "é"] {
+            assert_eq!(grpc_timeout(bad), None, "{bad}");
+        }
+    }
+}

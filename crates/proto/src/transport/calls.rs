@@ -1,0 +1,423 @@
+//! What calls hold of a server's memory from their first byte until their answer is taken: bounded
+//! in number, in bytes, and in the time a request may take to arrive.
+//!
+//! Without it a caller that opens calls and sends half of a message, or never reads an answer, could
+//! have a server keep connections x streams x message size of bytes.
+//!
+//! Invariant: every byte of a message of a bounded call is counted, for its connection and for the
+//! server, from when it is read until its call has ended and the answer's last byte was handed to the
+//! connection; a call that is dropped gives its part back. Above a bound a call is answered
+//! RESOURCE_EXHAUSTED with a retry hint, and nobody waits.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use http_body::{Body as _, Frame};
+use tokio::time::{Sleep, sleep};
+use tonic::Status;
+use tonic::body::Body;
+use tonic::codegen::http::{Request, Response};
+use tower::{Layer, Service};
+
+use super::share::{Share, add_within};
+use crate::error::Fault;
+use crate::v1::Reason;
+
+/// Most calls of one server at a time.
+pub const CALLS_MAX: usize = 131_072;
+/// Most bytes of messages one server holds: requests received and not answered, answers not taken.
+pub const BUFFERED_MAX: usize = 512 << 20;
+/// The same of one connection.
+pub const BUFFERED_OF_ONE_MAX: usize = 64 << 20;
+/// Longest time a request may take to arrive.
+const RECEIVED_WITHIN: Duration = Duration::from_secs(10);
+/// When a call that was turned away may come again.
+const RETRY_MS: u32 = 100;
+
+/// Bounds and counts of one server's calls; as a layer it keeps them. Bounded are the calls of the
+/// services whose paths begin with its prefix, which must be unary; others are only counted.
+#[derive(Clone, Debug)]
+pub struct Calls(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    prefix: &'static str,
+    calls: AtomicUsize,
+    bytes: AtomicUsize,
+    refused: AtomicU64,
+}
+
+impl Calls {
+    /// `prefix`: such as `/seqsvr.v1.Sequence/`.
+    pub fn new(prefix: &'static str) -> Calls {
+        Calls(Arc::new(Inner {
+            prefix,
+            calls: AtomicUsize::new(0),
+            bytes: AtomicUsize::new(0),
+            refused: AtomicU64::new(0),
+        }))
+    }
+
+    /// Calls under way.
+    pub fn open(&self) -> u64 {
+        self.0.calls.load(Relaxed) as u64
+    }
+
+    /// Bytes of messages held.
+    pub fn bytes(&self) -> u64 {
+        self.0.bytes.load(Relaxed) as u64
+    }
+
+    /// Calls refused since the start.
+    pub fn refused(&self) -> u64 {
+        self.0.refused.load(Relaxed)
+    }
+
+    fn refuse(&self, text: &str) -> Status {
+        self.0.refused.fetch_add(1, Relaxed);
+        let fault = Fault::new(Reason::TooMany, text).with_retry_after_ms(RETRY_MS);
+        fault.into()
+    }
+
+    fn enter(&self, share: Option<Share>) -> Result<Arc<Held>, Status> {
+        if !add_within(&self.0.calls, 1, CALLS_MAX) {
+            return Err(self.refuse("this server has too many calls under way; retry later"));
+        }
+        Ok(Arc::new(Held {
+            calls: self.clone(),
+            share,
+            bytes: AtomicUsize::new(0),
+        }))
+    }
+}
+
+/// What one call holds.
+struct Held {
+    calls: Calls,
+    share: Option<Share>,
+    bytes: AtomicUsize,
+}
+
+impl Held {
+    fn grow(&self, n: usize) -> Result<(), Status> {
+        if let Some(share) = &self.share
+            && !add_within(share.bytes(), n, BUFFERED_OF_ONE_MAX)
+        {
+            return Err(self.calls.refuse(
+                "this connection has too many bytes of requests and answers under way; read the answers, or retry later",
+            ));
+        }
+        if !add_within(&self.calls.0.bytes, n, BUFFERED_MAX) {
+            if let Some(share) = &self.share {
+                share.bytes().fetch_sub(n, Relaxed);
+            }
+            return Err(self.calls.refuse(
+                "this server has too many bytes of requests and answers under way; retry later",
+            ));
+        }
+        self.bytes.fetch_add(n, Relaxed);
+        Ok(())
+    }
+
+    fn shrink(&self, n: usize) {
+        self.bytes.fetch_sub(n, Relaxed);
+        self.calls.0.bytes.fetch_sub(n, Relaxed);
+        if let Some(share) = &self.share {
+            share.bytes().fetch_sub(n, Relaxed);
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.shrink(self.bytes.load(Relaxed));
+        self.calls.0.calls.fetch_sub(1, Relaxed);
+    }
+}
+
+impl<S> Layer<S> for Calls {
+    type Service = Bounded<S>;
+
+    fn layer(&self, inner: S) -> Bounded<S> {
+        Bounded {
+            calls: self.clone(),
+            inner,
+        }
+    }
+}
+
+/// A service whose calls are bounded.
+#[derive(Clone, Debug)]
+pub struct Bounded<S> {
+    calls: Calls,
+    inner: S,
+}
+
+impl<S> Service<Request<Body>> for Bounded<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>>,
+    S::Future: Send + 'static,
+    S::Error: Send + 'static,
+{
+    type Response = Response<Body>;
+    type Error = S::Error;
+    type Future = BoxFuture<'static, Result<Response<Body>, S::Error>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let share = request.extensions().get::<Share>().cloned();
+        let held = match self.calls.enter(share) {
+            Ok(held) => held,
+            Err(status) => return Box::pin(async move { Ok(status.into_http()) }),
+        };
+        if !request.uri().path().starts_with(self.calls.0.prefix) {
+            let answering = self.inner.call(request);
+            return Box::pin(async move {
+                let _held = held;
+                answering.await
+            });
+        }
+        let counted = held.clone();
+        let request = request.map(|body| {
+            Body::new(Receiving {
+                body,
+                held: counted,
+                late: None,
+            })
+        });
+        let answering = self.inner.call(request);
+        Box::pin(async move {
+            let answer = answering.await?;
+            Ok(match Answer::of(answer, held).await {
+                Ok(answer) => answer,
+                Err(status) => status.into_http(),
+            })
+        })
+    }
+}
+
+/// A request's body on its way in.
+struct Receiving {
+    body: Body,
+    held: Arc<Held>,
+    /// Runs from the first time the body had to be waited for.
+    late: Option<Pin<Box<Sleep>>>,
+}
+
+impl http_body::Body for Receiving {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        match Pin::new(&mut self.body).poll_frame(cx) {
+            Poll::Ready(Some(Ok(frame))) => {
+                let n = frame.data_ref().map_or(0, Bytes::len);
+                Poll::Ready(Some(self.held.grow(n).map(|()| frame)))
+            }
+            Poll::Ready(other) => Poll::Ready(other),
+            Poll::Pending => {
+                let late = self
+                    .late
+                    .get_or_insert_with(|| Box::pin(sleep(RECEIVED_WITHIN)));
+                if late.as_mut().poll(cx).is_pending() {
+                    return Poll::Pending;
+                }
+                let text = format!("the request was not received within {RECEIVED_WITHIN:?}");
+                Poll::Ready(Some(Err(Status::deadline_exceeded(text))))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> http_body::SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// A unary answer, encoded, until its last frame was handed to the connection.
+struct Answer {
+    frames: VecDeque<Frame<Bytes>>,
+    held: Arc<Held>,
+}
+
+impl Answer {
+    /// Encodes the answer now: as messages it would be larger, and of unknown size.
+    async fn of(answer: Response<Body>, held: Arc<Held>) -> Result<Response<Body>, Status> {
+        let (head, mut body) = answer.into_parts();
+        let mut frames = VecDeque::new();
+        while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+            frames.push_back(frame?);
+        }
+        let bytes = frames.iter().filter_map(Frame::data_ref).map(Bytes::len);
+        // The request's bytes are not needed any more.
+        held.shrink(held.bytes.load(Relaxed));
+        held.grow(bytes.sum())?;
+        if let Some(share) = &held.share {
+            share.owe();
+        }
+        let body = Body::new(Answer { frames, held });
+        Ok(Response::from_parts(head, body))
+    }
+}
+
+impl http_body::Body for Answer {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        Poll::Ready(self.frames.pop_front().map(Ok))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.frames.is_empty()
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        if let Some(share) = &self.held.share {
+            share.taken();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::timeout;
+    use tonic::Code;
+    use tower::service_fn;
+
+    use super::*;
+    use crate::transport::STUCK_AFTER;
+
+    const PREFIX: &str = "/seqsvr.v1.Sequence/";
+
+    /// A body that sends this and then, unless it ends, nothing for ever.
+    struct Sent {
+        data: VecDeque<Bytes>,
+        ends: bool,
+    }
+
+    impl http_body::Body for Sent {
+        type Data = Bytes;
+        type Error = Status;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+            match self.data.pop_front() {
+                Some(data) => Poll::Ready(Some(Ok(Frame::data(data)))),
+                None if self.ends => Poll::Ready(None),
+                None => Poll::Pending,
+            }
+        }
+    }
+
+    /// Collects a request, fails as its body fails, and answers with as many bytes.
+    async fn echo(request: Request<Body>) -> Result<Response<Body>, Status> {
+        let mut body = request.into_body();
+        let mut data = VecDeque::new();
+        while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+            match frame {
+                Ok(frame) => data.extend(frame.into_data().ok()),
+                Err(status) => return Ok(status.into_http()),
+            }
+        }
+        Ok(Response::new(Body::new(Sent { data, ends: true })))
+    }
+
+    fn request(share: &Share, bytes: usize, ends: bool) -> Request<Body> {
+        let data = [Bytes::from(vec![0; bytes])].into();
+        let uri = format!("{PREFIX}NextMany");
+        let mut request = Request::new(Body::new(Sent { data, ends }));
+        *request.uri_mut() = uri.parse().unwrap();
+        request.extensions_mut().insert(share.clone());
+        request
+    }
+
+    fn share() -> Share {
+        Share::new("127.0.0.1:1".parse().unwrap())
+    }
+
+    fn code(answer: &Response<Body>) -> Option<Code> {
+        let status = Status::from_header_map(answer.headers());
+        status.map(|status| status.code())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn half_a_request_is_given_up_and_holds_nothing() {
+        let calls = Calls::new(PREFIX);
+        let mut service = calls.layer(service_fn(echo));
+        let share = share();
+        let half = service.call(request(&share, 1_000, false));
+        tokio::pin!(half);
+        assert!(timeout(RECEIVED_WITHIN / 2, &mut half).await.is_err());
+        assert_eq!((calls.open(), calls.bytes()), (1, 1_000));
+        let answer = half.await.unwrap();
+        assert_eq!(code(&answer), Some(Code::DeadlineExceeded));
+        drop(answer);
+        assert_eq!((calls.open(), calls.bytes()), (0, 0));
+    }
+
+    #[tokio::test]
+    async fn one_connections_bytes_are_bounded_apart_from_others() {
+        let calls = Calls::new(PREFIX);
+        let mut service = calls.layer(service_fn(echo));
+        let (greedy, other) = (share(), share());
+        let most = BUFFERED_OF_ONE_MAX;
+        // An answer that nobody takes.
+        let kept = service.call(request(&greedy, most, true)).await.unwrap();
+        assert_eq!(calls.bytes(), most as u64);
+        let refused = service.call(request(&greedy, 1, true)).await.unwrap();
+        let fault = Fault::from_status(&Status::from_header_map(refused.headers()).unwrap());
+        assert_eq!(
+            (fault.code, fault.reason()),
+            (Code::ResourceExhausted, Reason::TooMany)
+        );
+        assert!(fault.detail.retry_after_ms > 0, "no hint: {fault}");
+        let served = service.call(request(&other, 1, true)).await.unwrap();
+        assert_eq!(code(&served), None);
+        drop((kept, refused, served));
+        assert_eq!((calls.open(), calls.bytes(), calls.refused()), (0, 0, 1));
+        let again = service.call(request(&greedy, most, true)).await.unwrap();
+        assert_eq!(code(&again), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_is_stuck_when_answers_are_due_and_none_is_taken() {
+        let mut service = Calls::new(PREFIX).layer(service_fn(echo));
+        let share = share();
+        tokio::time::sleep(2 * STUCK_AFTER).await;
+        let first = service.call(request(&share, 10, true)).await.unwrap();
+        let second = service.call(request(&share, 10, true)).await.unwrap();
+        assert!(!share.is_stuck(), "nothing is late yet");
+        tokio::time::sleep(STUCK_AFTER).await;
+        drop(first);
+        tokio::time::sleep(STUCK_AFTER).await;
+        assert!(!share.is_stuck(), "one was taken meanwhile");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(share.is_stuck());
+        drop(second);
+        assert!(!share.is_stuck(), "none is due");
+    }
+}
