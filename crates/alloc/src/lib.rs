@@ -104,6 +104,11 @@ impl Alloc {
     /// # Errors
     /// As [`Alloc::start`].
     pub async fn start_in(options: Options, environment: Environment) -> Result<Alloc, Error> {
+        if cfg!(feature = "unleased") {
+            tracing::warn!(
+                "BUILT WITHOUT LEASE CHECKS (feature `unleased`), for tests only: all but strict answers may be out of order. Never run this build as a service"
+            );
+        }
         let Environment { clock, transport } = environment;
         seqsvr_core::namespace::check_name("AllocSvr", &options.name).map_err(Error::Options)?;
         if options.stores.is_empty() {
