@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use fake::{Node, World, add_namespace, client, dead, listen, table};
 use seqsvr_client::{Alter, Code, Key, NextItem, Options, Reason};
 use seqsvr_core::namespace::Spec;
+use seqsvr_proto::error::Fault;
 
 #[tokio::test]
 async fn items_are_independent() {
@@ -234,4 +235,34 @@ fn bad_addresses_are_refused_at_once() {
             .unwrap();
         assert_eq!(error.code, Code::InvalidArgument, "{error}");
     }
+}
+
+#[tokio::test]
+async fn an_items_hint_is_kept_and_a_refusal_without_one_is_final() {
+    let ([la], [a]) = listen().await;
+    let node = Node::start(la, &Arc::default(), &table(5, |_| Some((a.clone(), 1))));
+    let client = client(&[&a]);
+    client.routes().await.unwrap();
+    let busy = Fault::new(Reason::TooMany, "too many wait");
+    node.script.lock().refused = [
+        ("100000".to_owned(), busy.clone().with_retry_after_ms(200)),
+        ("200000".to_owned(), busy),
+    ]
+    .into();
+    let items = [100_000u64, 200_000, 300_000].map(NextItem::new);
+    let begin = Instant::now();
+    let results = client.next_many("", &items).await;
+    assert!(begin.elapsed() >= Duration::from_millis(200));
+    assert_eq!(results[0].as_ref().unwrap().first, 1);
+    let error = results[1].as_ref().unwrap_err();
+    assert_eq!(
+        (error.reason, error.code),
+        (Reason::TooMany, Code::ResourceExhausted)
+    );
+    assert_eq!(results[2].as_ref().unwrap().first, 1);
+    assert_eq!(
+        node.many.load(Ordering::Relaxed),
+        2,
+        "one more try, of one item"
+    );
 }

@@ -43,6 +43,8 @@ pub struct Script {
     pub faults: Vec<Fault>,
     /// Keys that fail once in NextMany, as UNAVAILABLE.
     pub flaky: BTreeSet<String>,
+    /// Keys that fail once in NextMany, as told here.
+    pub refused: HashMap<String, Fault>,
 }
 
 /// The truth all nodes of a test share.
@@ -272,7 +274,10 @@ impl Sequence for Node {
         let mut reply = v1::NextManyResponse::default();
         for (i, key) in keys.iter().enumerate() {
             let flaky = self.script.lock().flaky.remove(&key.to_string());
-            let taken = if flaky {
+            let refused = self.script.lock().refused.remove(&key.to_string());
+            let taken = if let Some(fault) = refused {
+                Err(fault)
+            } else if flaky {
                 Err(Fault::new(Reason::NoWindow, "the store is slow"))
             } else {
                 self.take(&request.namespace, key.as_ref(), request.counts[i])
