@@ -7,6 +7,7 @@ use seqsvr_client::{Client, Options};
 use tempfile::TempDir;
 
 use crate::process::{Process, free_ports, run};
+use crate::variant;
 use crate::wait::until;
 
 /// How long a new or restarted cluster may take to be whole.
@@ -52,6 +53,8 @@ impl Cluster {
         let lease = lease_ms.to_string();
         let made = run(&["init", "--stores", &members.join(","), "--lease-ms", &lease]).await;
         assert!(made.status.success(), "init: {made:?}");
+        let stores = Options::new(cluster.store_addresses.iter().cloned());
+        variant::alter(&Client::new(stores).expect("good addresses")).await;
         for n in 1..=allocs {
             cluster.add_alloc(&format!("a{n}"), flags);
         }

@@ -8,6 +8,9 @@ use seqsvr_check::{Call, Kind, Outcome, Recorder, Report, check_file};
 use crate::caller::{Ask, Result};
 use crate::subject::Subject;
 
+/// How the panic of a check begins that convicts.
+pub const BROKEN: &str = "the promise is broken";
+
 /// Records calls; clone it for each task.
 #[derive(Clone)]
 pub struct History {
@@ -70,7 +73,7 @@ impl History {
         self.recorder.finish().expect("the history is whole");
         let report = check_file(&self.path).expect("the history can be read");
         eprintln!("{report}");
-        assert!(report.is_ok(), "the promise is broken, see above");
+        assert!(report.is_ok(), "{BROKEN}, see above");
         report
     }
 }

@@ -22,5 +22,6 @@ pub mod probe;
 pub mod process;
 pub mod scenario;
 pub mod subject;
+pub mod variant;
 pub mod vitals;
 pub mod wait;

@@ -15,6 +15,7 @@ use tokio::task::JoinHandle;
 use crate::caller::{Ask, Caller};
 use crate::history::History;
 use crate::subject::Subject;
+use crate::variant;
 
 const NAMESPACE: &str = "probe";
 /// Sections, of one uid each.
@@ -44,7 +45,7 @@ impl Probe {
             step: STEP,
             limits: Limits {
                 step_max: STEP,
-                ..Limits::DEFAULT
+                ..variant::limits()
             },
             ..Spec::new(NAMESPACE, geometry)
         };

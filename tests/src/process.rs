@@ -15,6 +15,7 @@ use rustix::process::{Pid, kill_process};
 
 pub use rustix::process::Signal;
 
+use crate::variant;
 use crate::wait::until;
 
 /// Lines of a log shown when a test fails.
@@ -27,6 +28,7 @@ pub fn binary() -> &'static Path {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let built = Command::new(cargo)
             .args(["build", "--release", "--locked", "-p", "seqsvr"])
+            .args(variant::build_flags())
             .arg("--message-format=json-render-diagnostics")
             .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
             .stderr(Stdio::inherit())

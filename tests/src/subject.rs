@@ -8,6 +8,8 @@ use seqsvr_core::geometry::Geometry;
 use seqsvr_core::namespace::{Limits, Spec};
 use seqsvr_core::progression::Progression;
 
+use crate::variant;
+
 /// Sequences in all.
 pub const SUBJECTS: u64 = 100_000;
 /// Sequences of each namespace but the last, which takes the rest.
@@ -75,7 +77,7 @@ pub async fn make_third(client: &Client) {
         step: 20,
         limits: Limits {
             step_max: 200,
-            ..Limits::DEFAULT
+            ..variant::limits()
         },
         ..Spec::new(
             THIRD,

@@ -35,6 +35,10 @@ enum Command {
         /// release), during which memory, disk, threads and descriptors must stay flat
         #[arg(long, value_name = "MINUTES", conflicts_with_all = ["only", "rounds"], value_parser = value_parser!(u64).range(1..=1_440))]
         soak: Option<u64>,
+        /// Show that strict mode alone suffices: on a build without lease checks, an owner that is
+        /// paused must be convicted when nothing is strict, and every scenario must pass when all is
+        #[arg(long, conflicts_with = "soak")]
+        unleased: bool,
         /// Print the scenarios and run none
         #[arg(long)]
         list: bool,
@@ -63,7 +67,18 @@ fn main() -> ExitCode {
             soak: Some(minutes),
             ..
         } => Ok(accept::soak(Duration::from_secs(60 * minutes))),
-        Command::Accept { only, rounds, .. } => accept::run(&accept::Options { only, rounds }),
+        Command::Accept {
+            only,
+            rounds,
+            unleased,
+            ..
+        } => {
+            let options = accept::Options { only, rounds };
+            match unleased {
+                true => accept::unleased(&options),
+                false => accept::run(&options),
+            }
+        }
         Command::Model {
             deep,
             scenario,

@@ -7,6 +7,7 @@
 mod table;
 #[cfg(test)]
 mod tests;
+mod unleased;
 
 use std::any::Any;
 use std::pin::Pin;
@@ -16,6 +17,8 @@ use std::time::{Duration, Instant};
 use seqsvr_tests::process;
 use seqsvr_tests::scenario::{ALL, Outcome, Scenario};
 use tokio::runtime;
+
+pub use unleased::unleased;
 
 /// A scenario that runs longer has failed.
 const LIMIT: Duration = Duration::from_secs(15 * 60);

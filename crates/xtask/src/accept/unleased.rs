@@ -1,0 +1,104 @@
+//! Acceptance of strict mode alone: the scenarios on a build whose owners never look at their lease
+//! (feature `unleased`).
+//!
+//! Invariant: it proves nothing unless that build is really broken. So first an owner is paused with
+//! namespaces that are *not* strict, and the exact check must convict it; a failure of another kind
+//! is no conviction. Then every scenario must pass with all namespaces strict.
+
+use std::time::Instant;
+
+use seqsvr_tests::history::BROKEN;
+use seqsvr_tests::scenario::paused::owner_paused;
+use seqsvr_tests::scenario::{Outcome, Scenario};
+use seqsvr_tests::{process, variant};
+
+use super::{LIMIT, Options, Row, chosen, run_all, run_one, table};
+
+/// The scenario that must be convicted when nothing is strict.
+const PLANTED: Scenario = Scenario {
+    name: "owner_paused, not strict",
+    about: "an owner is stopped and goes on: it must be convicted",
+    run: || Box::pin(owner_paused()),
+};
+/// A paused owner that wakes up hears within milliseconds that it was deposed: so many chances to
+/// answer before that.
+const TRIES: u32 = 3;
+/// Not run, and why.
+const SKIPPED: &[(&str, &str)] = &[(
+    "dev",
+    "one process with namespaces of its own making; no owner but one",
+)];
+
+/// Runs the planted fault and then what was chosen, prints the table, and says whether all came out as
+/// it must.
+///
+/// # Errors
+/// As [`super::run`].
+pub fn unleased(options: &Options) -> Result<bool, String> {
+    let chosen = chosen(&options.only)?;
+    variant::set_unleased();
+    process::binary();
+    let mut rows = vec![planted()];
+    variant::set_strict();
+    let is_skipped = |s: &Scenario| SKIPPED.iter().any(|(name, _)| *name == s.name);
+    let strict: Vec<Scenario> = chosen.iter().filter(|s| !is_skipped(s)).copied().collect();
+    rows.extend(run_all(&strict, options.rounds));
+    print!("{}", table::render(&rows));
+    for (name, why) in SKIPPED {
+        println!("skipped: {name}: {why}");
+    }
+    Ok(rows.iter().all(|row| row.verdict.is_ok()))
+}
+
+/// The row of the planted fault: passed if the check convicts within so many tries.
+fn planted() -> Row {
+    let began = Instant::now();
+    let mut seen = Err(String::from("never run"));
+    for _ in 0..TRIES {
+        eprintln!("\n== {}: {}", PLANTED.name, PLANTED.about);
+        seen = run_one(PLANTED.name, LIMIT, PLANTED.run);
+        if seen.is_err() {
+            break;
+        }
+    }
+    Row {
+        name: PLANTED.name.to_owned(),
+        took: began.elapsed(),
+        verdict: convicted(seen),
+    }
+}
+
+/// Turns a verdict round: only the exact check convicts.
+fn convicted(verdict: Result<Outcome, String>) -> Result<Outcome, String> {
+    match verdict {
+        Err(words) if words.starts_with(BROKEN) => {
+            let mut outcome = Outcome::default();
+            outcome.note(format!("convicted, as it must be: {words}"));
+            Ok(outcome)
+        }
+        Err(words) => Err(format!("it failed, but not by the check: {words}")),
+        Ok(_) => Err("not convicted: the check would not see it in strict mode either".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use seqsvr_tests::scenario::ALL;
+
+    use super::*;
+
+    #[test]
+    fn only_the_check_convicts() {
+        assert!(convicted(Err(format!("{BROKEN}, see above"))).is_ok());
+        let other = convicted(Err("3 calls failed".to_owned())).unwrap_err();
+        assert!(other.contains("3 calls failed"), "{other}");
+        assert!(convicted(Ok(Outcome::default())).is_err());
+    }
+
+    #[test]
+    fn what_is_skipped_exists() {
+        for (name, _) in SKIPPED {
+            assert!(ALL.iter().any(|s| s.name == *name), "{name}");
+        }
+    }
+}
