@@ -1,5 +1,7 @@
-//! Idle sections are closed, so that memory follows the active keys; over the memory budget the
-//! largest are closed even if busy (they open again right above their highest number).
+//! Idle sections are closed, so that memory follows the active keys; over the memory budget those
+//! unused for a while are closed, then busy ones as well (they open again right above their highest
+//! number). So whoever touches section upon section once has those closed, and not the busy ones of
+//! others.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,20 +52,101 @@ impl Node {
     }
 }
 
-/// The sections to close: idle ones at a sweep, and the largest ones above the budget (bytes).
+/// The sections to close: idle ones at a sweep, and above the budget (bytes) those unused since the
+/// last look before those in use, each the largest first.
 fn pick(sections: Vec<Arc<Loaded>>, sweep: bool, budget: u64) -> Vec<Arc<Loaded>> {
-    let (mut victims, mut busy): (Vec<_>, Vec<_>) = sections
-        .into_iter()
-        .partition(|l| sweep && l.sweep() >= IDLE_SWEEPS);
-    let mut bytes: u64 = busy.iter().map(|l| l.section.bytes() as u64).sum();
+    let mut victims = Vec::new();
+    let mut rest = Vec::new();
+    for loaded in sections {
+        let unused = loaded.look() > 0;
+        if sweep && loaded.sweep() >= IDLE_SWEEPS {
+            victims.push(loaded);
+        } else {
+            rest.push((unused, loaded.section.bytes() as u64, loaded));
+        }
+    }
+    let mut bytes: u64 = rest.iter().map(|(_, bytes, _)| bytes).sum();
     if bytes > budget {
-        busy.sort_by_key(|l| l.section.bytes());
+        rest.sort_by_key(|(unused, bytes, _)| (*unused, *bytes));
         while bytes > budget
-            && let Some(largest) = busy.pop()
+            && let Some((_, freed, loaded)) = rest.pop()
         {
-            bytes -= largest.section.bytes() as u64;
-            victims.push(largest);
+            bytes -= freed;
+            victims.push(loaded);
         }
     }
     victims
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU32;
+
+    use seqsvr_core::command::Fence;
+    use seqsvr_core::id::{Epoch, NamespaceId, SectionId, SectionKey, SessionId, Slot};
+    use seqsvr_core::section::{Key, Open, Section};
+
+    use super::*;
+    use crate::session::Session;
+
+    fn loaded(section: u32, size: u32) -> Arc<Loaded> {
+        let key = SectionKey {
+            namespace: NamespaceId(1),
+            section: SectionId(section),
+        };
+        let fence = Fence {
+            slot: Slot(0),
+            epoch: Epoch(1),
+            section: key,
+        };
+        let open = Open {
+            generation: 1,
+            base: 0,
+            max_seq: 1_000,
+            first: Some(1),
+            stride: 1,
+        };
+        let session = Arc::new(Session::new(SessionId(1)));
+        let section = Section::dense(open, size);
+        Arc::new(Loaded::new(fence, session, section, 10))
+    }
+
+    fn touch(loaded: &Loaded) {
+        let taken = loaded.section.next(Key::Dense(0), NonZeroU32::MIN);
+        taken.expect("a number");
+    }
+
+    #[test]
+    fn sections_touched_once_go_before_busy_ones_of_others() {
+        let busy = loaded(0, 100_000);
+        let once: Vec<_> = (1..=10).map(|n| loaded(n, 100)).collect();
+        let all = || once.iter().chain([&busy]).cloned().collect::<Vec<_>>();
+        all().iter().for_each(|one| touch(one));
+        assert!(pick(all(), false, u64::MAX).is_empty());
+        touch(&busy);
+        // One small section must go: not the busy one, although it is the largest.
+        let bytes: u64 = all().iter().map(|l| l.section.bytes() as u64).sum();
+        let victims = pick(all(), false, bytes - 1);
+        assert_eq!(victims.len(), 1);
+        assert!(!Arc::ptr_eq(&victims[0], &busy));
+        // When nothing else is left the busy one goes as well.
+        touch(&busy);
+        assert_eq!(pick(all(), false, 0).len(), 11);
+    }
+
+    #[test]
+    fn looks_at_the_budget_make_nothing_idle() {
+        let one = loaded(0, 100);
+        let idle = |sweep| !pick(vec![one.clone()], sweep, u64::MAX).is_empty();
+        for _ in 0..3 {
+            touch(&one);
+            assert!(!idle(false));
+            assert!(!idle(false));
+            assert!(!idle(true), "used since the last sweep");
+        }
+        for _ in 1..IDLE_SWEEPS {
+            assert!(!idle(true));
+        }
+        assert!(idle(true));
+    }
 }

@@ -42,6 +42,10 @@ pub(crate) struct Loaded {
     step: AtomicU64,
     pace: Mutex<Pace>,
     idle_sweeps: AtomicU32,
+    /// Looks at the memory budget since it was used.
+    idle_looks: AtomicU32,
+    /// Used since the last sweep, as a look has found.
+    used: AtomicBool,
 }
 
 /// Where the furthest counter stood at the last raise, and when that was.
@@ -67,6 +71,8 @@ impl Loaded {
                 highest: 0,
             }),
             idle_sweeps: AtomicU32::new(0),
+            idle_looks: AtomicU32::new(0),
+            used: AtomicBool::new(false),
         }
     }
 
@@ -191,9 +197,19 @@ impl Loaded {
         }
     }
 
-    /// Counts sweeps without use; 0 if it was used since the last one.
-    pub(crate) fn sweep(&self) -> u32 {
+    /// Counts looks without use; 0 if it was used since the last one.
+    pub(crate) fn look(&self) -> u32 {
         if self.section.take_used() || self.waiting.load(Acquire) > 0 {
+            self.used.store(true, Relaxed);
+            self.idle_looks.store(0, Relaxed);
+            return 0;
+        }
+        self.idle_looks.fetch_add(1, Relaxed) + 1
+    }
+
+    /// Counts sweeps without use; 0 if it was used since the last one. Made after a look.
+    pub(crate) fn sweep(&self) -> u32 {
+        if self.used.swap(false, Relaxed) {
             self.idle_sweeps.store(0, Relaxed);
             return 0;
         }
