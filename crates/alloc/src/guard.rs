@@ -26,6 +26,9 @@ const WAITING_MAX: usize = 10_000;
 const INTERVAL: Duration = Duration::from_millis(1);
 /// How long one round may take.
 const ROUND: Duration = Duration::from_secs(2);
+/// How long one store may take before another is asked: a leader that was stopped answers nobody, and
+/// strict callers have to find the next one in time.
+const TRY: Duration = Duration::from_millis(300);
 
 /// What a confirmation found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,7 +106,7 @@ impl Node {
         };
         let answer = self
             .stores
-            .call(Instant::now() + ROUND, ROUND, |channel| {
+            .call(Instant::now() + ROUND, TRY, |channel| {
                 let request = request.clone();
                 async move { StoreClient::new(channel).read(request).await }
             })

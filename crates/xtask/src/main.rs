@@ -35,8 +35,8 @@ enum Command {
         /// release), during which memory, disk, threads and descriptors must stay flat
         #[arg(long, value_name = "MINUTES", conflicts_with_all = ["only", "rounds"], value_parser = value_parser!(u64).range(1..=1_440))]
         soak: Option<u64>,
-        /// Show that strict mode alone suffices: on a build without lease checks, an owner that is
-        /// paused must be convicted when nothing is strict, and every scenario must pass when all is
+        /// Show that strict mode alone suffices: on a build without lease checks, a deposed
+        /// owner must be convicted when nothing is strict, and every scenario must pass when all is
         #[arg(long, conflicts_with = "soak")]
         unleased: bool,
         /// Print the scenarios and run none

@@ -10,6 +10,7 @@
 
 pub mod all_killed;
 pub mod backup;
+pub mod deposed;
 pub mod dev;
 pub mod disks;
 pub mod fast_restart;
@@ -57,6 +58,7 @@ macro_rules! scenarios {
             paused::leader_paused: "the store leader is stopped for 3 D";
             paused::owner_and_leader_paused: "an owner and the store leader are stopped for 3 D";
             paused::majority_paused: "two of three stores are stopped for 3 D";
+            deposed::deposed_owner: "an owner is stopped, loses its slots, and goes on alone: no number below the new owner's";
             rolling::rolling_restart: "every process is restarted in turn: no call fails, nothing is skipped";
             members::members: "stores join, leave, lead in turn and are replaced: no call fails";
             members::members_refused: "what must not become a member does not, and is told why";
