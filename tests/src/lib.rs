@@ -20,6 +20,7 @@ pub mod load;
 pub mod plain;
 pub mod probe;
 pub mod process;
+pub mod raw;
 pub mod scenario;
 pub mod subject;
 pub mod variant;

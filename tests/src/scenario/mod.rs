@@ -18,6 +18,7 @@ pub mod five_processes;
 pub mod members;
 pub mod mistaken;
 mod outcome;
+pub mod overload;
 pub mod owner_killed;
 pub mod paused;
 pub mod planned;
@@ -66,6 +67,8 @@ macro_rules! scenarios {
             disks::disks_of_all: "the same on all three at once: refusal, and no number repeats after";
             backup::backup_restore: "backup under load, 100,000 more numbers, all is lost, restore: no number twice";
             backup::restored_too_low: "margins that were too small: who shows a greater floor or epoch is refused loudly";
+            overload::connections: "10,000 connections to one alloc, others work; one too many is told so";
+            overload::sprayers: "beside sprayers of uids, keys, names and stuck calls: latencies within 2 x of its own";
             mistaken::second_of_a_name: "a second alloc of a name gives up and disturbs nobody";
             mistaken::directory_of_another_cluster: "a store on another cluster's directory stays out";
         }

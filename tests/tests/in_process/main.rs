@@ -21,6 +21,7 @@ mod limits;
 mod link;
 mod memory_net;
 mod moves;
+mod overload;
 mod raise_to;
 mod raises;
 mod routing;

@@ -135,7 +135,10 @@ fn run_one(
             }
         });
         runtime.shutdown_timeout(WIND_UP);
-        Ok(outcome)
+        match outcome.missed.is_empty() {
+            true => Ok(outcome),
+            false => Err(format!("missed: {}", outcome.missed.join("; "))),
+        }
     };
     let thread = thread::Builder::new().name(name.to_owned());
     let started = thread

@@ -1,0 +1,122 @@
+//! A caller below gRPC: HTTP/2 frames by hand, so that it can do what no gRPC library does: send half
+//! of a request, take no answer, or hold ten thousand connections at little cost.
+
+use std::io;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+const HELLO: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const SETTINGS: u8 = 4;
+const PING: u8 = 6;
+const GOAWAY: u8 = 7;
+const ACK: u8 = 1;
+const END_STREAM: u8 = 1;
+const END_HEADERS: u8 = 4;
+/// Larger than any frame a server sends unless told to.
+const FRAME_MAX: usize = 1 << 20;
+
+/// One connection.
+pub struct Raw {
+    stream: TcpStream,
+}
+
+/// What a server sent.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Bytes of an answer.
+    Data(usize),
+    /// The last of an answer.
+    End,
+    /// The server closes the connection, and says why.
+    Goodbye(String),
+}
+
+impl Raw {
+    /// Connects and says hello. The server may send so many bytes of each answer unasked; 0: none at
+    /// all.
+    pub async fn connect(address: &str, window: u32) -> io::Result<Raw> {
+        let mut stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        let mut hello = HELLO.to_vec();
+        // SETTINGS_INITIAL_WINDOW_SIZE.
+        let setting = [&[0, 4][..], &window.to_be_bytes()].concat();
+        hello.extend(frame(SETTINGS, 0, 0, &setting));
+        stream.write_all(&hello).await?;
+        Ok(Raw { stream })
+    }
+
+    /// Begins a call on a stream (1, 3, 5, …) and sends these bytes of its message, of which there
+    /// are `length` in all.
+    pub async fn call(
+        &mut self,
+        stream: u32,
+        path: &str,
+        length: usize,
+        message: &[u8],
+    ) -> io::Result<()> {
+        // HPACK, nothing indexed: POST, http, and three literals.
+        let mut head = vec![0x83, 0x86];
+        head.extend([0x04, path.len() as u8]);
+        head.extend(path.as_bytes());
+        head.extend([0x01, 1, b'a']);
+        head.extend([0x0f, 0x10, 16]);
+        head.extend(b"application/grpc");
+        head.extend([0x00, 2]);
+        head.extend(b"te");
+        head.push(8);
+        head.extend(b"trailers");
+        let mut bytes = frame(HEADERS, END_HEADERS, stream, &head);
+        let mut body = vec![0];
+        body.extend((length as u32).to_be_bytes());
+        body.extend(message);
+        let flags = match message.len() == length {
+            true => END_STREAM,
+            false => 0,
+        };
+        bytes.extend(frame(DATA, flags, stream, &body));
+        self.stream.write_all(&bytes).await
+    }
+
+    /// The next thing that matters; settings and pings are answered on the way. An error when the
+    /// connection is closed.
+    pub async fn event(&mut self) -> io::Result<Event> {
+        loop {
+            let mut head = [0; 9];
+            self.stream.read_exact(&mut head).await?;
+            let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
+            if length > FRAME_MAX {
+                return Err(io::ErrorKind::InvalidData.into());
+            }
+            let mut payload = vec![0; length];
+            self.stream.read_exact(&mut payload).await?;
+            let (kind, flags) = (head[3], head[4]);
+            match kind {
+                SETTINGS | PING if flags & ACK == 0 => {
+                    let answer = match kind {
+                        PING => &payload[..],
+                        _ => &[],
+                    };
+                    self.stream.write_all(&frame(kind, ACK, 0, answer)).await?;
+                }
+                GOAWAY => {
+                    let why = payload.get(8..).unwrap_or_default();
+                    return Ok(Event::Goodbye(String::from_utf8_lossy(why).into_owned()));
+                }
+                DATA | HEADERS if flags & END_STREAM != 0 => return Ok(Event::End),
+                DATA => return Ok(Event::Data(length)),
+                _ => {}
+            }
+        }
+    }
+}
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let mut frame = (payload.len() as u32).to_be_bytes()[1..].to_vec();
+    frame.extend([kind, flags]);
+    frame.extend(stream.to_be_bytes());
+    frame.extend(payload);
+    frame
+}

@@ -1,0 +1,166 @@
+//! More than one server should bear: ten thousand connections, and callers who spray uids, keys,
+//! namespaces and half-finished calls. Somebody else is served as before.
+
+mod spray;
+mod sprayers;
+
+use std::time::{Duration, Instant};
+
+use futures::StreamExt;
+use prost::Message;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use seqsvr_proto::v1::{NextRequest, next_request::KeyKind};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+pub use sprayers::sprayers;
+
+use super::Outcome;
+use crate::caller::Caller;
+use crate::cluster::Cluster;
+use crate::history::History;
+use crate::load::{Load, UNTIL_STOPPED};
+use crate::process::Signal;
+use crate::raw::{Event, Raw};
+use crate::subject;
+use crate::vitals::Vitals;
+
+const CONNECTIONS: u64 = 10_000;
+/// What the alloc is told to take: the crowd, and some for who works.
+const CONNECTIONS_MAX: u64 = 10_050;
+/// Tried above that.
+const TOO_MANY: u64 = 100;
+/// Connections made at one time: fewer than the kernel lets wait for a server.
+const AT_A_TIME: usize = 64;
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Above this an idle connection costs too much.
+const EACH_MAX: u64 = 64 << 10;
+
+/// 10,000 connections to one alloc, each of which has made a call and stays, while others work; what is
+/// above the limit is told so.
+pub async fn connections() -> Outcome {
+    let mut outcome = Outcome::default();
+    allow(CONNECTIONS + TOO_MANY + 500);
+    let mut cluster = Cluster::start(1, 1, 3_000).await;
+    let alloc = &mut cluster.allocs[0];
+    alloc.set_arg("--connections-max", &CONNECTIONS_MAX.to_string());
+    alloc.signal(Signal::TERM);
+    alloc.wait_exit(PATIENCE).await;
+    alloc.restart();
+    cluster.whole(1).await;
+    let (address, pid) = (cluster.alloc_addresses[0].clone(), cluster.allocs[0].pid());
+    let memory = || Vitals::read(pid, None).expect("it runs").memory;
+
+    let client = cluster.client();
+    subject::make_third(&client).await;
+    let history = History::create(cluster.dir());
+    let load = Load::start(
+        &history,
+        subject::all(),
+        &[Caller::Client(client)],
+        4,
+        UNTIL_STOPPED,
+    );
+    load.answer_more(20_000, PATIENCE).await;
+    let (before, began) = (memory(), Instant::now());
+    let inside = load.answered();
+    let crowd = futures::stream::iter(0..CONNECTIONS)
+        .map(|n| one_call(&address, n))
+        .buffer_unordered(AT_A_TIME)
+        .collect::<Vec<Raw>>()
+        .await;
+    let took = began.elapsed();
+    let held = cluster.counter(&[address.clone()], "connections").await;
+    assert!(held >= CONNECTIONS, "only {held} are held");
+    let each = memory().saturating_sub(before) / CONNECTIONS;
+    outcome.note(format!(
+        "{CONNECTIONS} connections made and called on in {took:.1?}; {each} bytes of the alloc's memory each"
+    ));
+    assert!(each < EACH_MAX, "{each} bytes a connection");
+
+    // They go on answering pings, or the alloc would close them.
+    let mut staying = JoinSet::new();
+    for mut raw in crowd {
+        staying.spawn(async move { raw.event().await });
+    }
+    let mut told = 0;
+    let mut more = Vec::new();
+    for _ in 0..TOO_MANY {
+        let mut raw = Raw::connect(&address, 65_535).await.expect("it listens");
+        match timeout(PATIENCE, first_event(&mut raw)).await {
+            Ok(Some(Event::Goodbye(why))) => {
+                assert!(why.contains("too many connections"), "{why}");
+                told += 1;
+            }
+            Ok(_) => more.push(raw),
+            Err(_) => panic!("a connection too many is left to wait"),
+        }
+    }
+    outcome.note(format!(
+        "{told} of {TOO_MANY} more were told that there are too many"
+    ));
+    assert!(told >= TOO_MANY / 2, "{told}");
+    load.answer_more(5_000, PATIENCE).await;
+    outcome.inside = load.answered() - inside;
+    if let Some(ended) = staying.try_join_next() {
+        panic!("one of the {CONNECTIONS} ended: {ended:?}");
+    }
+    let summary = load.stop().await;
+    outcome.add("load", &summary);
+    assert_eq!(summary.failed, 0, "{:?}", summary.failures);
+    cluster.assert_none_ended();
+    history.check();
+    outcome
+}
+
+/// A connection that has taken one number of a uid of its own.
+async fn one_call(address: &str, n: u64) -> Raw {
+    let called = async {
+        let mut raw = Raw::connect(address, 65_535).await?;
+        let message = NextRequest {
+            key_kind: Some(KeyKind::Uid(3_000_000_000 + n)),
+            ..NextRequest::default()
+        };
+        let message = message.encode_to_vec();
+        let path = "/seqsvr.v1.Sequence/Next";
+        raw.call(1, path, message.len(), &message).await?;
+        let mut answered = 0;
+        loop {
+            match raw.event().await? {
+                Event::Data(n) => answered += n,
+                Event::End if answered > 0 => return Ok(raw),
+                other => return Err(std::io::Error::other(format!("{other:?}"))),
+            }
+        }
+    };
+    match timeout(PATIENCE, called).await {
+        Ok(Ok(raw)) => raw,
+        Ok(Err(error)) => panic!("connection {n}: {error}"),
+        Err(_) => panic!("connection {n} is not served"),
+    }
+}
+
+/// What a new connection is told at once: a goodbye, or that it may call.
+async fn first_event(raw: &mut Raw) -> Option<Event> {
+    let message = NextRequest {
+        key_kind: Some(KeyKind::Uid(3_000_000_000)),
+        ..NextRequest::default()
+    };
+    let message = message.encode_to_vec();
+    let path = "/seqsvr.v1.Sequence/Next";
+    // May fail if it is closed already; what was said is read all the same.
+    let _ = raw.call(1, path, message.len(), &message).await;
+    raw.event().await.ok()
+}
+
+/// Lets this process open so many files; the servers raise their own limit.
+fn allow(files: u64) {
+    let now = getrlimit(Resource::Nofile);
+    if now.current.is_some_and(|current| current < files) {
+        let raised = Rlimit {
+            current: Some(files),
+            maximum: now.maximum,
+        };
+        setrlimit(Resource::Nofile, raised).expect("this many files may be opened");
+    }
+}

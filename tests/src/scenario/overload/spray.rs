@@ -1,0 +1,257 @@
+//! Callers nobody wants: each does one bad thing over and over, on connections of its own.
+
+use std::time::Duration;
+
+use prost::Message;
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use seqsvr_proto::error::Fault;
+use seqsvr_proto::v1::sequence_client::SequenceClient;
+use seqsvr_proto::v1::{CurrentManyRequest, NextManyRequest, NextRequest, Reason, next_request};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Status};
+
+use crate::raw::Raw;
+
+/// Namespace of small sections: a random uid of it is always of one that is not loaded.
+pub(super) const SPRAYED: &str = "sprayed";
+/// Uids of it.
+pub(super) const UIDS: u64 = 1 << 32;
+/// Items of a batch.
+const BATCH: usize = 500;
+/// Rest of each between two calls: what they may take is the server's time, not the machine's.
+const REST: Duration = Duration::from_millis(2);
+/// Calls of a connection that takes no answer, and halves of calls.
+const STUCK: u32 = 40;
+
+/// What is sprayed.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Uids,
+    ManyUids,
+    ManyKeys,
+    Currents,
+    Names,
+    Floors,
+    TooLarge,
+}
+
+const KINDS: [Kind; 7] = [
+    Kind::Uids,
+    Kind::ManyUids,
+    Kind::ManyKeys,
+    Kind::Currents,
+    Kind::Names,
+    Kind::Floors,
+    Kind::TooLarge,
+];
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sprayed {
+    /// Items served.
+    pub(super) served: u64,
+    /// Items and calls refused, as they should be or because there were too many.
+    pub(super) refused: u64,
+    /// Those of them that were told when to come again.
+    pub(super) hinted: u64,
+}
+
+impl Sprayed {
+    pub(super) fn add(&mut self, other: Sprayed) {
+        self.served += other.served;
+        self.refused += other.refused;
+        self.hinted += other.hinted;
+    }
+}
+
+/// Sprayers at work.
+pub(super) struct Spray {
+    runtime: Runtime,
+    stop: watch::Sender<bool>,
+    tasks: JoinSet<Sprayed>,
+}
+
+impl Spray {
+    /// One of each kind. Their thread stands below all others: on a machine of their own they would
+    /// take the caller who is measured no time.
+    pub(super) fn start(address: &str, seed: u64) -> Spray {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .on_thread_start(|| {
+                rustix::process::nice(19).expect("less is always allowed");
+            })
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        let (stop, stopped) = watch::channel(false);
+        let mut tasks = JoinSet::new();
+        for (kind, n) in KINDS.into_iter().zip(0..) {
+            let (address, stopped) = (address.to_owned(), stopped.clone());
+            let rng = SmallRng::seed_from_u64(seed << 8 | n);
+            tasks.spawn_on(spray(kind, address, stopped, rng), runtime.handle());
+        }
+        let stuck = stuck(address.to_owned(), stopped);
+        tasks.spawn_on(stuck, runtime.handle());
+        Spray {
+            runtime,
+            stop,
+            tasks,
+        }
+    }
+
+    /// Ends them.
+    pub(super) async fn stop(mut self) -> Sprayed {
+        self.stop.send_replace(true);
+        let mut sum = Sprayed::default();
+        while let Some(one) = self.tasks.join_next().await {
+            sum.add(one.expect("no sprayer panics"));
+        }
+        self.runtime.shutdown_background();
+        sum
+    }
+}
+
+async fn spray(
+    kind: Kind,
+    address: String,
+    stopped: watch::Receiver<bool>,
+    mut rng: SmallRng,
+) -> Sprayed {
+    let endpoint = Endpoint::from_shared(format!("http://{address}")).expect("an address");
+    let channel = endpoint.connect().await.expect("it listens");
+    let mut client = SequenceClient::new(channel).max_encoding_message_size(64 << 20);
+    let mut sum = Sprayed::default();
+    while !*stopped.borrow() {
+        match ask(kind, &mut client, &mut rng).await {
+            Ok(one) => sum.add(one),
+            Err(status) => {
+                let fault = Fault::from_status(&status);
+                sum.refused += 1;
+                sum.hinted += u64::from(fault.detail.retry_after_ms > 0);
+                let expected = match kind {
+                    Kind::Names => fault.reason() == Reason::NoSuchNamespace,
+                    Kind::Floors => fault.reason() == Reason::FloorUnknown,
+                    Kind::TooLarge => fault.code != Code::Internal,
+                    _ => false,
+                };
+                let too_many = fault.code == Code::ResourceExhausted;
+                assert!(expected || too_many, "{kind:?}: {status:?}");
+            }
+        }
+        tokio::time::sleep(REST).await;
+    }
+    sum
+}
+
+async fn ask(
+    kind: Kind,
+    client: &mut SequenceClient<Channel>,
+    rng: &mut SmallRng,
+) -> Result<Sprayed, Status> {
+    let one = Sprayed {
+        served: 1,
+        ..Sprayed::default()
+    };
+    let uids = |rng: &mut SmallRng, n| (0..n).map(|_| rng.random_range(0..UIDS)).collect();
+    let uid = |namespace: &str, uid, floor| NextRequest {
+        namespace: namespace.to_owned(),
+        key_kind: Some(next_request::KeyKind::Uid(uid)),
+        floor,
+        ..NextRequest::default()
+    };
+    let many = match kind {
+        Kind::Uids => {
+            let request = uid(SPRAYED, rng.random_range(0..UIDS), None);
+            return client.next(request).await.map(|_| one);
+        }
+        Kind::Names => {
+            let name = format!("n{:x}", rng.random::<u64>());
+            return client.next(uid(&name, 1, None)).await.map(|_| one);
+        }
+        Kind::Floors => {
+            let request = uid("default", rng.random_range(0..UIDS), Some(1 << 60));
+            return client.next(request).await.map(|_| one);
+        }
+        Kind::Currents => {
+            let request = CurrentManyRequest {
+                namespace: SPRAYED.to_owned(),
+                uids: uids(rng, BATCH),
+                ..CurrentManyRequest::default()
+            };
+            let errors = client.current_many(request).await?.into_inner().errors;
+            let hints = errors.iter().filter(|e| e.retry_after_ms > 0).count();
+            return Ok(batch(errors.len(), hints));
+        }
+        Kind::ManyUids => NextManyRequest {
+            namespace: SPRAYED.to_owned(),
+            uids: uids(rng, BATCH),
+            ..NextManyRequest::default()
+        },
+        Kind::ManyKeys => NextManyRequest {
+            keys: (0..BATCH)
+                .map(|_| format!("{:032x}", rng.random::<u128>()).into())
+                .collect(),
+            ..NextManyRequest::default()
+        },
+        // Too many items, or too many bytes.
+        Kind::TooLarge => NextManyRequest {
+            namespace: SPRAYED.to_owned(),
+            uids: match rng.random_bool(0.9) {
+                true => vec![1; 10_001],
+                false => vec![u64::MAX; 500_000],
+            },
+            ..NextManyRequest::default()
+        },
+    };
+    let errors = client.next_many(many).await?.into_inner().errors;
+    let hints = errors.iter().filter(|e| e.retry_after_ms > 0).count();
+    Ok(batch(errors.len(), hints))
+}
+
+fn batch(refused: usize, hinted: usize) -> Sprayed {
+    Sprayed {
+        served: (BATCH - refused) as u64,
+        refused: refused as u64,
+        hinted: hinted as u64,
+    }
+}
+
+/// Three connections: one takes no answer of its many calls but answers pings, one leaves its
+/// calls half sent, one says nothing at all.
+async fn stuck(address: String, mut stopped: watch::Receiver<bool>) -> Sprayed {
+    let request = NextManyRequest {
+        uids: (0..10_000).map(|i| i * 7).collect(),
+        ..NextManyRequest::default()
+    };
+    let message = request.encode_to_vec();
+    let path = "/seqsvr.v1.Sequence/NextMany";
+    let mute = tokio::net::TcpStream::connect(&address).await;
+    let mut reader = Raw::connect(&address, 0).await.expect("it listens");
+    let mut sender = Raw::connect(&address, 65_535).await.expect("it listens");
+    for n in 0..STUCK {
+        let small = NextManyRequest {
+            uids: (0..2_000).collect(),
+            ..NextManyRequest::default()
+        };
+        let small = small.encode_to_vec();
+        let sent = reader.call(2 * n + 1, path, small.len(), &small).await;
+        sent.expect("it is read");
+        let half = sender.call(2 * n + 1, path, message.len(), &message[..8_000]);
+        half.await.expect("it is read");
+    }
+    let reading = async {
+        // Ends only if the server closes it.
+        while reader.event().await.is_ok() {}
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        () = reading => {}
+        _ = stopped.wait_for(|stop| *stop) => {}
+    }
+    drop((mute, sender));
+    Sprayed::default()
+}

@@ -1,0 +1,138 @@
+//! Too much to wait for: what would have to wait is refused with a hint when to come again, what is in
+//! memory is served, and one connection leaves places for others.
+
+use std::time::Duration;
+
+use seqsvr_client::{Client, Code, Key, NextItem, Reason};
+use seqsvr_proto::v1::{NextManyRequest, NextManyResponse};
+use tonic::Request;
+
+use crate::harness::{
+    Cluster, D, PATIENCE, caller, counter, next_of, refused, settle, start, until,
+};
+
+const ITEMS: u64 = 100;
+
+/// One uid of each of 100 sections.
+fn many(first: u64) -> NextManyRequest {
+    NextManyRequest {
+        uids: (0..ITEMS).map(|i| (first + i) * 100_000).collect(),
+        ..NextManyRequest::default()
+    }
+}
+
+/// All items refused, each with a hint.
+fn all_refused(answer: &NextManyResponse) -> &str {
+    assert_eq!(answer.errors.len() as u64, ITEMS);
+    for error in &answer.errors {
+        assert_eq!(
+            (Code::from_i32(error.code), error.reason()),
+            (Code::ResourceExhausted, Reason::TooMany)
+        );
+        assert!(error.retry_after_ms > 0, "{error:?}");
+    }
+    &answer.errors[0].message
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_waits_is_bounded_and_what_is_in_memory_is_served() {
+    // A long lease: the loaded section is served while no store is there.
+    let mut cluster = Cluster::start(1, 10 * D).await;
+    let alloc = start(seqsvr_alloc::Options {
+        items_max: ITEMS as usize,
+        waiting_max: 4 * ITEMS as usize,
+        ..cluster.options("a1")
+    })
+    .await;
+    let allocs = [alloc.clone()];
+    settle(&allocs).await;
+    let mut one = caller(&alloc).await;
+    one.next(next_of("", 7)).await.unwrap();
+    cluster.stop_stores().await;
+
+    // Each of four connections has all that one may have; they wait for a store.
+    let patience = Duration::from_secs(6);
+    let mut waiting = Vec::new();
+    let mut connections = vec![one.clone()];
+    for n in 1..=4 {
+        if n > 1 {
+            connections.push(caller(&alloc).await);
+        }
+        let mut connection = connections[n as usize - 1].clone();
+        let mut request = Request::new(many(n * 1_000));
+        request.set_timeout(patience);
+        waiting.push(tokio::spawn(
+            async move { connection.next_many(request).await },
+        ));
+        until("places taken", async || {
+            (counter(&alloc, "waiting").await == n * ITEMS).then_some(())
+        })
+        .await;
+        if n == 1 {
+            let more = one.next_many(many(9_000)).await.unwrap().into_inner();
+            let text = all_refused(&more);
+            assert!(text.contains("of this connection"), "{text}");
+        }
+    }
+    let mut fifth = caller(&alloc).await;
+    let more = fifth.next_many(many(9_000)).await.unwrap().into_inner();
+    let text = all_refused(&more);
+    assert!(text.contains("--waiting-max"), "{text}");
+    let (code, reason, _) = refused(fifth.next(next_of("", 900_000_000)).await);
+    assert_eq!((code, reason), (Code::ResourceExhausted, Reason::TooMany));
+    // An unknown name would have to wait for a newer table.
+    let (code, ..) = refused(fifth.next(next_of("nosuch", 1)).await);
+    assert_eq!(code, Code::ResourceExhausted);
+
+    // What is loaded is served, alone and beside what is not.
+    fifth.next(next_of("", 7)).await.unwrap();
+    let mut mixed = many(9_000);
+    mixed.uids[5] = 7;
+    let answer = fifth.next_many(mixed).await.unwrap().into_inner();
+    assert_eq!(answer.firsts[5], 3);
+    assert_eq!(answer.errors.len() as u64, ITEMS - 1);
+
+    for one in waiting {
+        match one.await.unwrap() {
+            Ok(answer) => {
+                let errors = answer.into_inner().errors;
+                assert!(errors.iter().all(|e| e.reason() == Reason::NoWindow));
+            }
+            // A busy machine: the caller's end gave up before the answer was there.
+            Err(status) => assert_eq!(status.code(), Code::Cancelled, "{status:?}"),
+        }
+    }
+    until("places given back", async || {
+        (counter(&alloc, "waiting").await == 0).then_some(())
+    })
+    .await;
+    assert!(counter(&alloc, "waiting_refused").await >= 4);
+    cluster.stop(&[]).await;
+}
+
+/// More batches at once than there are places: the client comes again when it is told to.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_client_comes_again_as_it_is_told() {
+    let cluster = Cluster::start(1, D).await;
+    let alloc = start(seqsvr_alloc::Options {
+        items_max: ITEMS as usize,
+        waiting_max: 1,
+        ..cluster.options("a1")
+    })
+    .await;
+    let allocs = [alloc.clone()];
+    settle(&allocs).await;
+    let client = Client::new(seqsvr_client::Options {
+        items_max: ITEMS as usize,
+        ..seqsvr_client::Options::new([alloc.local_addr().to_string()])
+    });
+    let client = client.unwrap().with_deadline(PATIENCE);
+    let items: Vec<NextItem> = (0..5 * ITEMS)
+        .map(|i| NextItem::new(Key::Uid(i * 100_000)))
+        .collect();
+    for answer in client.next_many("", &items).await {
+        assert_eq!(answer.unwrap().first, 1);
+    }
+    assert!(counter(&alloc, "waiting_refused").await > 0, "none had to");
+    cluster.stop(&allocs).await;
+}
