@@ -31,11 +31,17 @@ impl Cluster {
     /// Starts all, makes the cluster, and waits until every slot has an owner and every alloc owns
     /// some.
     pub async fn start(stores: u16, allocs: u16, lease_ms: u32) -> Cluster {
-        Cluster::start_with(stores, allocs, lease_ms, &[]).await
+        Cluster::start_with(stores, allocs, lease_ms, &[], &[]).await
     }
 
-    /// The same, with further flags for each alloc.
-    pub async fn start_with(stores: u16, allocs: u16, lease_ms: u32, flags: &[&str]) -> Cluster {
+    /// The same, with further flags for each store and each alloc.
+    pub async fn start_with(
+        stores: u16,
+        allocs: u16,
+        lease_ms: u32,
+        store_flags: &[&str],
+        alloc_flags: &[&str],
+    ) -> Cluster {
         let mut cluster = Cluster {
             stores: Vec::new(),
             allocs: Vec::new(),
@@ -44,7 +50,7 @@ impl Cluster {
             dir: tempfile::tempdir().expect("a directory"),
         };
         for id in 1..=stores {
-            cluster.add_store(id);
+            cluster.add_store_with(id, store_flags);
         }
         let members: Vec<String> = (1..)
             .zip(&cluster.store_addresses)
@@ -56,7 +62,7 @@ impl Cluster {
         let stores = Options::new(cluster.store_addresses.iter().cloned());
         variant::alter(&Client::new(stores).expect("good addresses")).await;
         for n in 1..=allocs {
-            cluster.add_alloc(&format!("a{n}"), flags);
+            cluster.add_alloc(&format!("a{n}"), alloc_flags);
         }
         cluster.whole(usize::from(allocs)).await;
         cluster
@@ -65,6 +71,10 @@ impl Cluster {
     /// Starts one more StoreSvr, on an empty directory; it becomes the last of `stores`. It waits
     /// until it is made a member.
     pub fn add_store(&mut self, id: u16) {
+        self.add_store_with(id, &[]);
+    }
+
+    fn add_store_with(&mut self, id: u16, flags: &[&str]) {
         let name = format!("store-{id}");
         let address = format!("127.0.0.1:{}", free_ports(1));
         let data = self.dir().join(&name).display().to_string();
@@ -78,7 +88,8 @@ impl Cluster {
             "--data-dir",
             &data,
         ];
-        let args = args.map(str::to_owned).to_vec();
+        let args = args.iter().chain(flags).copied().map(str::to_owned);
+        let args = args.collect();
         self.stores.push(Process::start(self.dir(), &name, args));
         self.store_addresses.push(address);
     }

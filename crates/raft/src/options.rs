@@ -48,7 +48,7 @@ impl Options {
             election_max_ms: 400,
             snapshot_every_entries: 20_000,
             keep_entries: 5_000,
-            log_file_bytes: 16 << 20,
+            log_file_bytes: 4 << 20,
         }
     }
 

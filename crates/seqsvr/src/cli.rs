@@ -111,6 +111,9 @@ pub(crate) struct Store {
     /// This store's own directory.
     #[arg(long, env = "SEQSVR_DATA_DIR")]
     pub(crate) data_dir: PathBuf,
+    /// A snapshot is taken and older log freed after so many log entries.
+    #[arg(long, default_value_t = 20_000, value_name = "ENTRIES", value_parser = clap::value_parser!(u64).range(100..=10_000_000))]
+    pub(crate) snapshot_every: u64,
     #[command(flatten)]
     pub(crate) connections: Connections,
 }

@@ -23,7 +23,8 @@ pub struct Options {
     pub election_min_ms: u64,
     /// … and this asks for votes. Well under half the lease.
     pub election_max_ms: u64,
-    /// A snapshot is taken after so many new log entries.
+    /// A snapshot is taken after so many new log entries; a quarter as many are kept behind it for
+    /// followers that lag.
     pub snapshot_every_entries: u64,
     /// Most connections at a time; more are refused.
     pub connections_max: usize,
@@ -85,6 +86,7 @@ impl Options {
             election_min_ms: self.election_min_ms,
             election_max_ms: self.election_max_ms,
             snapshot_every_entries: self.snapshot_every_entries,
+            keep_entries: self.snapshot_every_entries / 4,
             ..seqsvr_raft::Options::new(self.node, address, self.data_dir.clone())
         }
     }

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
 use seqsvr_client::Client;
+use seqsvr_core::geometry::Geometry;
+use seqsvr_core::namespace::{Limits, Spec};
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -27,8 +29,10 @@ const TELL_EVERY: Duration = Duration::from_secs(60);
 /// Calls in flight of the mixed load, for each of its callers.
 const TASKS: usize = 4;
 /// Rest of a task after each call: an hour's history must fit the checker.
-const REST: Duration = Duration::from_millis(4);
+const REST: Duration = Duration::from_millis(20);
 
+/// Snapshots often, so that the warm-up holds several of them.
+const STORE: [&str; 2] = ["--snapshot-every", "2000"];
 /// The AllocSvrs close early and have little memory, so that sections come and go.
 const ALLOC: [&str; 4] = ["--idle-after", "15s", "--memory-mib", "24"];
 /// Sections visited in turn, each idle for longer than `--idle-after` before it is visited again.
@@ -39,6 +43,11 @@ const RING_FROM: u64 = 1_000;
 const STEP_EVERY: Duration = Duration::from_millis(100);
 /// Keys never used before, in each batch.
 const FRESH: u64 = 50;
+
+/// A namespace in which every number needs a raise, so that the log grows fast.
+const SINGLES: &str = "singles";
+/// Who take them, one after the other each.
+const RAISERS: u64 = 8;
 
 /// Of the whole run, in per cent: the warm-up, and each of the two parts that are compared.
 const WARM_UP: u32 = 25;
@@ -52,7 +61,7 @@ const COUNT_SLACK: u64 = 3;
 /// Runs for `time`, the warm-up included.
 pub async fn soak(time: Duration) -> Outcome {
     let mut outcome = Outcome::default();
-    let mut cluster = Cluster::start_with(3, 2, 3_000, &ALLOC).await;
+    let mut cluster = Cluster::start_with(3, 2, 3_000, &STORE, &ALLOC).await;
     let addresses = cluster.alloc_addresses.clone();
     let (callers, client) = super::callers(&cluster, &addresses);
     subject::make_third(&client).await;
@@ -65,7 +74,7 @@ pub async fn soak(time: Duration) -> Outcome {
         UNTIL_STOPPED,
         REST,
     );
-    let churn = Churn::start(&history, &client);
+    let churn = Churn::start(&history, &client).await;
     let names = names(&cluster);
     let parts = watch(&mut cluster, &load, time).await;
 
@@ -76,7 +85,7 @@ pub async fn soak(time: Duration) -> Outcome {
     outcome.calls += churned;
     outcome.inside = outcome.calls;
     outcome.note(format!(
-        "{churned} calls of sections in turn and of keys used once; in all {counted}"
+        "{churned} calls of sections in turn, of keys used once, and of numbers that each need a raise; in all {counted}"
     ));
     let mut grown = Vec::new();
     for (name, [first, last]) in names.iter().zip(parts) {
@@ -219,56 +228,101 @@ async fn counted(cluster: &Cluster) -> String {
     text.join(", ")
 }
 
-/// Sections visited one after the other so that they open and close, and keys used once so that the
-/// memory for keys is used up.
+/// Sections visited one after the other so that they open and close, keys used once so that the
+/// memory for keys is used up, and numbers that each need a raise.
 struct Churn {
     stop: Arc<AtomicBool>,
     answered: Arc<AtomicU64>,
-    task: JoinHandle<()>,
+    tasks: Vec<JoinHandle<()>>,
 }
 
 impl Churn {
-    fn start(history: &History, client: &Client) -> Churn {
-        let (stop, answered) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
-        let (caller, mut history) = (Caller::Client(client.clone()), history.clone());
-        let (stopped, count) = (stop.clone(), answered.clone());
-        let task = tokio::spawn(async move {
-            let mut steps = interval(STEP_EVERY);
-            steps.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            let mut step = 0;
-            while !stopped.load(Relaxed) {
-                steps.tick().await;
-                let section = RING_FROM + step % RING;
-                let visited = [Subject::uid("default", section * 100_000, 1)];
-                let fresh: Vec<Subject> = (step * FRESH..(step + 1) * FRESH)
-                    .map(|i| Subject::key("keys", format!("fresh {i}")))
-                    .collect();
-                for subjects in [&visited[..], &fresh] {
-                    let items: Vec<&Subject> = subjects.iter().collect();
-                    let begin = history.now();
-                    let results = caller.ask(0, Ask::Next(1), &items).await;
-                    let end = history.now();
-                    for (subject, result) in subjects.iter().zip(&results) {
-                        history.record(subject, Ask::Next(1), begin, end, result);
-                        assert!(result.is_ok(), "{}: {result:?}", subject.sequence);
-                        count.fetch_add(1, Relaxed);
-                    }
-                }
-                step += 1;
-            }
-        });
+    async fn start(history: &History, client: &Client) -> Churn {
+        let geometry = Geometry::Dense {
+            section_size: 1,
+            max_uid: RAISERS,
+        };
+        let spec = Spec {
+            step: 1,
+            limits: Limits {
+                step_max: 1,
+                ..Limits::DEFAULT
+            },
+            ..Spec::new(SINGLES, geometry)
+        };
+        let made = client.admin().create_namespace(&spec).await;
+        made.expect("the namespace is made");
+        let one = One {
+            stop: Arc::default(),
+            answered: Arc::default(),
+            caller: Caller::Client(client.clone()),
+            history: history.clone(),
+        };
+        let raisers = (0..RAISERS).map(|uid| tokio::spawn(one.clone().take_singles(uid)));
+        let visitor = tokio::spawn(one.clone().visit());
         Churn {
-            stop,
-            answered,
-            task,
+            tasks: raisers.chain([visitor]).collect(),
+            stop: one.stop,
+            answered: one.answered,
         }
     }
 
     /// Ends it; how many calls were answered. None failed.
     async fn stop(self) -> u64 {
         self.stop.store(true, Relaxed);
-        self.task.await.expect("no call of it fails");
+        for task in self.tasks {
+            task.await.expect("no call of it fails");
+        }
         self.answered.load(Relaxed)
+    }
+}
+
+#[derive(Clone)]
+struct One {
+    stop: Arc<AtomicBool>,
+    answered: Arc<AtomicU64>,
+    caller: Caller,
+    history: History,
+}
+
+impl One {
+    async fn take_singles(mut self, uid: u64) {
+        let subject = [Subject::uid(SINGLES, uid, 1)];
+        while !self.stop.load(Relaxed) {
+            self.call(&subject).await;
+        }
+    }
+
+    async fn visit(mut self) {
+        let mut steps = interval(STEP_EVERY);
+        steps.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut step = 0;
+        while !self.stop.load(Relaxed) {
+            steps.tick().await;
+            let section = RING_FROM + step % RING;
+            self.call(&[Subject::uid("default", section * 100_000, 1)])
+                .await;
+            let fresh = step * FRESH..(step + 1) * FRESH;
+            let fresh: Vec<_> = fresh
+                .map(|i| Subject::key("keys", format!("fresh {i}")))
+                .collect();
+            self.call(&fresh).await;
+            step += 1;
+        }
+    }
+
+    /// One number of each, all of which must be answered.
+    async fn call(&mut self, subjects: &[Subject]) {
+        let items: Vec<&Subject> = subjects.iter().collect();
+        let begin = self.history.now();
+        let results = self.caller.ask(0, Ask::Next(1), &items).await;
+        let end = self.history.now();
+        for (subject, result) in subjects.iter().zip(&results) {
+            self.history
+                .record(subject, Ask::Next(1), begin, end, result);
+            assert!(result.is_ok(), "{}: {result:?}", subject.sequence);
+            self.answered.fetch_add(1, Relaxed);
+        }
     }
 }
 

@@ -18,6 +18,7 @@ pub(crate) async fn run(args: cli::Store) -> anyhow::Result<()> {
     options.advertise = args.advertise;
     options.connections_max = args.connections.connections_max as usize;
     options.streams_max = args.connections.streams_max;
+    options.snapshot_every_entries = args.snapshot_every;
     files::allow(args.connections.connections_max);
     let store = Store::start(options).await?;
     let identity = store.identity();
