@@ -24,25 +24,34 @@ const TAIL: usize = 25;
 /// Path of the release binary, built once in this process so that it is never stale.
 pub fn binary() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(|| {
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let built = Command::new(cargo)
-            .args(["build", "--release", "--locked", "-p", "seqsvr"])
-            .args(variant::build_flags())
-            .arg("--message-format=json-render-diagnostics")
-            .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
-            .stderr(Stdio::inherit())
-            .output()
-            .expect("cargo runs");
-        assert!(built.status.success(), "the release binary does not build");
-        let messages = String::from_utf8_lossy(&built.stdout);
-        let executable = messages
-            .lines()
-            .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
-            .filter(|message| message["target"]["name"] == "seqsvr")
-            .find_map(|message| message["executable"].as_str().map(PathBuf::from));
-        executable.expect("cargo names the executable")
-    })
+    BUILT.get_or_init(|| build(&["--release"]))
+}
+
+/// Path of another build of the same source: the development profile, whose own checks are on.
+pub fn rebuilt() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| build(&[]))
+}
+
+fn build(flags: &[&str]) -> PathBuf {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let built = Command::new(cargo)
+        .args(["build", "--locked", "-p", "seqsvr"])
+        .args(flags)
+        .args(variant::build_flags())
+        .arg("--message-format=json-render-diagnostics")
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+        .stderr(Stdio::inherit())
+        .output()
+        .expect("cargo runs");
+    assert!(built.status.success(), "the binary does not build");
+    let messages = String::from_utf8_lossy(&built.stdout);
+    let executable = messages
+        .lines()
+        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
+        .filter(|message| message["target"]["name"] == "seqsvr")
+        .find_map(|message| message["executable"].as_str().map(PathBuf::from));
+    executable.expect("cargo names the executable")
 }
 
 /// Runs a command of the binary to its end.
@@ -77,6 +86,7 @@ pub fn free_ports(n: u16) -> u16 {
 /// One server process.
 pub struct Process {
     name: String,
+    binary: &'static Path,
     args: Vec<String>,
     log: PathBuf,
     child: Option<Child>,
@@ -87,6 +97,7 @@ impl Process {
     pub fn start(dir: &Path, name: &str, args: Vec<String>) -> Process {
         let mut process = Process {
             name: name.to_owned(),
+            binary: binary(),
             args,
             log: dir.join(format!("{name}.log")),
             child: None,
@@ -100,7 +111,7 @@ impl Process {
         assert!(self.child.is_none(), "{} runs already", self.name);
         let log = OpenOptions::new().create(true).append(true).open(&self.log);
         let log: File = log.expect("the log can be written");
-        let child = Command::new(binary())
+        let child = Command::new(self.binary)
             .args(&self.args)
             .stdin(Stdio::null())
             .stdout(log.try_clone().expect("a second handle"))
@@ -159,6 +170,11 @@ impl Process {
     pub fn arg(&self, flag: &str) -> &str {
         let at = self.value_at(flag);
         &self.args[at.unwrap_or_else(|| panic!("{} has no {flag}", self.name))]
+    }
+
+    /// Another binary for the next start.
+    pub fn set_binary(&mut self, binary: &'static Path) {
+        self.binary = binary;
     }
 
     /// Sets a flag's value for the next start; a flag it did not have is added.

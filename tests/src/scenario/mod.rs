@@ -55,12 +55,12 @@ macro_rules! scenarios {
             all_killed::all_killed: "every process is killed at once and started again";
             planned::planned_moves: "drain, SIGTERM, a new alloc, 200 moves by hand: no call fails, nothing is skipped";
             fast_restart::fast_restart: "an alloc with a state directory is killed: its keys are back within 1 s of exec";
-            paused::owner_paused: "an owner is stopped for 3 D with requests in its sockets";
+            paused::owner_paused: "an owner is stopped for 3 D with requests in its sockets and a caller that sends more";
             paused::leader_paused: "the store leader is stopped for 3 D";
             paused::owner_and_leader_paused: "an owner and the store leader are stopped for 3 D";
             paused::majority_paused: "two of three stores are stopped for 3 D";
             deposed::deposed_owner: "an owner is stopped, loses its slots, and goes on alone: no number below the new owner's";
-            rolling::rolling_restart: "every process is restarted in turn: no call fails, nothing is skipped";
+            rolling::rolling_restart: "every process is restarted in turn to a rebuilt binary: no call fails, nothing is skipped";
             members::members: "stores join, leave, lead in turn and are replaced: no call fails";
             members::members_refused: "what must not become a member does not, and is told why";
             disks::disks_of_one: "every disk fault on one store of three: one clear line, no call fails";

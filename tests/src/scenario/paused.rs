@@ -2,6 +2,8 @@
 //! in its sockets, the store leader, both at once, a majority of the stores. Nobody who wakes up
 //! answers with an old number.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use seqsvr_check::Answer;
@@ -10,6 +12,7 @@ use seqsvr_proto::v1::next_request::KeyKind;
 use seqsvr_proto::v1::sequence_client::SequenceClient;
 use seqsvr_proto::v1::{NextRequest, NextResponse};
 use tokio::task::JoinHandle;
+use tonic::transport::Channel;
 use tonic::{Request, Response, Status};
 
 use super::Outcome;
@@ -19,12 +22,20 @@ use crate::history::History;
 use crate::load::{Load, UNTIL_STOPPED};
 use crate::process::Signal;
 use crate::subject::{self, Subject};
+use crate::wait::until;
 
 const LEASE: Duration = Duration::from_secs(1);
 const EACH: u64 = 1_000;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Requests sent straight to the stopped owner while it is stopped.
 const WAITING: usize = 150;
+/// How long each of them may wait.
+const WAITS: Duration = Duration::from_secs(20);
+/// Calls in flight of the caller that talks to one AllocSvr only, and of how many sequences.
+const DIRECT: usize = 16;
+const DIRECT_OF: usize = 32;
+/// Its deadline: while the AllocSvr is stopped each call is given up and another is sent.
+const DIRECT_WAITS: Duration = Duration::from_millis(700);
 
 /// An owner is stopped for 3 D with requests in its sockets, and a caller keeps talking to it.
 pub async fn owner_paused() -> Outcome {
@@ -65,17 +76,19 @@ async fn paused(stores: &[usize], owner: bool) -> Outcome {
     for store in &stopped {
         cluster.stores[*store].signal(Signal::STOP);
     }
-    let mut direct = Vec::new();
+    let mut waiting = Vec::new();
+    let subjects = super::owned_by(&client, "a1", WAITING).await;
+    // Connected before it is stopped, so that what is sent waits in its sockets.
+    let channel = SequenceClient::connect(format!("http://{}", cluster.alloc_addresses[0]));
+    let a1 = channel.await.expect("it listens");
+    let direct = Direct::start(&a1, &history, &subjects[..DIRECT_OF]);
+    direct.answer_more().await;
     if owner {
-        let subjects = super::owned_by(&client, "a1", 1).await;
-        // Connected before it is stopped, so that what is sent waits in its sockets.
-        let channel = SequenceClient::connect(format!("http://{}", cluster.alloc_addresses[0]));
-        let channel = channel.await.expect("it listens");
         cluster.allocs[0].signal(Signal::STOP);
         for subject in subjects.into_iter().take(WAITING) {
-            direct.push(send(channel.clone(), history.clone(), subject));
+            let (a1, history) = (a1.clone(), history.clone());
+            waiting.push(tokio::spawn(send(a1, history, subject, WAITS)));
         }
-        assert_eq!(direct.len(), WAITING);
     }
     tokio::time::sleep(3 * LEASE).await;
     if !majority {
@@ -88,7 +101,7 @@ async fn paused(stores: &[usize], owner: bool) -> Outcome {
     let mut answered_late = 0;
     if owner {
         cluster.allocs[0].signal(Signal::CONT);
-        for sent in direct {
+        for sent in waiting {
             answered_late += u64::from(sent.await.expect("it ends"));
         }
         outcome.note(format!(
@@ -96,6 +109,12 @@ async fn paused(stores: &[usize], owner: bool) -> Outcome {
         ));
     }
     load.answer_more(2 * EACH, PATIENCE).await;
+    direct.answer_more().await;
+    let (answered, failed) = direct.stop().await;
+    outcome.note(format!(
+        "a caller that talked to a1 all along: {answered} calls answered, {failed} given up or refused"
+    ));
+    outcome.calls += answered;
     let summary = load.stop().await;
     outcome.add("load", &summary);
     outcome.calls += answered_late;
@@ -116,33 +135,85 @@ async fn paused(stores: &[usize], owner: bool) -> Outcome {
     outcome
 }
 
-/// One call straight to the stopped owner; whether it was answered with a number.
-fn send(
-    mut owner: SequenceClient<tonic::transport::Channel>,
+/// A caller that talks to one AllocSvr and to nobody else, whatever becomes of it.
+struct Direct {
+    stop: Arc<AtomicBool>,
+    answered: Arc<AtomicU64>,
+    failed: Arc<AtomicU64>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Direct {
+    fn start(to: &SequenceClient<Channel>, history: &History, subjects: &[Subject]) -> Direct {
+        let mut direct = Direct {
+            stop: Arc::default(),
+            answered: Arc::default(),
+            failed: Arc::default(),
+            tasks: Vec::new(),
+        };
+        for task in 0..DIRECT {
+            let (to, history) = (to.clone(), history.clone());
+            let stop = direct.stop.clone();
+            let counts = [direct.answered.clone(), direct.failed.clone()];
+            let subjects = subjects.to_vec();
+            direct.tasks.push(tokio::spawn(async move {
+                for subject in subjects.iter().cycle().skip(task) {
+                    if stop.load(Relaxed) {
+                        return;
+                    }
+                    let sent = send(to.clone(), history.clone(), subject.clone(), DIRECT_WAITS);
+                    counts[usize::from(!sent.await)].fetch_add(1, Relaxed);
+                }
+            }));
+        }
+        direct
+    }
+
+    /// Waits until it is answered more than it was.
+    async fn answer_more(&self) {
+        let before = self.answered.load(Relaxed);
+        until("an answer to the direct caller", PATIENCE, async || {
+            (self.answered.load(Relaxed) > before + DIRECT as u64).then_some(())
+        })
+        .await;
+    }
+
+    /// Ends it; how many calls were answered and how many were not.
+    async fn stop(self) -> (u64, u64) {
+        self.stop.store(true, Relaxed);
+        for task in self.tasks {
+            task.await.expect("no task panics");
+        }
+        (self.answered.load(Relaxed), self.failed.load(Relaxed))
+    }
+}
+
+/// One call straight to an AllocSvr; whether it was answered with a number.
+async fn send(
+    mut to: SequenceClient<Channel>,
     mut history: History,
     subject: Subject,
-) -> JoinHandle<bool> {
-    tokio::spawn(async move {
-        let Key::Uid(uid) = subject.key else {
-            panic!("a uid");
-        };
-        let mut request = Request::new(NextRequest {
-            key_kind: Some(KeyKind::Uid(uid)),
-            ..NextRequest::default()
-        });
-        request.set_timeout(Duration::from_secs(20));
-        let begin = history.now();
-        let answer: Result<Response<NextResponse>, Status> = owner.next(request).await;
-        let end = history.now();
-        let result = match answer {
-            Ok(n) => {
-                let n = n.into_inner();
-                let answer: Answer = next(n.first, n.last, &subject);
-                Ok((n.epoch, answer))
-            }
-            Err(status) => Err(status.to_string()),
-        };
-        history.record(&subject, Ask::Next(1), begin, end, &result);
-        result.is_ok()
-    })
+    patience: Duration,
+) -> bool {
+    let Key::Uid(uid) = subject.key else {
+        panic!("a uid");
+    };
+    let mut request = Request::new(NextRequest {
+        key_kind: Some(KeyKind::Uid(uid)),
+        ..NextRequest::default()
+    });
+    request.set_timeout(patience);
+    let begin = history.now();
+    let answer: Result<Response<NextResponse>, Status> = to.next(request).await;
+    let end = history.now();
+    let result = match answer {
+        Ok(n) => {
+            let n = n.into_inner();
+            let answer: Answer = next(n.first, n.last, &subject);
+            Ok((n.epoch, answer))
+        }
+        Err(status) => Err(status.to_string()),
+    };
+    history.record(&subject, Ask::Next(1), begin, end, &result);
+    result.is_ok()
 }
