@@ -3,7 +3,8 @@
 //!
 //! They stand in the library so that the tests (`cargo test -p seqsvr-tests --test processes`) and
 //! `cargo xtask accept` run the same code. [`scenarios!`](crate::scenarios) is the one list of them:
-//! [`ALL`] and the tests are made from it, so none can be in one and missing in the other.
+//! [`ALL`] and the tests are made from it, so none can be in one and missing in the other. Only what
+//! judges figures ([`FIGURES`]) is no test.
 //!
 //! A new scenario: a file here, its `mod`, and its line in the list. Scenarios run one at a time,
 //! each as the only load of the machine.
@@ -68,7 +69,6 @@ macro_rules! scenarios {
             backup::backup_restore: "backup under load, 100,000 more numbers, all is lost, restore: no number twice";
             backup::restored_too_low: "margins that were too small: who shows a greater floor or epoch is refused loudly";
             overload::connections: "10,000 connections to one alloc, others work; one too many is told so";
-            overload::sprayers: "beside sprayers of uids, keys, names and stuck calls: latencies within 2 x of its own";
             mistaken::second_of_a_name: "a second alloc of a name gives up and disturbs nobody";
             mistaken::directory_of_another_cluster: "a store on another cluster's directory stays out";
         }
@@ -97,6 +97,14 @@ macro_rules! list {
     };
 }
 scenarios!(list);
+
+/// Those that judge figures, for which the machine must do nothing else: `cargo xtask accept` runs
+/// them after [`ALL`], the tests do not.
+pub const FIGURES: &[Scenario] = &[Scenario {
+    name: "sprayers",
+    about: "beside sprayers of uids, keys, names and stuck calls: latencies within 2 x of its own",
+    run: || Box::pin(overload::sprayers()),
+}];
 
 /// Two clients, and a plain caller each that asks these nodes; and one of the clients.
 fn callers(cluster: &Cluster, asked_plainly: &[String]) -> (Vec<Caller>, Client) {

@@ -70,7 +70,9 @@ pub async fn connections() -> Outcome {
         .collect::<Vec<Raw>>()
         .await;
     let took = began.elapsed();
-    let held = cluster.counter(&[address.clone()], "connections").await;
+    let held = cluster
+        .counter(std::slice::from_ref(&address), "connections")
+        .await;
     assert!(held >= CONNECTIONS, "only {held} are held");
     let each = memory().saturating_sub(before) / CONNECTIONS;
     outcome.note(format!(

@@ -15,7 +15,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use seqsvr_tests::process;
-use seqsvr_tests::scenario::{ALL, Outcome, Scenario};
+use seqsvr_tests::scenario::{ALL, FIGURES, Outcome, Scenario};
 use tokio::runtime;
 
 pub use unleased::unleased;
@@ -46,9 +46,13 @@ struct Row {
 
 /// Name and purpose of each scenario, one a line.
 pub fn list() -> String {
-    let width = ALL.iter().map(|s| s.name.len()).max().unwrap_or_default();
+    let width = scenarios().map(|s| s.name.len()).max().unwrap_or_default();
     let line = |s: &Scenario| format!("{:width$}  {}\n", s.name, s.about);
-    ALL.iter().map(line).collect()
+    scenarios().map(line).collect()
+}
+
+fn scenarios() -> impl Iterator<Item = &'static Scenario> {
+    ALL.iter().chain(FIGURES)
 }
 
 /// Runs what was chosen, prints the table, and says whether all passed.
@@ -82,14 +86,14 @@ pub fn soak(time: Duration) -> bool {
 }
 
 fn chosen(only: &[String]) -> Result<Vec<Scenario>, String> {
-    if let Some(unknown) = only.iter().find(|o| ALL.iter().all(|s| s.name != **o)) {
+    if let Some(unknown) = only.iter().find(|o| scenarios().all(|s| s.name != **o)) {
         return Err(format!(
             "no scenario is named {unknown}; there are:\n{}",
             list()
         ));
     }
     let is_chosen = |s: &&Scenario| only.is_empty() || only.iter().any(|o| o == s.name);
-    Ok(ALL.iter().filter(is_chosen).copied().collect())
+    Ok(scenarios().filter(is_chosen).copied().collect())
 }
 
 fn run_all(scenarios: &[Scenario], rounds: u32) -> Vec<Row> {

@@ -50,7 +50,7 @@ fn names_choose_and_an_unknown_one_is_told_all() {
         let only: Vec<String> = only.iter().map(|&o| o.to_owned()).collect();
         chosen(&only).map(|all| all.iter().map(|s| s.name).collect::<Vec<_>>())
     };
-    assert_eq!(names(&[]).unwrap().len(), ALL.len());
+    assert_eq!(names(&[]).unwrap().len(), ALL.len() + FIGURES.len());
     assert_eq!(
         names(&["store_killed", "dev"]).unwrap(),
         ["dev", "store_killed"]
