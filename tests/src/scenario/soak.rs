@@ -47,7 +47,9 @@ const FRESH: u64 = 50;
 /// A namespace in which every number needs a raise, so that the log grows fast.
 const SINGLES: &str = "singles";
 /// Who take them, one after the other each.
-const RAISERS: u64 = 8;
+const RAISERS: u64 = 32;
+/// Rest of each after a number.
+const RAISER_REST: Duration = Duration::from_millis(10);
 
 /// Of the whole run, in per cent: the warm-up, and each of the two parts that are compared.
 const WARM_UP: u32 = 25;
@@ -290,6 +292,7 @@ impl One {
         let subject = [Subject::uid(SINGLES, uid, 1)];
         while !self.stop.load(Relaxed) {
             self.call(&subject).await;
+            tokio::time::sleep(RAISER_REST).await;
         }
     }
 
