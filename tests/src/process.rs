@@ -27,10 +27,15 @@ pub fn binary() -> &'static Path {
     BUILT.get_or_init(|| build(&["--release"]))
 }
 
-/// Path of another build of the same source: the development profile, whose own checks are on.
-pub fn rebuilt() -> &'static Path {
+/// Path of what an upgrade goes to: in an acceptance run another build of the same source, of the
+/// development profile, whose own checks are on.
+pub fn upgraded() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(|| build(&[]))
+    if variant::is_rebuilt() {
+        BUILT.get_or_init(|| build(&[]))
+    } else {
+        binary()
+    }
 }
 
 fn build(flags: &[&str]) -> PathBuf {

@@ -9,10 +9,20 @@ use seqsvr_core::namespace::{DEFAULT, KEYS, Limits};
 
 static UNLEASED: AtomicBool = AtomicBool::new(false);
 static STRICT: AtomicBool = AtomicBool::new(false);
+static REBUILT: AtomicBool = AtomicBool::new(false);
 
 /// From now on the binary is one built without lease checks. Set it before the first is built.
 pub fn set_unleased() {
     UNLEASED.store(true, Relaxed);
+}
+
+/// From now on an upgrade goes to another build; else to the same one, which costs no building.
+pub fn set_rebuilt() {
+    REBUILT.store(true, Relaxed);
+}
+
+pub(crate) fn is_rebuilt() -> bool {
+    REBUILT.load(Relaxed)
 }
 
 /// From now on all namespaces of new clusters are strict.

@@ -61,7 +61,7 @@ macro_rules! scenarios {
             paused::owner_and_leader_paused: "an owner and the store leader are stopped for 3 D";
             paused::majority_paused: "two of three stores are stopped for 3 D";
             deposed::deposed_owner: "an owner is stopped, loses its slots, and goes on alone: no number below the new owner's";
-            rolling::rolling_restart: "every process is restarted in turn to a rebuilt binary: no call fails, nothing is skipped";
+            rolling::rolling_restart: "every process is restarted in turn, by accept to a rebuilt binary: no call fails, nothing is skipped";
             members::members: "stores join, leave, lead in turn and are replaced: no call fails";
             members::members_refused: "what must not become a member does not, and is told why";
             disks::disks_of_one: "every disk fault on one store of three: one clear line, no call fails";

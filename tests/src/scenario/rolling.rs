@@ -1,5 +1,5 @@
-//! Every process is restarted, one after the other, to a rebuilt binary, as an upgrade does it: not
-//! one call fails.
+//! Every process is restarted, one after the other, as an upgrade does it, in an acceptance run to a
+//! rebuilt binary: not one call fails.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use crate::cluster::Cluster;
 use crate::history::History;
 use crate::load::{Load, UNTIL_STOPPED};
 use crate::probe::Probe;
-use crate::process::{Process, Signal, binary, rebuilt};
+use crate::process::{Process, Signal, binary, upgraded};
 use crate::subject;
 use crate::wait::until;
 
@@ -19,8 +19,14 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// SIGTERM, exit, start, whole again: three stores and three AllocSvrs.
 pub async fn rolling_restart() -> Outcome {
     let mut outcome = Outcome::default();
-    let (old, new) = (std::fs::read(binary()), std::fs::read(rebuilt()));
-    assert!(old.unwrap() != new.unwrap(), "a copy is no rebuilt binary");
+    let to = match binary() == upgraded() {
+        true => "the same build",
+        false => {
+            let (old, new) = (std::fs::read(binary()), std::fs::read(upgraded()));
+            assert!(old.unwrap() != new.unwrap(), "a copy is no rebuilt binary");
+            "another build"
+        }
+    };
     let mut cluster = Cluster::start(3, 3, 3_000).await;
     let client = cluster.client();
     subject::make_third(&client).await;
@@ -56,7 +62,7 @@ pub async fn rolling_restart() -> Outcome {
     }
     outcome.inside = load.answered() - before;
     outcome.note(format!(
-        "six processes restarted to another build in {:.1?}",
+        "six processes restarted to {to} in {:.1?}",
         began.elapsed()
     ));
     let summary = load.stop().await;
@@ -73,6 +79,6 @@ async fn restart(process: &mut Process) {
     process.signal(Signal::TERM);
     let status = process.wait_exit(PATIENCE).await;
     assert!(status.success(), "{status}");
-    process.set_binary(rebuilt());
+    process.set_binary(upgraded());
     process.restart();
 }

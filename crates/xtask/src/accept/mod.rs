@@ -14,8 +14,8 @@ use std::pin::Pin;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use seqsvr_tests::process;
 use seqsvr_tests::scenario::{ALL, FIGURES, Outcome, Scenario};
+use seqsvr_tests::{process, variant};
 use tokio::runtime;
 
 pub use unleased::unleased;
@@ -61,8 +61,10 @@ fn scenarios() -> impl Iterator<Item = &'static Scenario> {
 /// A name that no scenario has; the text lists the names.
 pub fn run(options: &Options) -> Result<bool, String> {
     let chosen = chosen(&options.only)?;
+    variant::set_rebuilt();
     // Built before the first scenario, so that its time is its own.
     process::binary();
+    process::upgraded();
     let rows = run_all(&chosen, options.rounds);
     print!("{}", table::render(&rows));
     Ok(rows.iter().all(|row| row.verdict.is_ok()))
