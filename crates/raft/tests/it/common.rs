@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::fs::FlockOperation;
 use seqsvr_core::command::{Batch, Command, OpenSession, Reply};
 use seqsvr_core::id::{ClusterId, Nonce};
 use seqsvr_core::state::State;
@@ -54,6 +55,15 @@ impl Running {
 
     /// Starts it again on the same directory and address.
     pub(crate) async fn restart(options: Options) -> Result<Running, Error> {
+        // A child that another test starts holds this process's files, locks included, until it runs
+        // its own program.
+        let lock = options.data_dir.join("lock");
+        until("nobody holds the directory", || {
+            std::fs::File::open(&lock).map_or(true, |file| {
+                rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).is_ok()
+            })
+        })
+        .await;
         let address: SocketAddr = options.address.parse().expect("address");
         let listener = loop {
             match TcpListener::bind(address).await {
