@@ -43,7 +43,7 @@ fn build(flags: &[&str]) -> PathBuf {
     let built = Command::new(cargo)
         .args(["build", "--locked", "-p", "seqsvr"])
         .args(flags)
-        .args(variant::build_flags())
+        .envs(variant::build_env().iter().copied())
         .arg("--message-format=json-render-diagnostics")
         .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
         .stderr(Stdio::inherit())

@@ -1,5 +1,5 @@
 //! How the clusters of this process differ from ordinary ones: their AllocSvrs may be built without
-//! lease checks (feature `unleased`), and all their namespaces may be strict. One setting for the
+//! lease checks (`--cfg unleased`), and all their namespaces may be strict. One setting for the
 //! process, so that every scenario can be run under it as it is.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -30,11 +30,14 @@ pub fn set_strict() {
     STRICT.store(true, Relaxed);
 }
 
-/// Flags of `cargo build` for the binary. It has a target directory of its own, so that nobody takes
-/// it for the ordinary one.
-pub(crate) fn build_flags() -> &'static [&'static str] {
+/// Environment of `cargo build` for the binary. Without lease checks it has a target directory of its
+/// own, so that nobody takes it for the ordinary one.
+pub(crate) fn build_env() -> &'static [(&'static str, &'static str)] {
     match UNLEASED.load(Relaxed) {
-        true => &["--features", "unleased", "--target-dir", "target/unleased"],
+        true => &[
+            ("RUSTFLAGS", "--cfg unleased"),
+            ("CARGO_TARGET_DIR", "target/unleased"),
+        ],
         false => &[],
     }
 }

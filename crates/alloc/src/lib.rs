@@ -104,9 +104,9 @@ impl Alloc {
     /// # Errors
     /// As [`Alloc::start`].
     pub async fn start_in(options: Options, environment: Environment) -> Result<Alloc, Error> {
-        if cfg!(feature = "unleased") {
+        if cfg!(unleased) {
             tracing::warn!(
-                "BUILT WITHOUT LEASE CHECKS (feature `unleased`), for tests only: all but strict answers may be out of order. Never run this build as a service"
+                "BUILT WITHOUT LEASE CHECKS (`--cfg unleased`), for tests only: all but strict answers may be out of order. Never run this build as a service"
             );
         }
         let Environment { clock, transport } = environment;

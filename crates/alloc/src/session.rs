@@ -4,8 +4,9 @@
 //! read after the request was received, that very session lives and its lease holds. A new session
 //! never revives an old one's section objects.
 //!
-//! The feature `unleased` takes the lease out of it: a session then serves as long as this process has
-//! not been told that it is over. Strict answers must be right even so; no others are.
+//! `RUSTFLAGS="--cfg unleased"` takes the lease out of it: a session then serves as long as this process
+//! has not been told that it is over. Strict answers must be right even so; no others are. It is for
+//! tests only, and no feature, so that `--all-features` does not switch it on.
 
 use std::sync::atomic::{
     AtomicBool, AtomicU64,
@@ -50,7 +51,7 @@ impl Session {
             main_ns: self.main_ns.load(Relaxed),
             raw_ns: self.raw_ns.load(Relaxed),
         };
-        self.lives() && (cfg!(feature = "unleased") || now.is_before(deadline))
+        self.lives() && (cfg!(unleased) || now.is_before(deadline))
     }
 
     /// Ends it for good in this process.
@@ -63,7 +64,7 @@ impl Session {
     }
 }
 
-#[cfg(all(test, not(feature = "unleased")))]
+#[cfg(all(test, not(unleased)))]
 mod tests {
     use std::time::Duration;
 

@@ -1,5 +1,5 @@
 //! Acceptance of strict mode alone: the scenarios on a build whose owners never look at their lease
-//! (feature `unleased`).
+//! (`--cfg unleased`).
 //!
 //! Invariant: it proves nothing unless that build is really broken. So first an owner is
 //! deposed with namespaces that are *not* strict, and the exact check must convict it; a failure of
