@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use seqsvr_proto::limits::STORE_PORT;
 
 use super::Server;
+use super::serve::Place;
 
 pub(super) const BACKUP_HELP: &str = "\
 Nothing waits for it and no call fails. The file is checked after it was written; one that exists is
@@ -26,7 +26,7 @@ pub(super) const RESTORE_HELP: &str = "\
 Only for when a majority of the StoreSvrs is lost for good: stop everything of the old cluster first.
 What it handed out after the backup is handed out again unless the margins cover it. Without margins
 the command refuses, and tells what the backup knows that helps to choose them. A margin too large
-costs nothing but a jump.
+costs nothing but a jump. The data directory must be new or empty.
 
 Example, in two shells; then grow with `seqsvr member add`:
   seqsvr restore FILE --id 1 --listen 127.0.0.1:7801 --data-dir data/r1 \\
@@ -37,18 +37,8 @@ Example, in two shells; then grow with `seqsvr member add`:
 pub(crate) struct Restore {
     /// The backup.
     pub(crate) file: PathBuf,
-    /// Id of the StoreSvr in the new cluster, 1 or more.
-    #[arg(long, env = "SEQSVR_ID", value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) id: u64,
-    /// Address it will listen on.
-    #[arg(long, env = "SEQSVR_LISTEN", default_value_t = format!("127.0.0.1:{STORE_PORT}"), value_name = "ADDR")]
-    pub(crate) listen: String,
-    /// Address under which others will reach it, if not the one it listens on.
-    #[arg(long, env = "SEQSVR_ADVERTISE", value_name = "ADDR")]
-    pub(crate) advertise: Option<String>,
-    /// Its directory; it must be new or empty.
-    #[arg(long, env = "SEQSVR_DATA_DIR")]
-    pub(crate) data_dir: PathBuf,
+    #[command(flatten)]
+    pub(crate) place: Place,
     /// Most numbers that any one section can have been given since the backup.
     #[arg(long, value_name = "N")]
     pub(crate) lift_max_seq: Option<u64>,

@@ -37,17 +37,18 @@ pub(crate) async fn run(args: cli::Restore) -> anyhow::Result<()> {
     let cluster = ClusterId(rand::rng().random());
     let state = taken.state.restored(cluster, margins);
     let state = state.map_err(|e| BadInput(words(&e, &taken)))?;
-    let listen = cli::socket_addr(&args.listen, STORE_PORT)?;
-    if args.advertise.is_none() && listen.ip().is_unspecified() {
+    let place = args.place;
+    let listen = cli::socket_addr(&place.listen, STORE_PORT)?;
+    if place.advertise.is_none() && listen.ip().is_unspecified() {
         return Err(BadInput(format!(
             "others cannot reach {listen}: give --advertise, the address under which they reach this store"
         ))
         .into());
     }
-    let address = args.advertise.unwrap_or_else(|| listen.to_string());
-    let options = Options::new(args.id, listen, &args.data_dir);
+    let address = place.advertise.unwrap_or_else(|| listen.to_string());
+    let options = Options::new(place.id, listen, &place.data_dir);
     restore::prepare(&state, &options.raft(address.clone())).await?;
-    let (id, dir) = (args.id, args.data_dir.display());
+    let (id, dir) = (place.id, place.data_dir.display());
     out::line(format_args!("cluster   {cluster}"))?;
     out::line(format_args!("from      {}", taken.about.cluster))?;
     out::line(format_args!("store     {id} at {address} in {dir}"))?;

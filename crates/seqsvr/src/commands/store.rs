@@ -13,18 +13,19 @@ use crate::{cli, files, signals};
 const GONE_WITHIN: Duration = Duration::from_secs(3);
 
 pub(crate) async fn run(args: cli::Store) -> anyhow::Result<()> {
-    let listen = cli::socket_addr(&args.listen, STORE_PORT)?;
-    let mut options = Options::new(args.id, listen, &args.data_dir);
-    options.advertise = args.advertise;
+    let place = args.place;
+    let listen = cli::socket_addr(&place.listen, STORE_PORT)?;
+    let mut options = Options::new(place.id, listen, &place.data_dir);
+    options.advertise = place.advertise;
     options.connections_max = args.connections.connections_max as usize;
     options.streams_max = args.connections.streams_max;
     options.snapshot_every_entries = args.snapshot_every;
     files::allow(args.connections.connections_max);
     let store = Store::start(options).await?;
     let identity = store.identity();
-    let mut screen = Screen::new(&format!("store {}", args.id))
+    let mut screen = Screen::new(&format!("store {}", place.id))
         .fact("address", store.address())
-        .fact("data", args.data_dir.display());
+        .fact("data", place.data_dir.display());
     match identity.cluster {
         Some(cluster) => screen = screen.fact("cluster", cluster),
         None => {
@@ -38,11 +39,11 @@ pub(crate) async fn run(args: cli::Store) -> anyhow::Result<()> {
                 .paste(&[
                     format!(
                         "seqsvr init --stores {}={address}    # a new cluster: all of 1=A,2=B,3=C",
-                        args.id
+                        place.id
                     ),
                     format!(
                         "seqsvr member add {}={address}    # one more for a cluster there is",
-                        args.id
+                        place.id
                     ),
                 ]);
         }

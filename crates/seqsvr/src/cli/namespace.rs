@@ -1,0 +1,79 @@
+//! The command line of `seqsvr namespace`.
+
+use clap::{Args, Subcommand};
+
+use super::{List, Server};
+
+#[derive(Subcommand)]
+pub(crate) enum Namespace {
+    /// Creates a namespace; the same settings again change nothing.
+    Create(Create),
+    /// Changes step and limits of a namespace.
+    Alter(Alter),
+    /// Lists all namespaces.
+    List(List),
+}
+
+/// What may be altered later.
+#[derive(Args)]
+pub(crate) struct Limits {
+    /// Most numbers one raise may add; equal to --step it pins the step.
+    #[arg(long)]
+    pub(crate) step_max: Option<u32>,
+    /// How far RaiseTo may jump in one section, in all, without force.
+    #[arg(long)]
+    pub(crate) raise_to_max: Option<u64>,
+}
+
+#[derive(Args)]
+pub(crate) struct Create {
+    /// Name of the new namespace.
+    pub(crate) name: String,
+    /// Takes keys instead of uids.
+    #[arg(long)]
+    pub(crate) keyed: bool,
+    /// Uids a dense section holds.
+    #[arg(long, default_value_t = 100_000, conflicts_with = "keyed")]
+    pub(crate) section_size: u32,
+    /// Uids are below this.
+    #[arg(long, default_value_t = 1 << 32, conflicts_with = "keyed")]
+    pub(crate) max_uid: u64,
+    /// Sections of a keyed namespace.
+    #[arg(long, default_value_t = 4_096, requires = "keyed")]
+    pub(crate) sections: u32,
+    /// First number of every sequence.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) start: u64,
+    /// Distance between numbers.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) stride: u32,
+    /// Only numbers n with n mod stride = offset.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) offset: u32,
+    /// Numbers a cold section's raise adds.
+    #[arg(long, default_value_t = seqsvr_core::namespace::STEP_DEFAULT)]
+    pub(crate) step: u32,
+    #[command(flatten)]
+    pub(crate) limits: Limits,
+    /// Have the store confirm every answer of this namespace, as --strict of a call does for one.
+    #[arg(long)]
+    pub(crate) strict: bool,
+    #[command(flatten)]
+    pub(crate) server: Server,
+}
+
+#[derive(Args)]
+pub(crate) struct Alter {
+    /// Name of the namespace.
+    pub(crate) name: String,
+    /// Numbers a cold section's raise adds.
+    #[arg(long)]
+    pub(crate) step: Option<u32>,
+    #[command(flatten)]
+    pub(crate) limits: Limits,
+    /// Whether the store confirms every answer of this namespace.
+    #[arg(long)]
+    pub(crate) strict: Option<bool>,
+    #[command(flatten)]
+    pub(crate) server: Server,
+}

@@ -1,0 +1,88 @@
+//! Values of flags: durations and addresses.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::time::Duration;
+
+use seqsvr_proto::limits::STORE_PORT;
+
+use crate::exit::BadInput;
+
+/// Reads `1500ms`, `20s`, `10m` or `2h`.
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let unit = match &text[digits.len()..] {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        _ => return Err("use a number and a unit, such as 1500ms, 20s, 10m".into()),
+    };
+    let n: u64 = digits
+        .parse()
+        .map_err(|_| "use a number and a unit, such as 1500ms, 20s, 10m".to_owned())?;
+    n.checked_mul(unit)
+        .map(Duration::from_millis)
+        .ok_or_else(|| "too long".into())
+}
+
+/// Reads `ID=ADDR` of a StoreSvr; `what` names the argument in the error.
+pub(crate) fn store_at(text: &str, what: &str) -> Result<(u64, String), BadInput> {
+    let parts = text.split_once('=').and_then(|(id, address)| {
+        let id = id.trim().parse::<u64>().ok().filter(|id| *id > 0)?;
+        Some((id, address.trim()))
+    });
+    let (id, address) = parts.ok_or_else(|| {
+        BadInput(format!(
+            "{what} {text:?}: write id=address, such as 1=127.0.0.1:{STORE_PORT}"
+        ))
+    })?;
+    Ok((id, socket_addr(address, STORE_PORT)?.to_string()))
+}
+
+/// Resolves `host:port`, `:port`-less hosts taking `port`.
+pub(crate) fn socket_addr(text: &str, port: u16) -> Result<SocketAddr, BadInput> {
+    let bad = |why: String| {
+        BadInput(format!(
+            "address {text:?}: {why}; use host:port, such as 127.0.0.1:{port}"
+        ))
+    };
+    let full = if text
+        .rsplit_once(':')
+        .is_some_and(|(_, p)| p.parse::<u16>().is_ok())
+    {
+        text.to_owned()
+    } else {
+        format!("{text}:{port}")
+    };
+    let mut found = full.to_socket_addrs().map_err(|e| bad(e.to_string()))?;
+    found.next().ok_or_else(|| bad("no such host".into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations() {
+        assert_eq!(duration("1500ms"), Ok(Duration::from_millis(1500)));
+        assert_eq!(duration("2h"), Ok(Duration::from_secs(7200)));
+        for bad in [
+            "",
+            "5",
+            "s",
+            "-1s",
+            "1 s",
+            "99999999999999999999s",
+            "18446744073709551615h",
+        ] {
+            assert!(duration(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn addresses() {
+        assert_eq!(socket_addr("127.0.0.1:9", 7).unwrap().port(), 9);
+        assert_eq!(socket_addr("127.0.0.1", 7).unwrap().port(), 7);
+        assert!(socket_addr("127.0.0.1:99999", 7).is_err());
+    }
+}
