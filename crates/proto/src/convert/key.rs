@@ -1,0 +1,50 @@
+//! What a request's key means, and in which namespace.
+
+use seqsvr_core::id::Uid;
+use seqsvr_core::route::KeyRef;
+
+use crate::v1;
+
+/// What a request's `uid` or `key` means.
+pub trait Keyed {
+    /// The key; None if the request has neither.
+    fn key_ref(&self) -> Option<KeyRef<'_>>;
+}
+
+macro_rules! keyed {
+    ($message:ty, $uid:path, $key:path) => {
+        impl Keyed for $message {
+            fn key_ref(&self) -> Option<KeyRef<'_>> {
+                match self.key_kind.as_ref()? {
+                    $uid(uid) => Some(KeyRef::Uid(Uid(*uid))),
+                    $key(key) => Some(KeyRef::Key(key)),
+                }
+            }
+        }
+    };
+}
+
+keyed!(
+    v1::NextRequest,
+    v1::next_request::KeyKind::Uid,
+    v1::next_request::KeyKind::Key
+);
+keyed!(
+    v1::CurrentRequest,
+    v1::current_request::KeyKind::Uid,
+    v1::current_request::KeyKind::Key
+);
+keyed!(
+    v1::RaiseToRequest,
+    v1::raise_to_request::KeyKind::Uid,
+    v1::raise_to_request::KeyKind::Key
+);
+
+/// The namespace a request means: an empty name is `default` for a uid and `keys` for a key.
+pub fn namespace_name<'a>(name: &'a str, key: KeyRef<'_>) -> &'a str {
+    match (name, key) {
+        ("", KeyRef::Uid(_)) => seqsvr_core::namespace::DEFAULT,
+        ("", KeyRef::Key(_)) => seqsvr_core::namespace::KEYS,
+        (name, _) => name,
+    }
+}

@@ -1,0 +1,153 @@
+//! Commands to sections, finals, and the replies.
+
+use seqsvr_core::command::{Cause, Command, Fence, Final, Refusal, Reply, SlotFinal};
+use seqsvr_core::id::{Epoch, Generation, NamespaceId, Nonce, SectionId, SectionKey};
+
+use super::{Malformed, slot_from, u128_from};
+use crate::v1;
+
+impl From<Fence> for v1::Fence {
+    fn from(f: Fence) -> v1::Fence {
+        v1::Fence {
+            slot: u32::from(f.slot.0),
+            epoch: f.epoch.0,
+            namespace: f.section.namespace.0,
+            section: f.section.section.0,
+        }
+    }
+}
+
+impl TryFrom<&v1::Fence> for Fence {
+    type Error = Malformed;
+
+    fn try_from(f: &v1::Fence) -> Result<Fence, Malformed> {
+        Ok(Fence {
+            slot: slot_from(f.slot)?,
+            epoch: Epoch(f.epoch),
+            section: SectionKey {
+                namespace: NamespaceId(f.namespace),
+                section: SectionId(f.section),
+            },
+        })
+    }
+}
+
+/// A section command as the state takes it. `last_generation` answers for an `Open` that does not
+/// say which generation it expects.
+pub fn command_from(
+    wire: &v1::SectionCommand,
+    last_generation: impl FnOnce(SectionKey) -> Generation,
+) -> Result<Command, Malformed> {
+    let fence = Fence::try_from(
+        wire.fence
+            .as_ref()
+            .ok_or(Malformed("section command without a fence"))?,
+    )?;
+    Ok(
+        match wire
+            .command
+            .as_ref()
+            .ok_or(Malformed("empty section command"))?
+        {
+            v1::section_command::Command::Open(o) => Command::Open {
+                fence,
+                expected: o
+                    .expected
+                    .map_or_else(|| last_generation(fence.section), Generation),
+                nonce: Nonce(u128_from(&o.nonce, "nonce")?),
+                step: o.step,
+            },
+            v1::section_command::Command::Raise(r) => Command::Raise {
+                fence,
+                generation: Generation(r.generation),
+                to: r.to,
+                cause: if r.raise_to {
+                    Cause::RaiseTo { force: r.force }
+                } else {
+                    Cause::Refill
+                },
+            },
+            v1::section_command::Command::Close(c) => Command::CloseSection {
+                fence,
+                generation: Generation(c.generation),
+                value: c.value,
+            },
+        },
+    )
+}
+
+/// A final of a closing session.
+pub fn final_from(wire: &v1::SectionFinal) -> Result<SlotFinal, Malformed> {
+    let fence = Fence::try_from(
+        wire.fence
+            .as_ref()
+            .ok_or(Malformed("final without a fence"))?,
+    )?;
+    let last = Final {
+        section: fence.section,
+        generation: Generation(wire.generation),
+        value: wire.value,
+    };
+    Ok(SlotFinal {
+        slot: fence.slot,
+        epoch: fence.epoch,
+        last,
+    })
+}
+
+/// The reply to a section command.
+pub fn section_reply(reply: &Reply) -> v1::SectionReply {
+    use v1::section_reply::Reply as Wire;
+    let wire = match reply {
+        Reply::Opened {
+            generation,
+            base,
+            max_seq,
+        } => Wire::Opened(v1::Opened {
+            generation: generation.0,
+            base: *base,
+            max_seq: *max_seq,
+        }),
+        Reply::Raised {
+            generation,
+            max_seq,
+        } => Wire::Raised(v1::Raised {
+            generation: generation.0,
+            max_seq: *max_seq,
+        }),
+        Reply::Closed {
+            generation,
+            max_seq,
+        } => Wire::Closed(v1::Raised {
+            generation: generation.0,
+            max_seq: *max_seq,
+        }),
+        Reply::Refused(refusal) => Wire::Refused(refused(refusal)),
+        other => Wire::Refused(v1::Refused {
+            kind: v1::refused::Kind::Invalid.into(),
+            message: format!("unexpected reply {other:?}"),
+            ..v1::Refused::default()
+        }),
+    };
+    v1::SectionReply { reply: Some(wire) }
+}
+
+fn refused(refusal: &Refusal) -> v1::Refused {
+    use v1::refused::Kind;
+    let (kind, value, refused) = match refusal {
+        Refusal::NotOwner { epoch, .. } => (Kind::NotOwner, epoch.0, 0),
+        Refusal::StaleGeneration { refused, last, .. } => {
+            (Kind::StaleGeneration, last.0, refused.0)
+        }
+        Refusal::AboveBound { bound, .. } => (Kind::AboveBound, *bound, 0),
+        Refusal::Exhausted(_) => (Kind::Exhausted, 0, 0),
+        Refusal::NoSuchNamespace(_) => (Kind::NoSuchNamespace, 0, 0),
+        _ => (Kind::Invalid, 0, 0),
+    };
+    v1::Refused {
+        kind: kind.into(),
+        message: refusal.to_string(),
+        value,
+        refused,
+    }
+}

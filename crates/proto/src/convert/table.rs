@@ -1,0 +1,164 @@
+//! Routing tables: columns on the wire, with each owner once.
+
+use std::collections::HashMap;
+
+use seqsvr_core::id::{ClusterId, Epoch, SessionId};
+use seqsvr_core::namespace::Namespace;
+use seqsvr_core::route::{Delta, Owner, Route};
+
+use super::{Malformed, slot_from, u128_bytes, u128_from};
+use crate::v1;
+
+impl From<&Delta> for v1::RoutingTable {
+    fn from(delta: &Delta) -> v1::RoutingTable {
+        let mut table = v1::RoutingTable {
+            cluster: u128_bytes(delta.cluster.0),
+            base: delta.base,
+            version: delta.version,
+            slot_count: delta.slot_count,
+            namespaces: delta.namespaces.iter().map(v1::Namespace::from).collect(),
+            ..v1::RoutingTable::default()
+        };
+        let mut refs: HashMap<SessionId, u32> = HashMap::new();
+        for (slot, route) in &delta.routes {
+            let owner_ref = route.owner.as_ref().map_or(0, |owner| {
+                *refs.entry(owner.session).or_insert_with(|| {
+                    table.owners.push(v1::Owner {
+                        session: owner.session.0,
+                        name: owner.name.clone(),
+                        address: owner.address.clone(),
+                    });
+                    table.owners.len() as u32
+                })
+            });
+            table.slots.push(u32::from(slot.0));
+            table.epochs.push(route.epoch.0);
+            table.owner_refs.push(owner_ref);
+            table.slot_versions.push(route.version);
+        }
+        table
+    }
+}
+
+impl TryFrom<&v1::RoutingTable> for Delta {
+    type Error = Malformed;
+
+    fn try_from(table: &v1::RoutingTable) -> Result<Delta, Malformed> {
+        let n = table.slots.len();
+        if [
+            table.epochs.len(),
+            table.owner_refs.len(),
+            table.slot_versions.len(),
+        ] != [n; 3]
+        {
+            return Err(Malformed("routing table with columns of unequal length"));
+        }
+        if table.slot_count == 0 || table.slot_count > seqsvr_core::geometry::SLOTS_MAX {
+            return Err(Malformed(
+                "routing table with an impossible number of slots",
+            ));
+        }
+        let owners: Vec<Owner> = table
+            .owners
+            .iter()
+            .map(|o| Owner {
+                session: SessionId(o.session),
+                name: o.name.clone(),
+                address: o.address.clone(),
+            })
+            .collect();
+        let mut routes = Vec::with_capacity(n);
+        for i in 0..n {
+            let owner = match table.owner_refs[i] {
+                0 => None,
+                r => Some(
+                    owners
+                        .get(r as usize - 1)
+                        .ok_or(Malformed("routing table: owner"))?
+                        .clone(),
+                ),
+            };
+            let route = Route {
+                epoch: Epoch(table.epochs[i]),
+                owner,
+                version: table.slot_versions[i],
+            };
+            routes.push((slot_from(table.slots[i])?, route));
+        }
+        Ok(Delta {
+            cluster: ClusterId(u128_from(&table.cluster, "cluster id")?),
+            base: table.base,
+            version: table.version,
+            slot_count: table.slot_count,
+            namespaces: table
+                .namespaces
+                .iter()
+                .map(Namespace::try_from)
+                .collect::<Result<_, _>>()?,
+            routes,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use seqsvr_core::command::{Batch, Command, OpenSession};
+    use seqsvr_core::id::{Nonce, Slot};
+    use seqsvr_core::state::State;
+
+    use super::*;
+
+    #[test]
+    fn a_table_survives_the_wire() {
+        let mut state = State::default();
+        let open = OpenSession {
+            name: "a1".into(),
+            address: "127.0.0.1:7700".into(),
+            incarnation: 7,
+            nonce: Nonce(1),
+            proof: None,
+        };
+        let assign = |slot| Command::Assign {
+            slot: Slot(slot),
+            from: Epoch(0),
+            to: SessionId(1),
+        };
+        let commands = vec![
+            Command::Init {
+                cluster: ClusterId(9),
+                lease_ms: 3000,
+                slots: 8,
+            },
+            Command::OpenSession(open),
+            assign(0),
+            assign(5),
+        ];
+        state.apply(1, &Batch { commands }, &mut BTreeSet::new());
+        for base in 0..=state.table_version() {
+            let delta = state.delta_since(base).unwrap();
+            assert_eq!(
+                Delta::try_from(&v1::RoutingTable::from(&delta)).unwrap(),
+                delta
+            );
+        }
+    }
+
+    #[test]
+    fn malformed_tables_are_refused() {
+        let table = v1::RoutingTable {
+            cluster: u128_bytes(1),
+            slot_count: 8,
+            slots: vec![1],
+            ..Default::default()
+        };
+        assert!(Delta::try_from(&table).is_err());
+        let table = v1::RoutingTable {
+            cluster: u128_bytes(1),
+            slot_count: u32::MAX,
+            ..Default::default()
+        };
+        assert!(Delta::try_from(&table).is_err());
+    }
+}
