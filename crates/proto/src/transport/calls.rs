@@ -9,23 +9,17 @@
 //! connection; a call that is dropped gives its part back. Above a bound a call is answered
 //! RESOURCE_EXHAUSTED with a retry hint, and nobody waits.
 
-use std::collections::VecDeque;
-use std::future::poll_fn;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll};
-use std::time::Duration;
 
-use bytes::Bytes;
 use futures::future::BoxFuture;
-use http_body::{Body as _, Frame};
-use tokio::time::{Sleep, sleep};
 use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::http::{Request, Response};
 use tower::{Layer, Service};
 
+use super::body::{Answer, Receiving};
 use super::share::{Share, add_within};
 use crate::error::Fault;
 use crate::v1::Reason;
@@ -36,8 +30,6 @@ pub const CALLS_MAX: usize = 131_072;
 pub const BUFFERED_MAX: usize = 512 << 20;
 /// The same of one connection.
 pub const BUFFERED_OF_ONE_MAX: usize = 64 << 20;
-/// Longest time a request may take to arrive.
-const RECEIVED_WITHIN: Duration = Duration::from_secs(10);
 /// When a call that was turned away may come again.
 const RETRY_MS: u32 = 100;
 
@@ -99,14 +91,14 @@ impl Calls {
 }
 
 /// What one call holds.
-struct Held {
+pub(super) struct Held {
     calls: Calls,
-    share: Option<Share>,
+    pub(super) share: Option<Share>,
     bytes: AtomicUsize,
 }
 
 impl Held {
-    fn grow(&self, n: usize) -> Result<(), Status> {
+    pub(super) fn grow(&self, n: usize) -> Result<(), Status> {
         if let Some(share) = &self.share
             && !add_within(share.bytes(), n, BUFFERED_OF_ONE_MAX)
         {
@@ -126,6 +118,11 @@ impl Held {
         Ok(())
     }
 
+    /// Gives everything back.
+    pub(super) fn clear(&self) {
+        self.shrink(self.bytes.load(Relaxed));
+    }
+
     fn shrink(&self, n: usize) {
         self.bytes.fetch_sub(n, Relaxed);
         self.calls.0.bytes.fetch_sub(n, Relaxed);
@@ -137,7 +134,7 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.shrink(self.bytes.load(Relaxed));
+        self.clear();
         self.calls.0.calls.fetch_sub(1, Relaxed);
     }
 }
@@ -188,13 +185,7 @@ where
             });
         }
         let counted = held.clone();
-        let request = request.map(|body| {
-            Body::new(Receiving {
-                body,
-                held: counted,
-                late: None,
-            })
-        });
+        let request = request.map(|body| Body::new(Receiving::new(body, counted)));
         let answering = self.inner.call(request);
         Box::pin(async move {
             let answer = answering.await?;
@@ -206,106 +197,20 @@ where
     }
 }
 
-/// A request's body on its way in.
-struct Receiving {
-    body: Body,
-    held: Arc<Held>,
-    /// Runs from the first time the body had to be waited for.
-    late: Option<Pin<Box<Sleep>>>,
-}
-
-impl http_body::Body for Receiving {
-    type Data = Bytes;
-    type Error = Status;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        match Pin::new(&mut self.body).poll_frame(cx) {
-            Poll::Ready(Some(Ok(frame))) => {
-                let n = frame.data_ref().map_or(0, Bytes::len);
-                Poll::Ready(Some(self.held.grow(n).map(|()| frame)))
-            }
-            Poll::Ready(other) => Poll::Ready(other),
-            Poll::Pending => {
-                let late = self
-                    .late
-                    .get_or_insert_with(|| Box::pin(sleep(RECEIVED_WITHIN)));
-                if late.as_mut().poll(cx).is_pending() {
-                    return Poll::Pending;
-                }
-                let text = format!("the request was not received within {RECEIVED_WITHIN:?}");
-                Poll::Ready(Some(Err(Status::deadline_exceeded(text))))
-            }
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> http_body::SizeHint {
-        self.body.size_hint()
-    }
-}
-
-/// A unary answer, encoded, until its last frame was handed to the connection.
-struct Answer {
-    frames: VecDeque<Frame<Bytes>>,
-    held: Arc<Held>,
-}
-
-impl Answer {
-    /// Encodes the answer now: as messages it would be larger, and of unknown size.
-    async fn of(answer: Response<Body>, held: Arc<Held>) -> Result<Response<Body>, Status> {
-        let (head, mut body) = answer.into_parts();
-        let mut frames = VecDeque::new();
-        while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
-            frames.push_back(frame?);
-        }
-        let bytes = frames.iter().filter_map(Frame::data_ref).map(Bytes::len);
-        // The request's bytes are not needed any more.
-        held.shrink(held.bytes.load(Relaxed));
-        held.grow(bytes.sum())?;
-        if let Some(share) = &held.share {
-            share.owe();
-        }
-        let body = Body::new(Answer { frames, held });
-        Ok(Response::from_parts(head, body))
-    }
-}
-
-impl http_body::Body for Answer {
-    type Data = Bytes;
-    type Error = Status;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        Poll::Ready(self.frames.pop_front().map(Ok))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.frames.is_empty()
-    }
-}
-
-impl Drop for Answer {
-    fn drop(&mut self) {
-        if let Some(share) = &self.held.share {
-            share.taken();
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::collections::VecDeque;
+    use std::future::poll_fn;
+    use std::pin::Pin;
+    use std::time::Duration;
+
+    use bytes::Bytes;
+    use http_body::{Body as _, Frame};
     use tokio::time::timeout;
     use tonic::Code;
     use tower::service_fn;
 
+    use super::super::body::RECEIVED_WITHIN;
     use super::*;
     use crate::transport::STUCK_AFTER;
 

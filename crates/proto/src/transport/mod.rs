@@ -4,6 +4,7 @@
 //! something else in a test or a simulation. Everything above (HTTP/2, gRPC, time-outs) is the same
 //! code in both.
 
+mod body;
 mod calls;
 mod incoming;
 mod share;
