@@ -129,43 +129,43 @@ impl Node {
                 self.counters.not_owner.add(1);
                 Err(Fault::new(reason, text))
             };
-            let at_once = match miss {
-                Miss::Final(fault) => Ok(Err(fault)),
+            // What it waits for, or why it is refused at once.
+            let waits = match miss {
+                Miss::Final(fault) => Err(fault),
                 Miss::Remote(_) | Miss::Wait(Reason::NotOwner, _) if behind => {
                     so_far.refreshed = true;
-                    Err((Group::Refresh, Why::Table))
+                    Ok((Group::Refresh, Why::Table))
                 }
-                Miss::Remote(address) if redirect => Ok(refuse(
-                    Reason::NotOwner,
-                    format!("the owner is at {address}"),
-                )),
-                Miss::Wait(reason, text) if call.forwarded => Ok(refuse(reason, text)),
-                Miss::Wait(reason, text) => Err((Group::Wait, Why::Other(reason, text))),
+                Miss::Remote(address) if redirect => {
+                    refuse(Reason::NotOwner, format!("the owner is at {address}"))
+                }
+                Miss::Wait(reason, text) if call.forwarded => refuse(reason, text),
+                Miss::Wait(reason, text) => Ok((Group::Wait, Why::Other(reason, text))),
                 Miss::Open(section, slot) => {
-                    Err((Group::Open(section, slot), Why::Opening(section)))
+                    Ok((Group::Open(section, slot), Why::Opening(section)))
                 }
                 Miss::Refill(loaded, needed) => {
                     let why = Why::Window(loaded.key());
-                    Err((Group::Refill(Object(loaded), needed), why))
+                    Ok((Group::Refill(Object(loaded), needed), why))
                 }
                 Miss::Raise(loaded, to, force) => {
                     let why = Why::Raising(loaded.key());
-                    Err((Group::Raise(Object(loaded), to, force), why))
+                    Ok((Group::Raise(Object(loaded), to, force), why))
                 }
-                Miss::Read(section) => Err((Group::Read(section), Why::Store)),
-                Miss::Guard(loaded) => Err((Group::Guard(loaded.holding()), Why::NotConfirmed)),
+                Miss::Read(section) => Ok((Group::Read(section), Why::Store)),
+                Miss::Guard(loaded) => Ok((Group::Guard(loaded.holding()), Why::NotConfirmed)),
                 Miss::Confirm(loaded, answer) => {
                     so_far.held.insert(index, answer);
-                    Err((Group::Confirm(loaded.holding()), Why::NotConfirmed))
+                    Ok((Group::Confirm(loaded.holding()), Why::NotConfirmed))
                 }
-                Miss::Remote(address) => Err((Group::Remote(address.clone()), Why::Owner(address))),
+                Miss::Remote(address) => Ok((Group::Remote(address.clone()), Why::Owner(address))),
             };
-            let (group, why) = match at_once {
-                Ok(answer) => {
-                    so_far.answers[index as usize] = Some(answer);
+            let (group, why) = match waits {
+                Ok(waits) => waits,
+                Err(fault) => {
+                    so_far.answers[index as usize] = Some(Err(fault));
                     continue;
                 }
-                Err(waits) => waits,
             };
             if no_place.is_none() {
                 no_place = places.take(&self.counters.waiting_refused).err();

@@ -32,6 +32,7 @@ mod keeper;
 mod loaded;
 mod moves;
 mod node;
+mod opening;
 mod operate;
 mod options;
 mod random;

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use crate::loaded::Loaded;
 use crate::node::Node;
-use crate::sections::unexpected;
+use crate::opening::unexpected;
 
 /// Most callers that may wait for one section's window.
 const WAITING_MAX: u32 = 100_000;

@@ -1,10 +1,8 @@
-//! The loaded sections of this AllocSvr: opening, publishing, retiring, closing.
+//! The loaded sections of this AllocSvr: publishing, retiring, and what is exclusive on one.
 //!
 //! Invariants:
 //! - an older section object is sealed before a newer one is published, and an answer for an
 //!   installed or older generation is ignored, so at most one object of a section hands out numbers;
-//! - a generation for which a close was sent is dead here, whatever the answer: it is sealed and
-//!   taken out before the close is sent, and the next opening waits until the answer has come;
 //! - nothing is published for a session that has ended: ending and publishing share a lock.
 
 use std::collections::HashMap;
@@ -17,14 +15,11 @@ use seqsvr_core::id::{Epoch, SectionKey, Slot};
 use seqsvr_core::namespace::Namespace;
 use seqsvr_core::route::RoutingTable;
 use seqsvr_core::section::{Open, Section};
-use seqsvr_proto::convert::u128_bytes;
 use seqsvr_proto::error::Fault;
-use seqsvr_proto::v1::section_reply::Reply;
-use seqsvr_proto::v1::{self, Reason, SectionCommand, SectionFinal, section_command};
+use seqsvr_proto::v1::{self, Reason, SectionFinal};
 use tokio::sync::{Semaphore, watch};
 
 use crate::loaded::Loaded;
-use crate::node::Node;
 use crate::session::Session;
 
 /// Most sections being opened at one time; more wait in the order they came, each call for few of
@@ -32,7 +27,7 @@ use crate::session::Session;
 const OPENING_MAX: usize = 4_096;
 
 /// What became of an opening or closing; None while it goes on.
-type Outcome = Option<Result<(), Fault>>;
+pub(crate) type Outcome = Option<Result<(), Fault>>;
 
 /// Map of loaded sections.
 pub(crate) struct Sections {
@@ -41,7 +36,7 @@ pub(crate) struct Sections {
     /// Also the lock under which objects are published and removed.
     pub(crate) busy: Mutex<Busy>,
     /// Permits to open.
-    opening: Arc<Semaphore>,
+    pub(crate) opening: Arc<Semaphore>,
     /// Secret of this process, so that nobody can choose keys that collide.
     hash_key: [u64; 2],
 }
@@ -131,7 +126,7 @@ impl Sections {
 
     /// Starts something exclusive on a section, or joins what goes on. `Ok` means the caller has to
     /// do it and then to send the outcome.
-    fn begin(
+    pub(crate) fn begin(
         &self,
         fence: Fence,
     ) -> Result<watch::Sender<Outcome>, Result<watch::Receiver<Outcome>, Fault>> {
@@ -149,7 +144,12 @@ impl Sections {
         Ok(tx)
     }
 
-    fn end(&self, key: SectionKey, tx: &watch::Sender<Outcome>, outcome: Result<(), Fault>) {
+    pub(crate) fn end(
+        &self,
+        key: SectionKey,
+        tx: &watch::Sender<Outcome>,
+        outcome: Result<(), Fault>,
+    ) {
         self.busy.lock().going_on.remove(&key);
         tx.send_replace(Some(outcome));
     }
@@ -172,7 +172,7 @@ impl Sections {
         map.insert(loaded.key(), Arc::new(loaded));
     }
 
-    fn build(&self, namespace: &Namespace, opened: &v1::Opened) -> Section {
+    pub(crate) fn build(&self, namespace: &Namespace, opened: &v1::Opened) -> Section {
         let progression = namespace.spec.progression;
         let open = Open {
             generation: opened.generation,
@@ -196,151 +196,4 @@ pub(crate) async fn outcome(mut going_on: watch::Receiver<Outcome>) -> Result<()
             "this AllocSvr is shutting down",
         )),
     }
-}
-
-impl Node {
-    /// Loads a section this node owns at `fence`; whoever asks meanwhile joins. The work goes on if
-    /// the caller gives up.
-    pub(crate) async fn open(
-        self: &Arc<Self>,
-        fence: Fence,
-        session: Arc<Session>,
-    ) -> Result<(), Fault> {
-        let key = fence.section;
-        // Never closed: an error cannot come.
-        let permit = self.sections.opening.clone().acquire_owned().await;
-        let tx = match self.sections.begin(fence) {
-            Ok(tx) => tx,
-            Err(joined) => {
-                drop(permit);
-                return outcome(joined?).await;
-            }
-        };
-        let rx = tx.subscribe();
-        let node = self.clone();
-        self.tasks.spawn(async move {
-            let _permit = permit;
-            let done = node.open_now(fence, session).await;
-            node.sections.end(key, &tx, done);
-        });
-        outcome(rx).await
-    }
-
-    async fn open_now(&self, fence: Fence, session: Arc<Session>) -> Result<(), Fault> {
-        if self
-            .sections
-            .get(fence.section)
-            .is_some_and(|l| l.fence == fence && !l.section.is_sealed())
-        {
-            return Ok(());
-        }
-        let table = self
-            .table
-            .load()
-            .ok_or_else(|| Fault::new(Reason::NotOwner, "no routing table yet"))?;
-        let namespace = table.namespace_by_id(fence.section.namespace);
-        let namespace = namespace
-            .ok_or_else(|| Fault::new(Reason::NoSuchNamespace, "the namespace is gone"))?;
-        let step = namespace.spec.step;
-        let nonce: u128 = self.random.draw();
-        // `expected` stays open: the store fills in what it has applied. The nonce keeps retries from
-        // opening twice, the fence keeps out whoever lost the slot.
-        let open = v1::Open {
-            expected: None,
-            nonce: u128_bytes(nonce),
-            step,
-        };
-        let command = SectionCommand {
-            fence: Some(fence.into()),
-            command: Some(section_command::Command::Open(open)),
-        };
-        match self.submitter.submit(command).await? {
-            Reply::Opened(opened) => {
-                self.counters.opens.add(1);
-                let section = self.sections.build(namespace, &opened);
-                self.sections
-                    .publish(Loaded::new(fence, session, section, step));
-                Ok(())
-            }
-            Reply::Refused(refused) => Err(self.refusal(&refused)),
-            Reply::Raised(_) | Reply::Closed(_) => Err(unexpected()),
-        }
-    }
-
-    /// Hands an idle section back: the next owner (or we) go on right above the highest number used.
-    /// Once begun it goes on if the caller gives up, because the section is sealed by then.
-    pub(crate) async fn close(self: &Arc<Self>, loaded: Arc<Loaded>) {
-        let Ok(tx) = self.sections.begin(loaded.fence) else {
-            return;
-        };
-        let rx = tx.subscribe();
-        let node = self.clone();
-        self.tasks
-            .spawn(async move { node.close_now(loaded, tx).await });
-        let _ = outcome(rx).await;
-    }
-
-    async fn close_now(&self, loaded: Arc<Loaded>, tx: watch::Sender<Outcome>) {
-        let key = loaded.key();
-        if self.sections.retire(&loaded) {
-            let value = loaded.drained().await;
-            let close = v1::Close {
-                generation: loaded.generation.0,
-                value,
-            };
-            let command = SectionCommand {
-                fence: Some(loaded.fence.into()),
-                command: Some(section_command::Command::Close(close)),
-            };
-            // Whatever the answer: this generation is dead here.
-            match self.submitter.submit(command).await {
-                Ok(Reply::Closed(_)) => self.counters.closes.add(1),
-                Ok(_) => {}
-                Err(_) => self.sections.note_unsure(
-                    key,
-                    SectionFinal {
-                        fence: Some(loaded.fence.into()),
-                        generation: loaded.generation.0,
-                        value,
-                    },
-                ),
-            }
-        }
-        self.sections.end(key, &tx, Ok(()));
-    }
-
-    /// What a refusal by the state means to a caller.
-    pub(crate) fn refusal(&self, refused: &v1::Refused) -> Fault {
-        use v1::refused::Kind;
-        match refused.kind() {
-            Kind::NotOwner => {
-                self.refresh_soon();
-                Fault::new(Reason::NotOwner, refused.message.clone())
-            }
-            // Another generation came first: look again.
-            Kind::StaleGeneration => Fault::new(Reason::NotOwner, refused.message.clone()),
-            Kind::Exhausted => Fault::new(Reason::SequenceExhausted, refused.message.clone()),
-            Kind::AboveBound => Fault::new(Reason::AboveBound, refused.message.clone()),
-            Kind::NoSuchNamespace => Fault::new(Reason::NoSuchNamespace, refused.message.clone()),
-            Kind::Invalid | Kind::Unspecified => {
-                Fault::new(Reason::Refused, refused.message.clone())
-            }
-        }
-    }
-
-    /// Fence for a section of a slot this node owns by the table.
-    pub(crate) fn fence(table: &RoutingTable, slot: Slot, section: SectionKey) -> Fence {
-        Fence {
-            slot,
-            epoch: table.route(slot).map(|r| r.epoch).unwrap_or_default(),
-            section,
-        }
-    }
-}
-
-pub(crate) fn unexpected() -> Fault {
-    Fault::new(
-        Reason::Unspecified,
-        "the store answered another command than the one asked",
-    )
 }
