@@ -8,10 +8,13 @@
     reason = "each test binary includes this file and uses its part"
 )]
 
+mod admin;
+mod sequence;
+
 use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -19,14 +22,13 @@ use seqsvr_client::{Client, Key, Options};
 use seqsvr_core::id::{ClusterId, Epoch, NamespaceId, SessionId, Slot};
 use seqsvr_core::namespace::{Namespace, Spec};
 use seqsvr_core::route::{Delta, KeyRef, Owner, Route, RoutingTable};
-use seqsvr_proto::convert::{Keyed, namespace_name};
+use seqsvr_proto::convert::namespace_name;
 use seqsvr_proto::error::Fault;
-use seqsvr_proto::v1::admin_server::{Admin, AdminServer};
-use seqsvr_proto::v1::sequence_server::{Sequence, SequenceServer};
+use seqsvr_proto::v1::admin_server::AdminServer;
+use seqsvr_proto::v1::sequence_server::SequenceServer;
 use seqsvr_proto::v1::{self, Reason};
 use tokio::net::TcpListener;
 use tokio_stream::wrappers::TcpListenerStream;
-use tonic::{Request, Response, Status};
 
 pub const SLOTS: u16 = 16;
 
@@ -226,253 +228,4 @@ fn text(key: KeyRef<'_>) -> String {
         KeyRef::Uid(uid) => uid.to_string(),
         KeyRef::Key(key) => String::from_utf8_lossy(key).into_owned(),
     }
-}
-
-#[tonic::async_trait]
-impl Sequence for Node {
-    async fn next(
-        &self,
-        request: Request<v1::NextRequest>,
-    ) -> Result<Response<v1::NextResponse>, Status> {
-        if let Some(timeout) = request.metadata().get("grpc-timeout") {
-            self.timeouts
-                .lock()
-                .push(timeout.to_str().unwrap().to_owned());
-        }
-        let request = request.into_inner();
-        self.seen.lock().push(request.clone());
-        self.delay().await;
-        let fault = self.script.lock().faults.pop();
-        if let Some(fault) = fault {
-            return Err(fault.into());
-        }
-        let key = request.key_ref().unwrap();
-        let taken = self.take(&request.namespace, key, request.count());
-        let routes = self.news(request.table_version);
-        match taken {
-            Ok((first, last, epoch)) => Ok(Response::new(v1::NextResponse {
-                first,
-                last,
-                epoch,
-                routes,
-            })),
-            Err(fault) => Err(fault.with_routes(routes).into()),
-        }
-    }
-
-    async fn next_many(
-        &self,
-        request: Request<v1::NextManyRequest>,
-    ) -> Result<Response<v1::NextManyResponse>, Status> {
-        let request = request.into_inner();
-        self.many.fetch_add(1, Ordering::SeqCst);
-        self.delay().await;
-        let uids = request.uids.iter().map(|uid| Key::Uid(*uid));
-        let keys: Vec<Key> = uids
-            .chain(request.keys.iter().cloned().map(Key::Key))
-            .collect();
-        let mut reply = v1::NextManyResponse::default();
-        for (i, key) in keys.iter().enumerate() {
-            let flaky = self.script.lock().flaky.remove(&key.to_string());
-            let refused = self.script.lock().refused.remove(&key.to_string());
-            let taken = if let Some(fault) = refused {
-                Err(fault)
-            } else if flaky {
-                Err(Fault::new(Reason::NoWindow, "the store is slow"))
-            } else {
-                self.take(&request.namespace, key.as_ref(), request.counts[i])
-            };
-            let (first, last, epoch) = taken.unwrap_or_else(|fault| {
-                reply.errors.push(v1::ItemError {
-                    index: i as u32,
-                    code: fault.code as i32,
-                    reason: fault.detail.reason,
-                    message: fault.message,
-                    retry_after_ms: fault.detail.retry_after_ms,
-                });
-                (0, 0, 0)
-            });
-            reply.firsts.push(first);
-            reply.lasts.push(last);
-            reply.epochs.push(epoch);
-        }
-        reply.routes = self.news(request.table_version);
-        Ok(Response::new(reply))
-    }
-
-    async fn current(
-        &self,
-        request: Request<v1::CurrentRequest>,
-    ) -> Result<Response<v1::CurrentResponse>, Status> {
-        let request = request.into_inner();
-        let key = text(request.key_ref().unwrap());
-        let value = self.world.numbers.lock().get(&(1, key)).copied();
-        let kind = if value.is_some() {
-            v1::CurrentKind::Exact
-        } else {
-            v1::CurrentKind::Never
-        };
-        Ok(Response::new(v1::CurrentResponse {
-            kind: kind.into(),
-            value: value.unwrap_or(0),
-            epoch: 1,
-            routes: None,
-        }))
-    }
-
-    async fn current_many(
-        &self,
-        request: Request<v1::CurrentManyRequest>,
-    ) -> Result<Response<v1::CurrentManyResponse>, Status> {
-        let request = request.into_inner();
-        let n = request.uids.len();
-        let numbers = self.world.numbers.lock();
-        let value = |uid: &u64| numbers.get(&(1, uid.to_string())).copied().unwrap_or(0);
-        Ok(Response::new(v1::CurrentManyResponse {
-            kinds: vec![v1::CurrentKind::Exact.into(); n],
-            values: request.uids.iter().map(value).collect(),
-            epochs: vec![1; n],
-            ..v1::CurrentManyResponse::default()
-        }))
-    }
-
-    async fn raise_to(
-        &self,
-        request: Request<v1::RaiseToRequest>,
-    ) -> Result<Response<v1::RaiseToResponse>, Status> {
-        let request = request.into_inner();
-        let mut numbers = self.world.numbers.lock();
-        let last = numbers
-            .entry((1, text(request.key_ref().unwrap())))
-            .or_default();
-        *last = (*last).max(request.value);
-        Ok(Response::new(v1::RaiseToResponse {
-            value: *last,
-            epoch: 1,
-            routes: None,
-        }))
-    }
-
-    async fn routes(
-        &self,
-        request: Request<v1::RoutesRequest>,
-    ) -> Result<Response<v1::RoutingTable>, Status> {
-        let base = request.into_inner().base;
-        self.fetched.lock().push(base);
-        let delta = self.table.lock().delta_since(base);
-        Ok(Response::new(v1::RoutingTable::from(&delta)))
-    }
-}
-
-#[tonic::async_trait]
-impl Admin for Node {
-    /// Shows in the routing table only a moment later, as with a relayed creation.
-    async fn create_namespace(
-        &self,
-        request: Request<v1::CreateNamespaceRequest>,
-    ) -> Result<Response<v1::Namespace>, Status> {
-        let name = request.into_inner().namespace.unwrap().name;
-        let mut ahead = self.table.lock().clone();
-        let added = add_namespace(&mut ahead, &name);
-        let table = self.table.clone();
-        tokio::spawn(async move {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            *table.lock() = ahead;
-        });
-        Ok(Response::new(v1::Namespace::from(&added)))
-    }
-
-    async fn alter_namespace(
-        &self,
-        _: Request<v1::AlterNamespaceRequest>,
-    ) -> Result<Response<v1::Namespace>, Status> {
-        Err(Fault::new(
-            Reason::NoSuchNamespace,
-            "no such namespace; create it first",
-        )
-        .into())
-    }
-
-    async fn list_namespaces(
-        &self,
-        _: Request<v1::ListNamespacesRequest>,
-    ) -> Result<Response<v1::ListNamespacesResponse>, Status> {
-        let namespaces = self
-            .table
-            .lock()
-            .namespaces()
-            .iter()
-            .map(v1::Namespace::from)
-            .collect();
-        Ok(Response::new(v1::ListNamespacesResponse { namespaces }))
-    }
-
-    async fn cluster_status(
-        &self,
-        _: Request<v1::ClusterStatusRequest>,
-    ) -> Result<Response<v1::ClusterStatusResponse>, Status> {
-        Ok(Response::new(v1::ClusterStatusResponse {
-            lease_ms: 3000,
-            ..Default::default()
-        }))
-    }
-
-    async fn node_status(
-        &self,
-        _: Request<v1::NodeStatusRequest>,
-    ) -> Result<Response<v1::NodeStatusResponse>, Status> {
-        Ok(Response::new(v1::NodeStatusResponse {
-            address: self.address.clone(),
-            ..Default::default()
-        }))
-    }
-
-    async fn move_slot(
-        &self,
-        _: Request<v1::AdminMoveSlotRequest>,
-    ) -> Result<Response<v1::AdminMoveSlotResponse>, Status> {
-        Err(not_here())
-    }
-
-    async fn drain(
-        &self,
-        _: Request<v1::DrainRequest>,
-    ) -> Result<Response<v1::DrainResponse>, Status> {
-        Err(not_here())
-    }
-
-    async fn add_member(
-        &self,
-        _: Request<v1::AddMemberRequest>,
-    ) -> Result<Response<v1::MembersResponse>, Status> {
-        Err(not_here())
-    }
-
-    async fn remove_member(
-        &self,
-        _: Request<v1::RemoveMemberRequest>,
-    ) -> Result<Response<v1::MembersResponse>, Status> {
-        Err(not_here())
-    }
-
-    async fn transfer_leader(
-        &self,
-        _: Request<v1::TransferLeaderRequest>,
-    ) -> Result<Response<v1::MembersResponse>, Status> {
-        Err(not_here())
-    }
-
-    type BackupStream = tonic::codegen::BoxStream<v1::BackupChunk>;
-
-    async fn backup(
-        &self,
-        _: Request<v1::BackupRequest>,
-    ) -> Result<Response<Self::BackupStream>, Status> {
-        Err(not_here())
-    }
-}
-
-/// The client's tests ask for none of these.
-fn not_here() -> Status {
-    Status::unimplemented("the fake has no cluster behind it")
 }
