@@ -72,10 +72,6 @@ async fn paused(stores: &[usize], owner: bool) -> Outcome {
     load.answer_more(2 * EACH, PATIENCE).await;
     let leader = cluster.leader().await;
     let stopped: Vec<usize> = stores.iter().map(|i| (leader + i) % 3).collect();
-    let before = load.answered();
-    for store in &stopped {
-        cluster.stores[*store].signal(Signal::STOP);
-    }
     let mut waiting = Vec::new();
     let subjects = super::owned_by(&client, "a1", WAITING).await;
     // Connected before it is stopped, so that what is sent waits in its sockets.
@@ -83,6 +79,10 @@ async fn paused(stores: &[usize], owner: bool) -> Outcome {
     let a1 = channel.await.expect("it listens");
     let direct = Direct::start(&a1, &history, &subjects[..DIRECT_OF]);
     direct.answer_more().await;
+    let before = load.answered();
+    for store in &stopped {
+        cluster.stores[*store].signal(Signal::STOP);
+    }
     if owner {
         cluster.allocs[0].signal(Signal::STOP);
         for subject in subjects.into_iter().take(WAITING) {
