@@ -29,6 +29,7 @@ mod machine;
 mod network;
 mod node;
 mod options;
+mod outlive;
 pub mod restore;
 mod rows;
 mod service;

@@ -19,6 +19,7 @@ use crate::frame;
 use crate::gate::Gate;
 use crate::machine::Snapshot;
 use crate::node::Node;
+use crate::outlive::outliving;
 use crate::snapshot::SnapshotFile;
 use crate::types::{SnapshotMeta, TypeConfig, Vote};
 
@@ -95,14 +96,13 @@ impl Service {
         }
         let snapshot = Snapshot { meta, snapshot };
         let raft = self.node.raft().clone();
-        // A task of its own: if the sender goes away this call is dropped, but openraft would go on
-        // with a file that is no longer there.
-        let install = tokio::spawn(async move {
+        // The file must stay for as long as openraft works with it.
+        let answer = outliving(async move {
             let answer = raft.install_full_snapshot(vote, snapshot).await;
             drop((received, one));
             answer
-        });
-        let answer = install.await.map_err(|e| Status::internal(e.to_string()))?;
+        })
+        .await;
         answer_frame(&answer.map_err(unavailable)?)
     }
 }
@@ -157,19 +157,16 @@ fn unavailable(error: impl std::fmt::Display) -> Status {
 impl raft_server::Raft for Service {
     async fn append(&self, request: Request<RaftRequest>) -> Answer {
         let rpc: AppendEntriesRequest<TypeConfig> = self.admit(request).await?;
-        answer_frame(
-            &self
-                .node
-                .raft()
-                .append_entries(rpc)
-                .await
-                .map_err(unavailable)?,
-        )
+        let raft = self.node.raft().clone();
+        let answer = outliving(async move { raft.append_entries(rpc).await }).await;
+        answer_frame(&answer.map_err(unavailable)?)
     }
 
     async fn vote(&self, request: Request<RaftRequest>) -> Answer {
         let rpc: VoteRequest<TypeConfig> = self.admit(request).await?;
-        answer_frame(&self.node.raft().vote(rpc).await.map_err(unavailable)?)
+        let raft = self.node.raft().clone();
+        let answer = outliving(async move { raft.vote(rpc).await }).await;
+        answer_frame(&answer.map_err(unavailable)?)
     }
 
     async fn pre_vote(&self, request: Request<RaftRequest>) -> Answer {
@@ -181,12 +178,15 @@ impl raft_server::Raft for Service {
         if self.node.has_removed(sender) {
             return Err(self.gate.removed());
         }
-        answer_frame(&self.node.raft().pre_vote(rpc).await.map_err(unavailable)?)
+        let raft = self.node.raft().clone();
+        let answer = outliving(async move { raft.pre_vote(rpc).await }).await;
+        answer_frame(&answer.map_err(unavailable)?)
     }
 
     async fn transfer_leader(&self, request: Request<RaftRequest>) -> Answer {
         let rpc: TransferLeaderRequest<TypeConfig> = self.admit(request).await?;
-        let answer = self.node.raft().handle_transfer_leader(rpc).await;
+        let raft = self.node.raft().clone();
+        let answer = outliving(async move { raft.handle_transfer_leader(rpc).await }).await;
         answer_frame(&answer.map_err(unavailable)?)
     }
 

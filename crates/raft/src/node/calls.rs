@@ -13,6 +13,7 @@ use seqsvr_core::command::{Batch, Reply};
 
 use super::Node;
 use crate::error::{ConfirmError, ProposeError};
+use crate::outlive::outliving;
 use crate::types::{Proposal, TypeConfig};
 use crate::{ENTRY_BYTES_MAX, frame, leadership};
 
@@ -33,12 +34,9 @@ impl Node {
                 "the batch has {bytes} bytes, an entry may have {ENTRY_BYTES_MAX}"
             )));
         }
-        match self
-            .inner
-            .raft
-            .client_write(Proposal(Arc::new(batch)))
-            .await
-        {
+        let raft = self.inner.raft.clone();
+        let write = async move { raft.client_write(Proposal(Arc::new(batch))).await };
+        match outliving(write).await {
             Ok(written) => Ok(written.data),
             Err(RaftError::APIError(ClientWriteError::ForwardToLeader(to))) => {
                 Err(ProposeError::NotLeader {
@@ -72,8 +70,9 @@ impl Node {
     /// See [`ConfirmError`]; takes at most two longest election timeouts.
     pub async fn confirm(&self) -> Result<u64, ConfirmError> {
         let round = async {
-            let read = self.inner.raft.get_read_linearizer(ReadPolicy::ReadIndex);
-            let linearizer = read.await.map_err(|e| match e {
+            let raft = self.inner.raft.clone();
+            let read = async move { raft.get_read_linearizer(ReadPolicy::ReadIndex).await };
+            let linearizer = outliving(read).await.map_err(|e| match e {
                 RaftError::APIError(LinearizableReadError::ForwardToLeader(to)) => {
                     ConfirmError::NotLeader {
                         leader: leader_of(to),

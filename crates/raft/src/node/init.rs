@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use super::{Member, Node};
 use crate::error::Error;
 use crate::leadership::Role;
+use crate::outlive::outliving;
 use crate::types::Peer;
 use crate::{ADDRESS_MAX, MEMBERS_MAX};
 
@@ -50,7 +51,8 @@ impl Node {
         }
         let peers = self.check_members(members)?;
         self.inner.gate.adopt(cluster).await?;
-        match self.inner.raft.initialize(peers).await {
+        let raft = self.inner.raft.clone();
+        match outliving(async move { raft.initialize(peers).await }).await {
             Ok(()) | Err(RaftError::APIError(InitializeError::NotAllowed(_))) => {}
             Err(RaftError::APIError(e)) => return Err(Error::Members(e.to_string())),
             Err(RaftError::Fatal(e)) => return Err(Error::Stopped(e.to_string())),

@@ -28,6 +28,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::Node;
 use crate::error::MemberError;
+use crate::outlive::outliving;
 use crate::types::{LogId, Payload, Peer};
 use crate::{ADDRESS_MAX, MEMBERS_MAX};
 
@@ -285,9 +286,12 @@ impl Node {
         let last = Precondition::LastMembershipLogId {
             last_membership_log_id: from.log_id,
         };
-        let raft = &self.inner.raft;
-        let write = raft.append_membership(membership, Payload::Blank, [last]);
-        match timeout(COMMIT_WAIT, write).await {
+        let raft = self.inner.raft.clone();
+        let write = async move {
+            let payload = Payload::Blank;
+            raft.append_membership(membership, payload, [last]).await
+        };
+        match timeout(COMMIT_WAIT, outliving(write)).await {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(RaftError::APIError(ClientWriteError::ForwardToLeader(_)))) => {
                 Err(self.not_leader())

@@ -32,6 +32,7 @@ use crate::log;
 use crate::machine::{Machine, SnapshotCounters};
 use crate::network::{MESSAGE_BYTES_MAX, Network};
 use crate::options::Options;
+use crate::outlive::outliving;
 use crate::service::Service;
 use crate::storage::Storage;
 use crate::types::{Peer, TypeConfig};
@@ -267,7 +268,8 @@ impl Node {
     pub async fn shutdown(&self) {
         self.inner.stop.cancel();
         // The only error is that openraft's task had panicked, and then it is stopped as well.
-        let _ = self.inner.raft.shutdown().await;
+        let raft = self.inner.raft.clone();
+        let _ = outliving(async move { raft.shutdown().await }).await;
         self.inner.tasks.wait().await;
         self.inner.gate.close().await;
         let deadline = Instant::now() + CLOSE_WAIT;

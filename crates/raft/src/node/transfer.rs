@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::Node;
 use super::members::{LAG_MAX, POLL};
 use crate::error::MemberError;
+use crate::outlive::outliving;
 
 /// How long a successor may take to be fit.
 const FIT_WAIT: Duration = Duration::from_secs(3);
@@ -56,8 +57,9 @@ impl Node {
         }
         let successor = self.fit(to).await?;
         let mut leadership = self.leadership();
-        let raft = &self.inner.raft;
-        let begun = raft.trigger().transfer_leader(successor).await;
+        let raft = self.inner.raft.clone();
+        let begin = async move { raft.trigger().transfer_leader(successor).await };
+        let begun = outliving(begin).await;
         begun.map_err(|fatal| MemberError::Stopped(self.reason(&fatal)))?;
         let moved = leadership.wait_for(|l| l.leader.as_ref().is_some_and(|(id, _)| *id != own));
         let leader = match timeout(ELECTED_WAIT, moved).await {

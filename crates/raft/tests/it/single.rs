@@ -126,3 +126,27 @@ async fn proposals_in_flight_share_syncs() {
     let syncs = after.log_syncs - before.log_syncs;
     assert!(syncs < 250, "{syncs} syncs for 500 entries");
 }
+
+/// openraft keeps its way to the end of a stopped core in whichever call meets it first. Given up
+/// with that call, it is lost, and every later call panics.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_given_up_while_the_node_stops_harms_no_later_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let nodes = cluster(dir.path(), 1, |_| {}).await;
+    write(&nodes, "a1").await;
+    let node = &nodes[0].node;
+    let mut given_up = Box::pin(node.shutdown());
+    assert!(futures::poll!(&mut given_up).is_pending());
+    drop(given_up);
+    let refused = node.propose(session("late")).await;
+    assert!(
+        matches!(refused, Err(ProposeError::Stopped(_))),
+        "{refused:?}"
+    );
+    let refused = node.confirm().await;
+    assert!(
+        matches!(refused, Err(ConfirmError::Stopped(_))),
+        "{refused:?}"
+    );
+    node.shutdown().await;
+}
