@@ -1,8 +1,9 @@
-//! Idle sections are closed, so that memory follows the active keys; over the memory budget those
-//! unused for a while are closed, then busy ones as well (they open again right above their highest
-//! number). So whoever touches section upon section once has those closed, and not the busy ones of
-//! others.
+//! Idle sections are closed, so that memory follows the active keys; over the memory budget others are
+//! closed as well, busy ones too (they open again right above their highest number): those first that
+//! grew last. So whoever touches section upon section, or key upon key, has those sections closed, and
+//! not the steady ones of others.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,24 +53,25 @@ impl Node {
     }
 }
 
-/// The sections to close: idle ones at a sweep, and above the budget (bytes) those unused since the
-/// last look before those in use, each the largest first.
+/// The sections to close: idle ones at a sweep, and above the budget (bytes) those worth least; of
+/// equals those unused since the last look before those in use, and the largest first.
 fn pick(sections: Vec<Arc<Loaded>>, sweep: bool, budget: u64) -> Vec<Arc<Loaded>> {
     let mut victims = Vec::new();
     let mut rest = Vec::new();
     for loaded in sections {
-        let unused = loaded.look() > 0;
+        let (used, worth) = loaded.look();
         if sweep && loaded.sweep() >= IDLE_SWEEPS {
             victims.push(loaded);
         } else {
-            rest.push((unused, loaded.section.bytes() as u64, loaded));
+            let bytes = loaded.section.bytes() as u64;
+            rest.push(((Reverse(worth), !used, bytes), loaded));
         }
     }
-    let mut bytes: u64 = rest.iter().map(|(_, bytes, _)| bytes).sum();
+    let mut bytes: u64 = rest.iter().map(|((.., bytes), _)| bytes).sum();
     if bytes > budget {
-        rest.sort_by_key(|(unused, bytes, _)| (*unused, *bytes));
+        rest.sort_by_key(|(rank, _)| *rank);
         while bytes > budget
-            && let Some((_, freed, loaded)) = rest.pop()
+            && let Some(((.., freed), loaded)) = rest.pop()
         {
             bytes -= freed;
             victims.push(loaded);
@@ -132,6 +134,27 @@ mod tests {
         // When nothing else is left the busy one goes as well.
         touch(&busy);
         assert_eq!(pick(all(), false, 0).len(), 11);
+    }
+
+    #[test]
+    fn sections_that_grow_go_before_steady_ones_of_others() {
+        let steady = loaded(0, 100_000);
+        let growing: Vec<_> = (1..=10).map(|n| loaded(n, 100)).collect();
+        let all = || growing.iter().chain([&steady]).cloned().collect::<Vec<_>>();
+        // All are in use at every look; a key is new to each but one.
+        for key in 0..4 {
+            touch(&steady);
+            for one in &growing {
+                let taken = one.section.next(Key::Dense(key), NonZeroU32::MIN);
+                taken.expect("a number");
+            }
+            assert!(pick(all(), false, u64::MAX).is_empty());
+        }
+        all().iter().for_each(|one| touch(one));
+        let steady_bytes = steady.section.bytes() as u64;
+        let victims = pick(all(), false, steady_bytes);
+        assert_eq!(victims.len(), growing.len());
+        assert!(victims.iter().all(|v| !Arc::ptr_eq(v, &steady)));
     }
 
     #[test]

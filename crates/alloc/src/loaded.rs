@@ -25,6 +25,8 @@ use crate::session::Session;
 
 /// A hot section should raise about once in this time.
 const RAISE_INTERVAL: Duration = Duration::from_secs(4);
+/// Most a section can be worth: two minutes of use, forgotten in a quarter of a minute.
+const WORTH_MAX: u32 = 64;
 
 /// One generation of a section, owned by this process.
 pub(crate) struct Loaded {
@@ -42,8 +44,10 @@ pub(crate) struct Loaded {
     step: AtomicU64,
     pace: Mutex<Pace>,
     idle_sweeps: AtomicU32,
-    /// Looks at the memory budget since it was used.
-    idle_looks: AtomicU32,
+    /// See [`Loaded::look`].
+    worth: AtomicU32,
+    /// Keys touched by the last look.
+    touched: AtomicU64,
     /// Used since the last sweep, as a look has found.
     used: AtomicBool,
 }
@@ -71,7 +75,8 @@ impl Loaded {
                 highest: 0,
             }),
             idle_sweeps: AtomicU32::new(0),
-            idle_looks: AtomicU32::new(0),
+            worth: AtomicU32::new(0),
+            touched: AtomicU64::new(0),
             used: AtomicBool::new(false),
         }
     }
@@ -197,14 +202,24 @@ impl Loaded {
         }
     }
 
-    /// Counts looks without use; 0 if it was used since the last one.
-    pub(crate) fn look(&self) -> u32 {
-        if self.section.take_used() || self.waiting.load(Acquire) > 0 {
+    /// Whether it was used since the last look, and what it is worth: one more for each look at which
+    /// it had been used and no key was new to it, half of that after one without use, nothing after one
+    /// at which keys were new. So it is those that take memory who come to be worth least, not those
+    /// whom they take it from. Made by one task.
+    pub(crate) fn look(&self) -> (bool, u32) {
+        let used = self.section.take_used() || self.waiting.load(Acquire) > 0;
+        let touched = self.section.touched();
+        let grown = self.touched.swap(touched, Relaxed) != touched;
+        let worth = match self.worth.load(Relaxed) {
+            _ if grown => 0,
+            worth if used => (worth + 1).min(WORTH_MAX),
+            worth => worth / 2,
+        };
+        self.worth.store(worth, Relaxed);
+        if used {
             self.used.store(true, Relaxed);
-            self.idle_looks.store(0, Relaxed);
-            return 0;
         }
-        self.idle_looks.fetch_add(1, Relaxed) + 1
+        (used, worth)
     }
 
     /// Counts sweeps without use; 0 if it was used since the last one. Made after a look.

@@ -15,9 +15,9 @@ use crate::scenario::Outcome;
 use crate::subject::{self, Subject};
 use crate::vitals::Vitals;
 
-/// Alone and beside sprayers, so many times.
-const ROUNDS: usize = 7;
-const ROUND: Duration = Duration::from_millis(1_300);
+/// Alone and beside sprayers, so many times: some fall where the machine is taken away for a while.
+const ROUNDS: usize = 15;
+const ROUND: Duration = Duration::from_millis(700);
 /// Sprayers begin this long before they are beside somebody.
 const BEGIN: Duration = Duration::from_millis(200);
 /// Counters' memory the alloc may take: little, so that the sprayed sections are closed again.
