@@ -2,8 +2,8 @@
 //! started again, and the exact check of every call made must pass. The scenarios themselves are in
 //! the library (`seqsvr_tests::scenario`).
 //!
-//! They run one after the other, whatever the number of test threads: each is the load of the
-//! machine.
+//! Those that load the machine run one after the other, whatever the number of test threads, and
+//! beside them, one after the other as well, those that mostly wait.
 
 #![expect(
     clippy::expect_used,
@@ -11,13 +11,28 @@
 )]
 
 use seqsvr_tests::scenario::ALL;
+use tokio::sync::Mutex;
 
-/// Held by the scenario that runs.
-static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+/// Held by the scenario that runs, of those that load the machine and of those that do not.
+static LOADED: Mutex<()> = Mutex::const_new(());
+static WAITING: Mutex<()> = Mutex::const_new(());
 
-/// Runs a scenario when no other runs, and prints its row.
-async fn alone(name: &str) {
-    let _alone = ALONE.lock().await;
+/// Scenarios of a few calls.
+const LIGHT: [&str; 5] = [
+    "dev",
+    "members_refused",
+    "restored_too_low",
+    "second_of_a_name",
+    "directory_of_another_cluster",
+];
+
+/// Runs a scenario in its turn, and prints its row.
+async fn in_turn(name: &str) {
+    let turn = match LIGHT.contains(&name) {
+        true => &WAITING,
+        false => &LOADED,
+    };
+    let _turn = turn.lock().await;
     let scenario = ALL.iter().find(|scenario| scenario.name == name);
     let outcome = (scenario.expect("made from the same list").run)().await;
     println!("{name}: {outcome}");
@@ -29,7 +44,7 @@ macro_rules! test_each {
             #[doc = $about]
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $name() {
-                alone(stringify!($name)).await;
+                in_turn(stringify!($name)).await;
             }
         )*
     };
