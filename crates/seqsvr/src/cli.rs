@@ -1,6 +1,7 @@
 //! The command line. Flag > environment (`SEQSVR_*`) > configuration file > default.
 
 mod backup;
+mod bench;
 mod member;
 mod namespace;
 mod parse;
@@ -15,6 +16,8 @@ use seqsvr_proto::limits::ALLOC_PORT;
 
 use backup::{BACKUP_HELP, RESTORE_HELP};
 pub(crate) use backup::{Backup, Restore};
+use bench::BENCH_HELP;
+pub(crate) use bench::{Bench, Distribution, Mode};
 pub(crate) use member::Member;
 pub(crate) use namespace::{Create, Namespace};
 use parse::duration;
@@ -74,6 +77,9 @@ pub(crate) enum Command {
     /// Makes the first StoreSvr of a new cluster from a backup; it does not start it.
     #[command(after_help = RESTORE_HELP)]
     Restore(Restore),
+    /// Asks for numbers as fast as it can, or at a given rate; measures, and verifies every one.
+    #[command(after_help = BENCH_HELP)]
+    Bench(Bench),
     /// Checks a recorded history of calls for duplicates and order, exactly.
     Check(Check),
 }

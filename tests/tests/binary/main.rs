@@ -1,9 +1,10 @@
-//! The release binary as a user meets it: bad input, addresses, directories, configuration, memory,
+//! The release binary as a user meets it: bad input, load, addresses, directories, configuration, memory,
 //! namespaces.
 
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod bad_input;
+mod bench;
 mod config;
 mod dev;
 mod memory;

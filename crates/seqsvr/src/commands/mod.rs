@@ -2,6 +2,7 @@
 
 mod alloc;
 mod backup;
+mod bench;
 mod check;
 mod dev;
 mod init;
@@ -33,6 +34,7 @@ pub(crate) async fn run(command: Command) -> anyhow::Result<()> {
         Command::Drain(args) => slots::drain(args).await,
         Command::Backup(args) => backup::run(args).await,
         Command::Restore(args) => restore::run(args).await,
+        Command::Bench(args) => bench::run(args).await,
         Command::Check(args) => check::run(&args),
     }
 }

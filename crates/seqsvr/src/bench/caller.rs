@@ -1,0 +1,214 @@
+//! One caller: a call after the other, each verified and measured.
+
+use std::num::NonZeroU64;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use rand::rngs::SmallRng;
+use seqsvr_check::{Answer, Call, Kind, Outcome, Recorder};
+use seqsvr_client::{Client, Current, CurrentKind, Error, NextItem, NextOptions, Numbers};
+use tokio::time::Instant;
+
+use super::figures::Figures;
+use super::keys::Keys;
+use super::pace::Pace;
+use super::verify::{Range, Verifier, Wrong};
+use crate::cli::Mode;
+
+/// What all callers of a run share.
+pub(crate) struct Run {
+    pub(crate) mode: Mode,
+    /// Items of a call.
+    pub(crate) batch: u32,
+    /// Numbers an item takes.
+    pub(crate) count: u32,
+    pub(crate) keys: Keys,
+    pub(crate) pace: Pace,
+    pub(crate) verifier: Verifier,
+    /// What was received wrongly, in words; the first few.
+    pub(crate) wrong: Mutex<Vec<String>>,
+    /// Stamps of a history count from here.
+    pub(crate) origin: Instant,
+}
+
+/// Most wrong ranges put in words.
+const WRONG_MAX: usize = 10;
+
+/// One caller.
+pub(crate) struct Caller {
+    pub(crate) run: Arc<Run>,
+    pub(crate) client: Client,
+    pub(crate) figures: Arc<Vec<Mutex<Figures>>>,
+    /// Which of the figures are its own.
+    pub(crate) at: usize,
+    pub(crate) rng: SmallRng,
+    pub(crate) recorder: Option<Recorder>,
+}
+
+/// An item of a call: its key, and the greatest number received of it when the call began.
+struct Asked {
+    key: u32,
+    before: u64,
+}
+
+/// What an item was answered.
+enum Got {
+    Numbers(Numbers),
+    Current(Current),
+}
+
+impl Caller {
+    /// Calls until the run is over.
+    ///
+    /// # Errors
+    /// The history cannot be written.
+    pub(crate) async fn run(mut self) -> Result<(), seqsvr_check::Error> {
+        while let Some(due) = self.run.pace.turn().await {
+            let asked = self.choose();
+            let begin = self.run.origin.elapsed();
+            let got = self.ask(&asked).await;
+            let end = self.run.origin.elapsed();
+            let latency = due.elapsed();
+            let mut numbers = 0;
+            let mut failures = Vec::new();
+            for (asked, got) in asked.iter().zip(&got) {
+                match got {
+                    Ok(got) => numbers += self.verify(asked, got),
+                    Err(error) => failures.push(error),
+                }
+                if let Some(recorder) = &mut self.recorder {
+                    recorder.record(&Call {
+                        sequence: self.run.keys.sequence(asked.key),
+                        begin: begin.as_nanos() as u64,
+                        outcome: outcome(got, self.run.mode, end.as_nanos() as u64),
+                    })?;
+                }
+            }
+            let mut figures = self.figures[self.at].lock();
+            match failures.is_empty() {
+                true => figures.answered(latency, numbers),
+                false => figures.numbers += numbers,
+            }
+            failures.into_iter().for_each(|error| figures.failed(error));
+        }
+        Ok(())
+    }
+
+    /// Keys of one call, all of one namespace.
+    fn choose(&mut self) -> Vec<Asked> {
+        let (run, rng) = (&self.run, &mut self.rng);
+        let first = run.keys.pick_namespace(rng);
+        let asked = (0..run.batch).map(|_| {
+            let key = first + run.keys.pick(rng);
+            let before = run.verifier.greatest(key);
+            Asked { key, before }
+        });
+        asked.collect()
+    }
+
+    async fn ask(&self, asked: &[Asked]) -> Vec<Result<Got, Error>> {
+        let run = &self.run;
+        let first = asked[0].key;
+        let namespace = run.keys.namespace(first);
+        let key = |asked: &Asked| run.keys.key(asked.key);
+        match (run.mode, asked) {
+            (Mode::Next, _) => {
+                let options = NextOptions {
+                    namespace: namespace.to_owned(),
+                    count: run.count,
+                    floor: None,
+                };
+                let numbers = self.client.next_with(run.keys.key(first), options).await;
+                vec![numbers.map(Got::Numbers)]
+            }
+            (Mode::NextMany, _) => {
+                let item = |asked| NextItem {
+                    count: run.count,
+                    ..NextItem::new(key(asked))
+                };
+                let items: Vec<NextItem> = asked.iter().map(item).collect();
+                let all = self.client.next_many(namespace, &items).await;
+                all.into_iter().map(|n| n.map(Got::Numbers)).collect()
+            }
+            (Mode::Current, [one]) => {
+                let current = self.client.current(namespace, key(one)).await;
+                vec![current.map(Got::Current)]
+            }
+            (Mode::Current, _) => {
+                let keys: Vec<_> = asked.iter().map(key).collect();
+                let all = self.client.current_many(namespace, &keys).await;
+                all.into_iter().map(|c| c.map(Got::Current)).collect()
+            }
+        }
+    }
+
+    /// Numbers received; what is wrong with them ends the run.
+    fn verify(&self, asked: &Asked, got: &Got) -> u64 {
+        let run = &self.run;
+        let verdict = match got {
+            Got::Numbers(n) => {
+                let range = Range {
+                    first: n.first,
+                    last: n.last,
+                    stride: u64::from(n.stride),
+                };
+                run.verifier.take(asked.key, asked.before, range)
+            }
+            // What was received before the call began was given out.
+            Got::Current(c) if c.value < asked.before => Err(Wrong::Order {
+                range: Range {
+                    first: c.value,
+                    last: c.value,
+                    stride: 1,
+                },
+                before: asked.before,
+            }),
+            Got::Current(_) => Ok(()),
+        };
+        if let Err(wrong) = verdict {
+            run.pace.stop();
+            let mut words = run.wrong.lock();
+            if words.len() < WRONG_MAX {
+                let key = run.keys.key(asked.key);
+                words.push(format!("{}/{key}: {wrong}", run.keys.namespace(asked.key)));
+            }
+        }
+        match got {
+            Got::Numbers(n) => (n.last - n.first) / u64::from(n.stride.max(1)) + 1,
+            Got::Current(_) => 1,
+        }
+    }
+}
+
+fn outcome(got: &Result<Got, Error>, mode: Mode, end: u64) -> Outcome {
+    let (epoch, answer) = match got {
+        Ok(Got::Numbers(n)) => {
+            let answer = Answer::Next {
+                first: n.first,
+                last: n.last,
+                stride: NonZeroU64::new(u64::from(n.stride)).unwrap_or(NonZeroU64::MIN),
+            };
+            (n.epoch, answer)
+        }
+        Ok(Got::Current(c)) => {
+            let answer = match c.kind {
+                CurrentKind::Exact => Answer::Exact(c.value),
+                CurrentKind::Never => Answer::Never,
+                CurrentKind::AtMost => Answer::AtMost(c.value),
+            };
+            (c.epoch, answer)
+        }
+        Err(_) => {
+            let kind = match mode {
+                Mode::Next | Mode::NextMany => Kind::Next,
+                Mode::Current => Kind::Current,
+            };
+            return Outcome::Error { end, kind };
+        }
+    };
+    Outcome::Ok {
+        end,
+        epoch: Some(epoch),
+        answer,
+    }
+}

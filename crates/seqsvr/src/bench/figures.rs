@@ -1,0 +1,100 @@
+//! What a run measures.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use parking_lot::Mutex;
+use seqsvr_client::{Code, Error, Reason};
+use serde::Serialize;
+
+/// Longest latency told apart, in nanoseconds; a longer one counts as this.
+const LATENCY_MAX: u64 = 120_000_000_000;
+/// Significant decimal digits of a latency.
+const DIGITS: u8 = 3;
+
+/// Items that failed alike.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Failures {
+    pub(crate) count: u64,
+    /// What the first of them said.
+    pub(crate) first: String,
+}
+
+/// Figures of some callers; added up at the end.
+pub(crate) struct Figures {
+    pub(crate) latency: Histogram<u64>,
+    /// Calls answered, of which every item was.
+    pub(crate) calls: u64,
+    /// Numbers, or answers of `current`.
+    pub(crate) numbers: u64,
+    /// Items that failed, by kind of error.
+    pub(crate) errors: BTreeMap<String, Failures>,
+}
+
+impl Figures {
+    #[expect(clippy::expect_used, reason = "the bounds are constants that fit")]
+    pub(crate) fn new() -> Figures {
+        let latency = Histogram::new_with_bounds(1, LATENCY_MAX, DIGITS);
+        Figures {
+            latency: latency.expect("1 to 120 s in three digits"),
+            calls: 0,
+            numbers: 0,
+            errors: BTreeMap::new(),
+        }
+    }
+
+    /// A call that took `latency` gave so many numbers.
+    pub(crate) fn answered(&mut self, latency: Duration, numbers: u64) {
+        let nanos = u64::try_from(latency.as_nanos()).unwrap_or(LATENCY_MAX);
+        self.latency.saturating_record(nanos.max(1));
+        self.calls += 1;
+        self.numbers += numbers;
+    }
+
+    /// An item failed.
+    pub(crate) fn failed(&mut self, error: &Error) {
+        let kind = match error.reason {
+            Reason::Unspecified => code_name(error.code),
+            reason => format!("{} {}", code_name(error.code), reason.as_str_name()),
+        };
+        self.count(kind, 1, || error.message.clone());
+    }
+
+    pub(crate) fn failures(&self) -> u64 {
+        self.errors.values().map(|f| f.count).sum()
+    }
+
+    fn count(&mut self, kind: String, n: u64, first: impl FnOnce() -> String) {
+        let of_kind = self.errors.entry(kind).or_insert_with(|| Failures {
+            count: 0,
+            first: first(),
+        });
+        of_kind.count += n;
+    }
+
+    /// Takes what was measured since, and begins anew.
+    pub(crate) fn drain(all: &[Mutex<Figures>]) -> Figures {
+        let mut sum = Figures::new();
+        for one in all {
+            let one = std::mem::replace(&mut *one.lock(), Figures::new());
+            sum.add(&one);
+        }
+        sum
+    }
+
+    /// Adds another's.
+    #[expect(clippy::expect_used, reason = "the bounds are the same")]
+    pub(crate) fn add(&mut self, other: &Figures) {
+        self.latency.add(&other.latency).expect("the same bounds");
+        self.calls += other.calls;
+        self.numbers += other.numbers;
+        for (kind, failures) in &other.errors {
+            self.count(kind.clone(), failures.count, || failures.first.clone());
+        }
+    }
+}
+
+fn code_name(code: Code) -> String {
+    format!("{code:?}")
+}

@@ -1,0 +1,137 @@
+//! Which keys there are, and which one a call asks for.
+
+use rand::RngExt;
+use rand::rngs::SmallRng;
+use rand_distr::{Distribution as _, Zipf};
+use seqsvr_check::Sequence;
+use seqsvr_client::Key;
+
+use crate::cli::Distribution;
+
+/// Exponent of Zipf's law; that of YCSB.
+const EXPONENT: f64 = 0.99;
+/// Spreads ranks over keys, so that the frequent ones are not neighbours in one section. A prime above
+/// the greatest number of keys, so that each rank has a key of its own.
+const SPREAD: u64 = 2_654_435_761;
+
+/// The keys of a run, by index.
+pub(crate) struct Keys {
+    count: u32,
+    distribution: Distribution,
+    zipf: Option<Zipf<f64>>,
+    bytes: Option<usize>,
+    namespaces: Vec<String>,
+}
+
+impl Keys {
+    /// So many keys, `bytes` long or uids, in each of the namespaces.
+    pub(crate) fn new(
+        count: u32,
+        distribution: Distribution,
+        bytes: Option<u32>,
+        namespaces: Vec<String>,
+    ) -> Keys {
+        let zipf = matches!(distribution, Distribution::Zipf);
+        Keys {
+            count,
+            distribution,
+            // Refused only for no keys or a strange exponent.
+            zipf: zipf
+                .then(|| Zipf::new(f64::from(count), EXPONENT).ok())
+                .flatten(),
+            bytes: bytes.map(|n| n as usize),
+            namespaces,
+        }
+    }
+
+    /// The namespace of the next call, as the index of its first key.
+    pub(crate) fn pick_namespace(&self, rng: &mut SmallRng) -> u32 {
+        rng.random_range(0..self.namespaces.len() as u32) * self.count
+    }
+
+    /// The next key to ask for, counted from the first of its namespace.
+    pub(crate) fn pick(&self, rng: &mut SmallRng) -> u32 {
+        match (self.distribution, &self.zipf) {
+            (Distribution::Hot, _) => 0,
+            (Distribution::Zipf, Some(zipf)) => {
+                let rank = zipf.sample(rng) as u64 - 1;
+                (rank * SPREAD % u64::from(self.count)) as u32
+            }
+            _ => rng.random_range(0..self.count),
+        }
+    }
+
+    /// Namespace of a key.
+    pub(crate) fn namespace(&self, index: u32) -> &str {
+        &self.namespaces[(index / self.count) as usize]
+    }
+
+    /// What the service calls it.
+    pub(crate) fn key(&self, index: u32) -> Key {
+        let own = index % self.count;
+        match self.bytes {
+            None => Key::Uid(u64::from(own)),
+            Some(bytes) => Key::from(format!("{own:0>bytes$}")),
+        }
+    }
+
+    /// What a history calls it.
+    pub(crate) fn sequence(&self, index: u32) -> Sequence {
+        match self.key(index) {
+            Key::Uid(uid) => Sequence::uid(self.namespace(index), uid),
+            Key::Key(key) => Sequence::key(self.namespace(index), key),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{HashMap, HashSet};
+
+    use rand::SeedableRng;
+
+    use super::*;
+
+    fn keys(count: u32, distribution: Distribution) -> Keys {
+        Keys::new(count, distribution, None, vec!["default".to_owned()])
+    }
+
+    fn drawn(keys: &Keys, times: u32) -> HashMap<u32, u32> {
+        let mut rng = SmallRng::seed_from_u64(7);
+        let mut seen = HashMap::new();
+        for _ in 0..times {
+            *seen.entry(keys.pick(&mut rng)).or_default() += 1;
+        }
+        seen
+    }
+
+    #[test]
+    fn distributions() {
+        assert_eq!(drawn(&keys(1_000, Distribution::Hot), 100).len(), 1);
+        let uniform = drawn(&keys(100, Distribution::Uniform), 100_000);
+        assert_eq!(uniform.len(), 100);
+        assert!(uniform.values().all(|n| (800..1_200).contains(n)));
+        // With 1,000 keys the first has 1 / H(1000) = 13 %.
+        let zipf = drawn(&keys(1_000, Distribution::Zipf), 100_000);
+        let first = zipf[&0];
+        assert!((12_000..15_000).contains(&first), "{first}");
+        assert!(zipf.len() > 900, "{}", zipf.len());
+        assert!(zipf.keys().all(|k| *k < 1_000));
+    }
+
+    #[test]
+    fn ranks_have_keys_of_their_own() {
+        for count in [1_000u64, 4_096, 99_999] {
+            let spread: HashSet<u64> = (0..count).map(|rank| rank * SPREAD % count).collect();
+            assert_eq!(spread.len() as u64, count);
+        }
+    }
+
+    #[test]
+    fn names() {
+        let two = ["a".to_owned(), "b".to_owned()].to_vec();
+        let keys = Keys::new(10, Distribution::Uniform, Some(12), two);
+        assert_eq!((keys.namespace(9), keys.namespace(10)), ("a", "b"));
+        assert_eq!(keys.key(14), Key::from("000000000004"));
+    }
+}

@@ -1,0 +1,98 @@
+//! When calls fall due, and when the run is over.
+
+use std::sync::atomic::{
+    AtomicBool, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
+
+/// Shared by all callers.
+pub(crate) struct Pace {
+    began: Instant,
+    ends: Instant,
+    /// Between two calls that fall due; None: each follows the last answer.
+    every: Option<Duration>,
+    due: AtomicU64,
+    stopped: AtomicBool,
+}
+
+impl Pace {
+    /// From now on for so long; `rate` is in calls a second.
+    pub(crate) fn new(time: Duration, rate: Option<u32>) -> Pace {
+        let began = Instant::now();
+        Pace {
+            began,
+            ends: began + time,
+            every: rate.map(|rate| Duration::from_secs(1) / rate),
+            due: AtomicU64::new(0),
+            stopped: AtomicBool::new(false),
+        }
+    }
+
+    /// Waits until the next call falls due; when that was, or None when the run is over. A caller that
+    /// comes late begins at once, and its call's latency counts from when it was due.
+    pub(crate) async fn turn(&self) -> Option<Instant> {
+        let now = Instant::now();
+        let due = match self.every {
+            None => now,
+            Some(every) => {
+                let n = self.due.fetch_add(1, Relaxed);
+                let due = self.began + Duration::from_nanos(every.as_nanos() as u64 * n);
+                if due > now {
+                    sleep_until(due.min(self.ends)).await;
+                }
+                due
+            }
+        };
+        (due < self.ends && Instant::now() < self.ends && !self.stopped.load(Acquire))
+            .then_some(due)
+    }
+
+    /// Ends the run early.
+    pub(crate) fn stop(&self) {
+        self.stopped.store(true, Release);
+    }
+
+    /// Whether it was ended early.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped.load(Acquire)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn calls_fall_due_whether_answered_or_not() {
+        let began = Instant::now();
+        let pace = Pace::new(Duration::from_secs(1), Some(10));
+        assert_eq!(pace.turn().await, Some(began));
+        // An answer that takes 350 ms: three more were due meanwhile.
+        tokio::time::sleep(Duration::from_millis(350)).await;
+        for n in 1..=3 {
+            let due = began + Duration::from_millis(100 * n);
+            assert_eq!(pace.turn().await, Some(due));
+            assert_eq!(began.elapsed(), Duration::from_millis(350));
+        }
+        let due = began + Duration::from_millis(400);
+        assert_eq!(pace.turn().await, Some(due));
+        assert_eq!(Instant::now(), due);
+        let mut left = 0;
+        while pace.turn().await.is_some() {
+            left += 1;
+        }
+        assert_eq!(left, 5);
+        assert_eq!(began.elapsed(), Duration::from_secs(1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn without_a_rate_a_call_is_due_at_once() {
+        let pace = Pace::new(Duration::from_secs(1), None);
+        assert_eq!(pace.turn().await, Some(Instant::now()));
+        pace.stop();
+        assert_eq!(pace.turn().await, None);
+    }
+}

@@ -1,0 +1,94 @@
+//! The command line of `seqsvr bench`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use super::{Server, duration};
+
+pub(super) const BENCH_HELP: &str = "\
+Everything received is verified: each number is new, and greater than every number of its key that had
+been received when the call began. The command fails if one is not. Numbers of these keys should go to
+nobody else meanwhile: what others take looks like a gap, and too many of them end the run.
+
+Examples:
+  seqsvr bench                                           # one call at a time is one number
+  seqsvr bench --mode next-many --batch 100 --keys 10000000 --in-flight 16
+  seqsvr bench --rate 20000 --distribution zipf          # open loop: latency from when a call was due";
+
+#[derive(Args)]
+pub(crate) struct Bench {
+    /// What a call asks.
+    #[arg(long, value_enum, default_value_t = Mode::Next)]
+    pub(crate) mode: Mode,
+    /// Clients with connections of their own.
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub(crate) connections: u32,
+    /// Calls in flight, over all connections.
+    #[arg(long, default_value_t = 64, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) in_flight: u32,
+    /// Uids from 0, or as many keys, in each namespace.
+    #[arg(long, default_value_t = 10_000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 31))]
+    pub(crate) keys: u32,
+    /// Keys of so many bytes instead of uids.
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(10..=128))]
+    pub(crate) key_bytes: Option<u32>,
+    /// Which of them a call asks for.
+    #[arg(long, value_enum, default_value_t = Distribution::Uniform)]
+    pub(crate) distribution: Distribution,
+    /// Namespaces, each asked as often; without it `default`, or `keys` with --key-bytes.
+    #[arg(
+        long = "namespace",
+        short = 'n',
+        value_delimiter = ',',
+        value_name = "NAME,…"
+    )]
+    pub(crate) namespaces: Vec<String>,
+    /// Items of a call: 100 for next-many unless told otherwise, 1 for current; next has no other.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) batch: Option<u32>,
+    /// Numbers each item takes.
+    #[arg(long, short = 'c', default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) count: u32,
+    /// How long, after the warm-up.
+    #[arg(long, default_value = "10s", value_parser = duration)]
+    pub(crate) duration: Duration,
+    /// Time before that which does not count.
+    #[arg(long, default_value = "1s", value_parser = duration)]
+    pub(crate) warm_up: Duration,
+    /// Open loop: so many calls a second fall due, whether the earlier ones are answered or not, and
+    /// latency is counted from there. Without it each answer is followed by the next call.
+    #[arg(long, value_name = "CALLS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rate: Option<u32>,
+    /// The result as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Records every call for `seqsvr check`.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) history: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) server: Server,
+}
+
+/// What a call asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Mode {
+    /// The next number or numbers of one key.
+    Next,
+    /// The next numbers of many keys.
+    NextMany,
+    /// The last number given out.
+    Current,
+}
+
+/// Which keys are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Distribution {
+    /// All alike.
+    Uniform,
+    /// A few most of the time (Zipf's law, exponent 0.99), not next to each other.
+    Zipf,
+    /// One only.
+    Hot,
+}

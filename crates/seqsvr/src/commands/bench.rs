@@ -1,0 +1,186 @@
+//! `seqsvr bench`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::bail;
+use parking_lot::Mutex;
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+use seqsvr_check::Recorder;
+use seqsvr_core::namespace::{DEFAULT, KEYS};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use super::server::Session;
+use crate::bench::caller::{Caller, Run};
+use crate::bench::effort::Effort;
+use crate::bench::figures::Figures;
+use crate::bench::keys::Keys;
+use crate::bench::pace::Pace;
+use crate::bench::report::{Report, grouped, time};
+use crate::bench::verify::Verifier;
+use crate::exit::BadInput;
+use crate::{cli, out};
+
+/// Items of a NextMany unless told otherwise.
+const BATCH: u32 = 100;
+
+pub(crate) async fn run(args: cli::Bench) -> anyhow::Result<()> {
+    let batch = batch(&args)?;
+    let namespaces = match (args.namespaces.is_empty(), args.key_bytes) {
+        (false, _) => args.namespaces.clone(),
+        (true, None) => vec![DEFAULT.to_owned()],
+        (true, Some(_)) => vec![KEYS.to_owned()],
+    };
+    let all = u32::try_from(namespaces.len() as u64 * u64::from(args.keys)).map_err(|_| {
+        BadInput("more than 2^32 keys in all: give less, or fewer namespaces".into())
+    })?;
+    let sessions: Vec<Session> = (0..args.connections)
+        .map(|_| Session::open(&args.server))
+        .collect::<Result<_, _>>()?;
+    let admin = sessions[0].client.admin();
+    let known = admin.list_namespaces().await?;
+    if let Some(unknown) = namespaces
+        .iter()
+        .find(|n| known.iter().all(|k| k.spec.name != **n))
+    {
+        let names: Vec<&str> = known.iter().map(|k| k.spec.name.as_str()).collect();
+        let text = format!(
+            "there is no namespace {unknown:?}; there are {}: make it with `seqsvr namespace create`",
+            names.join(", ")
+        );
+        return Err(BadInput(text).into());
+    }
+    let recorder = args.history.as_ref().map(Recorder::create).transpose()?;
+    let run = Arc::new(Run {
+        mode: args.mode,
+        batch,
+        count: args.count,
+        keys: Keys::new(args.keys, args.distribution, args.key_bytes, namespaces),
+        pace: Pace::new(args.warm_up + args.duration, args.rate),
+        verifier: Verifier::new(all),
+        wrong: Mutex::default(),
+        origin: Instant::now(),
+    });
+    let figures = (0..args.connections).map(|_| Mutex::new(Figures::new()));
+    let figures: Arc<Vec<_>> = Arc::new(figures.collect());
+    let mut callers = JoinSet::new();
+    for n in 0..args.in_flight {
+        let at = (n % args.connections) as usize;
+        let caller = Caller {
+            run: run.clone(),
+            client: sessions[at].client.clone(),
+            figures: figures.clone(),
+            at,
+            rng: SmallRng::from_rng(&mut rand::rng()),
+            recorder: recorder.clone(),
+        };
+        callers.spawn(caller.run());
+    }
+    let measured = measure(&args, &run, &figures, &admin, &mut callers).await?;
+    drop(sessions);
+    if let Some(recorder) = recorder {
+        let calls = recorder.finish()?;
+        eprintln!("{} items recorded", grouped(calls));
+    }
+    let wrong = run.wrong.lock();
+    if !wrong.is_empty() {
+        let told = wrong.join("\n  ");
+        bail!("what was received is wrong, so nothing was measured:\n  {told}");
+    }
+    if measured.figures.calls == 0 {
+        let errors = measured.figures.errors.into_values().next();
+        let why = errors.map_or_else(String::new, |failures| format!(": {}", failures.first));
+        bail!("no call was answered{why}");
+    }
+    match args.json {
+        true => out::line(measured.json(&args, batch))?,
+        false => measured.print(&args, batch)?,
+    }
+    Ok(())
+}
+
+/// Items of a call.
+fn batch(args: &cli::Bench) -> Result<u32, BadInput> {
+    match (args.mode, args.batch) {
+        (cli::Mode::Next, Some(n)) if n > 1 => Err(BadInput(
+            "--batch is for --mode next-many or current; --count takes several numbers of one key"
+                .into(),
+        )),
+        (cli::Mode::NextMany, batch) => Ok(batch.unwrap_or(BATCH)),
+        (_, batch) => Ok(batch.unwrap_or(1)),
+    }
+}
+
+/// Lets the callers work, tells every second how it goes, and gives what was measured after the
+/// warm-up.
+async fn measure(
+    args: &cli::Bench,
+    run: &Run,
+    figures: &[Mutex<Figures>],
+    admin: &seqsvr_client::Admin,
+    callers: &mut JoinSet<Result<(), seqsvr_check::Error>>,
+) -> anyhow::Result<Report> {
+    let began = Instant::now();
+    let mut ticks = interval(Duration::from_secs(1));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks.tick().await;
+    let mut sum = Figures::new();
+    let mut from = began;
+    let mut before = Effort::now(admin).await?;
+    let mut warm = args.warm_up.is_zero();
+    let mut told = began;
+    loop {
+        let warmed = tokio::time::sleep_until(began + args.warm_up);
+        tokio::select! {
+            () = warmed, if !warm => {
+                Figures::drain(figures);
+                before = Effort::now(admin).await?;
+                // What was answered meanwhile belongs to neither.
+                Figures::drain(figures);
+                from = Instant::now();
+                told = from;
+                ticks.reset();
+                warm = true;
+            }
+            _ = ticks.tick() => {
+                let lately = Figures::drain(figures);
+                tell(began, told, &lately, !warm);
+                told = Instant::now();
+                if warm {
+                    sum.add(&lately);
+                }
+            }
+            ended = callers.join_next() => match ended {
+                Some(Ok(ended)) => ended?,
+                Some(Err(error)) => bail!("a caller ended: {error}"),
+                None => break,
+            }
+        }
+    }
+    let time = from.elapsed();
+    sum.add(&Figures::drain(figures));
+    let effort = Effort::now(admin).await?.since(before);
+    if run.pace.is_stopped() {
+        eprintln!("ended early");
+    }
+    Ok(Report {
+        time,
+        figures: sum,
+        effort,
+    })
+}
+
+fn tell(began: Instant, told: Instant, lately: &Figures, warming: bool) {
+    let seconds = told.elapsed().as_secs_f64();
+    eprintln!(
+        "{:>4.0} s  {} calls a second  {} numbers a second  p99 {}  {} failed{}",
+        began.elapsed().as_secs_f64(),
+        grouped((lately.calls as f64 / seconds) as u64),
+        grouped((lately.numbers as f64 / seconds) as u64),
+        time(lately.latency.value_at_percentile(99.0)),
+        grouped(lately.failures()),
+        if warming { "  (warm-up)" } else { "" }
+    );
+}
