@@ -39,7 +39,7 @@ pub(crate) struct Caller {
     pub(crate) run: Arc<Run>,
     pub(crate) client: Client,
     pub(crate) figures: Arc<Vec<Mutex<Figures>>>,
-    /// Which of the figures are its own.
+    /// Which of the figures it adds to.
     pub(crate) at: usize,
     pub(crate) rng: SmallRng,
     pub(crate) recorder: Option<Recorder>,

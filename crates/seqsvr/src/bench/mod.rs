@@ -2,7 +2,7 @@
 //!
 //! How data passes through: a `Caller` waits for its turn (`pace`), draws keys (`keys`), asks through
 //! the SDK, has each range verified against all that came before (`verify`), and adds the call to the
-//! `figures` of its connection; `effort` is what the cluster's own counters say it took, and `report`
+//! `figures`; `effort` is what the cluster's own counters say it took, and `report`
 //! puts it all into words.
 
 pub(crate) mod caller;

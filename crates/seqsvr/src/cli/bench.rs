@@ -13,7 +13,7 @@ been received when the call began. The command fails if one is not. Numbers of t
 nobody else meanwhile: what others take looks like a gap, and too many of them end the run.
 
 Examples:
-  seqsvr bench                                           # one call at a time is one number
+  seqsvr bench                                           # 64 calls in flight, each takes one number
   seqsvr bench --mode next-many --batch 100 --keys 10000000 --in-flight 16
   seqsvr bench --rate 20000 --distribution zipf          # open loop: latency from when a call was due";
 
