@@ -39,7 +39,7 @@ pub(crate) struct Call<'a> {
 }
 
 /// Sections of one call being opened at one time.
-pub(crate) const OPENS_OF_ONE: usize = 64;
+pub(crate) const OPENS_OF_ONE: usize = 32;
 
 /// One key and what is asked of it.
 #[derive(Clone, Debug)]

@@ -1,12 +1,6 @@
 //! Why items of a request wait, and with whom: each kind of miss becomes a group of items that wait
 //! for the same thing, or an answer at once.
 
-#![expect(
-    clippy::mutable_key_type,
-    reason = "section objects are hashed and compared by identity"
-)]
-
-use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
@@ -106,19 +100,18 @@ impl Node {
         out_of_time(reason, &text)
     }
 
-    /// Answers the misses that are final, and those that would have to wait and get no place; groups
-    /// the others by what they wait for.
+    /// Answers the misses that are final, and those that would have to wait and get no place; adds the
+    /// others to the groups of what they wait for. `behind`: the caller knows a newer table, and nobody has
+    /// asked for it yet.
     pub(crate) fn sort(
         &self,
         call: &Call<'_>,
+        behind: bool,
         table: &RoutingTable,
-        misses: Vec<(u32, Miss)>,
+        misses: impl Iterator<Item = (u32, Miss)>,
         so_far: &mut SoFar,
         places: &mut Places<'_>,
-    ) -> Vec<(Group, Vec<u32>)> {
-        let mut groups: HashMap<Group, Vec<u32>> = HashMap::new();
-        // A caller that knows a newer table than ours is not sent away before we have asked.
-        let behind = call.table_version > table.version() && !so_far.refreshed;
+    ) {
         // A caller that routes by itself and is behind is redirected; any other is forwarded.
         let redirect =
             call.forwarded || (call.table_version != 0 && call.table_version < table.version());
@@ -176,8 +169,7 @@ impl Node {
                 continue;
             }
             so_far.why.insert(index, why);
-            groups.entry(group).or_default().push(index);
+            so_far.groups.entry(group).or_default().push(index);
         }
-        groups.into_iter().collect()
     }
 }

@@ -3,7 +3,9 @@
 //! What lives here, in the order a request meets it:
 //!
 //! ```text
-//! service ──> serve ──> take ──> core::section        the local path: no lock, one clock read
+//! service, pipe ──> hits ──> core::section             frames: no lock, one clock read for all
+//!               │ missed
+//!             serve ──> take ──> core::section          the same for one item, and why it waits
 //!               │ miss
 //!               ├─> sections  opens a section at the store
 //!               ├─> reads     reads sections that are not loaded, for `current`
@@ -25,8 +27,10 @@ mod ask;
 mod clock;
 mod counters;
 mod forward;
+mod frame;
 mod group;
 mod guard;
+mod hits;
 mod idle;
 mod keeper;
 mod loaded;
@@ -35,6 +39,7 @@ mod node;
 mod opening;
 mod operate;
 mod options;
+mod pipe;
 mod random;
 mod reads;
 mod refill;
@@ -56,6 +61,7 @@ mod work;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
@@ -147,6 +153,7 @@ impl Alloc {
             stores,
             table: table::Table::new(),
             session: ArcSwapOption::empty(),
+            lapsed: AtomicBool::new(false),
             sections: sections::Sections::new(random.draw()),
             guard: guard::Guard::default(),
             reads: reads::Reads::default(),
@@ -155,18 +162,19 @@ impl Alloc {
             rounds: keeper::Rounds::new(),
             counters: Counters::default(),
             connections: Connections::new(options.connections_max),
-            calls: Calls::new("/seqsvr.v1.Sequence/"),
+            calls: Calls::new("/seqsvr.v1.Sequence/", "Pipe"),
             items_max,
             random,
             tasks: TaskTracker::new(),
+            stopping: CancellationToken::new(),
         });
         let (failed_tx, failed) = watch::channel(None);
         let alloc = Alloc {
+            all: node.stopping.clone(),
             node,
             local_addr,
             keeper: CancellationToken::new(),
             keeper_ended: CancellationToken::new(),
-            all: CancellationToken::new(),
             failed,
         };
         alloc.spawn(&options, listener, failed_tx);

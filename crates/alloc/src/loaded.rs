@@ -15,9 +15,10 @@ use parking_lot::Mutex;
 use seqsvr_core::command::Fence;
 use seqsvr_core::id::{Generation, SectionKey};
 use seqsvr_core::lease::Reading;
-use seqsvr_core::namespace::Spec;
+use seqsvr_core::namespace::{Namespace, Spec};
 use seqsvr_core::route::RoutingTable;
-use seqsvr_core::section::Section;
+use seqsvr_core::section::{Current, Key, Section};
+use seqsvr_proto::v1::CurrentKind;
 use tokio::sync::Notify;
 
 use crate::guard::Holding;
@@ -34,6 +35,8 @@ pub(crate) struct Loaded {
     pub(crate) generation: Generation,
     pub(crate) section: Section,
     pub(crate) session: Arc<Session>,
+    /// Version of a table by which it was current; 0: none yet.
+    current_at: AtomicU64,
     /// Notified whenever the window grew or the object became useless.
     pub(crate) changed: Notify,
     /// Callers waiting for the window.
@@ -65,6 +68,7 @@ impl Loaded {
             generation: Generation(section.generation()),
             section,
             session,
+            current_at: AtomicU64::new(0),
             changed: Notify::new(),
             waiting: AtomicU32::new(0),
             raising: AtomicBool::new(false),
@@ -110,7 +114,37 @@ impl Loaded {
         })
     }
 
+    /// [`Loaded::is_current`], looked up once for each version of the table: this process has one table
+    /// of a version, and it never changes.
+    #[inline]
+    pub(crate) fn is_current_at(&self, table: &RoutingTable) -> bool {
+        let version = table.version();
+        if self.current_at.load(Relaxed) == version {
+            return true;
+        }
+        let current = self.is_current(table);
+        if current {
+            self.current_at.store(version, Relaxed);
+        }
+        current
+    }
+
+    /// What is known of a key's current number; None once sealed, or if the key does not belong here.
+    pub(crate) fn current(
+        &self,
+        key: Key<'_>,
+        namespace: &Namespace,
+    ) -> Option<(CurrentKind, u64)> {
+        let floor = namespace.spec.progression.floor();
+        Some(match self.section.current(key).ok()? {
+            Current::Touched(n) => (CurrentKind::Exact, n),
+            Current::Untouched if self.section.base() == floor => (CurrentKind::Never, floor),
+            Current::Untouched => (CurrentKind::AtMost, self.section.base()),
+        })
+    }
+
     /// Whether a raise is due: half of the step is used, or somebody waits.
+    #[inline]
     pub(crate) fn wants_raise(&self) -> bool {
         !self.raising.load(Relaxed) && self.raise_due()
     }
@@ -237,7 +271,7 @@ mod tests {
     use std::num::NonZeroU32;
 
     use seqsvr_core::id::{Epoch, NamespaceId, SectionId, SessionId, Slot};
-    use seqsvr_core::section::{Key, Open};
+    use seqsvr_core::section::Open;
 
     use super::*;
 

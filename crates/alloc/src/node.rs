@@ -1,6 +1,7 @@
 //! What all parts of one AllocSvr share.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
@@ -10,6 +11,7 @@ use seqsvr_proto::error::Fault;
 use seqsvr_proto::transport::{Calls, Connections};
 use seqsvr_proto::v1::Reason;
 use tokio::time::{Instant, timeout_at};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::clock::Clock;
@@ -40,6 +42,8 @@ pub(crate) struct Node {
     pub(crate) submitter: Submitter,
     pub(crate) table: Table,
     pub(crate) session: ArcSwapOption<Session>,
+    /// The lease had run out when a frame was last checked.
+    pub(crate) lapsed: AtomicBool,
     pub(crate) sections: Sections,
     pub(crate) guard: Guard,
     pub(crate) reads: Reads,
@@ -53,6 +57,8 @@ pub(crate) struct Node {
     pub(crate) items_max: usize,
     pub(crate) random: Random,
     pub(crate) tasks: TaskTracker,
+    /// Cancelled when calls under way are to end.
+    pub(crate) stopping: CancellationToken,
 }
 
 impl Node {

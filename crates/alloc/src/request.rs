@@ -23,7 +23,7 @@ const DEADLINE_MAX: Duration = Duration::from_secs(60);
 /// How a request came.
 pub(crate) struct Received {
     pub(crate) deadline: Instant,
-    share: Option<Share>,
+    pub(crate) share: Option<Share>,
 }
 
 impl Received {
@@ -56,39 +56,6 @@ impl Received {
     }
 }
 
-/// The items of a batch, at most `items_max`.
-pub(crate) fn keys(
-    uids: Vec<u64>,
-    keys: Vec<Bytes>,
-    items_max: usize,
-) -> Result<Vec<ItemKey>, Fault> {
-    let keys: Vec<ItemKey> = match (uids.is_empty(), keys.is_empty()) {
-        (true, true) => {
-            return Err(Fault::new(
-                Reason::Invalid,
-                "the request has no items; give uids or keys",
-            ));
-        }
-        (false, false) => {
-            return Err(Fault::new(
-                Reason::Invalid,
-                "the request has both uids and keys; send two requests",
-            ));
-        }
-        (false, true) => uids.into_iter().map(ItemKey::Uid).collect(),
-        (true, false) => keys.into_iter().map(ItemKey::Key).collect(),
-    };
-    if keys.len() > items_max {
-        let text = format!(
-            "one request takes at most {} items, not {}; split it",
-            items_max,
-            keys.len()
-        );
-        return Err(Fault::new(Reason::TooMany, text).with_code(Code::InvalidArgument));
-    }
-    Ok(keys)
-}
-
 /// A count within the contract's bounds. A namespace's own bound is checked with its window.
 pub(crate) fn count(count: u32) -> Result<NonZeroU32, Fault> {
     let max = COUNT_MAX;
@@ -115,7 +82,12 @@ fn deadline(metadata: &MetadataMap) -> Instant {
         .get("grpc-timeout")
         .and_then(|v| v.to_str().ok())
         .and_then(grpc_timeout);
-    let total = asked.unwrap_or(DEADLINE_DEFAULT).min(DEADLINE_MAX);
+    within(asked.unwrap_or(DEADLINE_DEFAULT))
+}
+
+/// When the answer must be under way to a caller that waits so long from now.
+pub(crate) fn within(asked: Duration) -> Instant {
+    let total = asked.min(DEADLINE_MAX);
     Instant::now() + total - (total / 10).min(Duration::from_millis(50))
 }
 
@@ -147,13 +119,14 @@ pub(crate) fn key(key: Option<KeyRef<'_>>) -> Result<ItemKey, Fault> {
 }
 
 /// A column is empty or has an entry for each item.
-pub(crate) fn column(name: &str, entries: usize, items: usize) -> Result<(), Status> {
+pub(crate) fn column(name: &str, entries: usize, items: usize) -> Result<(), Fault> {
     if entries == 0 || entries == items {
         return Ok(());
     }
-    Err(invalid(format!(
+    let text = format!(
         "{name} has {entries} entries for {items} items; leave it empty or give one an item"
-    )))
+    );
+    Err(Fault::new(Reason::Invalid, text))
 }
 
 pub(crate) fn invalid(text: String) -> Status {

@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use hashbrown::DefaultHashBuilder;
 use parking_lot::Mutex;
 use seqsvr_core::command::Fence;
 use seqsvr_core::geometry::Geometry;
@@ -32,7 +33,7 @@ pub(crate) type Outcome = Option<Result<(), Fault>>;
 /// Map of loaded sections.
 pub(crate) struct Sections {
     /// Looked up without locks; changed only under `busy`.
-    pub(crate) map: papaya::HashMap<SectionKey, Arc<Loaded>>,
+    pub(crate) map: papaya::HashMap<SectionKey, Arc<Loaded>, DefaultHashBuilder>,
     /// Also the lock under which objects are published and removed.
     pub(crate) busy: Mutex<Busy>,
     /// Permits to open.
@@ -56,7 +57,8 @@ impl Sections {
     /// `hash_key`: a random secret of this process.
     pub(crate) fn new(hash_key: [u64; 2]) -> Sections {
         Sections {
-            map: papaya::HashMap::new(),
+            // Its keys are small numbers that callers cannot choose freely.
+            map: papaya::HashMap::with_hasher(DefaultHashBuilder::default()),
             busy: Mutex::default(),
             opening: Arc::new(Semaphore::new(OPENING_MAX)),
             hash_key,

@@ -16,13 +16,15 @@ use tokio::task::yield_now;
 use tokio::time::{Instant, timeout_at};
 
 use crate::ask::{Answer, Call, Item};
+use crate::frame::{Columns, Frame};
 use crate::group::{Group, Why};
 use crate::node::Node;
 use crate::waiting::Places;
 use crate::work::Outcome;
 
-/// Items of a batch taken in one go; between two of them other calls have their turn.
-const PASS_MAX: usize = 256;
+/// Items of a batch looked at, or outcomes taken in, at one go; then other calls have their turn. About
+/// 50 us: whoever touches section upon section is not to keep others waiting.
+const AT_ONCE: usize = 32;
 
 type Work<'a> = FuturesUnordered<BoxFuture<'a, Vec<Outcome>>>;
 
@@ -36,9 +38,30 @@ pub(crate) struct SoFar {
     pub(crate) held: HashMap<u32, Answer>,
     /// Whether the store was asked for a newer table.
     pub(crate) refreshed: bool,
+    /// Items found to wait, by what they wait for.
+    pub(crate) groups: HashMap<Group, Vec<u32>>,
 }
 
 impl Node {
+    /// Answers every item of a frame before the deadline, in order.
+    pub(crate) async fn serve_frame(self: &Arc<Self>, call: &Call<'_>, frame: &Frame) -> Columns {
+        let mut items = Vec::with_capacity(frame.len());
+        let mut bad = HashMap::new();
+        for i in 0..frame.len() {
+            match frame.item(i) {
+                Ok(item) => items.push(item),
+                Err(fault) => drop(bad.insert(i, Err(fault))),
+            }
+        }
+        let mut answers = self.serve(call, &items).await.into_iter();
+        let mut columns = Columns::with_capacity(frame.len());
+        for i in 0..frame.len() {
+            let answer = bad.remove(&i).or_else(|| answers.next());
+            answer.iter().for_each(|answer| columns.push(answer));
+        }
+        columns
+    }
+
     /// Answers every item before the deadline, in order.
     pub(crate) async fn serve(
         self: &Arc<Self>,
@@ -52,6 +75,7 @@ impl Node {
         let mut places = self.waiting.places(call.share.as_ref(), items.len());
         let mut todo: Vec<u32> = (0..items.len() as u32).collect();
         let mut work: Work<'_> = FuturesUnordered::new();
+        let mut taken_in = 0;
         loop {
             let known = self
                 .namespace(call, items, &mut so_far.refreshed, &mut places)
@@ -62,7 +86,7 @@ impl Node {
                     .for_each(|i| so_far.answers[i as usize] = Some(Err(fault.clone()))),
                 Ok((table, namespace)) => {
                     let mut misses = Vec::new();
-                    for (n, some) in todo.chunks(PASS_MAX).enumerate() {
+                    for (n, some) in todo.chunks(AT_ONCE).enumerate() {
                         if n > 0 {
                             yield_now().await;
                         }
@@ -71,8 +95,21 @@ impl Node {
                             .append(&mut self.pass(call, &table, &namespace, items, some, answers));
                     }
                     todo.clear();
-                    let groups = self.sort(call, &table, misses, &mut so_far, &mut places);
-                    for (group, members) in groups {
+                    // A caller that knows a newer table than ours is not sent away before we have asked.
+                    let behind = call.table_version > table.version() && !so_far.refreshed;
+                    let mut misses = misses.into_iter().peekable();
+                    while misses.peek().is_some() {
+                        let some = misses.by_ref().take(AT_ONCE);
+                        self.sort(call, behind, &table, some, &mut so_far, &mut places);
+                        if misses.peek().is_some() {
+                            yield_now().await;
+                        }
+                    }
+                    let groups = std::mem::take(&mut so_far.groups).into_iter();
+                    for (n, (group, members)) in groups.enumerate() {
+                        if n > 0 && n % AT_ONCE == 0 {
+                            yield_now().await;
+                        }
                         work.push(match group {
                             Group::Confirm(holding) => {
                                 let held = |i: &u32| Some((*i, *so_far.held.get(i)?));
@@ -83,6 +120,10 @@ impl Node {
                         });
                     }
                 }
+            }
+            taken_in += 1;
+            if taken_in % AT_ONCE == 0 {
+                yield_now().await;
             }
             match timeout_at(call.deadline, work.next()).await {
                 Ok(Some(outcomes)) => {

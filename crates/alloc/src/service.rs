@@ -4,18 +4,20 @@ use std::sync::Arc;
 
 use seqsvr_proto::convert::Keyed;
 use seqsvr_proto::error::Fault;
-use seqsvr_proto::limits::NUMBERS_MAX;
 use seqsvr_proto::v1::sequence_server::Sequence;
 use seqsvr_proto::v1::{
-    CurrentKind, CurrentManyRequest, CurrentManyResponse, CurrentRequest, CurrentResponse,
-    ItemError, NextManyRequest, NextManyResponse, NextRequest, NextResponse, RaiseToRequest,
-    RaiseToResponse, Reason, RoutesRequest, RoutingTable,
+    CurrentManyRequest, CurrentManyResponse, CurrentRequest, CurrentResponse, NextManyRequest,
+    NextManyResponse, NextRequest, NextResponse, PipeRequest, RaiseToRequest, RaiseToResponse,
+    Reason, RoutesRequest, RoutingTable,
 };
-use tonic::{Code, Request, Response, Status};
+use tonic::{Request, Response, Status, Streaming};
 
 use crate::ask::{Answer, Ask, Call, Item};
+use crate::frame::{Columns, Frame};
+use crate::hits::Hits;
 use crate::node::Node;
-use crate::request::{Received, column, count, invalid, key, keys};
+use crate::pipe::Pipe;
+use crate::request::{Received, count, invalid, key};
 
 /// The gRPC service over a node.
 pub(crate) struct SequenceService(pub(crate) Arc<Node>);
@@ -52,63 +54,12 @@ impl Sequence for SequenceService {
         request: Request<NextManyRequest>,
     ) -> Result<Response<NextManyResponse>, Status> {
         let (received, request) = Received::new(request);
-        let keys = keys(request.uids, request.keys, self.0.items_max)?;
-        let n = keys.len();
-        column("counts", request.counts.len(), n)?;
-        column("floors", request.floors.len(), n)?;
-        column("epochs", request.epochs.len(), n)?;
-        let mut errors = Vec::new();
-        let mut items = Vec::with_capacity(n);
-        let mut origin = Vec::with_capacity(n);
-        let mut total = 0u64;
-        for (i, key) in keys.into_iter().enumerate() {
-            let wanted = request.counts.get(i).copied().unwrap_or(1);
-            let (floor, epoch) = (
-                request.floors.get(i).copied().unwrap_or(0),
-                request.epochs.get(i).copied().unwrap_or(0),
-            );
-            match count(wanted) {
-                Ok(count) => {
-                    total += u64::from(count.get());
-                    items.push(Item {
-                        key,
-                        ask: Ask::Next { count, floor },
-                        epoch,
-                    });
-                    origin.push(i);
-                }
-                Err(fault) => errors.push(item_error(i, &fault)),
-            }
-        }
-        if total > NUMBERS_MAX {
-            let text =
-                format!("one NextMany takes at most {NUMBERS_MAX} numbers, not {total}; split it");
-            return Err(Fault::new(Reason::TooMany, text)
-                .with_code(Code::InvalidArgument)
-                .into());
-        }
-        let (version, forwarded) = (request.table_version, request.forwarded);
-        let call = received.call(&request.namespace, version, forwarded, request.strict);
-        let mut response = NextManyResponse {
-            firsts: vec![0; n],
-            lasts: vec![0; n],
-            epochs: vec![0; n],
-            ..NextManyResponse::default()
-        };
-        for (answer, i) in self.0.serve(&call, &items).await.into_iter().zip(origin) {
-            match answer {
-                Ok(Answer::Numbers { first, last, epoch }) => {
-                    (response.firsts[i], response.lasts[i], response.epochs[i]) =
-                        (first, last, epoch.0);
-                }
-                Ok(_) => return Err(mixed()),
-                Err(fault) => errors.push(item_error(i, &fault)),
-            }
-        }
-        errors.sort_by_key(|e| e.index);
-        response.errors = errors;
-        response.routes = self.0.table.routes_for(version);
-        Ok(Response::new(response))
+        let version = request.table_version;
+        let columns = self.many(received, request.into()).await?;
+        Ok(Response::new(NextManyResponse {
+            routes: self.0.table.routes_for(version),
+            ..columns.into_next()
+        }))
     }
 
     async fn current(
@@ -139,32 +90,21 @@ impl Sequence for SequenceService {
         request: Request<CurrentManyRequest>,
     ) -> Result<Response<CurrentManyResponse>, Status> {
         let (received, request) = Received::new(request);
-        let keys = keys(request.uids, request.keys, self.0.items_max)?;
-        column("epochs", request.epochs.len(), keys.len())?;
-        let item = |(i, key)| Item {
-            key,
-            ask: Ask::Current,
-            epoch: request.epochs.get(i).copied().unwrap_or(0),
-        };
-        let items: Vec<Item> = keys.into_iter().enumerate().map(item).collect();
-        let (version, forwarded) = (request.table_version, request.forwarded);
-        let call = received.call(&request.namespace, version, forwarded, request.strict);
-        let mut response = CurrentManyResponse::default();
-        for (i, answer) in self.0.serve(&call, &items).await.into_iter().enumerate() {
-            let (kind, value, epoch) = match answer {
-                Ok(Answer::Current { kind, value, epoch }) => (kind, value, epoch.0),
-                Ok(_) => return Err(mixed()),
-                Err(fault) => {
-                    response.errors.push(item_error(i, &fault));
-                    (CurrentKind::Unspecified, 0, 0)
-                }
-            };
-            response.kinds.push(kind.into());
-            response.values.push(value);
-            response.epochs.push(epoch);
-        }
-        response.routes = self.0.table.routes_for(version);
-        Ok(Response::new(response))
+        let version = request.table_version;
+        let columns = self.many(received, request.into()).await?;
+        Ok(Response::new(CurrentManyResponse {
+            routes: self.0.table.routes_for(version),
+            ..columns.into_current()
+        }))
+    }
+
+    type PipeStream = Pipe;
+
+    async fn pipe(
+        &self,
+        request: Request<Streaming<PipeRequest>>,
+    ) -> Result<Response<Pipe>, Status> {
+        Ok(Response::new(Pipe::new(self.0.clone(), request)))
     }
 
     async fn raise_to(
@@ -213,6 +153,18 @@ impl Sequence for SequenceService {
 }
 
 impl SequenceService {
+    async fn many(&self, received: Received, frame: Frame) -> Result<Columns, Fault> {
+        frame.check(self.0.items_max)?;
+        let Hits { columns, missed } = self.0.hit(&frame);
+        if missed.is_empty() {
+            return Ok(columns.merge(&missed, Columns::default()));
+        }
+        let frame = frame.only(&missed);
+        let call = frame.call(received.deadline, received.share);
+        let rest = self.0.serve_frame(&call, &frame).await;
+        Ok(columns.merge(&missed, rest))
+    }
+
     async fn one(&self, call: &Call<'_>, item: Item) -> Result<Answer, Status> {
         let answer = self.0.serve(call, &[item]).await.pop();
         let answer = answer.unwrap_or_else(|| Err(Fault::new(Reason::Unspecified, "no answer")));
@@ -223,16 +175,6 @@ impl SequenceService {
             }
             _ => fault,
         })?)
-    }
-}
-
-fn item_error(index: usize, fault: &Fault) -> ItemError {
-    ItemError {
-        index: index as u32,
-        code: fault.code as i32,
-        reason: fault.reason().into(),
-        message: fault.message.clone(),
-        retry_after_ms: fault.detail.retry_after_ms,
     }
 }
 

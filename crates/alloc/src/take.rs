@@ -11,7 +11,7 @@ use seqsvr_core::namespace::Namespace;
 use seqsvr_core::route::RoutingTable;
 use seqsvr_core::section::{Current, Refusal};
 use seqsvr_proto::error::Fault;
-use seqsvr_proto::v1::{CurrentKind, Reason};
+use seqsvr_proto::v1::Reason;
 use tonic::Code;
 
 use crate::ask::{Answer, Ask, Call, Item, Miss, Place};
@@ -151,15 +151,8 @@ impl Node {
                 })
             }
             Ask::Current => {
-                let floor = namespace.spec.progression.floor();
-                let (kind, value) = match section
-                    .current(place.key())
-                    .map_err(|_| Miss::Read(place.section))?
-                {
-                    Current::Touched(n) => (CurrentKind::Exact, n),
-                    Current::Untouched if section.base() == floor => (CurrentKind::Never, floor),
-                    Current::Untouched => (CurrentKind::AtMost, section.base()),
-                };
+                let current = loaded.current(place.key(), namespace);
+                let (kind, value) = current.ok_or(Miss::Read(place.section))?;
                 Ok(Answer::Current { kind, value, epoch })
             }
             Ask::RaiseTo { value, force } => {

@@ -2,6 +2,8 @@
 
 use seqsvr_proto::v1;
 
+use crate::pipe::Got;
+
 /// Numbers that now belong to the caller: first, first + stride, … last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Numbers {
@@ -23,10 +25,17 @@ impl Numbers {
 
     /// Takes a reply that holds what was asked for: `count` numbers, all above `floor`.
     pub(crate) fn read(
-        numbers: Numbers,
+        got: Got,
+        stride: u32,
         count: u32,
         floor: Option<u64>,
     ) -> Result<Numbers, &'static str> {
+        let numbers = Numbers {
+            first: got.value,
+            last: got.last,
+            epoch: got.epoch,
+            stride,
+        };
         let span = u64::from(count.max(1) - 1) * u64::from(numbers.stride);
         if numbers.first == 0 || numbers.last.checked_sub(numbers.first) != Some(span) {
             return Err("not as many numbers as asked for");
@@ -61,18 +70,18 @@ pub struct Current {
 }
 
 impl Current {
-    pub(crate) fn read(
-        kind: v1::CurrentKind,
-        value: u64,
-        epoch: u64,
-    ) -> Result<Current, &'static str> {
-        let kind = match kind {
-            v1::CurrentKind::Exact => CurrentKind::Exact,
-            v1::CurrentKind::Never => CurrentKind::Never,
-            v1::CurrentKind::AtMost => CurrentKind::AtMost,
-            v1::CurrentKind::Unspecified => return Err("no kind of current"),
+    pub(crate) fn read(got: Got) -> Result<Current, &'static str> {
+        let kind = match v1::CurrentKind::try_from(got.kind) {
+            Ok(v1::CurrentKind::Exact) => CurrentKind::Exact,
+            Ok(v1::CurrentKind::Never) => CurrentKind::Never,
+            Ok(v1::CurrentKind::AtMost) => CurrentKind::AtMost,
+            Ok(v1::CurrentKind::Unspecified) | Err(_) => return Err("no kind of current"),
         };
-        Ok(Current { kind, value, epoch })
+        Ok(Current {
+            kind,
+            value: got.value,
+            epoch: got.epoch,
+        })
     }
 }
 

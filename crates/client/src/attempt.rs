@@ -58,7 +58,7 @@ impl Inner {
         Err(failure)
     }
 
-    fn learn(&self, address: &str, routes: &RoutingTable) -> Result<(), Failure> {
+    pub(crate) fn learn(&self, address: &str, routes: &RoutingTable) -> Result<(), Failure> {
         let newer = self.table.learn(routes).map_err(|other| {
             Failure::new(
                 Reason::Refused,
@@ -71,8 +71,9 @@ impl Inner {
         })?;
         if newer && let Some(known) = self.table.known() {
             let in_table = |a: &str| known.addresses.iter().any(|b| a == b);
-            self.channels
-                .retain(|a| in_table(a) || self.servers.is_given(a));
+            let keep = |a: &str| in_table(a) || self.servers.is_given(a);
+            self.channels.retain(keep);
+            self.pipes.retain(keep);
         }
         Ok(())
     }

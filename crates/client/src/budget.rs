@@ -65,14 +65,34 @@ impl Budget {
         self.total.saturating_sub(self.begin.elapsed())
     }
 
+    /// When the call began.
+    pub(crate) fn begun(&self) -> Instant {
+        self.begin
+    }
+
+    /// Time the first try may take, at once.
+    pub(crate) fn first_try(&self) -> Duration {
+        self.total.min(self.try_max).max(Duration::from_millis(1))
+    }
+
     /// Time one try may take.
     pub(crate) fn try_time(&self) -> Duration {
         self.left().min(self.try_max).max(Duration::from_millis(1))
     }
 
+    /// A request goes out to the owner, whose address is noted if that fails.
+    pub(crate) fn tried(&mut self) {
+        self.tries += 1;
+    }
+
     /// A request goes out.
     pub(crate) fn asks(&mut self, address: &str) {
-        self.tries += 1;
+        self.tried();
+        self.note(address);
+    }
+
+    /// An address that was asked.
+    pub(crate) fn note(&mut self, address: &str) {
         if self.asked.len() < ASKED_MAX && !self.asked.iter().any(|a| a == address) {
             self.asked.push(address.to_owned());
         }

@@ -11,7 +11,7 @@ use seqsvr_core::route::{Route, RoutingTable};
 use seqsvr_proto::convert::namespace_name;
 use seqsvr_proto::limits::ITEMS_MAX;
 use seqsvr_proto::v1;
-use seqsvr_proto::v1::{current_request, next_request, raise_to_request};
+use seqsvr_proto::v1::raise_to_request;
 use tokio::sync::{Mutex, watch};
 use tokio::time::sleep;
 
@@ -23,8 +23,9 @@ use crate::channels::{Channels, parse};
 use crate::error::Error;
 use crate::failure::Failure;
 use crate::key::Key;
-
+use crate::keyed::One;
 use crate::options::{NextItem, NextOptions, Options};
+use crate::pipe::{Asks, Pipes};
 use crate::servers::Servers;
 use crate::table::Table;
 use crate::trouble::Trouble;
@@ -40,10 +41,11 @@ pub struct Client {
 /// Shared by all clones.
 pub(crate) struct Inner {
     pub(crate) channels: Channels,
+    pub(crate) pipes: Pipes,
     pub(crate) servers: Servers,
     pub(crate) table: Table,
     pub(crate) trouble: Trouble,
-    /// Most items of one request.
+    /// Most items of one frame.
     pub(crate) items_max: usize,
     /// Held while a table is fetched; how the last fetch failed, if it did.
     pub(crate) fetch: Mutex<Option<Failure>>,
@@ -72,6 +74,7 @@ impl Client {
         Ok(Client {
             inner: Arc::new(Inner {
                 channels,
+                pipes: Pipes::default(),
                 servers: Servers::new(servers, options.seed),
                 table: Table::default(),
                 trouble: Trouble::new(),
@@ -110,12 +113,7 @@ impl Client {
         key: impl Into<Key>,
         count: u32,
     ) -> Result<Numbers, Error> {
-        let options = NextOptions {
-            namespace: namespace.to_owned(),
-            count,
-            floor: None,
-        };
-        self.next_with(key, options).await
+        self.take(namespace, &key.into(), count, None).await
     }
 
     /// [`Client::next`] with everything there is to choose.
@@ -124,32 +122,31 @@ impl Client {
         key: impl Into<Key>,
         options: NextOptions,
     ) -> Result<Numbers, Error> {
-        let key = key.into();
         let NextOptions {
             namespace,
             count,
             floor,
         } = options;
+        self.take(&namespace, &key.into(), count, floor).await
+    }
+
+    async fn take(
+        &self,
+        namespace: &str,
+        key: &Key,
+        count: u32,
+        floor: Option<u64>,
+    ) -> Result<Numbers, Error> {
         check_count(count)?;
-        let request = v1::NextRequest {
-            namespace: namespace.clone(),
-            key_kind: Some(match &key {
-                Key::Uid(uid) => next_request::KeyKind::Uid(*uid),
-                Key::Key(key) => next_request::KeyKind::Key(key.clone()),
-            }),
-            count: Some(count),
-            floor,
-            strict: self.strict,
-            ..v1::NextRequest::default()
+        let one = One {
+            asks: Asks::Next,
+            namespace,
+            key,
+            count,
+            floor: floor.unwrap_or(0),
         };
-        self.keyed(&namespace, key.as_ref(), request, |reply, place| {
-            let numbers = Numbers {
-                first: reply.first,
-                last: reply.last,
-                epoch: reply.epoch,
-                stride: place.stride,
-            };
-            Numbers::read(numbers, count, floor)
+        self.one(one, |got, place| {
+            Numbers::read(got, place.stride, count, floor)
         })
         .await
     }
@@ -167,20 +164,14 @@ impl Client {
 
     /// Asks for the last number given out, without taking one.
     pub async fn current(&self, namespace: &str, key: impl Into<Key>) -> Result<Current, Error> {
-        let key = key.into();
-        let request = v1::CurrentRequest {
-            namespace: namespace.to_owned(),
-            key_kind: Some(match &key {
-                Key::Uid(uid) => current_request::KeyKind::Uid(*uid),
-                Key::Key(key) => current_request::KeyKind::Key(key.clone()),
-            }),
-            strict: self.strict,
-            ..v1::CurrentRequest::default()
+        let one = One {
+            asks: Asks::Current,
+            namespace,
+            key: &key.into(),
+            count: 0,
+            floor: 0,
         };
-        self.keyed(namespace, key.as_ref(), request, |reply, _| {
-            Current::read(reply.kind(), reply.value, reply.epoch)
-        })
-        .await
+        self.one(one, |got, _| Current::read(got)).await
     }
 
     /// [`Client::current`] of many keys; results as with [`Client::next_many`].

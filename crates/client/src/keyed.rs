@@ -1,17 +1,162 @@
-//! Calls about one key: place, try, learn, again.
+//! Calls about one key: place, try, learn, again. RaiseTo goes as a request of its own, the others
+//! through a pipe.
 
 use seqsvr_core::route::KeyRef;
 use seqsvr_proto::convert::namespace_name;
+use tokio::sync::oneshot;
 use tokio::time::sleep;
 
 use crate::budget::Budget;
 use crate::client::Client;
 use crate::error::Error;
 use crate::failure::Failure;
-use crate::routing::Place;
+use crate::key::Key;
+use crate::pipe::{Asks, Entry, Got, Lot, Parcel, Patience, Pipe, Refused};
+use crate::routing::{Place, Whose, whose};
 use crate::rpc::Routed;
+use crate::table::Known;
+
+/// One key and what is asked of it, through a pipe.
+pub(crate) struct One<'a> {
+    pub(crate) asks: Asks,
+    pub(crate) namespace: &'a str,
+    pub(crate) key: &'a Key,
+    /// Numbers to take; 0 for `current`.
+    pub(crate) count: u32,
+    /// Last number the caller has seen, 0: none.
+    pub(crate) floor: u64,
+}
 
 impl Client {
+    /// Tries until it is answered, refused for good, or out of time. `read` makes the answer from what
+    /// came, or says what is wrong with it.
+    pub(crate) async fn one<T>(
+        &self,
+        one: One<'_>,
+        read: impl Fn(Got, Place) -> Result<T, &'static str>,
+    ) -> Result<T, Error> {
+        let mut budget = Budget::new(self.deadline);
+        let mut failure = match self.submit_at_once(&one, &mut budget) {
+            Some((place, was, answer)) => match received(answer.await) {
+                Ok(got) => {
+                    self.inner.table.saw(place.slot, got.epoch);
+                    match read(got, place) {
+                        Ok(answer) => return Ok(answer),
+                        Err(what) => {
+                            let address = self.inner.address(was).unwrap_or_default();
+                            Some(Failure::malformed(&address, what))
+                        }
+                    }
+                }
+                Err(failure) => {
+                    if let Some(address) = self.inner.address(was) {
+                        budget.note(&address);
+                    }
+                    Some(self.inner.about(place.slot, was, failure))
+                }
+            },
+            None => None,
+        };
+        // Boxed, so that the usual call is small.
+        Box::pin(async {
+            loop {
+                if let Some(failure) = failure {
+                    let pause = self.inner.pause(&mut budget, &failure)?;
+                    sleep(pause).await;
+                }
+                failure = match self.try_one(&one, &mut budget, &read).await {
+                    Ok(answer) => return Ok(answer),
+                    Err(failure) => Some(failure),
+                };
+            }
+        })
+        .await
+    }
+
+    /// The usual case, without waiting for anything: there is a table, the owner is not suspect, and its
+    /// pipe takes the item.
+    fn submit_at_once(
+        &self,
+        one: &One<'_>,
+        budget: &mut Budget,
+    ) -> Option<(Place, Whose, oneshot::Receiver<Entry>)> {
+        let inner = &self.inner;
+        let known = inner.table.guard();
+        let known = known.as_ref().filter(|_| !inner.table.has_gap())?;
+        let place = inner.place(known, one.namespace, one.key.as_ref()).ok()?;
+        let owner = known.owner(place.slot)?;
+        if inner.servers.is_suspect(&known.addresses[owner]) {
+            return None;
+        }
+        let time = budget.first_try();
+        let patience = Patience {
+            until: budget.begun() + time,
+            time,
+        };
+        let lot = self.lot(one, known);
+        let parcel = self.parcel(one, place);
+        let submit = |pipe: &Pipe| pipe.submit_one(&lot, parcel, patience);
+        let last = known.pipes[owner].load();
+        let answer = match last
+            .as_ref()
+            .map_or(Err(Refused::Gone), |pipe| submit(pipe))
+        {
+            Ok(answer) => answer,
+            Err(Refused::Full) => return None,
+            Err(Refused::Gone) => {
+                let pipe = inner.pipes.get(inner, &known.addresses[owner]).ok()?;
+                known.pipes[owner].store(Some(pipe.clone()));
+                submit(&pipe).ok()?
+            }
+        };
+        budget.tried();
+        Some((place, whose(known.table.route(place.slot)), answer))
+    }
+
+    fn lot<'a>(&self, one: &One<'a>, known: &Known) -> Lot<'a> {
+        Lot {
+            asks: one.asks,
+            namespace: one.namespace,
+            keyed: matches!(one.key, Key::Key(_)),
+            strict: self.strict,
+            version: known.table.version(),
+        }
+    }
+
+    fn parcel<'a>(&self, one: &One<'a>, place: Place) -> Parcel<'a> {
+        Parcel {
+            key: one.key,
+            count: one.count,
+            floor: one.floor,
+            epoch: self.inner.table.epoch(place.slot),
+        }
+    }
+
+    async fn try_one<T>(
+        &self,
+        one: &One<'_>,
+        budget: &mut Budget,
+        read: &impl Fn(Got, Place) -> Result<T, &'static str>,
+    ) -> Result<T, Failure> {
+        let inner = &self.inner;
+        let key = one.key.as_ref();
+        let names = [namespace_name(one.namespace, key)];
+        let known = inner.known(&names, budget).await?;
+        let place = inner.place(&known, one.namespace, key)?;
+        let address = inner.target(&known, known.owner(place.slot));
+        let lot = self.lot(one, &known);
+        let parcel = self.parcel(one, place);
+        let got = self
+            .carry_one(&address, &lot, parcel, budget)
+            .await
+            .map_err(|failure| {
+                let was = whose(known.table.route(place.slot));
+                inner.about(place.slot, was, failure)
+            })?;
+        inner.table.saw(place.slot, got.epoch);
+        read(got, place).map_err(|what| Failure::malformed(&address, what))
+    }
+
     /// Tries `request` until it is answered, refused for good, or out of time. `read` makes the
     /// answer from the reply, or says what is wrong with it.
     pub(crate) async fn keyed<R: Routed, T>(
@@ -48,14 +193,25 @@ impl Client {
             .known(&[namespace_name(namespace, key)], budget)
             .await?;
         let place = inner.place(&known, namespace, key)?;
-        let address = inner.target(&known, place.slot);
+        let address = inner.target(&known, known.owner(place.slot));
         let mut request = request.clone();
         request.stamp(known.table.version(), inner.table.epoch(place.slot));
         let reply = inner
             .try_at(&address, request, budget)
             .await
-            .map_err(|failure| inner.about(place.slot, &known, failure))?;
+            .map_err(|failure| {
+                let was = whose(known.table.route(place.slot));
+                inner.about(place.slot, was, failure)
+            })?;
         inner.table.saw(place.slot, R::epoch(&reply));
         read(reply, place).map_err(|what| Failure::malformed(&address, what))
+    }
+}
+
+/// What came of an item that was submitted.
+fn received(answer: Result<Entry, oneshot::error::RecvError>) -> Result<Got, Failure> {
+    match answer {
+        Ok(entry) => entry.map_err(|failure| *failure),
+        Err(_) => Err(Failure::unreachable("the owner", "the pipe was lost")),
     }
 }

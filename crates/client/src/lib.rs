@@ -11,12 +11,12 @@
 //! ```text
 //! next ----> keyed.rs --place--> table.rs
 //! next_many> many.rs  --choose-> servers.rs        (owner, or any server while it is suspect)
-//!                     --try----> attempt.rs -> rpc.rs -> channels.rs
+//!                     --try----> carry.rs -> pipe  (next, current: merged with all other calls)
+//!                                attempt.rs        (the rest: a call of its own)
 //!                     --again--> budget.rs         (pause, or the final error)
 //! ```
 //!
-//! One try of one request at one address (`attempt.rs`) is the seam: whatever carries requests more
-//! cheaply goes below it and needs to know nothing of routes and retries.
+//! One try of items at one address is the seam: what is below it knows nothing of routes and retries.
 //!
 //! Retrying `next` never repeats a number: what a lost reply carried is burned.
 //!
@@ -27,6 +27,7 @@ mod answer;
 mod attempt;
 mod batch;
 mod budget;
+mod carry;
 mod channels;
 mod client;
 mod error;
@@ -35,6 +36,7 @@ mod key;
 mod keyed;
 mod many;
 mod options;
+mod pipe;
 mod routing;
 mod rpc;
 mod servers;

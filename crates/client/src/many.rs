@@ -22,8 +22,9 @@ use crate::budget::Budget;
 use crate::client::Client;
 use crate::error::Error;
 use crate::failure::{Failure, Verdict};
-use crate::routing::Place;
-use crate::rpc::Rpc;
+use crate::key::Key;
+use crate::pipe::{Entry, FRAME_MAX, Lot, Parcel};
+use crate::routing::{Place, namespace_in, place_in, whose};
 use crate::table::Known;
 
 /// Most requests of one call in flight.
@@ -38,10 +39,21 @@ struct Flock {
 /// What will be one request.
 #[derive(Default)]
 struct Part {
+    address: String,
     items: Vec<usize>,
     places: Vec<Place>,
     /// Numbers it takes.
     weight: u64,
+}
+
+impl Part {
+    fn with_capacity(n: usize) -> Part {
+        Part {
+            items: Vec::with_capacity(n),
+            places: Vec::with_capacity(n),
+            ..Part::default()
+        }
+    }
 }
 
 /// A flock sent to one address.
@@ -52,13 +64,13 @@ struct Group {
     address: String,
 }
 
-enum Event<R> {
+enum Event {
     /// A flock's pause is over and there is a table, or why not.
     Ready(Flock, Result<Arc<Known>, Failure>),
-    Answered(Group, Result<R, Failure>),
+    Answered(Group, Result<Vec<Entry>, Failure>),
 }
 
-type Events<'a, B> = FuturesUnordered<BoxFuture<'a, Event<<<B as Batch>::Request as Rpc>::Reply>>>;
+type Events<'a> = FuturesUnordered<BoxFuture<'a, Event>>;
 
 /// One call under way.
 struct Call<'a, B: Batch> {
@@ -67,7 +79,7 @@ struct Call<'a, B: Batch> {
     items: &'a [B::Item],
     results: Vec<Option<Result<B::Answer, Error>>>,
     permits: Arc<Semaphore>,
-    events: Events<'a, B>,
+    events: Events<'a>,
 }
 
 impl Client {
@@ -127,12 +139,23 @@ impl<'a, B: Batch> Call<'a, B> {
     /// limits of a request, and sends the parts.
     fn send(&mut self, flock: Flock, known: Arc<Known>) {
         let inner = &self.client.inner;
-        let mut targets: BTreeMap<Option<u64>, String> = BTreeMap::new();
-        let mut parts: BTreeMap<(String, bool), Part> = BTreeMap::new();
+        let items_max = inner.items_max.min(FRAME_MAX);
+        // By owner (the last one: none) and kind of key.
+        let all = known.addresses.len() + 1;
+        let mut parts: Vec<Option<Part>> = (0..2 * all).map(|_| None).collect();
         let mut full = Vec::new();
+        // Of uids and of keys, each looked up once.
+        let mut namespaces = [None, None];
         for &i in &flock.items {
             let key = B::key(&self.items[i]).as_ref();
-            let place = match inner.place(&known, self.namespace, key) {
+            let kind = usize::from(matches!(key, KeyRef::Key(_)));
+            let namespace =
+                namespaces[kind].get_or_insert_with(|| namespace_in(&known, self.namespace, key));
+            let placed = match namespace {
+                Ok(namespace) => place_in(&known, namespace, key),
+                Err(failure) => Err(failure.clone()),
+            };
+            let place = match placed {
                 Ok(place) => place,
                 Err(failure) => {
                     let alone = Flock {
@@ -143,23 +166,31 @@ impl<'a, B: Batch> Call<'a, B> {
                     continue;
                 }
             };
-            let owner = known.table.route(place.slot).and_then(|r| r.owner.as_ref());
-            let address = targets
-                .entry(owner.map(|o| o.session.0))
-                .or_insert_with(|| inner.target(&known, place.slot))
-                .clone();
-            let kind = (address, matches!(key, KeyRef::Uid(_)));
-            let weight = B::weight(&self.items[i]);
-            let part = parts.entry(kind.clone()).or_default();
-            if part.items.len() >= inner.items_max || part.weight + weight > NUMBERS_MAX {
-                full.push((kind, std::mem::take(part)));
+            let owner = known.owner(place.slot);
+            let part = parts[2 * owner.unwrap_or(all - 1) + kind].get_or_insert_with(|| Part {
+                address: inner.target(&known, owner),
+                ..Part::with_capacity(flock.items.len().min(items_max))
+            });
+            let weight = u64::from(B::count(&self.items[i]));
+            if part.items.len() >= items_max || part.weight + weight > NUMBERS_MAX {
+                let address = part.address.clone();
+                let next = Part {
+                    address,
+                    ..Part::default()
+                };
+                full.push(std::mem::replace(part, next));
             }
             part.items.push(i);
             part.places.push(place);
             part.weight += weight;
         }
-        for ((address, _), part) in full.into_iter().chain(parts) {
-            let Part { items, places, .. } = part;
+        for part in full.into_iter().chain(parts.into_iter().flatten()) {
+            let Part {
+                address,
+                items,
+                places,
+                ..
+            } = part;
             let flock = Flock {
                 items,
                 budget: flock.budget.clone(),
@@ -175,21 +206,33 @@ impl<'a, B: Batch> Call<'a, B> {
 
     fn try_group(&self, mut group: Group) {
         let inner = &self.client.inner;
-        let columns: Vec<(&B::Item, u64)> = group
-            .flock
-            .items
-            .iter()
-            .zip(&group.places)
-            .map(|(i, place)| (&self.items[*i], inner.table.epoch(place.slot)))
+        let placed = group.flock.items.iter().zip(&group.places);
+        let parcels: Vec<Parcel<'a>> = placed
+            .map(|(i, place)| {
+                let item = &self.items[*i];
+                Parcel {
+                    key: B::key(item),
+                    count: B::count(item),
+                    floor: B::floor(item),
+                    epoch: inner.table.epoch(place.slot),
+                }
+            })
             .collect();
-        let version = group.known.table.version();
-        let request = B::request(self.namespace, version, self.client.strict, &columns);
+        let lot = Lot {
+            asks: B::ASKS,
+            namespace: self.namespace,
+            keyed: parcels.iter().any(|p| matches!(p.key, Key::Key(_))),
+            strict: self.client.strict,
+            version: group.known.table.version(),
+        };
+        let client = self.client;
         let permits = self.permits.clone();
         let answered = async move {
             // Never closed: an error cannot come.
             let _permit = permits.acquire().await;
-            let outcome = inner
-                .try_at(&group.address, request, &mut group.flock.budget)
+            let budget = &mut group.flock.budget;
+            let outcome = client
+                .carry_many(&group.address, &lot, &parcels, budget)
                 .await;
             Event::Answered(group, outcome)
         };
@@ -198,43 +241,29 @@ impl<'a, B: Batch> Call<'a, B> {
 
     /// Files the answered items; the failed ones go on, those with a new route apart from those
     /// that must pause.
-    fn settle(&mut self, group: Group, outcome: Result<<B::Request as Rpc>::Reply, Failure>) {
+    fn settle(&mut self, group: Group, outcome: Result<Vec<Entry>, Failure>) {
         let Group {
             flock,
             places,
             known,
             address,
         } = group;
-        let n = flock.items.len();
-        let mut failures: Vec<Option<Failure>> = vec![None; n];
-        let reply = match outcome {
-            Ok(reply) if B::fits(&reply, n) => {
-                for error in B::errors(&reply) {
-                    if let Some(failure) = failures.get_mut(error.index as usize) {
-                        *failure = Some(Failure::from_item(&address, error));
-                    }
-                }
-                Some(reply)
-            }
-            Ok(_) => {
-                let failure = Failure::malformed(&address, "columns of unequal length");
-                failures.fill(Some(failure));
-                None
-            }
-            Err(failure) => {
-                failures.fill(Some(failure));
-                None
-            }
+        let mut entries: Vec<Entry> = match outcome {
+            Ok(entries) => entries,
+            Err(failure) => vec![Err(Box::new(failure)); flock.items.len()],
         };
+        // A pipe answers as many as were given.
+        let lost = || Err(Box::new(Failure::malformed(&address, "no reply")));
+        entries.resize_with(flock.items.len(), lost);
         let inner = &self.client.inner;
         let mut parted: BTreeMap<(bool, Option<Duration>), (Vec<usize>, Failure)> = BTreeMap::new();
-        for (at, failure) in failures.into_iter().enumerate() {
+        for (at, entry) in entries.into_iter().enumerate() {
             let (i, place) = (flock.items[at], places[at]);
-            let failure = match (failure, &reply) {
-                (Some(failure), _) => failure,
-                (None, Some(reply)) => {
-                    inner.table.saw(place.slot, B::epoch(reply, at));
-                    match B::read(reply, at, &self.items[i], place) {
+            let failure = match entry {
+                Err(failure) => *failure,
+                Ok(got) => {
+                    inner.table.saw(place.slot, got.epoch);
+                    match B::read(got, &self.items[i], place) {
                         Ok(answer) => {
                             self.results[i] = Some(Ok(answer));
                             continue;
@@ -242,10 +271,9 @@ impl<'a, B: Batch> Call<'a, B> {
                         Err(what) => Failure::malformed(&address, what),
                     }
                 }
-                // `failures` was filled when there is no reply.
-                (None, None) => Failure::malformed(&address, "no reply"),
             };
-            let failure = inner.about(place.slot, &known, failure);
+            let was = whose(known.table.route(place.slot));
+            let failure = inner.about(place.slot, was, failure);
             let wait = match failure.verdict {
                 Verdict::Retry => None,
                 Verdict::After(hint) => Some(hint),

@@ -17,7 +17,7 @@ pub struct Options {
     /// Seed of jitter and of the choice between equal servers, so that a simulation repeats; None:
     /// random.
     pub seed: Option<u64>,
-    /// Most items of one request, 10,000 unless told otherwise; a longer batch is split. For a cluster
+    /// Most items of one frame, if less than the 1,024 of a frame; a longer batch is split. For a cluster
     /// whose `--items-max` is lower.
     pub items_max: usize,
 }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use seqsvr_core::id::{SectionKey, Slot};
+use seqsvr_core::id::{Epoch, SectionKey, SessionId, Slot};
+use seqsvr_core::namespace::Namespace;
 use seqsvr_core::route::{KeyRef, Route};
 use seqsvr_proto::convert::namespace_name;
 use seqsvr_proto::v1;
@@ -26,6 +27,13 @@ pub(crate) struct Place {
     pub(crate) section: SectionKey,
     pub(crate) slot: Slot,
     pub(crate) stride: u32,
+}
+
+/// Who owns a slot, and at which epoch, by one table.
+pub(crate) type Whose = Option<(Epoch, Option<SessionId>)>;
+
+pub(crate) fn whose(route: Option<&Route>) -> Whose {
+    route.map(|r| (r.epoch, r.owner.as_ref().map(|o| o.session)))
 }
 
 impl Inner {
@@ -94,34 +102,29 @@ impl Inner {
         namespace: &str,
         key: KeyRef<'_>,
     ) -> Result<Place, Failure> {
-        let name = namespace_name(namespace, key);
-        let Some(namespace) = known.table.namespace(name) else {
-            return Err(Failure::new(
-                Reason::NoSuchNamespace,
-                Verdict::Final,
-                format!("no namespace {name:?}; create it first, or check the name"),
-            ));
-        };
-        match known.table.place(namespace, key) {
-            Ok((section, slot)) => Ok(Place {
-                section,
-                slot,
-                stride: namespace.spec.progression.stride,
-            }),
-            Err(e) => Err(Failure::new(Reason::Invalid, Verdict::Final, e.to_string())),
-        }
+        place_in(known, namespace_in(known, namespace, key)?, key)
     }
 
-    /// Whom to ask: the owner; any server if there is none or it is suspect.
-    pub(crate) fn target(&self, known: &Known, slot: Slot) -> String {
-        match known.table.route(slot).and_then(|r| r.owner.as_ref()) {
-            Some(owner) if !self.servers.is_suspect(&owner.address) => owner.address.clone(),
+    /// Whom to ask: the owner, by its index in the table's addresses; any server if there is none or it
+    /// is suspect.
+    pub(crate) fn target(&self, known: &Known, owner: Option<usize>) -> String {
+        match owner.and_then(|at| known.addresses.get(at)) {
+            Some(address) if !self.servers.is_suspect(address) => address.clone(),
             _ => self.servers.any(&known.addresses),
         }
     }
 
-    /// Completes the failure of a request about `slot` that was sent by `used`.
-    pub(crate) fn about(&self, slot: Slot, used: &Known, mut failure: Failure) -> Failure {
+    /// Address of who was the owner, if the table still has it.
+    pub(crate) fn address(&self, was: Whose) -> Option<String> {
+        let (_, session) = was?;
+        let known = self.table.known()?;
+        let mut owners = known.table.routes().filter_map(|(_, r)| r.owner.as_ref());
+        let owner = owners.find(|owner| Some(owner.session) == session)?;
+        Some(owner.address.clone())
+    }
+
+    /// Completes the failure of a request about a slot, sent when it was so.
+    pub(crate) fn about(&self, slot: Slot, was: Whose, mut failure: Failure) -> Failure {
         // A namespace in our table exists: a server that does not know it is only behind.
         if failure.reason == Reason::NoSuchNamespace {
             failure.verdict = Verdict::Retry;
@@ -130,14 +133,46 @@ impl Inner {
             return failure;
         };
         let route = now.table.route(slot);
-        let whose = |r: Option<&Route>| r.map(|r| (r.epoch, r.owner.as_ref().map(|o| o.session)));
-        if whose(route) != whose(used.table.route(slot)) {
+        if whose(route) != was {
             failure.rerouted = route.is_some_and(|r| r.owner.is_some());
         }
         if failure.reason == Reason::NotOwner && route.is_some_and(|r| r.owner.is_none()) {
             failure.message = format!("slot {slot} has no owner yet (takeover in progress)");
         }
         failure
+    }
+}
+
+/// The namespace that is meant with a key of this kind.
+pub(crate) fn namespace_in<'k>(
+    known: &'k Known,
+    namespace: &str,
+    key: KeyRef<'_>,
+) -> Result<&'k Namespace, Failure> {
+    let name = namespace_name(namespace, key);
+    known.table.namespace(name).ok_or_else(|| {
+        Failure::new(
+            Reason::NoSuchNamespace,
+            Verdict::Final,
+            format!("no namespace {name:?}; create it first, or check the name"),
+        )
+    })
+}
+
+/// The place of a key in its namespace, or why it has none.
+#[inline]
+pub(crate) fn place_in(
+    known: &Known,
+    namespace: &Namespace,
+    key: KeyRef<'_>,
+) -> Result<Place, Failure> {
+    match known.table.place(namespace, key) {
+        Ok((section, slot)) => Ok(Place {
+            section,
+            slot,
+            stride: namespace.spec.progression.stride,
+        }),
+        Err(e) => Err(Failure::new(Reason::Invalid, Verdict::Final, e.to_string())),
     }
 }
 

@@ -49,10 +49,6 @@ macro_rules! rpc {
     };
 }
 
-rpc!(SequenceClient, next, NextRequest -> NextResponse, |r| r.routes.take());
-rpc!(SequenceClient, next_many, NextManyRequest -> NextManyResponse, |r| r.routes.take());
-rpc!(SequenceClient, current, CurrentRequest -> CurrentResponse, |r| r.routes.take());
-rpc!(SequenceClient, current_many, CurrentManyRequest -> CurrentManyResponse, |r| r.routes.take());
 rpc!(SequenceClient, raise_to, RaiseToRequest -> RaiseToResponse, |r| r.routes.take());
 rpc!(SequenceClient, routes, RoutesRequest -> RoutingTable, |r| Some(std::mem::take(r)));
 rpc!(AdminClient, create_namespace, CreateNamespaceRequest -> Namespace, |_| None);
@@ -79,28 +75,6 @@ impl Rpc for v1::BackupRequest {
 
     fn routes(_: &mut Self::Reply) -> Option<v1::RoutingTable> {
         None
-    }
-}
-
-impl Routed for v1::NextRequest {
-    fn stamp(&mut self, table_version: u64, epoch: u64) {
-        self.table_version = table_version;
-        self.epoch = (epoch > 0).then_some(epoch);
-    }
-
-    fn epoch(reply: &v1::NextResponse) -> u64 {
-        reply.epoch
-    }
-}
-
-impl Routed for v1::CurrentRequest {
-    fn stamp(&mut self, table_version: u64, epoch: u64) {
-        self.table_version = table_version;
-        self.epoch = (epoch > 0).then_some(epoch);
-    }
-
-    fn epoch(reply: &v1::CurrentResponse) -> u64 {
-        reply.epoch
     }
 }
 

@@ -8,17 +8,48 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use arc_swap::ArcSwapOption;
+use arc_swap::{ArcSwapOption, Guard};
 use parking_lot::Mutex;
 use seqsvr_core::id::{ClusterId, Slot};
-use seqsvr_core::route::{Delta, Error, RoutingTable};
+use seqsvr_core::route::{Delta, Error, Owner, RoutingTable};
 use seqsvr_proto::v1;
+
+use crate::pipe::Pipe;
 
 /// The table at one version.
 pub(crate) struct Known {
     pub(crate) table: Arc<RoutingTable>,
     /// Owners' addresses, each once.
     pub(crate) addresses: Vec<String>,
+    /// Index of each slot's owner in `addresses`.
+    owners: Box<[Option<u16>]>,
+    /// The pipe to each address as it was last used.
+    pub(crate) pipes: Box<[ArcSwapOption<Pipe>]>,
+}
+
+impl Known {
+    fn new(table: RoutingTable) -> Known {
+        let owners = table.routes().filter_map(|(_, r)| r.owner.as_ref());
+        let addresses: BTreeSet<&String> = owners.map(|o| &o.address).collect();
+        let addresses: Vec<String> = addresses.into_iter().cloned().collect();
+        let index = |owner: &Owner| addresses.binary_search(&owner.address).ok();
+        let owners = table.routes().map(|(_, route)| {
+            let index = route.owner.as_ref().and_then(index)?;
+            u16::try_from(index).ok()
+        });
+        Known {
+            owners: owners.collect(),
+            pipes: addresses.iter().map(|_| ArcSwapOption::empty()).collect(),
+            addresses,
+            table: Arc::new(table),
+        }
+    }
+
+    /// Index of a slot's owner in `addresses`.
+    pub(crate) fn owner(&self, slot: Slot) -> Option<usize> {
+        let owner = self.owners.get(usize::from(slot.0)).copied().flatten();
+        owner.map(usize::from)
+    }
 }
 
 /// The reply came from another cluster: neither its table nor its numbers are ours.
@@ -41,6 +72,16 @@ pub(crate) struct Table {
 impl Table {
     pub(crate) fn known(&self) -> Option<Arc<Known>> {
         self.known.load_full()
+    }
+
+    /// The same for a moment: cheaper, to be held across no await.
+    pub(crate) fn guard(&self) -> Guard<Option<Arc<Known>>> {
+        self.known.load()
+    }
+
+    /// Whether a gap was met, and nobody has fetched the full table since.
+    pub(crate) fn has_gap(&self) -> bool {
+        self.gap.load(Ordering::Relaxed)
     }
 
     /// Takes in a table or delta. Returns whether anything newer was learnt.
@@ -76,11 +117,7 @@ impl Table {
             Ok(Some(table)) => {
                 self.epochs
                     .get_or_init(|| (0..table.slot_count()).map(|_| AtomicU64::new(0)).collect());
-                let owners = table.routes().filter_map(|(_, r)| r.owner.as_ref());
-                let addresses: BTreeSet<&String> = owners.map(|o| &o.address).collect();
-                let addresses = addresses.into_iter().cloned().collect();
-                let table = Arc::new(table);
-                self.known.store(Some(Arc::new(Known { table, addresses })));
+                self.known.store(Some(Arc::new(Known::new(table))));
                 Ok(true)
             }
             Ok(None) => Ok(false),
@@ -98,7 +135,7 @@ impl Table {
 
     /// Whether a gap was met since the last call; the first to ask fetches the full table.
     pub(crate) fn take_gap(&self) -> bool {
-        self.gap.load(Ordering::Relaxed) && self.gap.swap(false, Ordering::Relaxed)
+        self.has_gap() && self.gap.swap(false, Ordering::Relaxed)
     }
 
     /// The full table could not be had: somebody else shall ask again.
@@ -115,7 +152,10 @@ impl Table {
     /// An answer carried this epoch.
     pub(crate) fn saw(&self, slot: Slot, epoch: u64) {
         if let Some(mine) = self.epochs.get().and_then(|e| e.get(usize::from(slot.0))) {
-            mine.fetch_max(epoch, Ordering::AcqRel);
+            // Mostly it is the same again.
+            if mine.load(Ordering::Acquire) < epoch {
+                mine.fetch_max(epoch, Ordering::AcqRel);
+            }
         }
     }
 }
@@ -123,7 +163,7 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use seqsvr_core::id::{Epoch, SessionId};
-    use seqsvr_core::route::{Owner, Route};
+    use seqsvr_core::route::Route;
 
     use super::*;
 

@@ -4,7 +4,7 @@
 //! is the rows changed since, and applying deltas late, twice or out of order never brings an old
 //! route back.
 
-use std::collections::HashMap;
+use hashbrown::HashMap;
 
 use crate::geometry::{Geometry, Kind, slot_of, uid_as_key};
 use crate::id::{ClusterId, Epoch, NamespaceId, SectionId, SectionKey, SessionId, Slot, Uid};
@@ -220,6 +220,7 @@ impl RoutingTable {
     }
 
     /// A namespace by name.
+    #[inline]
     pub fn namespace(&self, name: &str) -> Option<&Namespace> {
         self.by_name.get(name).map(|i| &self.namespaces[*i])
     }
@@ -230,6 +231,7 @@ impl RoutingTable {
     }
 
     /// A slot's route.
+    #[inline]
     pub fn route(&self, slot: Slot) -> Option<&Route> {
         self.routes.get(usize::from(slot.0))
     }
@@ -243,11 +245,13 @@ impl RoutingTable {
     }
 
     /// Slot of a section.
+    #[inline]
     pub fn slot_of(&self, section: SectionKey) -> Slot {
         slot_of(section, self.slot_count())
     }
 
     /// Section and slot of a key.
+    #[inline]
     pub fn place(
         &self,
         namespace: &Namespace,
@@ -262,6 +266,7 @@ impl RoutingTable {
 }
 
 /// Section of a key in a namespace, or why it has none.
+#[inline]
 pub fn section_of(namespace: &Namespace, key: KeyRef<'_>) -> Result<SectionId, PlaceError> {
     let name = || namespace.spec.name.clone();
     let geometry = &namespace.spec.geometry;

@@ -98,6 +98,26 @@ fn nothing_is_handed_out_after_drained() {
     });
 }
 
+/// A counter found before the seal hands nothing out after drained: finding is not entering.
+#[test]
+fn a_spot_found_before_the_seal_enters_like_any_other() {
+    model(|| {
+        let section = dense(10);
+        touch(&section);
+        let by_spot = spawn(&section, |s| {
+            let spot = s.spot(A).unwrap();
+            let numbers = (0..2).filter_map(|_| spot.next(ONE).ok());
+            numbers.map(|range| range.last).collect::<Vec<u64>>()
+        });
+        let by_key = spawn(&section, |s| take(s, A, 1));
+        section.seal();
+        let last = wait_drained(&section);
+        let numbers = merge(by_spot.join().unwrap(), by_key.join().unwrap());
+        assert_eq!(last, numbers.last().copied().unwrap_or(0).max(1));
+        assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>());
+    });
+}
+
 /// A batch that entered before the seal may finish; the final number covers all of it.
 #[test]
 fn drained_waits_for_a_batch() {

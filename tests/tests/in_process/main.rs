@@ -22,6 +22,7 @@ mod link;
 mod memory_net;
 mod moves;
 mod overload;
+mod pipe;
 mod raise_to;
 mod raises;
 mod routing;

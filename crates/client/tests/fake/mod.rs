@@ -28,6 +28,7 @@ use seqsvr_proto::v1::admin_server::AdminServer;
 use seqsvr_proto::v1::sequence_server::SequenceServer;
 use seqsvr_proto::v1::{self, Reason};
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tokio_stream::wrappers::TcpListenerStream;
 
 pub const SLOTS: u16 = 16;
@@ -47,6 +48,14 @@ pub struct Script {
     pub flaky: BTreeSet<String>,
     /// Keys that fail once in NextMany, as told here.
     pub refused: HashMap<String, Fault>,
+    /// Answer frames of a Pipe in two parts, the second one when this turns true.
+    pub apart: Option<watch::Receiver<bool>>,
+    /// Leave the last number out of frames of several items.
+    pub short: bool,
+    /// End the Pipe at the next frame, once.
+    pub breaks: bool,
+    /// Tell the callers of a Pipe after so many frames that this server stops.
+    pub closes_after: Option<u64>,
 }
 
 /// The truth all nodes of a test share.
@@ -65,6 +74,9 @@ pub struct Node {
     pub timeouts: Arc<Mutex<Vec<String>>>,
     pub fetched: Arc<Mutex<Vec<u64>>>,
     pub many: Arc<AtomicU64>,
+    /// Pipes opened, and frames received by all of them.
+    pub pipes: Arc<AtomicU64>,
+    pub frames: Arc<AtomicU64>,
 }
 
 /// A table of the two first namespaces; `owner` says who has a slot, at which epoch.
@@ -167,6 +179,8 @@ impl Node {
             timeouts: Arc::default(),
             fetched: Arc::default(),
             many: Arc::default(),
+            pipes: Arc::default(),
+            frames: Arc::default(),
         };
         let server = tonic::transport::Server::builder()
             .add_service(SequenceServer::new(node.clone()))

@@ -3,9 +3,11 @@
 use std::sync::atomic::Ordering;
 
 use seqsvr_proto::convert::Keyed;
+use seqsvr_proto::v1::pipe_response::Answer;
 use seqsvr_proto::v1::sequence_server::Sequence;
-use seqsvr_proto::v1::{self, Reason};
-use tonic::{Request, Response, Status};
+use seqsvr_proto::v1::{self, Reason, pipe_request};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, Streaming};
 
 use super::*;
 
@@ -61,21 +63,19 @@ impl Sequence for Node {
             } else if flaky {
                 Err(Fault::new(Reason::NoWindow, "the store is slow"))
             } else {
-                self.take(&request.namespace, key.as_ref(), request.counts[i])
+                let count = request.counts.get(i).copied().unwrap_or(1);
+                self.take(&request.namespace, key.as_ref(), count)
             };
             let (first, last, epoch) = taken.unwrap_or_else(|fault| {
-                reply.errors.push(v1::ItemError {
-                    index: i as u32,
-                    code: fault.code as i32,
-                    reason: fault.detail.reason,
-                    message: fault.message,
-                    retry_after_ms: fault.detail.retry_after_ms,
-                });
+                reply.errors.push(item_error(i, &fault));
                 (0, 0, 0)
             });
             reply.firsts.push(first);
             reply.lasts.push(last);
             reply.epochs.push(epoch);
+        }
+        if self.script.lock().short {
+            reply.firsts.pop();
         }
         reply.routes = self.news(request.table_version);
         Ok(Response::new(reply))
@@ -117,6 +117,55 @@ impl Sequence for Node {
         }))
     }
 
+    type PipeStream = ReceiverStream<Result<v1::PipeResponse, Status>>;
+
+    /// Frames of one item are taken as calls of Next and Current, others as of NextMany and CurrentMany.
+    async fn pipe(
+        &self,
+        request: Request<Streaming<v1::PipeRequest>>,
+    ) -> Result<Response<Self::PipeStream>, Status> {
+        let (answers, out) = tokio::sync::mpsc::channel(64);
+        let (node, mut frames) = (self.clone(), request.into_inner());
+        self.pipes.fetch_add(1, Ordering::SeqCst);
+        tokio::spawn(async move {
+            let mut received = 0;
+            while let Ok(Some(frame)) = frames.message().await {
+                received += 1;
+                node.frames.fetch_add(1, Ordering::SeqCst);
+                if std::mem::take(&mut node.script.lock().breaks) {
+                    let broken = Status::unavailable("broken");
+                    let _ = answers.send(Err(broken)).await;
+                    return;
+                }
+                if node.script.lock().closes_after == Some(received) {
+                    let closing = v1::PipeResponse {
+                        closing: true,
+                        ..v1::PipeResponse::default()
+                    };
+                    let _ = answers.send(Ok(closing)).await;
+                }
+                let (node, answers) = (node.clone(), answers.clone());
+                tokio::spawn(async move {
+                    let answer = node.frame(frame).await;
+                    let mut apart = node.script.lock().apart.clone();
+                    let parts = match apart {
+                        None => vec![answer],
+                        Some(_) => halves(answer),
+                    };
+                    for (i, part) in parts.into_iter().enumerate() {
+                        if i > 0
+                            && let Some(apart) = &mut apart
+                        {
+                            let _ = apart.wait_for(|now| *now).await;
+                        }
+                        let _ = answers.send(Ok(part)).await;
+                    }
+                });
+            }
+        });
+        Ok(Response::new(ReceiverStream::new(out)))
+    }
+
     async fn raise_to(
         &self,
         request: Request<v1::RaiseToRequest>,
@@ -142,5 +191,104 @@ impl Sequence for Node {
         self.fetched.lock().push(base);
         let delta = self.table.lock().delta_since(base);
         Ok(Response::new(v1::RoutingTable::from(&delta)))
+    }
+}
+
+impl Node {
+    async fn frame(&self, frame: v1::PipeRequest) -> v1::PipeResponse {
+        let id = frame.id;
+        let timeout = frame.timeout_ms;
+        let answer = match frame.ask.unwrap() {
+            pipe_request::Ask::Next(many) if many.uids.len() + many.keys.len() == 1 => {
+                let mut one = Request::new(single(&many));
+                one.set_timeout(Duration::from_millis(u64::from(timeout)));
+                Answer::Next(match self.next(one).await {
+                    Ok(reply) => {
+                        let reply = reply.into_inner();
+                        v1::NextManyResponse {
+                            firsts: vec![reply.first],
+                            lasts: vec![reply.last],
+                            epochs: vec![reply.epoch],
+                            errors: Vec::new(),
+                            routes: reply.routes,
+                        }
+                    }
+                    Err(status) => {
+                        let fault = Fault::from_status(&status);
+                        v1::NextManyResponse {
+                            firsts: vec![0],
+                            lasts: vec![0],
+                            epochs: vec![0],
+                            errors: vec![item_error(0, &fault)],
+                            routes: fault.detail.routes,
+                        }
+                    }
+                })
+            }
+            pipe_request::Ask::Next(many) => Answer::Next(
+                self.next_many(Request::new(many))
+                    .await
+                    .unwrap()
+                    .into_inner(),
+            ),
+            pipe_request::Ask::Current(many) => {
+                let reply = self.current_many(Request::new(many)).await.unwrap();
+                Answer::Current(reply.into_inner())
+            }
+        };
+        v1::PipeResponse {
+            id,
+            answer: Some(answer),
+            ..v1::PipeResponse::default()
+        }
+    }
+}
+
+/// The first item of an answer, and the others.
+fn halves(whole: v1::PipeResponse) -> Vec<v1::PipeResponse> {
+    let Some(Answer::Next(next)) = &whole.answer else {
+        return vec![whole];
+    };
+    let n = next.firsts.len();
+    let part = |from: usize, to: usize| v1::PipeResponse {
+        id: whole.id,
+        items: (from as u32..to as u32).collect(),
+        answer: Some(Answer::Next(v1::NextManyResponse {
+            firsts: next.firsts[from..to].to_vec(),
+            lasts: next.lasts[from..to].to_vec(),
+            epochs: next.epochs[from..to].to_vec(),
+            ..v1::NextManyResponse::default()
+        })),
+        closing: false,
+    };
+    match n {
+        1 => vec![whole],
+        n => vec![part(0, 1), part(1, n)],
+    }
+}
+
+fn single(many: &v1::NextManyRequest) -> v1::NextRequest {
+    v1::NextRequest {
+        namespace: many.namespace.clone(),
+        key_kind: Some(match many.uids.first() {
+            Some(uid) => v1::next_request::KeyKind::Uid(*uid),
+            None => v1::next_request::KeyKind::Key(many.keys[0].clone()),
+        }),
+        count: Some(many.counts.first().copied().unwrap_or(1)),
+        floor: many.floors.first().copied(),
+        epoch: many.epochs.first().copied(),
+        strict: many.strict,
+        table_version: many.table_version,
+        forwarded: many.forwarded,
+    }
+}
+
+fn item_error(index: usize, fault: &Fault) -> v1::ItemError {
+    v1::ItemError {
+        index: index as u32,
+        code: fault.code as i32,
+        reason: fault.detail.reason,
+        message: fault.message.clone(),
+        retry_after_ms: fault.detail.retry_after_ms,
     }
 }

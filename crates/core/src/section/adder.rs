@@ -6,6 +6,7 @@
 use std::marker::PhantomData;
 use std::num::NonZeroU32;
 
+use super::counter::{Cell, Step};
 use super::{Current, Key, Range, Refusal, Section};
 
 /// Leave to hand numbers out of a section that was not sealed when it was given. Leaves on drop.
@@ -15,6 +16,7 @@ pub struct Adder<'a> {
 }
 
 impl<'a> Adder<'a> {
+    #[inline]
     pub(super) fn enter(section: &'a Section) -> Option<Self> {
         section.gate.enter().then(|| Self {
             section,
@@ -33,8 +35,24 @@ impl<'a> Adder<'a> {
         let step = self
             .section
             .advance(key, |offset| window.admit(offset + count))?;
+        self.range(step)
+    }
+
+    /// [`Adder::next`] of a key that was found before, in this section.
+    #[inline]
+    pub(super) fn next_at(&self, cell: Cell<'_>, count: NonZeroU32) -> Result<Range, Refusal> {
+        let window = &self.section.window;
+        let count = u64::from(count.get());
+        let step = self
+            .section
+            .advance_cell(cell, |offset| window.admit(offset + count))?;
+        self.range(step)
+    }
+
+    #[inline]
+    fn range(&self, step: Step) -> Result<Range, Refusal> {
         // Both offsets were admitted, so both have a number.
-        let number = |offset| window.number(offset).ok_or(Refusal::Exhausted);
+        let number = |offset| self.section.window.number(offset).ok_or(Refusal::Exhausted);
         Ok(Range {
             first: number(step.before + 1)?,
             last: number(step.after)?,
@@ -63,6 +81,7 @@ impl<'a> Adder<'a> {
 }
 
 impl Drop for Adder<'_> {
+    #[inline]
     fn drop(&mut self) {
         self.section.gate.leave();
     }

@@ -46,6 +46,7 @@ impl Default for Wide {
 
 impl Wide {
     /// Moves the counter to `to(where it stands)`, which must not be less; leaves it on an error.
+    #[inline]
     pub(super) fn advance(
         &self,
         cell: Cell<'_>,
@@ -97,6 +98,7 @@ impl Wide {
     }
 }
 
+#[inline]
 fn swap(cell: Cell<'_>, from: u32, to: u32) -> Result<(), u32> {
     cell.narrow
         .compare_exchange_weak(from, to, Ordering::AcqRel, Ordering::Acquire)

@@ -35,6 +35,7 @@ impl Dense {
     }
 
     /// The uid's cell, if its chunk was touched.
+    #[inline]
     pub(super) fn find(&self, index: u32) -> Result<Option<Cell<'_>>, Refusal> {
         Ok(self.chunk(index)?.get().map(|chunk| cell(chunk, index)))
     }
@@ -53,6 +54,7 @@ impl Dense {
         self.bytes.load(Relaxed)
     }
 
+    #[inline]
     fn chunk(&self, index: u32) -> Result<&OnceLock<Chunk>, Refusal> {
         if index >= self.size {
             return Err(Refusal::NotHere);
@@ -61,6 +63,7 @@ impl Dense {
     }
 }
 
+#[inline]
 fn cell(chunk: &Chunk, index: u32) -> Cell<'_> {
     Cell {
         narrow: &chunk[index as usize % CHUNK],

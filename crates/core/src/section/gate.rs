@@ -23,6 +23,7 @@ impl Default for Gate {
 
 impl Gate {
     /// False once sealed; else every `enter` is paired with one [`leave`](Self::leave).
+    #[inline]
     pub(super) fn enter(&self) -> bool {
         if self.is_sealed() {
             return false;
@@ -34,6 +35,7 @@ impl Gate {
         false
     }
 
+    #[inline]
     pub(super) fn leave(&self) {
         let before = self.0.fetch_sub(1, Ordering::AcqRel);
         debug_assert!(before & !SEALED > 0, "left a gate that nobody had entered");
@@ -43,6 +45,7 @@ impl Gate {
         self.0.fetch_or(SEALED, Ordering::AcqRel);
     }
 
+    #[inline]
     pub(super) fn is_sealed(&self) -> bool {
         self.0.load(Ordering::Acquire) & SEALED != 0
     }

@@ -27,6 +27,7 @@ mod counter;
 mod dense;
 mod gate;
 mod keyed;
+mod spot;
 mod sync;
 #[cfg(test)]
 #[cfg(not(loom))]
@@ -43,6 +44,7 @@ use counter::{Cell, Step, Wide};
 use dense::Dense;
 use gate::Gate;
 use keyed::Keyed;
+pub use spot::Spot;
 use window::Window;
 
 /// The counters of one section, for one generation.
@@ -112,21 +114,25 @@ impl Section {
     }
 
     /// Durable bound as far as this object was told.
+    #[inline]
     pub fn max_seq(&self) -> u64 {
         self.window.max_seq()
     }
 
     /// Greatest offset that may be handed out.
+    #[inline]
     pub fn limit(&self) -> u64 {
         self.window.limit()
     }
 
     /// Greatest offset any counter has reached; 0 if none was touched. Momentary until drained.
+    #[inline]
     pub fn highest_offset(&self) -> u64 {
         self.window.highest()
     }
 
     /// Numbers between the furthest counter and the end of the window: what refill watches.
+    #[inline]
     pub fn left(&self) -> u64 {
         self.limit().saturating_sub(self.highest_offset())
     }
@@ -145,6 +151,7 @@ impl Section {
 
     /// Enters for one call or a batch; None once sealed. While an adder lives the section cannot
     /// drain, so never hold one across an await (it is not `Send`) or while waiting for a refill.
+    #[inline]
     pub fn enter(&self) -> Option<Adder<'_>> {
         let adder = Adder::enter(self)?;
         if !self.used.load(Relaxed) {
@@ -234,6 +241,7 @@ impl Section {
         }
     }
 
+    #[inline]
     fn find(&self, key: Key<'_>) -> Result<Option<Cell<'_>>, Refusal> {
         match (&self.counters, key) {
             (Counters::Dense(dense), Key::Dense(index)) => dense.find(index),
@@ -267,6 +275,15 @@ impl Section {
             }
             None => self.touch(key)?,
         };
+        self.advance_cell(cell, to)
+    }
+
+    #[inline]
+    fn advance_cell(
+        &self,
+        cell: Cell<'_>,
+        to: impl Fn(u64) -> Result<u64, Refusal>,
+    ) -> Result<Step, Refusal> {
         let step = self.wide.advance(cell, to)?;
         if step.before == 0 && step.after > 0 {
             self.touched.fetch_add(1, Relaxed);

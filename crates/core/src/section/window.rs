@@ -61,10 +61,12 @@ impl Window {
         self.stride
     }
 
+    #[inline]
     pub(super) fn max_seq(&self) -> u64 {
         self.max_seq.load(Ordering::Acquire)
     }
 
+    #[inline]
     pub(super) fn limit(&self) -> u64 {
         self.limit.load(Ordering::Acquire)
     }
@@ -80,6 +82,7 @@ impl Window {
     }
 
     /// `to` itself if the window reaches it.
+    #[inline]
     pub(super) fn admit(&self, to: u64) -> Result<u64, Refusal> {
         if to <= self.limit() {
             return Ok(to);
@@ -91,17 +94,20 @@ impl Window {
     }
 
     /// Notes that a counter stands at `offset`. Read first: mostly another key is further.
+    #[inline]
     pub(super) fn reached(&self, offset: u64) {
         if self.highest.load(Ordering::Relaxed) < offset {
             self.highest.fetch_max(offset, Ordering::Relaxed);
         }
     }
 
+    #[inline]
     pub(super) fn highest(&self) -> u64 {
         self.highest.load(Ordering::Relaxed)
     }
 
     /// The number of an offset; None for offset 0 and past the last number that exists.
+    #[inline]
     pub(super) fn number(&self, offset: u64) -> Option<u64> {
         match self.first {
             Some(first) if (1..=self.offset_max).contains(&offset) => {

@@ -1,4 +1,4 @@
-//! The two bodies of a bounded call: the request on its way in, the answer on its way out.
+//! The bodies of a bounded call: the request on its way in, the answer on its way out.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -15,6 +15,7 @@ use tonic::body::Body;
 use tonic::codegen::http::Response;
 
 use super::calls::Held;
+use super::share::{Owed, Share};
 
 /// Longest time a request may take to arrive.
 pub(super) const RECEIVED_WITHIN: Duration = Duration::from_secs(10);
@@ -25,6 +26,8 @@ pub(super) struct Receiving {
     held: Arc<Held>,
     /// Runs from the first time the body had to be waited for.
     late: Option<Pin<Box<Sleep>>>,
+    /// Of many messages, between which it may be waited for without end.
+    is_stream: bool,
 }
 
 impl Receiving {
@@ -33,6 +36,14 @@ impl Receiving {
             body,
             held,
             late: None,
+            is_stream: false,
+        }
+    }
+
+    pub(super) fn stream(body: Body, held: Arc<Held>) -> Receiving {
+        Receiving {
+            is_stream: true,
+            ..Receiving::new(body, held)
         }
     }
 }
@@ -47,10 +58,17 @@ impl http_body::Body for Receiving {
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         match Pin::new(&mut self.body).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
+                if self.is_stream && self.held.is_empty() {
+                    self.late = None;
+                }
                 let n = frame.data_ref().map_or(0, Bytes::len);
                 Poll::Ready(Some(self.held.grow(n).map(|()| frame)))
             }
             Poll::Ready(other) => Poll::Ready(other),
+            Poll::Pending if self.is_stream && self.held.is_empty() => {
+                self.late = None;
+                Poll::Pending
+            }
             Poll::Pending => {
                 let late = self
                     .late
@@ -73,10 +91,33 @@ impl http_body::Body for Receiving {
     }
 }
 
+/// A stream of answers; its call is under way as long as it lives.
+pub(super) struct Streamed {
+    pub(super) body: Body,
+    pub(super) _held: Arc<Held>,
+}
+
+impl http_body::Body for Streamed {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+}
+
 /// A unary answer, encoded, until its last frame was handed to the connection.
 pub(super) struct Answer {
     frames: VecDeque<Frame<Bytes>>,
-    held: Arc<Held>,
+    _held: Arc<Held>,
+    _owed: Option<Owed>,
 }
 
 impl Answer {
@@ -94,10 +135,11 @@ impl Answer {
         // The request's bytes are not needed any more.
         held.clear();
         held.grow(bytes.sum())?;
-        if let Some(share) = &held.share {
-            share.owe();
-        }
-        let body = Body::new(Answer { frames, held });
+        let body = Body::new(Answer {
+            frames,
+            _owed: held.share.as_ref().map(Share::owe),
+            _held: held,
+        });
         Ok(Response::from_parts(head, body))
     }
 }
@@ -115,13 +157,5 @@ impl http_body::Body for Answer {
 
     fn is_end_stream(&self) -> bool {
         self.frames.is_empty()
-    }
-}
-
-impl Drop for Answer {
-    fn drop(&mut self) {
-        if let Some(share) = &self.held.share {
-            share.taken();
-        }
     }
 }

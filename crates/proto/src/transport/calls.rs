@@ -19,7 +19,7 @@ use tonic::body::Body;
 use tonic::codegen::http::{Request, Response};
 use tower::{Layer, Service};
 
-use super::body::{Answer, Receiving};
+use super::body::{Answer, Receiving, Streamed};
 use super::share::{Share, add_within};
 use crate::error::Fault;
 use crate::v1::Reason;
@@ -34,23 +34,27 @@ pub const BUFFERED_OF_ONE_MAX: usize = 64 << 20;
 const RETRY_MS: u32 = 100;
 
 /// Bounds and counts of one server's calls; as a layer it keeps them. Bounded are the calls of the
-/// services whose paths begin with its prefix, which must be unary; others are only counted.
+/// service whose paths begin with its prefix, which must be unary but for the one named stream; others
+/// are only counted.
 #[derive(Clone, Debug)]
 pub struct Calls(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     prefix: &'static str,
+    stream: &'static str,
     calls: AtomicUsize,
     bytes: AtomicUsize,
     refused: AtomicU64,
 }
 
 impl Calls {
-    /// `prefix`: such as `/seqsvr.v1.Sequence/`.
-    pub fn new(prefix: &'static str) -> Calls {
+    /// `prefix`: such as `/seqsvr.v1.Sequence/`; `stream`: the method that takes and answers a stream
+    /// of messages. It tells of each that it took by the [`Messages`] in its request's extensions.
+    pub fn new(prefix: &'static str, stream: &'static str) -> Calls {
         Calls(Arc::new(Inner {
             prefix,
+            stream,
             calls: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
             refused: AtomicU64::new(0),
@@ -123,6 +127,10 @@ impl Held {
         self.shrink(self.bytes.load(Relaxed));
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.bytes.load(Relaxed) == 0
+    }
+
     fn shrink(&self, n: usize) {
         self.bytes.fetch_sub(n, Relaxed);
         self.calls.0.bytes.fetch_sub(n, Relaxed);
@@ -148,6 +156,34 @@ impl<S> Layer<S> for Calls {
             inner,
         }
     }
+}
+
+/// Through which a method that takes a stream of messages tells that it took one.
+#[derive(Clone)]
+pub struct Messages(Arc<Held>);
+
+impl Messages {
+    /// What was received so far is not kept any more. (The beginning of the next message may be: at
+    /// most one HTTP/2 frame of it, which then goes uncounted.)
+    pub fn taken(&self) {
+        self.0.clear();
+    }
+
+    /// What of a message is kept after it was taken counts as a call of its own, of so many bytes, until
+    /// what this returns is dropped.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED with a hint when to come again, above the bounds of calls.
+    pub fn keep(&self, bytes: usize) -> Result<Kept, Status> {
+        let held = self.0.calls.enter(self.0.share.clone())?;
+        held.grow(bytes)?;
+        Ok(Kept { _held: held })
+    }
+}
+
+/// A part of a message that is kept.
+pub struct Kept {
+    _held: Arc<Held>,
 }
 
 /// A service whose calls are bounded.
@@ -177,7 +213,18 @@ where
             Ok(held) => held,
             Err(status) => return Box::pin(async move { Ok(status.into_http()) }),
         };
-        if !request.uri().path().starts_with(self.calls.0.prefix) {
+        let method = request.uri().path().strip_prefix(self.calls.0.prefix);
+        if method == Some(self.calls.0.stream) {
+            let counted = held.clone();
+            let mut request = request.map(|body| Body::new(Receiving::stream(body, counted)));
+            request.extensions_mut().insert(Messages(held.clone()));
+            let answering = self.inner.call(request);
+            return Box::pin(async move {
+                let answer = answering.await?;
+                Ok(answer.map(|body| Body::new(Streamed { body, _held: held })))
+            });
+        }
+        if method.is_none() {
             let answering = self.inner.call(request);
             return Box::pin(async move {
                 let _held = held;
@@ -202,6 +249,7 @@ mod tests {
     use std::collections::VecDeque;
     use std::future::poll_fn;
     use std::pin::Pin;
+    use std::sync::Mutex;
     use std::time::Duration;
 
     use bytes::Bytes;
@@ -252,8 +300,12 @@ mod tests {
     }
 
     fn request(share: &Share, bytes: usize, ends: bool) -> Request<Body> {
+        request_of("NextMany", share, bytes, ends)
+    }
+
+    fn request_of(method: &str, share: &Share, bytes: usize, ends: bool) -> Request<Body> {
         let data = [Bytes::from(vec![0; bytes])].into();
-        let uri = format!("{PREFIX}NextMany");
+        let uri = format!("{PREFIX}{method}");
         let mut request = Request::new(Body::new(Sent { data, ends }));
         *request.uri_mut() = uri.parse().unwrap();
         request.extensions_mut().insert(share.clone());
@@ -271,7 +323,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn half_a_request_is_given_up_and_holds_nothing() {
-        let calls = Calls::new(PREFIX);
+        let calls = Calls::new(PREFIX, "Pipe");
         let mut service = calls.layer(service_fn(echo));
         let share = share();
         let half = service.call(request(&share, 1_000, false));
@@ -286,7 +338,7 @@ mod tests {
 
     #[tokio::test]
     async fn one_connections_bytes_are_bounded_apart_from_others() {
-        let calls = Calls::new(PREFIX);
+        let calls = Calls::new(PREFIX, "Pipe");
         let mut service = calls.layer(service_fn(echo));
         let (greedy, other) = (share(), share());
         let most = BUFFERED_OF_ONE_MAX;
@@ -308,9 +360,59 @@ mod tests {
         assert_eq!(code(&again), None);
     }
 
+    /// A stream lives as long as its caller likes; half a message in it does not.
+    #[tokio::test(start_paused = true)]
+    async fn a_streams_messages_are_bounded_and_not_the_stream() {
+        let calls = Calls::new(PREFIX, "Pipe");
+        let messages = Arc::new(Mutex::new(None));
+        let given = messages.clone();
+        let mut taking = calls.layer(service_fn(move |request: Request<Body>| {
+            let given = given.clone();
+            async move {
+                let taken = request.extensions().get::<Messages>().unwrap().clone();
+                let mut body = request.into_body();
+                let first = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await;
+                assert!(first.unwrap().is_ok());
+                taken.taken();
+                *given.lock().unwrap() = Some(taken);
+                Ok::<_, Status>(Response::new(body))
+            }
+        }));
+        let share = share();
+        let whole = request_of("Pipe", &share, 1_000, false);
+        let mut body = taking.call(whole).await.unwrap().into_body();
+        assert_eq!((calls.open(), calls.bytes()), (1, 0));
+        // What is kept of it counts apart, and is bounded.
+        let messages = messages.lock().unwrap().take().unwrap();
+        let kept = messages.keep(BUFFERED_OF_ONE_MAX).unwrap();
+        assert_eq!(calls.open(), 2);
+        let refused = Fault::from_status(&messages.keep(1).err().unwrap());
+        assert_eq!(refused.code, Code::ResourceExhausted);
+        assert!(refused.detail.retry_after_ms > 0, "no hint: {refused}");
+        messages.taken();
+        assert_eq!(calls.bytes(), BUFFERED_OF_ONE_MAX as u64, "still kept");
+        drop(kept);
+        assert_eq!((calls.open(), calls.bytes()), (1, 0));
+        drop(messages);
+        let more = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx));
+        assert!(timeout(10 * RECEIVED_WITHIN, more).await.is_err());
+        drop(body);
+        assert_eq!((calls.open(), calls.bytes()), (0, 0));
+
+        let mut keeping = calls.layer(service_fn(echo));
+        let half = request_of("Pipe", &share, 1_000, false);
+        let answer = keeping.call(half).await.unwrap();
+        assert_eq!(code(&answer), Some(Code::DeadlineExceeded));
+        let most = request_of("Pipe", &share, BUFFERED_OF_ONE_MAX + 1, true);
+        let answer = keeping.call(most).await.unwrap();
+        assert_eq!(code(&answer), Some(Code::ResourceExhausted));
+        drop(answer);
+        assert_eq!((calls.open(), calls.bytes()), (0, 0));
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_connection_is_stuck_when_answers_are_due_and_none_is_taken() {
-        let mut service = Calls::new(PREFIX).layer(service_fn(echo));
+        let mut service = Calls::new(PREFIX, "Pipe").layer(service_fn(echo));
         let share = share();
         tokio::time::sleep(2 * STUCK_AFTER).await;
         let first = service.call(request(&share, 10, true)).await.unwrap();

@@ -20,9 +20,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tonic::codegen::http::Uri;
 use tonic::transport::{Channel, Endpoint};
 
-pub use calls::{BUFFERED_MAX, BUFFERED_OF_ONE_MAX, Bounded, CALLS_MAX, Calls};
+pub use calls::{BUFFERED_MAX, BUFFERED_OF_ONE_MAX, Bounded, CALLS_MAX, Calls, Kept, Messages};
 pub use incoming::{Connection, Connections, incoming};
-pub use share::{STUCK_AFTER, Share, add_within};
+pub use share::{Owed, STUCK_AFTER, Share, add_within};
 pub use tcp::Tcp;
 
 /// A connection's two directions.

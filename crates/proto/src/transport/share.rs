@@ -57,17 +57,12 @@ impl Share {
         &self.0.bytes
     }
 
-    /// An answer is ready to be taken.
-    pub(super) fn owe(&self) {
+    /// An answer is ready to be taken, until what this returns is dropped.
+    pub fn owe(&self) -> Owed {
         if self.0.unsent.fetch_add(1, Relaxed) == 0 {
             self.0.moved.store(self.now(), Relaxed);
         }
-    }
-
-    /// It was taken, or its call is gone.
-    pub(super) fn taken(&self) {
-        self.0.unsent.fetch_sub(1, Relaxed);
-        self.0.moved.store(self.now(), Relaxed);
+        Owed(self.clone())
     }
 
     /// Whether answers have been ready for [`STUCK_AFTER`] and none was taken.
@@ -78,6 +73,19 @@ impl Share {
 
     fn now(&self) -> u64 {
         self.0.since.elapsed().as_millis() as u64
+    }
+}
+
+/// An answer that is ready and was not taken yet.
+#[derive(Debug)]
+pub struct Owed(Share);
+
+impl Drop for Owed {
+    /// It was taken, or its call is gone.
+    fn drop(&mut self) {
+        let Owed(share) = self;
+        share.0.unsent.fetch_sub(1, Relaxed);
+        share.0.moved.store(share.now(), Relaxed);
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use rand::rngs::SmallRng;
 use seqsvr_check::{Answer, Call, Kind, Outcome, Recorder};
-use seqsvr_client::{Client, Current, CurrentKind, Error, NextItem, NextOptions, Numbers};
+use seqsvr_client::{Client, Current, CurrentKind, Error, NextItem, Numbers};
 use tokio::time::Instant;
 
 use super::figures::Figures;
@@ -51,6 +51,13 @@ struct Asked {
     before: u64,
 }
 
+/// What a call came to.
+#[derive(Default)]
+struct Tally {
+    numbers: u64,
+    failures: Vec<Error>,
+}
+
 /// What an item was answered.
 enum Got {
     Numbers(Numbers),
@@ -63,65 +70,77 @@ impl Caller {
     /// # Errors
     /// The history cannot be written.
     pub(crate) async fn run(mut self) -> Result<(), seqsvr_check::Error> {
-        while let Some(due) = self.run.pace.turn().await {
-            let asked = self.choose();
-            let begin = self.run.origin.elapsed();
-            let got = self.ask(&asked).await;
-            let end = self.run.origin.elapsed();
-            let latency = due.elapsed();
-            let mut numbers = 0;
-            let mut failures = Vec::new();
-            for (asked, got) in asked.iter().zip(&got) {
-                match got {
-                    Ok(got) => numbers += self.verify(asked, got),
-                    Err(error) => failures.push(error),
-                }
-                if let Some(recorder) = &mut self.recorder {
-                    recorder.record(&Call {
-                        sequence: self.run.keys.sequence(asked.key),
-                        begin: begin.as_nanos() as u64,
-                        outcome: outcome(got, self.run.mode, end.as_nanos() as u64),
-                    })?;
+        let mut now = Instant::now();
+        while let Some(due) = self.run.pace.turn(now).await {
+            let mut tally = Tally::default();
+            // A history wants to know exactly; otherwise one reading of the clock a call is enough.
+            let begin = match self.recorder {
+                Some(_) => Instant::now(),
+                None => due,
+            };
+            if self.run.mode == Mode::Next {
+                let first = self.run.keys.pick_namespace(&mut self.rng);
+                let asked = self.begin(first);
+                let got = self.next(&asked).await;
+                now = Instant::now();
+                self.settle(&asked, &got, begin, now, &mut tally)?;
+            } else {
+                let asked = self.choose();
+                let got = self.ask(&asked).await;
+                now = Instant::now();
+                let keys = asked.iter().map(|asked| asked.key);
+                self.run.verifier.fetch(keys);
+                for (asked, got) in asked.iter().zip(&got) {
+                    self.settle(asked, got, begin, now, &mut tally)?;
                 }
             }
             let mut figures = self.figures[self.at].lock();
-            match failures.is_empty() {
-                true => figures.answered(latency, numbers),
-                false => figures.numbers += numbers,
+            match tally.failures.is_empty() {
+                true => figures.answered(now.saturating_duration_since(due), tally.numbers),
+                false => figures.numbers += tally.numbers,
             }
-            failures.into_iter().for_each(|error| figures.failed(error));
+            let failures = tally.failures.into_iter();
+            failures.for_each(|error| figures.failed(&error));
         }
         Ok(())
+    }
+
+    /// Begins to ask for a key of the namespace whose first key this is.
+    fn begin(&mut self, first: u32) -> Asked {
+        let key = first + self.run.keys.pick(&mut self.rng);
+        let before = self.run.verifier.begin(key);
+        Asked { key, before }
     }
 
     /// Keys of one call, all of one namespace.
     fn choose(&mut self) -> Vec<Asked> {
         let (run, rng) = (&self.run, &mut self.rng);
         let first = run.keys.pick_namespace(rng);
-        let asked = (0..run.batch).map(|_| {
-            let key = first + run.keys.pick(rng);
-            let before = run.verifier.greatest(key);
-            Asked { key, before }
+        let asked = (0..run.batch).map(|_| Asked {
+            key: first + run.keys.pick(rng),
+            before: 0,
         });
-        asked.collect()
+        let mut asked: Vec<Asked> = asked.collect();
+        run.verifier.fetch(asked.iter().map(|asked| asked.key));
+        for asked in &mut asked {
+            asked.before = run.verifier.begin(asked.key);
+        }
+        asked
+    }
+
+    async fn next(&self, asked: &Asked) -> Result<Got, Error> {
+        let run = &self.run;
+        let (namespace, key) = (run.keys.namespace(asked.key), run.keys.key(asked.key));
+        let numbers = self.client.next(namespace, key, run.count).await;
+        numbers.map(Got::Numbers)
     }
 
     async fn ask(&self, asked: &[Asked]) -> Vec<Result<Got, Error>> {
         let run = &self.run;
-        let first = asked[0].key;
-        let namespace = run.keys.namespace(first);
+        let namespace = run.keys.namespace(asked[0].key);
         let key = |asked: &Asked| run.keys.key(asked.key);
         match (run.mode, asked) {
-            (Mode::Next, _) => {
-                let options = NextOptions {
-                    namespace: namespace.to_owned(),
-                    count: run.count,
-                    floor: None,
-                };
-                let numbers = self.client.next_with(run.keys.key(first), options).await;
-                vec![numbers.map(Got::Numbers)]
-            }
-            (Mode::NextMany, _) => {
+            (Mode::Next | Mode::NextMany, _) => {
                 let item = |asked| NextItem {
                     count: run.count,
                     ..NextItem::new(key(asked))
@@ -140,6 +159,31 @@ impl Caller {
                 all.into_iter().map(|c| c.map(Got::Current)).collect()
             }
         }
+    }
+
+    /// Verifies what an item was answered, records it, and adds it up.
+    fn settle(
+        &mut self,
+        asked: &Asked,
+        got: &Result<Got, Error>,
+        begin: Instant,
+        end: Instant,
+        tally: &mut Tally,
+    ) -> Result<(), seqsvr_check::Error> {
+        match got {
+            Ok(got) => tally.numbers += self.verify(asked, got),
+            Err(error) => tally.failures.push(error.clone()),
+        }
+        self.run.verifier.end(asked.key);
+        let Some(recorder) = &mut self.recorder else {
+            return Ok(());
+        };
+        let since = |at: Instant| at.saturating_duration_since(self.run.origin).as_nanos() as u64;
+        recorder.record(&Call {
+            sequence: self.run.keys.sequence(asked.key),
+            begin: since(begin),
+            outcome: outcome(got, self.run.mode, since(end)),
+        })
     }
 
     /// Numbers received; what is wrong with them ends the run.

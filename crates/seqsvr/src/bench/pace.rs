@@ -31,10 +31,10 @@ impl Pace {
         }
     }
 
-    /// Waits until the next call falls due; when that was, or None when the run is over. A caller that
-    /// comes late begins at once, and its call's latency counts from when it was due.
-    pub(crate) async fn turn(&self) -> Option<Instant> {
-        let now = Instant::now();
+    /// Waits until the next call falls due; when that was, or None when the run is over. `now`: when the
+    /// caller's last call ended. A caller that comes late begins at once, and its call's latency counts
+    /// from when it was due.
+    pub(crate) async fn turn(&self, now: Instant) -> Option<Instant> {
         let due = match self.every {
             None => now,
             Some(every) => {
@@ -46,8 +46,7 @@ impl Pace {
                 due
             }
         };
-        (due < self.ends && Instant::now() < self.ends && !self.stopped.load(Acquire))
-            .then_some(due)
+        (due < self.ends && now < self.ends && !self.stopped.load(Acquire)).then_some(due)
     }
 
     /// Ends the run early.
@@ -69,19 +68,19 @@ mod tests {
     async fn calls_fall_due_whether_answered_or_not() {
         let began = Instant::now();
         let pace = Pace::new(Duration::from_secs(1), Some(10));
-        assert_eq!(pace.turn().await, Some(began));
+        assert_eq!(pace.turn(Instant::now()).await, Some(began));
         // An answer that takes 350 ms: three more were due meanwhile.
         tokio::time::sleep(Duration::from_millis(350)).await;
         for n in 1..=3 {
             let due = began + Duration::from_millis(100 * n);
-            assert_eq!(pace.turn().await, Some(due));
+            assert_eq!(pace.turn(Instant::now()).await, Some(due));
             assert_eq!(began.elapsed(), Duration::from_millis(350));
         }
         let due = began + Duration::from_millis(400);
-        assert_eq!(pace.turn().await, Some(due));
+        assert_eq!(pace.turn(Instant::now()).await, Some(due));
         assert_eq!(Instant::now(), due);
         let mut left = 0;
-        while pace.turn().await.is_some() {
+        while pace.turn(Instant::now()).await.is_some() {
             left += 1;
         }
         assert_eq!(left, 5);
@@ -91,8 +90,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn without_a_rate_a_call_is_due_at_once() {
         let pace = Pace::new(Duration::from_secs(1), None);
-        assert_eq!(pace.turn().await, Some(Instant::now()));
+        assert_eq!(pace.turn(Instant::now()).await, Some(Instant::now()));
         pace.stop();
-        assert_eq!(pace.turn().await, None);
+        assert_eq!(pace.turn(Instant::now()).await, None);
     }
 }

@@ -4,11 +4,16 @@
 //! been received when its call began, and none of it was received before. For the latter each key
 //! has the greatest number received, and holes: what was passed over by calls that overtook others,
 //! or given to nobody. A range above the greatest is new; one below must lie in a hole, and fills it.
+//!
+//! A hole is of use only to calls that had begun when it was made, for to later ones all of it is out
+//! of order. So none is noted when no other call of the key is in flight, and a key's holes go with the
+//! last call in flight.
 
 use std::collections::HashMap;
 use std::fmt;
+use std::hint::black_box;
 use std::sync::atomic::{
-    AtomicU64, AtomicUsize,
+    AtomicU32, AtomicU64, AtomicUsize,
     Ordering::{AcqRel, Acquire, Relaxed},
 };
 
@@ -50,7 +55,7 @@ impl fmt::Display for Wrong {
                 write!(f, "given twice: {} to {}", range.first, range.last)
             }
             Wrong::Holes => f.write_str(
-                "too many numbers of these keys go to others: use a namespace that nobody else uses",
+                "too many numbers of these keys go to others while calls are in flight: use a namespace that nobody else uses",
             ),
         }
     }
@@ -63,24 +68,57 @@ type Holes = HashMap<u32, Vec<Hole>>;
 
 /// What was received of each key.
 pub(crate) struct Verifier {
-    greatest: Box<[AtomicU64]>,
+    keys: Box<[Received]>,
     holes: Box<[Mutex<Holes>]>,
     count: AtomicUsize,
 }
 
+struct Received {
+    greatest: AtomicU64,
+    /// Calls in flight.
+    calls: AtomicU32,
+}
+
 impl Verifier {
-    /// Of so many keys; takes 8 bytes each.
+    /// Of so many keys; takes 16 bytes each.
     pub(crate) fn new(keys: u32) -> Verifier {
+        let received = |_| Received {
+            greatest: AtomicU64::new(0),
+            calls: AtomicU32::new(0),
+        };
         Verifier {
-            greatest: (0..keys).map(|_| AtomicU64::new(0)).collect(),
+            keys: (0..keys).map(received).collect(),
             holes: (0..SHARDS).map(|_| Mutex::default()).collect(),
             count: AtomicUsize::new(0),
         }
     }
 
-    /// Greatest number received; ask before the call begins.
-    pub(crate) fn greatest(&self, key: u32) -> u64 {
-        self.greatest[key as usize].load(Acquire)
+    /// Fetches what is known of these keys all at once: otherwise each `begin` waits for its own.
+    pub(crate) fn fetch(&self, keys: impl Iterator<Item = u32>) {
+        let greatest = keys.map(|key| self.keys[key as usize].greatest.load(Relaxed));
+        black_box(greatest.fold(0, u64::wrapping_add));
+    }
+
+    /// A call begins; gives the greatest number received by now.
+    pub(crate) fn begin(&self, key: u32) -> u64 {
+        let key = &self.keys[key as usize];
+        key.calls.fetch_add(1, AcqRel);
+        key.greatest.load(Acquire)
+    }
+
+    /// A call ended, with an answer that was taken before or without one.
+    pub(crate) fn end(&self, key: u32) {
+        let calls = &self.keys[key as usize].calls;
+        if calls.fetch_sub(1, AcqRel) > 1 || self.count.load(Acquire) == 0 {
+            return;
+        }
+        let mut holes = self.holes[key as usize % SHARDS].lock();
+        // Calls that began since may have made holes for each other.
+        if calls.load(Acquire) == 0
+            && let Some(gone) = holes.remove(&key)
+        {
+            self.count.fetch_sub(gone.len(), Relaxed);
+        }
     }
 
     /// Takes what a call received that began when the greatest was `before`.
@@ -93,7 +131,7 @@ impl Verifier {
         if first <= before {
             return Err(Wrong::Order { range, before });
         }
-        let greatest = &self.greatest[key as usize];
+        let Received { greatest, calls } = &self.keys[key as usize];
         let next = before + stride == first;
         if next
             && greatest
@@ -107,7 +145,8 @@ impl Verifier {
         let mut seen = greatest.load(Acquire);
         while seen < first {
             match greatest.compare_exchange(seen, last, AcqRel, Acquire) {
-                Ok(_) if seen + stride < first => {
+                // Written, so that a call not counted here sees the number just received.
+                Ok(_) if seen + stride < first && calls.fetch_add(0, AcqRel) > 1 => {
                     holes.entry(key).or_default().push((seen, first));
                     let all = self.count.fetch_add(1, Relaxed);
                     return if all < HOLES_MAX {
@@ -160,20 +199,30 @@ mod tests {
     #[test]
     fn in_turn_and_overtaken() {
         let all = Verifier::new(2);
+        assert_eq!(all.begin(0), 0);
         assert_eq!(all.take(0, 0, range(1, 1)), Ok(()));
+        all.end(0);
         // Three calls begin now; the last one answered is the first one served.
-        assert_eq!(all.greatest(0), 1);
+        assert_eq!([(); 3].map(|()| all.begin(0)), [1; 3]);
         assert_eq!(all.take(0, 1, range(4, 5)), Ok(()));
         assert_eq!(all.take(0, 1, range(3, 3)), Ok(()));
         assert_eq!(all.take(0, 1, range(2, 2)), Ok(()));
-        assert_eq!(all.greatest(0), 5);
+        assert_eq!(all.begin(0), 5);
         assert_eq!(all.take(0, 5, range(1_000, 1_000)), Ok(()), "a jump");
-        assert_eq!(all.greatest(1), 0, "of another key");
+        assert_eq!(all.begin(1), 0, "of another key");
+        assert_eq!(all.count.load(Relaxed), 1, "others are in flight");
+        (0..4).for_each(|_| all.end(0));
+        assert_eq!(all.count.load(Relaxed), 0);
+        // Alone, a call leaves no hole: nobody can fill it any more.
+        assert_eq!(all.begin(0), 1_000);
+        assert_eq!(all.take(0, 1_000, range(5_000, 5_000)), Ok(()));
+        assert_eq!(all.count.load(Relaxed), 0);
     }
 
     #[test]
     fn twice_is_seen_whoever_was_first() {
         let all = Verifier::new(1);
+        assert_eq!([(); 2].map(|()| all.begin(0)), [0; 2]);
         all.take(0, 0, range(1, 5)).unwrap();
         let twice = |range| Err(Wrong::Twice { range });
         assert_eq!(all.take(0, 0, range(5, 5)), twice(range(5, 5)));
@@ -206,6 +255,7 @@ mod tests {
             last,
             stride: 3,
         };
+        assert_eq!([(); 2].map(|()| all.begin(0)), [0; 2]);
         all.take(0, 0, of(2, 2)).unwrap();
         all.take(0, 2, of(11, 14)).unwrap();
         all.take(0, 2, of(5, 8)).unwrap();
@@ -224,14 +274,16 @@ mod tests {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for _ in 0..EACH {
-                        let before = all.greatest(0);
+                        let before = all.begin(0);
                         let n = source.fetch_add(1, Relaxed);
                         assert_eq!(all.take(0, before, range(n, n)), Ok(()));
+                        all.end(0);
                     }
                 });
             }
         });
-        assert_eq!(all.greatest(0), 4 * EACH);
+        assert_eq!(all.begin(0), 4 * EACH);
+        assert_eq!(all.count.load(Relaxed), 0, "a hole is left");
         let again = range(EACH, EACH);
         assert_eq!(all.take(0, 0, again), Err(Wrong::Twice { range: again }));
     }

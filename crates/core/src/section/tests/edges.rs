@@ -133,6 +133,33 @@ fn sealed_serves_nothing_and_tells_its_highest() {
 }
 
 #[test]
+fn a_spot_is_the_keys_counter() {
+    for section in [
+        Section::dense(open(0, 1, 1, 5), 10),
+        Section::keyed(open(0, 1, 1, 5), HASH_KEY),
+    ] {
+        let key = match section.next(KEY, n(1)) {
+            Ok(_) => KEY,
+            Err(_) => Key::Keyed(b"a"),
+        };
+        section.next(key, n(1)).unwrap();
+        let at = section.next(key, n(1)).unwrap().last;
+        let spot = section.spot(key).unwrap();
+        assert_eq!(u64::from(spot.fetch()), at);
+        assert_eq!(spot.next(n(1)), range(at + 1, at + 1));
+        assert_eq!(section.current(key), Ok(Current::Touched(at + 1)));
+        assert!(matches!(spot.next(n(5)), Err(Refusal::Empty { .. })));
+        section.widen(100);
+        assert_eq!(section.next(key, n(1)), range(at + 2, at + 2));
+        assert_eq!(spot.next(n(1)), range(at + 3, at + 3));
+        section.seal();
+        assert_eq!(spot.next(n(1)), Err(Refusal::Sealed));
+        assert!(section.spot(Key::Dense(10)).is_none());
+        assert!(section.spot(Key::Keyed(b"untouched")).is_none());
+    }
+}
+
+#[test]
 fn a_key_of_another_section_is_refused() {
     let dense = Section::dense(open(0, 1, 1, 100), 10);
     assert_eq!(dense.next(Key::Dense(10), n(1)), Err(Refusal::NotHere));

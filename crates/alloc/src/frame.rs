@@ -1,0 +1,336 @@
+//! A request about many keys, however it came: its columns, checked, and its answers as columns.
+
+use std::num::NonZeroU32;
+
+use bytes::Bytes;
+use seqsvr_core::geometry::COUNT_MAX;
+use seqsvr_core::id::Uid;
+use seqsvr_core::route::KeyRef;
+use seqsvr_proto::convert::namespace_name;
+use seqsvr_proto::error::Fault;
+use seqsvr_proto::limits::NUMBERS_MAX;
+use seqsvr_proto::transport::Share;
+use seqsvr_proto::v1::{
+    CurrentKind, CurrentManyRequest, CurrentManyResponse, ItemError, NextManyRequest,
+    NextManyResponse, Reason,
+};
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+use tonic::Code;
+
+use crate::ask::{Answer, Ask, Call, Item, ItemKey, OPENS_OF_ONE};
+use crate::request::{column, count};
+
+/// What an item takes that waits: itself, its answer, and what tells why it waits.
+const ITEM_BYTES: usize = 512;
+
+/// Which of the two it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asks {
+    Next,
+    Current,
+}
+
+/// A NextMany or a CurrentMany. The i-th entries of all non-empty columns belong together.
+pub(crate) struct Frame {
+    pub(crate) asks: Asks,
+    /// As the caller wrote it; may be empty.
+    pub(crate) namespace: String,
+    pub(crate) strict: bool,
+    pub(crate) table_version: u64,
+    pub(crate) forwarded: bool,
+    counts: Vec<u32>,
+    uids: Vec<u64>,
+    keys: Vec<Bytes>,
+    floors: Vec<u64>,
+    epochs: Vec<u64>,
+}
+
+impl From<NextManyRequest> for Frame {
+    fn from(request: NextManyRequest) -> Frame {
+        Frame {
+            asks: Asks::Next,
+            namespace: request.namespace,
+            strict: request.strict,
+            table_version: request.table_version,
+            forwarded: request.forwarded,
+            counts: request.counts,
+            uids: request.uids,
+            keys: request.keys,
+            floors: request.floors,
+            epochs: request.epochs,
+        }
+    }
+}
+
+impl From<CurrentManyRequest> for Frame {
+    fn from(request: CurrentManyRequest) -> Frame {
+        Frame {
+            asks: Asks::Current,
+            namespace: request.namespace,
+            strict: request.strict,
+            table_version: request.table_version,
+            forwarded: request.forwarded,
+            counts: Vec::new(),
+            uids: request.uids,
+            keys: request.keys,
+            floors: Vec::new(),
+            epochs: request.epochs,
+        }
+    }
+}
+
+impl Frame {
+    /// These items alone, without keeping the bytes of the others.
+    pub(crate) fn only(self, items: &[u32]) -> Frame {
+        fn pick<T: Clone>(column: Vec<T>, items: &[u32], all: usize) -> Vec<T> {
+            match column.len() == all && items.len() < all {
+                true => items.iter().map(|i| column[*i as usize].clone()).collect(),
+                false => column,
+            }
+        }
+        let all = self.len();
+        let keys = pick(self.keys, items, all);
+        Frame {
+            // Parts of one buffer, the whole message, until now.
+            keys: keys.iter().map(|key| Bytes::copy_from_slice(key)).collect(),
+            uids: pick(self.uids, items, all),
+            counts: pick(self.counts, items, all),
+            floors: pick(self.floors, items, all),
+            epochs: pick(self.epochs, items, all),
+            ..self
+        }
+    }
+
+    /// About how many bytes its items and their answers take while they wait.
+    pub(crate) fn bytes(&self) -> usize {
+        let keys = self.keys.iter().map(Bytes::len).sum::<usize>();
+        self.len() * ITEM_BYTES + keys
+    }
+
+    /// Items.
+    pub(crate) fn len(&self) -> usize {
+        self.uids.len().max(self.keys.len())
+    }
+
+    /// Refuses what fits no contract as a whole. Single items are judged as they are served.
+    pub(crate) fn check(&self, items_max: usize) -> Result<(), Fault> {
+        let wrong = |text: &str| Err(Fault::new(Reason::Invalid, text));
+        match (self.uids.is_empty(), self.keys.is_empty()) {
+            (true, true) => return wrong("the request has no items; give uids or keys"),
+            (false, false) => {
+                return wrong("the request has both uids and keys; send two requests");
+            }
+            _ => {}
+        }
+        let n = self.len();
+        if n > items_max {
+            let text = format!("one request takes at most {items_max} items, not {n}; split it");
+            return Err(Fault::new(Reason::TooMany, text).with_code(Code::InvalidArgument));
+        }
+        column("counts", self.counts.len(), n)?;
+        column("floors", self.floors.len(), n)?;
+        if self.epochs.len() != 1 {
+            column("epochs", self.epochs.len(), n)?;
+        }
+        // A bad count fails its item alone and takes no numbers.
+        let good = self.counts.iter().filter(|count| **count <= COUNT_MAX);
+        let total: u64 = good.map(|count| u64::from(*count)).sum();
+        if total > NUMBERS_MAX {
+            let text =
+                format!("one NextMany takes at most {NUMBERS_MAX} numbers, not {total}; split it");
+            return Err(Fault::new(Reason::TooMany, text).with_code(Code::InvalidArgument));
+        }
+        Ok(())
+    }
+
+    /// The circumstances its items share.
+    pub(crate) fn call(&self, deadline: Instant, share: Option<Share>) -> Call<'_> {
+        Call {
+            namespace: &self.namespace,
+            deadline,
+            forwarded: self.forwarded,
+            table_version: self.table_version,
+            strict: self.strict,
+            share,
+            opens: Semaphore::new(OPENS_OF_ONE),
+        }
+    }
+
+    /// Whether items say how many numbers they take; otherwise each takes one.
+    pub(crate) fn is_counted(&self) -> bool {
+        !self.counts.is_empty()
+    }
+
+    /// Name of the namespace that is meant.
+    pub(crate) fn namespace_name(&self) -> &str {
+        let kind = match self.keys.is_empty() {
+            true => KeyRef::Uid(Uid(0)),
+            false => KeyRef::Key(&[]),
+        };
+        namespace_name(&self.namespace, kind)
+    }
+
+    /// The i-th key; there must be one.
+    pub(crate) fn key(&self, i: usize) -> KeyRef<'_> {
+        match self.uids.get(i) {
+            Some(uid) => KeyRef::Uid(Uid(*uid)),
+            None => KeyRef::Key(&self.keys[i]),
+        }
+    }
+
+    /// Numbers the i-th item takes; None: a count that no namespace allows.
+    pub(crate) fn count(&self, i: usize) -> Option<NonZeroU32> {
+        match self.counts.get(i) {
+            Some(count) => NonZeroU32::new(*count).filter(|count| count.get() <= COUNT_MAX),
+            None => Some(NonZeroU32::MIN),
+        }
+    }
+
+    /// Last number the caller has seen, 0: none.
+    pub(crate) fn floor(&self, i: usize) -> u64 {
+        self.floors.get(i).copied().unwrap_or(0)
+    }
+
+    /// Highest epoch the caller has seen, 0: none.
+    pub(crate) fn epoch(&self, i: usize) -> u64 {
+        match self.epochs.as_slice() {
+            [one] => *one,
+            all => all.get(i).copied().unwrap_or(0),
+        }
+    }
+
+    /// The i-th item apart from the frame.
+    pub(crate) fn item(&self, i: usize) -> Result<Item, Fault> {
+        let ask = match self.asks {
+            Asks::Current => Ask::Current,
+            Asks::Next => Ask::Next {
+                count: count(self.counts.get(i).copied().unwrap_or(1))?,
+                floor: self.floor(i),
+            },
+        };
+        Ok(Item {
+            key: match self.key(i) {
+                KeyRef::Uid(uid) => ItemKey::Uid(uid.0),
+                KeyRef::Key(_) => ItemKey::Key(self.keys[i].clone()),
+            },
+            ask,
+            epoch: self.epoch(i),
+        })
+    }
+}
+
+/// Answers of some items, in their order.
+#[derive(Default)]
+pub(crate) struct Columns {
+    /// First numbers, or values of `current`; 0 where the item failed.
+    pub(crate) values: Vec<u64>,
+    pub(crate) lasts: Vec<u64>,
+    kinds: Vec<i32>,
+    pub(crate) epochs: Vec<u64>,
+    errors: Vec<ItemError>,
+}
+
+impl Columns {
+    pub(crate) fn with_capacity(n: usize) -> Columns {
+        Columns {
+            values: Vec::with_capacity(n),
+            epochs: Vec::with_capacity(n),
+            ..Columns::default()
+        }
+    }
+
+    /// Puts the answers of the missed among those of the others, all columns filled.
+    pub(crate) fn merge(mut self, missed: &[u32], mut rest: Columns) -> Columns {
+        if self.lasts.is_empty() {
+            self.lasts = self.values.clone();
+        }
+        for error in &mut rest.errors {
+            error.index = missed[error.index as usize];
+        }
+        Columns {
+            values: interleave(self.values, missed, &rest.values),
+            lasts: interleave(self.lasts, missed, &rest.lasts),
+            kinds: interleave(self.kinds, missed, &rest.kinds),
+            epochs: interleave(self.epochs, missed, &rest.epochs),
+            errors: rest.errors,
+        }
+    }
+
+    /// The next item's answer.
+    pub(crate) fn push(&mut self, answer: &Result<Answer, Fault>) {
+        let (value, last, kind, epoch) = match answer {
+            Ok(Answer::Numbers { first, last, epoch }) => {
+                (*first, *last, CurrentKind::Unspecified, epoch.0)
+            }
+            Ok(Answer::Current { kind, value, epoch }) => (*value, 0, *kind, epoch.0),
+            Ok(Answer::Raised { value, epoch }) => (*value, 0, CurrentKind::Unspecified, epoch.0),
+            Err(fault) => {
+                self.errors.push(item_error(self.values.len(), fault));
+                (0, 0, CurrentKind::Unspecified, 0)
+            }
+        };
+        self.values.push(value);
+        self.lasts.push(last);
+        self.kinds.push(kind.into());
+        self.epochs.push(epoch);
+    }
+
+    /// Leaves out what a caller of a Pipe can tell by itself, of items that were counted or not.
+    pub(crate) fn pack(&mut self, counted: bool) {
+        if !counted {
+            self.lasts.clear();
+        }
+        if let [first, rest @ ..] = self.epochs.as_slice()
+            && rest.iter().all(|epoch| epoch == first)
+        {
+            self.epochs.truncate(1);
+        }
+    }
+
+    pub(crate) fn into_next(self) -> NextManyResponse {
+        NextManyResponse {
+            firsts: self.values,
+            lasts: self.lasts,
+            epochs: self.epochs,
+            errors: self.errors,
+            routes: None,
+        }
+    }
+
+    pub(crate) fn into_current(self) -> CurrentManyResponse {
+        CurrentManyResponse {
+            kinds: self.kinds,
+            values: self.values,
+            epochs: self.epochs,
+            errors: self.errors,
+            routes: None,
+        }
+    }
+}
+
+/// The entries of `rest` at the places `missed`, those of `others` between them.
+fn interleave<T: Copy>(others: Vec<T>, missed: &[u32], rest: &[T]) -> Vec<T> {
+    if missed.is_empty() {
+        return others;
+    }
+    let n = others.len() + rest.len();
+    let mut others = others.into_iter();
+    let mut rest = missed.iter().zip(rest).peekable();
+    let next = |i| match rest.next_if(|(at, _)| **at as usize == i) {
+        Some((_, entry)) => Some(*entry),
+        None => others.next(),
+    };
+    (0..n).filter_map(next).collect()
+}
+
+/// An item's fault as the contract has it.
+pub(crate) fn item_error(index: usize, fault: &Fault) -> ItemError {
+    ItemError {
+        index: index as u32,
+        code: fault.code as i32,
+        reason: fault.reason().into(),
+        message: fault.message.clone(),
+        retry_after_ms: fault.detail.retry_after_ms,
+    }
+}

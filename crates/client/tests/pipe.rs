@@ -1,0 +1,219 @@
+//! The pipe: calls merged into frames, answers in parts and in any order, callers that go away,
+//! servers that stop.
+
+mod fake;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::{Duration, Instant};
+
+use fake::{Node, World, client, listen, table};
+use futures::future::join_all;
+use futures::poll;
+use futures::stream::{FuturesUnordered, StreamExt};
+use seqsvr_client::{Code, NextItem};
+use tokio::sync::watch;
+
+/// Waits until `what` holds.
+async fn until(what: impl Fn() -> bool) {
+    let begin = Instant::now();
+    while !what() {
+        assert!(begin.elapsed() < Duration::from_secs(10), "it never came");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn calls_at_one_time_share_frames_and_one_pipe() {
+    let ([la], [a]) = listen().await;
+    let node = Node::start(la, &Arc::default(), &table(5, |_| Some((a.clone(), 1))));
+    let client = client(&[&a]);
+    client.routes().await.unwrap();
+    let calls = (0..1_000u64).map(|uid| client.next("", uid % 10, 1));
+    let numbers = join_all(calls).await;
+    let all: BTreeSet<(usize, u64)> = numbers
+        .iter()
+        .enumerate()
+        .map(|(i, n)| (i % 10, n.as_ref().unwrap().first))
+        .collect();
+    assert_eq!(all.len(), 1_000, "one was given twice");
+    assert!(all.iter().all(|(_, number)| (1..=100).contains(number)));
+    assert_eq!(node.pipes.load(SeqCst), 1);
+    let frames = node.frames.load(SeqCst);
+    assert!(frames < 20, "{frames} frames");
+    // A call alone is not kept waiting for others.
+    let begin = Instant::now();
+    for _ in 0..20 {
+        client.next("", 7u64, 1).await.unwrap();
+    }
+    assert_eq!(node.frames.load(SeqCst), frames + 20);
+    assert!(begin.elapsed() < Duration::from_secs(2));
+}
+
+#[tokio::test]
+async fn a_caller_that_goes_away_takes_nobody_along() {
+    let ([la], [a]) = listen().await;
+    let node = Node::start(la, &Arc::default(), &table(5, |_| Some((a.clone(), 1))));
+    let client = client(&[&a]);
+    client.routes().await.unwrap();
+    node.script.lock().delay = Duration::from_millis(300);
+    let spawn = |uid: u64| {
+        let client = client.clone();
+        tokio::spawn(async move { client.next("", uid, 1).await })
+    };
+    let (gone, stays): (Vec<_>, Vec<_>) = (0..50).map(|uid| (spawn(uid), spawn(uid))).unzip();
+    until(|| node.frames.load(SeqCst) > 0).await;
+    gone.iter().for_each(|call| call.abort());
+    for call in stays {
+        assert!((1..=2).contains(&call.await.unwrap().unwrap().first));
+    }
+    node.script.lock().delay = Duration::ZERO;
+    // What the others would have got is burned, not given again.
+    for uid in 0..50u64 {
+        assert_eq!(client.next("", uid, 1).await.unwrap().first, 3);
+    }
+}
+
+#[tokio::test]
+async fn a_slow_item_of_a_frame_hides_no_other() {
+    let ([la], [a]) = listen().await;
+    let node = Node::start(la, &Arc::default(), &table(5, |_| Some((a.clone(), 1))));
+    let client = client(&[&a]);
+    client.routes().await.unwrap();
+    let (now, apart) = watch::channel(false);
+    node.script.lock().apart = Some(apart);
+    let mut calls: FuturesUnordered<_> = (0..10u64).map(|uid| client.next("", uid, 1)).collect();
+    calls.next().await.unwrap().unwrap();
+    assert_eq!(node.frames.load(SeqCst), 1, "all in one frame");
+    assert!(poll!(calls.next()).is_pending(), "the others wait");
+    now.send_replace(true);
+    while let Some(number) = calls.next().await {
+        number.unwrap();
+    }
+    // A call of many waits for all of its own.
+    let items: Vec<NextItem> = (0..10u64).map(NextItem::new).collect();
+    let numbers = client.next_many("", &items).await;
+    assert!(numbers.iter().all(|n| n.as_ref().unwrap().first == 2));
+}
+
+#[tokio::test]
+async fn a_server_that_stops_gets_no_more_frames_and_loses_none() {
+    let ([la], [a]) = listen().await;
+    let node = Node::start(la, &Arc::default(), &table(5, |_| Some((a.clone(), 1))));
+    let client = client(&[&a]);
+    client.routes().await.unwrap();
+    node.script.lock().closes_after = Some(3);
+    for n in 1..=10 {
+        assert_eq!(client.next("", 7u64, 1).await.unwrap().first, n);
+    }
+    // Each pipe took three frames, the last of them together with the word to stop.
+    assert_eq!(node.pipes.load(SeqCst), 4);
+    assert_eq!(*client.trouble().borrow(), None);
+}
+
+#[tokio::test]
+async fn a_broken_pipe_is_replaced() {
+    let ([la, lb], [a, b]) = listen().await;
+    let world = Arc::new(World::default());
+    let before = table(5, |_| Some((a.clone(), 1)));
+    let after = table(6, |_| Some((b.clone(), 2)));
+    let na = Node::start(la, &world, &before);
+    let _nb = Node::start(lb, &world, &after);
+    let client = client(&[&a]);
+    client.routes().await.unwrap();
+    na.script.lock().delay = Duration::from_secs(60);
+    let call = |uid: u64| {
+        let client = client.clone();
+        tokio::spawn(async move { client.next("", uid, 1).await })
+    };
+    let mut calls: Vec<_> = (0..100).map(call).collect();
+    until(|| na.frames.load(SeqCst) > 0).await;
+    *na.table.lock() = after;
+    na.script.lock().delay = Duration::ZERO;
+    na.script.lock().breaks = true;
+    calls.push(call(100));
+    for call in calls {
+        assert_eq!(call.await.unwrap().unwrap().epoch, 2);
+    }
+    assert_eq!(na.pipes.load(SeqCst), 2);
+}
+
+#[tokio::test]
+async fn a_malformed_answer_fails_its_frame_alone() {
+    let ([la], [a]) = listen().await;
+    let node = Node::start(la, &Arc::default(), &table(5, |_| Some((a.clone(), 1))));
+    let client = client(&[&a]);
+    client.routes().await.unwrap();
+    node.script.lock().short = true;
+    let items: Vec<NextItem> = (0..10u64).map(NextItem::new).collect();
+    for result in client.next_many("", &items).await {
+        assert_eq!(result.unwrap_err().code, Code::Internal);
+    }
+    node.script.lock().short = false;
+    let again = client.next_many("", &items).await;
+    assert!(again.iter().all(Result::is_ok));
+    assert_eq!(node.pipes.load(SeqCst), 1);
+}
+
+#[tokio::test]
+async fn a_full_pipe_is_waited_for() {
+    let ([la], [a]) = listen().await;
+    let node = Node::start(la, &Arc::default(), &table(5, |_| Some((a.clone(), 1))));
+    let client = client(&[&a]);
+    client.routes().await.unwrap();
+    node.script.lock().delay = Duration::from_millis(300);
+    let items: Vec<NextItem> = (0..80_000u64).map(NextItem::new).collect();
+    let (first, second) = tokio::join!(client.next_many("", &items), client.next_many("", &items));
+    let numbers = first
+        .iter()
+        .chain(&second)
+        .map(|n| n.as_ref().unwrap().first);
+    assert_eq!(numbers.filter(|n| *n == 1).count(), 80_000);
+}
+
+#[tokio::test]
+async fn a_silent_server_costs_each_call_its_own_time() {
+    let ([la], [a]) = listen().await;
+    let node = Node::start(la, &Arc::default(), &table(5, |_| Some((a.clone(), 1))));
+    let client = client(&[&a]);
+    client.routes().await.unwrap();
+    node.script.lock().delay = Duration::from_secs(60);
+    let call = |ms| {
+        let client = client.with_deadline(Duration::from_millis(ms));
+        async move {
+            let begin = Instant::now();
+            let error = client.next("", 7u64, 1).await.unwrap_err();
+            assert_eq!(error.code, Code::DeadlineExceeded);
+            assert!(error.to_string().contains("no answer from"), "{error}");
+            begin.elapsed()
+        }
+    };
+    let (short, long) = tokio::join!(call(300), call(1_200));
+    assert!(short < Duration::from_millis(900), "{short:?}");
+    assert!(long > Duration::from_millis(900), "{long:?}");
+}
+
+/// An answer that comes when its caller has given up is ignored, also in parts.
+#[tokio::test]
+async fn late_answers_are_ignored() {
+    let ([la], [a]) = listen().await;
+    let node = Node::start(la, &Arc::default(), &table(5, |_| Some((a.clone(), 1))));
+    let client = client(&[&a]);
+    client.routes().await.unwrap();
+    let (now, apart) = watch::channel(false);
+    node.script.lock().apart = Some(apart);
+    let items: Vec<NextItem> = (0..10u64).map(NextItem::new).collect();
+    let hurried = client.with_deadline(Duration::from_millis(200));
+    let results = hurried.next_many("", &items).await;
+    // The first item of each try came in time.
+    assert_eq!(results[0].as_ref().unwrap().first, 1);
+    assert!(
+        results.iter().filter(|r| r.is_err()).count() > 2,
+        "{results:?}"
+    );
+    now.send_replace(true);
+    let numbers = client.next_many("", &items).await;
+    assert!(numbers.iter().all(|n| n.as_ref().unwrap().first > 1));
+    assert_eq!(node.pipes.load(SeqCst), 1, "the pipe broke");
+}

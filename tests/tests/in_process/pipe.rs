@@ -1,0 +1,282 @@
+//! Pipe, as a caller without the SDK speaks it.
+
+use std::time::Duration;
+
+use seqsvr_alloc::Alloc;
+use seqsvr_client::{Code, Reason};
+use seqsvr_proto::v1::{
+    CurrentKind, CurrentManyRequest, NextManyRequest, NextManyResponse, PipeRequest, PipeResponse,
+    pipe_request, pipe_response,
+};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use tonic::Streaming;
+
+use crate::harness::{Cluster, D, PATIENCE, caller, client, counter, create, dense, settle};
+
+struct Pipe {
+    frames: mpsc::Sender<PipeRequest>,
+    answers: Streaming<PipeResponse>,
+}
+
+impl Pipe {
+    async fn open(alloc: &Alloc) -> Pipe {
+        let (frames, mut out) = mpsc::channel(64);
+        let mut caller = caller(alloc).await;
+        let out = futures::stream::poll_fn(move |cx| out.poll_recv(cx));
+        let answers = caller.pipe(out).await.unwrap();
+        Pipe {
+            frames,
+            answers: answers.into_inner(),
+        }
+    }
+
+    async fn send(&self, id: u64, next: NextManyRequest) {
+        let frame = PipeRequest {
+            id,
+            timeout_ms: 1_500,
+            ask: Some(pipe_request::Ask::Next(next)),
+        };
+        self.frames.send(frame).await.unwrap();
+    }
+
+    /// The next answer; None at the end of the stream.
+    async fn answer(&mut self) -> Option<PipeResponse> {
+        let answer = timeout(PATIENCE, self.answers.message()).await;
+        answer.expect("an answer in time").unwrap()
+    }
+
+    async fn numbers(&mut self) -> (u64, Vec<u32>, NextManyResponse) {
+        let answer = self.answer().await.expect("an answer");
+        match answer.answer {
+            Some(pipe_response::Answer::Next(next)) => (answer.id, answer.items, next),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn refusal(&mut self) -> (u64, Reason, String) {
+        let answer = self.answer().await.expect("an answer");
+        match answer.answer {
+            Some(pipe_response::Answer::Refused(error)) => {
+                (answer.id, error.reason(), error.message)
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn rows(uids: &[u64]) -> NextManyRequest {
+    NextManyRequest {
+        namespace: "rows".into(),
+        uids: uids.to_vec(),
+        ..NextManyRequest::default()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn frames_are_answered_packed_and_slow_items_apart() {
+    // A long lease: loaded sections are served while no store is there.
+    let mut cluster = Cluster::start(1, 10 * D).await;
+    let allocs = cluster.allocs(["a1"]).await;
+    create(&allocs, &dense("rows", 10, 1_000, 1_000)).await;
+    let mut pipe = Pipe::open(&allocs[0]).await;
+    pipe.send(1, rows(&[1, 2, 1])).await;
+    let (id, items, next) = pipe.numbers().await;
+    assert_eq!((id, next.firsts), (1, vec![1, 1, 2]));
+    assert!(
+        next.lasts.is_empty() && next.epochs.len() == 1,
+        "not packed"
+    );
+    // Opened by the frame, so answered by the long way, which names its items.
+    assert_eq!(items, [0, 1, 2]);
+
+    let counted = NextManyRequest {
+        counts: vec![2, 3],
+        ..rows(&[1, 2])
+    };
+    pipe.send(2, counted).await;
+    let (id, items, next) = pipe.numbers().await;
+    assert_eq!((id, items.len()), (2, 0), "from memory, whole");
+    assert_eq!((next.firsts, next.lasts), (vec![3, 2], vec![4, 4]));
+
+    cluster.stop_stores().await;
+    // uid 500 cannot be opened without a store; a bad count is its item's alone.
+    let mixed = NextManyRequest {
+        counts: vec![1, 1, 0, 1],
+        ..rows(&[1, 500, 2, 2])
+    };
+    pipe.send(3, mixed).await;
+    pipe.send(4, rows(&[7])).await;
+    let (id, items, next) = pipe.numbers().await;
+    assert_eq!((id, items, next.firsts), (3, vec![0, 3], vec![5, 5]));
+    let (id, _, next) = pipe.numbers().await;
+    assert_eq!((id, next.firsts), (4, vec![1]), "not behind the slow one");
+    let (id, items, next) = pipe.numbers().await;
+    assert_eq!((id, items, next.firsts), (3, vec![1, 2], vec![0, 0]));
+    let errors: Vec<_> = next.errors.iter().map(|e| (e.index, e.code)).collect();
+    let codes = [Code::Unavailable, Code::InvalidArgument].map(|code| code as i32);
+    assert_eq!(errors, [(0, codes[0]), (1, codes[1])]);
+    drop(pipe);
+    cluster.stop(&[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bad_frames_are_refused_and_the_pipe_goes_on() {
+    let cluster = Cluster::start(1, D).await;
+    let allocs = cluster.allocs(["a1"]).await;
+    create(&allocs, &dense("rows", 10, 1_000, 1_000)).await;
+    let mut pipe = Pipe::open(&allocs[0]).await;
+    let both = NextManyRequest {
+        keys: vec![b"k".as_slice().into()],
+        ..rows(&[1])
+    };
+    let uneven = NextManyRequest {
+        floors: vec![1],
+        ..rows(&[1, 2])
+    };
+    let heavy = NextManyRequest {
+        counts: vec![100_000; 101],
+        ..rows(&[1; 101])
+    };
+    for (id, bad, reason) in [
+        (1, rows(&[]), Reason::Invalid),
+        (2, both, Reason::Invalid),
+        (3, uneven, Reason::Invalid),
+        (4, rows(&[1; 10_001]), Reason::TooMany),
+        (5, heavy, Reason::TooMany),
+    ] {
+        pipe.send(id, bad).await;
+        let (of, why, text) = pipe.refusal().await;
+        assert_eq!((of, why), (id, reason), "{text}");
+    }
+    pipe.frames.send(PipeRequest::default()).await.unwrap();
+    assert_eq!(pipe.refusal().await.1, Reason::Invalid);
+
+    let unknown = NextManyRequest {
+        namespace: "none".into(),
+        ..rows(&[1])
+    };
+    pipe.send(6, unknown).await;
+    let (_, _, next) = pipe.numbers().await;
+    assert_eq!(next.errors[0].reason(), Reason::NoSuchNamespace);
+    pipe.send(7, rows(&[1])).await;
+    assert_eq!(pipe.numbers().await.2.firsts, [1], "nothing was taken");
+
+    let current = PipeRequest {
+        id: 8,
+        timeout_ms: 0,
+        ask: Some(pipe_request::Ask::Current(CurrentManyRequest {
+            namespace: "rows".into(),
+            uids: vec![1, 2, 900],
+            ..CurrentManyRequest::default()
+        })),
+    };
+    pipe.frames.send(current).await.unwrap();
+    let mut kinds = vec![CurrentKind::Unspecified; 3];
+    while kinds.contains(&CurrentKind::Unspecified) {
+        let answer = pipe.answer().await.unwrap();
+        let Some(pipe_response::Answer::Current(current)) = answer.answer else {
+            panic!("{answer:?}");
+        };
+        for (item, kind) in answer.items.iter().zip(current.kinds()) {
+            kinds[*item as usize] = kind;
+        }
+    }
+    let (exact, never) = (CurrentKind::Exact, CurrentKind::Never);
+    assert_eq!(kinds, [exact, never, never]);
+
+    // A floor that was never given is an alarm, and an error of its item alone.
+    let floor = NextManyRequest {
+        floors: vec![1_000_000, 1],
+        ..rows(&[1, 1])
+    };
+    pipe.send(9, floor).await;
+    let (_, items, next) = pipe.numbers().await;
+    assert_eq!((items, next.firsts.len()), (vec![1], 1));
+    let (_, items, next) = pipe.numbers().await;
+    assert_eq!(items, [0]);
+    assert_eq!(next.errors[0].reason(), Reason::FloorUnknown);
+    assert_eq!(counter(&allocs[0], "guard_alarms").await, 1);
+
+    let strict = NextManyRequest {
+        strict: true,
+        ..rows(&[2, 3])
+    };
+    pipe.send(10, strict).await;
+    assert_eq!(pipe.numbers().await.2.firsts, [1, 1]);
+    drop(pipe);
+    cluster.stop(&allocs).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_stops_answers_what_it_has_and_says_so() {
+    let cluster = Cluster::start(1, D).await;
+    let allocs = cluster.allocs(["a1", "a2"]).await;
+    let [leaving, staying] = allocs.clone();
+    // A caller without routes: half of these are sent on to the other owner.
+    let uids: Vec<u64> = (0..40).map(|i| i * 100_000).collect();
+    let all = |round: u64| {
+        (
+            round,
+            NextManyRequest {
+                uids: uids.clone(),
+                ..Default::default()
+            },
+        )
+    };
+    let mut pipe = Pipe::open(&leaving).await;
+    let mut got = 0;
+    for (id, frame) in (1..=3).map(all) {
+        pipe.send(id, frame).await;
+        let mut answered = 0;
+        while answered < uids.len() {
+            let (_, _, next) = pipe.numbers().await;
+            assert_eq!(next.errors, []);
+            answered += next.firsts.len();
+            assert!(next.firsts.iter().all(|first| *first == id));
+        }
+        got += answered;
+    }
+    assert_eq!(got, 120);
+    assert!(counter(&leaving, "forwarded").await > 0);
+
+    // The SDK is not disturbed by the end of the pipe it uses.
+    let sdk = client(&allocs);
+    for uid in &uids {
+        sdk.next("", *uid, 1).await.unwrap();
+    }
+    let stop = tokio::spawn({
+        let leaving = leaving.clone();
+        async move { leaving.shutdown().await }
+    });
+    while !pipe.answer().await.expect("the word to stop").closing {}
+    // Too late, and still answered.
+    let (id, frame) = all(9);
+    pipe.send(id, frame).await;
+    let Pipe { frames, answers } = pipe;
+    drop(frames);
+    let (sender, _) = mpsc::channel(1);
+    let mut pipe = Pipe {
+        frames: sender,
+        answers,
+    };
+    let mut answered = 0;
+    while let Some(answer) = pipe.answer().await {
+        let Some(pipe_response::Answer::Next(next)) = answer.answer else {
+            panic!("{answer:?}");
+        };
+        assert_eq!(next.errors, []);
+        answered += next.firsts.len();
+    }
+    assert_eq!(answered, uids.len());
+    timeout(Duration::from_secs(3), stop)
+        .await
+        .expect("nothing keeps it")
+        .unwrap();
+    settle(std::slice::from_ref(&staying)).await;
+    for uid in &uids {
+        assert_eq!(sdk.next("", *uid, 1).await.unwrap().first, 6);
+    }
+    assert_eq!(*sdk.trouble().borrow(), None);
+    cluster.stop(&[staying]).await;
+}
