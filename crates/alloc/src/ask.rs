@@ -20,9 +20,9 @@ use tokio::time::Instant;
 use crate::loaded::Loaded;
 
 /// The circumstances all items of one request share.
-pub(crate) struct Call<'a> {
+pub(crate) struct Call {
     /// As the caller wrote it; may be empty.
-    pub(crate) namespace: &'a str,
+    pub(crate) namespace: String,
     /// When the answer must be under way.
     pub(crate) deadline: Instant,
     /// Sent on by another AllocSvr: not sent on again.

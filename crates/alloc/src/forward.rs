@@ -28,7 +28,7 @@ type Forwarded = (Vec<Result<Answer, Fault>>, Option<RoutingTable>);
 impl Node {
     pub(crate) async fn forward(
         self: &Arc<Self>,
-        call: &Call<'_>,
+        call: &Call,
         items: &[Item],
         address: String,
         members: Vec<u32>,
@@ -94,7 +94,7 @@ impl Node {
     async fn send(
         &self,
         client: SequenceClient<Channel>,
-        call: &Call<'_>,
+        call: &Call,
         items: &[&Item],
         deadline: Instant,
     ) -> Result<Forwarded, Status> {
@@ -110,13 +110,13 @@ impl Node {
     async fn send_next(
         &self,
         mut client: SequenceClient<Channel>,
-        call: &Call<'_>,
+        call: &Call,
         items: &[&Item],
         deadline: Instant,
     ) -> Result<Forwarded, Status> {
         let (uids, keys) = columns(items);
         let mut request = NextManyRequest {
-            namespace: call.namespace.to_owned(),
+            namespace: call.namespace.clone(),
             uids,
             keys,
             table_version: self.table.version(),
@@ -152,13 +152,13 @@ impl Node {
     async fn send_current(
         &self,
         mut client: SequenceClient<Channel>,
-        call: &Call<'_>,
+        call: &Call,
         items: &[&Item],
         deadline: Instant,
     ) -> Result<Forwarded, Status> {
         let (uids, keys) = columns(items);
         let request = CurrentManyRequest {
-            namespace: call.namespace.to_owned(),
+            namespace: call.namespace.clone(),
             uids,
             keys,
             strict: call.strict,
@@ -188,7 +188,7 @@ impl Node {
     async fn send_raise(
         &self,
         mut client: SequenceClient<Channel>,
-        call: &Call<'_>,
+        call: &Call,
         items: &[&Item],
         deadline: Instant,
     ) -> Result<Forwarded, Status> {
@@ -199,7 +199,7 @@ impl Node {
                 continue;
             };
             let request = RaiseToRequest {
-                namespace: call.namespace.to_owned(),
+                namespace: call.namespace.clone(),
                 key_kind: Some(match &item.key {
                     ItemKey::Uid(uid) => raise_to_request::KeyKind::Uid(*uid),
                     ItemKey::Key(key) => raise_to_request::KeyKind::Key(key.clone()),

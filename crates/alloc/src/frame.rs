@@ -4,15 +4,15 @@ use std::num::NonZeroU32;
 
 use bytes::Bytes;
 use seqsvr_core::geometry::COUNT_MAX;
-use seqsvr_core::id::Uid;
+use seqsvr_core::id::{Epoch, Uid};
 use seqsvr_core::route::KeyRef;
 use seqsvr_proto::convert::namespace_name;
 use seqsvr_proto::error::Fault;
 use seqsvr_proto::limits::NUMBERS_MAX;
 use seqsvr_proto::transport::Share;
 use seqsvr_proto::v1::{
-    CurrentKind, CurrentManyRequest, CurrentManyResponse, ItemError, NextManyRequest,
-    NextManyResponse, Reason,
+    CurrentKind, CurrentManyRequest, CurrentManyResponse, CurrentRequest, ItemError,
+    NextManyRequest, NextManyResponse, NextRequest, Reason, current_request, next_request,
 };
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
@@ -76,6 +76,50 @@ impl From<CurrentManyRequest> for Frame {
             keys: request.keys,
             floors: Vec::new(),
             epochs: request.epochs,
+        }
+    }
+}
+
+impl From<NextRequest> for Frame {
+    fn from(request: NextRequest) -> Frame {
+        let (uids, keys) = match request.key_kind {
+            Some(next_request::KeyKind::Uid(uid)) => (vec![uid], Vec::new()),
+            Some(next_request::KeyKind::Key(key)) => (Vec::new(), vec![key]),
+            None => Default::default(),
+        };
+        Frame {
+            asks: Asks::Next,
+            namespace: request.namespace,
+            strict: request.strict,
+            table_version: request.table_version,
+            forwarded: request.forwarded,
+            counts: request.count.into_iter().collect(),
+            uids,
+            keys,
+            floors: request.floor.into_iter().collect(),
+            epochs: request.epoch.into_iter().collect(),
+        }
+    }
+}
+
+impl From<CurrentRequest> for Frame {
+    fn from(request: CurrentRequest) -> Frame {
+        let (uids, keys) = match request.key_kind {
+            Some(current_request::KeyKind::Uid(uid)) => (vec![uid], Vec::new()),
+            Some(current_request::KeyKind::Key(key)) => (Vec::new(), vec![key]),
+            None => Default::default(),
+        };
+        Frame {
+            asks: Asks::Current,
+            namespace: request.namespace,
+            strict: request.strict,
+            table_version: request.table_version,
+            forwarded: request.forwarded,
+            counts: Vec::new(),
+            uids,
+            keys,
+            floors: Vec::new(),
+            epochs: request.epoch.into_iter().collect(),
         }
     }
 }
@@ -145,9 +189,9 @@ impl Frame {
     }
 
     /// The circumstances its items share.
-    pub(crate) fn call(&self, deadline: Instant, share: Option<Share>) -> Call<'_> {
+    pub(crate) fn call(&self, deadline: Instant, share: Option<Share>) -> Call {
         Call {
-            namespace: &self.namespace,
+            namespace: self.namespace.clone(),
             deadline,
             forwarded: self.forwarded,
             table_version: self.table_version,
@@ -255,6 +299,23 @@ impl Columns {
             epochs: interleave(self.epochs, missed, &rest.epochs),
             errors: rest.errors,
         }
+    }
+
+    /// The answer of the only item, if it has one.
+    pub(crate) fn single(&self) -> Option<Answer> {
+        let (value, epoch) = (*self.values.first()?, Epoch(*self.epochs.first()?));
+        Some(match self.kinds.first() {
+            Some(kind) => Answer::Current {
+                kind: CurrentKind::try_from(*kind).unwrap_or_default(),
+                value,
+                epoch,
+            },
+            None => Answer::Numbers {
+                first: value,
+                last: self.lasts.first().copied().unwrap_or(value),
+                epoch,
+            },
+        })
     }
 
     /// The next item's answer.

@@ -105,7 +105,7 @@ impl Node {
     /// asked for it yet.
     pub(crate) fn sort(
         &self,
-        call: &Call<'_>,
+        call: &Call,
         behind: bool,
         table: &RoutingTable,
         misses: impl Iterator<Item = (u32, Miss)>,

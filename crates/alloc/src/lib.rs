@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! service, pipe ──> hits ──> core::section             frames: no lock, one clock read for all
-//!               │ missed
+//!               │ missed: from here on in the background, below the others in priority
 //!             serve ──> take ──> core::section          the same for one item, and why it waits
 //!               │ miss
 //!               ├─> sections  opens a section at the store
@@ -24,6 +24,7 @@
 
 mod admin;
 mod ask;
+mod background;
 mod clock;
 mod counters;
 mod forward;
@@ -116,7 +117,11 @@ impl Alloc {
                 "BUILT WITHOUT LEASE CHECKS (`--cfg unleased`), for tests only: all but strict answers may be out of order. Never run this build as a service"
             );
         }
-        let Environment { clock, transport } = environment;
+        let Environment {
+            clock,
+            transport,
+            background,
+        } = environment;
         seqsvr_core::namespace::check_name("AllocSvr", &options.name).map_err(Error::Options)?;
         if options.stores.is_empty() {
             return Err(Error::Options(
@@ -165,6 +170,7 @@ impl Alloc {
             calls: Calls::new("/seqsvr.v1.Sequence/", "Pipe"),
             items_max,
             random,
+            background: background::Background::new(background),
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
         });
@@ -210,14 +216,14 @@ impl Alloc {
             }
             served.cancel();
         });
-        node.tasks.spawn(node.clone().run_guard(all.clone()));
-        node.tasks.spawn(node.clone().run_reads(all.clone()));
-        node.tasks.spawn(node.clone().run_idle(
+        node.spawn(node.clone().run_guard(all.clone()));
+        node.spawn(node.clone().run_reads(all.clone()));
+        node.spawn(node.clone().run_idle(
             options.idle_after,
             options.memory_budget,
             self.keeper.clone(),
         ));
-        node.tasks.spawn(node.submitter.clone().run(all));
+        node.spawn(node.submitter.clone().run(all));
     }
 
     /// Where it listens.

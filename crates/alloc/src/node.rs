@@ -14,6 +14,7 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::background::Background;
 use crate::clock::Clock;
 use crate::counters::Counters;
 use crate::guard::Guard;
@@ -56,12 +57,18 @@ pub(crate) struct Node {
     /// Most items of one NextMany or CurrentMany.
     pub(crate) items_max: usize,
     pub(crate) random: Random,
+    pub(crate) background: Background,
     pub(crate) tasks: TaskTracker,
     /// Cancelled when calls under way are to end.
     pub(crate) stopping: CancellationToken,
 }
 
 impl Node {
+    /// Runs a task in the background; a shutdown waits for it.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.background.spawn(&self.tasks, task);
+    }
+
     /// The routing table, waited for until the deadline.
     pub(crate) async fn table_by(&self, deadline: Instant) -> Result<Arc<RoutingTable>, Fault> {
         if let Some(table) = self.table.load() {

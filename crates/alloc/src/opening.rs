@@ -39,7 +39,7 @@ impl Node {
         };
         let rx = tx.subscribe();
         let node = self.clone();
-        self.tasks.spawn(async move {
+        self.spawn(async move {
             let _permit = permit;
             let done = node.open_now(fence, session).await;
             node.sections.end(key, &tx, done);
@@ -96,8 +96,7 @@ impl Node {
         };
         let rx = tx.subscribe();
         let node = self.clone();
-        self.tasks
-            .spawn(async move { node.close_now(loaded, tx).await });
+        self.spawn(async move { node.close_now(loaded, tx).await });
         let _ = outcome(rx).await;
     }
 

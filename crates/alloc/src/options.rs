@@ -9,6 +9,7 @@ use seqsvr_proto::limits::{
     CONNECTIONS_DEFAULT, ITEMS_MAX, MESSAGE_MAX, STREAMS_DEFAULT, WAITING_DEFAULT,
 };
 use seqsvr_proto::transport::{Tcp, Transport};
+use tokio::runtime::Handle;
 
 use crate::clock::{Clock, SystemClock};
 
@@ -55,6 +56,9 @@ pub struct Environment {
     pub clock: Arc<dyn Clock>,
     /// Where others are reached, and reach it.
     pub transport: Arc<dyn Transport>,
+    /// Where calls are served that memory cannot answer at once, lest they keep others waiting; None: where
+    /// everything else runs.
+    pub background: Option<Handle>,
 }
 
 impl Environment {
@@ -63,6 +67,7 @@ impl Environment {
         Environment {
             clock: Arc::new(SystemClock),
             transport: Arc::new(Tcp),
+            background: None,
         }
     }
 }

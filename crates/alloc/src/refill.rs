@@ -33,7 +33,7 @@ impl Node {
     pub(crate) fn refill(self: &Arc<Self>, loaded: &Arc<Loaded>) {
         if loaded.begin_raise() {
             let (node, loaded) = (self.clone(), loaded.clone());
-            self.tasks.spawn(async move {
+            self.spawn(async move {
                 node.raise_ahead(&loaded).await;
                 loaded.end_raise();
                 // What was used meanwhile may have made the next one due.

@@ -39,11 +39,11 @@ impl Received {
     /// The circumstances of its items.
     pub(crate) fn call(
         self,
-        namespace: &str,
+        namespace: String,
         table_version: u64,
         forwarded: bool,
         strict: bool,
-    ) -> Call<'_> {
+    ) -> Call {
         Call {
             namespace,
             deadline: self.deadline,

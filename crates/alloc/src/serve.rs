@@ -44,7 +44,7 @@ pub(crate) struct SoFar {
 
 impl Node {
     /// Answers every item of a frame before the deadline, in order.
-    pub(crate) async fn serve_frame(self: &Arc<Self>, call: &Call<'_>, frame: &Frame) -> Columns {
+    pub(crate) async fn serve_frame(self: &Arc<Self>, call: &Call, frame: &Frame) -> Columns {
         let mut items = Vec::with_capacity(frame.len());
         let mut bad = HashMap::new();
         for i in 0..frame.len() {
@@ -65,7 +65,7 @@ impl Node {
     /// Answers every item before the deadline, in order.
     pub(crate) async fn serve(
         self: &Arc<Self>,
-        call: &Call<'_>,
+        call: &Call,
         items: &[Item],
     ) -> Vec<Result<Answer, Fault>> {
         let mut so_far = SoFar {
@@ -159,13 +159,13 @@ impl Node {
     /// The namespace a call means. An unknown one may be new: the store is asked once a call.
     async fn namespace(
         &self,
-        call: &Call<'_>,
+        call: &Call,
         items: &[Item],
         refreshed: &mut bool,
         places: &mut Places<'_>,
     ) -> Result<(Arc<RoutingTable>, Namespace), Fault> {
-        let name = items.first().map_or(call.namespace, |item| {
-            namespace_name(call.namespace, item.key.key_ref())
+        let name = items.first().map_or(call.namespace.as_str(), |item| {
+            namespace_name(&call.namespace, item.key.key_ref())
         });
         loop {
             let table = match self.table.load() {

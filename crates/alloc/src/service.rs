@@ -26,19 +26,10 @@ pub(crate) struct SequenceService(pub(crate) Arc<Node>);
 impl Sequence for SequenceService {
     async fn next(&self, request: Request<NextRequest>) -> Result<Response<NextResponse>, Status> {
         let (received, request) = Received::new(request);
-        let count = count(request.count.unwrap_or(1))?;
-        let ask = Ask::Next {
-            count,
-            floor: request.floor.unwrap_or(0),
-        };
-        let item = Item {
-            key: key(request.key_ref())?,
-            ask,
-            epoch: request.epoch.unwrap_or(0),
-        };
-        let (version, forwarded) = (request.table_version, request.forwarded);
-        let call = received.call(&request.namespace, version, forwarded, request.strict);
-        match self.one(&call, item).await? {
+        count(request.count.unwrap_or(1))?;
+        key(request.key_ref())?;
+        let version = request.table_version;
+        match self.one(received, request.into()).await? {
             Answer::Numbers { first, last, epoch } => Ok(Response::new(NextResponse {
                 first,
                 last,
@@ -67,14 +58,9 @@ impl Sequence for SequenceService {
         request: Request<CurrentRequest>,
     ) -> Result<Response<CurrentResponse>, Status> {
         let (received, request) = Received::new(request);
-        let item = Item {
-            key: key(request.key_ref())?,
-            ask: Ask::Current,
-            epoch: request.epoch.unwrap_or(0),
-        };
-        let (version, forwarded) = (request.table_version, request.forwarded);
-        let call = received.call(&request.namespace, version, forwarded, request.strict);
-        match self.one(&call, item).await? {
+        key(request.key_ref())?;
+        let version = request.table_version;
+        match self.one(received, request.into()).await? {
             Answer::Current { kind, value, epoch } => Ok(Response::new(CurrentResponse {
                 kind: kind.into(),
                 value,
@@ -127,9 +113,10 @@ impl Sequence for SequenceService {
             ask,
             epoch: request.epoch.unwrap_or(0),
         };
-        let (version, forwarded) = (request.table_version, request.forwarded);
-        let call = received.call(&request.namespace, version, forwarded, false);
-        match self.one(&call, item).await? {
+        let version = request.table_version;
+        let forwarded = request.forwarded;
+        let call = received.call(request.namespace, version, forwarded, false);
+        match self.later(call, item).await? {
             Answer::Raised { value, epoch } => Ok(Response::new(RaiseToResponse {
                 value,
                 epoch: epoch.0,
@@ -160,18 +147,34 @@ impl SequenceService {
             return Ok(columns.merge(&missed, Columns::default()));
         }
         let frame = frame.only(&missed);
-        let call = frame.call(received.deadline, received.share);
-        let rest = self.0.serve_frame(&call, &frame).await;
-        Ok(columns.merge(&missed, rest))
+        let node = self.0.clone();
+        let rest = async move {
+            let call = frame.call(received.deadline, received.share);
+            node.serve_frame(&call, &frame).await
+        };
+        Ok(columns.merge(&missed, self.0.background.run(rest).await?))
     }
 
-    async fn one(&self, call: &Call<'_>, item: Item) -> Result<Answer, Status> {
-        let answer = self.0.serve(call, &[item]).await.pop();
+    /// Answers a frame of one item.
+    async fn one(&self, received: Received, frame: Frame) -> Result<Answer, Status> {
+        if let Some(answer) = self.0.hit(&frame).columns.single() {
+            return Ok(answer);
+        }
+        let item = frame.item(0)?;
+        self.later(frame.call(received.deadline, received.share), item)
+            .await
+    }
+
+    /// Answers an item the long way.
+    async fn later(&self, call: Call, item: Item) -> Result<Answer, Status> {
+        let (node, version) = (self.0.clone(), call.table_version);
+        let served = async move { node.serve(&call, &[item]).await.pop() };
+        let answer = self.0.background.run(served).await?;
         let answer = answer.unwrap_or_else(|| Err(Fault::new(Reason::Unspecified, "no answer")));
         Ok(answer.map_err(|fault| match fault.reason() {
             // What else a caller may know better by a newer table.
             Reason::NotOwner | Reason::NoLease | Reason::NoSuchNamespace => {
-                fault.with_routes(self.0.table.routes_for(call.table_version))
+                fault.with_routes(self.0.table.routes_for(version))
             }
             _ => fault,
         })?)

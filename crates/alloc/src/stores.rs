@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use seqsvr_client::Channels;
 use seqsvr_proto::error::Fault;
 use seqsvr_proto::v1::Reason;
+use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep, timeout_at};
 use tonic::transport::Channel;
 use tonic::{Response, Status};
@@ -27,17 +28,21 @@ pub(crate) struct Stores {
     given: Arc<[String]>,
     learnt: Arc<Mutex<Vec<String>>>,
     channels: Channels,
+    /// Where the connections live: leases hang on them, so never in the background, whoever asks first.
+    runtime: Handle,
     preferred: Arc<Mutex<String>>,
     random: Random,
 }
 
 impl Stores {
+    /// Its connections live in the runtime this is called in.
     pub(crate) fn new(addresses: &[String], channels: Channels, random: Random) -> Stores {
         let preferred = addresses.first().cloned().unwrap_or_default();
         Stores {
             given: addresses.into(),
             learnt: Arc::default(),
             channels,
+            runtime: Handle::current(),
             preferred: Arc::new(Mutex::new(preferred)),
             random,
         }
@@ -66,6 +71,7 @@ impl Stores {
     /// Channel to the store asked last with success, or the next to try.
     pub(crate) fn preferred(&self) -> Result<(String, Channel), Fault> {
         let address = self.preferred.lock().clone();
+        let _in = self.runtime.enter();
         let channel = self
             .channels
             .get(&address)
@@ -149,5 +155,53 @@ fn worth_another(fault: &Fault) -> bool {
             tonic::Code::InvalidArgument | tonic::Code::Unimplemented
         ),
         _ => fault.code == tonic::Code::Unavailable,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use tokio::runtime::Builder;
+    use tonic::transport::server::{Server, TcpIncoming};
+    use tonic_health::pb::HealthCheckRequest;
+    use tonic_health::pb::health_client::HealthClient;
+
+    use super::*;
+
+    /// Schedule: a command from the background is the first to ask a new leader; then the background gets
+    /// no processor. Were the connection one of its tasks, no keep-alive would come through.
+    #[tokio::test]
+    async fn a_connection_outlives_a_background_that_made_it() {
+        let incoming = TcpIncoming::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = incoming.local_addr().unwrap().to_string();
+        let (_, health) = tonic_health::server::health_reporter();
+        tokio::spawn(
+            Server::builder()
+                .add_service(health)
+                .serve_with_incoming(incoming),
+        );
+        let stores = Stores::new(&[address], Channels::new(), Random::new(Some(1)));
+        let background = Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        let asking = stores.clone();
+        let made = background.spawn(async move { asking.preferred().unwrap().1 });
+        let channel = made.await.unwrap();
+        let (give_back, taken) = mpsc::channel::<()>();
+        let (begun, has_begun) = mpsc::channel();
+        background.spawn(async move {
+            begun.send(()).unwrap();
+            let _ = taken.recv();
+        });
+        has_begun.recv().unwrap();
+        let mut client = HealthClient::new(channel);
+        let asked = client.check(HealthCheckRequest::default());
+        let answer = tokio::time::timeout(Duration::from_secs(5), asked).await;
+        answer.expect("an answer").expect("it serves");
+        drop(give_back);
+        background.shutdown_background();
     }
 }

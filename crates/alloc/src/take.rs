@@ -30,7 +30,7 @@ impl Node {
     /// Answers what it can of `todo` from owned sections, and tells of every other item why not.
     pub(crate) fn pass(
         self: &Arc<Self>,
-        call: &Call<'_>,
+        call: &Call,
         table: &RoutingTable,
         namespace: &Namespace,
         items: &[Item],

@@ -22,7 +22,7 @@ impl Node {
     /// Does what a group waits for; its items are then tried again or answered.
     pub(crate) fn work<'a>(
         self: &'a Arc<Self>,
-        call: &'a Call<'_>,
+        call: &'a Call,
         items: &'a [Item],
         table: &RoutingTable,
         group: Group,
@@ -131,7 +131,7 @@ impl Node {
     /// Answers of strict calls, once a store has confirmed what they rest on.
     pub(crate) async fn confirmed(
         &self,
-        call: &Call<'_>,
+        call: &Call,
         items: &[Item],
         holding: Holding,
         taken: Vec<(u32, Answer)>,

@@ -6,6 +6,7 @@
 //! ([`exit`]) and the first screen of a server ([`screen`]). Results go to stdout, logs and waiting
 //! to stderr. What it may not know: how numbers are made; it only starts and asks the crates below.
 
+mod background;
 mod bench;
 mod cli;
 mod commands;

@@ -24,6 +24,7 @@ async fn commanded(cluster: &Cluster, name: &str) -> (Alloc, Arc<TestClock>, Lin
     let environment = Environment {
         clock: clock.clone(),
         transport: Arc::new(link.clone()),
+        ..Environment::system()
     };
     let alloc = Alloc::start_in(options, environment).await.unwrap();
     settle(std::slice::from_ref(&alloc)).await;

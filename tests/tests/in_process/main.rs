@@ -9,6 +9,7 @@
     reason = "a test fails by panicking; clippy.toml allows it only inside test functions"
 )]
 
+mod background;
 mod bad_input;
 mod clock;
 mod guard;

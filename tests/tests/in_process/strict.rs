@@ -44,6 +44,7 @@ async fn an_owner_whose_clock_stands_still_gives_no_strict_answer() {
     let environment = Environment {
         clock: clock.clone(),
         transport: Arc::new(link.clone()),
+        ..Environment::system()
     };
     let old = Alloc::start_in(cluster.options("a1"), environment)
         .await
@@ -210,6 +211,7 @@ async fn every_call_of_a_strict_namespace_is_strict() {
     let environment = Environment {
         clock: clock.clone(),
         transport: Arc::new(link.clone()),
+        ..Environment::system()
     };
     let owner = Alloc::start_in(cluster.options("a1"), environment)
         .await

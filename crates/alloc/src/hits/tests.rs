@@ -13,7 +13,6 @@ use seqsvr_core::lease::{Lease, Reading};
 use seqsvr_core::namespace::Spec;
 use seqsvr_core::route::{Delta, Owner, Route};
 use seqsvr_core::section::{Open, Section};
-use seqsvr_proto::transport::Tcp;
 use seqsvr_proto::v1::{CurrentManyRequest, NextManyRequest};
 
 use super::*;
@@ -93,7 +92,7 @@ impl World {
         let clock = Arc::new(Hooked::default());
         let environment = Environment {
             clock: clock.clone(),
-            transport: Arc::new(Tcp),
+            ..Environment::system()
         };
         // No store is there: nothing but the test changes the node.
         let any = std::net::SocketAddr::from(([127, 0, 0, 1], 0));

@@ -3,6 +3,7 @@
 use seqsvr_alloc::{Alloc, Options};
 use seqsvr_proto::limits::ALLOC_PORT;
 
+use crate::background::Background;
 use crate::screen::Screen;
 use crate::{cli, files, signals};
 
@@ -20,7 +21,8 @@ pub(crate) async fn run(args: cli::Alloc) -> anyhow::Result<()> {
     options.items_max = args.items_max as usize;
     options.message_max = (args.message_max_kib << 10) as usize;
     files::allow(args.connections.connections_max);
-    let alloc = Alloc::start(options).await?;
+    let background = Background::start()?;
+    let alloc = Alloc::start_in(options, background.environment()).await?;
     let address = alloc.local_addr();
     let state = args.state_dir.map_or_else(
         || "none: a restart waits for the old session".to_owned(),

@@ -13,6 +13,7 @@ use seqsvr_store::Store;
 use tokio::time::{Instant, sleep};
 
 use super::init;
+use crate::background::Background;
 use crate::exit::BadInput;
 use crate::screen::Screen;
 use crate::{cli, out, signals};
@@ -53,6 +54,7 @@ pub(crate) async fn run(args: cli::Dev) -> anyhow::Result<()> {
     if fresh {
         init::make(&members, args.lease_ms, 1_024, INIT_WAIT).await?;
     }
+    let background = Background::start()?;
     let mut allocs = Vec::new();
     for (i, address) in alloc_addrs.iter().enumerate() {
         let name = format!("a{}", i + 1);
@@ -60,7 +62,7 @@ pub(crate) async fn run(args: cli::Dev) -> anyhow::Result<()> {
             state_dir: Some(args.data_dir.join(format!("alloc-{name}"))),
             ..seqsvr_alloc::Options::new(&name, *address, members.values().cloned().collect())
         };
-        allocs.push(Alloc::start(options).await?);
+        allocs.push(Alloc::start_in(options, background.environment()).await?);
     }
 
     let list = |addrs: &[SocketAddr]| {

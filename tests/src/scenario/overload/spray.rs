@@ -81,6 +81,7 @@ impl Spray {
     pub(super) fn start(address: &str, seed: u64) -> Spray {
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)
+            .thread_name("spray")
             .on_thread_start(|| {
                 rustix::process::nice(19).expect("less is always allowed");
             })

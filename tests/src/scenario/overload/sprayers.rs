@@ -1,8 +1,9 @@
 //! A caller beside sprayers: its calls take about as long as without them, and none fails.
 
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, setpriority_process};
+use rustix::process::Pid;
 use seqsvr_core::geometry::Geometry;
 use seqsvr_core::namespace::Spec;
 
@@ -27,8 +28,6 @@ const MEMORY_MIB: u64 = 16;
 const BESIDE_MIB: u64 = 400;
 /// Subjects of the caller, in sections of their own.
 const SUBJECTS: usize = 200;
-/// Of the StoreSvrs.
-const STORE_NICE: i32 = 10;
 /// Times of one caller's own.
 const TIMES_MAX: f64 = 2.0;
 
@@ -144,14 +143,14 @@ pub async fn sprayers() -> Outcome {
 }
 
 /// Lets the alloc and whoever is measured go before a store, alone and beside sprayers: on a machine
-/// of its own, as it should have, a store would take them no time.
+/// of its own, as it should have, a store would take them no time. A lower priority alone does not do
+/// that: Linux leaves a running thread its slice of about a millisecond, unless it is an idle one.
 fn stands_back(store: Pid) {
-    let threads = std::fs::read_dir(format!("/proc/{}/task", store.as_raw_nonzero()));
-    for thread in threads.expect("it runs").flatten() {
-        let id = thread.file_name().to_string_lossy().parse().ok();
-        let id = id.and_then(Pid::from_raw).expect("a thread's id");
-        setpriority_process(Some(id), STORE_NICE).expect("less is always allowed");
-    }
+    let id = store.as_raw_nonzero().to_string();
+    let mut set = Command::new("chrt");
+    set.args(["--all-tasks", "--idle", "--pid", "0", &id]);
+    let set = set.status().expect("`chrt` of util-linux is installed");
+    assert!(set.success(), "chrt: {set}");
 }
 
 /// The caller who is measured.

@@ -1,0 +1,65 @@
+//! What has to wait runs apart from what has not: when it gets no processor, numbers that memory holds
+//! are still handed out, and leases are still kept.
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use seqsvr_alloc::{Alloc, Environment};
+
+use crate::harness::{
+    Cluster, D, PATIENCE, caller, client, counter, next_of, settle, threads, until,
+};
+
+/// Keep-alives that must succeed meanwhile: more than one lease's worth.
+const RENEWALS: u64 = 12;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_background_memory_is_served_and_the_lease_kept() {
+    let cluster = Cluster::start(1, D).await;
+    let background = threads(1);
+    let environment = Environment {
+        background: Some(background.handle().clone()),
+        ..Environment::system()
+    };
+    let started = Alloc::start_in(cluster.options("a1"), environment).await;
+    let allocs = [started.unwrap()];
+    let alloc = &allocs[0];
+    settle(&allocs).await;
+    let mut plain = caller(alloc).await;
+    let client = client(&allocs).with_deadline(PATIENCE);
+    let first = plain.next(next_of("", 5)).await.unwrap().into_inner().first;
+
+    // Its only thread is taken until the test gives it back.
+    let (give_back, taken) = mpsc::channel::<()>();
+    let (begun, has_begun) = mpsc::channel();
+    background.spawn(async move {
+        begun.send(()).unwrap();
+        let _ = taken.recv();
+    });
+    has_begun.recv().unwrap();
+    let other = client.clone();
+    let waits = tokio::spawn(async move { other.next("", 90_000_000, 1).await });
+    let before = counter(alloc, "renewals").await;
+    let mut last = first;
+    until("keep-alives", async || {
+        let one = tokio::time::timeout(D / 3, plain.next(next_of("", 5))).await;
+        let one = one.expect("at once").unwrap().into_inner().first;
+        let two = tokio::time::timeout(D / 3, client.next("", 5, 1)).await;
+        let two = two.expect("at once").unwrap().first;
+        assert_eq!((one, two), (last + 1, last + 2));
+        last = two;
+        assert!(alloc.has_lease());
+        (counter(alloc, "renewals").await >= before + RENEWALS).then_some(())
+    })
+    .await;
+    assert!(
+        !waits.is_finished(),
+        "a section was opened without a thread"
+    );
+    assert_eq!(counter(alloc, "sessions_opened").await, 1);
+
+    drop(give_back);
+    assert_eq!(waits.await.unwrap().unwrap().first, 1);
+    cluster.stop(&allocs).await;
+    background.shutdown_timeout(Duration::ZERO);
+}
