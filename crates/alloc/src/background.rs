@@ -7,21 +7,41 @@
 //! outlives a background that gets no processor; and the background is never without one for ever,
 //! because its threads are only lower in priority, not idle ones.
 
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::pin::pin;
+use std::time::{Duration, Instant};
 
 use seqsvr_proto::error::Fault;
 use seqsvr_proto::v1::Reason;
 use tokio::runtime::Handle;
+use tokio::task::JoinSet;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
+/// How long a thread serves before it lets others of a higher priority have their turn: Linux leaves a
+/// running thread its slice of about a millisecond, whoever wakes up. Not oftener: on a busy machine each
+/// such offer may cost it the slices of all who wait.
+const TURN: Duration = Duration::from_micros(200);
+
+thread_local! {
+    /// Time this thread has served since its last offer.
+    static SERVED: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+}
+
 /// The runtime of what has to wait.
-pub(crate) struct Background(Handle);
+pub(crate) struct Background {
+    runtime: Handle,
+    /// It has threads of its own.
+    apart: bool,
+}
 
 impl Background {
     /// On this runtime; None: on the one this is called in.
     pub(crate) fn new(runtime: Option<Handle>) -> Background {
-        Background(runtime.unwrap_or_else(Handle::current))
+        Background {
+            apart: runtime.is_some(),
+            runtime: runtime.unwrap_or_else(Handle::current),
+        }
     }
 
     /// Runs a task that a shutdown waits for.
@@ -30,7 +50,16 @@ impl Background {
         tasks: &TaskTracker,
         task: impl Future<Output = ()> + Send + 'static,
     ) {
-        tasks.spawn_on(courteous(task), &self.0);
+        tasks.spawn_on(courteous(self.apart, task), &self.runtime);
+    }
+
+    /// Runs a task as one of a set.
+    pub(crate) fn spawn_in<T: Send + 'static>(
+        &self,
+        set: &mut JoinSet<T>,
+        task: impl Future<Output = T> + Send + 'static,
+    ) {
+        set.spawn_on(courteous(self.apart, task), &self.runtime);
     }
 
     /// Runs a part of a call; it ends when the call does.
@@ -38,24 +67,28 @@ impl Background {
         &self,
         part: impl Future<Output = T> + Send + 'static,
     ) -> Result<T, Fault> {
-        let ended = AbortOnDropHandle::new(self.0.spawn(courteous(part))).await;
+        let part = self.runtime.spawn(courteous(self.apart, part));
+        let ended = AbortOnDropHandle::new(part).await;
         // Only a bug ends it otherwise.
         ended.map_err(|error| Fault::new(Reason::Unspecified, error.to_string()))
     }
-
-    /// The runtime, for a set of tasks; they are to be [`courteous`].
-    pub(crate) fn handle(&self) -> &Handle {
-        &self.0
-    }
 }
 
-/// A task that lets threads of a higher priority go first after each poll: Linux leaves a running thread
-/// its slice of about a millisecond, whoever wakes up.
-pub(crate) async fn courteous<T>(task: impl Future<Output = T>) -> T {
+/// A task whose thread, if it is `apart`, lets those of a higher priority go first when its turn is over.
+async fn courteous<T>(apart: bool, task: impl Future<Output = T>) -> T {
     let mut task = pin!(task);
     poll_fn(|cx| {
+        if !apart {
+            return task.as_mut().poll(cx);
+        }
+        let begin = Instant::now();
         let polled = task.as_mut().poll(cx);
-        std::thread::yield_now();
+        let served = SERVED.get() + begin.elapsed();
+        let over = served >= TURN;
+        SERVED.set(if over { Duration::ZERO } else { served });
+        if over {
+            std::thread::yield_now();
+        }
         polled
     })
     .await

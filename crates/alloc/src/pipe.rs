@@ -23,7 +23,6 @@ use tokio::task::JoinSet;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 use tonic::{Request, Status, Streaming};
 
-use crate::background::courteous;
 use crate::frame::{Asks, Columns, Frame, item_error};
 use crate::hits::Hits;
 use crate::node::Node;
@@ -124,14 +123,14 @@ impl Pipe {
         };
         let (node, share) = (self.node.clone(), self.share.clone());
         let deadline = within(timeout);
-        let served = courteous(async move {
+        let served = async move {
             let _kept = kept;
             let call = frame.call(deadline, share.clone());
             let columns = node.serve_frame(&call, &frame).await;
             let answer = node.part(id, missed, &frame, columns);
             (answer, share.as_ref().map(Share::owe))
-        });
-        self.slow.spawn_on(served, self.node.background.handle());
+        };
+        self.node.background.spawn_in(&mut self.slow, served);
     }
 }
 

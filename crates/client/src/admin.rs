@@ -44,10 +44,9 @@ pub struct Backup(tonic::Streaming<v1::BackupChunk>);
 impl Backup {
     /// The next bytes; None at the end. An error, or half a minute of silence, ends it: begin anew.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, Error> {
-        let broken = |code, text: String| Error {
-            code,
-            reason: Reason::Unreachable,
-            ..Error::invalid(format!("the backup broke off: {text}; begin it anew"))
+        let broken = |code, text: String| {
+            let text = format!("the backup broke off: {text}; begin it anew");
+            Error::new(code, Reason::Unreachable, text)
         };
         match timeout(SILENCE, self.0.message()).await {
             Ok(Ok(chunk)) => Ok(chunk.map(|c| c.data)),
@@ -244,8 +243,8 @@ impl Admin {
 }
 
 fn read(wire: &v1::Namespace) -> Result<Namespace, Error> {
-    Namespace::try_from(wire).map_err(|e| Error {
-        code: tonic::Code::Internal,
-        ..Error::invalid(format!("{e}; client and server do not fit together"))
+    Namespace::try_from(wire).map_err(|e| {
+        let text = format!("{e}; client and server do not fit together");
+        Error::new(tonic::Code::Internal, Reason::Invalid, text)
     })
 }

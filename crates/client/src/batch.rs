@@ -6,7 +6,6 @@ use crate::error::Error;
 use crate::key::Key;
 use crate::options::NextItem;
 use crate::pipe::{Asks, Got};
-use crate::routing::Place;
 
 /// A call about many keys.
 pub(crate) trait Batch {
@@ -21,7 +20,8 @@ pub(crate) trait Batch {
     fn count(item: &Self::Item) -> u32;
     /// Last number the caller has seen, 0: none.
     fn floor(item: &Self::Item) -> u64;
-    fn read(got: Got, item: &Self::Item, place: Place) -> Result<Self::Answer, &'static str>;
+    /// Makes the answer of what came, in a namespace of this stride.
+    fn read(got: Got, item: &Self::Item, stride: u32) -> Result<Self::Answer, &'static str>;
 }
 
 /// NextMany.
@@ -48,8 +48,8 @@ impl Batch for NextBatch {
         item.floor.unwrap_or(0)
     }
 
-    fn read(got: Got, item: &NextItem, place: Place) -> Result<Numbers, &'static str> {
-        Numbers::read(got, place.stride, item.count, item.floor)
+    fn read(got: Got, item: &NextItem, stride: u32) -> Result<Numbers, &'static str> {
+        Numbers::read(got, stride, item.count, item.floor)
     }
 }
 
@@ -77,7 +77,7 @@ impl Batch for CurrentBatch {
         0
     }
 
-    fn read(got: Got, _: &Key, _: Place) -> Result<Current, &'static str> {
+    fn read(got: Got, _: &Key, _: u32) -> Result<Current, &'static str> {
         Current::read(got)
     }
 }

@@ -6,8 +6,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tonic::Code;
 
-use crate::error::{ASKED_MAX, Error};
+use crate::error::{ASKED_MAX, Details, Error};
 use crate::failure::{Failure, Verdict};
+use crate::pipe::Patience;
 use crate::servers::Servers;
 use crate::trouble::{Trouble, Waiting};
 
@@ -70,14 +71,19 @@ impl Budget {
         self.begin
     }
 
-    /// Time the first try may take, at once.
-    pub(crate) fn first_try(&self) -> Duration {
-        self.total.min(self.try_max).max(Duration::from_millis(1))
+    /// How long a try that begins then may take.
+    pub(crate) fn patience(&self, begin: Instant) -> Patience {
+        let left = self.total.saturating_sub(begin - self.begin);
+        let time = left.min(self.try_max).max(Duration::from_millis(1));
+        Patience {
+            until: begin + time,
+            time,
+        }
     }
 
     /// Time one try may take.
     pub(crate) fn try_time(&self) -> Duration {
-        self.left().min(self.try_max).max(Duration::from_millis(1))
+        self.patience(Instant::now()).time
     }
 
     /// A request goes out to the owner, whose address is noted if that fails.
@@ -136,7 +142,7 @@ impl Budget {
 
     /// The error to end with.
     pub(crate) fn error(&self, failure: &Failure, out_of_time: bool) -> Error {
-        Error {
+        Error::from(Details {
             code: if out_of_time {
                 Code::DeadlineExceeded
             } else {
@@ -147,6 +153,6 @@ impl Budget {
             tries: self.tries,
             asked: self.asked.clone(),
             gave_up_after: out_of_time.then(|| self.begin.elapsed()),
-        }
+        })
     }
 }

@@ -3,13 +3,16 @@
 //! Invariant: the routing table that an answer carries is learnt before its caller sees it (by the
 //! pipe), and what a try tells about the server itself is noted (there too) before the failure is judged.
 
+use std::sync::Arc;
+
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::budget::Budget;
-use crate::client::Client;
+use crate::client::{Client, Inner};
 use crate::failure::Failure;
-use crate::pipe::{Entry, Got, Lot, Parcel, Patience, Pipe, Refused};
+use crate::pipe::{Answers, Entry, Got, Lot, Parcel, Patience, Pipe, Refused};
+use crate::table::Known;
 
 /// Pipes opened for one try: each may be told to close just before it takes the items.
 const PIPES_MAX: usize = 4;
@@ -24,7 +27,7 @@ impl Client {
         budget: &mut Budget,
     ) -> Result<Got, Failure> {
         let answered = self
-            .carry(address, budget, |pipe, patience| {
+            .carry(address, 1, budget, |pipe, patience| {
                 pipe.submit_one(lot, parcel, patience)
             })
             .await;
@@ -36,11 +39,11 @@ impl Client {
         &self,
         address: &str,
         lot: &Lot<'_>,
+        weight: u64,
         parcels: &[Parcel<'_>],
         budget: &mut Budget,
-    ) -> Result<Vec<Entry>, Failure> {
-        let weight = parcels.iter().map(Parcel::weight).sum();
-        self.carry(address, budget, |pipe, patience| {
+    ) -> Result<Answers, Failure> {
+        self.carry(address, parcels.len(), budget, |pipe, patience| {
             pipe.submit_many(lot, weight, parcels.iter().copied(), patience)
         })
         .await
@@ -49,13 +52,13 @@ impl Client {
     async fn carry<T>(
         &self,
         address: &str,
+        items: usize,
         budget: &mut Budget,
         submit: impl Fn(&Pipe, Patience) -> Result<oneshot::Receiver<T>, Refused>,
     ) -> Result<T, Failure> {
         budget.asks(address);
-        let time = budget.try_time();
-        let until = Instant::now() + time;
-        let patience = Patience { until, time };
+        let patience = budget.patience(Instant::now());
+        let Patience { until, time } = patience;
         let mut gone = 0;
         while gone < PIPES_MAX {
             let opened = self.inner.pipes.get(&self.inner, address);
@@ -63,15 +66,41 @@ impl Client {
             match submit(&pipe, patience) {
                 Ok(answer) => {
                     drop(pipe);
-                    let lost = |_| Failure::unreachable(address, "the pipe was lost");
-                    return answer.await.map_err(lost);
+                    return answer.await.map_err(|_| Failure::lost(address));
                 }
                 Err(Refused::Gone) => gone += 1,
                 Err(Refused::Full) if Instant::now() >= until => break,
-                Err(Refused::Full) => pipe.room_by(until).await,
+                Err(Refused::Full) => pipe.room_by(items, until).await,
             }
         }
         self.inner.servers.silent(address);
         Err(Failure::silent(address, time))
+    }
+}
+
+impl Inner {
+    /// Submits to an owner's pipe at once; None if it is suspect or its pipe takes nothing now.
+    pub(crate) fn at_owner<T>(
+        self: &Arc<Self>,
+        known: &Known,
+        owner: usize,
+        submit: impl Fn(&Pipe) -> Result<T, Refused>,
+    ) -> Option<T> {
+        if self.servers.is_suspect(&known.addresses[owner]) {
+            return None;
+        }
+        let last = known.pipes[owner].load();
+        let submitted = last
+            .as_ref()
+            .map_or(Err(Refused::Gone), |pipe| submit(pipe));
+        match submitted {
+            Ok(submitted) => Some(submitted),
+            Err(Refused::Full) => None,
+            Err(Refused::Gone) => {
+                let pipe = self.pipes.get(self, &known.addresses[owner]).ok()?;
+                known.pipes[owner].store(Some(pipe.clone()));
+                submit(&pipe).ok()
+            }
+        }
     }
 }

@@ -1,14 +1,19 @@
 //! The error a call ends with: what happened, what was tried, what to do.
 
 use std::fmt;
+use std::ops::Deref;
 use std::time::Duration;
 
 use seqsvr_proto::v1::Reason;
 use tonic::Code;
 
-/// Why a call failed.
+/// Why a call failed; its [`Details`] are its fields.
 #[derive(Clone, Debug)]
-pub struct Error {
+pub struct Error(Box<Details>);
+
+/// What an [`Error`] tells. Apart, so that results are small.
+#[derive(Clone, Debug)]
+pub struct Details {
     /// Canonical gRPC code; DEADLINE_EXCEEDED if the time ran out while trying.
     pub code: Code,
     /// Machine-readable cause: of the last try, if the time ran out.
@@ -29,14 +34,33 @@ pub(crate) const ASKED_MAX: usize = 16;
 impl Error {
     /// The caller's own mistake, found before anything was sent.
     pub(crate) fn invalid(message: impl Into<String>) -> Error {
-        Error {
-            code: Code::InvalidArgument,
-            reason: Reason::Invalid,
+        Error::new(Code::InvalidArgument, Reason::Invalid, message)
+    }
+
+    /// Of a call that does not try again.
+    pub(crate) fn new(code: Code, reason: Reason, message: impl Into<String>) -> Error {
+        Error::from(Details {
+            code,
+            reason,
             message: message.into(),
             tries: 0,
             asked: Vec::new(),
             gave_up_after: None,
-        }
+        })
+    }
+}
+
+impl From<Details> for Error {
+    fn from(details: Details) -> Error {
+        Error(Box::new(details))
+    }
+}
+
+impl Deref for Error {
+    type Target = Details;
+
+    fn deref(&self) -> &Details {
+        &self.0
     }
 }
 

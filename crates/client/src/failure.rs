@@ -46,6 +46,11 @@ impl Failure {
         }
     }
 
+    /// The pipe it went by ended without a word.
+    pub(crate) fn lost(address: &str) -> Failure {
+        Failure::unreachable(address, "the pipe was lost")
+    }
+
     /// Nothing listens there, or the connection broke.
     pub(crate) fn unreachable(address: &str, why: &str) -> Failure {
         Failure {

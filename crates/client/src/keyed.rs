@@ -11,7 +11,7 @@ use crate::client::Client;
 use crate::error::Error;
 use crate::failure::Failure;
 use crate::key::Key;
-use crate::pipe::{Asks, Entry, Got, Lot, Parcel, Patience, Pipe, Refused};
+use crate::pipe::{Asks, Entry, Got, Lot, Parcel};
 use crate::routing::{Place, Whose, whose};
 use crate::rpc::Routed;
 use crate::table::Known;
@@ -85,30 +85,11 @@ impl Client {
         let known = known.as_ref().filter(|_| !inner.table.has_gap())?;
         let place = inner.place(known, one.namespace, one.key.as_ref()).ok()?;
         let owner = known.owner(place.slot)?;
-        if inner.servers.is_suspect(&known.addresses[owner]) {
-            return None;
-        }
-        let time = budget.first_try();
-        let patience = Patience {
-            until: budget.begun() + time,
-            time,
-        };
+        let patience = budget.patience(budget.begun());
         let lot = self.lot(one, known);
         let parcel = self.parcel(one, place);
-        let submit = |pipe: &Pipe| pipe.submit_one(&lot, parcel, patience);
-        let last = known.pipes[owner].load();
-        let answer = match last
-            .as_ref()
-            .map_or(Err(Refused::Gone), |pipe| submit(pipe))
-        {
-            Ok(answer) => answer,
-            Err(Refused::Full) => return None,
-            Err(Refused::Gone) => {
-                let pipe = inner.pipes.get(inner, &known.addresses[owner]).ok()?;
-                known.pipes[owner].store(Some(pipe.clone()));
-                submit(&pipe).ok()?
-            }
-        };
+        let answer =
+            inner.at_owner(known, owner, |pipe| pipe.submit_one(&lot, parcel, patience))?;
         budget.tried();
         Some((place, whose(known.table.route(place.slot)), answer))
     }

@@ -47,7 +47,7 @@ pub use admin::{Admin, Alter, Backup};
 pub use answer::{Current, CurrentKind, Numbers, Raised};
 pub use channels::{BadAddress, CHANNELS_MAX, Channels};
 pub use client::Client;
-pub use error::Error;
+pub use error::{Details, Error};
 pub use key::Key;
 pub use options::{NextItem, NextOptions, Options};
 pub use seqsvr_proto::v1::Reason;

@@ -11,20 +11,20 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::FuturesUnordered;
+use seqsvr_core::id::Slot;
 use seqsvr_core::route::KeyRef;
 use seqsvr_proto::convert::namespace_name;
 use seqsvr_proto::limits::NUMBERS_MAX;
 use tokio::sync::Semaphore;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use crate::batch::Batch;
 use crate::budget::Budget;
 use crate::client::Client;
 use crate::error::Error;
 use crate::failure::{Failure, Verdict};
-use crate::key::Key;
-use crate::pipe::{Entry, FRAME_MAX, Lot, Parcel};
-use crate::routing::{Place, namespace_in, place_in, whose};
+use crate::pipe::{Answers, FRAME_MAX, Lot, Parcel};
+use crate::routing::{namespace_in, place_in, whose};
 use crate::table::Known;
 
 /// Most requests of one call in flight.
@@ -32,42 +32,56 @@ const PARALLEL_MAX: usize = 64;
 
 /// Items by index, and what they may still spend.
 struct Flock {
-    items: Vec<usize>,
+    items: Vec<u32>,
     budget: Budget,
 }
 
-/// What will be one request.
-#[derive(Default)]
+/// What will be one request: items of one owner, and of one kind of key, hence of one namespace.
 struct Part {
-    address: String,
-    items: Vec<usize>,
-    places: Vec<Place>,
+    /// Index in the table's addresses; None: there is no owner.
+    owner: Option<usize>,
+    items: Vec<u32>,
+    slots: Vec<Slot>,
     /// Numbers it takes.
     weight: u64,
+    keyed: bool,
+    /// Of the namespace.
+    stride: u32,
 }
 
 impl Part {
-    fn with_capacity(n: usize) -> Part {
+    /// An empty one like this.
+    fn another(&self) -> Part {
         Part {
-            items: Vec::with_capacity(n),
-            places: Vec::with_capacity(n),
-            ..Part::default()
+            items: Vec::new(),
+            slots: Vec::new(),
+            weight: 0,
+            ..*self
         }
     }
 }
 
-/// A flock sent to one address.
+/// A part under way.
 struct Group {
-    flock: Flock,
-    places: Vec<Place>,
+    part: Part,
+    budget: Budget,
     known: Arc<Known>,
-    address: String,
+    /// Whom it was sent to, if not the owner.
+    address: Option<String>,
+}
+
+impl Group {
+    /// Whom it was sent to.
+    fn address(&self) -> &str {
+        let owner = self.part.owner.map(|at| self.known.addresses[at].as_str());
+        self.address.as_deref().or(owner).unwrap_or_default()
+    }
 }
 
 enum Event {
     /// A flock's pause is over and there is a table, or why not.
     Ready(Flock, Result<Arc<Known>, Failure>),
-    Answered(Group, Result<Vec<Entry>, Failure>),
+    Answered(Group, Result<Answers, Failure>),
 }
 
 type Events<'a> = FuturesUnordered<BoxFuture<'a, Event>>;
@@ -88,21 +102,26 @@ impl Client {
         namespace: &str,
         items: &[B::Item],
     ) -> Vec<Result<B::Answer, Error>> {
-        let results: Vec<_> = items.iter().map(|i| B::check(i).err().map(Err)).collect();
-        let good = (0..items.len()).filter(|i| results[*i].is_none()).collect();
         let mut call: Call<'_, B> = Call {
             client: self,
             namespace,
             items,
-            results,
+            results: std::iter::repeat_with(|| None).take(items.len()).collect(),
             permits: Arc::new(Semaphore::new(PARALLEL_MAX)),
             events: FuturesUnordered::new(),
         };
         let all = Flock {
-            items: good,
+            items: (0..items.len() as u32).collect(),
             budget: Budget::new(self.deadline),
         };
-        call.ready_after(all, Duration::ZERO);
+        match self.inner.table.known() {
+            Some(known)
+                if !self.inner.table.has_gap() && call.has_namespaces(&known, &all.items) =>
+            {
+                call.send(all, known);
+            }
+            _ => call.ready_after(all, Duration::ZERO),
+        }
         while let Some(event) = call.events.next().await {
             match event {
                 Event::Ready(flock, Ok(known)) => call.send(flock, known),
@@ -123,10 +142,7 @@ impl<'a, B: Batch> Call<'a, B> {
             return;
         }
         let client = self.client;
-        let keys = flock.items.iter().map(|i| B::key(&self.items[*i]).as_ref());
-        let mut names: Vec<&str> = keys.map(|k| namespace_name(self.namespace, k)).collect();
-        names.sort_unstable();
-        names.dedup();
+        let names: Vec<&str> = self.names(&flock.items).into_iter().flatten().collect();
         let ready = async move {
             sleep(pause).await;
             let known = client.inner.known(&names, &mut flock.budget).await;
@@ -135,8 +151,27 @@ impl<'a, B: Batch> Call<'a, B> {
         self.events.push(ready.boxed());
     }
 
+    /// Whether a table has the namespaces of all items.
+    fn has_namespaces(&self, known: &Known, items: &[u32]) -> bool {
+        let names = self.names(items).into_iter().flatten();
+        names
+            .into_iter()
+            .all(|name| known.table.namespace(name).is_some())
+    }
+
+    /// Names of the namespaces that items mean: of uids, and of keys.
+    fn names(&self, items: &[u32]) -> [Option<&'a str>; 2] {
+        let mut names = [None, None];
+        for i in items {
+            let key = B::key(&self.items[*i as usize]).as_ref();
+            let name = &mut names[usize::from(is_keyed(key))];
+            name.get_or_insert_with(|| namespace_name(self.namespace, key));
+        }
+        names
+    }
+
     /// Splits a flock by whom to ask, by uids and keys (which do not mix in a request) and by the
-    /// limits of a request, and sends the parts.
+    /// limits of a request, and sends the parts. Items that no request may hold fail here.
     fn send(&mut self, flock: Flock, known: Arc<Known>) {
         let inner = &self.client.inner;
         let items_max = inner.items_max.min(FRAME_MAX);
@@ -147,10 +182,15 @@ impl<'a, B: Batch> Call<'a, B> {
         // Of uids and of keys, each looked up once.
         let mut namespaces = [None, None];
         for &i in &flock.items {
-            let key = B::key(&self.items[i]).as_ref();
-            let kind = usize::from(matches!(key, KeyRef::Key(_)));
-            let namespace =
-                namespaces[kind].get_or_insert_with(|| namespace_in(&known, self.namespace, key));
+            let item = &self.items[i as usize];
+            if let Err(error) = B::check(item) {
+                self.results[i as usize] = Some(Err(error));
+                continue;
+            }
+            let key = B::key(item).as_ref();
+            let keyed = is_keyed(key);
+            let namespace = namespaces[usize::from(keyed)]
+                .get_or_insert_with(|| namespace_in(&known, self.namespace, key));
             let placed = match namespace {
                 Ok(namespace) => place_in(&known, namespace, key),
                 Err(failure) => Err(failure.clone()),
@@ -167,73 +207,81 @@ impl<'a, B: Batch> Call<'a, B> {
                 }
             };
             let owner = known.owner(place.slot);
-            let part = parts[2 * owner.unwrap_or(all - 1) + kind].get_or_insert_with(|| Part {
-                address: inner.target(&known, owner),
-                ..Part::with_capacity(flock.items.len().min(items_max))
+            let at = 2 * owner.unwrap_or(all - 1) + usize::from(keyed);
+            let part = parts[at].get_or_insert_with(|| {
+                let room = flock.items.len().min(items_max);
+                Part {
+                    owner,
+                    items: Vec::with_capacity(room),
+                    slots: Vec::with_capacity(room),
+                    weight: 0,
+                    keyed,
+                    stride: place.stride,
+                }
             });
-            let weight = u64::from(B::count(&self.items[i]));
+            let weight = u64::from(B::count(item));
             if part.items.len() >= items_max || part.weight + weight > NUMBERS_MAX {
-                let address = part.address.clone();
-                let next = Part {
-                    address,
-                    ..Part::default()
-                };
+                let next = part.another();
                 full.push(std::mem::replace(part, next));
             }
             part.items.push(i);
-            part.places.push(place);
+            part.slots.push(place.slot);
             part.weight += weight;
         }
         for part in full.into_iter().chain(parts.into_iter().flatten()) {
-            let Part {
-                address,
-                items,
-                places,
-                ..
-            } = part;
-            let flock = Flock {
-                items,
+            self.try_part(Group {
+                part,
                 budget: flock.budget.clone(),
-            };
-            self.try_group(Group {
-                flock,
-                places,
                 known: known.clone(),
-                address,
+                address: None,
             });
         }
     }
 
-    fn try_group(&self, mut group: Group) {
-        let inner = &self.client.inner;
-        let placed = group.flock.items.iter().zip(&group.places);
-        let parcels: Vec<Parcel<'a>> = placed
-            .map(|(i, place)| {
-                let item = &self.items[*i];
-                Parcel {
-                    key: B::key(item),
-                    count: B::count(item),
-                    floor: B::floor(item),
-                    epoch: inner.table.epoch(place.slot),
-                }
-            })
-            .collect();
+    /// Sends a part: at once if the owner's pipe takes it, which is the usual case.
+    fn try_part(&self, mut group: Group) {
+        let (client, items) = (self.client, self.items);
+        let Part { keyed, weight, .. } = group.part;
         let lot = Lot {
             asks: B::ASKS,
             namespace: self.namespace,
-            keyed: parcels.iter().any(|p| matches!(p.key, Key::Key(_))),
-            strict: self.client.strict,
+            keyed,
+            strict: client.strict,
             version: group.known.table.version(),
         };
-        let client = self.client;
+        let permit = self.permits.clone().try_acquire_owned();
+        if let (Ok(permit), Some(owner)) = (permit, group.part.owner) {
+            let patience = group.budget.patience(Instant::now());
+            let submitted = client.inner.at_owner(&group.known, owner, |pipe| {
+                let parcels = parcels::<B>(client, items, &group.part);
+                pipe.submit_many(&lot, weight, parcels, patience)
+            });
+            if let Some(answers) = submitted {
+                group.budget.tried();
+                let answered = async move {
+                    let answers = answers.await;
+                    drop(permit);
+                    let outcome = answers.map_err(|_| Failure::lost(group.address()));
+                    if outcome.is_err() {
+                        let address = group.address().to_owned();
+                        group.budget.note(&address);
+                    }
+                    Event::Answered(group, outcome)
+                };
+                return self.events.push(answered.boxed());
+            }
+        }
+        let address = client.inner.target(&group.known, group.part.owner);
         let permits = self.permits.clone();
         let answered = async move {
             // Never closed: an error cannot come.
             let _permit = permits.acquire().await;
-            let budget = &mut group.flock.budget;
+            let parcels = parcels::<B>(client, items, &group.part);
+            let parcels: Vec<Parcel<'_>> = parcels.collect();
             let outcome = client
-                .carry_many(&group.address, &lot, &parcels, budget)
+                .carry_many(&address, &lot, weight, &parcels, &mut group.budget)
                 .await;
+            group.address = Some(address);
             Event::Answered(group, outcome)
         };
         self.events.push(answered.boxed());
@@ -241,44 +289,42 @@ impl<'a, B: Batch> Call<'a, B> {
 
     /// Files the answered items; the failed ones go on, those with a new route apart from those
     /// that must pause.
-    fn settle(&mut self, group: Group, outcome: Result<Vec<Entry>, Failure>) {
-        let Group {
-            flock,
-            places,
-            known,
-            address,
-        } = group;
-        let mut entries: Vec<Entry> = match outcome {
-            Ok(entries) => entries,
-            Err(failure) => vec![Err(Box::new(failure)); flock.items.len()],
-        };
-        // A pipe answers as many as were given.
-        let lost = || Err(Box::new(Failure::malformed(&address, "no reply")));
-        entries.resize_with(flock.items.len(), lost);
+    fn settle(&mut self, mut group: Group, outcome: Result<Answers, Failure>) {
+        let mut answers = outcome.map_err(Box::new);
         let inner = &self.client.inner;
-        let mut parted: BTreeMap<(bool, Option<Duration>), (Vec<usize>, Failure)> = BTreeMap::new();
-        for (at, entry) in entries.into_iter().enumerate() {
-            let (i, place) = (flock.items[at], places[at]);
+        let mut parted: BTreeMap<(bool, Option<Duration>), (Vec<u32>, Failure)> = BTreeMap::new();
+        for (&i, &slot) in group.part.items.iter().zip(&group.part.slots) {
+            let entry = match &mut answers {
+                // A pipe answers as many as were given.
+                Ok(answers) => answers
+                    .next()
+                    .unwrap_or_else(|| Err(Box::new(Failure::lost("the owner")))),
+                Err(failure) => Err(failure.clone()),
+            };
             let failure = match entry {
                 Err(failure) => *failure,
                 Ok(got) => {
-                    inner.table.saw(place.slot, got.epoch);
-                    match B::read(got, &self.items[i], place) {
+                    inner.table.saw(slot, got.epoch);
+                    match B::read(got, &self.items[i as usize], group.part.stride) {
                         Ok(answer) => {
-                            self.results[i] = Some(Ok(answer));
+                            self.results[i as usize] = Some(Ok(answer));
                             continue;
                         }
-                        Err(what) => Failure::malformed(&address, what),
+                        Err(what) => Failure::malformed(group.address(), what),
                     }
                 }
             };
-            let was = whose(known.table.route(place.slot));
-            let failure = inner.about(place.slot, was, failure);
+            if parted.is_empty() {
+                let address = group.address().to_owned();
+                group.budget.note(&address);
+            }
+            let was = whose(group.known.table.route(slot));
+            let failure = inner.about(slot, was, failure);
             let wait = match failure.verdict {
                 Verdict::Retry => None,
                 Verdict::After(hint) => Some(hint),
                 Verdict::Final => {
-                    self.results[i] = Some(Err(flock.budget.error(&failure, false)));
+                    self.results[i as usize] = Some(Err(group.budget.error(&failure, false)));
                     continue;
                 }
             };
@@ -286,7 +332,7 @@ impl<'a, B: Batch> Call<'a, B> {
             part.or_insert_with(|| (Vec::new(), failure)).0.push(i);
         }
         for (items, failure) in parted.into_values() {
-            let budget = flock.budget.clone();
+            let budget = group.budget.clone();
             self.again(Flock { items, budget }, &failure);
         }
     }
@@ -297,9 +343,31 @@ impl<'a, B: Batch> Call<'a, B> {
             Ok(pause) => self.ready_after(flock, pause),
             Err(error) => {
                 for i in flock.items {
-                    self.results[i] = Some(Err(error.clone()));
+                    self.results[i as usize] = Some(Err(error.clone()));
                 }
             }
         }
     }
+}
+
+/// The items of a part as a pipe takes them.
+fn parcels<'p, B: Batch>(
+    client: &'p Client,
+    items: &'p [B::Item],
+    part: &'p Part,
+) -> impl ExactSizeIterator<Item = Parcel<'p>> {
+    let placed = part.items.iter().zip(&part.slots);
+    placed.map(move |(i, slot)| {
+        let item = &items[*i as usize];
+        Parcel {
+            key: B::key(item),
+            count: B::count(item),
+            floor: B::floor(item),
+            epoch: client.inner.table.epoch(*slot),
+        }
+    })
+}
+
+fn is_keyed(key: KeyRef<'_>) -> bool {
+    matches!(key, KeyRef::Key(_))
 }

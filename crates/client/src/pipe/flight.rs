@@ -1,29 +1,20 @@
 //! A frame on its way: who waits for which of its items, and how answers reach them.
 
+use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 
-use seqsvr_proto::v1::{self, pipe_response};
+use seqsvr_proto::v1::pipe_response;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::failure::Failure;
+use crate::pipe::answers::{Answers, Columns, Entry};
 use crate::pipe::frame::Asks;
 
 /// How long after its last caller gave up a frame may still be answered; a server that is right answers
 /// before, and a place must not stay taken for one that is not.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(10);
-
-/// What one item was answered, unchecked: the numbers, or kind and value of `current`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Got {
-    pub(crate) value: u64,
-    pub(crate) last: u64,
-    pub(crate) kind: i32,
-    pub(crate) epoch: u64,
-}
-
-/// How an item ended.
-pub(crate) type Entry = Result<Got, Box<Failure>>;
 
 /// How long a caller waits.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +33,7 @@ pub(super) struct Waiter {
 enum To {
     One(Option<oneshot::Sender<Entry>>),
     Many {
-        sender: Option<oneshot::Sender<Vec<Entry>>>,
+        sender: Option<oneshot::Sender<Answers>>,
         items: usize,
         got: Vec<Option<Entry>>,
         left: usize,
@@ -56,7 +47,7 @@ impl Waiter {
     }
 
     pub(super) fn many(
-        sender: oneshot::Sender<Vec<Entry>>,
+        sender: oneshot::Sender<Answers>,
         items: usize,
         patience: Patience,
     ) -> Waiter {
@@ -92,10 +83,23 @@ impl Waiter {
                 left,
                 ..
             } => {
-                let all = (0..*items).map(|_| entries()).collect();
+                let all: Vec<Entry> = (0..*items).map(|_| entries()).collect();
                 *left = 0;
                 if let Some(sender) = sender.take() {
-                    let _ = sender.send(all);
+                    let _ = sender.send(Answers::Each(all.into_iter()));
+                }
+            }
+        }
+    }
+
+    /// All of its items, which are these of columns without errors.
+    fn take_whole(&mut self, columns: &Arc<Columns>, at: Range<usize>) {
+        match &mut self.to {
+            To::One(_) => self.take_all(|| Ok(columns.got(at.start))),
+            To::Many { sender, left, .. } => {
+                *left = 0;
+                if let Some(sender) = sender.take() {
+                    let _ = sender.send(Answers::Whole(columns.clone(), at));
                 }
             }
         }
@@ -121,7 +125,8 @@ impl Waiter {
                 if *left == 0
                     && let Some(sender) = sender.take()
                 {
-                    let _ = sender.send(got.drain(..).flatten().collect());
+                    let all: Vec<Entry> = got.drain(..).flatten().collect();
+                    let _ = sender.send(Answers::Each(all.into_iter()));
                 }
             }
         }
@@ -166,15 +171,6 @@ pub(super) struct Flight {
     until: Instant,
     /// Items not answered.
     left: usize,
-}
-
-/// Columns of an answer, of whichever kind.
-struct Columns {
-    values: Vec<u64>,
-    lasts: Vec<u64>,
-    kinds: Vec<i32>,
-    epochs: Vec<u64>,
-    errors: Vec<v1::ItemError>,
 }
 
 impl Flight {
@@ -241,20 +237,10 @@ impl Flight {
                 self.fail(&Failure::from_item(address, &error));
                 return before;
             }
-            pipe_response::Answer::Next(next) if self.asks == Asks::Next => Columns {
-                values: next.firsts,
-                lasts: next.lasts,
-                kinds: Vec::new(),
-                epochs: next.epochs,
-                errors: next.errors,
-            },
-            pipe_response::Answer::Current(current) if self.asks == Asks::Current => Columns {
-                values: current.values,
-                lasts: Vec::new(),
-                kinds: current.kinds,
-                epochs: current.epochs,
-                errors: current.errors,
-            },
+            pipe_response::Answer::Next(next) if self.asks == Asks::Next => Columns::from(next),
+            pipe_response::Answer::Current(current) if self.asks == Asks::Current => {
+                Columns::from(current)
+            }
             _ => {
                 self.fail(&Failure::malformed(address, "another kind of answer"));
                 return before;
@@ -264,22 +250,26 @@ impl Flight {
             true => self.items,
             false => items.len(),
         };
-        if !self.fits(&columns, n) || !rising_below(items, self.items) {
+        let current = self.asks == Asks::Current;
+        let fit = columns.fit(n, self.counted && !current, current);
+        if !fit || !rising_below(items, self.items) {
             self.fail(&Failure::malformed(address, "columns of unequal length"));
+            return before;
+        }
+        if items.is_empty() && columns.errors.is_empty() {
+            let (columns, mut at) = (Arc::new(columns), 0);
+            for waiter in &mut self.waiters {
+                let begin = at;
+                at += waiter.items();
+                waiter.take_whole(&columns, begin..at);
+            }
+            self.left = 0;
             return before;
         }
         let mut errors = columns.errors.iter().peekable();
         let mut entry = |at: usize| match errors.next_if(|error| error.index as usize == at) {
             Some(error) => Err(Box::new(Failure::from_item(address, error))),
-            None => Ok(Got {
-                value: columns.values[at],
-                last: columns.lasts.get(at).copied().unwrap_or(columns.values[at]),
-                kind: columns.kinds.get(at).copied().unwrap_or_default(),
-                epoch: match columns.epochs.as_slice() {
-                    [one] => *one,
-                    all => all[at],
-                },
-            }),
+            None => Ok(columns.got(at)),
         };
         if items.is_empty() {
             let mut at = 0;
@@ -306,16 +296,6 @@ impl Flight {
             self.left = self.left.saturating_sub(n);
         }
         before - self.left
-    }
-
-    /// Whether the columns are of `n` items of this frame.
-    fn fits(&self, columns: &Columns, n: usize) -> bool {
-        let last = columns.lasts.len();
-        let lasts = last == n || (last == 0 && (!self.counted || self.asks == Asks::Current));
-        let kinds = self.asks == Asks::Next || columns.kinds.len() == n;
-        let epochs = [1, n].contains(&columns.epochs.len());
-        let rising = columns.errors.is_sorted_by(|a, b| a.index < b.index);
-        columns.values.len() == n && lasts && kinds && epochs && rising
     }
 }
 

@@ -55,11 +55,12 @@ pub(super) struct Frame {
     keyed: bool,
     strict: bool,
     version: u64,
+    items: usize,
     uids: Vec<u64>,
     keys: Vec<Bytes>,
-    counts: Vec<u32>,
-    floors: Vec<u64>,
-    epochs: Vec<u64>,
+    counts: Column<u32>,
+    floors: Column<u64>,
+    epochs: Column<u64>,
     weight: u64,
     pub(super) waiters: Vec<Waiter>,
     /// When the last of its callers gives up.
@@ -76,11 +77,12 @@ impl Frame {
             keyed: lot.keyed,
             strict: lot.strict,
             version: lot.version,
+            items: 0,
             uids: Vec::with_capacity(uids),
             keys: Vec::with_capacity(keys),
-            counts: Vec::with_capacity(items),
-            floors: Vec::with_capacity(items),
-            epochs: Vec::with_capacity(items),
+            counts: Column::new(),
+            floors: Column::new(),
+            epochs: Column::new(),
             weight: 0,
             waiters: Vec::new(),
             until: Instant::now(),
@@ -88,7 +90,7 @@ impl Frame {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.epochs.len()
+        self.items
     }
 
     /// Whether more items of this lot may join.
@@ -106,26 +108,26 @@ impl Frame {
             Key::Uid(uid) => self.uids.push(*uid),
             Key::Key(key) => self.keys.push(key.clone()),
         }
-        self.counts.push(parcel.count);
-        self.floors.push(parcel.floor);
-        self.epochs.push(parcel.epoch);
+        self.counts.push(self.items, parcel.count);
+        self.floors.push(self.items, parcel.floor);
+        self.epochs.push(self.items, parcel.epoch);
+        self.items += 1;
         self.weight += parcel.weight();
     }
 
     /// The frame as it is sent, and as it is waited for.
-    pub(super) fn seal(mut self, id: u64) -> (v1::PipeRequest, Flight) {
+    pub(super) fn seal(self, id: u64) -> (v1::PipeRequest, Flight) {
         let items = self.len();
-        let counted = self.counts.iter().any(|count| *count != 1);
-        if !counted {
-            self.counts = Vec::new();
-        }
-        if self.floors.iter().all(|floor| *floor == 0) {
-            self.floors = Vec::new();
-        }
-        if self.epochs.iter().all(|epoch| *epoch == self.epochs[0]) {
+        // What all have in common and a server takes for granted is left out.
+        let counts = self.counts.unless_all(items, 1);
+        let counted = !counts.is_empty();
+        let floors = self.floors.unless_all(items, 0);
+        let epochs = match self.epochs {
             // One for all, or none if none was seen.
-            self.epochs.truncate(usize::from(self.epochs[0] > 0));
-        }
+            Column::Same(0) => Vec::new(),
+            Column::Same(epoch) => vec![epoch],
+            Column::Each(epochs) => epochs,
+        };
         let left = self.until.saturating_duration_since(Instant::now());
         let flight = Flight::new(self.asks, items, counted, self.waiters, self.until);
         let ask = match self.asks {
@@ -133,9 +135,9 @@ impl Frame {
                 namespace: self.namespace,
                 uids: self.uids,
                 keys: self.keys,
-                counts: self.counts,
-                floors: self.floors,
-                epochs: self.epochs,
+                counts,
+                floors,
+                epochs,
                 strict: self.strict,
                 table_version: self.version,
                 forwarded: false,
@@ -147,7 +149,7 @@ impl Frame {
                 strict: self.strict,
                 table_version: self.version,
                 forwarded: false,
-                epochs: self.epochs,
+                epochs,
             }),
         };
         let request = v1::PipeRequest {
@@ -156,5 +158,41 @@ impl Frame {
             ask: Some(ask),
         };
         (request, flight)
+    }
+}
+
+/// A column that mostly has the same entry for all items.
+enum Column<T> {
+    Same(T),
+    Each(Vec<T>),
+}
+
+impl<T: Copy + Default + PartialEq> Column<T> {
+    fn new() -> Column<T> {
+        Column::Same(T::default())
+    }
+
+    /// The entry of item `at`, which is the next.
+    #[inline]
+    fn push(&mut self, at: usize, entry: T) {
+        match self {
+            Column::Same(same) if *same == entry => {}
+            Column::Same(same) if at == 0 => *same = entry,
+            Column::Same(same) => {
+                let mut each = vec![*same; at];
+                each.push(entry);
+                *self = Column::Each(each);
+            }
+            Column::Each(each) => each.push(entry),
+        }
+    }
+
+    /// Entries of `items` items; none if all are `usual`.
+    fn unless_all(self, items: usize, usual: T) -> Vec<T> {
+        match self {
+            Column::Same(same) if same == usual => Vec::new(),
+            Column::Same(same) => vec![same; items],
+            Column::Each(each) => each,
+        }
     }
 }

@@ -14,6 +14,7 @@
 //! nobody; retrying never repeats a number, so whatever was lost is only burned. Items submitted and
 //! not answered are at most [`ITEMS_MAX`]; more callers wait for room.
 
+mod answers;
 mod drive;
 mod flight;
 mod frame;
@@ -27,7 +28,8 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, timeout_at};
 
-pub(crate) use flight::{Entry, Got, Patience};
+pub(crate) use answers::{Answers, Entry, Got};
+pub(crate) use flight::Patience;
 pub(crate) use frame::{Asks, FRAME_MAX, Lot, Parcel};
 
 use crate::client::Inner;
@@ -137,6 +139,13 @@ impl Pipes {
     }
 }
 
+impl Queue {
+    /// Whether so many items may join; any number may if there is none.
+    fn has_room(&self, items: usize) -> bool {
+        self.items == 0 || self.items + items <= ITEMS_MAX
+    }
+}
+
 impl Pipe {
     pub(crate) fn is_open(&self) -> bool {
         self.queue.lock().state == State::Open
@@ -178,7 +187,7 @@ impl Pipe {
         weight: u64,
         parcels: impl ExactSizeIterator<Item = Parcel<'p>>,
         patience: Patience,
-    ) -> Result<oneshot::Receiver<Vec<Entry>>, Refused> {
+    ) -> Result<oneshot::Receiver<Answers>, Refused> {
         let (sender, receiver) = oneshot::channel();
         let n = parcels.len();
         self.add(lot, n, weight, |frame| {
@@ -200,7 +209,7 @@ impl Pipe {
         if queue.state != State::Open {
             return Err(Refused::Gone);
         }
-        if queue.items > 0 && queue.items + items > ITEMS_MAX {
+        if !queue.has_room(items) {
             return Err(Refused::Full);
         }
         queue.items += items;
@@ -226,12 +235,12 @@ impl Pipe {
         Ok(())
     }
 
-    /// Waits for room, until then at most.
-    pub(crate) async fn room_by(&self, until: Instant) {
+    /// Waits for room for so many items, until then at most.
+    pub(crate) async fn room_by(&self, items: usize, until: Instant) {
         let room = self.room.notified();
         tokio::pin!(room);
         room.as_mut().enable();
-        if self.queue.lock().items < ITEMS_MAX {
+        if self.queue.lock().has_room(items) {
             return;
         }
         let _ = timeout_at(until, room).await;

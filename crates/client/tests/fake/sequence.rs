@@ -106,6 +106,7 @@ impl Sequence for Node {
         request: Request<v1::CurrentManyRequest>,
     ) -> Result<Response<v1::CurrentManyResponse>, Status> {
         let request = request.into_inner();
+        self.delay().await;
         let n = request.uids.len();
         let numbers = self.world.numbers.lock();
         let value = |uid: &u64| numbers.get(&(1, uid.to_string())).copied().unwrap_or(0);

@@ -19,6 +19,8 @@ use std::sync::atomic::{
 
 use parking_lot::Mutex;
 
+/// Set in `calls` under the lock of the key's holes; without it there are none.
+const HOLED: u32 = 1 << 31;
 /// Locks of holes; a key's holes are under one of them.
 const SHARDS: usize = 256;
 /// Most holes in all.
@@ -75,7 +77,7 @@ pub(crate) struct Verifier {
 
 struct Received {
     greatest: AtomicU64,
-    /// Calls in flight.
+    /// Calls in flight, and whether there are holes ([`HOLED`]).
     calls: AtomicU32,
 }
 
@@ -109,14 +111,13 @@ impl Verifier {
     /// A call ended, with an answer that was taken before or without one.
     pub(crate) fn end(&self, key: u32) {
         let calls = &self.keys[key as usize].calls;
-        if calls.fetch_sub(1, AcqRel) > 1 || self.count.load(Acquire) == 0 {
+        if calls.fetch_sub(1, AcqRel) != HOLED | 1 {
             return;
         }
         let mut holes = self.holes[key as usize % SHARDS].lock();
         // Calls that began since may have made holes for each other.
-        if calls.load(Acquire) == 0
-            && let Some(gone) = holes.remove(&key)
-        {
+        let last = calls.compare_exchange(HOLED, 0, AcqRel, Acquire).is_ok();
+        if last && let Some(gone) = holes.remove(&key) {
             self.count.fetch_sub(gone.len(), Relaxed);
         }
     }
@@ -146,7 +147,8 @@ impl Verifier {
         while seen < first {
             match greatest.compare_exchange(seen, last, AcqRel, Acquire) {
                 // Written, so that a call not counted here sees the number just received.
-                Ok(_) if seen + stride < first && calls.fetch_add(0, AcqRel) > 1 => {
+                Ok(_) if seen + stride < first && calls.fetch_add(0, AcqRel) & !HOLED > 1 => {
+                    calls.fetch_or(HOLED, AcqRel);
                     holes.entry(key).or_default().push((seen, first));
                     let all = self.count.fetch_add(1, Relaxed);
                     return if all < HOLES_MAX {
