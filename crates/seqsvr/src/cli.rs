@@ -95,6 +95,14 @@ pub(crate) struct Server {
     pub(crate) timeout: Duration,
 }
 
+impl Server {
+    /// The addresses, one by one.
+    pub(crate) fn addresses(&self) -> Vec<&str> {
+        let each = self.server.split(',').map(str::trim);
+        each.filter(|address| !address.is_empty()).collect()
+    }
+}
+
 #[derive(Args)]
 pub(crate) struct Status {
     /// As JSON, with all counters.

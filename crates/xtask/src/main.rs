@@ -1,12 +1,14 @@
 //! `cargo xtask`: the project's chores on the command line. Results go to stdout; the exit code
 //! says whether all came out as it must.
 
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand, value_parser};
-use xtask::accept;
 use xtask::model::run;
+use xtask::{accept, bare, peers};
 
 #[derive(Parser)]
 #[command(about = "Chores of the project", disable_help_subcommand = true)]
@@ -55,6 +57,38 @@ enum Command {
         #[arg(long)]
         schedules: bool,
     },
+    /// Measure the service beside its peers and the bare loop, in turn, on this machine
+    ///
+    /// Three StoreSvrs and an AllocSvr of the release binary against a bare tonic service, Redis,
+    /// PostgreSQL, etcd and tsoracle, as far as they are installed; nothing is installed. Data lies in
+    /// TMPDIR, which should be on a real disk. Prints a table in Markdown: medians, the median of the
+    /// ratios of the rounds, the bars and whether they are met. Run it on a machine that does nothing
+    /// else. Exits 1 if a run failed; a bar that is not met is no failure.
+    Peers {
+        /// Only this row; may be repeated
+        #[arg(long, value_name = "NAME")]
+        only: Vec<String>,
+        /// Run each side this many times, in turn
+        #[arg(long, value_name = "N", default_value_t = 5, value_parser = value_parser!(u32).range(1..))]
+        rounds: u32,
+        /// Milliseconds each run is measured
+        #[arg(long, default_value_t = 3_000, value_parser = value_parser!(u64).range(500..))]
+        ms: u64,
+        /// Measure and draw two pictures into this directory as well
+        #[arg(long, value_name = "DIR")]
+        pictures: Option<PathBuf>,
+        /// Print the rows and run none
+        #[arg(long)]
+        list: bool,
+    },
+    /// Serve the bare loop that `peers` compares with
+    BareServe {
+        /// Address to listen on
+        #[arg(long)]
+        listen: SocketAddr,
+    },
+    /// Load it, or another gRPC service, and print numbers a second
+    BareLoad(bare::Load),
 }
 
 fn main() -> ExitCode {
@@ -79,6 +113,32 @@ fn main() -> ExitCode {
                 false => accept::run(&options),
             }
         }
+        Command::Peers { list: true, .. } => {
+            print!("{}", peers::list());
+            Ok(true)
+        }
+        Command::Peers {
+            only,
+            rounds,
+            ms,
+            pictures,
+            ..
+        } => on_runtime(peers::run(&peers::Options {
+            only,
+            rounds,
+            time: Duration::from_millis(ms),
+            pictures,
+        })),
+        Command::BareServe { listen } => on_runtime(async {
+            let served = bare::serve::serve(listen).await;
+            served.map(|()| true).map_err(|error| error.to_string())
+        }),
+        Command::BareLoad(load) => on_runtime(async {
+            let rate = bare::load::load(load).await;
+            rate.map(|rate| println!("{rate:.1}"))
+                .map_err(|error| error.to_string())?;
+            Ok(true)
+        }),
         Command::Model {
             deep,
             scenario,
@@ -97,6 +157,13 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+fn on_runtime(work: impl Future<Output = Result<bool, String>>) -> Result<bool, String> {
+    let runtime = tokio::runtime::Runtime::new();
+    runtime
+        .map_err(|error| format!("no runtime: {error}"))?
+        .block_on(work)
 }
 
 fn model(options: run::Options) -> Result<bool, String> {

@@ -74,6 +74,57 @@ fn every_mode_measures_and_verifies() {
 }
 
 #[test]
+fn without_the_sdk_it_measures_and_verifies_too() {
+    let dev = Dev::start();
+    dev.done(&[
+        "namespace",
+        "create",
+        "odd",
+        "--stride",
+        "2",
+        "--offset",
+        "1",
+    ]);
+    let odd = ["-n", "odd", "-c", "3"];
+    for (mode, items) in [
+        (&["--mode", "pipe", "--batch", "50"][..], 150),
+        (&["--unary"][..], 3),
+        (&["--unary", "--mode", "next-many", "--batch", "20"][..], 60),
+    ] {
+        let result = run(&dev, &[mode, &odd[..]].concat());
+        assert!(number(&result, "calls") > 50, "{result}");
+        assert_eq!(number(&result, "numbers"), items * number(&result, "calls"));
+    }
+    let keys = run(
+        &dev,
+        &["--mode", "pipe", "--batch", "5", "--key-bytes", "20"],
+    );
+    assert_eq!(number(&keys, "numbers"), 5 * number(&keys, "calls"));
+    for batch in ["1", "10"] {
+        let current = run(&dev, &["--unary", "--mode", "current", "--batch", batch]);
+        let items = batch.parse::<u64>().unwrap();
+        assert_eq!(
+            number(&current, "numbers"),
+            items * number(&current, "calls")
+        );
+    }
+    // What the service refuses is told, here as through the SDK.
+    for mode in [&["--unary"][..], &["--mode", "pipe"][..]] {
+        let keyed = [
+            "bench",
+            "--duration",
+            "200ms",
+            "--key-bytes",
+            "20",
+            "-n",
+            "default",
+        ];
+        let said = refused(&dev.ask(&[&keyed[..], mode].concat()), 1);
+        assert!(said.contains("no call was answered"), "{said}");
+    }
+}
+
+#[test]
 fn an_open_loop_keeps_its_rate() {
     let dev = Dev::start();
     let result = run(&dev, &["--rate", "200"]);
@@ -89,6 +140,7 @@ fn what_cannot_be_run_is_said() {
     for (args, words) in [
         (&["-n", "nowhere"][..], "there is no namespace \"nowhere\""),
         (&["--batch", "5"][..], "--batch is for"),
+        (&["--mode", "pipe", "--unary"][..], "--unary"),
         (&["--keys", "0"][..], "--keys"),
         (&["--key-bytes", "9"][..], "--key-bytes"),
     ] {

@@ -10,8 +10,10 @@ use seqsvr_client::{Client, Current, CurrentKind, Error, NextItem, Numbers};
 use tokio::time::Instant;
 
 use super::figures::Figures;
+use super::frames::Frames;
 use super::keys::Keys;
 use super::pace::Pace;
+use super::plain::Plain;
 use super::verify::{Range, Verifier, Wrong};
 use crate::cli::Mode;
 
@@ -34,10 +36,21 @@ pub(crate) struct Run {
 /// Most wrong ranges put in words.
 const WRONG_MAX: usize = 10;
 
+/// How a caller asks.
+#[derive(Clone)]
+pub(crate) enum Asker {
+    /// As programs that use this project's client do: what many callers ask is merged.
+    Sdk(Client),
+    /// As any gRPC client can: each call is one request.
+    Unary(Plain),
+    /// Each call is one frame of a Pipe.
+    Frames(Arc<Frames>),
+}
+
 /// One caller.
 pub(crate) struct Caller {
     pub(crate) run: Arc<Run>,
-    pub(crate) client: Client,
+    pub(crate) asker: Asker,
     pub(crate) figures: Arc<Vec<Mutex<Figures>>>,
     /// Which of the figures it adds to.
     pub(crate) at: usize,
@@ -59,7 +72,8 @@ struct Tally {
 }
 
 /// What an item was answered.
-enum Got {
+#[derive(Clone, Debug)]
+pub(crate) enum Got {
     Numbers(Numbers),
     Current(Current),
 }
@@ -78,10 +92,13 @@ impl Caller {
                 Some(_) => Instant::now(),
                 None => due,
             };
-            if self.run.mode == Mode::Next {
+            if self.run.mode == Mode::Next
+                && let Asker::Sdk(client) = &self.asker
+            {
+                let client = client.clone();
                 let first = self.run.keys.pick_namespace(&mut self.rng);
                 let asked = self.begin(first);
-                let got = self.next(&asked).await;
+                let got = self.next(&client, &asked).await;
                 now = Instant::now();
                 self.settle(&asked, &got, begin, now, &mut tally)?;
             } else {
@@ -128,34 +145,52 @@ impl Caller {
         asked
     }
 
-    async fn next(&self, asked: &Asked) -> Result<Got, Error> {
+    async fn next(&self, client: &Client, asked: &Asked) -> Result<Got, Error> {
         let run = &self.run;
         let (namespace, key) = (run.keys.namespace(asked.key), run.keys.key(asked.key));
-        let numbers = self.client.next(namespace, key, run.count).await;
+        let numbers = client.next(namespace, key, run.count).await;
         numbers.map(Got::Numbers)
     }
 
     async fn ask(&self, asked: &[Asked]) -> Vec<Result<Got, Error>> {
         let run = &self.run;
         let namespace = run.keys.namespace(asked[0].key);
+        let keys = || asked.iter().map(|asked| run.keys.key(asked.key)).collect();
+        match &self.asker {
+            Asker::Sdk(client) => self.ask_sdk(client, namespace, asked).await,
+            Asker::Unary(plain) => plain.ask(run.mode, namespace, keys(), run.count).await,
+            Asker::Frames(frames) => {
+                let all = frames.next_many(namespace, keys(), run.count).await;
+                all.into_iter().map(|n| n.map(Got::Numbers)).collect()
+            }
+        }
+    }
+
+    async fn ask_sdk(
+        &self,
+        client: &Client,
+        namespace: &str,
+        asked: &[Asked],
+    ) -> Vec<Result<Got, Error>> {
+        let run = &self.run;
         let key = |asked: &Asked| run.keys.key(asked.key);
         match (run.mode, asked) {
-            (Mode::Next | Mode::NextMany, _) => {
+            (Mode::Next | Mode::NextMany | Mode::Pipe, _) => {
                 let item = |asked| NextItem {
                     count: run.count,
                     ..NextItem::new(key(asked))
                 };
                 let items: Vec<NextItem> = asked.iter().map(item).collect();
-                let all = self.client.next_many(namespace, &items).await;
+                let all = client.next_many(namespace, &items).await;
                 all.into_iter().map(|n| n.map(Got::Numbers)).collect()
             }
             (Mode::Current, [one]) => {
-                let current = self.client.current(namespace, key(one)).await;
+                let current = client.current(namespace, key(one)).await;
                 vec![current.map(Got::Current)]
             }
             (Mode::Current, _) => {
                 let keys: Vec<_> = asked.iter().map(key).collect();
-                let all = self.client.current_many(namespace, &keys).await;
+                let all = client.current_many(namespace, &keys).await;
                 all.into_iter().map(|c| c.map(Got::Current)).collect()
             }
         }
@@ -244,7 +279,7 @@ fn outcome(got: &Result<Got, Error>, mode: Mode, end: u64) -> Outcome {
         }
         Err(_) => {
             let kind = match mode {
-                Mode::Next | Mode::NextMany => Kind::Next,
+                Mode::Next | Mode::NextMany | Mode::Pipe => Kind::Next,
                 Mode::Current => Kind::Current,
             };
             return Outcome::Error { end, kind };

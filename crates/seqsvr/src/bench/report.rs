@@ -32,7 +32,7 @@ impl Report {
             grouped(figures.calls)
         ))?;
         let what = match args.mode {
-            cli::Mode::Next | cli::Mode::NextMany => "numbers ",
+            cli::Mode::Next | cli::Mode::NextMany | cli::Mode::Pipe => "numbers ",
             cli::Mode::Current => "answers ",
         };
         out::line(format_args!(
@@ -89,6 +89,7 @@ impl Report {
         latency.insert("max".to_owned(), json!(figures.latency.max()));
         json!({
             "mode": format!("{:?}", args.mode),
+            "unary": args.unary,
             "connections": args.connections,
             "in_flight": args.in_flight,
             "keys": args.keys,
@@ -114,8 +115,10 @@ fn settings(args: &cli::Bench, batch: u32, seconds: f64) -> String {
     let call = match args.mode {
         cli::Mode::Next => "next".to_owned(),
         cli::Mode::NextMany => format!("next-many of {batch}"),
+        cli::Mode::Pipe => format!("frames of {batch}"),
         cli::Mode::Current => format!("current of {batch}"),
     };
+    let by = if args.unary { ", unary" } else { "" };
     let count = match args.count {
         1 => String::new(),
         n => format!(", {n} numbers an item"),
@@ -139,7 +142,7 @@ fn settings(args: &cli::Bench, batch: u32, seconds: f64) -> String {
         Some(rate) => format!("{} due a second", grouped(u64::from(rate))),
     };
     format!(
-        "{call}{count}; {keys} {kind} {distribution}{each}; {} calls in flight, {} connections, {pace}; {seconds:.1} s",
+        "{call}{by}{count}; {keys} {kind} {distribution}{each}; {} calls in flight, {} connections, {pace}; {seconds:.1} s",
         args.in_flight, args.connections
     )
 }

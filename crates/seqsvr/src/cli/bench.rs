@@ -14,6 +14,7 @@ been received when the call began. The command fails if one is not. It takes 16 
 Examples:
   seqsvr bench                                           # 64 calls in flight, each takes one number
   seqsvr bench --mode next-many --batch 100 --keys 10000000 --in-flight 16
+  seqsvr bench --unary                                   # the same without the SDK: one request a number
   seqsvr bench --rate 20000 --distribution zipf          # open loop: latency from when a call was due";
 
 #[derive(Args)]
@@ -44,7 +45,12 @@ pub(crate) struct Bench {
         value_name = "NAME,…"
     )]
     pub(crate) namespaces: Vec<String>,
-    /// Items of a call: 100 for next-many unless told otherwise, 1 for current; next has no other.
+    /// Each call is one plain gRPC request to the server named, as any gRPC client makes it, instead of
+    /// going through the SDK.
+    #[arg(long)]
+    pub(crate) unary: bool,
+    /// Items of a call: 100 for next-many and pipe unless told otherwise, 1 for current; next has no
+    /// other.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) batch: Option<u32>,
     /// Numbers each item takes.
@@ -77,6 +83,8 @@ pub(crate) enum Mode {
     Next,
     /// The next numbers of many keys.
     NextMany,
+    /// The same, each call one frame of a Pipe, without the SDK that would merge them.
+    Pipe,
     /// The last number given out.
     Current,
 }

@@ -1,5 +1,6 @@
 //! `seqsvr bench`.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,17 +14,19 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::server::Session;
-use crate::bench::caller::{Caller, Run};
+use crate::bench::caller::{Asker, Caller, Run};
 use crate::bench::effort::Effort;
 use crate::bench::figures::Figures;
+use crate::bench::frames::Frames;
 use crate::bench::keys::Keys;
 use crate::bench::pace::Pace;
+use crate::bench::plain::Plain;
 use crate::bench::report::{Report, grouped, time};
 use crate::bench::verify::Verifier;
 use crate::exit::BadInput;
 use crate::{cli, out};
 
-/// Items of a NextMany unless told otherwise.
+/// Items of a NextMany or a frame unless told otherwise.
 const BATCH: u32 = 100;
 /// Figures that callers share, so that they seldom wait for each other; each takes 200 KiB.
 const FIGURES: usize = 16;
@@ -54,6 +57,10 @@ pub(crate) async fn run(args: cli::Bench) -> anyhow::Result<()> {
         );
         return Err(BadInput(text).into());
     }
+    let strides = known
+        .iter()
+        .map(|k| (k.spec.name.clone(), k.spec.progression.stride));
+    let askers = askers(&args, &sessions, strides.collect())?;
     let recorder = args.history.as_ref().map(Recorder::create).transpose()?;
     let run = Arc::new(Run {
         mode: args.mode,
@@ -71,7 +78,7 @@ pub(crate) async fn run(args: cli::Bench) -> anyhow::Result<()> {
     for n in 0..args.in_flight {
         let caller = Caller {
             run: run.clone(),
-            client: sessions[(n % args.connections) as usize].client.clone(),
+            asker: askers[(n % args.connections) as usize].clone(),
             figures: figures.clone(),
             at: n as usize % FIGURES,
             rng: SmallRng::from_rng(&mut rand::rng()),
@@ -102,14 +109,34 @@ pub(crate) async fn run(args: cli::Bench) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// One for each connection.
+fn askers(
+    args: &cli::Bench,
+    sessions: &[Session],
+    strides: HashMap<String, u32>,
+) -> anyhow::Result<Vec<Asker>> {
+    if args.unary && args.mode == cli::Mode::Pipe {
+        return Err(BadInput("--mode pipe sends frames, so it cannot be --unary".into()).into());
+    }
+    let (servers, strides) = (args.server.addresses(), Arc::new(strides));
+    let plain = |server: &str| Plain::new(server, strides.clone(), args.server.timeout);
+    let each = sessions.iter().zip(servers.iter().cycle());
+    let asker = |(session, server): (&Session, &&str)| match (args.mode, args.unary) {
+        (cli::Mode::Pipe, _) => Ok(Asker::Frames(Arc::new(Frames::open(plain(server)?)))),
+        (_, true) => Ok(Asker::Unary(plain(server)?)),
+        (_, false) => Ok(Asker::Sdk(session.client.clone())),
+    };
+    each.map(asker).collect()
+}
+
 /// Items of a call.
 fn batch(args: &cli::Bench) -> Result<u32, BadInput> {
     match (args.mode, args.batch) {
         (cli::Mode::Next, Some(n)) if n > 1 => Err(BadInput(
-            "--batch is for --mode next-many or current; --count takes several numbers of one key"
+            "--batch is for --mode next-many, pipe or current; --count takes several numbers of one key"
                 .into(),
         )),
-        (cli::Mode::NextMany, batch) => Ok(batch.unwrap_or(BATCH)),
+        (cli::Mode::NextMany | cli::Mode::Pipe, batch) => Ok(batch.unwrap_or(BATCH)),
         (_, batch) => Ok(batch.unwrap_or(1)),
     }
 }

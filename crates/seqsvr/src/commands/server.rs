@@ -19,12 +19,7 @@ pub(crate) struct Session {
 
 impl Session {
     pub(crate) fn open(args: &cli::Server) -> anyhow::Result<Session> {
-        let servers = args
-            .server
-            .split(',')
-            .map(str::trim)
-            .filter(|s| !s.is_empty());
-        let mut options = Options::new(servers);
+        let mut options = Options::new(args.addresses());
         options.deadline = args.timeout;
         let client = Client::new(options)?;
         let mut trouble = client.trouble();

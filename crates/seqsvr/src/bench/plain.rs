@@ -1,0 +1,168 @@
+//! What a caller without the SDK knows of the service: one server, and how to read its answers.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use seqsvr_client::{Code, Current, CurrentKind, Details, Error, Key, Numbers, Reason};
+use seqsvr_proto::error::Fault;
+use seqsvr_proto::limits::MESSAGE_MAX;
+use seqsvr_proto::v1;
+use seqsvr_proto::v1::sequence_client::SequenceClient;
+use seqsvr_proto::v1::{ItemError, NextManyRequest, NextManyResponse};
+use tonic::Status;
+use tonic::transport::{Channel, Endpoint};
+
+/// One server, over a connection of its own.
+#[derive(Clone)]
+pub(crate) struct Plain {
+    pub(super) client: SequenceClient<Channel>,
+    /// Distance between the numbers of each namespace.
+    strides: Arc<HashMap<String, u32>>,
+    /// How long a call may take.
+    pub(super) timeout: Duration,
+}
+
+impl Plain {
+    /// # Errors
+    /// The address is none.
+    pub(crate) fn new(
+        server: &str,
+        strides: Arc<HashMap<String, u32>>,
+        timeout: Duration,
+    ) -> anyhow::Result<Plain> {
+        let endpoint = Endpoint::from_shared(format!("http://{server}"))?.tcp_nodelay(true);
+        let client = SequenceClient::new(endpoint.connect_lazy());
+        Ok(Plain {
+            client: client.max_decoding_message_size(MESSAGE_MAX),
+            strides,
+            timeout,
+        })
+    }
+
+    pub(super) fn stride(&self, namespace: &str) -> u32 {
+        self.strides.get(namespace).copied().unwrap_or(1)
+    }
+}
+
+/// `count` numbers of each key.
+pub(super) fn next_many(namespace: &str, keys: Vec<Key>, count: u32) -> NextManyRequest {
+    let (uids, keys) = split(keys);
+    let items = uids.len() + keys.len();
+    NextManyRequest {
+        namespace: namespace.to_owned(),
+        uids,
+        keys,
+        counts: match count {
+            1 => Vec::new(),
+            n => vec![n; items],
+        },
+        ..NextManyRequest::default()
+    }
+}
+
+/// Uids and keys apart; a call has one or the other.
+pub(super) fn split(all: Vec<Key>) -> (Vec<u64>, Vec<Bytes>) {
+    let (mut uids, mut keys) = (Vec::new(), Vec::new());
+    for key in all {
+        match key {
+            Key::Uid(uid) => uids.push(uid),
+            Key::Key(key) => keys.push(key),
+        }
+    }
+    (uids, keys)
+}
+
+/// The answers to `asked` items.
+pub(super) fn numbers(
+    answer: &NextManyResponse,
+    asked: usize,
+    count: u32,
+    stride: u32,
+) -> Vec<Result<Numbers, Error>> {
+    let one = |i: usize| {
+        let first = *answer.firsts.get(i)?;
+        let last = match answer.lasts.is_empty() {
+            true => first,
+            false => *answer.lasts.get(i)?,
+        };
+        let epoch = match answer.epochs.as_slice() {
+            [all] => *all,
+            each => *each.get(i)?,
+        };
+        range(first, last, epoch, count, stride).ok()
+    };
+    let mut all: Vec<_> = (0..asked).map(|i| one(i).ok_or_else(malformed)).collect();
+    failures(&mut all, &answer.errors);
+    all
+}
+
+/// Numbers of which there are as many as asked for.
+pub(super) fn range(
+    first: u64,
+    last: u64,
+    epoch: u64,
+    count: u32,
+    stride: u32,
+) -> Result<Numbers, Error> {
+    let span = u64::from(count - 1) * u64::from(stride);
+    if first == 0 || last.checked_sub(first) != Some(span) {
+        return Err(malformed());
+    }
+    Ok(Numbers {
+        first,
+        last,
+        epoch,
+        stride,
+    })
+}
+
+pub(super) fn current(kind: v1::CurrentKind, value: u64, epoch: u64) -> Result<Current, Error> {
+    let kind = match kind {
+        v1::CurrentKind::Exact => CurrentKind::Exact,
+        v1::CurrentKind::Never => CurrentKind::Never,
+        v1::CurrentKind::AtMost => CurrentKind::AtMost,
+        v1::CurrentKind::Unspecified => return Err(malformed()),
+    };
+    Ok(Current { kind, value, epoch })
+}
+
+/// Puts the items that failed in their places.
+pub(super) fn failures<T>(all: &mut [Result<T, Error>], errors: &[ItemError]) {
+    for error in errors {
+        if let Some(place) = all.get_mut(error.index as usize) {
+            *place = Err(item_error(error));
+        }
+    }
+}
+
+pub(super) fn item_error(item: &ItemError) -> Error {
+    error(
+        Code::from_i32(item.code),
+        item.reason(),
+        item.message.clone(),
+    )
+}
+
+pub(super) fn status_error(status: &Status) -> Error {
+    let fault = Fault::from_status(status);
+    let reason = fault.reason();
+    error(fault.code, reason, fault.message)
+}
+
+fn malformed() -> Error {
+    let text = "a malformed answer: bench and server do not fit together";
+    error(Code::Internal, Reason::Unspecified, text.to_owned())
+}
+
+fn error(code: Code, reason: Reason, message: String) -> Error {
+    Error::from(Details {
+        code,
+        reason,
+        message,
+        tries: 1,
+        asked: Vec::new(),
+        gave_up_after: None,
+    })
+}

@@ -1,0 +1,130 @@
+//! Calls as any gRPC client makes them: one request each, to one server whoever owns the key.
+
+use seqsvr_client::{Error, Key};
+use seqsvr_proto::v1::{
+    CurrentManyRequest, CurrentRequest, NextRequest, current_request, next_request,
+};
+use tonic::{Request, Status};
+
+use super::caller::Got;
+use super::plain::{Plain, current, failures, next_many, numbers, range, split, status_error};
+use crate::cli::Mode;
+
+impl Plain {
+    /// Asks for all keys at once; a call that fails fails each.
+    pub(crate) async fn ask(
+        &self,
+        mode: Mode,
+        namespace: &str,
+        keys: Vec<Key>,
+        count: u32,
+    ) -> Vec<Result<Got, Error>> {
+        let asked = keys.len();
+        let answered = match mode {
+            Mode::Next => self.next(namespace, keys, count).await,
+            Mode::NextMany | Mode::Pipe => self.next_many(namespace, keys, count).await,
+            Mode::Current if asked == 1 => self.current(namespace, keys).await,
+            Mode::Current => self.current_many(namespace, keys).await,
+        };
+        answered.unwrap_or_else(|status| vec![Err(status_error(&status)); asked])
+    }
+
+    async fn next(
+        &self,
+        namespace: &str,
+        keys: Vec<Key>,
+        count: u32,
+    ) -> Result<Vec<Result<Got, Error>>, Status> {
+        let mut answers = Vec::with_capacity(1);
+        for key in keys {
+            let request = NextRequest {
+                namespace: namespace.to_owned(),
+                key_kind: Some(match key {
+                    Key::Uid(uid) => next_request::KeyKind::Uid(uid),
+                    Key::Key(key) => next_request::KeyKind::Key(key),
+                }),
+                count: (count > 1).then_some(count),
+                ..NextRequest::default()
+            };
+            let r = self
+                .client
+                .clone()
+                .next(self.request(request))
+                .await?
+                .into_inner();
+            let got = range(r.first, r.last, r.epoch, count, self.stride(namespace));
+            answers.push(got.map(Got::Numbers));
+        }
+        Ok(answers)
+    }
+
+    async fn next_many(
+        &self,
+        namespace: &str,
+        keys: Vec<Key>,
+        count: u32,
+    ) -> Result<Vec<Result<Got, Error>>, Status> {
+        let asked = keys.len();
+        let request = self.request(next_many(namespace, keys, count));
+        let r = self.client.clone().next_many(request).await?.into_inner();
+        let all = numbers(&r, asked, count, self.stride(namespace));
+        Ok(all.into_iter().map(|n| n.map(Got::Numbers)).collect())
+    }
+
+    async fn current(
+        &self,
+        namespace: &str,
+        keys: Vec<Key>,
+    ) -> Result<Vec<Result<Got, Error>>, Status> {
+        let mut answers = Vec::with_capacity(1);
+        for key in keys {
+            let request = CurrentRequest {
+                namespace: namespace.to_owned(),
+                key_kind: Some(match key {
+                    Key::Uid(uid) => current_request::KeyKind::Uid(uid),
+                    Key::Key(key) => current_request::KeyKind::Key(key),
+                }),
+                ..CurrentRequest::default()
+            };
+            let r = self
+                .client
+                .clone()
+                .current(self.request(request))
+                .await?
+                .into_inner();
+            answers.push(current(r.kind(), r.value, r.epoch).map(Got::Current));
+        }
+        Ok(answers)
+    }
+
+    async fn current_many(
+        &self,
+        namespace: &str,
+        keys: Vec<Key>,
+    ) -> Result<Vec<Result<Got, Error>>, Status> {
+        let (uids, keys) = split(keys);
+        let request = CurrentManyRequest {
+            namespace: namespace.to_owned(),
+            uids,
+            keys,
+            ..CurrentManyRequest::default()
+        };
+        let r = self
+            .client
+            .clone()
+            .current_many(self.request(request))
+            .await?
+            .into_inner();
+        let columns = r.kinds().zip(&r.values).zip(&r.epochs);
+        let one = |((kind, value), epoch): ((_, &u64), &u64)| current(kind, *value, *epoch);
+        let mut all: Vec<_> = columns.map(|c| one(c).map(Got::Current)).collect();
+        failures(&mut all, &r.errors);
+        Ok(all)
+    }
+
+    fn request<T>(&self, message: T) -> Request<T> {
+        let mut request = Request::new(message);
+        request.set_timeout(self.timeout);
+        request
+    }
+}

@@ -1,0 +1,11 @@
+//! The least that gRPC can do on this machine: a tonic service that adds in memory, with no owner, no
+//! lease and no disk, and a generator that verifies as little as it can. What `peers` compares with.
+//!
+//! The generator also makes the unary calls of the other gRPC services, so that each is asked by the
+//! same code.
+
+pub mod load;
+mod messages;
+pub mod serve;
+
+pub use load::{Load, What};

@@ -1,0 +1,88 @@
+//! What this service does in comparison: with the bare loop below it, and with the systems that people
+//! take numbers from today.
+//!
+//! How data passes through: [`rows`] pairs two works, [`rig`] starts the servers they need, each work
+//! ([`work`]) is done by a generator of its own process, one and the other in turn, and [`report`] puts medians,
+//! ratios and bars in a table. Nothing is installed: what is not found is left out, with a word why.
+
+mod disk;
+mod figures;
+mod pictures;
+mod report;
+mod rig;
+mod rows;
+mod servers;
+mod work;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rig::Rig;
+use rows::ROWS;
+
+/// What is run.
+#[derive(Debug)]
+pub struct Options {
+    /// Names of the rows; empty: all.
+    pub only: Vec<String>,
+    /// How often each side of a row is run.
+    pub rounds: u32,
+    /// How long each run is measured.
+    pub time: Duration,
+    /// Where pictures are put.
+    pub pictures: Option<PathBuf>,
+}
+
+/// Why a work could not be done.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// What it needs is not here.
+    Absent(String),
+    /// It went wrong.
+    Wrong(String),
+}
+
+impl Failure {
+    fn wrong(error: impl std::fmt::Display) -> Failure {
+        Failure::Wrong(error.to_string())
+    }
+}
+
+/// Names and purposes of the rows, one a line.
+pub fn list() -> String {
+    let width = ROWS.iter().map(|r| r.name.len()).max().unwrap_or_default();
+    let line = |row: &rows::Row| format!("{:width$}  {}\n", row.name, row.about);
+    ROWS.iter().map(line).collect()
+}
+
+/// Runs what was chosen and prints the table. False if a work went wrong; a bar that is not met is
+/// no failure, as machines differ.
+///
+/// # Errors
+/// A name that no row has; the text lists the names. A picture that cannot be written.
+pub async fn run(options: &Options) -> Result<bool, String> {
+    if let Some(unknown) = options
+        .only
+        .iter()
+        .find(|o| ROWS.iter().all(|r| r.name != **o))
+    {
+        return Err(format!("no row is named {unknown}; there are:\n{}", list()));
+    }
+    let mut rig = Rig::new(options.time);
+    println!("{}", report::machine(&rig));
+    let mut fine = true;
+    let chosen =
+        |r: &&rows::Row| options.only.is_empty() || options.only.iter().any(|o| o == r.name);
+    for row in ROWS.iter().filter(chosen) {
+        let result = figures::measure(row, &mut rig, options.rounds).await;
+        fine &= !matches!(result, Err(Failure::Wrong(_)));
+        println!("{}", report::row(row, &result));
+    }
+    if let Some(dir) = &options.pictures {
+        match pictures::draw(&mut rig, options.rounds, dir).await {
+            Ok(()) => println!("pictures in {}", dir.display()),
+            Err(Failure::Absent(why) | Failure::Wrong(why)) => return Err(why),
+        }
+    }
+    Ok(fine)
+}

@@ -1,0 +1,181 @@
+//! The servers that run: those of the row at work, and no other.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use seqsvr_tests::cluster::Cluster;
+use seqsvr_tests::process;
+use seqsvr_tests::vitals::Vitals;
+
+use super::Failure;
+use super::servers::{Server, bare, etcd, postgres::Postgres, redis::Redis, tsoracle};
+use super::work::{Service, Work};
+
+/// StoreSvrs, and AllocSvrs.
+const SIZE: (u16, u16) = (3, 1);
+/// Lease of the cluster: its default.
+const LEASE_MS: u32 = 3_000;
+
+/// Namespace whose step is always 10,000.
+pub(super) const PINNED: &str = "pinned";
+
+/// What runs, and what is known of it.
+pub(super) struct Rig {
+    /// How long each work is measured.
+    pub(super) time: Duration,
+    /// Calls a second that a work of `seqsvr bench` reached at its fastest.
+    pub(super) peaks: HashMap<&'static [&'static str], f64>,
+    seqsvr: Option<Cluster>,
+    bare: Option<Server>,
+    etcd: Option<Server>,
+    tsoracle: Option<Server>,
+    redis: [Option<Redis>; 2],
+    postgres: Option<Postgres>,
+}
+
+/// What a work needs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Need {
+    Seqsvr,
+    Bare,
+    Etcd,
+    Tsoracle,
+    Redis { always: bool },
+    Postgres,
+}
+
+impl Rig {
+    pub(super) fn new(time: Duration) -> Rig {
+        Rig {
+            time,
+            peaks: HashMap::new(),
+            seqsvr: None,
+            bare: None,
+            etcd: None,
+            tsoracle: None,
+            redis: [None, None],
+            postgres: None,
+        }
+    }
+
+    /// Ends every server that neither of a row's works needs, so that it takes nothing from them. What
+    /// is needed by one of them runs, idle, beside the other.
+    pub(super) fn keep(&mut self, works: [Work; 2]) {
+        let needs = works.map(Need::of);
+        let ends = |need| !needs.contains(&need);
+        if ends(Need::Seqsvr) {
+            self.seqsvr = None;
+            self.peaks.clear();
+        }
+        for (need, server) in [
+            (Need::Bare, &mut self.bare),
+            (Need::Etcd, &mut self.etcd),
+            (Need::Tsoracle, &mut self.tsoracle),
+        ] {
+            *server = server.take().filter(|_| !ends(need));
+        }
+        for always in [false, true] {
+            let redis = &mut self.redis[usize::from(always)];
+            *redis = redis.take().filter(|_| !ends(Need::Redis { always }));
+        }
+        self.postgres = self.postgres.take().filter(|_| !ends(Need::Postgres));
+    }
+
+    /// Starts what a work needs, if it does not run.
+    pub(super) async fn start(&mut self, work: Work) -> Result<(), Failure> {
+        match Need::of(work) {
+            Need::Seqsvr => {
+                if self.seqsvr.is_none() {
+                    let (stores, allocs) = SIZE;
+                    let cluster = Cluster::start(stores, allocs, LEASE_MS).await;
+                    let pinned = ["namespace", "create", PINNED, "--step", "10000"];
+                    let server = [
+                        "--step-max",
+                        "10000",
+                        "--server",
+                        &cluster.alloc_addresses[0],
+                    ];
+                    let made = process::run(&[&pinned[..], &server[..]].concat()).await;
+                    if !made.status.success() {
+                        return Err(Failure::Wrong(format!("namespace create: {made:?}")));
+                    }
+                    self.seqsvr = Some(cluster);
+                }
+            }
+            Need::Bare => start(&mut self.bare, bare::start)?,
+            Need::Etcd => start(&mut self.etcd, etcd::start)?,
+            Need::Tsoracle => start(&mut self.tsoracle, tsoracle::start)?,
+            Need::Redis { always } => {
+                let redis = &mut self.redis[usize::from(always)];
+                start(redis, || Redis::start(always))?;
+            }
+            Need::Postgres => start(&mut self.postgres, Postgres::start)?,
+        }
+        Ok(())
+    }
+
+    /// Address of the AllocSvr.
+    pub(super) fn seqsvr(&self) -> Result<String, Failure> {
+        let cluster = running(&self.seqsvr)?;
+        Ok(cluster.alloc_addresses[0].clone())
+    }
+
+    /// Resident bytes of the AllocSvr.
+    pub(super) fn memory(&self) -> Result<u64, Failure> {
+        let alloc = running(&self.seqsvr)?.allocs[0].pid();
+        let vitals = Vitals::read(alloc, None).map_err(Failure::wrong)?;
+        Ok(vitals.memory)
+    }
+
+    pub(super) fn bare(&self) -> Result<String, Failure> {
+        Ok(running(&self.bare)?.address.clone())
+    }
+
+    pub(super) fn etcd(&self) -> Result<String, Failure> {
+        Ok(running(&self.etcd)?.address.clone())
+    }
+
+    pub(super) fn tsoracle(&self) -> Result<String, Failure> {
+        Ok(running(&self.tsoracle)?.address.clone())
+    }
+
+    pub(super) fn redis(&self, always: bool) -> Result<&Redis, Failure> {
+        running(&self.redis[usize::from(always)])
+    }
+
+    pub(super) fn postgres(&self) -> Result<&Postgres, Failure> {
+        running(&self.postgres)
+    }
+}
+
+impl Need {
+    fn of(work: Work) -> Need {
+        match work {
+            Work::Bench(_) | Work::Half(_) => Need::Seqsvr,
+            Work::Unary { of, .. } => match of {
+                Service::Seqsvr => Need::Seqsvr,
+                Service::Bare => Need::Bare,
+                Service::Etcd => Need::Etcd,
+                Service::Tsoracle => Need::Tsoracle,
+            },
+            Work::Frames { .. } => Need::Bare,
+            Work::Incr { always, .. } => Need::Redis { always },
+            Work::Nextval { .. } | Work::UpdateRow { .. } => Need::Postgres,
+        }
+    }
+}
+
+fn start<T>(
+    server: &mut Option<T>,
+    start: impl FnOnce() -> Result<T, Failure>,
+) -> Result<(), Failure> {
+    if server.is_none() {
+        *server = Some(start()?);
+    }
+    Ok(())
+}
+
+fn running<T>(server: &Option<T>) -> Result<&T, Failure> {
+    let stopped = || Failure::Wrong("a work began before its server".to_owned());
+    server.as_ref().ok_or_else(stopped)
+}

@@ -1,0 +1,230 @@
+//! The rows: what is compared with what, and the bars that this project sets itself.
+
+use std::time::Duration;
+
+use super::work::{Service, Work};
+
+/// Two works, ours first.
+pub(super) struct Row {
+    pub(super) name: &'static str,
+    pub(super) about: &'static str,
+    pub(super) ours: Work,
+    pub(super) theirs: Work,
+    /// `seqsvr bench` with these arguments for so long, once, before all.
+    pub(super) prepare: Option<(&'static [&'static str], Duration)>,
+    pub(super) bars: &'static [Bar],
+}
+
+/// What shall hold.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Bar {
+    /// Numbers a second of ours, by theirs of the same round.
+    Ratio(f64),
+    /// Numbers a second of ours.
+    Rate(f64),
+    /// p99.9 of ours, by theirs of the same round, at most.
+    Tail(f64),
+    /// Raises a second of ours.
+    Raises(f64),
+    /// Calls of ours that waited for a refill: none.
+    NoneWaited,
+}
+
+const MANY: Work = Work::Bench(&[
+    "--mode",
+    "next-many",
+    "--batch",
+    "100",
+    "--keys",
+    "10000000",
+    "--in-flight",
+    "256",
+]);
+const LARGE: &[&str] = &[
+    "--mode",
+    "next-many",
+    "--batch",
+    "100",
+    "--keys",
+    "100000000",
+    "--in-flight",
+    "256",
+];
+const KEYED: &[&str] = &[
+    "--mode",
+    "next-many",
+    "--batch",
+    "100",
+    "--keys",
+    "10000000",
+    "--in-flight",
+    "256",
+    "--key-bytes",
+    "20",
+];
+const NEXT_1024: Work = Work::Bench(&["--in-flight", "1024"]);
+const NEXT_64: Work = Work::Bench(&["--in-flight", "64"]);
+const BARE_64: Work = Work::Unary {
+    of: Service::Bare,
+    in_flight: 64,
+};
+
+pub(super) const ROWS: &[Row] = &[
+    Row {
+        name: "next-many",
+        about: "100 uids a call, of ten million; the bare stream, 100 numbers a frame",
+        ours: MANY,
+        theirs: Work::Frames { numbers: 100 },
+        prepare: None,
+        bars: &[Bar::Rate(15e6), Bar::Ratio(0.45)],
+    },
+    Row {
+        name: "next-1024",
+        about: "one number a call, 1,024 in flight; bare unary calls, as many",
+        ours: NEXT_1024,
+        theirs: Work::Unary {
+            of: Service::Bare,
+            in_flight: 1_024,
+        },
+        prepare: None,
+        bars: &[Bar::Rate(2.5e6), Bar::Ratio(30.0)],
+    },
+    Row {
+        name: "next-64",
+        about: "one number a call, 64 in flight; bare unary calls, as many",
+        ours: NEXT_64,
+        theirs: BARE_64,
+        prepare: None,
+        bars: &[Bar::Rate(0.5e6)],
+    },
+    Row {
+        name: "unary",
+        about: "plain unary Next, 64 in flight; bare unary calls of the same messages",
+        ours: Work::Unary {
+            of: Service::Seqsvr,
+            in_flight: 64,
+        },
+        theirs: BARE_64,
+        prepare: None,
+        bars: &[Bar::Ratio(0.9)],
+    },
+    Row {
+        name: "hot",
+        about: "one uid, 1,024 callers; next-1024",
+        ours: Work::Bench(&["--in-flight", "1024", "--distribution", "hot"]),
+        theirs: NEXT_1024,
+        prepare: None,
+        bars: &[Bar::Ratio(0.8)],
+    },
+    Row {
+        name: "large",
+        about: "next-many of a hundred million touched uids; of one million",
+        ours: Work::Bench(LARGE),
+        theirs: Work::Bench(&[
+            "--mode",
+            "next-many",
+            "--batch",
+            "100",
+            "--keys",
+            "1000000",
+            "--in-flight",
+            "256",
+        ]),
+        prepare: Some((LARGE, Duration::from_secs(60))),
+        bars: &[Bar::Ratio(0.6)],
+    },
+    Row {
+        name: "keyed",
+        about: "next-many of ten million touched keys of 20 bytes; of as many uids",
+        ours: Work::Bench(KEYED),
+        theirs: MANY,
+        prepare: Some((KEYED, Duration::from_secs(40))),
+        bars: &[Bar::Ratio(0.4)],
+    },
+    Row {
+        name: "refill",
+        about: "unary Next at half of peak, 40 numbers a call of one uid, step 10,000; a step that does not end",
+        ours: Work::Half(&[
+            "--unary",
+            "--count",
+            "40",
+            "--distribution",
+            "hot",
+            "--namespace",
+            "pinned",
+        ]),
+        theirs: Work::Half(&[
+            "--unary",
+            "--count",
+            "40",
+            "--distribution",
+            "hot",
+            "--namespace",
+            "default",
+        ]),
+        prepare: None,
+        bars: &[Bar::Tail(1.2), Bar::Raises(50.0), Bar::NoneWaited],
+    },
+    Row {
+        name: "redis-synced",
+        about: "next-1024; Redis INCR with appendfsync always, 1,024 in flight in pipelines of 64",
+        ours: NEXT_1024,
+        theirs: Work::Incr {
+            always: true,
+            clients: 16,
+            pipeline: 64,
+        },
+        prepare: None,
+        bars: &[Bar::Ratio(3.0)],
+    },
+    Row {
+        name: "redis",
+        about: "next-1024; Redis INCR without persistence, 1,024 in flight in pipelines of 64",
+        ours: NEXT_1024,
+        theirs: Work::Incr {
+            always: false,
+            clients: 16,
+            pipeline: 64,
+        },
+        prepare: None,
+        bars: &[],
+    },
+    Row {
+        name: "postgres",
+        about: "next-64; PostgreSQL nextval, 64 clients",
+        ours: NEXT_64,
+        theirs: Work::Nextval { clients: 64 },
+        prepare: None,
+        bars: &[Bar::Ratio(10.0)],
+    },
+    Row {
+        name: "postgres-row",
+        about: "next-64; PostgreSQL update of a user's row, 64 clients",
+        ours: NEXT_64,
+        theirs: Work::UpdateRow { clients: 64 },
+        prepare: None,
+        bars: &[],
+    },
+    Row {
+        name: "etcd",
+        about: "next-64; an etcd transaction a number, one member, 64 in flight",
+        ours: NEXT_64,
+        theirs: Work::Unary {
+            of: Service::Etcd,
+            in_flight: 64,
+        },
+        prepare: None,
+        bars: &[Bar::Ratio(100.0)],
+    },
+    Row {
+        name: "tsoracle",
+        about: "next-64; tsoracle GetSeq with its file driver, 64 in flight",
+        ours: NEXT_64,
+        theirs: Work::Unary {
+            of: Service::Tsoracle,
+            in_flight: 64,
+        },
+        prepare: None,
+        bars: &[],
+    },
+];
