@@ -124,10 +124,11 @@ fn callers(cluster: &Cluster, asked_plainly: &[String]) -> (Vec<Caller>, Client)
 }
 
 /// Subjects of `default` that the AllocSvr of this name owns, waited for until it owns `least` of
-/// them: slots come to it, and are heard of by the client, one after the other.
+/// them: slots come to it one after the other, and a client hears of that with the answers to its calls.
 async fn owned_by(client: &Client, name: &str, least: usize) -> Vec<Subject> {
     let what = format!("{name} owns {least} of the subjects");
     until(&what, OWNED_WITHIN, async || {
+        client.current("default", 0).await.ok()?;
         let table = client.routes().await.ok()?;
         let namespace = table.namespace("default")?;
         let mut subjects = subject::all().swap_remove(0);
