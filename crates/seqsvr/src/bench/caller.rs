@@ -52,8 +52,8 @@ pub(crate) struct Caller {
     pub(crate) run: Arc<Run>,
     pub(crate) asker: Asker,
     pub(crate) figures: Arc<Vec<Mutex<Figures>>>,
-    /// Which of the figures it adds to.
-    pub(crate) at: usize,
+    /// Which one it is.
+    pub(crate) number: usize,
     pub(crate) rng: SmallRng,
     pub(crate) recorder: Option<Recorder>,
 }
@@ -92,6 +92,7 @@ impl Caller {
                 Some(_) => Instant::now(),
                 None => due,
             };
+            self.run.verifier.begin(self.number);
             if self.run.mode == Mode::Next
                 && let Asker::Sdk(client) = &self.asker
             {
@@ -111,7 +112,8 @@ impl Caller {
                     self.settle(asked, got, begin, now, &mut tally)?;
                 }
             }
-            let mut figures = self.figures[self.at].lock();
+            self.run.verifier.end(self.number);
+            let mut figures = self.figures[self.number % self.figures.len()].lock();
             match tally.failures.is_empty() {
                 true => figures.answered(now.saturating_duration_since(due), tally.numbers),
                 false => figures.numbers += tally.numbers,
@@ -125,7 +127,7 @@ impl Caller {
     /// Begins to ask for a key of the namespace whose first key this is.
     fn begin(&mut self, first: u32) -> Asked {
         let key = first + self.run.keys.pick(&mut self.rng);
-        let before = self.run.verifier.begin(key);
+        let before = self.run.verifier.greatest(key);
         Asked { key, before }
     }
 
@@ -140,7 +142,7 @@ impl Caller {
         let mut asked: Vec<Asked> = asked.collect();
         run.verifier.fetch(asked.iter().map(|asked| asked.key));
         for asked in &mut asked {
-            asked.before = run.verifier.begin(asked.key);
+            asked.before = run.verifier.greatest(asked.key);
         }
         asked
     }
@@ -209,7 +211,6 @@ impl Caller {
             Ok(got) => tally.numbers += self.verify(asked, got),
             Err(error) => tally.failures.push(error.clone()),
         }
-        self.run.verifier.end(asked.key);
         let Some(recorder) = &mut self.recorder else {
             return Ok(());
         };

@@ -9,6 +9,7 @@ pub(crate) mod caller;
 pub(crate) mod effort;
 pub(crate) mod figures;
 pub(crate) mod frames;
+mod holes;
 pub(crate) mod keys;
 pub(crate) mod pace;
 pub(crate) mod plain;

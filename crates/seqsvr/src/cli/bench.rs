@@ -9,7 +9,7 @@ use super::{Server, duration};
 
 pub(super) const BENCH_HELP: &str = "\
 Everything received is verified: each number is new, and greater than every number of its key that had
-been received when the call began. The command fails if one is not. It takes 16 bytes for each key.
+been received when the call began. The command fails if one is not. It takes 8 bytes for each key.
 
 Examples:
   seqsvr bench                                           # 64 calls in flight, each takes one number

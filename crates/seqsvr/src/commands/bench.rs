@@ -68,7 +68,7 @@ pub(crate) async fn run(args: cli::Bench) -> anyhow::Result<()> {
         count: args.count,
         keys: Keys::new(args.keys, args.distribution, args.key_bytes, namespaces),
         pace: Pace::new(args.warm_up + args.duration, args.rate),
-        verifier: Verifier::new(all),
+        verifier: Verifier::new(all, args.in_flight as usize),
         wrong: Mutex::default(),
         origin: Instant::now(),
     });
@@ -80,7 +80,7 @@ pub(crate) async fn run(args: cli::Bench) -> anyhow::Result<()> {
             run: run.clone(),
             asker: askers[(n % args.connections) as usize].clone(),
             figures: figures.clone(),
-            at: n as usize % FIGURES,
+            number: n as usize,
             rng: SmallRng::from_rng(&mut rand::rng()),
             recorder: recorder.clone(),
         };
