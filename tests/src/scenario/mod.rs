@@ -16,6 +16,7 @@ pub mod dev;
 pub mod disks;
 pub mod fast_restart;
 pub mod five_processes;
+pub mod large;
 pub mod members;
 pub mod mistaken;
 mod outcome;
@@ -100,11 +101,18 @@ scenarios!(list);
 
 /// Those that judge figures, for which the machine must do nothing else: `cargo xtask accept` runs
 /// them after [`ALL`], the tests do not.
-pub const FIGURES: &[Scenario] = &[Scenario {
-    name: "sprayers",
-    about: "beside sprayers of uids, keys, names and stuck calls: latencies within 2 x of its own",
-    run: || Box::pin(overload::sprayers()),
-}];
+pub const FIGURES: &[Scenario] = &[
+    Scenario {
+        name: "sprayers",
+        about: "beside sprayers of uids, keys, names and stuck calls: latencies within 2 x of its own",
+        run: || Box::pin(overload::sprayers()),
+    },
+    Scenario {
+        name: "large",
+        about: "stores of 429,500 sections start in 2 s, a new alloc answers in 300 ms, all slots change hands in W + 500 ms",
+        run: || Box::pin(large::large()),
+    },
+];
 
 /// Two clients, and a plain caller each that asks these nodes; and one of the clients.
 fn callers(cluster: &Cluster, asked_plainly: &[String]) -> (Vec<Caller>, Client) {

@@ -119,7 +119,8 @@ async fn kill_an_owner() -> (Outcome, Duration, u64) {
     (outcome, took, restarts)
 }
 
-async fn restarts(cluster: &Cluster) -> u64 {
+/// How often the arbiter has restarted its timers: W counts anew from then.
+pub(super) async fn restarts(cluster: &Cluster) -> u64 {
     let stores = &cluster.store_addresses;
     cluster.counter(stores, "arbiter_timer_restarts").await
 }

@@ -132,7 +132,8 @@ impl Holes {
             });
         }
         let left = self.count.load(Relaxed);
-        self.sweep_at.store((2 * left).clamp(FEW, MOST + 1), Relaxed);
+        self.sweep_at
+            .store((2 * left).clamp(FEW, MOST + 1), Relaxed);
         if left > MOST { Err(TooMany) } else { Ok(()) }
     }
 

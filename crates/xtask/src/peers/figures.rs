@@ -3,7 +3,7 @@
 use super::Failure;
 use super::rig::Rig;
 use super::rows::{Bar, Row};
-use super::work::{Sample, bench, figure};
+use super::work::{Sample, Work, bench, figure};
 
 /// All samples of a row, one of each side a round.
 pub(super) struct Figures {
@@ -13,22 +13,22 @@ pub(super) struct Figures {
 
 /// One and the other; who is first alternates too.
 pub(super) async fn measure(row: &Row, rig: &mut Rig, rounds: u32) -> Result<Figures, Failure> {
-    rig.keep([row.ours, row.theirs]);
+    rig.keep(&works(row));
     let mut figures = Figures {
         ours: Vec::new(),
         theirs: Vec::new(),
     };
     // What is not here is told before anything is measured for it.
-    rig.start(row.theirs).await?;
+    if let Some(theirs) = row.theirs {
+        rig.start(theirs).await?;
+    }
     if let Some((args, time)) = row.prepare {
         rig.start(row.ours).await?;
         bench(rig, args, None, time)?;
     }
     for round in 0..rounds {
-        let mut sides = [
-            (row.ours, &mut figures.ours),
-            (row.theirs, &mut figures.theirs),
-        ];
+        let mut sides = vec![(row.ours, &mut figures.ours)];
+        sides.extend(row.theirs.map(|theirs| (theirs, &mut figures.theirs)));
         if round % 2 == 1 {
             sides.reverse();
         }
@@ -46,8 +46,19 @@ pub(super) async fn measure(row: &Row, rig: &mut Rig, rounds: u32) -> Result<Fig
     Ok(figures)
 }
 
+fn works(row: &Row) -> Vec<Work> {
+    [row.ours].into_iter().chain(row.theirs).collect()
+}
+
 impl Figures {
-    /// Ours by theirs, round by round.
+    /// A counter of the cluster, over all rounds of ours.
+    pub(super) fn counted(&self, name: &str) -> f64 {
+        let at = format!("/cluster/{name}");
+        let counted = self.ours.iter().map(|s| figure(s, &at).unwrap_or(0.0));
+        counted.sum()
+    }
+
+    /// Ours by theirs, round by round; NaN if there are none.
     pub(super) fn ratio(&self) -> f64 {
         let pairs = self.ours.iter().zip(&self.theirs);
         median(pairs.map(|(ours, theirs)| ours.rate / theirs.rate))
@@ -71,6 +82,14 @@ impl Figures {
                 ratios.map(|ratios| median(ratios.into_iter()))
             }
             Bar::Raises(_) => each(|s| Ok(figure(s, "/cluster/raises")? / figure(s, "/seconds")?)),
+            Bar::EachRaise(_) => Ok(self.counted("numbers") / self.counted("raises")),
+            Bar::EachSync(_) => Ok(self.counted("raises") / self.counted("fsyncs")),
+            Bar::Bytes(_) => each(|s| {
+                let memory = s
+                    .memory
+                    .ok_or_else(|| Failure::wrong("no memory is known"))?;
+                Ok(memory as f64 / figure(s, "/keys")?)
+            }),
             Bar::NoneWaited => {
                 let waited = |s: &Sample| figure(s, "/cluster/waited_for_refill");
                 self.ours
@@ -85,8 +104,12 @@ impl Bar {
     /// Whether a figure meets it.
     pub(super) fn is_met(self, figure: f64) -> bool {
         match self {
-            Bar::Ratio(least) | Bar::Rate(least) | Bar::Raises(least) => figure >= least,
-            Bar::Tail(most) => figure <= most,
+            Bar::Ratio(least)
+            | Bar::Rate(least)
+            | Bar::Raises(least)
+            | Bar::EachRaise(least)
+            | Bar::EachSync(least) => figure >= least,
+            Bar::Tail(most) | Bar::Bytes(most) => figure <= most,
             Bar::NoneWaited => figure == 0.0,
         }
     }

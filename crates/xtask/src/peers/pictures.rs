@@ -16,51 +16,24 @@ const MARGINS: (f64, f64, f64, f64) = (80.0, 40.0, 150.0, 50.0);
 const COLOURS: [&str; 4] = ["#1f77b4", "#ff7f0e", "#2ca02c", "#d62728"];
 
 /// Calls of the first picture, by their numbers.
-const CALLS: [(f64, &[&str]); 4] = [
-    (1.0, &["--in-flight", "1024", "--keys", "1000000"]),
+const CALLS: [(f64, &str); 4] = [
+    (1.0, "--in-flight 1024 --keys 1000000"),
     (
         10.0,
-        &[
-            "--mode",
-            "next-many",
-            "--batch",
-            "10",
-            "--in-flight",
-            "512",
-            "--keys",
-            "1000000",
-        ],
+        "--mode next-many --batch 10 --in-flight 512 --keys 1000000",
     ),
     (
         100.0,
-        &[
-            "--mode",
-            "next-many",
-            "--batch",
-            "100",
-            "--in-flight",
-            "256",
-            "--keys",
-            "1000000",
-        ],
+        "--mode next-many --batch 100 --in-flight 256 --keys 1000000",
     ),
     (
         1_000.0,
-        &[
-            "--mode",
-            "next-many",
-            "--batch",
-            "1000",
-            "--in-flight",
-            "64",
-            "--keys",
-            "1000000",
-        ],
+        "--mode next-many --batch 1000 --in-flight 64 --keys 1000000",
     ),
 ];
 /// Parts of the peak at which the second picture shows latencies.
 const LOADS: [f64; 6] = [0.1, 0.25, 0.5, 0.7, 0.8, 0.9];
-const OPEN: &[&str] = &["--in-flight", "4096", "--keys", "1000000"];
+const OPEN: &str = "--in-flight 4096 --keys 1000000";
 const PERCENTILES: [(&str, &str); 3] = [
     ("p50", "/latency_ns/p50"),
     ("p99", "/latency_ns/p99"),
@@ -82,7 +55,7 @@ async fn throughput(rig: &mut Rig, rounds: u32) -> Result<Chart, Failure> {
             numbers: numbers as u32,
         };
         for (work, line) in [(Work::Bench(args), &mut ours), (frames, &mut bare)] {
-            rig.keep([work, work]);
+            rig.keep(&[work]);
             let mut rates = Vec::new();
             for _ in 0..rounds {
                 rates.push(work.run(rig).await?.rate);
@@ -99,8 +72,8 @@ async fn throughput(rig: &mut Rig, rounds: u32) -> Result<Chart, Failure> {
 }
 
 async fn latency(rig: &mut Rig, rounds: u32) -> Result<Chart, Failure> {
-    let work = Work::Bench(&["--in-flight", "1024", "--keys", "1000000"]);
-    rig.keep([work, work]);
+    let work = Work::Bench("--in-flight 1024 --keys 1000000");
+    rig.keep(&[work]);
     let peak = work.run(rig).await?.rate;
     let mut lines: Vec<(&str, Vec<(f64, f64)>)> =
         PERCENTILES.map(|(name, _)| (name, Vec::new())).into();

@@ -55,12 +55,14 @@ pub(super) fn row(row: &Row, result: &Result<Figures, Failure>) -> String {
     };
     let rate = |samples: &[Sample]| short(median(samples.iter().map(|s| s.rate)));
     let bars: Vec<String> = row.bars.iter().map(|bar| verdict(*bar, figures)).collect();
+    let (theirs, ratio) = match row.theirs {
+        Some(_) => (rate(&figures.theirs), short(figures.ratio())),
+        None => Default::default(),
+    };
     format!(
-        "| {} | {} | {} | {:.2} | {} | {} |",
+        "| {} | {} | {theirs} | {ratio} | {} | {} |",
         row.name,
         rate(&figures.ours),
-        rate(&figures.theirs),
-        figures.ratio(),
         bars.join("; "),
         durable(figures),
     )
@@ -71,7 +73,10 @@ fn verdict(bar: Bar, figures: &Figures) -> String {
         Bar::Ratio(least) => format!("ratio >= {least}"),
         Bar::Rate(least) => format!(">= {} a second", short(least)),
         Bar::Tail(most) => format!("p99.9 <= {most} x"),
+        Bar::Bytes(most) => format!("<= {most} bytes a key"),
         Bar::Raises(least) => format!(">= {least} raises a second"),
+        Bar::EachRaise(least) => format!(">= {least} numbers a raise"),
+        Bar::EachSync(least) => format!(">= {least} raises a sync"),
         Bar::NoneWaited => "none waited for a refill".to_owned(),
     };
     match figures.of(bar) {
@@ -81,28 +86,37 @@ fn verdict(bar: Bar, figures: &Figures) -> String {
     }
 }
 
-/// Flushes of the disk on both sides, and what one of ours was good for.
+/// Flushes of the disk on both sides, and what those and the raises of ours were good for.
 fn durable(figures: &Figures) -> String {
     let flushes = |samples: &[Sample]| {
         let known: Option<Vec<f64>> = samples.iter().map(|s| s.flushes).collect();
-        known.map_or("unknown".to_owned(), |all| short(median(all.into_iter())))
+        let known = known.filter(|all| !all.is_empty())?;
+        Some(format!(
+            "{} flushes a second",
+            short(median(known.into_iter()))
+        ))
     };
-    let sum = |at: &str| {
-        figures
+    let ours = flushes(&figures.ours).unwrap_or("flushes unknown".to_owned());
+    let mut parts = vec![ours];
+    parts.extend(flushes(&figures.theirs).map(|theirs| format!("theirs {theirs}")));
+    let raises = figures.counted("raises");
+    if raises > 0.0 {
+        let seconds = figures
             .ours
             .iter()
-            .map(|s| figure(s, at).unwrap_or(0.0))
-            .sum::<f64>()
-    };
-    let (numbers, raises) = (sum("/cluster/numbers"), sum("/cluster/raises"));
-    let each = match raises > 0.0 {
-        true => format!("; {} numbers a raise", short(numbers / raises)),
-        false => String::new(),
-    };
-    let (ours, theirs) = (flushes(&figures.ours), flushes(&figures.theirs));
+            .filter_map(|s| figure(s, "/seconds").ok());
+        let by = |name| short(raises / figures.counted(name));
+        parts.push(format!(
+            "{} raises a second, {} a log entry, {} a sync, {} numbers each",
+            short(raises / seconds.sum::<f64>()),
+            by("raise_entries"),
+            by("fsyncs"),
+            short(figures.counted("numbers") / raises),
+        ));
+    }
     let memory = figures.ours.iter().filter_map(|s| s.memory).max();
-    let memory = memory.map_or(String::new(), |m| format!("; AllocSvr {} MiB", m >> 20));
-    format!("{ours} and {theirs} flushes a second{each}{memory}")
+    parts.extend(memory.map(|m| format!("AllocSvr {} MiB", m >> 20)));
+    parts.join("; ")
 }
 
 /// Three digits and a unit.

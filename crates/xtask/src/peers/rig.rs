@@ -16,15 +16,19 @@ const SIZE: (u16, u16) = (3, 1);
 /// Lease of the cluster: its default.
 const LEASE_MS: u32 = 3_000;
 
-/// Namespace whose step is always 10,000.
-pub(super) const PINNED: &str = "pinned";
+/// Namespaces that rows name, beside those that every cluster has.
+const NAMESPACES: [&str; 3] = [
+    "pinned --step 10000 --step-max 10000",
+    "single --section-size 1",
+    "tens --section-size 1 --step 10 --step-max 10",
+];
 
 /// What runs, and what is known of it.
 pub(super) struct Rig {
     /// How long each work is measured.
     pub(super) time: Duration,
     /// Calls a second that a work of `seqsvr bench` reached at its fastest.
-    pub(super) peaks: HashMap<&'static [&'static str], f64>,
+    pub(super) peaks: HashMap<&'static str, f64>,
     seqsvr: Option<Cluster>,
     bare: Option<Server>,
     etcd: Option<Server>,
@@ -58,10 +62,10 @@ impl Rig {
         }
     }
 
-    /// Ends every server that neither of a row's works needs, so that it takes nothing from them. What
-    /// is needed by one of them runs, idle, beside the other.
-    pub(super) fn keep(&mut self, works: [Work; 2]) {
-        let needs = works.map(Need::of);
+    /// Ends every server that none of a row's works needs, so that it takes nothing from them. What is
+    /// needed by one of them runs, idle, beside the other.
+    pub(super) fn keep(&mut self, works: &[Work]) {
+        let needs: Vec<Need> = works.iter().copied().map(Need::of).collect();
         let ends = |need| !needs.contains(&need);
         if ends(Need::Seqsvr) {
             self.seqsvr = None;
@@ -88,16 +92,15 @@ impl Rig {
                 if self.seqsvr.is_none() {
                     let (stores, allocs) = SIZE;
                     let cluster = Cluster::start(stores, allocs, LEASE_MS).await;
-                    let pinned = ["namespace", "create", PINNED, "--step", "10000"];
-                    let server = [
-                        "--step-max",
-                        "10000",
-                        "--server",
-                        &cluster.alloc_addresses[0],
-                    ];
-                    let made = process::run(&[&pinned[..], &server[..]].concat()).await;
-                    if !made.status.success() {
-                        return Err(Failure::Wrong(format!("namespace create: {made:?}")));
+                    for namespace in NAMESPACES {
+                        let server = ["--server", &cluster.alloc_addresses[0]];
+                        let create = ["namespace", "create"].into_iter();
+                        let create = create.chain(namespace.split_whitespace());
+                        let create: Vec<&str> = create.chain(server).collect();
+                        let made = process::run(&create).await;
+                        if !made.status.success() {
+                            return Err(Failure::Wrong(format!("namespace create: {made:?}")));
+                        }
                     }
                     self.seqsvr = Some(cluster);
                 }

@@ -4,14 +4,15 @@ use std::time::Duration;
 
 use super::work::{Service, Work};
 
-/// Two works, ours first.
+/// Ours, and what it is compared with.
 pub(super) struct Row {
     pub(super) name: &'static str,
     pub(super) about: &'static str,
     pub(super) ours: Work,
-    pub(super) theirs: Work,
+    /// None: only what it writes is of interest.
+    pub(super) theirs: Option<Work>,
     /// `seqsvr bench` with these arguments for so long, once, before all.
-    pub(super) prepare: Option<(&'static [&'static str], Duration)>,
+    pub(super) prepare: Option<(&'static str, Duration)>,
     pub(super) bars: &'static [Bar],
 }
 
@@ -26,44 +27,23 @@ pub(super) enum Bar {
     Tail(f64),
     /// Raises a second of ours.
     Raises(f64),
+    /// Numbers that a raise of ours was good for.
+    EachRaise(f64),
+    /// Raises of ours that a sync of a store's log was good for.
+    EachSync(f64),
+    /// Bytes of the AllocSvr for each of the keys of ours, at most.
+    Bytes(f64),
     /// Calls of ours that waited for a refill: none.
     NoneWaited,
 }
 
-const MANY: Work = Work::Bench(&[
-    "--mode",
-    "next-many",
-    "--batch",
-    "100",
-    "--keys",
-    "10000000",
-    "--in-flight",
-    "256",
-]);
-const LARGE: &[&str] = &[
-    "--mode",
-    "next-many",
-    "--batch",
-    "100",
-    "--keys",
-    "100000000",
-    "--in-flight",
-    "256",
-];
-const KEYED: &[&str] = &[
-    "--mode",
-    "next-many",
-    "--batch",
-    "100",
-    "--keys",
-    "10000000",
-    "--in-flight",
-    "256",
-    "--key-bytes",
-    "20",
-];
-const NEXT_1024: Work = Work::Bench(&["--in-flight", "1024"]);
-const NEXT_64: Work = Work::Bench(&["--in-flight", "64"]);
+const MANY: Work = Work::Bench("--mode next-many --batch 100 --keys 10000000 --in-flight 256");
+const LARGE: &str = "--mode next-many --batch 100 --keys 100000000 --in-flight 256";
+const KEYED: &str = "--mode next-many --batch 100 --keys 10000000 --in-flight 256 --key-bytes 20";
+const ZIPF: &str =
+    "--mode next-many --batch 100 --keys 10000000 --in-flight 256 --distribution zipf";
+const NEXT_1024: Work = Work::Bench("--in-flight 1024");
+const NEXT_64: Work = Work::Bench("--in-flight 64");
 const BARE_64: Work = Work::Unary {
     of: Service::Bare,
     in_flight: 64,
@@ -74,7 +54,7 @@ pub(super) const ROWS: &[Row] = &[
         name: "next-many",
         about: "100 uids a call, of ten million; the bare stream, 100 numbers a frame",
         ours: MANY,
-        theirs: Work::Frames { numbers: 100 },
+        theirs: Some(Work::Frames { numbers: 100 }),
         prepare: None,
         bars: &[Bar::Rate(15e6), Bar::Ratio(0.45)],
     },
@@ -82,10 +62,10 @@ pub(super) const ROWS: &[Row] = &[
         name: "next-1024",
         about: "one number a call, 1,024 in flight; bare unary calls, as many",
         ours: NEXT_1024,
-        theirs: Work::Unary {
+        theirs: Some(Work::Unary {
             of: Service::Bare,
             in_flight: 1_024,
-        },
+        }),
         prepare: None,
         bars: &[Bar::Rate(2.5e6), Bar::Ratio(30.0)],
     },
@@ -93,7 +73,7 @@ pub(super) const ROWS: &[Row] = &[
         name: "next-64",
         about: "one number a call, 64 in flight; bare unary calls, as many",
         ours: NEXT_64,
-        theirs: BARE_64,
+        theirs: Some(BARE_64),
         prepare: None,
         bars: &[Bar::Rate(0.5e6)],
     },
@@ -104,15 +84,15 @@ pub(super) const ROWS: &[Row] = &[
             of: Service::Seqsvr,
             in_flight: 64,
         },
-        theirs: BARE_64,
+        theirs: Some(BARE_64),
         prepare: None,
         bars: &[Bar::Ratio(0.9)],
     },
     Row {
         name: "hot",
         about: "one uid, 1,024 callers; next-1024",
-        ours: Work::Bench(&["--in-flight", "1024", "--distribution", "hot"]),
-        theirs: NEXT_1024,
+        ours: Work::Bench("--in-flight 1024 --distribution hot"),
+        theirs: Some(NEXT_1024),
         prepare: None,
         bars: &[Bar::Ratio(0.8)],
     },
@@ -120,48 +100,27 @@ pub(super) const ROWS: &[Row] = &[
         name: "large",
         about: "next-many of a hundred million touched uids; of one million",
         ours: Work::Bench(LARGE),
-        theirs: Work::Bench(&[
-            "--mode",
-            "next-many",
-            "--batch",
-            "100",
-            "--keys",
-            "1000000",
-            "--in-flight",
-            "256",
-        ]),
+        theirs: Some(Work::Bench(
+            "--mode next-many --batch 100 --keys 1000000 --in-flight 256",
+        )),
         prepare: Some((LARGE, Duration::from_secs(60))),
-        bars: &[Bar::Ratio(0.6)],
+        bars: &[Bar::Ratio(0.6), Bar::Bytes(5.0)],
     },
     Row {
         name: "keyed",
         about: "next-many of ten million touched keys of 20 bytes; of as many uids",
         ours: Work::Bench(KEYED),
-        theirs: MANY,
+        theirs: Some(MANY),
         prepare: Some((KEYED, Duration::from_secs(40))),
         bars: &[Bar::Ratio(0.4)],
     },
     Row {
         name: "refill",
         about: "unary Next at half of peak, 40 numbers a call of one uid, step 10,000; a step that does not end",
-        ours: Work::Half(&[
-            "--unary",
-            "--count",
-            "40",
-            "--distribution",
-            "hot",
-            "--namespace",
-            "pinned",
-        ]),
-        theirs: Work::Half(&[
-            "--unary",
-            "--count",
-            "40",
-            "--distribution",
-            "hot",
-            "--namespace",
-            "default",
-        ]),
+        ours: Work::Half("--unary --count 40 --distribution hot --namespace pinned"),
+        theirs: Some(Work::Half(
+            "--unary --count 40 --distribution hot --namespace default",
+        )),
         prepare: None,
         bars: &[Bar::Tail(1.2), Bar::Raises(50.0), Bar::NoneWaited],
     },
@@ -169,11 +128,11 @@ pub(super) const ROWS: &[Row] = &[
         name: "redis-synced",
         about: "next-1024; Redis INCR with appendfsync always, 1,024 in flight in pipelines of 64",
         ours: NEXT_1024,
-        theirs: Work::Incr {
+        theirs: Some(Work::Incr {
             always: true,
             clients: 16,
             pipeline: 64,
-        },
+        }),
         prepare: None,
         bars: &[Bar::Ratio(3.0)],
     },
@@ -181,11 +140,11 @@ pub(super) const ROWS: &[Row] = &[
         name: "redis",
         about: "next-1024; Redis INCR without persistence, 1,024 in flight in pipelines of 64",
         ours: NEXT_1024,
-        theirs: Work::Incr {
+        theirs: Some(Work::Incr {
             always: false,
             clients: 16,
             pipeline: 64,
-        },
+        }),
         prepare: None,
         bars: &[],
     },
@@ -193,7 +152,7 @@ pub(super) const ROWS: &[Row] = &[
         name: "postgres",
         about: "next-64; PostgreSQL nextval, 64 clients",
         ours: NEXT_64,
-        theirs: Work::Nextval { clients: 64 },
+        theirs: Some(Work::Nextval { clients: 64 }),
         prepare: None,
         bars: &[Bar::Ratio(10.0)],
     },
@@ -201,7 +160,7 @@ pub(super) const ROWS: &[Row] = &[
         name: "postgres-row",
         about: "next-64; PostgreSQL update of a user's row, 64 clients",
         ours: NEXT_64,
-        theirs: Work::UpdateRow { clients: 64 },
+        theirs: Some(Work::UpdateRow { clients: 64 }),
         prepare: None,
         bars: &[],
     },
@@ -209,10 +168,10 @@ pub(super) const ROWS: &[Row] = &[
         name: "etcd",
         about: "next-64; an etcd transaction a number, one member, 64 in flight",
         ours: NEXT_64,
-        theirs: Work::Unary {
+        theirs: Some(Work::Unary {
             of: Service::Etcd,
             in_flight: 64,
-        },
+        }),
         prepare: None,
         bars: &[Bar::Ratio(100.0)],
     },
@@ -220,10 +179,54 @@ pub(super) const ROWS: &[Row] = &[
         name: "tsoracle",
         about: "next-64; tsoracle GetSeq with its file driver, 64 in flight",
         ours: NEXT_64,
-        theirs: Work::Unary {
+        theirs: Some(Work::Unary {
             of: Service::Tsoracle,
             in_flight: 64,
-        },
+        }),
+        prepare: None,
+        bars: &[],
+    },
+    Row {
+        name: "zipf",
+        about: "what is written under next-many of ten million uids by Zipf's law",
+        ours: Work::Bench(ZIPF),
+        theirs: None,
+        prepare: Some((ZIPF, Duration::from_secs(10))),
+        bars: &[Bar::EachRaise(5_000.0)],
+    },
+    Row {
+        name: "hot-sections",
+        about: "what is written under next-many of 10,000 sections of one uid each",
+        ours: Work::Bench(
+            "--mode next-many --batch 100 --keys 10000 --in-flight 256 --namespace single --warm-up 5s",
+        ),
+        theirs: None,
+        prepare: None,
+        bars: &[Bar::EachSync(20.0)],
+    },
+    Row {
+        name: "raises-1",
+        about: "how fast one section is raised, ten numbers at a time",
+        ours: Work::Bench("--keys 1 --in-flight 64 --namespace tens --warm-up 3s"),
+        theirs: None,
+        prepare: None,
+        bars: &[],
+    },
+    Row {
+        name: "raises-100",
+        about: "how fast 100 sections are raised, ten numbers at a time",
+        ours: Work::Bench("--keys 100 --in-flight 1024 --namespace tens --warm-up 3s"),
+        theirs: None,
+        prepare: None,
+        bars: &[],
+    },
+    Row {
+        name: "raises-42950",
+        about: "how fast 42,950 sections are raised, ten numbers at a time",
+        ours: Work::Bench(
+            "--mode next-many --batch 100 --keys 42950 --in-flight 256 --namespace tens --warm-up 20s",
+        ),
+        theirs: None,
         prepare: None,
         bars: &[],
     },

@@ -16,9 +16,9 @@ const CONNECTIONS: &str = "2";
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Work {
     /// `seqsvr bench` with these arguments.
-    Bench(&'static [&'static str]),
+    Bench(&'static str),
     /// The same at half of the calls a second that it reaches at its fastest.
-    Half(&'static [&'static str]),
+    Half(&'static str),
     /// Plain unary calls of a gRPC service.
     Unary { of: Service, in_flight: u32 },
     /// Frames of the bare stream.
@@ -127,7 +127,7 @@ pub(super) fn figure(sample: &Sample, at: &str) -> Result<f64, Failure> {
 /// Runs `seqsvr bench`, which verifies what it receives; calls that failed are a failure.
 pub(super) fn bench(
     rig: &Rig,
-    args: &[&str],
+    args: &str,
     calls: Option<f64>,
     time: Duration,
 ) -> Result<Sample, Failure> {
@@ -136,7 +136,7 @@ pub(super) fn bench(
         .args(["bench", "--json", "--server", &rig.seqsvr()?])
         .args(["--connections", CONNECTIONS])
         .args(["--duration", &format!("{}ms", time.as_millis())])
-        .args(args);
+        .args(args.split_whitespace());
     if let Some(calls) = calls {
         command.args(["--rate", &format!("{:.0}", calls.max(1.0))]);
     }
