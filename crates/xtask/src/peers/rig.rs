@@ -17,9 +17,8 @@ const SIZE: (u16, u16) = (3, 1);
 const LEASE_MS: u32 = 3_000;
 
 /// Namespaces that rows name, beside those that every cluster has.
-const NAMESPACES: [&str; 3] = [
+const NAMESPACES: [&str; 2] = [
     "pinned --step 10000 --step-max 10000",
-    "single --section-size 1",
     "tens --section-size 1 --step 10 --step-max 10",
 ];
 

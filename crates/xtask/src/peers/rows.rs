@@ -196,9 +196,9 @@ pub(super) const ROWS: &[Row] = &[
     },
     Row {
         name: "hot-sections",
-        about: "what is written under next-many of 10,000 sections of one uid each",
+        about: "what is written for 10,000 hot sections, raised ten numbers at a time",
         ours: Work::Bench(
-            "--mode next-many --batch 100 --keys 10000 --in-flight 256 --namespace single --warm-up 5s",
+            "--mode next-many --batch 100 --keys 10000 --in-flight 256 --namespace tens --warm-up 10s",
         ),
         theirs: None,
         prepare: None,
