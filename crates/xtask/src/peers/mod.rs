@@ -1,8 +1,8 @@
 //! What this service does in comparison: with the bare loop below it, and with the systems that people
 //! take numbers from today.
 //!
-//! How data passes through: [`rows`] pairs two works, [`rig`] starts the servers they need, each work
-//! ([`work`]) is done by a generator of its own process, one and the other in turn, and [`report`] puts medians,
+//! How data passes through: `rows` pairs two works, `rig` starts the servers they need, each work
+//! (`work`) is done by a generator of its own process, one and the other in turn, and `report` puts medians,
 //! ratios and bars in a table. Nothing is installed: what is not found is left out, with a word why.
 
 mod disk;
