@@ -4,6 +4,17 @@ use serde_json::Value;
 
 use crate::dev::{Dev, refused};
 
+/// What the service refuses item by item: keys in a dense namespace.
+const KEYS_IN_DENSE: [&str; 7] = [
+    "bench",
+    "--duration",
+    "200ms",
+    "--key-bytes",
+    "20",
+    "-n",
+    "default",
+];
+
 /// A short run; its result.
 fn run(dev: &Dev, more: &[&str]) -> Value {
     let mut args = vec![
@@ -110,16 +121,7 @@ fn without_the_sdk_it_measures_and_verifies_too() {
     }
     // What the service refuses is told, here as through the SDK.
     for mode in [&["--unary"][..], &["--mode", "pipe"][..]] {
-        let keyed = [
-            "bench",
-            "--duration",
-            "200ms",
-            "--key-bytes",
-            "20",
-            "-n",
-            "default",
-        ];
-        let said = refused(&dev.ask(&[&keyed[..], mode].concat()), 1);
+        let said = refused(&dev.ask(&[&KEYS_IN_DENSE[..], mode].concat()), 1);
         assert!(said.contains("no call was answered"), "{said}");
     }
 }
@@ -148,15 +150,6 @@ fn what_cannot_be_run_is_said() {
         assert!(said.contains(words), "{args:?}: {said}");
     }
     // Uids in a keyed namespace are keys; keys in a dense one are refused by the server.
-    let wrong = dev.ask(&[
-        "bench",
-        "--duration",
-        "200ms",
-        "--key-bytes",
-        "20",
-        "-n",
-        "default",
-    ]);
-    let said = refused(&wrong, 1);
+    let said = refused(&dev.ask(&KEYS_IN_DENSE), 1);
     assert!(said.contains("no call was answered"), "{said}");
 }

@@ -1,4 +1,4 @@
-//! What was measured, in Markdown: what docs/benchmarks.md shows is what this prints.
+//! What was measured, in Markdown, so that it can be put into a page as it is.
 
 use std::fs;
 
