@@ -1,8 +1,9 @@
 //! The hot path: what a frame can be answered from memory at once.
 //!
 //! For a whole frame there is one look at table, session and lease before and one after taking, one
-//! clock read, no lock, and no allocation per item. All keys of a block are looked up first and
-//! fetched together, then numbers are taken, so that cache misses overlap instead of adding up.
+//! clock read, no lock, and no allocation per item; each section is looked up and entered once
+//! (`entered`). All keys of a block are looked up first and fetched together, then numbers are taken, so
+//! that cache misses overlap instead of adding up.
 //!
 //! Only the usual case lives here: an item of a loaded, unsealed section of this node's present
 //! session, whose window reaches, of a caller that has not seen more than we would give. Everything
@@ -15,8 +16,9 @@
 //! a node that was stopped in between and then learnt of a new owner would answer an older number
 //! after the new owner had answered greater ones.
 
+mod entered;
+
 use std::hint::black_box;
-use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -24,8 +26,10 @@ use seqsvr_core::geometry::{KEY_MAX, Kind};
 use seqsvr_core::id::{SectionKey, Uid};
 use seqsvr_core::namespace::Namespace;
 use seqsvr_core::route::{KeyRef, RoutingTable};
-use seqsvr_core::section::{Current, Key, Range, Spot};
+use seqsvr_core::section::{Current, Key, Spot};
 use seqsvr_proto::v1::CurrentKind;
+
+use entered::Entered;
 
 use crate::ask::Answer;
 use crate::frame::{Asks, Columns, Frame};
@@ -51,13 +55,22 @@ pub(crate) struct Hits {
     pub(crate) missed: Vec<u32>,
 }
 
-/// An item whose numbers can be taken.
-#[derive(Clone, Copy)]
+/// What was found of the items of a block. In two columns: an entry of both would be copied about while
+/// its parts are still on their way to the cache.
 struct Found<'m> {
-    loaded: &'m Arc<Loaded>,
+    /// None: not as usual.
+    loaded: [Option<&'m Arc<Loaded>>; BLOCK],
     /// None: nobody touched it or a neighbour yet.
-    spot: Option<Spot<'m>>,
-    count: NonZeroU32,
+    spots: [Option<Spot<'m>>; BLOCK],
+}
+
+impl Found<'_> {
+    fn none() -> Self {
+        Found {
+            loaded: [None; BLOCK],
+            spots: [None; BLOCK],
+        }
+    }
 }
 
 impl Hits {
@@ -107,51 +120,65 @@ impl Node {
         let mut hits = Hits::for_items(frame.len());
         let (mut numbers, mut untouched) = (0, 0);
         let map = self.sections.map.pin();
+        let mut entered = Entered::new(frame.len());
         let count_max = namespace.spec.count_max();
         for begin in (0..frame.len()).step_by(BLOCK) {
             let block = begin..frame.len().min(begin + BLOCK);
-            let mut found: [Option<Found<'_>>; BLOCK] = [None; BLOCK];
-            for (i, found) in block.clone().zip(&mut found) {
+            let mut found = Found::none();
+            for (i, at) in block.clone().zip(0..) {
                 if untouched > UNTOUCHED_MAX {
                     break;
                 }
-                let count = frame.count(i).filter(|count| count.get() <= count_max);
-                *found = placed(frame, i, namespace, |section, key| {
-                    let loaded = map.get(&section)?;
-                    let loaded = loaded
-                        .is_usual(table, session, frame.epoch(i))
-                        .then_some(loaded)?;
-                    if !is_past(loaded, key, frame.floor(i)) {
+                placed(frame, i, namespace, |section, key| {
+                    let loaded = entered.find(section, || {
+                        let loaded = map.get(&section)?;
+                        loaded.is_usual(table, session).then_some(loaded)
+                    })?;
+                    let current = frame.epoch(i) <= loaded.fence.epoch.0;
+                    if !current || !is_past(loaded, key, frame.floor(i)) {
                         return None;
                     }
                     let spot = loaded.section.spot(key);
                     untouched += usize::from(spot.is_none());
-                    (untouched <= UNTOUCHED_MAX).then_some(Found {
-                        loaded,
-                        spot,
-                        count: count?,
-                    })
+                    if untouched <= UNTOUCHED_MAX {
+                        found.loaded[at] = Some(loaded);
+                        found.spots[at] = spot;
+                    }
+                    Some(())
                 });
             }
-            let spots = found.iter().flatten().filter_map(|found| found.spot);
-            black_box(spots.fold(0u32, |sum, spot| sum.wrapping_add(spot.fetch())));
-            for (i, found) in block.zip(found) {
-                let taken = found.and_then(|found| {
-                    let range = self.take_found(frame, i, namespace, found)?;
-                    Some((found, range))
+            let fetched = found.spots.iter().flatten().map(Spot::fetch);
+            black_box(fetched.fold(0, u32::wrapping_add));
+            for (i, at) in block.zip(0..) {
+                let taken = found.loaded[at].and_then(|loaded| {
+                    let count = frame.count(i).filter(|count| count.get() <= count_max)?;
+                    let spot = found.spots[at].as_ref();
+                    let range = match (spot, entered.adder(loaded)) {
+                        (Some(spot), Some(adder)) => adder.next_spot(*spot, count),
+                        (Some(spot), None) => spot.next(count),
+                        (None, _) => placed(frame, i, namespace, |_, key| {
+                            Some(loaded.section.next(key, count))
+                        })?,
+                    };
+                    Some((loaded, count, range.ok()?))
                 });
-                let Some((found, range)) = taken else {
+                let Some((loaded, count, range)) = taken else {
                     hits.missed.push(i as u32);
                     continue;
                 };
+                debug_assert!(range.first > frame.floor(i), "counters never go back");
+                if loaded.wants_raise() {
+                    self.refill(loaded);
+                }
                 hits.columns.values.push(range.first);
-                hits.columns.epochs.push(found.loaded.fence.epoch.0);
+                hits.columns.epochs.push(loaded.fence.epoch.0);
                 if frame.is_counted() {
                     hits.columns.lasts.push(range.last);
                 }
-                numbers += u64::from(found.count.get());
+                numbers += u64::from(count.get());
             }
         }
+        drop(entered);
         // After every number of the frame was taken: see above.
         let now = self.clock.now();
         if !session.serves(now) {
@@ -166,33 +193,6 @@ impl Node {
         self.counters.nexts.add(hits.columns.values.len() as u64);
         self.counters.numbers.add(numbers);
         hits
-    }
-
-    /// Takes the numbers of an item, unless that is not as usual.
-    fn take_found(
-        self: &Arc<Self>,
-        frame: &Frame,
-        i: usize,
-        namespace: &Namespace,
-        found: Found<'_>,
-    ) -> Option<Range> {
-        let Found {
-            loaded,
-            spot,
-            count,
-        } = found;
-        let taken = match spot {
-            Some(spot) => spot.next(count),
-            None => placed(frame, i, namespace, |_, key| {
-                Some(loaded.section.next(key, count))
-            })?,
-        };
-        let range = taken.ok()?;
-        if loaded.wants_raise() {
-            self.refill(loaded);
-        }
-        debug_assert!(range.first > frame.floor(i), "counters never go back");
-        Some(range)
     }
 
     /// The table changed while numbers were taken: withdraws those of slots that are not ours any
@@ -247,7 +247,8 @@ impl Node {
         for i in 0..frame.len() {
             let found = placed(frame, i, namespace, |section, key| {
                 let loaded = map.get(&section).filter(|_| untouched < UNTOUCHED_MAX)?;
-                let usual = loaded.is_usual(table, session, frame.epoch(i));
+                let current = frame.epoch(i) <= loaded.fence.epoch.0;
+                let usual = current && loaded.is_usual(table, session);
                 let (kind, value) = usual.then(|| loaded.current(key, namespace))??;
                 untouched += usize::from(kind != CurrentKind::Exact);
                 Some((kind, value, loaded.fence.epoch))
@@ -281,12 +282,10 @@ impl Node {
 }
 
 impl Loaded {
-    /// Whether it belongs to this session and is current by this table, and the caller has seen no newer
-    /// epoch of its slot.
-    fn is_usual(&self, table: &RoutingTable, session: &Arc<Session>, epoch: u64) -> bool {
-        self.is_current_at(table)
-            && Arc::ptr_eq(&self.session, session)
-            && epoch <= self.fence.epoch.0
+    /// Whether it belongs to this session and is current by this table.
+    #[inline]
+    fn is_usual(&self, table: &RoutingTable, session: &Arc<Session>) -> bool {
+        self.is_current_at(table) && Arc::ptr_eq(&self.session, session)
     }
 }
 

@@ -41,6 +41,7 @@ mod routing;
 mod rpc;
 mod servers;
 mod table;
+mod together;
 mod trouble;
 
 pub use admin::{Admin, Alter, Backup};

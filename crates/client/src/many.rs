@@ -12,7 +12,6 @@ use futures::StreamExt;
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::FuturesUnordered;
 use seqsvr_core::id::Slot;
-use seqsvr_core::route::KeyRef;
 use seqsvr_proto::convert::namespace_name;
 use seqsvr_proto::limits::NUMBERS_MAX;
 use tokio::sync::Semaphore;
@@ -26,6 +25,7 @@ use crate::failure::{Failure, Verdict};
 use crate::pipe::{Answers, FRAME_MAX, Lot, Parcel};
 use crate::routing::{namespace_in, place_in, whose};
 use crate::table::Known;
+use crate::together::{Together, is_keyed, parcels};
 
 /// Most requests of one call in flight.
 const PARALLEL_MAX: usize = 64;
@@ -71,6 +71,23 @@ struct Group {
 }
 
 impl Group {
+    /// All items of a call.
+    fn from_together(sent: Together, budget: Budget) -> Group {
+        Group {
+            part: Part {
+                owner: Some(sent.owner),
+                items: (0..sent.slots.len() as u32).collect(),
+                slots: sent.slots,
+                weight: sent.weight,
+                keyed: sent.keyed,
+                stride: sent.stride,
+            },
+            budget,
+            known: sent.known,
+            address: None,
+        }
+    }
+
     /// Whom it was sent to.
     fn address(&self) -> &str {
         let owner = self.part.owner.map(|at| self.known.addresses[at].as_str());
@@ -102,6 +119,32 @@ impl Client {
         namespace: &str,
         items: &[B::Item],
     ) -> Vec<Result<B::Answer, Error>> {
+        let mut budget = Budget::new(self.deadline);
+        let mut sent = self.send_together::<B>(namespace, items, &mut budget);
+        let mut answered = None;
+        if let Some(together) = &mut sent {
+            let answers = (&mut together.answers).await;
+            if let Ok(answers) = &answers
+                && let Some(results) = self.read_together::<B>(items, together, answers)
+            {
+                return results;
+            }
+            answered = Some(answers.map_err(|_| Failure::lost("the owner")));
+        }
+        let sent = sent.map(|together| Group::from_together(together, budget.clone()));
+        let sent = sent.zip(answered);
+        // Boxed, so that the usual call is small.
+        Box::pin(self.many_parts::<B>(namespace, items, budget, sent)).await
+    }
+
+    /// The same in parts and with retries, after what was sent of it, if anything.
+    async fn many_parts<B: Batch>(
+        &self,
+        namespace: &str,
+        items: &[B::Item],
+        budget: Budget,
+        sent: Option<(Group, Result<Answers, Failure>)>,
+    ) -> Vec<Result<B::Answer, Error>> {
         let mut call: Call<'_, B> = Call {
             client: self,
             namespace,
@@ -110,17 +153,9 @@ impl Client {
             permits: Arc::new(Semaphore::new(PARALLEL_MAX)),
             events: FuturesUnordered::new(),
         };
-        let all = Flock {
-            items: (0..items.len() as u32).collect(),
-            budget: Budget::new(self.deadline),
-        };
-        match self.inner.table.known() {
-            Some(known)
-                if !self.inner.table.has_gap() && call.has_namespaces(&known, &all.items) =>
-            {
-                call.send(all, known);
-            }
-            _ => call.ready_after(all, Duration::ZERO),
+        match sent {
+            Some((group, outcome)) => call.settle(group, outcome),
+            None => call.begin(budget),
         }
         while let Some(event) = call.events.next().await {
             match event {
@@ -136,6 +171,21 @@ impl Client {
 }
 
 impl<'a, B: Batch> Call<'a, B> {
+    /// Sends all of it, at once if there is a table to place it by.
+    fn begin(&mut self, budget: Budget) {
+        let all = Flock {
+            items: (0..self.items.len() as u32).collect(),
+            budget,
+        };
+        let table = &self.client.inner.table;
+        match table.known() {
+            Some(known) if !table.has_gap() && self.has_namespaces(&known, &all.items) => {
+                self.send(all, known);
+            }
+            _ => self.ready_after(all, Duration::ZERO),
+        }
+    }
+
     /// The flock rests, then sees to it that there is a table with its namespaces.
     fn ready_after(&self, mut flock: Flock, pause: Duration) {
         if flock.items.is_empty() {
@@ -253,7 +303,7 @@ impl<'a, B: Batch> Call<'a, B> {
         if let (Ok(permit), Some(owner)) = (permit, group.part.owner) {
             let patience = group.budget.patience(Instant::now());
             let submitted = client.inner.at_owner(&group.known, owner, |pipe| {
-                let parcels = parcels::<B>(client, items, &group.part);
+                let parcels = parcels_of::<B>(client, items, &group.part);
                 pipe.submit_many(&lot, weight, parcels, patience)
             });
             if let Some(answers) = submitted {
@@ -276,7 +326,7 @@ impl<'a, B: Batch> Call<'a, B> {
         let answered = async move {
             // Never closed: an error cannot come.
             let _permit = permits.acquire().await;
-            let parcels = parcels::<B>(client, items, &group.part);
+            let parcels = parcels_of::<B>(client, items, &group.part);
             let parcels: Vec<Parcel<'_>> = parcels.collect();
             let outcome = client
                 .carry_many(&address, &lot, weight, &parcels, &mut group.budget)
@@ -351,23 +401,11 @@ impl<'a, B: Batch> Call<'a, B> {
 }
 
 /// The items of a part as a pipe takes them.
-fn parcels<'p, B: Batch>(
+fn parcels_of<'p, B: Batch>(
     client: &'p Client,
     items: &'p [B::Item],
     part: &'p Part,
-) -> impl ExactSizeIterator<Item = Parcel<'p>> {
-    let placed = part.items.iter().zip(&part.slots);
-    placed.map(move |(i, slot)| {
-        let item = &items[*i as usize];
-        Parcel {
-            key: B::key(item),
-            count: B::count(item),
-            floor: B::floor(item),
-            epoch: client.inner.table.epoch(*slot),
-        }
-    })
-}
-
-fn is_keyed(key: KeyRef<'_>) -> bool {
-    matches!(key, KeyRef::Key(_))
+) -> impl ExactSizeIterator<Item = Parcel<'p>> + Clone {
+    let items = part.items.iter().map(|i| &items[*i as usize]);
+    parcels::<B>(client, items.zip(&part.slots))
 }

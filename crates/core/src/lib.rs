@@ -18,6 +18,7 @@ pub mod geometry;
 pub mod id;
 pub mod lease;
 pub mod namespace;
+pub mod pages;
 pub mod progression;
 pub mod route;
 pub mod section;

@@ -268,6 +268,17 @@ impl RoutingTable {
 /// Section of a key in a namespace, or why it has none.
 #[inline]
 pub fn section_of(namespace: &Namespace, key: KeyRef<'_>) -> Result<SectionId, PlaceError> {
+    // The usual case, small enough to be a part of whoever asks for many.
+    if let KeyRef::Uid(uid) = key
+        && let Some((section, _)) = namespace.spec.geometry.locate_uid(uid)
+    {
+        return Ok(section);
+    }
+    section_or_why(namespace, key)
+}
+
+#[inline(never)]
+fn section_or_why(namespace: &Namespace, key: KeyRef<'_>) -> Result<SectionId, PlaceError> {
     let name = || namespace.spec.name.clone();
     let geometry = &namespace.spec.geometry;
     match (geometry.kind(), key) {
@@ -282,7 +293,7 @@ pub fn section_of(namespace: &Namespace, key: KeyRef<'_>) -> Result<SectionId, P
         },
         (Kind::Dense, KeyRef::Key(_)) => Err(PlaceError::WantsUid(name())),
         (Kind::Keyed, KeyRef::Uid(uid)) => {
-            section_of(namespace, KeyRef::Key(uid_as_key(uid).as_bytes()))
+            section_or_why(namespace, KeyRef::Key(uid_as_key(uid).as_bytes()))
         }
         (Kind::Keyed, KeyRef::Key(key)) => match geometry.locate_key(key) {
             Some(section) if (1..=crate::geometry::KEY_MAX).contains(&key.len()) => Ok(section),

@@ -26,8 +26,8 @@ use tracing_subscriber::EnvFilter;
 
 use crate::cli::{Cli, Command};
 
-/// Polls of tasks after which a busy thread looks for what has arrived. Beside callers of long batches the
-/// slowest hundredth of another's calls took 5 % less so than with tokio's 61.
+/// Polls of tasks after which a busy thread of a server looks for what has arrived. Beside callers of long
+/// batches the slowest hundredth of another's calls took 5 % less so than with tokio's 61.
 const EVENT_INTERVAL: u32 = 5;
 
 fn main() -> ExitCode {
@@ -35,11 +35,13 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(code) => return code,
     };
-    let default = match cli.command {
-        Command::Dev(_) | Command::Store(_) | Command::Alloc(_) => {
-            "info,openraft=error,chunked_wal=warn,raft_log=warn,sled=warn"
-        }
-        _ => "warn",
+    let serves = matches!(
+        cli.command,
+        Command::Dev(_) | Command::Store(_) | Command::Alloc(_)
+    );
+    let default = match serves {
+        true => "info,openraft=error,chunked_wal=warn,raft_log=warn,sled=warn",
+        false => "warn",
     };
     let filter = EnvFilter::try_new(cli.log.as_deref().unwrap_or(default));
     let filter = match filter {
@@ -57,11 +59,11 @@ fn main() -> ExitCode {
         .with_ansi(std::io::stderr().is_terminal())
         .with_env_filter(filter)
         .init();
-    let runtime = match tokio::runtime::Builder::new_multi_thread()
-        .event_interval(EVENT_INTERVAL)
-        .enable_all()
-        .build()
-    {
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    if serves {
+        runtime.event_interval(EVENT_INTERVAL);
+    }
+    let runtime = match runtime.enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
             eprintln!("error: cannot start: {error}");

@@ -200,6 +200,46 @@ async fn a_frame_is_answered_with_one_clock_reading() {
     );
 }
 
+/// More sections than are kept for a frame, neighbouring items never of the same.
+#[tokio::test]
+async fn sections_of_one_place_take_turns_and_none_stays_entered() {
+    let world = World::new().await;
+    let apart = [0, 256, 1, 257, 512];
+    for section in [256, 257, 512] {
+        world.load(1, section);
+    }
+    let touch: Vec<u64> = apart.iter().map(|section| section * SECTION).collect();
+    world.next(&touch);
+    let uids: Vec<u64> = (0..1_000)
+        .map(|i| apart[i % 5] * SECTION + i as u64 % 7)
+        .collect();
+    let hits = world.next(&uids);
+    assert!(hits.missed.is_empty());
+    let mut last = std::collections::HashMap::new();
+    for (uid, value) in uids.iter().zip(&hits.columns.values) {
+        let first = u64::from(touch.contains(uid));
+        let last = last.entry(*uid).or_insert(first);
+        assert_eq!(*value, *last + 1, "uid {uid}");
+        *last = *value;
+    }
+    let map = world.node.sections.map.pin();
+    for section in apart {
+        let section = SectionKey {
+            namespace: NamespaceId(1),
+            section: SectionId(section as u32),
+        };
+        let loaded = map.get(&section).unwrap();
+        loaded.section.seal();
+        // The furthest of its uids: 1,000 items, a fifth of them here, a seventh of those each.
+        assert!(
+            loaded.section.final_seq().is_some_and(|last| last >= 28),
+            "somebody is still inside"
+        );
+    }
+    let missed = world.next(&uids[..5]).missed;
+    assert_eq!(missed, [0, 1, 2, 3, 4], "all are sealed");
+}
+
 #[tokio::test]
 async fn of_keys_nobody_touched_some_take_the_long_way() {
     let world = World::new().await;

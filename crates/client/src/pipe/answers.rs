@@ -26,6 +26,16 @@ pub(crate) enum Answers {
     Each(std::vec::IntoIter<Entry>),
 }
 
+impl Answers {
+    /// All of them, if their frame was answered together and none failed.
+    pub(crate) fn whole(&self) -> Option<impl Iterator<Item = Got>> {
+        match self {
+            Answers::Whole(columns, at) => Some(at.clone().map(|at| columns.got(at))),
+            Answers::Each(_) => None,
+        }
+    }
+}
+
 impl Iterator for Answers {
     type Item = Entry;
 

@@ -42,12 +42,6 @@ pub(crate) struct Parcel<'a> {
     pub(crate) epoch: u64,
 }
 
-impl Parcel<'_> {
-    pub(crate) fn weight(&self) -> u64 {
-        u64::from(self.count)
-    }
-}
-
 /// A frame being filled.
 pub(super) struct Frame {
     asks: Asks,
@@ -64,7 +58,7 @@ pub(super) struct Frame {
     weight: u64,
     pub(super) waiters: Vec<Waiter>,
     /// When the last of its callers gives up.
-    pub(super) until: Instant,
+    until: Instant,
 }
 
 impl Frame {
@@ -102,17 +96,30 @@ impl Frame {
             && self.namespace == lot.namespace
     }
 
+    /// Adds items, column by column: most columns only look whether all are alike.
     #[inline]
-    pub(super) fn push(&mut self, parcel: Parcel<'_>) {
-        match parcel.key {
-            Key::Uid(uid) => self.uids.push(*uid),
-            Key::Key(key) => self.keys.push(key.clone()),
+    pub(super) fn extend<'p>(
+        &mut self,
+        parcels: impl ExactSizeIterator<Item = Parcel<'p>> + Clone,
+    ) {
+        let (at, n) = (self.items, parcels.len());
+        for parcel in parcels.clone() {
+            match parcel.key {
+                Key::Uid(uid) => self.uids.push(*uid),
+                Key::Key(key) => self.keys.push(key.clone()),
+            }
         }
-        self.counts.push(self.items, parcel.count);
-        self.floors.push(self.items, parcel.floor);
-        self.epochs.push(self.items, parcel.epoch);
-        self.items += 1;
-        self.weight += parcel.weight();
+        self.counts.extend(at, parcels.clone().map(|p| p.count));
+        self.floors.extend(at, parcels.clone().map(|p| p.floor));
+        self.epochs.extend(at, parcels.map(|p| p.epoch));
+        self.items += n;
+    }
+
+    /// Notes how many numbers they take, who waits for them, and until when.
+    pub(super) fn await_by(&mut self, weight: u64, waiter: Waiter, until: Instant) {
+        self.weight += weight;
+        self.waiters.push(waiter);
+        self.until = self.until.max(until);
     }
 
     /// The frame as it is sent, and as it is waited for.
@@ -172,18 +179,21 @@ impl<T: Copy + Default + PartialEq> Column<T> {
         Column::Same(T::default())
     }
 
-    /// The entry of item `at`, which is the next.
+    /// The entries of the next items, of which the first is item `at`.
     #[inline]
-    fn push(&mut self, at: usize, entry: T) {
-        match self {
-            Column::Same(same) if *same == entry => {}
-            Column::Same(same) if at == 0 => *same = entry,
-            Column::Same(same) => {
-                let mut each = vec![*same; at];
-                each.push(entry);
-                *self = Column::Each(each);
+    fn extend(&mut self, at: usize, entries: impl Iterator<Item = T> + Clone) {
+        if let Column::Same(same) = self {
+            if at == 0 {
+                *same = entries.clone().next().unwrap_or_default();
             }
-            Column::Each(each) => each.push(entry),
+            let same = *same;
+            if entries.clone().all(|entry| entry == same) {
+                return;
+            }
+            *self = Column::Each(vec![same; at]);
+        }
+        if let Column::Each(each) = self {
+            each.extend(entries);
         }
     }
 

@@ -172,10 +172,10 @@ impl Pipe {
         patience: Patience,
     ) -> Result<oneshot::Receiver<Entry>, Refused> {
         let (sender, receiver) = oneshot::channel();
-        self.add(lot, 1, parcel.weight(), |frame| {
-            frame.push(parcel);
-            frame.waiters.push(Waiter::one(sender, patience));
-            frame.until = frame.until.max(patience.until);
+        let weight = u64::from(parcel.count);
+        self.add(lot, 1, weight, |frame| {
+            frame.extend(std::iter::once(parcel));
+            frame.await_by(weight, Waiter::one(sender, patience), patience.until);
         })?;
         Ok(receiver)
     }
@@ -185,15 +185,14 @@ impl Pipe {
         &self,
         lot: &Lot<'_>,
         weight: u64,
-        parcels: impl ExactSizeIterator<Item = Parcel<'p>>,
+        parcels: impl ExactSizeIterator<Item = Parcel<'p>> + Clone,
         patience: Patience,
     ) -> Result<oneshot::Receiver<Answers>, Refused> {
         let (sender, receiver) = oneshot::channel();
         let n = parcels.len();
         self.add(lot, n, weight, |frame| {
-            parcels.for_each(|parcel| frame.push(parcel));
-            frame.waiters.push(Waiter::many(sender, n, patience));
-            frame.until = frame.until.max(patience.until);
+            frame.extend(parcels);
+            frame.await_by(weight, Waiter::many(sender, n, patience), patience.until);
         })?;
         Ok(receiver)
     }

@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use std::num::NonZeroU32;
 
 use super::counter::{Cell, Step};
-use super::{Current, Key, Range, Refusal, Section};
+use super::{Current, Key, Range, Refusal, Section, Spot};
 
 /// Leave to hand numbers out of a section that was not sealed when it was given. Leaves on drop.
 pub struct Adder<'a> {
@@ -38,7 +38,20 @@ impl<'a> Adder<'a> {
         self.range(step)
     }
 
-    /// [`Adder::next`] of a key that was found before, in this section.
+    /// [`Adder::next`] of a key that was found before. A spot of another section is served as a call of
+    /// its own.
+    ///
+    /// # Errors
+    /// As [`Adder::next`]; of another section also [`Refusal::Sealed`].
+    #[inline]
+    pub fn next_spot(&self, spot: Spot<'_>, count: NonZeroU32) -> Result<Range, Refusal> {
+        // The window of one section must never admit for the counter of another.
+        match std::ptr::eq(self.section, spot.section) {
+            true => self.next_at(spot.cell, count),
+            false => spot.next(count),
+        }
+    }
+
     #[inline]
     pub(super) fn next_at(&self, cell: Cell<'_>, count: NonZeroU32) -> Result<Range, Refusal> {
         let window = &self.section.window;

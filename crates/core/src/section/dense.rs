@@ -7,13 +7,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use super::Refusal;
+use super::chunks::{self, CHUNK, Chunk};
 use super::counter::Cell;
 use super::sync::{AtomicU32, OnceLock};
-
-/// Cells in a chunk: 4 KiB. Tiny under loom, which visits each.
-const CHUNK: usize = if cfg!(loom) { 2 } else { 1024 };
-
-type Chunk = Box<[AtomicU32; CHUNK]>;
 
 pub(super) struct Dense {
     size: u32,
@@ -37,7 +33,7 @@ impl Dense {
     /// The uid's cell, if its chunk was touched.
     #[inline]
     pub(super) fn find(&self, index: u32) -> Result<Option<Cell<'_>>, Refusal> {
-        Ok(self.chunk(index)?.get().map(|chunk| cell(chunk, index)))
+        Ok(self.chunk(index)?.get().map(|chunk| cell(*chunk, index)))
     }
 
     /// The uid's cell; makes its chunk if need be.
@@ -45,9 +41,9 @@ impl Dense {
         let chunk = self.chunk(index)?.get_or_init(|| {
             self.bytes
                 .fetch_add(size_of::<[AtomicU32; CHUNK]>(), Relaxed);
-            Box::new(std::array::from_fn(|_| AtomicU32::new(0)))
+            chunks::take()
         });
-        Ok(cell(chunk, index))
+        Ok(cell(*chunk, index))
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -63,8 +59,15 @@ impl Dense {
     }
 }
 
+impl Drop for Dense {
+    /// Whoever looks at a cell borrows this, so nobody does any more.
+    fn drop(&mut self) {
+        chunks::put_back(self.chunks.iter().filter_map(OnceLock::get).copied());
+    }
+}
+
 #[inline]
-fn cell(chunk: &Chunk, index: u32) -> Cell<'_> {
+fn cell<'a>(chunk: Chunk, index: u32) -> Cell<'a> {
     Cell {
         narrow: &chunk[index as usize % CHUNK],
         id: u64::from(index),

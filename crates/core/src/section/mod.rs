@@ -23,6 +23,7 @@
 
 mod adder;
 mod call;
+mod chunks;
 mod counter;
 mod dense;
 mod gate;

@@ -11,8 +11,8 @@ use super::{Key, Range, Refusal, Section};
 /// Where a key's counter is, for as long as its section lives: counters never move.
 #[derive(Clone, Copy)]
 pub struct Spot<'a> {
-    section: &'a Section,
-    cell: Cell<'a>,
+    pub(super) section: &'a Section,
+    pub(super) cell: Cell<'a>,
 }
 
 impl Section {

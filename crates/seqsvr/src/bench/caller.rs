@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use rand::rngs::SmallRng;
 use seqsvr_check::{Answer, Call, Kind, Outcome, Recorder};
-use seqsvr_client::{Client, Current, CurrentKind, Error, NextItem, Numbers};
+use seqsvr_client::{Client, Current, CurrentKind, Error, Key, NextItem, Numbers};
 use tokio::time::Instant;
 
 use super::figures::Figures;
@@ -72,10 +72,16 @@ struct Tally {
 }
 
 /// What an item was answered.
-#[derive(Clone, Debug)]
-pub(crate) enum Got {
+#[derive(Clone, Copy)]
+enum Got {
     Numbers(Numbers),
     Current(Current),
+}
+
+/// What the items of a call were answered, in their order.
+pub(crate) enum Answers {
+    Numbers(Vec<Result<Numbers, Error>>),
+    Current(Vec<Result<Current, Error>>),
 }
 
 impl Caller {
@@ -93,23 +99,28 @@ impl Caller {
                 None => due,
             };
             self.run.verifier.begin(self.number);
-            if self.run.mode == Mode::Next
-                && let Asker::Sdk(client) = &self.asker
-            {
-                let client = client.clone();
-                let first = self.run.keys.pick_namespace(&mut self.rng);
-                let asked = self.begin(first);
-                let got = self.next(&client, &asked).await;
+            let first = self.run.keys.pick_namespace(&mut self.rng);
+            if self.run.mode == Mode::Next {
+                let asked = [self.begin(first)];
+                let got = self.next(&asked[0]).await;
                 now = Instant::now();
-                self.settle(&asked, &got, begin, now, &mut tally)?;
+                let got = std::iter::once(&got).map(numbers);
+                self.settle(&asked, got, begin, now, &mut tally)?;
             } else {
-                let asked = self.choose();
-                let got = self.ask(&asked).await;
+                let asked = self.choose(first);
+                let answers = self.ask(&asked).await;
                 now = Instant::now();
                 let keys = asked.iter().map(|asked| asked.key);
                 self.run.verifier.fetch(keys);
-                for (asked, got) in asked.iter().zip(&got) {
-                    self.settle(asked, got, begin, now, &mut tally)?;
+                match &answers {
+                    Answers::Numbers(all) => {
+                        let got = all.iter().map(numbers);
+                        self.settle(&asked, got, begin, now, &mut tally)?;
+                    }
+                    Answers::Current(all) => {
+                        let got = all.iter().map(|got| got.as_ref().map(|c| Got::Current(*c)));
+                        self.settle(&asked, got, begin, now, &mut tally)?;
+                    }
                 }
             }
             self.run.verifier.end(self.number);
@@ -131,10 +142,9 @@ impl Caller {
         Asked { key, before }
     }
 
-    /// Keys of one call, all of one namespace.
-    fn choose(&mut self) -> Vec<Asked> {
+    /// Keys of one call, all of the namespace whose first key this is.
+    fn choose(&mut self, first: u32) -> Vec<Asked> {
         let (run, rng) = (&self.run, &mut self.rng);
-        let first = run.keys.pick_namespace(rng);
         let asked = (0..run.batch).map(|_| Asked {
             key: first + run.keys.pick(rng),
             before: 0,
@@ -147,23 +157,33 @@ impl Caller {
         asked
     }
 
-    async fn next(&self, client: &Client, asked: &Asked) -> Result<Got, Error> {
-        let run = &self.run;
+    /// The next number or numbers of one key.
+    async fn next(&self, asked: &Asked) -> Result<Numbers, Error> {
+        let Caller { run, asker, .. } = self;
         let (namespace, key) = (run.keys.namespace(asked.key), run.keys.key(asked.key));
-        let numbers = client.next(namespace, key, run.count).await;
-        numbers.map(Got::Numbers)
+        match asker {
+            Asker::Sdk(client) => client.next(namespace, key, run.count).await,
+            Asker::Unary(plain) => plain.next(namespace, key, run.count).await,
+            Asker::Frames(frames) => {
+                let mut all = frames.next_many(namespace, vec![key], run.count).await;
+                all.remove(0)
+            }
+        }
     }
 
-    async fn ask(&self, asked: &[Asked]) -> Vec<Result<Got, Error>> {
+    async fn ask(&self, asked: &[Asked]) -> Answers {
         let run = &self.run;
         let namespace = run.keys.namespace(asked[0].key);
-        let keys = || asked.iter().map(|asked| run.keys.key(asked.key)).collect();
+        let keys = asked.iter().map(|asked| run.keys.key(asked.key));
         match &self.asker {
-            Asker::Sdk(client) => self.ask_sdk(client, namespace, asked).await,
-            Asker::Unary(plain) => plain.ask(run.mode, namespace, keys(), run.count).await,
+            Asker::Sdk(client) => self.ask_sdk(client, namespace, keys).await,
+            Asker::Unary(plain) => {
+                plain
+                    .ask(run.mode, namespace, keys.collect(), run.count)
+                    .await
+            }
             Asker::Frames(frames) => {
-                let all = frames.next_many(namespace, keys(), run.count).await;
-                all.into_iter().map(|n| n.map(Got::Numbers)).collect()
+                Answers::Numbers(frames.next_many(namespace, keys.collect(), run.count).await)
             }
         }
     }
@@ -172,95 +192,103 @@ impl Caller {
         &self,
         client: &Client,
         namespace: &str,
-        asked: &[Asked],
-    ) -> Vec<Result<Got, Error>> {
-        let run = &self.run;
-        let key = |asked: &Asked| run.keys.key(asked.key);
-        match (run.mode, asked) {
-            (Mode::Next | Mode::NextMany | Mode::Pipe, _) => {
-                let item = |asked| NextItem {
-                    count: run.count,
-                    ..NextItem::new(key(asked))
+        keys: impl ExactSizeIterator<Item = Key>,
+    ) -> Answers {
+        match self.run.mode {
+            Mode::Next | Mode::NextMany | Mode::Pipe => {
+                let item = |key| NextItem {
+                    count: self.run.count,
+                    ..NextItem::new(key)
                 };
-                let items: Vec<NextItem> = asked.iter().map(item).collect();
-                let all = client.next_many(namespace, &items).await;
-                all.into_iter().map(|n| n.map(Got::Numbers)).collect()
+                let items: Vec<NextItem> = keys.map(item).collect();
+                Answers::Numbers(client.next_many(namespace, &items).await)
             }
-            (Mode::Current, [one]) => {
-                let current = client.current(namespace, key(one)).await;
-                vec![current.map(Got::Current)]
-            }
-            (Mode::Current, _) => {
-                let keys: Vec<_> = asked.iter().map(key).collect();
-                let all = client.current_many(namespace, &keys).await;
-                all.into_iter().map(|c| c.map(Got::Current)).collect()
+            Mode::Current => {
+                let keys: Vec<Key> = keys.collect();
+                Answers::Current(match keys.as_slice() {
+                    [one] => vec![client.current(namespace, one.clone()).await],
+                    all => client.current_many(namespace, all).await,
+                })
             }
         }
     }
 
-    /// Verifies what an item was answered, records it, and adds it up.
-    fn settle(
+    /// Verifies what the items of a call were answered, records it, and adds it up.
+    fn settle<'e>(
         &mut self,
-        asked: &Asked,
-        got: &Result<Got, Error>,
+        asked: &[Asked],
+        got: impl Iterator<Item = Result<Got, &'e Error>>,
         begin: Instant,
         end: Instant,
         tally: &mut Tally,
     ) -> Result<(), seqsvr_check::Error> {
-        match got {
-            Ok(got) => tally.numbers += self.verify(asked, got),
-            Err(error) => tally.failures.push(error.clone()),
-        }
-        let Some(recorder) = &mut self.recorder else {
-            return Ok(());
-        };
         let since = |at: Instant| at.saturating_duration_since(self.run.origin).as_nanos() as u64;
-        recorder.record(&Call {
-            sequence: self.run.keys.sequence(asked.key),
-            begin: since(begin),
-            outcome: outcome(got, self.run.mode, since(end)),
-        })
+        for (asked, got) in asked.iter().zip(got) {
+            match got {
+                Ok(got) => tally.numbers += self.verify(asked, &got),
+                Err(error) => tally.failures.push(error.clone()),
+            }
+            let Some(recorder) = &mut self.recorder else {
+                continue;
+            };
+            recorder.record(&Call {
+                sequence: self.run.keys.sequence(asked.key),
+                begin: since(begin),
+                outcome: outcome(got, self.run.mode, since(end)),
+            })?;
+        }
+        Ok(())
     }
 
     /// Numbers received; what is wrong with them ends the run.
+    #[inline]
     fn verify(&self, asked: &Asked, got: &Got) -> u64 {
-        let run = &self.run;
+        let range = match got {
+            Got::Numbers(n) => Range {
+                first: n.first,
+                last: n.last,
+                stride: u64::from(n.stride),
+            },
+            Got::Current(c) => Range {
+                first: c.value,
+                last: c.value,
+                stride: 1,
+            },
+        };
+        let Asked { key, before } = *asked;
         let verdict = match got {
-            Got::Numbers(n) => {
-                let range = Range {
-                    first: n.first,
-                    last: n.last,
-                    stride: u64::from(n.stride),
-                };
-                run.verifier.take(asked.key, asked.before, range)
-            }
+            Got::Numbers(_) => self.run.verifier.take(key, before, range),
             // What was received before the call began was given out.
-            Got::Current(c) if c.value < asked.before => Err(Wrong::Order {
-                range: Range {
-                    first: c.value,
-                    last: c.value,
-                    stride: 1,
-                },
-                before: asked.before,
-            }),
+            Got::Current(c) if c.value < before => Err(Wrong::Order { range, before }),
             Got::Current(_) => Ok(()),
         };
         if let Err(wrong) = verdict {
-            run.pace.stop();
-            let mut words = run.wrong.lock();
-            if words.len() < WRONG_MAX {
-                let key = run.keys.key(asked.key);
-                words.push(format!("{}/{key}: {wrong}", run.keys.namespace(asked.key)));
-            }
+            self.wrong(key, &wrong);
         }
-        match got {
-            Got::Numbers(n) => (n.last - n.first) / u64::from(n.stride.max(1)) + 1,
-            Got::Current(_) => 1,
+        match range.last - range.first {
+            0 => 1,
+            span => span / range.stride.max(1) + 1,
+        }
+    }
+
+    /// Ends the run.
+    #[cold]
+    fn wrong(&self, key: u32, wrong: &Wrong) {
+        let run = &self.run;
+        run.pace.stop();
+        let mut words = run.wrong.lock();
+        if words.len() < WRONG_MAX {
+            let (namespace, key) = (run.keys.namespace(key), run.keys.key(key));
+            words.push(format!("{namespace}/{key}: {wrong}"));
         }
     }
 }
 
-fn outcome(got: &Result<Got, Error>, mode: Mode, end: u64) -> Outcome {
+fn numbers(got: &Result<Numbers, Error>) -> Result<Got, &Error> {
+    got.as_ref().map(|numbers| Got::Numbers(*numbers))
+}
+
+fn outcome(got: Result<Got, &Error>, mode: Mode, end: u64) -> Outcome {
     let (epoch, answer) = match got {
         Ok(Got::Numbers(n)) => {
             let answer = Answer::Next {

@@ -1,17 +1,17 @@
 //! Numbers that were passed over: only a call in flight can still bring them.
 //!
-//! A hole is made when a call brings a number that is not the next of its key. It is of use only to
+//! A hole is made when a call brings a number that is not the next of its key; the first number of a
+//! key of a cluster that served before makes one too, so this has to be cheap. A hole is of use only to
 //! calls that had begun by then, for to later ones all of it is out of order. So each hole has the time
-//! at which it was made and each call the time at which it began, both counted in holes made; what is
-//! older than every call in flight is dropped whenever there are many.
+//! at which it was made and each call the time at which it began, and what is older than every call in
+//! flight is dropped when there are many. Time moves with each such sweep.
 //!
-//! Invariant: no hole is dropped while a call is in flight that looked at its key before it was made.
-//! Such a call may have noted its beginning before the hole (then its time is less than the hole's, and
-//! the hole stays), or not noted it yet when the oldest call was looked for: but then it looks at the
-//! key after that, hence after the hole was made. The two fences put "noted, then looked at the key"
-//! and "made, then looked for notes" into one order.
+//! Invariant: no hole is dropped while a call is in flight that looked at its key before it was passed
+//! over. Such a call had noted its time before it looked, and whoever passed over reads the time after
+//! that: by the fences between, it reads no earlier one, and a hole as old as the oldest call stays. Or
+//! the call had not noted its time yet when a sweep looked for the oldest: but then, by the fences, it
+//! looks at the key after the hole was made.
 
-use std::collections::HashMap;
 use std::sync::atomic::{
     AtomicU64, AtomicUsize,
     Ordering::{Relaxed, SeqCst},
@@ -21,33 +21,40 @@ use std::sync::atomic::{
 use parking_lot::{Mutex, MutexGuard};
 
 /// Locks; the holes of a key are under one of them.
-const SHARDS: usize = 256;
-/// Most holes in all.
+const SHARDS: usize = 1_024;
+/// About the most holes of use in all.
 const MOST: usize = 1 << 20;
-/// So many are always kept, whether of use or not.
-const FEW: usize = 1 << 14;
+/// So many under one lock are kept whether of use or not.
+const FEW: usize = 512;
 /// When a caller without a call began.
 const NEVER: u64 = u64::MAX;
 
-/// Exclusive bounds of numbers not received, and when that was noted.
+/// Exclusive bounds of numbers of a key not received, and when that was noted.
 #[derive(Clone, Copy)]
 struct Hole {
+    key: u32,
     low: u64,
     high: u64,
     made: u64,
 }
 
 /// Those of some keys.
-type Shard = HashMap<u32, Vec<Hole>>;
+#[derive(Default)]
+struct Shard {
+    holes: Vec<Hole>,
+    /// With how many the useless ones are looked for, beyond FEW.
+    sweep_at: usize,
+    /// How many there were after the last sweep.
+    counted: usize,
+}
 
 /// All holes, and since when calls are in flight.
 pub(super) struct Holes {
     shards: Box<[Mutex<Shard>]>,
+    /// Sweeps so far.
+    time: AtomicU64,
+    /// Holes, as each shard last counted them.
     count: AtomicUsize,
-    /// Holes made so far: the time.
-    made: AtomicU64,
-    /// With how many the useless ones are looked for.
-    sweep_at: AtomicUsize,
     callers: Box<[Caller]>,
 }
 
@@ -71,9 +78,8 @@ impl Holes {
     pub(super) fn new(callers: usize) -> Holes {
         Holes {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            time: AtomicU64::new(0),
             count: AtomicUsize::new(0),
-            made: AtomicU64::new(0),
-            sweep_at: AtomicUsize::new(FEW),
             callers: (0..callers)
                 .map(|_| Caller(AtomicU64::new(NEVER)))
                 .collect(),
@@ -84,7 +90,7 @@ impl Holes {
     pub(super) fn begin(&self, caller: usize) {
         self.callers[caller]
             .0
-            .store(self.made.load(Relaxed), Relaxed);
+            .store(self.time.load(Relaxed), Relaxed);
         fence(SeqCst);
     }
 
@@ -102,78 +108,65 @@ impl Holes {
         }
     }
 
-    /// Drops what is of no use if there are many. No key's holes may be locked by the caller.
-    pub(super) fn sweep(&self) -> Result<(), TooMany> {
-        let at = self.sweep_at.load(Relaxed);
-        // One at a time: who comes meanwhile sees a greater bound.
-        let mine = self.count.load(Relaxed) >= at
-            && self
-                .sweep_at
-                .compare_exchange(at, usize::MAX, Relaxed, Relaxed)
-                .is_ok();
-        if !mine {
-            return Ok(());
-        }
-        for shard in &self.shards {
-            let mut shard = shard.lock();
-            // After locking: whatever is in there was made before this.
-            fence(SeqCst);
-            let oldest = self
-                .callers
-                .iter()
-                .map(|caller| caller.0.load(Relaxed))
-                .min();
-            let oldest = oldest.unwrap_or(NEVER);
-            shard.retain(|_, of_key| {
-                let before = of_key.len();
-                of_key.retain(|hole| hole.made > oldest);
-                self.count.fetch_sub(before - of_key.len(), Relaxed);
-                !of_key.is_empty()
-            });
-        }
-        let left = self.count.load(Relaxed);
-        self.sweep_at
-            .store((2 * left).clamp(FEW, MOST + 1), Relaxed);
-        if left > MOST { Err(TooMany) } else { Ok(()) }
-    }
-
     #[cfg(test)]
     pub(super) fn count(&self) -> usize {
-        self.count.load(Relaxed)
+        let shards = self.shards.iter();
+        shards.map(|shard| shard.lock().holes.len()).sum()
     }
 }
 
 impl OfKey<'_> {
-    /// Notes that everything between these was passed over.
-    pub(super) fn add(&mut self, low: u64, high: u64) {
-        let made = self.holes.made.fetch_add(1, Relaxed) + 1;
-        let hole = Hole { low, high, made };
-        self.shard.entry(self.key).or_default().push(hole);
-        self.holes.count.fetch_add(1, Relaxed);
+    /// Notes that everything between these was passed over, which is so already.
+    pub(super) fn add(mut self, low: u64, high: u64) -> Result<(), TooMany> {
+        // After passing over, before looking at the time.
+        fence(SeqCst);
+        self.shard.holes.push(Hole {
+            key: self.key,
+            low,
+            high,
+            made: self.holes.time.load(Relaxed),
+        });
+        if self.shard.holes.len() < FEW.max(self.shard.sweep_at) {
+            return Ok(());
+        }
+        self.sweep()
+    }
+
+    /// Drops what is of no use under this lock.
+    fn sweep(&mut self) -> Result<(), TooMany> {
+        let Holes {
+            time,
+            count,
+            callers,
+            ..
+        } = self.holes;
+        // Calls that begin from now on are later than all of these.
+        time.fetch_add(1, Relaxed);
+        // After locking: whatever is in there was made before this.
+        fence(SeqCst);
+        let begun = callers.iter().map(|caller| caller.0.load(Relaxed));
+        let oldest = begun.min().unwrap_or(NEVER);
+        let shard = &mut *self.shard;
+        shard.holes.retain(|hole| hole.made >= oldest);
+        let left = shard.holes.len();
+        count.fetch_add(left, Relaxed);
+        let all = count.fetch_sub(shard.counted, Relaxed) - shard.counted;
+        shard.counted = left;
+        shard.sweep_at = 2 * left;
+        if all > MOST { Err(TooMany) } else { Ok(()) }
     }
 
     /// Fills a part of one hole; false: no hole has all of it.
     pub(super) fn fill(&mut self, first: u64, last: u64, stride: u64) -> bool {
-        let Some(of_key) = self.shard.get_mut(&self.key) else {
+        let holes = &mut self.shard.holes;
+        let has = |hole: &Hole| hole.key == self.key && hole.low < first && last < hole.high;
+        let Some(at) = holes.iter().position(has) else {
             return false;
         };
-        let Some(at) = of_key
-            .iter()
-            .position(|hole| hole.low < first && last < hole.high)
-        else {
-            return false;
-        };
-        let before = of_key.len();
-        let Hole { low, high, made } = of_key.swap_remove(at);
-        let rest = [(low, first), (last, high)];
+        let hole = holes.swap_remove(at);
+        let rest = [(hole.low, first), (last, hole.high)];
         let rest = rest.into_iter().filter(|(low, high)| low + stride < *high);
-        of_key.extend(rest.map(|(low, high)| Hole { low, high, made }));
-        let now = of_key.len();
-        if now == 0 {
-            self.shard.remove(&self.key);
-        }
-        self.holes.count.fetch_add(now, Relaxed);
-        self.holes.count.fetch_sub(before, Relaxed);
+        holes.extend(rest.map(|(low, high)| Hole { low, high, ..hole }));
         true
     }
 }
@@ -182,26 +175,38 @@ impl OfKey<'_> {
 mod tests {
     use super::*;
 
+    /// Of one shard.
+    fn key(n: usize) -> u32 {
+        (n * SHARDS) as u32
+    }
+
+    /// Makes holes until a sweep is due, which the last of them brings about.
+    fn many(holes: &Holes, from: usize) {
+        let left = {
+            let shard = &holes.lock(key(0)).shard;
+            FEW.max(shard.sweep_at) - shard.holes.len()
+        };
+        for n in from..from + left {
+            assert_eq!(holes.lock(key(n)).add(1, 5), Ok(()));
+        }
+    }
+
     #[test]
     fn holes_go_when_no_call_is_left_that_began_before_them() {
         let holes = Holes::new(3);
-        let many = |from: u32| (from..from + FEW as u32).for_each(|key| holes.lock(key).add(1, 5));
         holes.begin(0);
-        many(0);
-        holes.begin(1);
-        assert_eq!(holes.sweep(), Ok(()));
+        many(&holes, 0);
         assert_eq!(holes.count(), FEW, "the first call may fill them");
-        assert!(holes.lock(7).fill(2, 2, 1));
-        assert!(!holes.lock(7).fill(2, 2, 1), "filled");
+        holes.begin(1);
+        assert!(holes.lock(key(7)).fill(2, 2, 1));
+        assert!(!holes.lock(key(7)).fill(2, 2, 1), "filled");
         holes.end(0);
-        many(FEW as u32);
-        assert_eq!(holes.sweep(), Ok(()));
-        assert_eq!(holes.count(), FEW, "of the second call's are left");
-        assert!(!holes.lock(8).fill(2, 2, 1), "too late");
-        assert!(holes.lock(FEW as u32).fill(2, 2, 1));
+        many(&holes, FEW);
+        assert_eq!(holes.count(), FEW, "those since the second call are left");
+        assert!(!holes.lock(key(8)).fill(2, 2, 1), "too late");
+        assert!(holes.lock(key(FEW)).fill(2, 2, 1));
         holes.end(1);
-        many(2 * FEW as u32);
-        assert_eq!(holes.sweep(), Ok(()));
+        many(&holes, 2 * FEW);
         assert_eq!(holes.count(), 0, "nobody is in flight");
     }
 
@@ -209,10 +214,8 @@ mod tests {
     fn too_many_of_use_are_told() {
         let holes = Holes::new(1);
         holes.begin(0);
-        let told = (0..=MOST as u32).find(|key| {
-            holes.lock(*key).add(1, 5);
-            holes.sweep().is_err()
-        });
-        assert_eq!(told, Some(MOST as u32));
+        let told = (0..4 * MOST).find(|n| holes.lock(*n as u32).add(1, 5).is_err());
+        let told = told.unwrap();
+        assert!(told >= MOST, "{told}");
     }
 }

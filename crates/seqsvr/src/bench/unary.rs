@@ -1,12 +1,12 @@
 //! Calls as any gRPC client makes them: one request each, to one server whoever owns the key.
 
-use seqsvr_client::{Error, Key};
+use seqsvr_client::{Current, Error, Key, Numbers};
 use seqsvr_proto::v1::{
     CurrentManyRequest, CurrentRequest, NextRequest, current_request, next_request,
 };
 use tonic::{Request, Status};
 
-use super::caller::Got;
+use super::caller::Answers;
 use super::plain::{Plain, current, failures, next_many, numbers, range, split, status_error};
 use crate::cli::Mode;
 
@@ -18,44 +18,45 @@ impl Plain {
         namespace: &str,
         keys: Vec<Key>,
         count: u32,
-    ) -> Vec<Result<Got, Error>> {
+    ) -> Answers {
         let asked = keys.len();
-        let answered = match mode {
-            Mode::Next => self.next(namespace, keys, count).await,
-            Mode::NextMany | Mode::Pipe => self.next_many(namespace, keys, count).await,
-            Mode::Current if asked == 1 => self.current(namespace, keys).await,
-            Mode::Current => self.current_many(namespace, keys).await,
-        };
-        answered.unwrap_or_else(|status| vec![Err(status_error(&status)); asked])
+        let failed = |status: Status| status_error(&status);
+        match mode {
+            Mode::Next | Mode::NextMany | Mode::Pipe => {
+                let answered = self.next_many(namespace, keys, count).await;
+                Answers::Numbers(answered.unwrap_or_else(|s| vec![Err(failed(s)); asked]))
+            }
+            Mode::Current => {
+                let answered = match asked {
+                    1 => self.current(namespace, keys).await,
+                    _ => self.current_many(namespace, keys).await,
+                };
+                Answers::Current(answered.unwrap_or_else(|s| vec![Err(failed(s)); asked]))
+            }
+        }
     }
 
-    async fn next(
+    /// Asks for the next number or numbers of one key.
+    pub(crate) async fn next(
         &self,
         namespace: &str,
-        keys: Vec<Key>,
+        key: Key,
         count: u32,
-    ) -> Result<Vec<Result<Got, Error>>, Status> {
-        let mut answers = Vec::with_capacity(1);
-        for key in keys {
-            let request = NextRequest {
-                namespace: namespace.to_owned(),
-                key_kind: Some(match key {
-                    Key::Uid(uid) => next_request::KeyKind::Uid(uid),
-                    Key::Key(key) => next_request::KeyKind::Key(key),
-                }),
-                count: (count > 1).then_some(count),
-                ..NextRequest::default()
-            };
-            let r = self
-                .client
-                .clone()
-                .next(self.request(request))
-                .await?
-                .into_inner();
-            let got = range(r.first, r.last, r.epoch, count, self.stride(namespace));
-            answers.push(got.map(Got::Numbers));
-        }
-        Ok(answers)
+    ) -> Result<Numbers, Error> {
+        let request = NextRequest {
+            namespace: namespace.to_owned(),
+            key_kind: Some(match key {
+                Key::Uid(uid) => next_request::KeyKind::Uid(uid),
+                Key::Key(key) => next_request::KeyKind::Key(key),
+            }),
+            count: (count > 1).then_some(count),
+            ..NextRequest::default()
+        };
+        let answered = self.client.clone().next(self.request(request)).await;
+        let r = answered
+            .map_err(|status| status_error(&status))?
+            .into_inner();
+        range(r.first, r.last, r.epoch, count, self.stride(namespace))
     }
 
     async fn next_many(
@@ -63,19 +64,18 @@ impl Plain {
         namespace: &str,
         keys: Vec<Key>,
         count: u32,
-    ) -> Result<Vec<Result<Got, Error>>, Status> {
+    ) -> Result<Vec<Result<Numbers, Error>>, Status> {
         let asked = keys.len();
         let request = self.request(next_many(namespace, keys, count));
         let r = self.client.clone().next_many(request).await?.into_inner();
-        let all = numbers(&r, asked, count, self.stride(namespace));
-        Ok(all.into_iter().map(|n| n.map(Got::Numbers)).collect())
+        Ok(numbers(&r, asked, count, self.stride(namespace)))
     }
 
     async fn current(
         &self,
         namespace: &str,
         keys: Vec<Key>,
-    ) -> Result<Vec<Result<Got, Error>>, Status> {
+    ) -> Result<Vec<Result<Current, Error>>, Status> {
         let mut answers = Vec::with_capacity(1);
         for key in keys {
             let request = CurrentRequest {
@@ -92,7 +92,7 @@ impl Plain {
                 .current(self.request(request))
                 .await?
                 .into_inner();
-            answers.push(current(r.kind(), r.value, r.epoch).map(Got::Current));
+            answers.push(current(r.kind(), r.value, r.epoch));
         }
         Ok(answers)
     }
@@ -101,7 +101,7 @@ impl Plain {
         &self,
         namespace: &str,
         keys: Vec<Key>,
-    ) -> Result<Vec<Result<Got, Error>>, Status> {
+    ) -> Result<Vec<Result<Current, Error>>, Status> {
         let (uids, keys) = split(keys);
         let request = CurrentManyRequest {
             namespace: namespace.to_owned(),
@@ -117,7 +117,7 @@ impl Plain {
             .into_inner();
         let columns = r.kinds().zip(&r.values).zip(&r.epochs);
         let one = |((kind, value), epoch): ((_, &u64), &u64)| current(kind, *value, *epoch);
-        let mut all: Vec<_> = columns.map(|c| one(c).map(Got::Current)).collect();
+        let mut all: Vec<_> = columns.map(one).collect();
         failures(&mut all, &r.errors);
         Ok(all)
     }

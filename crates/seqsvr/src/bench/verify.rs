@@ -55,7 +55,7 @@ impl fmt::Display for Wrong {
 /// What was received of each key.
 pub(crate) struct Verifier {
     /// Greatest number received of each key.
-    greatest: Box<[AtomicU64]>,
+    greatest: &'static [AtomicU64],
     holes: Holes,
 }
 
@@ -63,7 +63,7 @@ impl Verifier {
     /// Of so many keys, for so many callers with one call in flight each; takes 8 bytes a key.
     pub(crate) fn new(keys: u32, callers: usize) -> Verifier {
         Verifier {
-            greatest: (0..keys).map(|_| AtomicU64::new(0)).collect(),
+            greatest: seqsvr_core::pages::zeroed(keys as usize),
             holes: Holes::new(callers),
         }
     }
@@ -90,6 +90,7 @@ impl Verifier {
     }
 
     /// Takes what a call received that began when the greatest was `before`.
+    #[inline]
     pub(crate) fn take(&self, key: u32, before: u64, range: Range) -> Result<(), Wrong> {
         let Range {
             first,
@@ -108,23 +109,34 @@ impl Verifier {
         {
             return Ok(());
         }
-        {
-            // Whoever passes over others notes the hole before they can look for it.
-            let mut holes = self.holes.lock(key);
-            let mut seen = greatest.load(Acquire);
-            loop {
-                if seen >= first {
-                    let filled = holes.fill(first, last, stride);
-                    return filled.then_some(()).ok_or(Wrong::Twice { range });
+        self.take_unusual(key, range)
+    }
+
+    /// The same if it is above `before`, but others came between.
+    #[inline(never)]
+    fn take_unusual(&self, key: u32, range: Range) -> Result<(), Wrong> {
+        let Range {
+            first,
+            last,
+            stride,
+        } = range;
+        let greatest = &self.greatest[key as usize];
+        // Whoever passes over others notes the hole before they can look for it.
+        let mut holes = self.holes.lock(key);
+        let mut seen = greatest.load(Acquire);
+        loop {
+            if seen >= first {
+                let filled = holes.fill(first, last, stride);
+                return filled.then_some(()).ok_or(Wrong::Twice { range });
+            }
+            match greatest.compare_exchange(seen, last, AcqRel, Acquire) {
+                Ok(_) if seen + stride < first => {
+                    return holes.add(seen, first).map_err(|_| Wrong::Holes);
                 }
-                match greatest.compare_exchange(seen, last, AcqRel, Acquire) {
-                    Ok(_) if seen + stride < first => break holes.add(seen, first),
-                    Ok(_) => return Ok(()),
-                    Err(now) => seen = now,
-                }
+                Ok(_) => return Ok(()),
+                Err(now) => seen = now,
             }
         }
-        self.holes.sweep().map_err(|_| Wrong::Holes)
     }
 }
 

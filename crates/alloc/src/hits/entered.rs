@@ -1,0 +1,68 @@
+//! The sections of a frame: each looked up, judged and entered once, however many of its keys are asked
+//! for.
+//!
+//! Sections are kept by the last bits of their number; one that comes to a taken place takes it over,
+//! which costs time only. They are left together when the frame is done, at the latest: nobody waits in
+//! between, so a section that is sealed meanwhile drains as soon as this frame's numbers are taken.
+
+use std::sync::Arc;
+
+use seqsvr_core::id::SectionKey;
+use seqsvr_core::section::Adder;
+
+use crate::loaded::Loaded;
+
+/// Most sections kept.
+const PLACES_MAX: usize = 256;
+
+/// The sections entered so far. All are of one namespace.
+pub(super) struct Entered<'m> {
+    places: Vec<Option<Inside<'m>>>,
+}
+
+/// A section that a frame is inside of.
+struct Inside<'m> {
+    loaded: &'m Arc<Loaded>,
+    adder: Adder<'m>,
+}
+
+impl<'m> Entered<'m> {
+    /// For a frame of so many items.
+    pub(super) fn new(items: usize) -> Entered<'m> {
+        let places = items.clamp(1, PLACES_MAX).next_power_of_two();
+        Entered {
+            places: std::iter::repeat_with(|| None).take(places).collect(),
+        }
+    }
+
+    /// The section, entered; `usual` looks it up. None if it is not there or sealed.
+    #[inline]
+    pub(super) fn find(
+        &mut self,
+        section: SectionKey,
+        usual: impl FnOnce() -> Option<&'m Arc<Loaded>>,
+    ) -> Option<&'m Arc<Loaded>> {
+        let at = self.place(section);
+        if let Some(inside) = &self.places[at]
+            && inside.loaded.fence.section == section
+        {
+            return Some(inside.loaded);
+        }
+        let loaded = usual()?;
+        let adder = loaded.section.enter()?;
+        self.places[at] = Some(Inside { loaded, adder });
+        Some(loaded)
+    }
+
+    /// How to take numbers of a section that was found; None if another has taken its place since.
+    #[inline]
+    pub(super) fn adder(&self, loaded: &Arc<Loaded>) -> Option<&Adder<'m>> {
+        let inside = self.places[self.place(loaded.fence.section)].as_ref()?;
+        Arc::ptr_eq(inside.loaded, loaded).then_some(&inside.adder)
+    }
+
+    #[inline]
+    fn place(&self, section: SectionKey) -> usize {
+        section.section.0 as usize & (self.places.len() - 1)
+    }
+}
