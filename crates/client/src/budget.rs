@@ -66,14 +66,17 @@ impl Budget {
         self.total.saturating_sub(self.begin.elapsed())
     }
 
-    /// When the call began.
-    pub(crate) fn begun(&self) -> Instant {
-        self.begin
+    /// How long the first try may take, which begins with the call.
+    pub(crate) fn first_patience(&self) -> Patience {
+        self.patience_from(self.begin, self.total)
     }
 
     /// How long a try that begins then may take.
     pub(crate) fn patience(&self, begin: Instant) -> Patience {
-        let left = self.total.saturating_sub(begin - self.begin);
+        self.patience_from(begin, self.total.saturating_sub(begin - self.begin))
+    }
+
+    fn patience_from(&self, begin: Instant, left: Duration) -> Patience {
         let time = left.min(self.try_max).max(Duration::from_millis(1));
         Patience {
             until: begin + time,

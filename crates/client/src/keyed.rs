@@ -85,7 +85,7 @@ impl Client {
         let known = known.as_ref().filter(|_| !inner.table.has_gap())?;
         let place = inner.place(known, one.namespace, one.key.as_ref()).ok()?;
         let owner = known.owner(place.slot)?;
-        let patience = budget.patience(budget.begun());
+        let patience = budget.first_patience();
         let lot = self.lot(one, known);
         let parcel = self.parcel(one, place);
         let answer =

@@ -77,7 +77,7 @@ impl Client {
             strict: self.strict,
             version: known.table.version(),
         };
-        let patience = budget.patience(budget.begun());
+        let patience = budget.first_patience();
         let answers = inner.at_owner(&known, owner, |pipe| {
             let parcels = parcels::<B>(self, items.iter().zip(&slots));
             pipe.submit_many(&lot, weight, parcels, patience)

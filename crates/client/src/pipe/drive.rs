@@ -47,7 +47,7 @@ impl Stream for Writer {
         let Some(frame) = queue.frames.pop_front() else {
             return Poll::Pending;
         };
-        queue.usual = frame.len();
+        queue.usual = (frame.len(), frame.waiters.len());
         let id = queue.next_id;
         queue.next_id += 1;
         let (request, flight) = frame.seal(id);

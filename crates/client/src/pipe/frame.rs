@@ -62,8 +62,8 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// For about so many items.
-    pub(super) fn new(lot: &Lot<'_>, items: usize) -> Frame {
+    /// For about so many items of so many callers.
+    pub(super) fn new(lot: &Lot<'_>, items: usize, callers: usize) -> Frame {
         let (uids, keys) = if lot.keyed { (0, items) } else { (items, 0) };
         Frame {
             asks: lot.asks,
@@ -78,7 +78,7 @@ impl Frame {
             floors: Column::new(),
             epochs: Column::new(),
             weight: 0,
-            waiters: Vec::new(),
+            waiters: Vec::with_capacity(callers),
             until: Instant::now(),
         }
     }

@@ -67,8 +67,8 @@ struct Queue {
     frames: VecDeque<Frame>,
     flying: HashMap<u64, Flight>,
     next_id: u64,
-    /// Items of the last frame sent: about what the next one will have.
-    usual: usize,
+    /// Items and callers of the last frame sent: about what the next one will have.
+    usual: (usize, usize),
     /// Items in both.
     items: usize,
     writer: Option<Waker>,
@@ -218,7 +218,7 @@ impl Pipe {
         match fitting.next() {
             Some(frame) => push(frame),
             None => {
-                let mut frame = Frame::new(lot, items.max(usual));
+                let mut frame = Frame::new(lot, items.max(usual.0), usual.1);
                 push(&mut frame);
                 queue.frames.push_back(frame);
             }
