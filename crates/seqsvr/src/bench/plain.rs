@@ -47,9 +47,13 @@ impl Plain {
 }
 
 /// `count` numbers of each key.
-pub(super) fn next_many(namespace: &str, keys: Vec<Key>, count: u32) -> NextManyRequest {
+pub(super) fn next_many(
+    namespace: &str,
+    keys: impl ExactSizeIterator<Item = Key>,
+    count: u32,
+) -> NextManyRequest {
+    let items = keys.len();
     let (uids, keys) = split(keys);
-    let items = uids.len() + keys.len();
     NextManyRequest {
         namespace: namespace.to_owned(),
         uids,
@@ -63,11 +67,15 @@ pub(super) fn next_many(namespace: &str, keys: Vec<Key>, count: u32) -> NextMany
 }
 
 /// Uids and keys apart; a call has one or the other.
-pub(super) fn split(all: Vec<Key>) -> (Vec<u64>, Vec<Bytes>) {
+pub(super) fn split(all: impl ExactSizeIterator<Item = Key>) -> (Vec<u64>, Vec<Bytes>) {
     let (mut uids, mut keys) = (Vec::new(), Vec::new());
+    let items = all.len();
     for key in all {
         match key {
-            Key::Uid(uid) => uids.push(uid),
+            Key::Uid(uid) => {
+                uids.reserve(items - uids.len());
+                uids.push(uid);
+            }
             Key::Key(key) => keys.push(key),
         }
     }
@@ -81,7 +89,22 @@ pub(super) fn numbers(
     count: u32,
     stride: u32,
 ) -> Vec<Result<Numbers, Error>> {
-    let one = |i: usize| {
+    let mut all: Vec<_> = (0..asked)
+        .map(|i| range_at(answer, i, count, stride))
+        .collect();
+    failures(&mut all, &answer.errors);
+    all
+}
+
+/// The answer to the i-th item, which did not fail.
+#[inline]
+pub(super) fn range_at(
+    answer: &NextManyResponse,
+    i: usize,
+    count: u32,
+    stride: u32,
+) -> Result<Numbers, Error> {
+    let one = || {
         let first = *answer.firsts.get(i)?;
         let last = match answer.lasts.is_empty() {
             true => first,
@@ -91,14 +114,14 @@ pub(super) fn numbers(
             [all] => *all,
             each => *each.get(i)?,
         };
-        range(first, last, epoch, count, stride).ok()
+        Some((first, last, epoch))
     };
-    let mut all: Vec<_> = (0..asked).map(|i| one(i).ok_or_else(malformed)).collect();
-    failures(&mut all, &answer.errors);
-    all
+    let (first, last, epoch) = one().ok_or_else(malformed)?;
+    range(first, last, epoch, count, stride)
 }
 
 /// Numbers of which there are as many as asked for.
+#[inline]
 pub(super) fn range(
     first: u64,
     last: u64,

@@ -66,7 +66,7 @@ impl Plain {
         count: u32,
     ) -> Result<Vec<Result<Numbers, Error>>, Status> {
         let asked = keys.len();
-        let request = self.request(next_many(namespace, keys, count));
+        let request = self.request(next_many(namespace, keys.into_iter(), count));
         let r = self.client.clone().next_many(request).await?.into_inner();
         Ok(numbers(&r, asked, count, self.stride(namespace)))
     }
@@ -102,7 +102,7 @@ impl Plain {
         namespace: &str,
         keys: Vec<Key>,
     ) -> Result<Vec<Result<Current, Error>>, Status> {
-        let (uids, keys) = split(keys);
+        let (uids, keys) = split(keys.into_iter());
         let request = CurrentManyRequest {
             namespace: namespace.to_owned(),
             uids,

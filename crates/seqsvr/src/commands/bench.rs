@@ -14,12 +14,13 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::server::Session;
-use crate::bench::caller::{Asker, Caller, Run};
+use crate::bench::caller::{Asker, Caller};
+use crate::bench::checker::{Checker, Run};
 use crate::bench::effort::Effort;
 use crate::bench::figures::Figures;
-use crate::bench::frames::Frames;
 use crate::bench::keys::Keys;
 use crate::bench::pace::Pace;
+use crate::bench::piper::Piper;
 use crate::bench::plain::Plain;
 use crate::bench::report::{Report, grouped, time};
 use crate::bench::verify::Verifier;
@@ -74,17 +75,34 @@ pub(crate) async fn run(args: cli::Bench) -> anyhow::Result<()> {
     });
     let figures = (0..FIGURES).map(|_| Mutex::new(Figures::new()));
     let figures: Arc<Vec<_>> = Arc::new(figures.collect());
+    let checker = || Checker {
+        run: run.clone(),
+        figures: figures.clone(),
+        recorder: recorder.clone(),
+    };
+    let rng = || SmallRng::from_rng(&mut rand::rng());
     let mut callers = JoinSet::new();
-    for n in 0..args.in_flight {
-        let caller = Caller {
-            run: run.clone(),
-            asker: askers[(n % args.connections) as usize].clone(),
-            figures: figures.clone(),
-            number: n as usize,
-            rng: SmallRng::from_rng(&mut rand::rng()),
-            recorder: recorder.clone(),
-        };
-        callers.spawn(caller.run());
+    let mut first = 0;
+    for (n, asker) in (0..).zip(askers) {
+        let share =
+            args.in_flight / args.connections + u32::from(n < args.in_flight % args.connections);
+        let share = first..first + share as usize;
+        first = share.end;
+        match asker {
+            By::Frames(plain) => {
+                let piper = Piper::new(checker(), plain, rng(), share.start, share.len());
+                callers.spawn(piper.run());
+            }
+            By::Calls(asker) => share.for_each(|number| {
+                let caller = Caller {
+                    checker: checker(),
+                    asker: asker.clone(),
+                    number,
+                    rng: rng(),
+                };
+                callers.spawn(caller.run());
+            }),
+        }
     }
     let measured = measure(&args, &run, &figures, &admin, &mut callers).await?;
     drop(sessions);
@@ -109,12 +127,20 @@ pub(crate) async fn run(args: cli::Bench) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// How the callers of a connection ask.
+enum By {
+    /// Each for itself.
+    Calls(Asker),
+    /// By frames of one Pipe.
+    Frames(Plain),
+}
+
 /// One for each connection.
 fn askers(
     args: &cli::Bench,
     sessions: &[Session],
     strides: HashMap<String, u32>,
-) -> anyhow::Result<Vec<Asker>> {
+) -> anyhow::Result<Vec<By>> {
     if args.unary && args.mode == cli::Mode::Pipe {
         return Err(BadInput("--mode pipe sends frames, so it cannot be --unary".into()).into());
     }
@@ -122,9 +148,9 @@ fn askers(
     let plain = |server: &str| Plain::new(server, strides.clone(), args.server.timeout);
     let each = sessions.iter().zip(servers.iter().cycle());
     let asker = |(session, server): (&Session, &&str)| match (args.mode, args.unary) {
-        (cli::Mode::Pipe, _) => Ok(Asker::Frames(Arc::new(Frames::open(plain(server)?)))),
-        (_, true) => Ok(Asker::Unary(plain(server)?)),
-        (_, false) => Ok(Asker::Sdk(session.client.clone())),
+        (cli::Mode::Pipe, _) => Ok(By::Frames(plain(server)?)),
+        (_, true) => Ok(By::Calls(Asker::Unary(plain(server)?))),
+        (_, false) => Ok(By::Calls(Asker::Sdk(session.client.clone()))),
     };
     each.map(asker).collect()
 }

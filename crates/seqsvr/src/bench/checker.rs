@@ -1,0 +1,203 @@
+//! What becomes of answers: verified against all that came before, recorded, added up.
+
+use std::num::NonZeroU64;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use rand::rngs::SmallRng;
+use seqsvr_check::{Answer, Call, Kind, Outcome, Recorder};
+use seqsvr_client::{Current, CurrentKind, Error, Numbers};
+use tokio::time::Instant;
+
+use super::figures::Figures;
+use super::keys::Keys;
+use super::pace::Pace;
+use super::verify::{Range, Verifier, Wrong};
+use crate::cli::Mode;
+
+/// What all callers of a run share.
+pub(crate) struct Run {
+    pub(crate) mode: Mode,
+    /// Items of a call.
+    pub(crate) batch: u32,
+    /// Numbers an item takes.
+    pub(crate) count: u32,
+    pub(crate) keys: Keys,
+    pub(crate) pace: Pace,
+    pub(crate) verifier: Verifier,
+    /// What was received wrongly, in words; the first few.
+    pub(crate) wrong: Mutex<Vec<String>>,
+    /// Stamps of a history count from here.
+    pub(crate) origin: Instant,
+}
+
+/// Most wrong ranges put in words.
+const WRONG_MAX: usize = 10;
+
+impl Run {
+    /// Draws the keys of one call, all of the namespace whose first key this is, and looks at each.
+    pub(crate) fn choose(&self, first: u32, rng: &mut SmallRng, asked: &mut Vec<Asked>) {
+        asked.clear();
+        asked.extend((0..self.batch).map(|_| Asked {
+            key: first + self.keys.pick(rng),
+            before: 0,
+        }));
+        self.verifier.fetch(asked.iter().map(|asked| asked.key));
+        for asked in asked {
+            asked.before = self.verifier.greatest(asked.key);
+        }
+    }
+}
+
+/// An item of a call: its key, and the greatest number received of it when the call began.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked {
+    pub(crate) key: u32,
+    pub(crate) before: u64,
+}
+
+/// What a call came to.
+#[derive(Default)]
+pub(crate) struct Tally {
+    numbers: u64,
+    failures: Vec<Error>,
+}
+
+/// What an item was answered.
+#[derive(Clone, Copy)]
+pub(crate) enum Got {
+    Numbers(Numbers),
+    Current(Current),
+}
+
+/// Checks what some callers of a run are answered.
+pub(crate) struct Checker {
+    pub(crate) run: Arc<Run>,
+    pub(crate) figures: Arc<Vec<Mutex<Figures>>>,
+    pub(crate) recorder: Option<Recorder>,
+}
+
+impl Checker {
+    /// When a call that falls due then begins. A history wants to know exactly; otherwise one reading of
+    /// the clock a call is enough.
+    pub(crate) fn begin(&self, due: Instant) -> Instant {
+        match self.recorder {
+            Some(_) => Instant::now(),
+            None => due,
+        }
+    }
+
+    /// A caller's call, due then, ended with this.
+    pub(crate) fn end(&self, caller: usize, due: Instant, now: Instant, tally: Tally) {
+        self.run.verifier.end(caller);
+        let mut figures = self.figures[caller % self.figures.len()].lock();
+        match tally.failures.is_empty() {
+            true => figures.answered(now.saturating_duration_since(due), tally.numbers),
+            false => figures.numbers += tally.numbers,
+        }
+        let failures = tally.failures.into_iter();
+        failures.for_each(|error| figures.failed(&error));
+    }
+
+    /// Verifies what the items of a call were answered, records it, and adds it up.
+    pub(crate) fn settle(
+        &mut self,
+        asked: &[Asked],
+        got: impl Iterator<Item = Result<Got, Error>>,
+        begin: Instant,
+        end: Instant,
+        tally: &mut Tally,
+    ) -> Result<(), seqsvr_check::Error> {
+        let since = |at: Instant| at.saturating_duration_since(self.run.origin).as_nanos() as u64;
+        for (asked, got) in asked.iter().zip(got) {
+            if let Ok(got) = &got {
+                tally.numbers += self.verify(asked, got);
+            }
+            if let Some(recorder) = &mut self.recorder {
+                recorder.record(&Call {
+                    sequence: self.run.keys.sequence(asked.key),
+                    begin: since(begin),
+                    outcome: outcome(&got, self.run.mode, since(end)),
+                })?;
+            }
+            tally.failures.extend(got.err());
+        }
+        Ok(())
+    }
+
+    /// Numbers received; what is wrong with them ends the run.
+    #[inline]
+    fn verify(&self, asked: &Asked, got: &Got) -> u64 {
+        let range = match got {
+            Got::Numbers(n) => Range {
+                first: n.first,
+                last: n.last,
+                stride: u64::from(n.stride),
+            },
+            Got::Current(c) => Range {
+                first: c.value,
+                last: c.value,
+                stride: 1,
+            },
+        };
+        let Asked { key, before } = *asked;
+        let verdict = match got {
+            Got::Numbers(_) => self.run.verifier.take(key, before, range),
+            // What was received before the call began was given out.
+            Got::Current(c) if c.value < before => Err(Wrong::Order { range, before }),
+            Got::Current(_) => Ok(()),
+        };
+        if let Err(wrong) = verdict {
+            self.wrong(key, &wrong);
+        }
+        match range.last - range.first {
+            0 => 1,
+            span => span / range.stride.max(1) + 1,
+        }
+    }
+
+    /// Ends the run.
+    #[cold]
+    fn wrong(&self, key: u32, wrong: &Wrong) {
+        let run = &self.run;
+        run.pace.stop();
+        let mut words = run.wrong.lock();
+        if words.len() < WRONG_MAX {
+            let (namespace, key) = (run.keys.namespace(key), run.keys.key(key));
+            words.push(format!("{namespace}/{key}: {wrong}"));
+        }
+    }
+}
+
+fn outcome(got: &Result<Got, Error>, mode: Mode, end: u64) -> Outcome {
+    let (epoch, answer) = match got {
+        Ok(Got::Numbers(n)) => {
+            let answer = Answer::Next {
+                first: n.first,
+                last: n.last,
+                stride: NonZeroU64::new(u64::from(n.stride)).unwrap_or(NonZeroU64::MIN),
+            };
+            (n.epoch, answer)
+        }
+        Ok(Got::Current(c)) => {
+            let answer = match c.kind {
+                CurrentKind::Exact => Answer::Exact(c.value),
+                CurrentKind::Never => Answer::Never,
+                CurrentKind::AtMost => Answer::AtMost(c.value),
+            };
+            (c.epoch, answer)
+        }
+        Err(_) => {
+            let kind = match mode {
+                Mode::Next | Mode::NextMany | Mode::Pipe => Kind::Next,
+                Mode::Current => Kind::Current,
+            };
+            return Outcome::Error { end, kind };
+        }
+    };
+    Outcome::Ok {
+        end,
+        epoch: Some(epoch),
+        answer,
+    }
+}

@@ -1,0 +1,320 @@
+//! The calls of one connection, each a frame of its own on one Pipe, as a program asks that merges its
+//! calls itself.
+//!
+//! One task draws keys, writes frames and reads answers of all the connection's callers, so that between
+//! an answer and the next frame there is nothing but the work itself. A Pipe that ends, or that its
+//! server closes, is opened again until the run is over.
+
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use futures::{FutureExt, StreamExt};
+use rand::rngs::SmallRng;
+use seqsvr_client::{Error, Key};
+use seqsvr_proto::v1::{NextManyResponse, PipeRequest, PipeResponse, pipe_request, pipe_response};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Status, Streaming};
+
+use super::checker::{Asked, Checker, Got, Tally};
+use super::plain::{Plain, item_error, next_many, range_at, status_error};
+
+/// Between two tries to open a Pipe.
+const PAUSE: Duration = Duration::from_millis(20);
+/// How much longer than told a server may take.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// The callers of one connection.
+pub(crate) struct Piper {
+    checker: Checker,
+    plain: Plain,
+    rng: SmallRng,
+    /// The first of them; the others follow.
+    first: usize,
+    calls: Vec<Call>,
+    in_flight: usize,
+    turns: FuturesUnordered<Turn>,
+}
+
+/// A caller's call.
+struct Call {
+    due: Instant,
+    begin: Instant,
+    asked: Vec<Asked>,
+    /// Items not answered; 0: it is not in flight.
+    left: usize,
+    /// Which were answered; empty: none, or all.
+    done: Vec<bool>,
+    tally: Tally,
+}
+
+/// When a caller's next call falls due; None: the run is over.
+type Turn = BoxFuture<'static, (usize, Option<Instant>)>;
+
+/// How a Pipe ended.
+enum Ended {
+    /// With the run.
+    Over,
+    /// Its server closed it, all was answered.
+    Closed,
+    /// With calls in flight.
+    Broken(Status),
+}
+
+impl Piper {
+    /// So many callers, from the first on.
+    pub(crate) fn new(
+        checker: Checker,
+        plain: Plain,
+        rng: SmallRng,
+        first: usize,
+        callers: usize,
+    ) -> Piper {
+        let now = Instant::now();
+        let call = || Call {
+            due: now,
+            begin: now,
+            asked: Vec::new(),
+            left: 0,
+            done: Vec::new(),
+            tally: Tally::default(),
+        };
+        Piper {
+            checker,
+            plain,
+            rng,
+            first,
+            calls: std::iter::repeat_with(call).take(callers).collect(),
+            in_flight: 0,
+            turns: FuturesUnordered::new(),
+        }
+    }
+
+    /// Calls until the run is over.
+    ///
+    /// # Errors
+    /// The history cannot be written.
+    pub(crate) async fn run(mut self) -> Result<(), seqsvr_check::Error> {
+        let now = Instant::now();
+        for at in 0..self.calls.len() {
+            self.turns.push(self.turn(at, now));
+        }
+        loop {
+            let (sender, requests) = mpsc::channel(self.calls.len().max(1));
+            let mut client = self.plain.client.clone();
+            let ended = match client.pipe(ReceiverStream::new(requests)).await {
+                Ok(opened) => self.drive(&sender, opened.into_inner()).await?,
+                Err(status) => self.unopened(status).await,
+            };
+            match ended {
+                Ended::Over => return Ok(()),
+                Ended::Closed => {}
+                Ended::Broken(status) => {
+                    self.fail(&status)?;
+                    sleep(PAUSE).await;
+                }
+            }
+        }
+    }
+
+    fn turn(&self, at: usize, now: Instant) -> Turn {
+        let run = self.checker.run.clone();
+        async move { (at, run.pace.turn(now).await) }.boxed()
+    }
+
+    /// Without a Pipe the calls that are due fail.
+    async fn unopened(&mut self, status: Status) -> Ended {
+        while let Some((at, due)) = self.turns.next().await {
+            if let Some(due) = due {
+                self.begin(at, due);
+                return Ended::Broken(status);
+            }
+        }
+        Ended::Over
+    }
+
+    /// Sends and reads until the Pipe ends.
+    async fn drive(
+        &mut self,
+        sender: &mpsc::Sender<PipeRequest>,
+        mut answers: Streaming<PipeResponse>,
+    ) -> Result<Ended, seqsvr_check::Error> {
+        let mut closing = false;
+        let mut ticks = interval(GRACE);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            if self.in_flight == 0 && (closing || self.turns.is_empty()) {
+                return Ok(if closing { Ended::Closed } else { Ended::Over });
+            }
+            tokio::select! {
+                biased;
+                answer = answers.message(), if self.in_flight > 0 => match answer {
+                    Ok(Some(answer)) => {
+                        closing |= answer.closing;
+                        if let Some(at) = self.answered(answer)? {
+                            self.go_on(at, closing, sender);
+                        }
+                    }
+                    Ok(None) => {
+                        let status = Status::unavailable("the AllocSvr ended the Pipe");
+                        return Ok(Ended::Broken(status));
+                    }
+                    Err(status) => return Ok(Ended::Broken(status)),
+                },
+                Some((at, due)) = self.turns.next(), if !closing => {
+                    if let Some(due) = due {
+                        self.send(at, due, sender);
+                    }
+                }
+                _ = ticks.tick() => {
+                    let longest = self.plain.timeout + GRACE;
+                    let mut calls = self.calls.iter().filter(|call| call.left > 0);
+                    if calls.any(|call| call.begin.elapsed() > longest) {
+                        let text = format!("a frame was not answered for {longest:?}");
+                        return Ok(Ended::Broken(Status::deadline_exceeded(text)));
+                    }
+                }
+            }
+        }
+    }
+
+    /// A caller's next call, at once if it is due.
+    fn go_on(&mut self, at: usize, closing: bool, sender: &mpsc::Sender<PipeRequest>) {
+        let mut turn = self.turn(at, Instant::now());
+        match (&mut turn).now_or_never() {
+            Some((at, Some(due))) if !closing => self.send(at, due, sender),
+            Some((_, None)) => {}
+            // Asked again when there is a Pipe: it is due still.
+            Some((at, Some(due))) => {
+                let due = std::future::ready((at, Some(due)));
+                self.turns.push(due.boxed());
+            }
+            None => self.turns.push(turn),
+        }
+    }
+
+    fn begin(&mut self, at: usize, due: Instant) {
+        let run = &self.checker.run;
+        let call = &mut self.calls[at];
+        call.due = due;
+        call.begin = self.checker.begin(due);
+        run.verifier.begin(self.first + at);
+        let first = run.keys.pick_namespace(&mut self.rng);
+        run.choose(first, &mut self.rng, &mut call.asked);
+        call.left = call.asked.len();
+        self.in_flight += 1;
+    }
+
+    fn send(&mut self, at: usize, due: Instant, sender: &mpsc::Sender<PipeRequest>) {
+        self.begin(at, due);
+        let (run, asked) = (&self.checker.run, &self.calls[at].asked);
+        let namespace = run.keys.namespace(asked[0].key);
+        let keys = asked.iter().map(|asked| -> Key { run.keys.key(asked.key) });
+        let request = PipeRequest {
+            id: at as u64,
+            timeout_ms: u32::try_from(self.plain.timeout.as_millis()).unwrap_or(u32::MAX),
+            ask: Some(pipe_request::Ask::Next(next_many(
+                namespace, keys, run.count,
+            ))),
+        };
+        // There is room for all callers; one that cannot be sent ends with its Pipe.
+        let _ = sender.try_send(request);
+    }
+
+    /// Takes the answers of some items; tells whose call ended with them.
+    fn answered(&mut self, answer: PipeResponse) -> Result<Option<usize>, seqsvr_check::Error> {
+        let at = answer.id as usize;
+        let Some(call) = self.calls.get_mut(at).filter(|call| call.left > 0) else {
+            return Ok(None);
+        };
+        let now = Instant::now();
+        let run = &self.checker.run;
+        let mut part = Vec::new();
+        if !answer.items.is_empty() {
+            call.done.resize(call.asked.len(), false);
+            for i in answer.items.iter().map(|i| *i as usize) {
+                if let (Some(asked), Some(done)) = (call.asked.get(i), call.done.get_mut(i)) {
+                    part.push(*asked);
+                    *done = true;
+                }
+            }
+        }
+        let asked = match answer.items.is_empty() {
+            true => &call.asked,
+            false => &part,
+        };
+        let Some(any) = asked.first() else {
+            return Ok(None);
+        };
+        let stride = self.plain.stride(run.keys.namespace(any.key));
+        run.verifier.fetch(asked.iter().map(|asked| asked.key));
+        let tally = &mut call.tally;
+        match &answer.answer {
+            Some(pipe_response::Answer::Next(next)) => {
+                let got = got(next, asked.len(), run.count, stride);
+                self.checker.settle(asked, got, call.begin, now, tally)?;
+            }
+            Some(pipe_response::Answer::Refused(why)) => {
+                let got = asked.iter().map(|_| Err(item_error(why)));
+                self.checker.settle(asked, got, call.begin, now, tally)?;
+            }
+            Some(pipe_response::Answer::Current(_)) | None => return Ok(None),
+        }
+        call.left = call.left.saturating_sub(asked.len());
+        Ok((call.left == 0).then(|| {
+            self.end(at, now);
+            at
+        }))
+    }
+
+    /// A call was answered.
+    fn end(&mut self, at: usize, now: Instant) {
+        let call = &mut self.calls[at];
+        self.in_flight -= 1;
+        call.done.clear();
+        let tally = std::mem::take(&mut call.tally);
+        self.checker.end(self.first + at, call.due, now, tally);
+    }
+
+    /// Every call in flight ends with this.
+    fn fail(&mut self, status: &Status) -> Result<(), seqsvr_check::Error> {
+        let now = Instant::now();
+        for at in 0..self.calls.len() {
+            let call = &mut self.calls[at];
+            if call.left > 0 {
+                call.done.resize(call.asked.len(), false);
+                let left = call
+                    .asked
+                    .iter()
+                    .zip(&call.done)
+                    .filter(|(_, done)| !**done);
+                let left: Vec<Asked> = left.map(|(asked, _)| *asked).collect();
+                let got = left.iter().map(|_| Err(status_error(status)));
+                let tally = &mut call.tally;
+                self.checker.settle(&left, got, call.begin, now, tally)?;
+                call.left = 0;
+                self.end(at, now);
+                self.turns.push(self.turn(at, now));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What items were answered, in their order.
+fn got(
+    next: &NextManyResponse,
+    items: usize,
+    count: u32,
+    stride: u32,
+) -> impl Iterator<Item = Result<Got, Error>> {
+    let mut errors = next.errors.iter().peekable();
+    (0..items).map(
+        move |i| match errors.next_if(|error| error.index as usize == i) {
+            Some(error) => Err(item_error(error)),
+            None => range_at(next, i, count, stride).map(Got::Numbers),
+        },
+    )
+}
