@@ -202,6 +202,7 @@ impl Frame {
     }
 
     /// Whether items say how many numbers they take; otherwise each takes one.
+    #[inline]
     pub(crate) fn is_counted(&self) -> bool {
         !self.counts.is_empty()
     }
@@ -216,6 +217,7 @@ impl Frame {
     }
 
     /// The i-th key; there must be one.
+    #[inline]
     pub(crate) fn key(&self, i: usize) -> KeyRef<'_> {
         match self.uids.get(i) {
             Some(uid) => KeyRef::Uid(Uid(*uid)),
@@ -224,6 +226,7 @@ impl Frame {
     }
 
     /// Numbers the i-th item takes; None: a count that no namespace allows.
+    #[inline]
     pub(crate) fn count(&self, i: usize) -> Option<NonZeroU32> {
         match self.counts.get(i) {
             Some(count) => NonZeroU32::new(*count).filter(|count| count.get() <= COUNT_MAX),
@@ -232,11 +235,13 @@ impl Frame {
     }
 
     /// Last number the caller has seen, 0: none.
+    #[inline]
     pub(crate) fn floor(&self, i: usize) -> u64 {
         self.floors.get(i).copied().unwrap_or(0)
     }
 
     /// Highest epoch the caller has seen, 0: none.
+    #[inline]
     pub(crate) fn epoch(&self, i: usize) -> u64 {
         match self.epochs.as_slice() {
             [one] => *one,

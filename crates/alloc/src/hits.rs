@@ -55,11 +55,13 @@ pub(crate) struct Hits {
     pub(crate) missed: Vec<u32>,
 }
 
-/// What was found of the items of a block. In two columns: an entry of both would be copied about while
-/// its parts are still on their way to the cache.
+/// What was found of the items of a block. In columns: an entry of all would be copied about while its
+/// parts are still on their way to the cache.
 struct Found<'m> {
     /// None: not as usual.
     loaded: [Option<&'m Arc<Loaded>>; BLOCK],
+    /// Of a uid in its dense section.
+    indices: [u32; BLOCK],
     /// None: nobody touched it or a neighbour yet.
     spots: [Option<Spot<'m>>; BLOCK],
 }
@@ -68,6 +70,7 @@ impl Found<'_> {
     fn none() -> Self {
         Found {
             loaded: [None; BLOCK],
+            indices: [0; BLOCK],
             spots: [None; BLOCK],
         }
     }
@@ -122,43 +125,52 @@ impl Node {
         let map = self.sections.map.pin();
         let mut entered = Entered::new(frame.len());
         let count_max = namespace.spec.count_max();
+        let counted = frame.is_counted();
+        let mut found = Found::none();
         for begin in (0..frame.len()).step_by(BLOCK) {
-            let block = begin..frame.len().min(begin + BLOCK);
-            let mut found = Found::none();
-            for (i, at) in block.clone().zip(0..) {
-                if untouched > UNTOUCHED_MAX {
-                    break;
-                }
-                placed(frame, i, namespace, |section, key| {
-                    let loaded = entered.find(section, || {
+            let n = BLOCK.min(frame.len() - begin);
+            // Three times over the block, each with little to do for an item and nothing that orders
+            // memory, so that what many items wait for is on its way at once: the sections, where the
+            // counters are, the counters.
+            for at in 0..n {
+                let placed = place(frame, begin + at, namespace);
+                found.loaded[at] = placed.and_then(|(section, index)| {
+                    found.indices[at] = index;
+                    entered.find(section, || {
                         let loaded = map.get(&section)?;
                         loaded.is_usual(table, session).then_some(loaded)
-                    })?;
-                    let current = frame.epoch(i) <= loaded.fence.epoch.0;
-                    if !current || !is_past(loaded, key, frame.floor(i)) {
-                        return None;
-                    }
-                    let spot = loaded.section.spot(key);
-                    untouched += usize::from(spot.is_none());
-                    if untouched <= UNTOUCHED_MAX {
-                        found.loaded[at] = Some(loaded);
-                        found.spots[at] = spot;
-                    }
-                    Some(())
+                    })
                 });
             }
-            let fetched = found.spots.iter().flatten().map(Spot::fetch);
+            for at in 0..n {
+                found.spots[at] = None;
+                let Some(loaded) = found.loaded[at] else {
+                    continue;
+                };
+                let i = begin + at;
+                let newer = frame.epoch(i) > loaded.fence.epoch.0;
+                let past = with_key(frame, i, namespace, found.indices[at], |key| {
+                    found.spots[at] = loaded.section.spot(key);
+                    is_past(loaded, key, frame.floor(i))
+                });
+                untouched += usize::from(found.spots[at].is_none());
+                if newer || !past || untouched > UNTOUCHED_MAX {
+                    (found.loaded[at], found.spots[at]) = (None, None);
+                }
+            }
+            let fetched = found.spots[..n].iter().flatten().map(Spot::fetch);
             black_box(fetched.fold(0, u32::wrapping_add));
-            for (i, at) in block.zip(0..) {
+            for at in 0..n {
+                let i = begin + at;
+                let (spot, index) = (&found.spots[at], found.indices[at]);
                 let taken = found.loaded[at].and_then(|loaded| {
                     let count = frame.count(i).filter(|count| count.get() <= count_max)?;
-                    let spot = found.spots[at].as_ref();
                     let range = match (spot, entered.adder(loaded)) {
                         (Some(spot), Some(adder)) => adder.next_spot(*spot, count),
                         (Some(spot), None) => spot.next(count),
-                        (None, _) => placed(frame, i, namespace, |_, key| {
-                            Some(loaded.section.next(key, count))
-                        })?,
+                        (None, _) => with_key(frame, i, namespace, index, |key| {
+                            loaded.section.next(key, count)
+                        }),
                     };
                     Some((loaded, count, range.ok()?))
                 });
@@ -172,7 +184,7 @@ impl Node {
                 }
                 hits.columns.values.push(range.first);
                 hits.columns.epochs.push(loaded.fence.epoch.0);
-                if frame.is_counted() {
+                if counted {
                     hits.columns.lasts.push(range.last);
                 }
                 numbers += u64::from(count.get());
@@ -214,7 +226,7 @@ impl Node {
                 continue;
             }
             let epoch = old.columns.epochs[at];
-            let ours = placed(frame, i, namespace, |section, _| {
+            let ours = place(frame, i, namespace).and_then(|(section, _)| {
                 let route = newest.route(newest.slot_of(section))?;
                 let owner = route.owner.as_ref()?;
                 Some(route.epoch.0 == epoch && owner.session == session.id)
@@ -245,11 +257,13 @@ impl Node {
         let mut untouched = 0;
         let map = self.sections.map.pin();
         for i in 0..frame.len() {
-            let found = placed(frame, i, namespace, |section, key| {
+            let found = place(frame, i, namespace).and_then(|(section, index)| {
                 let loaded = map.get(&section).filter(|_| untouched < UNTOUCHED_MAX)?;
                 let current = frame.epoch(i) <= loaded.fence.epoch.0;
                 let usual = current && loaded.is_usual(table, session);
-                let (kind, value) = usual.then(|| loaded.current(key, namespace))??;
+                let (kind, value) = with_key(frame, i, namespace, index, |key| {
+                    usual.then(|| loaded.current(key, namespace))
+                })??;
                 untouched += usize::from(kind != CurrentKind::Exact);
                 Some((kind, value, loaded.fence.epoch))
             });
@@ -291,41 +305,51 @@ impl Loaded {
 
 /// Whether every number to come of a key is above `floor`, seen without taking one: counters never go
 /// back.
+#[inline]
 fn is_past(loaded: &Loaded, key: Key<'_>, floor: u64) -> bool {
-    floor == 0
-        || match loaded.section.current(key) {
-            Ok(Current::Touched(now)) => now >= floor,
-            Ok(Current::Untouched) => loaded.section.base() >= floor,
-            Err(_) => false,
-        }
+    let above = || match loaded.section.current(key) {
+        Ok(Current::Touched(now)) => now >= floor,
+        Ok(Current::Untouched) => loaded.section.base() >= floor,
+        Err(_) => false,
+    };
+    floor == 0 || above()
 }
 
-/// Finds the i-th key's section and its key in there; None if it has no place in the namespace.
-fn placed<T>(
+/// Section of the i-th key, and of a uid the index in a dense one; None if it has no place in the
+/// namespace.
+#[inline]
+fn place(frame: &Frame, i: usize, namespace: &Namespace) -> Option<(SectionKey, u32)> {
+    let geometry = &namespace.spec.geometry;
+    let (section, index) = match (geometry.kind(), frame.key(i)) {
+        (Kind::Dense, KeyRef::Uid(uid)) => geometry.locate_uid(uid)?,
+        (Kind::Dense, KeyRef::Key(_)) => return None,
+        (Kind::Keyed, KeyRef::Uid(uid)) => {
+            let mut text = [0; DECIMAL_MAX];
+            (geometry.locate_key(decimal(uid, &mut text))?, 0)
+        }
+        (Kind::Keyed, KeyRef::Key(key)) => {
+            let whole = (1..=KEY_MAX).contains(&key.len());
+            (whole.then(|| geometry.locate_key(key))??, 0)
+        }
+    };
+    let namespace = namespace.id;
+    Some((SectionKey { namespace, section }, index))
+}
+
+/// Does something with the i-th key, whose place and index were found.
+#[inline]
+fn with_key<T>(
     frame: &Frame,
     i: usize,
     namespace: &Namespace,
-    then: impl FnOnce(SectionKey, Key<'_>) -> Option<T>,
-) -> Option<T> {
-    let geometry = &namespace.spec.geometry;
-    let section = |section| SectionKey {
-        namespace: namespace.id,
-        section,
-    };
-    let mut text = [0; DECIMAL_MAX];
-    let key = match (geometry.kind(), frame.key(i)) {
-        (Kind::Dense, KeyRef::Uid(uid)) => {
-            let (at, index) = geometry.locate_uid(uid)?;
-            return then(section(at), Key::Dense(index));
-        }
-        (Kind::Dense, KeyRef::Key(_)) => return None,
-        (Kind::Keyed, KeyRef::Uid(uid)) => decimal(uid, &mut text),
-        (Kind::Keyed, KeyRef::Key(key)) => key,
-    };
-    if !(1..=KEY_MAX).contains(&key.len()) {
-        return None;
+    index: u32,
+    then: impl FnOnce(Key<'_>) -> T,
+) -> T {
+    match (namespace.spec.geometry.kind(), frame.key(i)) {
+        (Kind::Dense, _) => then(Key::Dense(index)),
+        (Kind::Keyed, KeyRef::Uid(uid)) => then(Key::Keyed(decimal(uid, &mut [0; DECIMAL_MAX]))),
+        (Kind::Keyed, KeyRef::Key(key)) => then(Key::Keyed(key)),
     }
-    then(section(geometry.locate_key(key)?), Key::Keyed(key))
 }
 
 /// Digits of the greatest u64.

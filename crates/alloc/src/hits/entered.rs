@@ -1,5 +1,4 @@
-//! The sections of a frame: each looked up, judged and entered once, however many of its keys are asked
-//! for.
+//! The sections of a frame: each looked up and entered once, however many of its keys are asked for.
 //!
 //! Sections are kept by the last bits of their number; one that comes to a taken place takes it over,
 //! which costs time only. They are left together when the frame is done, at the latest: nobody waits in
@@ -15,15 +14,15 @@ use crate::loaded::Loaded;
 /// Most sections kept.
 const PLACES_MAX: usize = 256;
 
-/// The sections entered so far. All are of one namespace.
+/// The sections found so far. All are of one namespace.
 pub(super) struct Entered<'m> {
     places: Vec<Option<Inside<'m>>>,
 }
 
-/// A section that a frame is inside of.
+/// A section, and whether this frame is inside of it.
 struct Inside<'m> {
     loaded: &'m Arc<Loaded>,
-    adder: Adder<'m>,
+    adder: Option<Adder<'m>>,
 }
 
 impl<'m> Entered<'m> {
@@ -35,12 +34,13 @@ impl<'m> Entered<'m> {
         }
     }
 
-    /// The section, entered; `usual` looks it up. None if it is not there or sealed.
+    /// The section; `get` looks it up if need be. Nothing here is written to, or waits for what was:
+    /// what is found next is found meanwhile.
     #[inline]
     pub(super) fn find(
         &mut self,
         section: SectionKey,
-        usual: impl FnOnce() -> Option<&'m Arc<Loaded>>,
+        get: impl FnOnce() -> Option<&'m Arc<Loaded>>,
     ) -> Option<&'m Arc<Loaded>> {
         let at = self.place(section);
         if let Some(inside) = &self.places[at]
@@ -48,17 +48,23 @@ impl<'m> Entered<'m> {
         {
             return Some(inside.loaded);
         }
-        let loaded = usual()?;
-        let adder = loaded.section.enter()?;
+        let loaded = get()?;
+        let adder = None;
         self.places[at] = Some(Inside { loaded, adder });
         Some(loaded)
     }
 
-    /// How to take numbers of a section that was found; None if another has taken its place since.
+    /// How to take numbers of a section that was found, entered now if it was not; None if another has
+    /// taken its place since, or it is sealed.
     #[inline]
-    pub(super) fn adder(&self, loaded: &Arc<Loaded>) -> Option<&Adder<'m>> {
-        let inside = self.places[self.place(loaded.fence.section)].as_ref()?;
-        Arc::ptr_eq(inside.loaded, loaded).then_some(&inside.adder)
+    pub(super) fn adder(&mut self, loaded: &'m Arc<Loaded>) -> Option<&Adder<'m>> {
+        let at = self.place(loaded.fence.section);
+        let inside = self.places[at].as_mut();
+        let inside = inside.filter(|inside| Arc::ptr_eq(inside.loaded, loaded))?;
+        if inside.adder.is_none() {
+            inside.adder = loaded.section.enter();
+        }
+        inside.adder.as_ref()
     }
 
     #[inline]

@@ -66,10 +66,12 @@ impl<'a> Adder<'a> {
     fn range(&self, step: Step) -> Result<Range, Refusal> {
         // Both offsets were admitted, so both have a number.
         let number = |offset| self.section.window.number(offset).ok_or(Refusal::Exhausted);
-        Ok(Range {
-            first: number(step.before + 1)?,
-            last: number(step.after)?,
-        })
+        let first = number(step.before + 1)?;
+        let last = match step.after - step.before {
+            1 => first,
+            _ => number(step.after)?,
+        };
+        Ok(Range { first, last })
     }
 
     /// Moves a key's counter to the first number of the namespace at or above `target`, so that

@@ -33,7 +33,7 @@ impl Dense {
     /// The uid's cell, if its chunk was touched.
     #[inline]
     pub(super) fn find(&self, index: u32) -> Result<Option<Cell<'_>>, Refusal> {
-        Ok(self.chunk(index)?.get().map(|chunk| cell(*chunk, index)))
+        Ok(self.chunk(index)?.get().map(|chunk| cell(chunk, index)))
     }
 
     /// The uid's cell; makes its chunk if need be.
@@ -43,7 +43,7 @@ impl Dense {
                 .fetch_add(size_of::<[AtomicU32; CHUNK]>(), Relaxed);
             chunks::take()
         });
-        Ok(cell(*chunk, index))
+        Ok(cell(chunk, index))
     }
 
     pub(super) fn bytes(&self) -> usize {
