@@ -59,6 +59,14 @@ pub(super) const ROWS: &[Row] = &[
         bars: &[Bar::Rate(15e6), Bar::Ratio(0.45)],
     },
     Row {
+        name: "pipe",
+        about: "the same without the SDK, each call a frame; the bare stream, 100 numbers a frame",
+        ours: Work::Bench("--mode pipe --batch 100 --keys 10000000 --in-flight 128"),
+        theirs: Some(Work::Frames { numbers: 100 }),
+        prepare: None,
+        bars: &[Bar::Rate(15e6), Bar::Ratio(0.45)],
+    },
+    Row {
         name: "next-1024",
         about: "one number a call, 1,024 in flight; bare unary calls, as many",
         ours: NEXT_1024,

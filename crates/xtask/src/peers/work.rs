@@ -10,7 +10,7 @@ use super::servers::output;
 use super::{Failure, disk};
 
 /// Connections of `seqsvr bench`.
-const CONNECTIONS: &str = "2";
+const CONNECTIONS: &str = "4";
 
 /// One kind of work. Whatever asks for numbers of uids or keys takes one number an item.
 #[derive(Clone, Copy, Debug)]

@@ -136,3 +136,31 @@ fn one_counter_grows_wide_under_threads() {
         assert_eq!(taken, expected);
     }
 }
+
+/// Sections come and go on all threads, each with chunks that others had before: each counts from 1, and
+/// no two at once count in the same.
+#[test]
+fn chunks_that_come_again_are_zero_and_nobody_elses() {
+    const SIZE: u32 = 3 * 1_024;
+    const ALIVE: usize = 4;
+    thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                let mut alive: Vec<(Section, u64)> = Vec::new();
+                for round in 0..200 {
+                    alive.push((Section::dense(open(0, 1, 1, 10_000), SIZE), 0));
+                    for (section, last) in &mut alive {
+                        *last += 1;
+                        for index in (0..SIZE).step_by(500) {
+                            let next = section.next(Key::Dense(index), n(1));
+                            assert_eq!(next, range(*last, *last), "round {round}");
+                        }
+                    }
+                    if alive.len() > ALIVE {
+                        alive.swap_remove(round % ALIVE);
+                    }
+                }
+            });
+        }
+    });
+}
