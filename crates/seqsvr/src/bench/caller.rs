@@ -42,11 +42,11 @@ impl Caller {
         let mut now = Instant::now();
         while let Some(due) = run.pace.turn(now).await {
             let mut tally = Tally::default();
-            let begin = self.checker.begin(due);
-            run.verifier.begin(self.number);
+            let begin = self.checker.begin(self.number, due);
             let first = run.keys.pick_namespace(&mut self.rng);
             if run.mode == Mode::Next {
-                let asked = [self.begin(first)];
+                let key = first + run.keys.pick(&mut self.rng);
+                let asked = [Asked { key, before: 0 }];
                 let got = self.next(&asked[0]).await;
                 now = Instant::now();
                 let got = std::iter::once(numbers(&got));
@@ -55,7 +55,6 @@ impl Caller {
                 let asked = self.choose(first);
                 let answers = self.ask(&asked).await;
                 now = Instant::now();
-                run.verifier.fetch(asked.iter().map(|asked| asked.key));
                 let checker = &mut self.checker;
                 match &answers {
                     Answers::Numbers(all) => {
@@ -70,14 +69,8 @@ impl Caller {
             }
             self.checker.end(self.number, due, now, tally);
         }
+        self.checker.leave(self.number);
         Ok(())
-    }
-
-    /// Begins to ask for a key of the namespace whose first key this is.
-    fn begin(&mut self, first: u32) -> Asked {
-        let key = first + self.checker.run.keys.pick(&mut self.rng);
-        let before = self.checker.run.verifier.greatest(key);
-        Asked { key, before }
     }
 
     /// Keys of one call, all of the namespace whose first key this is.

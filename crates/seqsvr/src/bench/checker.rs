@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::figures::Figures;
 use super::keys::Keys;
 use super::pace::Pace;
-use super::verify::{Range, Verifier, Wrong};
+use super::verify::{Range, Span, Verifier, Wrong};
 use crate::cli::Mode;
 
 /// What all callers of a run share.
@@ -27,7 +27,7 @@ pub(crate) struct Run {
     pub(crate) verifier: Verifier,
     /// What was received wrongly, in words; the first few.
     pub(crate) wrong: Mutex<Vec<String>>,
-    /// Stamps of a history count from here.
+    /// Times count from here.
     pub(crate) origin: Instant,
 }
 
@@ -35,21 +35,27 @@ pub(crate) struct Run {
 const WRONG_MAX: usize = 10;
 
 impl Run {
-    /// Draws the keys of one call, all of the namespace whose first key this is, and looks at each.
+    /// Draws the keys of one call, all of the namespace whose first key this is.
     pub(crate) fn choose(&self, first: u32, rng: &mut SmallRng, asked: &mut Vec<Asked>) {
         asked.clear();
         asked.extend((0..self.batch).map(|_| Asked {
             key: first + self.keys.pick(rng),
             before: 0,
         }));
-        self.verifier.fetch(asked.iter().map(|asked| asked.key));
-        for asked in asked {
-            asked.before = self.verifier.greatest(asked.key);
+        if self.mode == Mode::Current {
+            for asked in asked {
+                asked.before = self.verifier.greatest(asked.key);
+            }
         }
+    }
+
+    /// Nanoseconds since the beginning.
+    fn time(&self, at: Instant) -> u64 {
+        at.saturating_duration_since(self.origin).as_nanos() as u64
     }
 }
 
-/// An item of a call: its key, and the greatest number received of it when the call began.
+/// An item of a call: its key, and for `current` the greatest number received of it when the call began.
 #[derive(Clone, Copy)]
 pub(crate) struct Asked {
     pub(crate) key: u32,
@@ -78,18 +84,32 @@ pub(crate) struct Checker {
 }
 
 impl Checker {
-    /// When a call that falls due then begins. A history wants to know exactly; otherwise one reading of
-    /// the clock a call is enough.
-    pub(crate) fn begin(&self, due: Instant) -> Instant {
-        match self.recorder {
-            Some(_) => Instant::now(),
-            None => due,
+    /// A caller's call begins that fell due then; tells when. Where each follows the last answer that is
+    /// when it came: one reading of the clock a call is enough. A history wants to know exactly.
+    pub(crate) fn begin(&self, caller: usize, due: Instant) -> Instant {
+        let run = &self.run;
+        if !self.rests() {
+            run.verifier.follow(caller, run.time(due));
+            return due;
         }
+        let mut begin = due;
+        run.verifier.begin(caller, || {
+            begin = Instant::now();
+            run.time(begin)
+        });
+        begin
+    }
+
+    /// Whether callers may rest between two calls.
+    fn rests(&self) -> bool {
+        self.recorder.is_some() || self.run.pace.has_rate()
     }
 
     /// A caller's call, due then, ended with this.
     pub(crate) fn end(&self, caller: usize, due: Instant, now: Instant, tally: Tally) {
-        self.run.verifier.end(caller);
+        if self.rests() {
+            self.run.verifier.rest(caller);
+        }
         let mut figures = self.figures[caller % self.figures.len()].lock();
         match tally.failures.is_empty() {
             true => figures.answered(now.saturating_duration_since(due), tally.numbers),
@@ -97,6 +117,11 @@ impl Checker {
         }
         let failures = tally.failures.into_iter();
         failures.for_each(|error| figures.failed(&error));
+    }
+
+    /// A caller makes no more calls.
+    pub(crate) fn leave(&self, caller: usize) {
+        self.run.verifier.rest(caller);
     }
 
     /// Verifies what the items of a call were answered, records it, and adds it up.
@@ -108,16 +133,22 @@ impl Checker {
         end: Instant,
         tally: &mut Tally,
     ) -> Result<(), seqsvr_check::Error> {
-        let since = |at: Instant| at.saturating_duration_since(self.run.origin).as_nanos() as u64;
+        let call = Span {
+            begin: self.run.time(begin),
+            end: self.run.time(end),
+        };
+        // All at once: otherwise each look waits for its own.
+        let keys = asked.iter().map(|asked| asked.key);
+        self.run.verifier.fetch(keys);
         for (asked, got) in asked.iter().zip(got) {
             if let Ok(got) = &got {
-                tally.numbers += self.verify(asked, got);
+                tally.numbers += self.verify(asked, call, got);
             }
             if let Some(recorder) = &mut self.recorder {
                 recorder.record(&Call {
                     sequence: self.run.keys.sequence(asked.key),
-                    begin: since(begin),
-                    outcome: outcome(&got, self.run.mode, since(end)),
+                    begin: call.begin,
+                    outcome: outcome(&got, self.run.mode, call.end),
                 })?;
             }
             tally.failures.extend(got.err());
@@ -127,7 +158,7 @@ impl Checker {
 
     /// Numbers received; what is wrong with them ends the run.
     #[inline]
-    fn verify(&self, asked: &Asked, got: &Got) -> u64 {
+    fn verify(&self, asked: &Asked, call: Span, got: &Got) -> u64 {
         let range = match got {
             Got::Numbers(n) => Range {
                 first: n.first,
@@ -142,7 +173,7 @@ impl Checker {
         };
         let Asked { key, before } = *asked;
         let verdict = match got {
-            Got::Numbers(_) => self.run.verifier.take(key, before, range),
+            Got::Numbers(_) => self.run.verifier.take(key, call, range),
             // What was received before the call began was given out.
             Got::Current(c) if c.value < before => Err(Wrong::Order { range, before }),
             Got::Current(_) => Ok(()),

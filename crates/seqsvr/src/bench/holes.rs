@@ -1,20 +1,20 @@
 //! Numbers that were passed over: only a call in flight can still bring them.
 //!
 //! A hole is made when a call brings a number that is not the next of its key; the first number of a
-//! key of a cluster that served before makes one too, so this has to be cheap. A hole is of use only to
-//! calls that had begun by then, for to later ones all of it is out of order. So each hole has the time
-//! at which it was made and each call the time at which it began, and what is older than every call in
-//! flight is dropped when there are many. Time moves with each such sweep.
+//! key of a cluster that served before makes one too, so this has to be cheap. It bears the time at which
+//! that call was answered: the first time at which anything above the hole was received. So a call that
+//! began later and brings a number of the hole is out of order, and a hole is of use only to calls that
+//! began earlier: what is as old as the oldest call in flight is dropped when there are many.
 //!
-//! Invariant: no hole is dropped while a call is in flight that looked at its key before it was passed
-//! over. Such a call had noted its time before it looked, and whoever passed over reads the time after
-//! that: by the fences between, it reads no earlier one, and a hole as old as the oldest call stays. Or
-//! the call had not noted its time yet when a sweep looked for the oldest: but then, by the fences, it
-//! looks at the key after the hole was made.
+//! Invariant: no hole is dropped while a call is in flight that began before it was made. While a call is
+//! in flight its caller's note is no later than its beginning: between two calls that follow each other at
+//! once the note of the first stays until that of the second takes its place, and whoever rests in between
+//! and takes the note away puts down the earliest of times before they read the clock. By the fences a
+//! sweep sees that note, or the clock is read after the sweep, hence after its holes were made.
 
 use std::sync::atomic::{
     AtomicU64, AtomicUsize,
-    Ordering::{Relaxed, SeqCst},
+    Ordering::{Acquire, Relaxed, Release, SeqCst},
     fence,
 };
 
@@ -26,10 +26,10 @@ const SHARDS: usize = 1_024;
 const MOST: usize = 1 << 20;
 /// So many under one lock are kept whether of use or not.
 const FEW: usize = 512;
-/// When a caller without a call began.
+/// The note of a caller without a call.
 const NEVER: u64 = u64::MAX;
 
-/// Exclusive bounds of numbers of a key not received, and when that was noted.
+/// Exclusive bounds of numbers of a key not received, and when a number above was first received.
 #[derive(Clone, Copy)]
 struct Hole {
     key: u32,
@@ -51,14 +51,12 @@ struct Shard {
 /// All holes, and since when calls are in flight.
 pub(super) struct Holes {
     shards: Box<[Mutex<Shard>]>,
-    /// Sweeps so far.
-    time: AtomicU64,
     /// Holes, as each shard last counted them.
     count: AtomicUsize,
     callers: Box<[Caller]>,
 }
 
-/// When a caller's call in flight began. On a cache line of its own.
+/// No later than when a caller's call in flight began. On a cache line of its own.
 #[repr(align(64))]
 struct Caller(AtomicU64);
 
@@ -67,6 +65,16 @@ pub(super) struct OfKey<'a> {
     key: u32,
     shard: MutexGuard<'a, Shard>,
     holes: &'a Holes,
+}
+
+/// Whether a hole was filled.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Filled {
+    Yes,
+    /// The call began when this number above had been received.
+    Late(u64),
+    /// No hole has all of it.
+    No,
 }
 
 /// There are too many holes of use.
@@ -78,25 +86,29 @@ impl Holes {
     pub(super) fn new(callers: usize) -> Holes {
         Holes {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
-            time: AtomicU64::new(0),
             count: AtomicUsize::new(0),
-            callers: (0..callers)
-                .map(|_| Caller(AtomicU64::new(NEVER)))
-                .collect(),
+            callers: (0..callers).map(|_| Caller(AtomicU64::new(0))).collect(),
         }
     }
 
-    /// A caller's call begins; it looks at its keys after this.
-    pub(super) fn begin(&self, caller: usize) {
-        self.callers[caller]
-            .0
-            .store(self.time.load(Relaxed), Relaxed);
-        fence(SeqCst);
+    /// A caller's call begins at this time, at which its last one ended or the run began.
+    pub(super) fn follow(&self, caller: usize, begin: u64) {
+        // After all that its last call brought was taken.
+        self.callers[caller].0.store(begin, Release);
     }
 
-    /// A caller's call has ended.
-    pub(super) fn end(&self, caller: usize) {
-        self.callers[caller].0.store(NEVER, Relaxed);
+    /// A caller's call begins now, maybe after a rest; tells when that is.
+    pub(super) fn begin(&self, caller: usize, clock: impl FnOnce() -> u64) -> u64 {
+        self.callers[caller].0.store(0, Relaxed);
+        fence(SeqCst);
+        let begin = clock();
+        self.callers[caller].0.store(begin, Release);
+        begin
+    }
+
+    /// A caller rests, or makes no more calls.
+    pub(super) fn rest(&self, caller: usize) {
+        self.callers[caller].0.store(NEVER, Release);
     }
 
     /// Locks a key's holes.
@@ -116,15 +128,15 @@ impl Holes {
 }
 
 impl OfKey<'_> {
-    /// Notes that everything between these was passed over, which is so already.
-    pub(super) fn add(mut self, low: u64, high: u64) -> Result<(), TooMany> {
-        // After passing over, before looking at the time.
-        fence(SeqCst);
-        self.shard.holes.push(Hole {
-            key: self.key,
+    /// Notes that everything between these was passed over by a call that was answered at `made`.
+    pub(super) fn add(mut self, low: u64, high: u64, made: u64) -> Result<(), TooMany> {
+        let key = self.key;
+        let holes = &mut self.shard.holes;
+        holes.push(Hole {
+            key,
             low,
             high,
-            made: self.holes.time.load(Relaxed),
+            made,
         });
         if self.shard.holes.len() < FEW.max(self.shard.sweep_at) {
             return Ok(());
@@ -134,20 +146,13 @@ impl OfKey<'_> {
 
     /// Drops what is of no use under this lock.
     fn sweep(&mut self) -> Result<(), TooMany> {
-        let Holes {
-            time,
-            count,
-            callers,
-            ..
-        } = self.holes;
-        // Calls that begin from now on are later than all of these.
-        time.fetch_add(1, Relaxed);
+        let Holes { count, callers, .. } = self.holes;
         // After locking: whatever is in there was made before this.
         fence(SeqCst);
-        let begun = callers.iter().map(|caller| caller.0.load(Relaxed));
+        let begun = callers.iter().map(|caller| caller.0.load(Acquire));
         let oldest = begun.min().unwrap_or(NEVER);
         let shard = &mut *self.shard;
-        shard.holes.retain(|hole| hole.made >= oldest);
+        shard.holes.retain(|hole| hole.made > oldest);
         let left = shard.holes.len();
         count.fetch_add(left, Relaxed);
         let all = count.fetch_sub(shard.counted, Relaxed) - shard.counted;
@@ -156,18 +161,21 @@ impl OfKey<'_> {
         if all > MOST { Err(TooMany) } else { Ok(()) }
     }
 
-    /// Fills a part of one hole; false: no hole has all of it.
-    pub(super) fn fill(&mut self, first: u64, last: u64, stride: u64) -> bool {
+    /// Fills a part of one hole with what a call brought that began then.
+    pub(super) fn fill(&mut self, first: u64, last: u64, stride: u64, begin: u64) -> Filled {
         let holes = &mut self.shard.holes;
         let has = |hole: &Hole| hole.key == self.key && hole.low < first && last < hole.high;
         let Some(at) = holes.iter().position(has) else {
-            return false;
+            return Filled::No;
         };
+        if holes[at].made <= begin {
+            return Filled::Late(holes[at].high);
+        }
         let hole = holes.swap_remove(at);
         let rest = [(hole.low, first), (last, hole.high)];
         let rest = rest.into_iter().filter(|(low, high)| low + stride < *high);
         holes.extend(rest.map(|(low, high)| Hole { low, high, ..hole }));
-        true
+        Filled::Yes
     }
 }
 
@@ -180,41 +188,48 @@ mod tests {
         (n * SHARDS) as u32
     }
 
-    /// Makes holes until a sweep is due, which the last of them brings about.
-    fn many(holes: &Holes, from: usize) {
+    /// Makes holes at a time until a sweep is due, which the last of them brings about.
+    fn many(holes: &Holes, from: usize, made: u64) {
         let left = {
             let shard = &holes.lock(key(0)).shard;
             FEW.max(shard.sweep_at) - shard.holes.len()
         };
         for n in from..from + left {
-            assert_eq!(holes.lock(key(n)).add(1, 5), Ok(()));
+            assert_eq!(holes.lock(key(n)).add(1, 5, made), Ok(()));
         }
     }
 
     #[test]
     fn holes_go_when_no_call_is_left_that_began_before_them() {
         let holes = Holes::new(3);
-        holes.begin(0);
-        many(&holes, 0);
-        assert_eq!(holes.count(), FEW, "the first call may fill them");
-        holes.begin(1);
-        assert!(holes.lock(key(7)).fill(2, 2, 1));
-        assert!(!holes.lock(key(7)).fill(2, 2, 1), "filled");
-        holes.end(0);
-        many(&holes, FEW);
-        assert_eq!(holes.count(), FEW, "those since the second call are left");
-        assert!(!holes.lock(key(8)).fill(2, 2, 1), "too late");
-        assert!(holes.lock(key(FEW)).fill(2, 2, 1));
-        holes.end(1);
-        many(&holes, 2 * FEW);
+        many(&holes, 0, 10);
+        assert_eq!(holes.count(), FEW, "nobody has told yet when they began");
+        holes.follow(0, 9);
+        holes.follow(1, 20);
+        holes.rest(2);
+        many(&holes, FEW, 19);
+        assert_eq!(holes.count(), 2 * FEW, "the first call may fill them");
+        let fill = |n, begin| holes.lock(key(n)).fill(2, 2, 1, begin);
+        assert_eq!(fill(7, 9), Filled::Yes);
+        assert_eq!(fill(7, 9), Filled::No, "filled");
+        assert_eq!(fill(8, 10), Filled::Late(5));
+        holes.follow(0, 19);
+        assert_eq!(holes.begin(2, || 30), 30);
+        many(&holes, 2 * FEW, 20);
+        let left = holes.count();
+        assert!((1..=2 * FEW).contains(&left), "those of 20 only: {left}");
+        assert_eq!(fill(8, 9), Filled::No, "dropped");
+        assert_eq!(fill(2 * FEW, 19), Filled::Yes);
+        (0..3).for_each(|caller| holes.rest(caller));
+        many(&holes, 6 * FEW, 40);
         assert_eq!(holes.count(), 0, "nobody is in flight");
     }
 
     #[test]
     fn too_many_of_use_are_told() {
         let holes = Holes::new(1);
-        holes.begin(0);
-        let told = (0..4 * MOST).find(|n| holes.lock(*n as u32).add(1, 5).is_err());
+        holes.follow(0, 1);
+        let told = (0..4 * MOST).find(|n| holes.lock(*n as u32).add(1, 5, 2).is_err());
         let told = told.unwrap();
         assert!(told >= MOST, "{told}");
     }

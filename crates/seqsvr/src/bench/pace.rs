@@ -31,6 +31,11 @@ impl Pace {
         }
     }
 
+    /// Whether calls fall due at a rate.
+    pub(crate) fn has_rate(&self) -> bool {
+        self.every.is_some()
+    }
+
     /// Waits until the next call falls due; when that was, or None when the run is over. `now`: when the
     /// caller's last call ended. A caller that comes late begins at once, and its call's latency counts
     /// from when it was due.

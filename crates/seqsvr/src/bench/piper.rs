@@ -131,6 +131,7 @@ impl Piper {
                 self.begin(at, due);
                 return Ended::Broken(status);
             }
+            self.checker.leave(self.first + at);
         }
         Ended::Over
     }
@@ -163,11 +164,10 @@ impl Piper {
                     }
                     Err(status) => return Ok(Ended::Broken(status)),
                 },
-                Some((at, due)) = self.turns.next(), if !closing => {
-                    if let Some(due) = due {
-                        self.send(at, due, sender);
-                    }
-                }
+                Some((at, due)) = self.turns.next(), if !closing => match due {
+                    Some(due) => self.send(at, due, sender),
+                    None => self.checker.leave(self.first + at),
+                },
                 _ = ticks.tick() => {
                     let longest = self.plain.timeout + GRACE;
                     let mut calls = self.calls.iter().filter(|call| call.left > 0);
@@ -185,7 +185,7 @@ impl Piper {
         let mut turn = self.turn(at, Instant::now());
         match (&mut turn).now_or_never() {
             Some((at, Some(due))) if !closing => self.send(at, due, sender),
-            Some((_, None)) => {}
+            Some((at, None)) => self.checker.leave(self.first + at),
             // Asked again when there is a Pipe: it is due still.
             Some((at, Some(due))) => {
                 let due = std::future::ready((at, Some(due)));
@@ -199,8 +199,7 @@ impl Piper {
         let run = &self.checker.run;
         let call = &mut self.calls[at];
         call.due = due;
-        call.begin = self.checker.begin(due);
-        run.verifier.begin(self.first + at);
+        call.begin = self.checker.begin(self.first + at, due);
         let first = run.keys.pick_namespace(&mut self.rng);
         run.choose(first, &mut self.rng, &mut call.asked);
         call.left = call.asked.len();
@@ -249,7 +248,6 @@ impl Piper {
             return Ok(None);
         };
         let stride = self.plain.stride(run.keys.namespace(any.key));
-        run.verifier.fetch(asked.iter().map(|asked| asked.key));
         let tally = &mut call.tally;
         match &answer.answer {
             Some(pipe_response::Answer::Next(next)) => {

@@ -1,10 +1,13 @@
 //! Verifies numbers as they come, from all callers of this process.
 //!
 //! Invariant: a range is accepted only if all of it is greater than every number of its key that had
-//! been received when its call began, and none of it was received before. For the latter each key
-//! has the greatest number received, and holes (`holes`): what was passed over by calls that overtook
-//! others, or given to nobody. A range above the greatest is new; one below must lie in a hole, and fills
-//! it.
+//! been received when its call began, and none of it was received before. For that each key has the
+//! greatest number received, and holes (`holes`): what was passed over by calls that overtook others, or
+//! given to nobody. A range above the greatest is new and in order; one below must lie in a hole, and fills
+//! it, and the call must have begun before anything above that hole was received.
+//!
+//! Times are of one clock: a call begins when it is read before the call is sent, and is answered when it
+//! is read after the answer has come.
 
 use std::fmt;
 use std::hint::black_box;
@@ -13,7 +16,7 @@ use std::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed},
 };
 
-use super::holes::Holes;
+use super::holes::{Filled, Holes};
 
 /// Numbers of one item: first, first + stride, … last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,10 +26,17 @@ pub(crate) struct Range {
     pub(crate) stride: u64,
 }
 
+/// When a call began and was answered, in nanoseconds since the run began.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Span {
+    pub(crate) begin: u64,
+    pub(crate) end: u64,
+}
+
 /// What is wrong with a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wrong {
-    /// Not above a number received before the call began.
+    /// Not above this number received before the call began.
     Order { range: Range, before: u64 },
     /// Some of it was received already.
     Twice { range: Range },
@@ -74,9 +84,19 @@ impl Verifier {
         black_box(greatest.fold(0, u64::wrapping_add));
     }
 
-    /// A caller's call begins; it looks at its keys after this.
-    pub(crate) fn begin(&self, caller: usize) {
-        self.holes.begin(caller);
+    /// A caller's call begins at this time, at which its last one ended or the run began.
+    pub(crate) fn follow(&self, caller: usize, begin: u64) {
+        self.holes.follow(caller, begin);
+    }
+
+    /// A caller's call begins now, maybe after a rest; tells when that is.
+    pub(crate) fn begin(&self, caller: usize, clock: impl FnOnce() -> u64) -> u64 {
+        self.holes.begin(caller, clock)
+    }
+
+    /// A caller rests, or makes no more calls; all that it received was taken.
+    pub(crate) fn rest(&self, caller: usize) {
+        self.holes.rest(caller);
     }
 
     /// The greatest number received of a key by now.
@@ -84,37 +104,25 @@ impl Verifier {
         self.greatest[key as usize].load(Acquire)
     }
 
-    /// A caller's call ended, all that it received was taken.
-    pub(crate) fn end(&self, caller: usize) {
-        self.holes.end(caller);
-    }
-
-    /// Takes what a call received that began when the greatest was `before`.
+    /// Takes what a call received.
     #[inline]
-    pub(crate) fn take(&self, key: u32, before: u64, range: Range) -> Result<(), Wrong> {
-        let Range {
-            first,
-            last,
-            stride,
-        } = range;
-        if first <= before {
-            return Err(Wrong::Order { range, before });
-        }
+    pub(crate) fn take(&self, key: u32, call: Span, range: Range) -> Result<(), Wrong> {
         let greatest = &self.greatest[key as usize];
-        let next = before + stride == first;
+        let seen = greatest.load(Acquire);
+        let next = seen + range.stride == range.first;
         if next
             && greatest
-                .compare_exchange(before, last, AcqRel, Acquire)
+                .compare_exchange(seen, range.last, AcqRel, Acquire)
                 .is_ok()
         {
             return Ok(());
         }
-        self.take_unusual(key, range)
+        self.take_unusual(key, call, range)
     }
 
-    /// The same if it is above `before`, but others came between.
+    /// The same if others came between.
     #[inline(never)]
-    fn take_unusual(&self, key: u32, range: Range) -> Result<(), Wrong> {
+    fn take_unusual(&self, key: u32, call: Span, range: Range) -> Result<(), Wrong> {
         let Range {
             first,
             last,
@@ -126,12 +134,16 @@ impl Verifier {
         let mut seen = greatest.load(Acquire);
         loop {
             if seen >= first {
-                let filled = holes.fill(first, last, stride);
-                return filled.then_some(()).ok_or(Wrong::Twice { range });
+                return match holes.fill(first, last, stride, call.begin) {
+                    Filled::Yes => Ok(()),
+                    Filled::Late(before) => Err(Wrong::Order { range, before }),
+                    Filled::No => Err(Wrong::Twice { range }),
+                };
             }
             match greatest.compare_exchange(seen, last, AcqRel, Acquire) {
                 Ok(_) if seen + stride < first => {
-                    return holes.add(seen, first).map_err(|_| Wrong::Holes);
+                    let made = holes.add(seen, first, call.end);
+                    return made.map_err(|_| Wrong::Holes);
                 }
                 Ok(_) => return Ok(()),
                 Err(now) => seen = now,
