@@ -141,9 +141,6 @@ impl Checker {
         let keys = asked.iter().map(|asked| asked.key);
         self.run.verifier.fetch(keys);
         for (asked, got) in asked.iter().zip(got) {
-            if let Ok(got) = &got {
-                tally.numbers += self.verify(asked, call, got);
-            }
             if let Some(recorder) = &mut self.recorder {
                 recorder.record(&Call {
                     sequence: self.run.keys.sequence(asked.key),
@@ -151,7 +148,10 @@ impl Checker {
                     outcome: outcome(&got, self.run.mode, call.end),
                 })?;
             }
-            tally.failures.extend(got.err());
+            match got {
+                Ok(got) => tally.numbers += self.verify(asked, call, &got),
+                Err(error) => tally.failures.push(error),
+            }
         }
         Ok(())
     }

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::bail;
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 use parking_lot::Mutex;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
@@ -31,6 +33,10 @@ use crate::{cli, out};
 const BATCH: u32 = 100;
 /// Figures that callers share, so that they seldom wait for each other; each takes 200 KiB.
 const FIGURES: usize = 16;
+
+/// Callers that share a task, so that what one frame has brought them goes on together. With a task for
+/// each, single calls, 1,024 in flight on four connections, were a third fewer.
+const OF_TASK: usize = 16;
 
 pub(crate) async fn run(args: cli::Bench) -> anyhow::Result<()> {
     let batch = batch(&args)?;
@@ -93,15 +99,24 @@ pub(crate) async fn run(args: cli::Bench) -> anyhow::Result<()> {
                 let piper = Piper::new(checker(), plain, rng(), share.start, share.len());
                 callers.spawn(piper.run());
             }
-            By::Calls(asker) => share.for_each(|number| {
-                let caller = Caller {
+            By::Calls(asker) => {
+                let all = share.map(|number| Caller {
                     checker: checker(),
                     asker: asker.clone(),
                     number,
                     rng: rng(),
-                };
-                callers.spawn(caller.run());
-            }),
+                });
+                let mut all = all.map(Caller::run).peekable();
+                while all.peek().is_some() {
+                    let mut some: FuturesUnordered<_> = all.by_ref().take(OF_TASK).collect();
+                    callers.spawn(async move {
+                        while let Some(ended) = some.next().await {
+                            ended?;
+                        }
+                        Ok(())
+                    });
+                }
+            }
         }
     }
     let measured = measure(&args, &run, &figures, &admin, &mut callers).await?;
