@@ -110,7 +110,8 @@ impl Piper {
             };
             match ended {
                 Ended::Over => return Ok(()),
-                Ended::Closed => {}
+                // Its server waits for calls to end before it goes: asking at once would keep it.
+                Ended::Closed => sleep(PAUSE).await,
                 Ended::Broken(status) => {
                     self.fail(&status)?;
                     sleep(PAUSE).await;
