@@ -128,6 +128,10 @@ impl Node {
         let counted = frame.is_counted();
         let mut found = Found::none();
         for begin in (0..frame.len()).step_by(BLOCK) {
+            if untouched > UNTOUCHED_MAX {
+                hits.missed.extend(begin as u32..frame.len() as u32);
+                break;
+            }
             let n = BLOCK.min(frame.len() - begin);
             // Three times over the block, each with little to do for an item and nothing that orders
             // memory, so that what many items wait for is on its way at once: the sections, where the
@@ -144,7 +148,8 @@ impl Node {
             }
             for at in 0..n {
                 found.spots[at] = None;
-                let Some(loaded) = found.loaded[at] else {
+                let Some(loaded) = found.loaded[at].filter(|_| untouched <= UNTOUCHED_MAX) else {
+                    found.loaded[at] = None;
                     continue;
                 };
                 let i = begin + at;

@@ -10,7 +10,8 @@
 //!
 //! ```text
 //! next ----> keyed.rs --place--> table.rs
-//! next_many> many.rs  --choose-> servers.rs        (owner, or any server while it is suspect)
+//! next_many> together.rs            (the usual call: one owner, one frame, no failure)
+//!            many.rs  --choose-> servers.rs        (owner, or any server while it is suspect)
 //!                     --try----> carry.rs -> pipe  (next, current: merged with all other calls)
 //!                                attempt.rs        (the rest: a call of its own)
 //!                     --again--> budget.rs         (pause, or the final error)

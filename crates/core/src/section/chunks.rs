@@ -6,10 +6,10 @@
 
 // Not part of any protocol: chunks are handed from thread to thread by this lock, and from who makes a
 // section's directory to who reads it by the directory.
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, PoisonError};
 
 use super::sync::AtomicU32;
-use std::sync::atomic::Ordering::Relaxed;
 
 /// Cells in a chunk: 4 KiB. Tiny under loom, which visits each.
 pub(super) const CHUNK: usize = if cfg!(loom) { 2 } else { 1024 };
