@@ -157,6 +157,20 @@ impl Process {
         kill_process(self.pid(), signal).expect("it can be signalled");
     }
 
+    /// Whether a STOP has reached every thread: none is inside a system call any more.
+    pub fn stands_still(&self) -> bool {
+        let tasks = format!("/proc/{}/task", self.pid().as_raw_nonzero());
+        std::fs::read_dir(tasks)
+            .expect("it runs")
+            .flatten()
+            // A thread that ended meanwhile has no state.
+            .filter_map(|task| std::fs::read_to_string(task.path().join("stat")).ok())
+            .all(|stat| {
+                let state = stat.rsplit(") ").next();
+                state.is_some_and(|state| state.starts_with('T'))
+            })
+    }
+
     /// Waits for it to end by itself or by a signal; it can be restarted then. Panics when `within`
     /// has passed.
     pub async fn wait_exit(&mut self, within: Duration) -> ExitStatus {

@@ -5,6 +5,8 @@ use std::process::ExitCode;
 
 use seqsvr_client::{Code, Error};
 
+use crate::log;
+
 pub(crate) const FAILED: ExitCode = ExitCode::FAILURE;
 pub(crate) const BAD_INPUT_CODE: u8 = 2;
 pub(crate) const UNAVAILABLE_CODE: u8 = 3;
@@ -21,7 +23,7 @@ pub(crate) struct Unavailable(pub(crate) String);
 
 /// Prints the last line and chooses the code.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
-    eprintln!("error: {error:#}");
+    log::last(format_args!("error: {error:#}"));
     ExitCode::from(code(error))
 }
 

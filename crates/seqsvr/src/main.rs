@@ -3,8 +3,8 @@
 //!
 //! What lives here: the command line ([`cli`]), the configuration file ([`config`]),
 //! one file a command ([`commands`]), the load generator ([`mod@bench`]), exit codes
-//! ([`exit`]) and the first screen of a server ([`screen`]). Results go to stdout, logs and waiting
-//! to stderr. What it may not know: how numbers are made; it only starts and asks the crates below.
+//! ([`exit`]), the log and its last line ([`log`]) and the first screen of a server ([`screen`]).
+//! Results go to stdout, logs and waiting to stderr. What it may not know: how numbers are made; it only starts and asks the crates below.
 
 mod background;
 mod bench;
@@ -13,11 +13,11 @@ mod commands;
 mod config;
 mod exit;
 mod files;
+mod log;
 mod out;
 mod screen;
 mod signals;
 
-use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
@@ -54,11 +54,7 @@ fn main() -> ExitCode {
             return ExitCode::from(exit::BAD_INPUT_CODE);
         }
     };
-    tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_env_filter(filter)
-        .init();
+    log::begin(filter);
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     if serves {
         runtime.event_interval(EVENT_INTERVAL);

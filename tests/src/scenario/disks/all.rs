@@ -72,9 +72,7 @@ async fn all_fail(stage: &mut Stage, history: &History, live: Live, outcome: &mu
     let (callers, _) = callers_of(&stage.cluster, &stage.cluster.alloc_addresses);
     let load = Load::start(history, subject::all(), &callers, 12, UNTIL_STOPPED);
     load.answer_more(INSIDE, PATIENCE).await;
-    for disk in &stage.disks {
-        live.strike(disk);
-    }
+    stage.strike(0..3, live).await;
     // Two that end are no majority: the third has nothing left to write and may stay.
     let mut ended = Vec::new();
     until("two stores to end", ENDS_WITHIN, async || {
