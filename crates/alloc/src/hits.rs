@@ -26,7 +26,7 @@ use seqsvr_core::geometry::{KEY_MAX, Kind};
 use seqsvr_core::id::{SectionKey, Uid};
 use seqsvr_core::namespace::Namespace;
 use seqsvr_core::route::{KeyRef, RoutingTable};
-use seqsvr_core::section::{Current, Key, Spot};
+use seqsvr_core::section::{Current, Key, Section, Sought, Spot};
 use seqsvr_proto::v1::CurrentKind;
 
 use entered::Entered;
@@ -62,6 +62,8 @@ struct Found<'m> {
     loaded: [Option<&'m Arc<Loaded>>; BLOCK],
     /// Of a uid in its dense section.
     indices: [u32; BLOCK],
+    /// Of keys of keyed sections.
+    sought: Vec<Option<Sought>>,
     /// None: nobody touched it or a neighbour yet.
     spots: [Option<Spot<'m>>; BLOCK],
 }
@@ -71,7 +73,31 @@ impl Found<'_> {
         Found {
             loaded: [None; BLOCK],
             indices: [0; BLOCK],
+            sought: Vec::new(),
             spots: [None; BLOCK],
+        }
+    }
+
+    /// Hashes `n` keys of keyed sections, and fetches where the sections will look for them first.
+    fn seek(&mut self, frame: &Frame, begin: usize, n: usize, namespace: &Namespace) {
+        self.sought.clear();
+        self.sought.extend((0..n).map(|at| {
+            let loaded = self.loaded[at]?;
+            with_key(frame, begin + at, namespace, 0, |key| {
+                loaded.section.sought(key)
+            })
+        }));
+        let found = self.loaded[..n].iter().zip(&self.sought);
+        let fetched = found.filter_map(|(l, sought)| Some((*l)?.section.fetch((*sought)?)));
+        black_box(fetched.fold(0, u32::wrapping_add));
+    }
+
+    /// What to look for in the section of the item.
+    #[inline]
+    fn sought(&self, at: usize, section: &Section) -> Option<Sought> {
+        match self.sought.get(at) {
+            Some(sought) => *sought,
+            None => section.sought(Key::Dense(self.indices[at])),
         }
     }
 }
@@ -133,7 +159,7 @@ impl Node {
                 break;
             }
             let n = BLOCK.min(frame.len() - begin);
-            // Three times over the block, each with little to do for an item and nothing that orders
+            // Some times over the block, each with little to do for an item and nothing that orders
             // memory, so that what many items wait for is on its way at once: the sections, where the
             // counters are, the counters.
             for at in 0..n {
@@ -146,21 +172,20 @@ impl Node {
                     })
                 });
             }
+            if namespace.spec.geometry.kind() == Kind::Keyed {
+                found.seek(frame, begin, n, namespace);
+            }
             for at in 0..n {
                 found.spots[at] = None;
-                let Some(loaded) = found.loaded[at].filter(|_| untouched <= UNTOUCHED_MAX) else {
-                    found.loaded[at] = None;
-                    continue;
-                };
-                let i = begin + at;
-                let newer = frame.epoch(i) > loaded.fence.epoch.0;
-                let past = with_key(frame, i, namespace, found.indices[at], |key| {
-                    found.spots[at] = loaded.section.spot(key);
-                    is_past(loaded, key, frame.floor(i))
-                });
-                untouched += usize::from(found.spots[at].is_none());
-                if newer || !past || untouched > UNTOUCHED_MAX {
-                    (found.loaded[at], found.spots[at]) = (None, None);
+                let loaded = found.loaded[at].filter(|_| untouched <= UNTOUCHED_MAX);
+                found.loaded[at] = loaded;
+                if let Some(loaded) = loaded {
+                    let sought = found.sought(at, &loaded.section);
+                    found.spots[at] = sought.and_then(|sought| loaded.section.spot(sought));
+                    if found.spots[at].is_none() {
+                        untouched += 1;
+                        found.loaded[at] = Some(loaded).filter(|_| untouched <= UNTOUCHED_MAX);
+                    }
                 }
             }
             let fetched = found.spots[..n].iter().flatten().map(Spot::fetch);
@@ -170,6 +195,10 @@ impl Node {
                 let (spot, index) = (&found.spots[at], found.indices[at]);
                 let taken = found.loaded[at].and_then(|loaded| {
                     let count = frame.count(i).filter(|count| count.get() <= count_max)?;
+                    let newer = frame.epoch(i) > loaded.fence.epoch.0;
+                    if newer || !is_past(loaded, spot.as_ref(), frame.floor(i)) {
+                        return None;
+                    }
                     let range = match (spot, entered.adder(loaded)) {
                         (Some(spot), Some(adder)) => adder.next_spot(*spot, count),
                         (Some(spot), None) => spot.next(count),
@@ -311,13 +340,12 @@ impl Loaded {
 /// Whether every number to come of a key is above `floor`, seen without taking one: counters never go
 /// back.
 #[inline]
-fn is_past(loaded: &Loaded, key: Key<'_>, floor: u64) -> bool {
-    let above = || match loaded.section.current(key) {
-        Ok(Current::Touched(now)) => now >= floor,
-        Ok(Current::Untouched) => loaded.section.base() >= floor,
-        Err(_) => false,
-    };
-    floor == 0 || above()
+fn is_past(loaded: &Loaded, spot: Option<&Spot<'_>>, floor: u64) -> bool {
+    floor == 0
+        || match spot.map(Spot::current) {
+            Some(Current::Touched(now)) => now >= floor,
+            Some(Current::Untouched) | None => loaded.section.base() >= floor,
+        }
 }
 
 /// Section of the i-th key, and of a uid the index in a dense one; None if it has no place in the

@@ -104,7 +104,7 @@ fn in_blocks(bencher: Bencher<'_, '_>, size: u32) {
         for block in frame.chunks(BLOCK) {
             let mut spots: [Option<Spot<'_>>; BLOCK] = [None; BLOCK];
             for (i, spot) in block.iter().zip(&mut spots) {
-                *spot = section.spot(Key::Dense(*i));
+                *spot = section.sought(Key::Dense(*i)).and_then(|s| section.spot(s));
             }
             let found = || spots.iter().flatten();
             black_box(found().fold(0u32, |sum, spot| sum.wrapping_add(spot.fetch())));

@@ -105,7 +105,7 @@ fn a_spot_found_before_the_seal_enters_like_any_other() {
         let section = dense(10);
         touch(&section);
         let by_spot = spawn(&section, |s| {
-            let spot = s.spot(A).unwrap();
+            let spot = s.spot(s.sought(A).unwrap()).unwrap();
             let numbers = (0..2).filter_map(|_| spot.next(ONE).ok());
             numbers.map(|range| range.last).collect::<Vec<u64>>()
         });

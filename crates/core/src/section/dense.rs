@@ -41,7 +41,7 @@ impl Dense {
         let chunk = self.chunk(index)?.get_or_init(|| {
             self.bytes
                 .fetch_add(size_of::<[AtomicU32; CHUNK]>(), Relaxed);
-            chunks::take()
+            chunks::take_chunk()
         });
         Ok(cell(chunk, index))
     }
@@ -62,7 +62,8 @@ impl Dense {
 impl Drop for Dense {
     /// Whoever looks at a cell borrows this, so nobody does any more.
     fn drop(&mut self) {
-        chunks::put_back(self.chunks.iter().filter_map(OnceLock::get).copied());
+        let chunks = self.chunks.iter().filter_map(OnceLock::get);
+        chunks::put_back(chunks.map(|chunk| chunk.as_slice()));
     }
 }
 

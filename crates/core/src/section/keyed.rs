@@ -5,44 +5,66 @@
 //! reader needs no lock and nothing is ever freed under it. Lookups go from the newest level, which
 //! holds half of the keys, to the oldest.
 //!
-//! An entry takes 16 bytes. Of the key's 128-bit SipHash-1-3 under a secret hash key, 32 bits choose
-//! the place and 96 are kept and compared. Should two keys ever agree in those 96 (odds of 2^-57 among
+//! An entry is four cells, 16 bytes: the counter, and of the key's 128-bit SipHash-1-3 under a secret hash
+//! key the 96 bits that are kept and compared; the other 32 choose the place. Should two keys ever agree in those 96 (odds of 2^-57 among
 //! a million keys of one section), they share one counter: gaps, but still no number twice.
 //!
 //! Invariants:
 //! - Entries are added only under the writer's lock, after looking again there, so a key has one
 //!   entry. Without the second look two threads would each add one and hand the same numbers out.
 //!   A reader's miss outside the lock is only a hint.
-//! - `lo` is never 0 in a taken entry and is stored last, with release: who reads it also sees `hi`.
+//! - The first cell is never 0 in a taken entry and is stored last, with release: who reads it also sees
+//!   the two after it.
 //!   (Safety does not hang on it: whoever sees less misses, and looks again under the lock.)
 //! - A level never fills beyond 3/4, so each search ends at an empty entry, after a few steps.
 
 // Accounting only, so loom need not see it.
+use std::ops::Deref;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use siphasher::sip128::SipHasher13;
 
 use super::Refusal;
+use super::chunks::{self, CHUNK, Cells};
 use super::counter::Cell;
-use super::sync::{AtomicU32, AtomicU64, Mutex, OnceLock, Ordering, lock};
+use super::sync::{AtomicU32, Mutex, OnceLock, Ordering, lock};
 
 /// Entries of the first level: 128 bytes. Tiny under loom, so that a test reaches the second.
 const FIRST_LEVEL: usize = if cfg!(loom) { 2 } else { 8 };
 /// All levels together hold 50 million keys.
 const LEVELS: usize = if cfg!(loom) { 3 } else { 24 };
 
-type Level = Box<[Entry]>;
+/// Levels fetched before a search: the newest three have at least four fifths of the keys.
+const FETCHED: usize = 3;
 
-struct Entry {
-    lo: AtomicU64,
-    hi: AtomicU32,
-    offset: AtomicU32,
+/// Cells of an entry: three of the hash, and the offset.
+const ENTRY: usize = 4;
+const OFFSET: usize = 3;
+
+/// Entries as cells.
+enum Level {
+    /// Fewer cells than a chunk.
+    Small(Box<[AtomicU32]>),
+    Large(Cells),
 }
 
-#[derive(Clone, Copy)]
-struct Hash {
-    lo: u64,
-    hi: u32,
+impl Deref for Level {
+    type Target = [AtomicU32];
+
+    #[inline]
+    fn deref(&self) -> &[AtomicU32] {
+        match self {
+            Level::Small(cells) => cells,
+            Level::Large(cells) => cells,
+        }
+    }
+}
+
+/// What a key is found by.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Hash {
+    /// Kept and compared; the first is not 0.
+    kept: [u32; OFFSET],
     place: u32,
 }
 
@@ -72,11 +94,6 @@ impl Keyed {
         }
     }
 
-    /// The key's cell, if it was touched.
-    pub(super) fn find(&self, key: &[u8]) -> Option<Cell<'_>> {
-        self.search(self.hash(key))
-    }
-
     /// The key's cell; adds one if need be.
     pub(super) fn touch(&self, key: &[u8]) -> Result<Cell<'_>, Refusal> {
         let hash = self.hash(key);
@@ -96,16 +113,30 @@ impl Keyed {
         self.bytes.load(Relaxed)
     }
 
-    fn hash(&self, key: &[u8]) -> Hash {
+    #[inline]
+    pub(super) fn hash(&self, key: &[u8]) -> Hash {
         let hash = SipHasher13::new_with_keys(self.hash_key[0], self.hash_key[1]).hash(key);
+        let kept = [hash.h1, hash.h1 >> 32, hash.h2 >> 32].map(|bits| bits as u32);
         Hash {
-            lo: hash.h1.max(1),
-            hi: (hash.h2 >> 32) as u32,
+            kept: [kept[0].max(1), kept[1], kept[2]],
             place: hash.h2 as u32,
         }
     }
 
-    fn search(&self, hash: Hash) -> Option<Cell<'_>> {
+    /// Fetches where a search looks first.
+    #[inline]
+    pub(super) fn fetch(&self, hash: Hash) -> u32 {
+        let depth = self.depth.load(Ordering::Acquire) as usize;
+        let newest = self.levels[..depth].iter().rev().take(FETCHED);
+        newest.filter_map(OnceLock::get).fold(0, |sum, level| {
+            let at = hash.place as usize & (level.len() / ENTRY - 1);
+            sum | level[at * ENTRY].load(Ordering::Relaxed)
+        })
+    }
+
+    /// The key's cell, if it was touched.
+    #[inline]
+    pub(super) fn search(&self, hash: Hash) -> Option<Cell<'_>> {
         let depth = self.depth.load(Ordering::Acquire) as usize;
         (0..depth).rev().find_map(|level| {
             let entries = self.levels[level].get()?;
@@ -122,8 +153,13 @@ impl Keyed {
         let level = self.levels.get(depth as usize).ok_or(Refusal::Full)?;
         let size = FIRST_LEVEL << depth.saturating_sub(1);
         level.get_or_init(|| {
-            self.bytes.fetch_add(size * size_of::<Entry>(), Relaxed);
-            (0..size).map(|_| Entry::empty()).collect()
+            let cells = size * ENTRY;
+            self.bytes
+                .fetch_add(cells * size_of::<AtomicU32>(), Relaxed);
+            match cells < CHUNK {
+                true => Level::Small((0..cells).map(|_| AtomicU32::new(0)).collect()),
+                false => Level::Large(chunks::take(cells)),
+            }
         });
         self.depth.store(depth + 1, Ordering::Release);
         Ok(size * 3 / 4)
@@ -134,30 +170,39 @@ impl Keyed {
         let level = (self.depth.load(Ordering::Acquire) as usize).checked_sub(1)?;
         let entries = self.levels[level].get()?;
         let (at, _) = probe(entries, hash)?;
-        entries[at].hi.store(hash.hi, Ordering::Relaxed);
-        entries[at].lo.store(hash.lo, Ordering::Release);
+        let [first, second, third] = hash.kept;
+        entries[at * ENTRY + 1].store(second, Ordering::Relaxed);
+        entries[at * ENTRY + 2].store(third, Ordering::Relaxed);
+        entries[at * ENTRY].store(first, Ordering::Release);
         Some(cell(entries, level, at))
     }
 }
 
-impl Entry {
-    fn empty() -> Self {
-        Self {
-            lo: AtomicU64::new(0),
-            hi: AtomicU32::new(0),
-            offset: AtomicU32::new(0),
-        }
+impl Drop for Keyed {
+    /// Whoever looks at a cell borrows this, so nobody does any more.
+    fn drop(&mut self) {
+        let levels = self.levels.iter().filter_map(OnceLock::get);
+        chunks::put_back(levels.filter_map(|level| match level {
+            Level::Small(_) => None,
+            Level::Large(cells) => Some(*cells),
+        }));
     }
 }
 
 /// The entry of this hash (true), or the empty one where it would go (false).
-fn probe(entries: &Level, hash: Hash) -> Option<(usize, bool)> {
-    let mask = entries.len() - 1;
-    (0..entries.len()).find_map(|step| {
-        let at = (hash.place as usize + step) & mask;
-        match entries[at].lo.load(Ordering::Acquire) {
+#[inline]
+fn probe(entries: &[AtomicU32], hash: Hash) -> Option<(usize, bool)> {
+    let [first, second, third] = hash.kept;
+    let n = entries.len() / ENTRY;
+    (0..n).find_map(|step| {
+        let at = (hash.place as usize + step) & (n - 1);
+        let entry = entries[at * ENTRY..].first_chunk::<ENTRY>()?;
+        match entry[0].load(Ordering::Acquire) {
             0 => Some((at, false)),
-            lo if lo == hash.lo && entries[at].hi.load(Ordering::Relaxed) == hash.hi => {
+            kept if kept == first
+                && entry[1].load(Ordering::Relaxed) == second
+                && entry[2].load(Ordering::Relaxed) == third =>
+            {
                 Some((at, true))
             }
             _ => None,
@@ -165,9 +210,9 @@ fn probe(entries: &Level, hash: Hash) -> Option<(usize, bool)> {
     })
 }
 
-fn cell(entries: &Level, level: usize, at: usize) -> Cell<'_> {
+fn cell(entries: &[AtomicU32], level: usize, at: usize) -> Cell<'_> {
     Cell {
-        narrow: &entries[at].offset,
+        narrow: &entries[at * ENTRY + OFFSET],
         id: (level as u64) << 32 | at as u64,
     }
 }

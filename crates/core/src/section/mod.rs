@@ -45,7 +45,7 @@ use counter::{Cell, Step, Wide};
 use dense::Dense;
 use gate::Gate;
 use keyed::Keyed;
-pub use spot::Spot;
+pub use spot::{Sought, Spot};
 use window::Window;
 
 /// The counters of one section, for one generation.
@@ -246,7 +246,7 @@ impl Section {
     fn find(&self, key: Key<'_>) -> Result<Option<Cell<'_>>, Refusal> {
         match (&self.counters, key) {
             (Counters::Dense(dense), Key::Dense(index)) => dense.find(index),
-            (Counters::Keyed(keyed), Key::Keyed(key)) => Ok(keyed.find(key)),
+            (Counters::Keyed(keyed), Key::Keyed(key)) => Ok(keyed.search(keyed.hash(key))),
             _ => Err(Refusal::NotHere),
         }
     }

@@ -5,8 +5,9 @@
 use std::num::NonZeroU32;
 
 use super::counter::Cell;
+use super::keyed::Hash;
 use super::sync::Ordering;
-use super::{Key, Range, Refusal, Section};
+use super::{Counters, Current, Key, Range, Refusal, Section};
 
 /// Where a key's counter is, for as long as its section lives: counters never move.
 #[derive(Clone, Copy)]
@@ -15,11 +16,45 @@ pub struct Spot<'a> {
     pub(super) cell: Cell<'a>,
 }
 
+/// A key as its section looks for it.
+#[derive(Clone, Copy, Debug)]
+pub struct Sought(pub(super) By);
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum By {
+    Index(u32),
+    Hash(Hash),
+}
+
 impl Section {
-    /// The key's counter, if it or (dense) a near neighbour was touched since load.
+    /// What to look for. Touches no memory that a key has of its own.
     #[inline]
-    pub fn spot(&self, key: Key<'_>) -> Option<Spot<'_>> {
-        let cell = self.find(key).ok().flatten()?;
+    pub fn sought(&self, key: Key<'_>) -> Option<Sought> {
+        Some(Sought(match (&self.counters, key) {
+            (Counters::Dense(_), Key::Dense(index)) => By::Index(index),
+            (Counters::Keyed(keyed), Key::Keyed(key)) => By::Hash(keyed.hash(key)),
+            _ => return None,
+        }))
+    }
+
+    /// Fetches what [`Section::spot`] looks at first. What is returned means nothing: use it only to
+    /// keep the load from being optimised away.
+    #[inline]
+    pub fn fetch(&self, sought: Sought) -> u32 {
+        match (&self.counters, sought.0) {
+            (Counters::Keyed(keyed), By::Hash(hash)) => keyed.fetch(hash),
+            _ => 0,
+        }
+    }
+
+    /// The counter of a key of this section, if it or (dense) a near neighbour was touched since load.
+    #[inline]
+    pub fn spot(&self, sought: Sought) -> Option<Spot<'_>> {
+        let cell = match (&self.counters, sought.0) {
+            (Counters::Dense(dense), By::Index(index)) => dense.find(index).ok().flatten(),
+            (Counters::Keyed(keyed), By::Hash(hash)) => keyed.search(hash),
+            _ => None,
+        }?;
         Some(Spot {
             section: self,
             cell,
@@ -33,6 +68,12 @@ impl Spot<'_> {
     #[inline]
     pub fn fetch(&self) -> u32 {
         self.cell.narrow.load(Ordering::Relaxed)
+    }
+
+    /// What is known of the key's cur_seq, also of a section that is sealed by now.
+    #[inline]
+    pub fn current(&self) -> Current {
+        self.section.known(self.section.wide.read(self.cell))
     }
 
     /// [`Section::next`] of this key.

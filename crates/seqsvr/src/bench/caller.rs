@@ -93,39 +93,27 @@ impl Caller {
     async fn ask(&self, asked: &[Asked]) -> Answers {
         let run = &self.checker.run;
         let namespace = run.keys.namespace(asked[0].key);
-        let keys = asked.iter().map(|asked| run.keys.key(asked.key));
+        let keys = run.keys.all(asked.iter().map(|asked| asked.key));
         match &self.asker {
             Asker::Sdk(client) => self.ask_sdk(client, namespace, keys).await,
-            Asker::Unary(plain) => {
-                plain
-                    .ask(run.mode, namespace, keys.collect(), run.count)
-                    .await
-            }
+            Asker::Unary(plain) => plain.ask(run.mode, namespace, keys, run.count).await,
         }
     }
 
-    async fn ask_sdk(
-        &self,
-        client: &Client,
-        namespace: &str,
-        keys: impl ExactSizeIterator<Item = Key>,
-    ) -> Answers {
+    async fn ask_sdk(&self, client: &Client, namespace: &str, keys: Vec<Key>) -> Answers {
         match self.checker.run.mode {
             Mode::Next | Mode::NextMany | Mode::Pipe => {
                 let item = |key| NextItem {
                     count: self.checker.run.count,
                     ..NextItem::new(key)
                 };
-                let items: Vec<NextItem> = keys.map(item).collect();
+                let items: Vec<NextItem> = keys.into_iter().map(item).collect();
                 Answers::Numbers(client.next_many(namespace, &items).await)
             }
-            Mode::Current => {
-                let keys: Vec<Key> = keys.collect();
-                Answers::Current(match keys.as_slice() {
-                    [one] => vec![client.current(namespace, one.clone()).await],
-                    all => client.current_many(namespace, all).await,
-                })
-            }
+            Mode::Current => Answers::Current(match keys.as_slice() {
+                [one] => vec![client.current(namespace, one.clone()).await],
+                all => client.current_many(namespace, all).await,
+            }),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Which keys there are, and which one a call asks for.
 
+use bytes::BytesMut;
 use rand::RngExt;
 use rand::rngs::SmallRng;
 use rand_distr::{Distribution as _, Zipf};
@@ -71,8 +72,27 @@ impl Keys {
         let own = index % self.count;
         match self.bytes {
             None => Key::Uid(u64::from(own)),
-            Some(bytes) => Key::from(format!("{own:0>bytes$}")),
+            Some(bytes) => {
+                let mut text = BytesMut::zeroed(bytes);
+                write(own, &mut text);
+                Key::from(text.freeze())
+            }
         }
+    }
+
+    /// Many of them, whose texts are parts of one.
+    pub(crate) fn all(&self, indices: impl ExactSizeIterator<Item = u32>) -> Vec<Key> {
+        let Some(bytes) = self.bytes else {
+            return indices.map(|index| self.key(index)).collect();
+        };
+        let n = indices.len();
+        let mut text = BytesMut::zeroed(n * bytes);
+        for (key, index) in text.chunks_exact_mut(bytes).zip(indices) {
+            write(index % self.count, key);
+        }
+        let text = text.freeze();
+        let one = |i| Key::from(text.slice(i * bytes..(i + 1) * bytes));
+        (0..n).map(one).collect()
     }
 
     /// What a history calls it.
@@ -81,6 +101,15 @@ impl Keys {
             Key::Uid(uid) => Sequence::uid(self.namespace(index), uid),
             Key::Key(key) => Sequence::key(self.namespace(index), key),
         }
+    }
+}
+
+/// Decimal digits, after as many zeros as fit; `text` has room for them.
+fn write(number: u32, text: &mut [u8]) {
+    let mut left = number;
+    for digit in text.iter_mut().rev() {
+        *digit = b'0' + (left % 10) as u8;
+        left /= 10;
     }
 }
 
@@ -133,5 +162,7 @@ mod tests {
         let keys = Keys::new(10, Distribution::Uniform, Some(12), two);
         assert_eq!((keys.namespace(9), keys.namespace(10)), ("a", "b"));
         assert_eq!(keys.key(14), Key::from("000000000004"));
+        let all = keys.all([3, 19].into_iter());
+        assert_eq!(all, [Key::from("000000000003"), Key::from("000000000009")]);
     }
 }

@@ -18,7 +18,7 @@ const LEASE_MS: u32 = 3_000;
 
 /// Namespaces that rows name, beside those that every cluster has.
 const NAMESPACES: [&str; 2] = [
-    "pinned --step 10000 --step-max 10000",
+    "pinned --section-size 1 --step 10000 --step-max 10000",
     "tens --section-size 1 --step 10 --step-max 10",
 ];
 

@@ -124,10 +124,10 @@ pub(super) const ROWS: &[Row] = &[
     },
     Row {
         name: "refill",
-        about: "unary Next at half of peak, 40 numbers a call of one uid, step 10,000; a step that does not end",
-        ours: Work::Half("--unary --count 40 --distribution hot --namespace pinned"),
+        about: "unary Next at half of peak, 40 numbers a call, eight uids with a section each, step 10,000; uids of one section whose step does not end",
+        ours: Work::Half("--unary --count 40 --keys 8 --namespace pinned"),
         theirs: Some(Work::Half(
-            "--unary --count 40 --distribution hot --namespace default",
+            "--unary --count 40 --keys 8 --namespace default",
         )),
         prepare: None,
         bars: &[Bar::Tail(1.2), Bar::Raises(50.0), Bar::NoneWaited],
@@ -174,11 +174,11 @@ pub(super) const ROWS: &[Row] = &[
     },
     Row {
         name: "etcd",
-        about: "next-64; an etcd transaction a number, one member, 64 in flight",
-        ours: NEXT_64,
+        about: "next-1024; an etcd transaction a number, one member, 1,024 in flight",
+        ours: NEXT_1024,
         theirs: Some(Work::Unary {
             of: Service::Etcd,
-            in_flight: 64,
+            in_flight: 1_024,
         }),
         prepare: None,
         bars: &[Bar::Ratio(100.0)],

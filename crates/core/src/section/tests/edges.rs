@@ -144,8 +144,10 @@ fn a_spot_is_the_keys_counter() {
         };
         section.next(key, n(1)).unwrap();
         let at = section.next(key, n(1)).unwrap().last;
-        let spot = section.spot(key).unwrap();
+        let spot_of = |key| section.sought(key).and_then(|sought| section.spot(sought));
+        let spot = spot_of(key).unwrap();
         assert_eq!(u64::from(spot.fetch()), at);
+        assert_eq!(spot.current(), Current::Touched(at));
         assert_eq!(spot.next(n(1)), range(at + 1, at + 1));
         assert_eq!(section.current(key), Ok(Current::Touched(at + 1)));
         assert!(matches!(spot.next(n(5)), Err(Refusal::Empty { .. })));
@@ -154,8 +156,8 @@ fn a_spot_is_the_keys_counter() {
         assert_eq!(spot.next(n(1)), range(at + 3, at + 3));
         section.seal();
         assert_eq!(spot.next(n(1)), Err(Refusal::Sealed));
-        assert!(section.spot(Key::Dense(10)).is_none());
-        assert!(section.spot(Key::Keyed(b"untouched")).is_none());
+        assert!(spot_of(Key::Dense(10)).is_none());
+        assert!(spot_of(Key::Keyed(b"untouched")).is_none());
     }
 }
 

@@ -137,27 +137,40 @@ fn one_counter_grows_wide_under_threads() {
     }
 }
 
-/// Sections come and go on all threads, each with chunks that others had before: each counts from 1, and
-/// no two at once count in the same.
+/// Sections come and go on all threads, each in memory that others had before, of either kind: each counts
+/// from 1, and no two at once count in the same.
 #[test]
 fn chunks_that_come_again_are_zero_and_nobody_elses() {
     const SIZE: u32 = 3 * 1_024;
+    /// So many that some levels are as large as a chunk and larger.
+    const KEYS: u32 = 1_000;
     const ALIVE: usize = 4;
+    let counts = |section: &Section, round: usize, last: u64| {
+        let is_last = |key: Key<'_>| section.next(key, n(1)) == range(last, last);
+        match round % 2 {
+            0 => (0..SIZE)
+                .step_by(500)
+                .all(|index| is_last(Key::Dense(index))),
+            _ => (0..KEYS).all(|key| is_last(Key::Keyed(&key.to_le_bytes()))),
+        }
+    };
     thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
-                let mut alive: Vec<(Section, u64)> = Vec::new();
+                let mut alive: Vec<(Section, usize, u64)> = Vec::new();
                 for round in 0..200 {
-                    alive.push((Section::dense(open(0, 1, 1, 10_000), SIZE), 0));
-                    for (section, last) in &mut alive {
+                    let open = open(0, 1, 1, 10_000);
+                    let section = match round % 2 {
+                        0 => Section::dense(open, SIZE),
+                        _ => Section::keyed(open, HASH_KEY),
+                    };
+                    alive.push((section, round, 0));
+                    for (section, made, last) in &mut alive {
                         *last += 1;
-                        for index in (0..SIZE).step_by(500) {
-                            let next = section.next(Key::Dense(index), n(1));
-                            assert_eq!(next, range(*last, *last), "round {round}");
-                        }
+                        assert!(counts(section, *made, *last), "{made} in round {round}");
                     }
                     if alive.len() > ALIVE {
-                        alive.swap_remove(round % ALIVE);
+                        alive.swap_remove(round * 7 % ALIVE);
                     }
                 }
             });
