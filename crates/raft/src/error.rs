@@ -57,15 +57,15 @@ pub enum Error {
         /// What about it.
         what: String,
     },
-    /// The log lacks an entry that was durable in it.
+    /// The log lacks something that was durable in it.
     #[error(
-        "{log} is an older copy or lost its end (entry {entry} was durable in it and is gone). Nothing was changed, but that a half-written record at its end is dropped. Restore the newer log if you can; else, if the other nodes are well, move the data directory away, remove this node from the cluster and add it again under a new id"
+        "{log} is an older copy or lost its end ({what} was durable in it and is gone). Nothing was changed, but that a half-written record at its end is dropped. Restore the newer log if you can; else, if the other nodes are well, move the data directory away, remove this node from the cluster and add it again under a new id"
     )]
     LogLost {
         /// The log.
         log: PathBuf,
-        /// Index of the entry.
-        entry: u64,
+        /// What it lacks: an entry, or a vote.
+        what: String,
     },
     /// The operating system refused.
     #[error("{what} {file}: {reason}: {}", remedy(reason.kind()))]

@@ -89,9 +89,11 @@ pub(crate) fn reason(fatal: &Fatal<TypeConfig>) -> String {
     bare.unwrap_or(&text).to_owned()
 }
 
-/// Follows openraft's metrics until stopped; resolves `failed` if Raft stops by itself.
+/// Follows openraft's metrics until stopped; resolves `failed` if Raft stops by itself, or has to
+/// stop because of what `lost` holds.
 pub(crate) async fn follow(
     mut metrics: WatchReceiverOf<TypeConfig, Metrics>,
+    mut lost: watch::Receiver<Option<String>>,
     leadership: watch::Sender<Leadership>,
     failed: watch::Sender<Option<String>>,
     stop: CancellationToken,
@@ -106,18 +108,20 @@ pub(crate) async fn follow(
             *last = now;
             changed
         });
-        let reason = match running {
-            Err(fatal) => reason(&fatal),
-            Ok(()) => {
-                let changed = tokio::select! {
-                    changed = metrics.changed() => changed,
-                    () = stop.cancelled() => break,
-                };
-                match changed {
+        let ended = running.err().map(|fatal| reason(&fatal));
+        // What was lost comes first: openraft is stopped because of it.
+        let why = lost.borrow_and_update().clone().or(ended);
+        let reason = match why {
+            Some(reason) => reason,
+            None => tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                Ok(()) = lost.changed() => continue,
+                changed = metrics.changed() => match changed {
                     Ok(()) => continue,
                     Err(_) => String::from("raft's task ended"),
-                }
-            }
+                },
+            },
         };
         if !stop.is_cancelled() {
             tracing::error!("this node stops taking part: {reason}");

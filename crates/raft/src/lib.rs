@@ -7,7 +7,8 @@
 //! How data passes through: `propose` → openraft → `log` (durable on a quorum) → `machine` →
 //! `applied` (memory, what readers see) → `rows` (sled) → replies. From time to time `snapshot`
 //! writes the state to a file and the log below it is purged. `network` calls the other nodes,
-//! `service` is called by them, and `gate` decides who they are. `storage` opens a data directory
+//! `service` is called by them, `gate` decides who they are, and `lost` finds the one that forgot what
+//! it acknowledged. `storage` opens a data directory
 //! and decides what in it can be trusted: log, vote, identity and snapshots are the truth and damage
 //! there is a refusal to start; the rows are a shortcut, and rebuilt if in doubt.
 //!
@@ -25,6 +26,7 @@ mod gate;
 mod identity;
 mod leadership;
 mod log;
+mod lost;
 mod machine;
 mod network;
 mod node;

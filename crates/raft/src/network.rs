@@ -29,6 +29,7 @@ use tonic::{Code, Status};
 
 use crate::frame;
 use crate::gate::{Gate, Seldom, refused};
+use crate::lost::Acknowledged;
 use crate::machine::Snapshot;
 use crate::snapshot::SnapshotFile;
 use crate::types::{Peer, TypeConfig, Vote};
@@ -47,6 +48,7 @@ pub(crate) struct Network {
     gate: Arc<Gate>,
     transport: Arc<dyn Transport>,
     channels: Arc<Mutex<HashMap<String, Channel>>>,
+    acknowledged: Arc<Acknowledged>,
     told: Arc<Seldom>,
     told_removed: Arc<Seldom>,
 }
@@ -57,6 +59,7 @@ impl Network {
             gate,
             transport,
             channels: Arc::default(),
+            acknowledged: Arc::default(),
             told: Arc::default(),
             told_removed: Arc::default(),
         }
@@ -139,10 +142,11 @@ impl Connection {
         let request = RaftRequest {
             header: Some(header),
             body: body.into(),
+            acknowledged: kind.acknowledged(),
         };
         let answer = async {
             match kind {
-                Kind::Append => client.append(request).await,
+                Kind::Append { .. } => client.append(request).await,
                 Kind::Vote => client.vote(request).await,
                 Kind::PreVote => client.pre_vote(request).await,
                 Kind::TransferLeader => client.transfer_leader(request).await,
@@ -218,7 +222,7 @@ impl Connection {
 
 #[derive(Clone, Copy)]
 enum Kind {
-    Append,
+    Append { acknowledged: u64 },
     Vote,
     PreVote,
     TransferLeader,
@@ -227,9 +231,16 @@ enum Kind {
 impl Kind {
     fn rpc_type(self) -> RPCTypes {
         match self {
-            Kind::Append => RPCTypes::AppendEntries,
+            Kind::Append { .. } => RPCTypes::AppendEntries,
             Kind::Vote | Kind::PreVote => RPCTypes::Vote,
             Kind::TransferLeader => RPCTypes::TransferLeader,
+        }
+    }
+
+    fn acknowledged(self) -> u64 {
+        match self {
+            Kind::Append { acknowledged } => acknowledged,
+            _ => 0,
         }
     }
 }
@@ -248,7 +259,14 @@ impl RaftNetworkV2<TypeConfig> for Connection {
             true => option.soft_ttl(),
             false => option.hard_ttl() * 10,
         };
-        self.call(Kind::Append, &rpc, limit).await
+        let peer = (self.target, self.peer.incarnation);
+        let known = &self.network.acknowledged;
+        let acknowledged = known.end(peer, &rpc.vote);
+        let answer = self
+            .call(Kind::Append { acknowledged }, &rpc, limit)
+            .await?;
+        known.note(peer, &rpc, &answer);
+        Ok(answer)
     }
 
     async fn vote(

@@ -10,7 +10,7 @@ use openraft::raft::{AppendEntriesRequest, TransferLeaderRequest, VoteRequest};
 use seqsvr_core::command::{Batch, Command, Reply};
 use seqsvr_proto::v1::raft_server;
 use seqsvr_proto::v1::{
-    RaftInitRequest, RaftInitResponse, RaftRequest, RaftResponse, RaftSnapshotChunk,
+    RaftHeader, RaftInitRequest, RaftInitResponse, RaftRequest, RaftResponse, RaftSnapshotChunk,
 };
 use serde::Serialize;
 use tonic::{Request, Response, Status, Streaming};
@@ -50,15 +50,23 @@ impl Service {
         request: Request<RaftRequest>,
     ) -> Result<Q, Status> {
         let request = request.into_inner();
-        self.gate.admit(request.header).await?;
+        self.let_in(request.header).await?;
         frame::decode(&request.body).map_err(|e| Status::invalid_argument(e.to_string()))
+    }
+
+    /// Through the gate, unless this node may take no further part.
+    async fn let_in(&self, header: Option<RaftHeader>) -> Result<(), Status> {
+        match self.node.lost() {
+            Some(why) => Err(Status::unavailable(why)),
+            None => self.gate.admit(header).await,
+        }
     }
 
     async fn receive(&self, mut chunks: Streaming<RaftSnapshotChunk>) -> Answer {
         let first = next(&mut chunks)
             .await?
             .ok_or_else(|| Status::invalid_argument("an empty stream"))?;
-        self.gate.admit(first.header).await?;
+        self.let_in(first.header).await?;
         let (vote, meta): (Vote, SnapshotMeta) = frame::decode(&first.description)
             .map_err(|e| Status::invalid_argument(e.to_string()))?;
         let one = self
@@ -94,6 +102,7 @@ impl Service {
                 "the snapshot is not what its sender announced",
             ));
         }
+        self.node.cover(meta.last_log_id);
         let snapshot = Snapshot { meta, snapshot };
         let raft = self.node.raft().clone();
         // The file must stay for as long as openraft works with it.
@@ -156,7 +165,10 @@ fn unavailable(error: impl std::fmt::Display) -> Status {
 #[tonic::async_trait]
 impl raft_server::Raft for Service {
     async fn append(&self, request: Request<RaftRequest>) -> Answer {
+        let acknowledged = request.get_ref().acknowledged;
         let rpc: AppendEntriesRequest<TypeConfig> = self.admit(request).await?;
+        let judged = self.node.judge(&rpc.vote, acknowledged);
+        judged.map_err(Status::unavailable)?;
         let raft = self.node.raft().clone();
         let answer = outliving(async move { raft.append_entries(rpc).await }).await;
         answer_frame(&answer.map_err(unavailable)?)
@@ -199,7 +211,7 @@ impl raft_server::Raft for Service {
         request: Request<RaftInitRequest>,
     ) -> Result<Response<RaftInitResponse>, Status> {
         let request = request.into_inner();
-        self.gate.admit(request.header).await?;
+        self.let_in(request.header).await?;
         let cluster = self
             .gate
             .identity()

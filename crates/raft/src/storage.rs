@@ -115,7 +115,7 @@ fn judge(
         if log.purged().is_none_or(|id| id.index < proven.entry.index) && !stands(proven.entry)? {
             return Err(Error::LogLost {
                 log: log.path().to_owned(),
-                entry: proven.entry.index,
+                what: format!("entry {}", proven.entry.index),
             });
         }
     }

@@ -33,6 +33,7 @@ use crate::directory::{self, Directory};
 use crate::error::Error;
 use crate::frame;
 use crate::identity::Identity;
+use crate::lost::Held;
 use crate::types::LogId;
 
 /// Entries younger than the last closed file are kept in memory, older ones up to this many bytes.
@@ -52,6 +53,8 @@ pub(crate) struct Inner {
     fault: Arc<Fault>,
     /// Entries below this index are durable here.
     durable: Arc<AtomicU64>,
+    /// Entries below this index are, or soon will be, in a snapshot that a leader sent.
+    covered: AtomicU64,
     entries: AtomicU64,
     votes: AtomicU64,
     _directory: Directory,
@@ -98,6 +101,7 @@ impl LogStore {
                 fault: Arc::new(Fault::new(&path)),
                 path,
                 durable: Arc::new(AtomicU64::new(durable)),
+                covered: AtomicU64::new(0),
                 entries: AtomicU64::new(0),
                 votes: AtomicU64::new(0),
                 _directory: directory.clone(),
@@ -177,6 +181,30 @@ impl Inner {
             let cause = log.wait_worker_idle().err();
             self.fault.of(cause.unwrap_or(e))
         })
+    }
+
+    /// Vote and end of the log, both of one moment. An entry counts from the call that appends it,
+    /// before it is durable, and so before anybody hears that it is.
+    pub(crate) fn held(&self) -> Held {
+        let log = self.log.lock();
+        let state = log.log_state();
+        let end = |id: Option<&Framed<LogId>>| id.map_or(0, |id| id.0.index + 1);
+        let logged = end(state.last()).max(end(state.purged()));
+        Held {
+            vote: state.vote().map(|v| v.0),
+            end: logged.max(self.covered.load(Ordering::Acquire)),
+        }
+    }
+
+    /// Notes that a snapshot up to this entry came. Called before openraft hears of it, see
+    /// [`crate::lost`].
+    pub(crate) fn cover(&self, last: Option<LogId>) {
+        let end = last.map_or(0, |id| id.index + 1);
+        self.covered.fetch_max(end, Ordering::AcqRel);
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     pub(crate) fn counters(&self) -> LogCounters {

@@ -3,6 +3,7 @@
 mod calls;
 mod counters;
 mod init;
+mod lost;
 mod members;
 mod transfer;
 
@@ -71,6 +72,8 @@ struct Inner {
     lock: std::sync::Weak<std::fs::File>,
     leadership: watch::Receiver<Leadership>,
     failed: watch::Receiver<Option<String>>,
+    /// Why this node takes no further part, once its log is known to have lost what it acknowledged.
+    lost: watch::Sender<Option<String>>,
     stop: CancellationToken,
     tasks: TaskTracker,
     confirm_wait: Duration,
@@ -123,8 +126,10 @@ impl Node {
         let tasks = TaskTracker::new();
         let (leadership_tx, leadership) = watch::channel(Leadership::default());
         let (failed_tx, failed) = watch::channel(None);
+        let (lost, lost_rx) = watch::channel(None);
         tasks.spawn(leadership::follow(
             raft.metrics(),
+            lost_rx,
             leadership_tx,
             failed_tx,
             stop.clone(),
@@ -148,6 +153,7 @@ impl Node {
                 lock,
                 leadership,
                 failed,
+                lost,
                 stop,
                 tasks,
                 confirm_wait: Duration::from_millis(options.election_max_ms) * 2,

@@ -1,8 +1,10 @@
 //! Tests that need the inside of the crate: storage by itself, without openraft's core.
 
+mod conflict;
 mod disk;
 mod golden;
 mod log_damage;
+mod lost;
 mod model;
 mod power_cut;
 mod samples;

@@ -28,6 +28,7 @@ async fn knock(
             sender: 9,
         }),
         body: bytes::Bytes::from_static(b"never read by who refuses"),
+        acknowledged: 0,
     };
     let status = client.vote(request).await.unwrap_err();
     match status.code() {

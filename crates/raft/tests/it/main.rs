@@ -7,6 +7,7 @@ mod damage;
 #[path = "../../src/tests/disk.rs"]
 mod disk;
 mod disks_live;
+mod disks_older;
 mod disks_start;
 mod disks_swapped;
 mod disks_sync;
