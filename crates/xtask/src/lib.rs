@@ -2,12 +2,15 @@
 //!
 //! What lives here: [`model`], the protocol as a model that is checked exhaustively; [`accept`],
 //! which runs every scenario on the release binary; [`peers`], which measures it beside the systems
-//! people use today and the [`bare`] loop. The binary `xtask` only parses the command line and prints; everything it runs is in this library, so that the tests run the same code.
+//! people use today and the [`bare`] loop; and [`instructions`], which counts those of a number in memory. The
+//! binary `xtask` only parses the command line and prints; everything it runs is in this library, so that
+//! the tests run the same code.
 //!
 //! The model may not know the running system's crates: it is a second, independent reading of the
 //! design, and would be worth nothing if it shared the code.
 
 pub mod accept;
 pub mod bare;
+pub mod instructions;
 pub mod model;
 pub mod peers;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand, value_parser};
 use xtask::model::run;
-use xtask::{accept, bare, peers};
+use xtask::{accept, bare, instructions, peers};
 
 #[derive(Parser)]
 #[command(about = "Chores of the project", disable_help_subcommand = true)]
@@ -81,6 +81,11 @@ enum Command {
         #[arg(long)]
         list: bool,
     },
+    /// Count the instructions that a number takes in memory
+    ///
+    /// By Valgrind, so they repeat to the last digit on one build; times are what `cargo bench -p
+    /// seqsvr-core` measures. Prints a table in Markdown.
+    Instructions,
     /// Serve the bare loop that `peers` compares with
     BareServe {
         /// Address to listen on
@@ -129,6 +134,7 @@ fn main() -> ExitCode {
             time: Duration::from_millis(ms),
             pictures,
         })),
+        Command::Instructions => instructions::run().map(|()| true),
         Command::BareServe { listen } => on_runtime(async {
             let served = bare::serve::serve(listen).await;
             served.map(|()| true).map_err(|error| error.to_string())
