@@ -38,23 +38,28 @@ pub fn upgraded() -> &'static Path {
     }
 }
 
-fn build(flags: &[&str]) -> PathBuf {
+fn build(profile: &[&str]) -> PathBuf {
+    build_of("seqsvr", &[&["-p", "seqsvr"], profile].concat())
+}
+
+/// Path of an executable, built by cargo with these arguments. Panics if it does not build.
+pub fn build_of(name: &str, args: &[&str]) -> PathBuf {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let built = Command::new(cargo)
-        .args(["build", "--locked", "-p", "seqsvr"])
-        .args(flags)
+        .args(["build", "--locked"])
+        .args(args)
         .envs(variant::build_env().iter().copied())
         .arg("--message-format=json-render-diagnostics")
         .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
         .stderr(Stdio::inherit())
         .output()
         .expect("cargo runs");
-    assert!(built.status.success(), "the binary does not build");
+    assert!(built.status.success(), "{name} does not build");
     let messages = String::from_utf8_lossy(&built.stdout);
     let executable = messages
         .lines()
         .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
-        .filter(|message| message["target"]["name"] == "seqsvr")
+        .filter(|message| message["target"]["name"] == name)
         .find_map(|message| message["executable"].as_str().map(PathBuf::from));
     executable.expect("cargo names the executable")
 }

@@ -17,6 +17,7 @@
 //! after the new owner had answered greater ones.
 
 mod entered;
+mod found;
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -26,10 +27,11 @@ use seqsvr_core::geometry::{KEY_MAX, Kind};
 use seqsvr_core::id::{SectionKey, Uid};
 use seqsvr_core::namespace::Namespace;
 use seqsvr_core::route::{KeyRef, RoutingTable};
-use seqsvr_core::section::{Current, Key, Section, Sought, Spot};
+use seqsvr_core::section::{Current, Key, Spot};
 use seqsvr_proto::v1::CurrentKind;
 
 use entered::Entered;
+use found::{BLOCK, Found};
 
 use crate::ask::Answer;
 use crate::frame::{Asks, Columns, Frame};
@@ -39,9 +41,6 @@ use crate::session::Session;
 
 /// Most items served at one go: beyond that other calls of the thread would wait too long for it.
 pub(crate) const FRAME_MAX: usize = 2_048;
-/// Items looked up together: as many misses as a core can have under way, a few times over.
-const BLOCK: usize = 64;
-
 /// Keys nobody touched yet of a frame served at one go: a counter for one is made in a microsecond or two,
 /// and whoever makes up keys is not to keep others waiting.
 const UNTOUCHED_MAX: usize = 32;
@@ -53,53 +52,6 @@ pub(crate) struct Hits {
     pub(crate) columns: Columns,
     /// The others, rising.
     pub(crate) missed: Vec<u32>,
-}
-
-/// What was found of the items of a block. In columns: an entry of all would be copied about while its
-/// parts are still on their way to the cache.
-struct Found<'m> {
-    /// None: not as usual.
-    loaded: [Option<&'m Arc<Loaded>>; BLOCK],
-    /// Of a uid in its dense section.
-    indices: [u32; BLOCK],
-    /// Of keys of keyed sections.
-    sought: Vec<Option<Sought>>,
-    /// None: nobody touched it or a neighbour yet.
-    spots: [Option<Spot<'m>>; BLOCK],
-}
-
-impl Found<'_> {
-    fn none() -> Self {
-        Found {
-            loaded: [None; BLOCK],
-            indices: [0; BLOCK],
-            sought: Vec::new(),
-            spots: [None; BLOCK],
-        }
-    }
-
-    /// Hashes `n` keys of keyed sections, and fetches where the sections will look for them first.
-    fn seek(&mut self, frame: &Frame, begin: usize, n: usize, namespace: &Namespace) {
-        self.sought.clear();
-        self.sought.extend((0..n).map(|at| {
-            let loaded = self.loaded[at]?;
-            with_key(frame, begin + at, namespace, 0, |key| {
-                loaded.section.sought(key)
-            })
-        }));
-        let found = self.loaded[..n].iter().zip(&self.sought);
-        let fetched = found.filter_map(|(l, sought)| Some((*l)?.section.fetch((*sought)?)));
-        black_box(fetched.fold(0, u32::wrapping_add));
-    }
-
-    /// What to look for in the section of the item.
-    #[inline]
-    fn sought(&self, at: usize, section: &Section) -> Option<Sought> {
-        match self.sought.get(at) {
-            Some(sought) => *sought,
-            None => section.sought(Key::Dense(self.indices[at])),
-        }
-    }
 }
 
 impl Hits {
@@ -159,7 +111,7 @@ impl Node {
                 break;
             }
             let n = BLOCK.min(frame.len() - begin);
-            // Some times over the block, each with little to do for an item and nothing that orders
+            // Several times over the block, each with little to do for an item and nothing that orders
             // memory, so that what many items wait for is on its way at once: the sections, where the
             // counters are, the counters.
             for at in 0..n {
@@ -176,17 +128,11 @@ impl Node {
                 found.seek(frame, begin, n, namespace);
             }
             for at in 0..n {
-                found.spots[at] = None;
                 let loaded = found.loaded[at].filter(|_| untouched <= UNTOUCHED_MAX);
-                found.loaded[at] = loaded;
-                if let Some(loaded) = loaded {
-                    let sought = found.sought(at, &loaded.section);
-                    found.spots[at] = sought.and_then(|sought| loaded.section.spot(sought));
-                    if found.spots[at].is_none() {
-                        untouched += 1;
-                        found.loaded[at] = Some(loaded).filter(|_| untouched <= UNTOUCHED_MAX);
-                    }
-                }
+                found.spots[at] =
+                    loaded.and_then(|l| l.section.spot(found.sought(at, &l.section)?));
+                untouched += usize::from(loaded.is_some() && found.spots[at].is_none());
+                found.loaded[at] = loaded.filter(|_| untouched <= UNTOUCHED_MAX);
             }
             let fetched = found.spots[..n].iter().flatten().map(Spot::fetch);
             black_box(fetched.fold(0, u32::wrapping_add));

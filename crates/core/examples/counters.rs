@@ -36,6 +36,10 @@ fn main() {
         first: Some(1),
         stride: 1,
     };
+    assert!(
+        ["one-by-one", "in-blocks", "keyed"].contains(&way.as_str()),
+        "WAY is one-by-one, in-blocks or keyed, not {way}"
+    );
     let keyed = way == "keyed";
     let section = match keyed {
         true => Section::keyed(open, [1, 2]),

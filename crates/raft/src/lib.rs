@@ -8,9 +8,9 @@
 //! `applied` (memory, what readers see) → `rows` (sled) → replies. From time to time `snapshot`
 //! writes the state to a file and the log below it is purged. `network` calls the other nodes,
 //! `service` is called by them, `gate` decides who they are, and `lost` finds the one that forgot what
-//! it acknowledged. `storage` opens a data directory
-//! and decides what in it can be trusted: log, vote, identity and snapshots are the truth and damage
-//! there is a refusal to start; the rows are a shortcut, and rebuilt if in doubt.
+//! it acknowledged. `storage` opens a data directory and decides what in it can be trusted: log, vote,
+//! identity and snapshots are the truth and damage there is a refusal to start; the rows are a
+//! shortcut, and rebuilt if in doubt.
 //!
 //! What it may not know: sessions, leases, routing, what a command means.
 

@@ -50,9 +50,10 @@ impl Log {
     }
 
     fn last(&self, out: &mut impl Write, line: impl Display) -> io::Result<()> {
+        let line = format!("{line}\n");
         let mut ended = self.ended();
         *ended = true;
-        writeln!(out, "{line}")
+        out.write_all(line.as_bytes())
     }
 }
 

@@ -4,7 +4,8 @@
 //! What lives here: the command line ([`cli`]), the configuration file ([`config`]),
 //! one file a command ([`commands`]), the load generator ([`mod@bench`]), exit codes
 //! ([`exit`]), the log and its last line ([`log`]) and the first screen of a server ([`screen`]).
-//! Results go to stdout, logs and waiting to stderr. What it may not know: how numbers are made; it only starts and asks the crates below.
+//! Results go to stdout, logs and waiting to stderr. What it may not know: how numbers are made; it
+//! only starts and asks the crates below.
 
 mod background;
 mod bench;

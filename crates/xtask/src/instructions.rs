@@ -3,7 +3,10 @@
 //!
 //! Each way is run with two lengths and the difference counted, so that start and end cancel out.
 
+use std::path::Path;
 use std::process::Command;
+
+use seqsvr_tests::process::build_of;
 
 /// Ways of `crates/core/examples/counters.rs`, and what they are.
 const WAYS: [(&str, &str); 3] = [
@@ -18,24 +21,18 @@ const FRAME: u64 = 1_024;
 /// Prints a table in Markdown.
 ///
 /// # Errors
-/// Without Valgrind, and if the example does not build or run.
+/// Without Valgrind, and if the example does not run.
 pub fn run() -> Result<(), String> {
     let found = Command::new("valgrind").arg("--version").output();
     let version = found.map_err(|error| {
         format!("valgrind does not run ({error}): install it, for example with `apt-get install valgrind`")
     })?;
-    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-    let args = ["build", "--release", "--locked", "-p", "seqsvr-core"];
-    let mut build = Command::new(cargo);
-    build.args(args).args(["--example", "counters"]);
-    let built = build.status().map_err(|error| error.to_string())?;
-    if !built.success() {
-        return Err("the example `counters` does not build".to_owned());
-    }
+    let args = ["-p", "seqsvr-core", "--release", "--example", "counters"];
+    let example = build_of("counters", &args);
     println!("{}\n", String::from_utf8_lossy(&version.stdout).trim());
     println!("| way | instructions a number |\n|---|---|");
     for (way, about) in WAYS {
-        let more = count(way, FRAMES.1)?.saturating_sub(count(way, FRAMES.0)?);
+        let more = count(&example, way, FRAMES.1)?.saturating_sub(count(&example, way, FRAMES.0)?);
         let each = more as f64 / ((FRAMES.1 - FRAMES.0) * FRAME) as f64;
         println!("| {about} | {each:.1} |");
     }
@@ -43,14 +40,11 @@ pub fn run() -> Result<(), String> {
 }
 
 /// Instructions of a whole run.
-fn count(way: &str, frames: u64) -> Result<u64, String> {
-    let example = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../target/release/examples/counters"
-    );
+fn count(example: &Path, way: &str, frames: u64) -> Result<u64, String> {
     let ran = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
-        .args([example, way, &frames.to_string()])
+        .arg(example)
+        .args([way, &frames.to_string()])
         .output()
         .map_err(|error| error.to_string())?;
     let said = String::from_utf8_lossy(&ran.stderr);

@@ -5,9 +5,10 @@
 //! reader needs no lock and nothing is ever freed under it. Lookups go from the newest level, which
 //! holds half of the keys, to the oldest.
 //!
-//! An entry is four cells, 16 bytes: the counter, and of the key's 128-bit SipHash-1-3 under a secret hash
-//! key the 96 bits that are kept and compared; the other 32 choose the place. Should two keys ever agree in those 96 (odds of 2^-57 among
-//! a million keys of one section), they share one counter: gaps, but still no number twice.
+//! An entry is four cells, 16 bytes: the counter, and of the key's 128-bit SipHash-1-3 under a secret
+//! hash key the 96 bits that are kept and compared; the other 32 choose the place. Should two keys ever
+//! agree in those 96 (odds of 2^-57 among a million keys of one section), they share one counter: gaps,
+//! but still no number twice.
 //!
 //! Invariants:
 //! - Entries are added only under the writer's lock, after looking again there, so a key has one
@@ -34,7 +35,7 @@ const FIRST_LEVEL: usize = if cfg!(loom) { 2 } else { 8 };
 /// All levels together hold 50 million keys.
 const LEVELS: usize = if cfg!(loom) { 3 } else { 24 };
 
-/// Levels fetched before a search: the newest three have at least four fifths of the keys.
+/// Levels fetched before a search: the newest three have three quarters of the keys and more.
 const FETCHED: usize = 3;
 
 /// Cells of an entry: three of the hash, and the offset.
