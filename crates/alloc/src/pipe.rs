@@ -1,17 +1,18 @@
 //! A Pipe: frames of many calls in one stream each way.
 //!
-//! Frames are answered as they come, on the connection's own task: what memory holds at once, the
-//! rest by a task of its own, so that no slow item hides another. Nothing is read while answers are
-//! not taken: HTTP/2 polls this stream only when there is room to send, and this stream polls for
-//! frames only when it is polled. What is served later counts as a call of its own, with its bytes, and
+//! Frames are answered as they come, those that have come together together, on the connection's own
+//! task: what memory holds at once, the rest by a task of its own, so that no slow item hides another.
+//! Nothing is read while answers are not taken: HTTP/2 polls this stream only when there is room to send,
+//! and this stream polls for frames only when it is polled and has answered all it read. What is served later counts as a call of its own, with its bytes, and
 //! is refused above the bounds of calls; its items that wait are bounded by their places (`waiting`).
 //!
 //! Invariant: each item of a frame is answered once, if the caller takes the answers; a frame's bytes
 //! are not kept by items that wait.
 
+use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures::Stream;
@@ -28,8 +29,10 @@ use crate::hits::Hits;
 use crate::node::Node;
 use crate::request::within;
 
-/// Frames looked at before other tasks of the thread have their turn, if none has a hit.
+/// Frames answered together, and looked at before other tasks of the thread have their turn.
 const FRAMES_AT_ONCE: usize = 32;
+/// Items from which on no more frames are added to those answered together.
+const ITEMS_AT_ONCE: usize = 1_024;
 
 /// The answers of one Pipe.
 pub(crate) struct Pipe {
@@ -39,11 +42,21 @@ pub(crate) struct Pipe {
     requests: Streaming<PipeRequest>,
     /// The caller sends no more.
     ended: bool,
+    /// Why, if it was not its wish.
+    failed: Option<Status>,
+    /// Answers not taken yet, and which routing table their caller knows.
+    answers: VecDeque<(PipeResponse, u64)>,
     /// Frames with items that wait.
     slow: JoinSet<(PipeResponse, Option<Owed>)>,
     stopping: Pin<Box<WaitForCancellationFutureOwned>>,
     /// The caller was told that this node stops.
     told: bool,
+}
+
+/// What is known of a frame besides.
+struct Asked {
+    id: u64,
+    timeout_ms: u32,
 }
 
 impl Pipe {
@@ -55,58 +68,94 @@ impl Pipe {
             messages: request.extensions().get().cloned(),
             requests: request.into_inner(),
             ended: false,
+            failed: None,
+            answers: VecDeque::new(),
             slow: JoinSet::new(),
             told: false,
         }
     }
 
-    /// What can be answered of a frame at once; the rest goes on by itself.
-    fn answer(&mut self, request: PipeRequest) -> Option<PipeResponse> {
-        let PipeRequest {
-            id,
-            timeout_ms,
-            ask,
-        } = request;
-        let frame = match ask {
+    /// Reads what has come, as much as is answered together.
+    fn read(&mut self, cx: &mut Context<'_>) -> (Vec<Asked>, Vec<Frame>) {
+        let (mut asked, mut frames, mut items) = (Vec::new(), Vec::new(), 0);
+        while frames.len() + self.answers.len() < FRAMES_AT_ONCE && items < ITEMS_AT_ONCE {
+            match Pin::new(&mut self.requests).poll_next(cx) {
+                Poll::Pending => break,
+                Poll::Ready(Some(Ok(request))) => {
+                    if let Some(messages) = &self.messages {
+                        messages.taken();
+                    }
+                    let (id, timeout_ms) = (request.id, request.timeout_ms);
+                    match self.frame(request) {
+                        Ok(frame) => {
+                            items += frame.len();
+                            frames.push(frame);
+                            asked.push(Asked { id, timeout_ms });
+                        }
+                        Err(fault) => self.answers.push_back((refused(id, &fault), 0)),
+                    }
+                }
+                Poll::Ready(end) => {
+                    self.ended = true;
+                    self.failed = end.and_then(Result::err);
+                    break;
+                }
+            }
+        }
+        (asked, frames)
+    }
+
+    /// What a request asks for.
+    fn frame(&self, request: PipeRequest) -> Result<Frame, Fault> {
+        let frame = match request.ask {
             Some(pipe_request::Ask::Next(next)) => Frame::from(next),
             Some(pipe_request::Ask::Current(current)) => Frame::from(current),
             None => {
                 let text = "the frame asks nothing; give `next` or `current`";
-                return Some(refused(id, &Fault::new(Reason::Invalid, text)));
+                return Err(Fault::new(Reason::Invalid, text));
             }
         };
-        if let Err(fault) = frame.check(self.node.items_max) {
-            return Some(refused(id, &fault));
-        }
-        let Hits { columns, missed } = self.node.hit(&frame);
-        let all = frame.len();
+        frame.check(self.node.items_max)?;
+        Ok(frame)
+    }
+
+    /// What could be answered of a frame at once; the rest goes on by itself.
+    fn answer(&mut self, asked: Asked, frame: Frame, hits: Hits) {
+        let Asked { id, timeout_ms } = asked;
+        let Hits {
+            columns, missed, ..
+        } = hits;
+        let (all, version) = (frame.len(), frame.table_version);
         let hits = all - missed.len();
-        let answered = (hits > 0).then(|| {
+        if hits > 0 {
             let items = match missed.is_empty() {
                 true => Vec::new(),
                 false => others(&missed, all),
             };
-            self.node.part(id, items, &frame, columns)
-        });
+            let answer = part(id, items, &frame, columns);
+            self.answers.push_back((answer, version));
+        }
         if missed.is_empty() {
-            return answered;
+            return;
         }
         let frame = frame.only(&missed);
         let kept = self.messages.as_ref().map(|m| m.keep(frame.bytes()));
         match kept.transpose() {
             Ok(kept) => self.serve_later(id, timeout_ms, frame, missed, kept),
-            Err(status) if hits == 0 => return Some(refused(id, &Fault::from_status(&status))),
+            Err(status) if hits == 0 => {
+                let answer = refused(id, &Fault::from_status(&status));
+                self.answers.push_back((answer, 0));
+            }
             Err(status) => {
                 let fault = Fault::from_status(&status);
                 let mut columns = Columns::with_capacity(missed.len());
                 missed
                     .iter()
                     .for_each(|_| columns.push(&Err(fault.clone())));
-                let answer = self.node.part(id, missed, &frame, columns);
-                self.slow.spawn(async { (answer, None) });
+                let answer = part(id, missed, &frame, columns);
+                self.answers.push_back((answer, version));
             }
         }
-        answered
     }
 
     fn serve_later(
@@ -127,7 +176,8 @@ impl Pipe {
             let _kept = kept;
             let call = frame.call(deadline, share.clone());
             let columns = node.serve_frame(&call, &frame).await;
-            let answer = node.part(id, missed, &frame, columns);
+            let mut answer = part(id, missed, &frame, columns);
+            node.tell_routes(&mut answer, frame.table_version);
             (answer, share.as_ref().map(Share::owe))
         };
         self.node.background.spawn_in(&mut self.slow, served);
@@ -146,7 +196,14 @@ impl Stream for Pipe {
             };
             return Poll::Ready(Some(Ok(closing)));
         }
-        for _ in 0..FRAMES_AT_ONCE {
+        loop {
+            if let Some((mut answer, version)) = self.answers.pop_front() {
+                self.node.tell_routes(&mut answer, version);
+                return Poll::Ready(Some(Ok(answer)));
+            }
+            if let Some(status) = self.failed.take() {
+                return Poll::Ready(Some(Err(status)));
+            }
             // Before each wait for a frame, since a frame may have added the first of them: an empty set
             // wakes nobody.
             while let Poll::Ready(Some(done)) = self.slow.poll_join_next(cx) {
@@ -162,50 +219,50 @@ impl Stream for Pipe {
                     false => Poll::Pending,
                 };
             }
-            match ready!(Pin::new(&mut self.requests).poll_next(cx)) {
-                Some(Ok(request)) => {
-                    if let Some(messages) = &self.messages {
-                        messages.taken();
-                    }
-                    if let Some(answer) = self.answer(request) {
-                        return Poll::Ready(Some(Ok(answer)));
-                    }
+            let (asked, frames) = self.read(cx);
+            if frames.is_empty() && self.answers.is_empty() {
+                match self.ended {
+                    true => continue,
+                    false => return Poll::Pending,
                 }
-                Some(Err(status)) => {
-                    self.ended = true;
-                    return Poll::Ready(Some(Err(status)));
-                }
-                None => self.ended = true,
+            }
+            let all = self.node.hit_all(&frames);
+            for ((asked, frame), hits) in asked.into_iter().zip(frames).zip(all) {
+                self.answer(asked, frame, hits);
+            }
+            if self.answers.is_empty() {
+                // Other tasks have their turn before what comes next.
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
             }
         }
-        cx.waker().wake_by_ref();
-        Poll::Pending
     }
 }
 
 impl Node {
-    /// The answers of these items of a frame (none named: of all), and newer routes if there are any.
-    fn part(&self, id: u64, items: Vec<u32>, frame: &Frame, mut columns: Columns) -> PipeResponse {
-        columns.pack(frame.is_counted());
-        let routes = self.table.routes_for(frame.table_version);
-        let answer = match frame.asks {
-            Asks::Next => {
-                let mut next = columns.into_next();
-                next.routes = routes;
-                pipe_response::Answer::Next(next)
-            }
-            Asks::Current => {
-                let mut current = columns.into_current();
-                current.routes = routes;
-                pipe_response::Answer::Current(current)
-            }
+    /// Adds newer routes to an answer, if there are any.
+    fn tell_routes(&self, answer: &mut PipeResponse, known: u64) {
+        let routes = match &mut answer.answer {
+            Some(pipe_response::Answer::Next(next)) => &mut next.routes,
+            Some(pipe_response::Answer::Current(current)) => &mut current.routes,
+            Some(pipe_response::Answer::Refused(_)) | None => return,
         };
-        PipeResponse {
-            id,
-            items,
-            answer: Some(answer),
-            closing: false,
-        }
+        *routes = self.table.routes_for(known);
+    }
+}
+
+/// The answers of these items of a frame (none named: of all).
+fn part(id: u64, items: Vec<u32>, frame: &Frame, mut columns: Columns) -> PipeResponse {
+    columns.pack(frame.is_counted());
+    let answer = match frame.asks {
+        Asks::Next => pipe_response::Answer::Next(columns.into_next()),
+        Asks::Current => pipe_response::Answer::Current(columns.into_current()),
+    };
+    PipeResponse {
+        id,
+        items,
+        answer: Some(answer),
+        closing: false,
     }
 }
 

@@ -42,6 +42,10 @@ pub(crate) struct Sections {
     hash_key: [u64; 2],
 }
 
+/// The loaded sections for a moment: none of them goes away meanwhile.
+pub(crate) type Pinned<'a> =
+    papaya::HashMapRef<'a, SectionKey, Arc<Loaded>, DefaultHashBuilder, papaya::LocalGuard<'a>>;
+
 /// What goes on.
 #[derive(Default)]
 pub(crate) struct Busy {
@@ -63,6 +67,11 @@ impl Sections {
             opening: Arc::new(Semaphore::new(OPENING_MAX)),
             hash_key,
         }
+    }
+
+    /// A look at the loaded sections, to be held across no await.
+    pub(crate) fn pin(&self) -> Pinned<'_> {
+        self.map.pin()
     }
 
     pub(crate) fn get(&self, key: SectionKey) -> Option<Arc<Loaded>> {

@@ -142,7 +142,9 @@ impl Sequence for SequenceService {
 impl SequenceService {
     async fn many(&self, received: Received, frame: Frame) -> Result<Columns, Fault> {
         frame.check(self.0.items_max)?;
-        let Hits { columns, missed } = self.0.hit(&frame);
+        let Hits {
+            columns, missed, ..
+        } = self.0.hit(&frame);
         if missed.is_empty() {
             return Ok(columns.merge(&missed, Columns::default()));
         }

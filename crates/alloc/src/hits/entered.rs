@@ -1,8 +1,9 @@
-//! The sections of a frame: each looked up and entered once, however many of its keys are asked for.
+//! The sections of frames served together: each looked up and entered once, however many of its keys are
+//! asked for.
 //!
 //! Sections are kept by the last bits of their number; one that comes to a taken place takes it over,
-//! which costs time only. They are left together when the frame is done, at the latest: nobody waits in
-//! between, so a section that is sealed meanwhile drains as soon as this frame's numbers are taken.
+//! which costs time only. They are left together when the frames are done, at the latest: nobody waits in
+//! between, so a section that is sealed meanwhile drains as soon as the numbers of these are taken.
 
 use std::sync::Arc;
 
@@ -14,19 +15,19 @@ use crate::loaded::Loaded;
 /// Most sections kept.
 const PLACES_MAX: usize = 256;
 
-/// The sections found so far. All are of one namespace.
+/// The sections found so far.
 pub(super) struct Entered<'m> {
     places: Vec<Option<Inside<'m>>>,
 }
 
-/// A section, and whether this frame is inside of it.
+/// A section, and whether these frames are inside of it.
 struct Inside<'m> {
     loaded: &'m Arc<Loaded>,
     adder: Option<Adder<'m>>,
 }
 
 impl<'m> Entered<'m> {
-    /// For a frame of so many items.
+    /// For so many items.
     pub(super) fn new(items: usize) -> Entered<'m> {
         let places = items.clamp(1, PLACES_MAX).next_power_of_two();
         Entered {

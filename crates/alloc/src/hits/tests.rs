@@ -8,14 +8,16 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use seqsvr_core::command::Fence;
 use seqsvr_core::geometry::uid_as_key;
-use seqsvr_core::id::{ClusterId, Epoch, NamespaceId, SectionId, SessionId, Slot};
+use seqsvr_core::id::{ClusterId, Epoch, NamespaceId, SectionId, SectionKey, SessionId, Slot, Uid};
 use seqsvr_core::lease::{Lease, Reading};
-use seqsvr_core::namespace::Spec;
-use seqsvr_core::route::{Delta, Owner, Route};
+use seqsvr_core::namespace::{Namespace, Spec};
+use seqsvr_core::route::{Delta, KeyRef, Owner, Route};
 use seqsvr_core::section::{Open, Section};
-use seqsvr_proto::v1::{CurrentManyRequest, NextManyRequest};
+use seqsvr_proto::v1::{CurrentKind, CurrentManyRequest, NextManyRequest};
 
+use super::place::{DECIMAL_MAX, decimal};
 use super::*;
+use crate::loaded::Loaded;
 use crate::{Alloc, Clock, Environment, Options};
 
 const SLOTS: u32 = 8;

@@ -1,0 +1,38 @@
+//! Reading the numbers of a frame of Current: nothing is taken, so what fails the check is only asked
+//! again.
+
+use seqsvr_core::namespace::Namespace;
+use seqsvr_proto::v1::CurrentKind;
+
+use super::place::{place, with_key};
+use super::take::Taking;
+use super::{Hits, UNTOUCHED_MAX};
+use crate::ask::Answer;
+use crate::frame::Frame;
+
+impl Taking<'_> {
+    /// Reads the numbers of a frame of Current.
+    pub(super) fn current(&mut self, frame: &Frame, namespace: &Namespace) -> Hits {
+        let mut hits = Hits::for_items(frame.len());
+        let mut untouched = 0;
+        for i in 0..frame.len() {
+            let found = place(frame, i, namespace).and_then(|(section, index)| {
+                let loaded = self.find(section).filter(|_| untouched < UNTOUCHED_MAX)?;
+                let known = frame.epoch(i) <= loaded.fence.epoch.0;
+                let (kind, value) = with_key(frame, i, namespace, index, |key| {
+                    known.then(|| loaded.current(key, namespace))
+                })??;
+                untouched += usize::from(kind != CurrentKind::Exact);
+                Some((kind, value, loaded.fence.epoch))
+            });
+            match found {
+                Some((kind, value, epoch)) => {
+                    let answer = Answer::Current { kind, value, epoch };
+                    hits.columns.push(&Ok(answer));
+                }
+                None => hits.missed.push(i as u32),
+            }
+        }
+        hits
+    }
+}

@@ -1,0 +1,63 @@
+//! Where the keys of a frame belong.
+
+use seqsvr_core::geometry::{KEY_MAX, Kind};
+use seqsvr_core::id::{SectionKey, Uid};
+use seqsvr_core::namespace::Namespace;
+use seqsvr_core::route::KeyRef;
+use seqsvr_core::section::Key;
+
+use crate::frame::Frame;
+
+/// Section of the i-th key, and of a uid the index in a dense one; None if it has no place in the
+/// namespace.
+#[inline]
+pub(super) fn place(frame: &Frame, i: usize, namespace: &Namespace) -> Option<(SectionKey, u32)> {
+    let geometry = &namespace.spec.geometry;
+    let (section, index) = match (geometry.kind(), frame.key(i)) {
+        (Kind::Dense, KeyRef::Uid(uid)) => geometry.locate_uid(uid)?,
+        (Kind::Dense, KeyRef::Key(_)) => return None,
+        (Kind::Keyed, KeyRef::Uid(uid)) => {
+            let mut text = [0; DECIMAL_MAX];
+            (geometry.locate_key(decimal(uid, &mut text))?, 0)
+        }
+        (Kind::Keyed, KeyRef::Key(key)) => {
+            let whole = (1..=KEY_MAX).contains(&key.len());
+            (whole.then(|| geometry.locate_key(key))??, 0)
+        }
+    };
+    let namespace = namespace.id;
+    Some((SectionKey { namespace, section }, index))
+}
+
+/// Does something with the i-th key, whose place and index were found.
+#[inline]
+pub(super) fn with_key<T>(
+    frame: &Frame,
+    i: usize,
+    namespace: &Namespace,
+    index: u32,
+    then: impl FnOnce(Key<'_>) -> T,
+) -> T {
+    match (namespace.spec.geometry.kind(), frame.key(i)) {
+        (Kind::Dense, _) => then(Key::Dense(index)),
+        (Kind::Keyed, KeyRef::Uid(uid)) => then(Key::Keyed(decimal(uid, &mut [0; DECIMAL_MAX]))),
+        (Kind::Keyed, KeyRef::Key(key)) => then(Key::Keyed(key)),
+    }
+}
+
+/// Digits of the greatest u64.
+pub(super) const DECIMAL_MAX: usize = 20;
+
+/// The decimal text of a uid, which is its key in a keyed namespace, without allocating.
+pub(super) fn decimal(uid: Uid, text: &mut [u8; DECIMAL_MAX]) -> &[u8] {
+    let mut at = DECIMAL_MAX;
+    let mut left = uid.0;
+    loop {
+        at -= 1;
+        text[at] = b'0' + (left % 10) as u8;
+        left /= 10;
+        if left == 0 {
+            return &text[at..];
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Taking the numbers of a frame: all items of a block are looked up, then numbers are taken.
+
+use std::hint::black_box;
+use std::sync::Arc;
+
+use seqsvr_core::geometry::Kind;
+use seqsvr_core::id::SectionKey;
+use seqsvr_core::namespace::Namespace;
+use seqsvr_core::route::RoutingTable;
+use seqsvr_core::section::{Current, Spot};
+
+use super::entered::Entered;
+use super::found::{BLOCK, Found};
+use super::place::{place, with_key};
+use super::{Hits, UNTOUCHED_MAX};
+use crate::frame::Frame;
+use crate::loaded::Loaded;
+use crate::node::Node;
+use crate::sections::Pinned;
+use crate::session::Session;
+
+/// What frames that are served together share.
+pub(super) struct Taking<'m> {
+    node: &'m Arc<Node>,
+    table: &'m RoutingTable,
+    session: &'m Arc<Session>,
+    map: &'m Pinned<'m>,
+    entered: Entered<'m>,
+    found: Found<'m>,
+}
+
+impl<'m> Taking<'m> {
+    /// For frames of so many items in all.
+    pub(super) fn new(
+        node: &'m Arc<Node>,
+        table: &'m RoutingTable,
+        session: &'m Arc<Session>,
+        map: &'m Pinned<'m>,
+        items: usize,
+    ) -> Taking<'m> {
+        Taking {
+            node,
+            table,
+            session,
+            map,
+            entered: Entered::new(items),
+            found: Found::none(),
+        }
+    }
+
+    /// The section, if it is loaded and as usual.
+    #[inline]
+    pub(super) fn find(&mut self, section: SectionKey) -> Option<&'m Arc<Loaded>> {
+        self.entered.find(section, || {
+            let loaded = self.map.get(&section)?;
+            loaded.is_usual(self.table, self.session).then_some(loaded)
+        })
+    }
+
+    /// Takes the numbers of a frame of Next.
+    pub(super) fn next(&mut self, frame: &Frame, namespace: &Namespace) -> Hits {
+        let mut hits = Hits::for_items(frame.len());
+        let mut untouched = 0;
+        let count_max = namespace.spec.count_max();
+        let counted = frame.is_counted();
+        for begin in (0..frame.len()).step_by(BLOCK) {
+            if untouched > UNTOUCHED_MAX {
+                hits.missed.extend(begin as u32..frame.len() as u32);
+                break;
+            }
+            let n = BLOCK.min(frame.len() - begin);
+            self.look_up(frame, begin, n, namespace, &mut untouched);
+            for at in 0..n {
+                let i = begin + at;
+                let (spot, index) = (&self.found.spots[at], self.found.indices[at]);
+                let taken = self.found.loaded[at].and_then(|loaded| {
+                    let count = frame.count(i).filter(|count| count.get() <= count_max)?;
+                    let newer = frame.epoch(i) > loaded.fence.epoch.0;
+                    if newer || !is_past(loaded, spot.as_ref(), frame.floor(i)) {
+                        return None;
+                    }
+                    let range = match (spot, self.entered.adder(loaded)) {
+                        (Some(spot), Some(adder)) => adder.next_spot(*spot, count),
+                        (Some(spot), None) => spot.next(count),
+                        (None, _) => with_key(frame, i, namespace, index, |key| {
+                            loaded.section.next(key, count)
+                        }),
+                    };
+                    Some((loaded, count, range.ok()?))
+                });
+                let Some((loaded, count, range)) = taken else {
+                    hits.missed.push(i as u32);
+                    continue;
+                };
+                debug_assert!(range.first > frame.floor(i), "counters never go back");
+                if loaded.wants_raise() {
+                    self.node.refill(loaded);
+                }
+                hits.columns.values.push(range.first);
+                hits.columns.epochs.push(loaded.fence.epoch.0);
+                if counted {
+                    hits.columns.lasts.push(range.last);
+                }
+                hits.numbers += u64::from(count.get());
+            }
+        }
+        hits
+    }
+
+    /// Goes over a block several times, each with little to do for an item and nothing that orders
+    /// memory, so that what many items wait for is on its way at once: the sections, where the counters
+    /// are, the counters.
+    #[inline]
+    fn look_up(
+        &mut self,
+        frame: &Frame,
+        begin: usize,
+        n: usize,
+        namespace: &Namespace,
+        untouched: &mut usize,
+    ) {
+        for at in 0..n {
+            self.found.loaded[at] =
+                place(frame, begin + at, namespace).and_then(|(section, index)| {
+                    self.found.indices[at] = index;
+                    self.find(section)
+                });
+        }
+        let found = &mut self.found;
+        match namespace.spec.geometry.kind() {
+            Kind::Keyed => found.seek(frame, begin, n, namespace),
+            Kind::Dense => found.seek_none(),
+        }
+        for at in 0..n {
+            let loaded = found.loaded[at].filter(|_| *untouched <= UNTOUCHED_MAX);
+            found.spots[at] = loaded.and_then(|l| l.section.spot(found.sought(at, &l.section)?));
+            *untouched += usize::from(loaded.is_some() && found.spots[at].is_none());
+            found.loaded[at] = loaded.filter(|_| *untouched <= UNTOUCHED_MAX);
+        }
+        let fetched = found.spots[..n].iter().flatten().map(Spot::fetch);
+        black_box(fetched.fold(0, u32::wrapping_add));
+    }
+}
+
+impl Loaded {
+    /// Whether it belongs to this session and is current by this table.
+    #[inline]
+    fn is_usual(&self, table: &RoutingTable, session: &Arc<Session>) -> bool {
+        self.is_current_at(table) && Arc::ptr_eq(&self.session, session)
+    }
+}
+
+/// Whether every number to come of a key is above `floor`, seen without taking one: counters never go
+/// back.
+#[inline]
+fn is_past(loaded: &Loaded, spot: Option<&Spot<'_>>, floor: u64) -> bool {
+    floor == 0
+        || match spot.map(Spot::current) {
+            Some(Current::Touched(now)) => now >= floor,
+            Some(Current::Untouched) | None => loaded.section.base() >= floor,
+        }
+}
