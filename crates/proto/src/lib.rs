@@ -7,6 +7,7 @@
 //!
 //! What it may not know: who serves or calls; it keeps no connection and no state.
 
+mod codec;
 pub mod convert;
 pub mod error;
 pub mod limits;

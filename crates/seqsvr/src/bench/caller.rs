@@ -1,7 +1,7 @@
 //! One caller: a call after the other, each verified and measured.
 
 use rand::rngs::SmallRng;
-use seqsvr_client::{Client, Current, Error, Key, NextItem, Numbers};
+use seqsvr_client::{Client, Current, Error, NextItem, Numbers};
 use tokio::time::Instant;
 
 use super::checker::{Asked, Checker, Got, Tally};
@@ -49,20 +49,20 @@ impl Caller {
                 let asked = [Asked { key, before: 0 }];
                 let got = self.next(&asked[0]).await;
                 now = Instant::now();
-                let got = std::iter::once(numbers(&got));
+                let got = std::iter::once(got.map(Got::Numbers));
                 self.checker.settle(&asked, got, begin, now, &mut tally)?;
             } else {
                 let asked = self.choose(first);
                 let answers = self.ask(&asked).await;
                 now = Instant::now();
                 let checker = &mut self.checker;
-                match &answers {
+                match answers {
                     Answers::Numbers(all) => {
-                        let got = all.iter().map(numbers);
+                        let got = all.into_iter().map(|got| got.map(Got::Numbers));
                         checker.settle(&asked, got, begin, now, &mut tally)?;
                     }
                     Answers::Current(all) => {
-                        let got = all.iter().map(current);
+                        let got = all.into_iter().map(|got| got.map(Got::Current));
                         checker.settle(&asked, got, begin, now, &mut tally)?;
                     }
                 }
@@ -93,41 +93,38 @@ impl Caller {
     async fn ask(&self, asked: &[Asked]) -> Answers {
         let run = &self.checker.run;
         let namespace = run.keys.namespace(asked[0].key);
-        let keys = run.keys.all(asked.iter().map(|asked| asked.key));
+        let keys = asked.iter().map(|asked| asked.key);
         match &self.asker {
             Asker::Sdk(client) => self.ask_sdk(client, namespace, keys).await,
-            Asker::Unary(plain) => plain.ask(run.mode, namespace, keys, run.count).await,
+            Asker::Unary(plain) => {
+                let keys = run.keys.columns(keys);
+                plain.ask(run.mode, namespace, keys, run.count).await
+            }
         }
     }
 
-    async fn ask_sdk(&self, client: &Client, namespace: &str, keys: Vec<Key>) -> Answers {
-        match self.checker.run.mode {
+    async fn ask_sdk(
+        &self,
+        client: &Client,
+        namespace: &str,
+        keys: impl ExactSizeIterator<Item = u32>,
+    ) -> Answers {
+        let run = &self.checker.run;
+        match run.mode {
             Mode::Next | Mode::NextMany | Mode::Pipe => {
-                let item = |key| NextItem {
-                    count: self.checker.run.count,
+                let items = run.keys.each(keys, |key| NextItem {
+                    count: run.count,
                     ..NextItem::new(key)
-                };
-                let items: Vec<NextItem> = keys.into_iter().map(item).collect();
+                });
                 Answers::Numbers(client.next_many(namespace, &items).await)
             }
-            Mode::Current => Answers::Current(match keys.as_slice() {
-                [one] => vec![client.current(namespace, one.clone()).await],
-                all => client.current_many(namespace, all).await,
-            }),
+            Mode::Current => {
+                let keys = run.keys.each(keys, |key| key);
+                Answers::Current(match keys.as_slice() {
+                    [one] => vec![client.current(namespace, one.clone()).await],
+                    all => client.current_many(namespace, all).await,
+                })
+            }
         }
-    }
-}
-
-fn numbers(got: &Result<Numbers, Error>) -> Result<Got, Error> {
-    match got {
-        Ok(numbers) => Ok(Got::Numbers(*numbers)),
-        Err(error) => Err(error.clone()),
-    }
-}
-
-fn current(got: &Result<Current, Error>) -> Result<Got, Error> {
-    match got {
-        Ok(current) => Ok(Got::Current(*current)),
-        Err(error) => Err(error.clone()),
     }
 }

@@ -25,7 +25,7 @@ const SHARDS: usize = 1_024;
 /// About the most holes of use in all.
 const MOST: usize = 1 << 20;
 /// So many under one lock are kept whether of use or not.
-const FEW: usize = 512;
+const FEW: usize = 128;
 /// The note of a caller without a call.
 const NEVER: u64 = u64::MAX;
 

@@ -1,6 +1,6 @@
 //! Which keys there are, and which one a call asks for.
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use rand::RngExt;
 use rand::rngs::SmallRng;
 use rand_distr::{Distribution as _, Zipf};
@@ -80,18 +80,47 @@ impl Keys {
         }
     }
 
-    /// Many of them, whose texts are parts of one.
-    pub(crate) fn all(&self, indices: impl ExactSizeIterator<Item = u32>) -> Vec<Key> {
-        let Some(bytes) = self.bytes else {
-            return indices.map(|index| self.key(index)).collect();
-        };
+    /// Makes something of each of many keys, whose texts are parts of one.
+    pub(crate) fn each<T>(
+        &self,
+        indices: impl ExactSizeIterator<Item = u32>,
+        make: impl Fn(Key) -> T,
+    ) -> Vec<T> {
+        match self.bytes {
+            None => self.uids(indices).map(|uid| make(Key::Uid(uid))).collect(),
+            Some(bytes) => {
+                let texts = self.texts(bytes, indices).into_iter();
+                texts.map(|text| make(Key::from(text))).collect()
+            }
+        }
+    }
+
+    /// Many of them as a request has them: uids or keys.
+    pub(crate) fn columns(
+        &self,
+        indices: impl ExactSizeIterator<Item = u32>,
+    ) -> (Vec<u64>, Vec<Bytes>) {
+        match self.bytes {
+            None => (self.uids(indices).collect(), Vec::new()),
+            Some(bytes) => (Vec::new(), self.texts(bytes, indices)),
+        }
+    }
+
+    fn uids(
+        &self,
+        indices: impl ExactSizeIterator<Item = u32>,
+    ) -> impl ExactSizeIterator<Item = u64> {
+        indices.map(|index| u64::from(index % self.count))
+    }
+
+    fn texts(&self, bytes: usize, indices: impl ExactSizeIterator<Item = u32>) -> Vec<Bytes> {
         let n = indices.len();
         let mut text = BytesMut::zeroed(n * bytes);
         for (key, index) in text.chunks_exact_mut(bytes).zip(indices) {
             write(index % self.count, key);
         }
         let text = text.freeze();
-        let one = |i| Key::from(text.slice(i * bytes..(i + 1) * bytes));
+        let one = |i| text.slice(i * bytes..(i + 1) * bytes);
         (0..n).map(one).collect()
     }
 
@@ -162,7 +191,7 @@ mod tests {
         let keys = Keys::new(10, Distribution::Uniform, Some(12), two);
         assert_eq!((keys.namespace(9), keys.namespace(10)), ("a", "b"));
         assert_eq!(keys.key(14), Key::from("000000000004"));
-        let all = keys.all([3, 19].into_iter());
+        let all = keys.each([3, 19].into_iter(), |key| key);
         assert_eq!(all, [Key::from("000000000003"), Key::from("000000000009")]);
     }
 }

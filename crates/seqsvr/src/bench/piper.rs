@@ -11,7 +11,7 @@ use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use rand::rngs::SmallRng;
-use seqsvr_client::{Error, Key};
+use seqsvr_client::Error;
 use seqsvr_proto::v1::{NextManyResponse, PipeRequest, PipeResponse, pipe_request, pipe_response};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
@@ -211,7 +211,7 @@ impl Piper {
         self.begin(at, due);
         let (run, asked) = (&self.checker.run, &self.calls[at].asked);
         let namespace = run.keys.namespace(asked[0].key);
-        let keys = asked.iter().map(|asked| -> Key { run.keys.key(asked.key) });
+        let keys = run.keys.columns(asked.iter().map(|asked| asked.key));
         let request = PipeRequest {
             id: at as u64,
             timeout_ms: u32::try_from(self.plain.timeout.as_millis()).unwrap_or(u32::MAX),

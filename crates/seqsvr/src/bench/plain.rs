@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use seqsvr_client::{Code, Current, CurrentKind, Details, Error, Key, Numbers, Reason};
+use seqsvr_client::{Code, Current, CurrentKind, Details, Error, Numbers, Reason};
 use seqsvr_proto::error::Fault;
 use seqsvr_proto::limits::MESSAGE_MAX;
 use seqsvr_proto::v1;
@@ -46,14 +46,13 @@ impl Plain {
     }
 }
 
-/// `count` numbers of each key.
+/// `count` numbers of each of these uids or keys.
 pub(super) fn next_many(
     namespace: &str,
-    keys: impl ExactSizeIterator<Item = Key>,
+    (uids, keys): (Vec<u64>, Vec<Bytes>),
     count: u32,
 ) -> NextManyRequest {
-    let items = keys.len();
-    let (uids, keys) = split(keys);
+    let items = uids.len().max(keys.len());
     NextManyRequest {
         namespace: namespace.to_owned(),
         uids,
@@ -64,22 +63,6 @@ pub(super) fn next_many(
         },
         ..NextManyRequest::default()
     }
-}
-
-/// Uids and keys apart; a call has one or the other.
-pub(super) fn split(all: impl ExactSizeIterator<Item = Key>) -> (Vec<u64>, Vec<Bytes>) {
-    let (mut uids, mut keys) = (Vec::new(), Vec::new());
-    let items = all.len();
-    for key in all {
-        match key {
-            Key::Uid(uid) => {
-                uids.reserve(items - uids.len());
-                uids.push(uid);
-            }
-            Key::Key(key) => keys.push(key),
-        }
-    }
-    (uids, keys)
 }
 
 /// The answers to `asked` items.

@@ -1,5 +1,6 @@
 //! Calls as any gRPC client makes them: one request each, to one server whoever owns the key.
 
+use bytes::Bytes;
 use seqsvr_client::{Current, Error, Key, Numbers};
 use seqsvr_proto::v1::{
     CurrentManyRequest, CurrentRequest, NextRequest, current_request, next_request,
@@ -7,7 +8,7 @@ use seqsvr_proto::v1::{
 use tonic::{Request, Status};
 
 use super::caller::Answers;
-use super::plain::{Plain, current, failures, next_many, numbers, range, split, status_error};
+use super::plain::{Plain, current, failures, next_many, numbers, range, status_error};
 use crate::cli::Mode;
 
 impl Plain {
@@ -16,14 +17,14 @@ impl Plain {
         &self,
         mode: Mode,
         namespace: &str,
-        keys: Vec<Key>,
+        keys: (Vec<u64>, Vec<Bytes>),
         count: u32,
     ) -> Answers {
-        let asked = keys.len();
+        let asked = keys.0.len().max(keys.1.len());
         let failed = |status: Status| status_error(&status);
         match mode {
             Mode::Next | Mode::NextMany | Mode::Pipe => {
-                let answered = self.next_many(namespace, keys, count).await;
+                let answered = self.next_many(namespace, keys, asked, count).await;
                 Answers::Numbers(answered.unwrap_or_else(|s| vec![Err(failed(s)); asked]))
             }
             Mode::Current => {
@@ -62,11 +63,11 @@ impl Plain {
     async fn next_many(
         &self,
         namespace: &str,
-        keys: Vec<Key>,
+        keys: (Vec<u64>, Vec<Bytes>),
+        asked: usize,
         count: u32,
     ) -> Result<Vec<Result<Numbers, Error>>, Status> {
-        let asked = keys.len();
-        let request = self.request(next_many(namespace, keys.into_iter(), count));
+        let request = self.request(next_many(namespace, keys, count));
         let r = self.client.clone().next_many(request).await?.into_inner();
         Ok(numbers(&r, asked, count, self.stride(namespace)))
     }
@@ -74,16 +75,15 @@ impl Plain {
     async fn current(
         &self,
         namespace: &str,
-        keys: Vec<Key>,
+        (uids, keys): (Vec<u64>, Vec<Bytes>),
     ) -> Result<Vec<Result<Current, Error>>, Status> {
+        let uids = uids.into_iter().map(current_request::KeyKind::Uid);
+        let keys = keys.into_iter().map(current_request::KeyKind::Key);
         let mut answers = Vec::with_capacity(1);
-        for key in keys {
+        for key in uids.chain(keys) {
             let request = CurrentRequest {
                 namespace: namespace.to_owned(),
-                key_kind: Some(match key {
-                    Key::Uid(uid) => current_request::KeyKind::Uid(uid),
-                    Key::Key(key) => current_request::KeyKind::Key(key),
-                }),
+                key_kind: Some(key),
                 ..CurrentRequest::default()
             };
             let r = self
@@ -100,9 +100,8 @@ impl Plain {
     async fn current_many(
         &self,
         namespace: &str,
-        keys: Vec<Key>,
+        (uids, keys): (Vec<u64>, Vec<Bytes>),
     ) -> Result<Vec<Result<Current, Error>>, Status> {
-        let (uids, keys) = split(keys.into_iter());
         let request = CurrentManyRequest {
             namespace: namespace.to_owned(),
             uids,

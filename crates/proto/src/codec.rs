@@ -1,0 +1,57 @@
+//! How messages are read: each from one piece of memory.
+//!
+//! tonic's own decoder reads a message out of its growing buffer, whose bookkeeping then is done once for
+//! every entry of a column; cut off first, with one count of references, it is done once for a message.
+
+use std::marker::PhantomData;
+
+use bytes::Buf;
+use prost::Message;
+use tonic::Status;
+use tonic::codec::{DecodeBuf, Decoder};
+use tonic_prost::ProstEncoder;
+
+/// The codec of all services.
+#[derive(Clone, Debug)]
+pub(crate) struct Codec<T, U>(PhantomData<(T, U)>);
+
+impl<T, U> Default for Codec<T, U> {
+    fn default() -> Codec<T, U> {
+        Codec(PhantomData)
+    }
+}
+
+impl<T, U> tonic::codec::Codec for Codec<T, U>
+where
+    T: Message + 'static,
+    U: Message + Default + 'static,
+{
+    type Encode = T;
+    type Decode = U;
+    type Encoder = ProstEncoder<T>;
+    type Decoder = Whole<U>;
+
+    fn encoder(&mut self) -> ProstEncoder<T> {
+        ProstEncoder::default()
+    }
+
+    fn decoder(&mut self) -> Whole<U> {
+        Whole(PhantomData)
+    }
+}
+
+/// Reads messages.
+#[derive(Clone, Debug)]
+pub(crate) struct Whole<U>(PhantomData<U>);
+
+impl<U: Message + Default> Decoder for Whole<U> {
+    type Item = U;
+    type Error = Status;
+
+    fn decode(&mut self, buf: &mut DecodeBuf<'_>) -> Result<Option<U>, Status> {
+        let message = buf.copy_to_bytes(buf.remaining());
+        // As tonic's own codec has it.
+        let decoded = U::decode(message).map_err(|error| Status::internal(error.to_string()))?;
+        Ok(Some(decoded))
+    }
+}
