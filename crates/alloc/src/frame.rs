@@ -276,7 +276,8 @@ pub(crate) struct Columns {
     pub(crate) values: Vec<u64>,
     pub(crate) lasts: Vec<u64>,
     kinds: Vec<i32>,
-    pub(crate) epochs: Vec<u64>,
+    /// One may stand for all.
+    epochs: Vec<u64>,
     errors: Vec<ItemError>,
 }
 
@@ -284,7 +285,6 @@ impl Columns {
     pub(crate) fn with_capacity(n: usize) -> Columns {
         Columns {
             values: Vec::with_capacity(n),
-            epochs: Vec::with_capacity(n),
             ..Columns::default()
         }
     }
@@ -294,6 +294,8 @@ impl Columns {
         if self.lasts.is_empty() {
             self.lasts = self.values.clone();
         }
+        self.spread_epochs();
+        rest.spread_epochs();
         for error in &mut rest.errors {
             error.index = missed[error.index as usize];
         }
@@ -336,21 +338,44 @@ impl Columns {
                 (0, 0, CurrentKind::Unspecified, 0)
             }
         };
+        self.push_epoch(epoch);
         self.values.push(value);
         self.lasts.push(last);
         self.kinds.push(kind.into());
-        self.epochs.push(epoch);
+    }
+
+    /// Epoch of the next item, before its value: mostly all have the same.
+    #[inline]
+    pub(crate) fn push_epoch(&mut self, epoch: u64) {
+        match self.epochs.as_slice() {
+            [one] if *one == epoch => {}
+            [_] => {
+                self.spread_epochs();
+                self.epochs.push(epoch);
+            }
+            _ => self.epochs.push(epoch),
+        }
+    }
+
+    /// Epoch of an item.
+    pub(crate) fn epoch(&self, at: usize) -> u64 {
+        match self.epochs.as_slice() {
+            [one] => *one,
+            all => all[at],
+        }
+    }
+
+    /// One for each.
+    fn spread_epochs(&mut self) {
+        if let [one] = self.epochs.as_slice() {
+            self.epochs = vec![*one; self.values.len()];
+        }
     }
 
     /// Leaves out what a caller of a Pipe can tell by itself, of items that were counted or not.
     pub(crate) fn pack(&mut self, counted: bool) {
         if !counted {
             self.lasts.clear();
-        }
-        if let [first, rest @ ..] = self.epochs.as_slice()
-            && rest.iter().all(|epoch| epoch == first)
-        {
-            self.epochs.truncate(1);
         }
     }
 

@@ -148,15 +148,15 @@ impl Node {
                 hits.missed.push(i as u32);
                 continue;
             }
-            let epoch = old.columns.epochs[at];
+            let epoch = old.columns.epoch(at);
             let ours = place(frame, i, namespace).and_then(|(section, _)| {
                 let route = newest.route(newest.slot_of(section))?;
                 let owner = route.owner.as_ref()?;
                 Some(route.epoch.0 == epoch && owner.session == session.id)
             });
             if ours == Some(true) {
+                hits.columns.push_epoch(epoch);
                 hits.columns.values.push(old.columns.values[at]);
-                hits.columns.epochs.push(epoch);
                 hits.columns.lasts.extend(old.columns.lasts.get(at));
             } else {
                 hits.numbers -= frame.count(i).map_or(0, |count| u64::from(count.get()));

@@ -1,10 +1,12 @@
 //! The forms of a call about many keys: what an item asks, and how what came becomes its answer.
 
+use std::marker::PhantomData;
+
 use crate::answer::{Current, Numbers};
 use crate::client::check_count;
 use crate::error::Error;
+use crate::item::{Item, ItemKey};
 use crate::key::Key;
-use crate::options::NextItem;
 use crate::pipe::{Asks, Got};
 
 /// A call about many keys.
@@ -13,7 +15,7 @@ pub(crate) trait Batch {
     type Answer: Send;
     const ASKS: Asks;
 
-    fn key(item: &Self::Item) -> &Key;
+    fn key(item: &Self::Item) -> ItemKey<'_>;
     /// Refuses an item that would fail the whole request.
     fn check(item: &Self::Item) -> Result<(), Error>;
     /// Numbers it takes.
@@ -25,31 +27,31 @@ pub(crate) trait Batch {
 }
 
 /// NextMany.
-pub(crate) struct NextBatch;
+pub(crate) struct NextBatch<I>(PhantomData<I>);
 
-impl Batch for NextBatch {
-    type Item = NextItem;
+impl<I: Item> Batch for NextBatch<I> {
+    type Item = I;
     type Answer = Numbers;
     const ASKS: Asks = Asks::Next;
 
-    fn key(item: &NextItem) -> &Key {
-        &item.key
+    fn key(item: &I) -> ItemKey<'_> {
+        item.key()
     }
 
-    fn check(item: &NextItem) -> Result<(), Error> {
-        check_count(item.count)
+    fn check(item: &I) -> Result<(), Error> {
+        check_count(item.count())
     }
 
-    fn count(item: &NextItem) -> u32 {
-        item.count
+    fn count(item: &I) -> u32 {
+        item.count()
     }
 
-    fn floor(item: &NextItem) -> u64 {
-        item.floor.unwrap_or(0)
+    fn floor(item: &I) -> u64 {
+        item.floor().unwrap_or(0)
     }
 
-    fn read(got: Got, item: &NextItem, stride: u32) -> Result<Numbers, &'static str> {
-        Numbers::read(got, stride, item.count, item.floor)
+    fn read(got: Got, item: &I, stride: u32) -> Result<Numbers, &'static str> {
+        Numbers::read(got, stride, item.count(), item.floor())
     }
 }
 
@@ -61,8 +63,8 @@ impl Batch for CurrentBatch {
     type Answer = Current;
     const ASKS: Asks = Asks::Current;
 
-    fn key(item: &Key) -> &Key {
-        item
+    fn key(item: &Key) -> ItemKey<'_> {
+        item.key()
     }
 
     fn check(_: &Key) -> Result<(), Error> {

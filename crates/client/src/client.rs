@@ -22,9 +22,10 @@ use crate::budget::Budget;
 use crate::channels::{Channels, parse};
 use crate::error::Error;
 use crate::failure::Failure;
+use crate::item::Item;
 use crate::key::Key;
 use crate::keyed::One;
-use crate::options::{NextItem, NextOptions, Options};
+use crate::options::{NextOptions, Options};
 use crate::pipe::{Asks, Pipes};
 use crate::servers::Servers;
 use crate::table::Table;
@@ -151,15 +152,16 @@ impl Client {
         .await
     }
 
-    /// Takes numbers of many keys, in parallel from their owners. One result an item, in their
+    /// Takes numbers of many keys, in parallel from their owners: of uids as they are, or of
+    /// [`Item`]s that say more. One result an item, in their
     /// order; one bad or slow item never fails or hides the others, and only failed items are tried
     /// again.
-    pub async fn next_many(
+    pub async fn next_many<I: Item>(
         &self,
         namespace: &str,
-        items: &[NextItem],
+        items: &[I],
     ) -> Vec<Result<Numbers, Error>> {
-        self.many::<NextBatch>(namespace, items).await
+        self.many::<NextBatch<I>>(namespace, items).await
     }
 
     /// Asks for the last number given out, without taking one.

@@ -10,6 +10,7 @@ use crate::budget::Budget;
 use crate::client::Client;
 use crate::error::Error;
 use crate::failure::Failure;
+use crate::item::Item;
 use crate::key::Key;
 use crate::pipe::{Asks, Entry, Got, Lot, Parcel};
 use crate::routing::{Place, Whose, whose};
@@ -106,7 +107,7 @@ impl Client {
 
     fn parcel<'a>(&self, one: &One<'a>, place: Place) -> Parcel<'a> {
         Parcel {
-            key: one.key,
+            key: one.key.key(),
             count: one.count,
             floor: one.floor,
             epoch: self.inner.table.epoch(place.slot),

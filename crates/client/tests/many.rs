@@ -168,7 +168,7 @@ async fn batches_above_the_limits_are_split() {
     assert!(client.next_many("", &items).await.iter().all(Result::is_ok));
     // And 10 million numbers.
     assert_eq!(node.many.load(Ordering::SeqCst), 27);
-    assert!(client.next_many("", &[]).await.is_empty());
+    assert!(client.next_many::<u64>("", &[]).await.is_empty());
 }
 
 #[tokio::test]

@@ -96,8 +96,8 @@ impl<'m> Taking<'m> {
                 if loaded.wants_raise() {
                     self.node.refill(loaded);
                 }
+                hits.columns.push_epoch(loaded.fence.epoch.0);
                 hits.columns.values.push(range.first);
-                hits.columns.epochs.push(loaded.fence.epoch.0);
                 if counted {
                     hits.columns.lasts.push(range.last);
                 }

@@ -5,7 +5,7 @@ use seqsvr_proto::limits::NUMBERS_MAX;
 use seqsvr_proto::v1::{self, pipe_request};
 use tokio::time::Instant;
 
-use crate::key::Key;
+use crate::item::ItemKey;
 use crate::pipe::flight::{Flight, Waiter};
 
 /// Most items of a frame: what a server answers at one go.
@@ -33,7 +33,7 @@ pub(crate) enum Asks {
 /// One item.
 #[derive(Clone, Copy)]
 pub(crate) struct Parcel<'a> {
-    pub(crate) key: &'a Key,
+    pub(crate) key: ItemKey<'a>,
     /// Numbers it takes; 0 for `current`.
     pub(crate) count: u32,
     /// 0: none.
@@ -105,8 +105,8 @@ impl Frame {
         let (at, n) = (self.items, parcels.len());
         for parcel in parcels.clone() {
             match parcel.key {
-                Key::Uid(uid) => self.uids.push(*uid),
-                Key::Key(key) => self.keys.push(key.clone()),
+                ItemKey::Uid(uid) => self.uids.push(uid),
+                ItemKey::Key(key) => self.keys.push(key.clone()),
             }
         }
         self.counts.extend(at, parcels.clone().map(|p| p.count));

@@ -1,7 +1,7 @@
 //! One caller: a call after the other, each verified and measured.
 
 use rand::rngs::SmallRng;
-use seqsvr_client::{Client, Current, Error, NextItem, Numbers};
+use seqsvr_client::{Client, Current, Error, Key, NextItem, Numbers};
 use tokio::time::Instant;
 
 use super::checker::{Asked, Checker, Got, Tally};
@@ -111,13 +111,24 @@ impl Caller {
     ) -> Answers {
         let run = &self.checker.run;
         match run.mode {
-            Mode::Next | Mode::NextMany | Mode::Pipe => {
-                let items = run.keys.each(keys, |key| NextItem {
-                    count: run.count,
-                    ..NextItem::new(key)
-                });
-                Answers::Numbers(client.next_many(namespace, &items).await)
-            }
+            Mode::Next | Mode::NextMany | Mode::Pipe => Answers::Numbers(match run.count {
+                1 => {
+                    let (uids, keys) = run.keys.columns(keys);
+                    let keys: Vec<Key> = keys.into_iter().map(Key::from).collect();
+                    match keys.is_empty() {
+                        true => client.next_many(namespace, &uids).await,
+                        false => client.next_many(namespace, &keys).await,
+                    }
+                }
+                count => {
+                    let item = |key| NextItem {
+                        count,
+                        ..NextItem::new(key)
+                    };
+                    let items = run.keys.each(keys, item);
+                    client.next_many(namespace, &items).await
+                }
+            }),
             Mode::Current => {
                 let keys = run.keys.each(keys, |key| key);
                 Answers::Current(match keys.as_slice() {
