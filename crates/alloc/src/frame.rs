@@ -46,6 +46,16 @@ pub(crate) struct Frame {
     epochs: Vec<u64>,
 }
 
+/// What an item of Next wants besides its key.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted {
+    pub(crate) count: NonZeroU32,
+    /// As [`Frame::floor`].
+    pub(crate) floor: u64,
+    /// As [`Frame::epoch`].
+    pub(crate) epoch: u64,
+}
+
 impl From<NextManyRequest> for Frame {
     fn from(request: NextManyRequest) -> Frame {
         Frame {
@@ -247,6 +257,22 @@ impl Frame {
             [one] => *one,
             all => all.get(i).copied().unwrap_or(0),
         }
+    }
+
+    /// What the i-th item of Next wants; None: a count that no namespace allows.
+    #[inline]
+    pub(crate) fn wanted(&self, i: usize) -> Option<Wanted> {
+        Some(Wanted {
+            count: self.count(i)?,
+            floor: self.floor(i),
+            epoch: self.epoch(i),
+        })
+    }
+
+    /// The same, if all items want the same.
+    pub(crate) fn wanted_by_all(&self) -> Option<Wanted> {
+        let same = self.counts.is_empty() && self.floors.is_empty() && self.epochs.len() <= 1;
+        same.then(|| self.wanted(0)).flatten()
     }
 
     /// The i-th item apart from the frame.

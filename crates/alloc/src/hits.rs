@@ -100,7 +100,7 @@ impl Node {
             }
         });
         let mut all: Vec<Hits> = taken.collect();
-        drop(taking);
+        taking.leave();
         // After every number was taken: see above.
         let now = self.clock.now();
         if !session.serves(now) {

@@ -22,7 +22,10 @@ pub(super) struct Entered<'m> {
 
 /// A section, and whether these frames are inside of it.
 struct Inside<'m> {
-    loaded: &'m Arc<Loaded>,
+    section: SectionKey,
+    /// As the map has it, and what that points to: one step less for each item.
+    shared: &'m Arc<Loaded>,
+    loaded: &'m Loaded,
     adder: Option<Adder<'m>>,
 }
 
@@ -35,37 +38,54 @@ impl<'m> Entered<'m> {
         }
     }
 
-    /// The section; `get` looks it up if need be. Nothing here is written to, or waits for what was:
-    /// what is found next is found meanwhile.
+    /// The section; `get` looks it up if need be, and `leave` hears of one whose place it takes if numbers
+    /// were taken of that. Nothing here is written to, or waits for what was: what is found next is found
+    /// meanwhile.
     #[inline]
     pub(super) fn find(
         &mut self,
         section: SectionKey,
         get: impl FnOnce() -> Option<&'m Arc<Loaded>>,
-    ) -> Option<&'m Arc<Loaded>> {
+        leave: impl FnOnce(&Arc<Loaded>),
+    ) -> Option<&'m Loaded> {
         let at = self.place(section);
         if let Some(inside) = &self.places[at]
-            && inside.loaded.fence.section == section
+            && inside.section == section
         {
             return Some(inside.loaded);
         }
-        let loaded = get()?;
-        let adder = None;
-        self.places[at] = Some(Inside { loaded, adder });
-        Some(loaded)
+        let shared = get()?;
+        let left = self.places[at].replace(Inside {
+            section,
+            shared,
+            loaded: shared,
+            adder: None,
+        });
+        if let Some(left) = left.filter(|left| left.adder.is_some()) {
+            leave(left.shared);
+        }
+        Some(shared)
     }
 
     /// How to take numbers of a section that was found, entered now if it was not; None if another has
     /// taken its place since, or it is sealed.
     #[inline]
-    pub(super) fn adder(&mut self, loaded: &'m Arc<Loaded>) -> Option<&Adder<'m>> {
+    pub(super) fn adder(&mut self, loaded: &'m Loaded) -> Option<&Adder<'m>> {
         let at = self.place(loaded.fence.section);
         let inside = self.places[at].as_mut();
-        let inside = inside.filter(|inside| Arc::ptr_eq(inside.loaded, loaded))?;
+        let inside = inside.filter(|inside| std::ptr::eq(inside.loaded, loaded))?;
         if inside.adder.is_none() {
             inside.adder = loaded.section.enter();
         }
         inside.adder.as_ref()
+    }
+
+    /// The sections that numbers were taken of, but for those that `leave` heard of.
+    pub(super) fn all(&self) -> impl Iterator<Item = &'m Arc<Loaded>> {
+        let inside = self.places.iter().flatten();
+        inside
+            .filter(|inside| inside.adder.is_some())
+            .map(|inside| inside.shared)
     }
 
     #[inline]

@@ -2,7 +2,6 @@
 //! there, and their counters.
 
 use std::hint::black_box;
-use std::sync::Arc;
 
 use seqsvr_core::namespace::Namespace;
 use seqsvr_core::section::{Key, Section, Sought, Spot};
@@ -18,7 +17,7 @@ pub(super) const BLOCK: usize = 64;
 /// parts are still on their way to the cache.
 pub(super) struct Found<'m> {
     /// None: not as usual.
-    pub(super) loaded: [Option<&'m Arc<Loaded>>; BLOCK],
+    pub(super) loaded: [Option<&'m Loaded>; BLOCK],
     /// Of a uid in its dense section.
     pub(super) indices: [u32; BLOCK],
     /// Of keys of keyed sections.

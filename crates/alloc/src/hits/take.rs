@@ -13,7 +13,7 @@ use super::entered::Entered;
 use super::found::{BLOCK, Found};
 use super::place::{place, with_key};
 use super::{Hits, UNTOUCHED_MAX};
-use crate::frame::Frame;
+use crate::frame::{Frame, Wanted};
 use crate::loaded::Loaded;
 use crate::node::Node;
 use crate::sections::Pinned;
@@ -50,15 +50,36 @@ impl<'m> Taking<'m> {
 
     /// The section, if it is loaded and as usual.
     #[inline]
-    pub(super) fn find(&mut self, section: SectionKey) -> Option<&'m Arc<Loaded>> {
-        self.entered.find(section, || {
+    pub(super) fn find(&mut self, section: SectionKey) -> Option<&'m Loaded> {
+        let get = || {
             let loaded = self.map.get(&section)?;
             loaded.is_usual(self.table, self.session).then_some(loaded)
-        })
+        };
+        let node = self.node;
+        self.entered.find(section, get, |left| raise(node, left))
+    }
+
+    /// Leaves all sections, after a look at what is left of their windows.
+    pub(super) fn leave(self) {
+        self.entered.all().for_each(|left| raise(self.node, left));
     }
 
     /// Takes the numbers of a frame of Next.
     pub(super) fn next(&mut self, frame: &Frame, namespace: &Namespace) -> Hits {
+        // Mostly all items want the same, so that nothing is to be looked up for one.
+        match frame.wanted_by_all() {
+            Some(wanted) => self.next_of(frame, namespace, |_| Some(wanted)),
+            None => self.next_of(frame, namespace, |i| frame.wanted(i)),
+        }
+    }
+
+    #[inline]
+    fn next_of(
+        &mut self,
+        frame: &Frame,
+        namespace: &Namespace,
+        wanted: impl Fn(usize) -> Option<Wanted>,
+    ) -> Hits {
         let mut hits = Hits::for_items(frame.len());
         let mut untouched = 0;
         let count_max = namespace.spec.count_max();
@@ -74,17 +95,27 @@ impl<'m> Taking<'m> {
                 let i = begin + at;
                 let (spot, index) = (&self.found.spots[at], self.found.indices[at]);
                 let taken = self.found.loaded[at].and_then(|loaded| {
-                    let count = frame.count(i).filter(|count| count.get() <= count_max)?;
-                    let newer = frame.epoch(i) > loaded.fence.epoch.0;
-                    if newer || !is_past(loaded, spot.as_ref(), frame.floor(i)) {
+                    let Wanted {
+                        count,
+                        floor,
+                        epoch,
+                    } = wanted(i).filter(|wanted| wanted.count.get() <= count_max)?;
+                    if epoch > loaded.fence.epoch.0 || !is_past(loaded, spot.as_ref(), floor) {
                         return None;
                     }
                     let range = match (spot, self.entered.adder(loaded)) {
                         (Some(spot), Some(adder)) => adder.next_spot(*spot, count),
-                        (Some(spot), None) => spot.next(count),
-                        (None, _) => with_key(frame, i, namespace, index, |key| {
-                            loaded.section.next(key, count)
-                        }),
+                        (_, adder) => {
+                            let range = with_key(frame, i, namespace, index, |key| {
+                                loaded.section.next(key, count)
+                            });
+                            if adder.is_none()
+                                && let Some(shared) = self.map.get(&loaded.key())
+                            {
+                                raise(self.node, shared);
+                            }
+                            range
+                        }
                     };
                     Some((loaded, count, range.ok()?))
                 });
@@ -93,9 +124,6 @@ impl<'m> Taking<'m> {
                     continue;
                 };
                 debug_assert!(range.first > frame.floor(i), "counters never go back");
-                if loaded.wants_raise() {
-                    self.node.refill(loaded);
-                }
                 hits.columns.push_epoch(loaded.fence.epoch.0);
                 hits.columns.values.push(range.first);
                 if counted {
@@ -139,6 +167,14 @@ impl<'m> Taking<'m> {
         }
         let fetched = found.spots[..n].iter().flatten().map(Spot::fetch);
         black_box(fetched.fold(0, u32::wrapping_add));
+    }
+}
+
+/// Raises the window of a section of which numbers were taken, if it is time to.
+#[inline]
+fn raise(node: &Arc<Node>, loaded: &Arc<Loaded>) {
+    if loaded.wants_raise() {
+        node.refill(loaded);
     }
 }
 

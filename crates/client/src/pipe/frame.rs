@@ -96,22 +96,34 @@ impl Frame {
             && self.namespace == lot.namespace
     }
 
-    /// Adds items, column by column: most columns only look whether all are alike.
+    /// Adds items: mostly all are alike but for their keys.
     #[inline]
     pub(super) fn extend<'p>(
         &mut self,
         parcels: impl ExactSizeIterator<Item = Parcel<'p>> + Clone,
     ) {
         let (at, n) = (self.items, parcels.len());
+        if at == 0
+            && let Some(first) = parcels.clone().next()
+        {
+            self.counts = Column::Same(first.count);
+            self.floors = Column::Same(first.floor);
+            self.epochs = Column::Same(first.epoch);
+        }
+        let same = (self.counts.same(), self.floors.same(), self.epochs.same());
+        let mut alike = true;
         for parcel in parcels.clone() {
+            alike &= same == (Some(parcel.count), Some(parcel.floor), Some(parcel.epoch));
             match parcel.key {
                 ItemKey::Uid(uid) => self.uids.push(uid),
                 ItemKey::Key(key) => self.keys.push(key.clone()),
             }
         }
-        self.counts.extend(at, parcels.clone().map(|p| p.count));
-        self.floors.extend(at, parcels.clone().map(|p| p.floor));
-        self.epochs.extend(at, parcels.map(|p| p.epoch));
+        if !alike {
+            self.counts.extend(at, parcels.clone().map(|p| p.count));
+            self.floors.extend(at, parcels.clone().map(|p| p.floor));
+            self.epochs.extend(at, parcels.map(|p| p.epoch));
+        }
         self.items += n;
     }
 
@@ -179,13 +191,18 @@ impl<T: Copy + Default + PartialEq> Column<T> {
         Column::Same(T::default())
     }
 
-    /// The entries of the next items, of which the first is item `at`.
+    /// What all have; None: not all the same.
     #[inline]
+    fn same(&self) -> Option<T> {
+        match self {
+            Column::Same(same) => Some(*same),
+            Column::Each(_) => None,
+        }
+    }
+
+    /// The entries of the next items, of which the first is item `at`.
     fn extend(&mut self, at: usize, entries: impl Iterator<Item = T> + Clone) {
         if let Column::Same(same) = self {
-            if at == 0 {
-                *same = entries.clone().next().unwrap_or_default();
-            }
             let same = *same;
             if entries.clone().all(|entry| entry == same) {
                 return;

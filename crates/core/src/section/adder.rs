@@ -35,7 +35,7 @@ impl<'a> Adder<'a> {
         let step = self
             .section
             .advance(key, |offset| window.admit(offset + count))?;
-        self.range(step)
+        Ok(self.range(step))
     }
 
     /// [`Adder::next`] of a key that was found before. A spot of another section is served as a call of
@@ -59,19 +59,17 @@ impl<'a> Adder<'a> {
         let step = self
             .section
             .advance_cell(cell, |offset| window.admit(offset + count))?;
-        self.range(step)
+        Ok(self.range(step))
     }
 
+    /// Both offsets were admitted: the last one, so the first one too.
     #[inline]
-    fn range(&self, step: Step) -> Result<Range, Refusal> {
-        // Both offsets were admitted, so both have a number.
-        let number = |offset| self.section.window.number(offset).ok_or(Refusal::Exhausted);
-        let first = number(step.before + 1)?;
-        let last = match step.after - step.before {
-            1 => first,
-            _ => number(step.after)?,
-        };
-        Ok(Range { first, last })
+    fn range(&self, step: Step) -> Range {
+        let window = &self.section.window;
+        Range {
+            first: window.number_admitted(step.before + 1),
+            last: window.number_admitted(step.after),
+        }
     }
 
     /// Moves a key's counter to the first number of the namespace at or above `target`, so that

@@ -62,20 +62,23 @@ impl Wide {
             }
             let moved = match u32::try_from(after) {
                 Ok(narrow) if narrow <= NARROW_MAX => swap(cell, seen, narrow),
-                _ => {
-                    let mut wide = lock(&self.0);
-                    let moved = swap(cell, seen, WIDE);
-                    if moved.is_ok() {
-                        wide.insert(cell.id, after);
-                    }
-                    moved
-                }
+                _ => self.widen(cell, seen, after),
             };
             match moved {
                 Ok(()) => return Ok(Step { before, after }),
                 Err(now) => seen = now,
             }
         }
+        self.advance_wide(cell, to)
+    }
+
+    /// The same of a counter that is wide.
+    #[cold]
+    fn advance_wide(
+        &self,
+        cell: Cell<'_>,
+        to: impl Fn(u64) -> Result<u64, Refusal>,
+    ) -> Result<Step, Refusal> {
         let mut wide = lock(&self.0);
         let counter = wide.get_mut(&cell.id).unwrap_or_else(|| missing());
         let before = *counter;
@@ -83,6 +86,15 @@ impl Wide {
         debug_assert!(after >= before, "a counter never goes back");
         *counter = after;
         Ok(Step { before, after })
+    }
+
+    /// Makes a counter wide, if its cell stands there still.
+    #[cold]
+    fn widen(&self, cell: Cell<'_>, seen: u32, after: u64) -> Result<(), u32> {
+        let mut wide = lock(&self.0);
+        swap(cell, seen, WIDE)?;
+        wide.insert(cell.id, after);
+        Ok(())
     }
 
     /// Where the counter stands.

@@ -19,6 +19,8 @@ pub(super) struct Window {
     stride: u64,
     /// Offset of the greatest number that exists.
     offset_max: u64,
+    /// What the number of offset 0 would be, modulo 2^64.
+    zero: u64,
     max_seq: AtomicU64,
     limit: AtomicU64,
     highest: AtomicU64,
@@ -41,6 +43,7 @@ impl Window {
             first: open.first,
             stride: open.stride,
             offset_max,
+            zero: open.first.unwrap_or(0).wrapping_sub(open.stride),
             max_seq: AtomicU64::new(open.base),
             limit: AtomicU64::new(0),
             highest: AtomicU64::new(0),
@@ -115,6 +118,14 @@ impl Window {
             }
             _ => None,
         }
+    }
+
+    /// The same of an offset that was admitted, so that it has one.
+    #[inline]
+    pub(super) fn number_admitted(&self, offset: u64) -> u64 {
+        let number = self.zero.wrapping_add(offset.wrapping_mul(self.stride));
+        debug_assert_eq!(Some(number), self.number(offset));
+        number
     }
 
     pub(super) fn max_seq_for(&self, limit: u64) -> u64 {
