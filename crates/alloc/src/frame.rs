@@ -226,6 +226,12 @@ impl Frame {
         namespace_name(&self.namespace, kind)
     }
 
+    /// All uids; none if it has keys.
+    #[inline]
+    pub(crate) fn uids(&self) -> &[u64] {
+        &self.uids
+    }
+
     /// The i-th key; there must be one.
     #[inline]
     pub(crate) fn key(&self, i: usize) -> KeyRef<'_> {

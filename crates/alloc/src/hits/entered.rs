@@ -38,33 +38,27 @@ impl<'m> Entered<'m> {
         }
     }
 
-    /// The section; `get` looks it up if need be, and `leave` hears of one whose place it takes if numbers
-    /// were taken of that. Nothing here is written to, or waits for what was: what is found next is found
-    /// meanwhile.
+    /// The section, if it was found before. Nothing here is written to, or waits for what was: what is
+    /// found next is found meanwhile.
     #[inline]
-    pub(super) fn find(
-        &mut self,
-        section: SectionKey,
-        get: impl FnOnce() -> Option<&'m Arc<Loaded>>,
-        leave: impl FnOnce(&Arc<Loaded>),
-    ) -> Option<&'m Loaded> {
+    pub(super) fn get(&self, section: SectionKey) -> Option<&'m Loaded> {
+        let inside = self.places[self.place(section)].as_ref();
+        let inside = inside.filter(|inside| inside.section == section)?;
+        Some(inside.loaded)
+    }
+
+    /// Keeps a section that was found now, and gives the one whose place it takes if numbers were taken of
+    /// that.
+    pub(super) fn put(&mut self, shared: &'m Arc<Loaded>) -> Option<&'m Arc<Loaded>> {
+        let section = shared.key();
         let at = self.place(section);
-        if let Some(inside) = &self.places[at]
-            && inside.section == section
-        {
-            return Some(inside.loaded);
-        }
-        let shared = get()?;
         let left = self.places[at].replace(Inside {
             section,
             shared,
             loaded: shared,
             adder: None,
-        });
-        if let Some(left) = left.filter(|left| left.adder.is_some()) {
-            leave(left.shared);
-        }
-        Some(shared)
+        })?;
+        left.adder.is_some().then_some(left.shared)
     }
 
     /// How to take numbers of a section that was found, entered now if it was not; None if another has
@@ -80,7 +74,7 @@ impl<'m> Entered<'m> {
         inside.adder.as_ref()
     }
 
-    /// The sections that numbers were taken of, but for those that `leave` heard of.
+    /// The sections that numbers were taken of, but for those whose places others took.
     pub(super) fn all(&self) -> impl Iterator<Item = &'m Arc<Loaded>> {
         let inside = self.places.iter().flatten();
         inside

@@ -13,18 +13,26 @@ use crate::frame::Frame;
 #[inline]
 pub(super) fn place(frame: &Frame, i: usize, namespace: &Namespace) -> Option<(SectionKey, u32)> {
     let geometry = &namespace.spec.geometry;
-    let (section, index) = match (geometry.kind(), frame.key(i)) {
-        (Kind::Dense, KeyRef::Uid(uid)) => geometry.locate_uid(uid)?,
+    let section = match (geometry.kind(), frame.key(i)) {
+        (Kind::Dense, KeyRef::Uid(uid)) => return place_uid(uid, namespace),
         (Kind::Dense, KeyRef::Key(_)) => return None,
         (Kind::Keyed, KeyRef::Uid(uid)) => {
             let mut text = [0; DECIMAL_MAX];
-            (geometry.locate_key(decimal(uid, &mut text))?, 0)
+            geometry.locate_key(decimal(uid, &mut text))?
         }
         (Kind::Keyed, KeyRef::Key(key)) => {
             let whole = (1..=KEY_MAX).contains(&key.len());
-            (whole.then(|| geometry.locate_key(key))??, 0)
+            whole.then(|| geometry.locate_key(key))??
         }
     };
+    let namespace = namespace.id;
+    Some((SectionKey { namespace, section }, 0))
+}
+
+/// The same of a uid in a dense namespace.
+#[inline]
+pub(super) fn place_uid(uid: Uid, namespace: &Namespace) -> Option<(SectionKey, u32)> {
+    let (section, index) = namespace.spec.geometry.locate_uid(uid)?;
     let namespace = namespace.id;
     Some((SectionKey { namespace, section }, index))
 }

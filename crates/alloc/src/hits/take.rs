@@ -4,14 +4,14 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use seqsvr_core::geometry::Kind;
-use seqsvr_core::id::SectionKey;
+use seqsvr_core::id::{SectionKey, Uid};
 use seqsvr_core::namespace::Namespace;
 use seqsvr_core::route::RoutingTable;
 use seqsvr_core::section::{Current, Spot};
 
 use super::entered::Entered;
 use super::found::{BLOCK, Found};
-use super::place::{place, with_key};
+use super::place::{place, place_uid, with_key};
 use super::{Hits, UNTOUCHED_MAX};
 use crate::frame::{Frame, Wanted};
 use crate::loaded::Loaded;
@@ -51,12 +51,23 @@ impl<'m> Taking<'m> {
     /// The section, if it is loaded and as usual.
     #[inline]
     pub(super) fn find(&mut self, section: SectionKey) -> Option<&'m Loaded> {
-        let get = || {
-            let loaded = self.map.get(&section)?;
-            loaded.is_usual(self.table, self.session).then_some(loaded)
-        };
-        let node = self.node;
-        self.entered.find(section, get, |left| raise(node, left))
+        match self.entered.get(section) {
+            Some(loaded) => Some(loaded),
+            None => self.load(section),
+        }
+    }
+
+    /// The same of one that was not found yet.
+    #[inline(never)]
+    fn load(&mut self, section: SectionKey) -> Option<&'m Loaded> {
+        let loaded = self.map.get(&section)?;
+        if !loaded.is_usual(self.table, self.session) {
+            return None;
+        }
+        if let Some(left) = self.entered.put(loaded) {
+            raise(self.node, left);
+        }
+        Some(loaded)
     }
 
     /// Leaves all sections, after a look at what is left of their windows.
@@ -135,6 +146,15 @@ impl<'m> Taking<'m> {
         hits
     }
 
+    /// Notes the section of an item.
+    #[inline]
+    fn found_at(&mut self, at: usize, placed: Option<(SectionKey, u32)>) {
+        self.found.loaded[at] = placed.and_then(|(section, index)| {
+            self.found.indices[at] = index;
+            self.find(section)
+        });
+    }
+
     /// Goes over a block several times, each with little to do for an item and nothing that orders
     /// memory, so that what many items wait for is on its way at once: the sections, where the counters
     /// are, the counters.
@@ -147,18 +167,27 @@ impl<'m> Taking<'m> {
         namespace: &Namespace,
         untouched: &mut usize,
     ) {
-        for at in 0..n {
-            self.found.loaded[at] =
-                place(frame, begin + at, namespace).and_then(|(section, index)| {
-                    self.found.indices[at] = index;
-                    self.find(section)
-                });
+        match (
+            namespace.spec.geometry.kind(),
+            frame.uids().get(begin..begin + n),
+        ) {
+            (Kind::Dense, Some(uids)) => {
+                for (at, uid) in uids.iter().enumerate() {
+                    let placed = place_uid(Uid(*uid), namespace);
+                    self.found_at(at, placed);
+                }
+                self.found.seek_none();
+            }
+            (Kind::Dense, None) => self.found.loaded[..n].fill(None),
+            (Kind::Keyed, _) => {
+                for at in 0..n {
+                    let placed = place(frame, begin + at, namespace);
+                    self.found_at(at, placed);
+                }
+                self.found.seek(frame, begin, n, namespace);
+            }
         }
         let found = &mut self.found;
-        match namespace.spec.geometry.kind() {
-            Kind::Keyed => found.seek(frame, begin, n, namespace),
-            Kind::Dense => found.seek_none(),
-        }
         for at in 0..n {
             let loaded = found.loaded[at].filter(|_| *untouched <= UNTOUCHED_MAX);
             found.spots[at] = loaded.and_then(|l| l.section.spot(found.sought(at, &l.section)?));

@@ -24,6 +24,8 @@ pub(crate) struct Caller {
     /// Which one it is.
     pub(crate) number: usize,
     pub(crate) rng: SmallRng,
+    /// What it asks for, kept for its next call.
+    pub(crate) asked: Asked,
 }
 
 /// What the items of a call were answered, in their order.
@@ -44,26 +46,25 @@ impl Caller {
             let mut tally = Tally::default();
             let begin = self.checker.begin(self.number, due);
             let first = run.keys.pick_namespace(&mut self.rng);
+            run.choose(first, &mut self.rng, &mut self.asked);
             if run.mode == Mode::Next {
-                let key = first + run.keys.pick(&mut self.rng);
-                let asked = [Asked { key, before: 0 }];
-                let got = self.next(&asked[0]).await;
+                let got = self.next(self.asked.keys[0]).await;
                 now = Instant::now();
                 let got = std::iter::once(got.map(Got::Numbers));
-                self.checker.settle(&asked, got, begin, now, &mut tally)?;
+                let checker = &mut self.checker;
+                checker.settle(&self.asked, got, begin, now, &mut tally)?;
             } else {
-                let asked = self.choose(first);
-                let answers = self.ask(&asked).await;
+                let answers = self.ask(&self.asked.keys).await;
                 now = Instant::now();
                 let checker = &mut self.checker;
                 match answers {
                     Answers::Numbers(all) => {
                         let got = all.into_iter().map(|got| got.map(Got::Numbers));
-                        checker.settle(&asked, got, begin, now, &mut tally)?;
+                        checker.settle(&self.asked, got, begin, now, &mut tally)?;
                     }
                     Answers::Current(all) => {
                         let got = all.into_iter().map(|got| got.map(Got::Current));
-                        checker.settle(&asked, got, begin, now, &mut tally)?;
+                        checker.settle(&self.asked, got, begin, now, &mut tally)?;
                     }
                 }
             }
@@ -73,27 +74,20 @@ impl Caller {
         Ok(())
     }
 
-    /// Keys of one call, all of the namespace whose first key this is.
-    fn choose(&mut self, first: u32) -> Vec<Asked> {
-        let mut asked = Vec::with_capacity(self.checker.run.batch as usize);
-        self.checker.run.choose(first, &mut self.rng, &mut asked);
-        asked
-    }
-
     /// The next number or numbers of one key.
-    async fn next(&self, asked: &Asked) -> Result<Numbers, Error> {
+    async fn next(&self, key: u32) -> Result<Numbers, Error> {
         let run = &self.checker.run;
-        let (namespace, key) = (run.keys.namespace(asked.key), run.keys.key(asked.key));
+        let (namespace, key) = (run.keys.namespace(key), run.keys.key(key));
         match &self.asker {
             Asker::Sdk(client) => client.next(namespace, key, run.count).await,
             Asker::Unary(plain) => plain.next(namespace, key, run.count).await,
         }
     }
 
-    async fn ask(&self, asked: &[Asked]) -> Answers {
+    async fn ask(&self, keys: &[u32]) -> Answers {
         let run = &self.checker.run;
-        let namespace = run.keys.namespace(asked[0].key);
-        let keys = asked.iter().map(|asked| asked.key);
+        let namespace = run.keys.namespace(keys[0]);
+        let keys = keys.iter().copied();
         match &self.asker {
             Asker::Sdk(client) => self.ask_sdk(client, namespace, keys).await,
             Asker::Unary(plain) => {

@@ -36,16 +36,13 @@ const WRONG_MAX: usize = 10;
 
 impl Run {
     /// Draws the keys of one call, all of the namespace whose first key this is.
-    pub(crate) fn choose(&self, first: u32, rng: &mut SmallRng, asked: &mut Vec<Asked>) {
-        asked.clear();
-        asked.extend((0..self.batch).map(|_| Asked {
-            key: first + self.keys.pick(rng),
-            before: 0,
-        }));
+    pub(crate) fn choose(&self, first: u32, rng: &mut SmallRng, asked: &mut Asked) {
+        let Asked { keys, befores } = asked;
+        keys.clear();
+        keys.extend((0..self.batch).map(|_| first + self.keys.pick(rng)));
+        befores.clear();
         if self.mode == Mode::Current {
-            for asked in asked {
-                asked.before = self.verifier.greatest(asked.key);
-            }
+            befores.extend(keys.iter().map(|key| self.verifier.greatest(*key)));
         }
     }
 
@@ -55,11 +52,24 @@ impl Run {
     }
 }
 
-/// An item of a call: its key, and for `current` the greatest number received of it when the call began.
-#[derive(Clone, Copy)]
+/// The items of a call. In columns, small ones: thousands of calls are in flight.
+#[derive(Default)]
 pub(crate) struct Asked {
-    pub(crate) key: u32,
-    pub(crate) before: u64,
+    pub(crate) keys: Vec<u32>,
+    /// For `current` the greatest numbers received of them when the call began.
+    befores: Vec<u64>,
+}
+
+impl Asked {
+    /// Some of them.
+    pub(crate) fn only(&self, items: impl Iterator<Item = usize>) -> Asked {
+        let mut some = Asked::default();
+        for i in items {
+            some.keys.push(self.keys[i]);
+            some.befores.extend(self.befores.get(i));
+        }
+        some
+    }
 }
 
 /// What a call came to.
@@ -127,7 +137,7 @@ impl Checker {
     /// Verifies what the items of a call were answered, records it, and adds it up.
     pub(crate) fn settle(
         &mut self,
-        asked: &[Asked],
+        asked: &Asked,
         got: impl Iterator<Item = Result<Got, Error>>,
         begin: Instant,
         end: Instant,
@@ -138,18 +148,20 @@ impl Checker {
             end: self.run.time(end),
         };
         // All at once: otherwise each look waits for its own.
-        let keys = asked.iter().map(|asked| asked.key);
-        self.run.verifier.fetch(keys);
-        for (asked, got) in asked.iter().zip(got) {
+        self.run.verifier.fetch(&asked.keys);
+        for ((i, key), got) in (0..).zip(&asked.keys).zip(got) {
             if let Some(recorder) = &mut self.recorder {
                 recorder.record(&Call {
-                    sequence: self.run.keys.sequence(asked.key),
+                    sequence: self.run.keys.sequence(*key),
                     begin: call.begin,
                     outcome: outcome(&got, self.run.mode, call.end),
                 })?;
             }
             match got {
-                Ok(got) => tally.numbers += self.verify(asked, call, &got),
+                Ok(got) => {
+                    let before = asked.befores.get(i).copied().unwrap_or(0);
+                    tally.numbers += self.verify(*key, before, call, &got);
+                }
                 Err(error) => tally.failures.push(error),
             }
         }
@@ -158,7 +170,7 @@ impl Checker {
 
     /// Numbers received; what is wrong with them ends the run.
     #[inline]
-    fn verify(&self, asked: &Asked, call: Span, got: &Got) -> u64 {
+    fn verify(&self, key: u32, before: u64, call: Span, got: &Got) -> u64 {
         let range = match got {
             Got::Numbers(n) => Range {
                 first: n.first,
@@ -171,7 +183,6 @@ impl Checker {
                 stride: 1,
             },
         };
-        let Asked { key, before } = *asked;
         let verdict = match got {
             Got::Numbers(_) => self.run.verifier.take(key, call, range),
             // What was received before the call began was given out.

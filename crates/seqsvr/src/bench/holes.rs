@@ -10,7 +10,10 @@
 //! in flight its caller's note is no later than its beginning: between two calls that follow each other at
 //! once the note of the first stays until that of the second takes its place, and whoever rests in between
 //! and takes the note away puts down the earliest of times before they read the clock. By the fences a
-//! sweep sees that note, or the clock is read after the sweep, hence after its holes were made.
+//! sweep sees that note, or the clock is read after the sweep, hence after its holes were made. So the
+//! earliest note that a sweep found stays a lower bound of all to come, and sweeps make do with the last
+//! one that was found for as long as it lets them drop most of their holes: the notes are those that
+//! callers write.
 
 use std::sync::atomic::{
     AtomicU64, AtomicUsize,
@@ -25,7 +28,7 @@ const SHARDS: usize = 1_024;
 /// About the most holes of use in all.
 const MOST: usize = 1 << 20;
 /// So many under one lock are kept whether of use or not.
-const FEW: usize = 128;
+const FEW: usize = 64;
 /// The note of a caller without a call.
 const NEVER: u64 = u64::MAX;
 
@@ -51,9 +54,18 @@ struct Shard {
 /// All holes, and since when calls are in flight.
 pub(super) struct Holes {
     shards: Box<[Mutex<Shard>]>,
+    swept: Box<Swept>,
+    callers: Box<[Caller]>,
+}
+
+/// What sweeps write. On a cache line of its own: what is beside is read for each number.
+#[derive(Default)]
+#[repr(align(64))]
+struct Swept {
     /// Holes, as each shard last counted them.
     count: AtomicUsize,
-    callers: Box<[Caller]>,
+    /// Some earliest note that was found.
+    oldest: AtomicU64,
 }
 
 /// No later than when a caller's call in flight began. On a cache line of its own.
@@ -86,7 +98,7 @@ impl Holes {
     pub(super) fn new(callers: usize) -> Holes {
         Holes {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
-            count: AtomicUsize::new(0),
+            swept: Box::default(),
             callers: (0..callers).map(|_| Caller(AtomicU64::new(0))).collect(),
         }
     }
@@ -146,13 +158,23 @@ impl OfKey<'_> {
 
     /// Drops what is of no use under this lock.
     fn sweep(&mut self) -> Result<(), TooMany> {
-        let Holes { count, callers, .. } = self.holes;
-        // After locking: whatever is in there was made before this.
-        fence(SeqCst);
-        let begun = callers.iter().map(|caller| caller.0.load(Acquire));
-        let oldest = begun.min().unwrap_or(NEVER);
+        let Swept { count, oldest } = &*self.holes.swept;
         let shard = &mut *self.shard;
-        shard.holes.retain(|hole| hole.made > oldest);
+        let many = shard.holes.len() / 2;
+        let bound = oldest.load(Relaxed);
+        shard.holes.retain(|hole| hole.made > bound);
+        if shard.holes.len() > many {
+            // After locking: whatever is in there was made before this.
+            fence(SeqCst);
+            let callers = self.holes.callers.iter();
+            let begun = callers.map(|caller| caller.0.load(Acquire));
+            let bound = begun.min().unwrap_or(NEVER);
+            shard.holes.retain(|hole| hole.made > bound);
+            // With nobody in flight it is no bound of what begins later.
+            if bound != NEVER {
+                oldest.fetch_max(bound, Relaxed);
+            }
+        }
         let left = shard.holes.len();
         count.fetch_add(left, Relaxed);
         let all = count.fetch_sub(shard.counted, Relaxed) - shard.counted;

@@ -42,7 +42,7 @@ pub(crate) struct Piper {
 struct Call {
     due: Instant,
     begin: Instant,
-    asked: Vec<Asked>,
+    asked: Asked,
     /// Items not answered; 0: it is not in flight.
     left: usize,
     /// Which were answered; empty: none, or all.
@@ -76,7 +76,7 @@ impl Piper {
         let call = || Call {
             due: now,
             begin: now,
-            asked: Vec::new(),
+            asked: Asked::default(),
             left: 0,
             done: Vec::new(),
             tally: Tally::default(),
@@ -203,15 +203,15 @@ impl Piper {
         call.begin = self.checker.begin(self.first + at, due);
         let first = run.keys.pick_namespace(&mut self.rng);
         run.choose(first, &mut self.rng, &mut call.asked);
-        call.left = call.asked.len();
+        call.left = call.asked.keys.len();
         self.in_flight += 1;
     }
 
     fn send(&mut self, at: usize, due: Instant, sender: &mpsc::Sender<PipeRequest>) {
         self.begin(at, due);
-        let (run, asked) = (&self.checker.run, &self.calls[at].asked);
-        let namespace = run.keys.namespace(asked[0].key);
-        let keys = run.keys.columns(asked.iter().map(|asked| asked.key));
+        let (run, keys) = (&self.checker.run, &self.calls[at].asked.keys);
+        let namespace = run.keys.namespace(keys[0]);
+        let keys = run.keys.columns(keys.iter().copied());
         let request = PipeRequest {
             id: at as u64,
             timeout_ms: u32::try_from(self.plain.timeout.as_millis()).unwrap_or(u32::MAX),
@@ -231,37 +231,36 @@ impl Piper {
         };
         let now = Instant::now();
         let run = &self.checker.run;
-        let mut part = Vec::new();
-        if !answer.items.is_empty() {
-            call.done.resize(call.asked.len(), false);
-            for i in answer.items.iter().map(|i| *i as usize) {
-                if let (Some(asked), Some(done)) = (call.asked.get(i), call.done.get_mut(i)) {
-                    part.push(*asked);
-                    *done = true;
-                }
-            }
-        }
+        let part;
         let asked = match answer.items.is_empty() {
             true => &call.asked,
-            false => &part,
+            false => {
+                let all = call.asked.keys.len();
+                call.done.resize(all, false);
+                let items = answer.items.iter().map(|i| *i as usize);
+                let items = items.filter(|i| *i < all);
+                part = call.asked.only(items.clone());
+                items.for_each(|i| call.done[i] = true);
+                &part
+            }
         };
-        let Some(any) = asked.first() else {
+        let Some(any) = asked.keys.first() else {
             return Ok(None);
         };
-        let stride = self.plain.stride(run.keys.namespace(any.key));
+        let stride = self.plain.stride(run.keys.namespace(*any));
         let tally = &mut call.tally;
         match &answer.answer {
             Some(pipe_response::Answer::Next(next)) => {
-                let got = got(next, asked.len(), run.count, stride);
+                let got = got(next, asked.keys.len(), run.count, stride);
                 self.checker.settle(asked, got, call.begin, now, tally)?;
             }
             Some(pipe_response::Answer::Refused(why)) => {
-                let got = asked.iter().map(|_| Err(item_error(why)));
+                let got = asked.keys.iter().map(|_| Err(item_error(why)));
                 self.checker.settle(asked, got, call.begin, now, tally)?;
             }
             Some(pipe_response::Answer::Current(_)) | None => return Ok(None),
         }
-        call.left = call.left.saturating_sub(asked.len());
+        call.left = call.left.saturating_sub(asked.keys.len());
         Ok((call.left == 0).then(|| {
             self.end(at, now);
             at
@@ -283,14 +282,10 @@ impl Piper {
         for at in 0..self.calls.len() {
             let call = &mut self.calls[at];
             if call.left > 0 {
-                call.done.resize(call.asked.len(), false);
-                let left = call
-                    .asked
-                    .iter()
-                    .zip(&call.done)
-                    .filter(|(_, done)| !**done);
-                let left: Vec<Asked> = left.map(|(asked, _)| *asked).collect();
-                let got = left.iter().map(|_| Err(status_error(status)));
+                call.done.resize(call.asked.keys.len(), false);
+                let left = (0..).zip(&call.done).filter(|(_, done)| !**done);
+                let left = call.asked.only(left.map(|(i, _)| i));
+                let got = left.keys.iter().map(|_| Err(status_error(status)));
                 let tally = &mut call.tally;
                 self.checker.settle(&left, got, call.begin, now, tally)?;
                 call.left = 0;

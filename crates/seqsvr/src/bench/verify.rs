@@ -79,8 +79,10 @@ impl Verifier {
     }
 
     /// Fetches what is known of these keys all at once: otherwise each look waits for its own.
-    pub(crate) fn fetch(&self, keys: impl Iterator<Item = u32>) {
-        let greatest = keys.map(|key| self.greatest[key as usize].load(Relaxed));
+    pub(crate) fn fetch(&self, keys: &[u32]) {
+        let greatest = keys
+            .iter()
+            .map(|key| self.greatest[*key as usize].load(Relaxed));
         black_box(greatest.fold(0, u64::wrapping_add));
     }
 

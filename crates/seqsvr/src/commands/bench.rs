@@ -17,7 +17,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::server::Session;
 use crate::bench::caller::{Asker, Caller};
-use crate::bench::checker::{Checker, Run};
+use crate::bench::checker::{Asked, Checker, Run};
 use crate::bench::effort::Effort;
 use crate::bench::figures::Figures;
 use crate::bench::keys::Keys;
@@ -105,6 +105,7 @@ pub(crate) async fn run(args: cli::Bench) -> anyhow::Result<()> {
                     asker: asker.clone(),
                     number,
                     rng: rng(),
+                    asked: Asked::default(),
                 });
                 let mut all = all.map(Caller::run).peekable();
                 while all.peek().is_some() {
