@@ -41,6 +41,8 @@ const FETCHED: usize = 3;
 /// Cells of an entry: three of the hash, and the offset.
 const ENTRY: usize = 4;
 const OFFSET: usize = 3;
+/// Cells of a cache line; those of the first level under loom.
+const LINE: usize = if cfg!(loom) { 8 } else { 16 };
 
 /// Entries as cells.
 enum Level {
@@ -130,8 +132,8 @@ impl Keyed {
         let depth = self.depth.load(Ordering::Acquire) as usize;
         let newest = self.levels[..depth].iter().rev().take(FETCHED);
         newest.filter_map(OnceLock::get).fold(0, |sum, level| {
-            let at = hash.place as usize & (level.len() / ENTRY - 1);
-            sum | level[at * ENTRY].load(Ordering::Relaxed)
+            let (lines, _) = level.as_chunks::<LINE>();
+            sum | lines[place(lines, hash)][0].load(Ordering::Relaxed)
         })
     }
 
@@ -190,15 +192,18 @@ impl Drop for Keyed {
     }
 }
 
-/// The entry of this hash (true), or the empty one where it would go (false).
+/// The entry of this hash (true), or the empty one where it would go (false). Looks through whole lines:
+/// in a full level a key that is not there takes 1.6 of them, from the middle of one it would be 2.6.
 #[inline]
 fn probe(entries: &[AtomicU32], hash: Hash) -> Option<(usize, bool)> {
     let [first, second, third] = hash.kept;
-    let n = entries.len() / ENTRY;
-    (0..n).find_map(|step| {
-        let at = (hash.place as usize + step) & (n - 1);
-        let entry = entries[at * ENTRY..].first_chunk::<ENTRY>()?;
-        match entry[0].load(Ordering::Acquire) {
+    let (lines, _) = entries.as_chunks::<LINE>();
+    let begin = place(lines, hash);
+    (begin..begin + lines.len()).find_map(|line| {
+        let line = line & (lines.len() - 1);
+        let (entries, _) = lines.get(line)?.as_chunks::<ENTRY>();
+        let mut all = (line * entries.len()..).zip(entries);
+        all.find_map(|(at, entry)| match entry[0].load(Ordering::Acquire) {
             0 => Some((at, false)),
             kept if kept == first
                 && entry[1].load(Ordering::Relaxed) == second
@@ -207,8 +212,14 @@ fn probe(entries: &[AtomicU32], hash: Hash) -> Option<(usize, bool)> {
                 Some((at, true))
             }
             _ => None,
-        }
+        })
     })
+}
+
+/// The line where the search for a hash begins.
+#[inline]
+fn place(lines: &[[AtomicU32; LINE]], hash: Hash) -> usize {
+    hash.place as usize & (lines.len() - 1)
 }
 
 fn cell(entries: &[AtomicU32], level: usize, at: usize) -> Cell<'_> {
