@@ -120,6 +120,56 @@ async fn frames_are_answered_packed_and_slow_items_apart() {
     cluster.stop(&[]).await;
 }
 
+/// More than are answered together, a bad one among every ten, then the end of the caller's side.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn frames_that_come_at_once_are_each_answered_once() {
+    const FRAMES: u64 = 1_000;
+    let cluster = Cluster::start(1, D).await;
+    let allocs = cluster.allocs(["a1"]).await;
+    create(&allocs, &dense("rows", 10, 1_000, 1_000)).await;
+    client(&allocs[..1]).next("rows", 1, 1).await.unwrap();
+    let mut caller = caller(&allocs[0]).await;
+    let frame = |id: u64| PipeRequest {
+        id,
+        timeout_ms: 5_000,
+        ask: match id % 10 {
+            7 => None,
+            _ => Some(pipe_request::Ask::Next(rows(&[1, id % 10, 1]))),
+        },
+    };
+    let frames: Vec<PipeRequest> = (0..FRAMES).map(frame).collect();
+    let answers = caller.pipe(futures::stream::iter(frames)).await.unwrap();
+    let mut pipe = Pipe {
+        frames: mpsc::channel(1).0,
+        answers: answers.into_inner(),
+    };
+    let (mut answered, mut numbers) = (vec![0; FRAMES as usize], Vec::new());
+    while let Some(answer) = pipe.answer().await {
+        match answer.answer {
+            Some(pipe_response::Answer::Next(next)) => {
+                let whole = answer.items.is_empty();
+                answered[answer.id as usize] += if whole { 3 } else { answer.items.len() };
+                let items: Vec<u32> = match whole {
+                    true => vec![0, 1, 2],
+                    false => answer.items,
+                };
+                let of_one = items.iter().zip(&next.firsts);
+                numbers.extend(of_one.filter(|(i, _)| **i != 1).map(|(_, first)| *first));
+                assert!(next.errors.is_empty(), "{:?}", next.errors);
+            }
+            Some(pipe_response::Answer::Refused(why)) => {
+                assert_eq!((answer.id % 10, why.reason()), (7, Reason::Invalid));
+                answered[answer.id as usize] += 3;
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(answered.iter().all(|items| *items == 3), "{answered:?}");
+    numbers.sort_unstable();
+    assert!(numbers.is_sorted_by(|a, b| a < b), "a number came twice");
+    assert_eq!(numbers.len() as u64, 2 * (FRAMES - FRAMES / 10));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bad_frames_are_refused_and_the_pipe_goes_on() {
     let cluster = Cluster::start(1, D).await;
