@@ -28,6 +28,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::Node;
 use crate::error::MemberError;
+use crate::leadership::Metrics;
 use crate::outlive::outliving;
 use crate::types::{LogId, Payload, Peer};
 use crate::{ADDRESS_MAX, MEMBERS_MAX};
@@ -274,7 +275,8 @@ impl Node {
         }
     }
 
-    /// Appends one membership on top of the one it was made from.
+    /// Appends one membership on top of the one it was made from. Once that is done this node knows
+    /// it, too: openraft answers first and tells then whom it replicates to.
     async fn append(&self, from: &Group, to: Group) -> Result<(), MemberError> {
         let unfinished = |why: &dyn std::fmt::Display| {
             let text = format!(
@@ -289,7 +291,15 @@ impl Node {
         let raft = self.inner.raft.clone();
         let write = async move {
             let payload = Payload::Blank;
-            raft.append_membership(membership, payload, [last]).await
+            let written = raft.append_membership(membership, payload, [last]).await?;
+            let mut metrics = raft.metrics();
+            let known = |metrics: &Metrics| *metrics.membership_config.log_id();
+            while known(&metrics.borrow_watched()) < Some(written.log_id) {
+                if metrics.changed().await.is_err() {
+                    break;
+                }
+            }
+            Ok(written)
         };
         match timeout(COMMIT_WAIT, outliving(write)).await {
             Ok(Ok(_)) => Ok(()),

@@ -298,6 +298,26 @@ async fn a_removed_node_that_runs_on_disturbs_nobody() {
     agree(&nodes, ["a", "running-0", "restarted-0"].into_iter()).await;
 }
 
+/// openraft answers first and tells then whom it replicates to: to some the answer was that this node did
+/// not lead any more, or that there was no such member.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_learner_just_added_is_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let nodes = cluster(dir.path(), 1, |_| {}).await;
+    let node = &nodes[0].node;
+    for id in 2..202 {
+        let add = node.add_member(id, "127.0.0.1:1", id);
+        let early = tokio::time::timeout(Duration::from_millis(20), add).await;
+        assert!(early.is_err(), "nobody is there: {id} {early:?}");
+        let deadline = Instant::now() + Duration::from_secs(10);
+        // What was given up may still be on its way.
+        while let Err(error) = node.remove_member(id).await {
+            let unfinished = matches!(error, MemberError::Unfinished(_) | MemberError::Busy);
+            assert!(unfinished && Instant::now() < deadline, "{error}");
+        }
+    }
+}
+
 /// A learner that cannot be reached, and calls that are given up half way or made at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn changes_are_one_at_a_time_and_go_on_where_they_stopped() {
