@@ -80,7 +80,8 @@ impl Caller {
         let (namespace, key) = (run.keys.namespace(key), run.keys.key(key));
         match &self.asker {
             Asker::Sdk(client) => client.next(namespace, key, run.count).await,
-            Asker::Unary(plain) => plain.next(namespace, key, run.count).await,
+            // Boxed, here and below: a thousand callers that never go there would each keep room for it.
+            Asker::Unary(plain) => Box::pin(plain.next(namespace, key, run.count)).await,
         }
     }
 
@@ -92,7 +93,7 @@ impl Caller {
             Asker::Sdk(client) => self.ask_sdk(client, namespace, keys).await,
             Asker::Unary(plain) => {
                 let keys = run.keys.columns(keys);
-                plain.ask(run.mode, namespace, keys, run.count).await
+                Box::pin(plain.ask(run.mode, namespace, keys, run.count)).await
             }
         }
     }
