@@ -30,7 +30,8 @@ use seqsvr_core::route::RoutingTable;
 use place::place;
 use take::Taking;
 
-use crate::frame::{Asks, Columns, Frame};
+use crate::columns::Columns;
+use crate::frame::{Asks, Frame};
 use crate::node::Node;
 use crate::session::Session;
 

@@ -26,6 +26,7 @@ mod admin;
 mod ask;
 mod background;
 mod clock;
+mod columns;
 mod counters;
 mod forward;
 mod frame;

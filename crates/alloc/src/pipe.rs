@@ -24,7 +24,8 @@ use tokio::task::JoinSet;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 use tonic::{Request, Status, Streaming};
 
-use crate::frame::{Asks, Columns, Frame, item_error};
+use crate::columns::{Columns, item_error};
+use crate::frame::{Asks, Frame};
 use crate::hits::Hits;
 use crate::node::Node;
 use crate::request::within;

@@ -16,7 +16,8 @@ use tokio::task::yield_now;
 use tokio::time::{Instant, timeout_at};
 
 use crate::ask::{Answer, Call, Item};
-use crate::frame::{Columns, Frame};
+use crate::columns::Columns;
+use crate::frame::Frame;
 use crate::group::{Group, Why};
 use crate::node::Node;
 use crate::waiting::Places;

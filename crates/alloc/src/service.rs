@@ -13,7 +13,8 @@ use seqsvr_proto::v1::{
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::ask::{Answer, Ask, Call, Item};
-use crate::frame::{Columns, Frame};
+use crate::columns::Columns;
+use crate::frame::Frame;
 use crate::hits::Hits;
 use crate::node::Node;
 use crate::pipe::Pipe;
