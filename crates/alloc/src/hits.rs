@@ -33,6 +33,7 @@ use take::Taking;
 use crate::columns::Columns;
 use crate::frame::{Asks, Frame};
 use crate::node::Node;
+use crate::section_cache::SectionCache;
 use crate::session::Session;
 
 /// Most items of a frame served at one go: beyond that other calls of the thread would wait too long for
@@ -87,7 +88,10 @@ impl Node {
         };
         let items = frames.iter().map(Frame::len).sum();
         let map = self.sections.pin();
-        let mut taking = Taking::new(self, table, session, &map, items);
+        let mut cache = self.sections.caches.take(table, session);
+        let none = SectionCache::default();
+        let known = cache.as_deref().unwrap_or(&none);
+        let mut taking = Taking::new(self, table, session, &map, known, items);
         let taken = frames.iter().map(|frame| {
             let known = table.namespace(frame.namespace_name());
             let usual = known.filter(|namespace| {
@@ -101,7 +105,11 @@ impl Node {
             }
         });
         let mut all: Vec<Hits> = taken.collect();
-        taking.leave();
+        let found = taking.leave();
+        if let Some(cache) = &mut cache {
+            cache.note(found, self.sections.len());
+        }
+        drop(cache);
         // After every number was taken: see above.
         let now = self.clock.now();
         if !session.serves(now) {

@@ -46,6 +46,7 @@ mod random;
 mod reads;
 mod refill;
 mod request;
+mod section_cache;
 mod sections;
 mod serve;
 mod server;

@@ -21,6 +21,7 @@ use seqsvr_proto::v1::{self, Reason, SectionFinal};
 use tokio::sync::{Semaphore, watch};
 
 use crate::loaded::Loaded;
+use crate::section_cache::SectionCaches;
 use crate::session::Session;
 
 /// Most sections being opened at one time; more wait in the order they came, each call for few of
@@ -32,10 +33,12 @@ pub(crate) type Outcome = Option<Result<(), Fault>>;
 
 /// Map of loaded sections.
 pub(crate) struct Sections {
-    /// Looked up without locks; changed only under `busy`.
+    /// Looked up without locks; changed only under `busy`, and what leaves it is forgotten by `caches`.
     pub(crate) map: papaya::HashMap<SectionKey, Arc<Loaded>, DefaultHashBuilder>,
     /// Also the lock under which objects are published and removed.
     pub(crate) busy: Mutex<Busy>,
+    /// What was found in the map lately.
+    pub(crate) caches: SectionCaches,
     /// Permits to open.
     pub(crate) opening: Arc<Semaphore>,
     /// Secret of this process, so that nobody can choose keys that collide.
@@ -60,7 +63,9 @@ pub(crate) struct Busy {
 impl Sections {
     /// `hash_key`: a random secret of this process.
     pub(crate) fn new(hash_key: [u64; 2]) -> Sections {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
         Sections {
+            caches: SectionCaches::new(threads),
             // Its keys are small numbers that callers cannot choose freely.
             map: papaya::HashMap::with_hasher(DefaultHashBuilder::default()),
             busy: Mutex::default(),
@@ -99,7 +104,11 @@ impl Sections {
         let mine = map
             .get(&loaded.key())
             .is_some_and(|found| Arc::ptr_eq(found, loaded));
-        mine && map.remove(&loaded.key()).is_some()
+        let removed = mine && map.remove(&loaded.key()).is_some();
+        if removed {
+            self.caches.forget(loaded.key());
+        }
+        removed
     }
 
     /// Ends a session and drops every section object of it. After this nothing is published for it.
@@ -180,7 +189,9 @@ impl Sections {
             }
             old.retire();
         }
-        map.insert(loaded.key(), Arc::new(loaded));
+        let key = loaded.key();
+        map.insert(key, Arc::new(loaded));
+        self.caches.forget(key);
     }
 
     pub(crate) fn build(&self, namespace: &Namespace, opened: &v1::Opened) -> Section {

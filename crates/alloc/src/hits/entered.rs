@@ -1,32 +1,20 @@
-//! The sections of frames served together: each looked up and entered once, however many of its keys are
-//! asked for.
+//! The sections that frames served together are inside of: each entered once, however many of its keys
+//! are asked for.
 //!
-//! Sections are kept by the last bits of their number; one that comes to a taken place takes it over,
-//! which costs time only. They are left together when the frames are done, at the latest: nobody waits in
+//! They are kept by the last bits of their number; one that comes to a taken place is entered for each of
+//! its keys, which costs time only. They are left together when the frames are done: nobody waits in
 //! between, so a section that is sealed meanwhile drains as soon as the numbers of these are taken.
 
-use std::sync::Arc;
-
-use seqsvr_core::id::SectionKey;
 use seqsvr_core::section::Adder;
 
 use crate::loaded::Loaded;
 
 /// Most sections kept.
-const PLACES_MAX: usize = 256;
+const PLACES_MAX: usize = 1_024;
 
-/// The sections found so far.
+/// The sections entered so far.
 pub(super) struct Entered<'m> {
-    places: Vec<Option<Inside<'m>>>,
-}
-
-/// A section, and whether these frames are inside of it.
-struct Inside<'m> {
-    section: SectionKey,
-    /// As the map has it, and what that points to: one step less for each item.
-    shared: &'m Arc<Loaded>,
-    loaded: &'m Loaded,
-    adder: Option<Adder<'m>>,
+    places: Vec<Option<(&'m Loaded, Adder<'m>)>>,
 }
 
 impl<'m> Entered<'m> {
@@ -38,52 +26,21 @@ impl<'m> Entered<'m> {
         }
     }
 
-    /// The section, if it was found before. Nothing here is written to, or waits for what was: what is
-    /// found next is found meanwhile.
-    #[inline]
-    pub(super) fn get(&self, section: SectionKey) -> Option<&'m Loaded> {
-        let inside = self.places[self.place(section)].as_ref();
-        let inside = inside.filter(|inside| inside.section == section)?;
-        Some(inside.loaded)
-    }
-
-    /// Keeps a section that was found now, and gives the one whose place it takes if numbers were taken of
-    /// that.
-    pub(super) fn put(&mut self, shared: &'m Arc<Loaded>) -> Option<&'m Arc<Loaded>> {
-        let section = shared.key();
-        let at = self.place(section);
-        let left = self.places[at].replace(Inside {
-            section,
-            shared,
-            loaded: shared,
-            adder: None,
-        })?;
-        left.adder.is_some().then_some(left.shared)
-    }
-
-    /// How to take numbers of a section that was found, entered now if it was not; None if another has
-    /// taken its place since, or it is sealed.
+    /// How to take numbers of a section, entered now if it was not; None if another has its place, or it
+    /// is sealed.
     #[inline]
     pub(super) fn adder(&mut self, loaded: &'m Loaded) -> Option<&Adder<'m>> {
-        let at = self.place(loaded.fence.section);
-        let inside = self.places[at].as_mut();
-        let inside = inside.filter(|inside| std::ptr::eq(inside.loaded, loaded))?;
-        if inside.adder.is_none() {
-            inside.adder = loaded.section.enter();
+        let at = loaded.fence.section.section.0 as usize & (self.places.len() - 1);
+        let place = &mut self.places[at];
+        if place.is_none() {
+            *place = Some((loaded, loaded.section.enter()?));
         }
-        inside.adder.as_ref()
+        let (entered, adder) = place.as_ref()?;
+        std::ptr::eq(*entered, loaded).then_some(adder)
     }
 
-    /// The sections that numbers were taken of, but for those whose places others took.
-    pub(super) fn all(&self) -> impl Iterator<Item = &'m Arc<Loaded>> {
-        let inside = self.places.iter().flatten();
-        inside
-            .filter(|inside| inside.adder.is_some())
-            .map(|inside| inside.shared)
-    }
-
-    #[inline]
-    fn place(&self, section: SectionKey) -> usize {
-        section.section.0 as usize & (self.places.len() - 1)
+    /// All of them.
+    pub(super) fn all(&self) -> impl Iterator<Item = &'m Loaded> {
+        self.places.iter().flatten().map(|(loaded, _)| *loaded)
     }
 }

@@ -16,6 +16,7 @@ use super::{Hits, UNTOUCHED_MAX};
 use crate::frame::{Frame, Wanted};
 use crate::loaded::Loaded;
 use crate::node::Node;
+use crate::section_cache::SectionCache;
 use crate::sections::Pinned;
 use crate::session::Session;
 
@@ -25,6 +26,9 @@ pub(super) struct Taking<'m> {
     table: &'m RoutingTable,
     session: &'m Arc<Session>,
     map: &'m Pinned<'m>,
+    cache: &'m SectionCache,
+    /// Found in the map, not in the cache.
+    new: Vec<Arc<Loaded>>,
     entered: Entered<'m>,
     found: Found<'m>,
 }
@@ -36,6 +40,7 @@ impl<'m> Taking<'m> {
         table: &'m RoutingTable,
         session: &'m Arc<Session>,
         map: &'m Pinned<'m>,
+        cache: &'m SectionCache,
         items: usize,
     ) -> Taking<'m> {
         Taking {
@@ -43,36 +48,39 @@ impl<'m> Taking<'m> {
             table,
             session,
             map,
+            cache,
+            new: Vec::new(),
             entered: Entered::new(items),
             found: Found::none(),
         }
     }
 
-    /// The section, if it is loaded and as usual.
+    /// The section, if it is loaded and as usual. May be sealed.
     #[inline]
     pub(super) fn find(&mut self, section: SectionKey) -> Option<&'m Loaded> {
-        match self.entered.get(section) {
+        match self.cache.get(section) {
             Some(loaded) => Some(loaded),
             None => self.load(section),
         }
     }
 
-    /// The same of one that was not found yet.
+    /// The same of one that is not in the cache.
     #[inline(never)]
     fn load(&mut self, section: SectionKey) -> Option<&'m Loaded> {
         let loaded = self.map.get(&section)?;
         if !loaded.is_usual(self.table, self.session) {
             return None;
         }
-        if let Some(left) = self.entered.put(loaded) {
-            raise(self.node, left);
-        }
+        self.new.push(loaded.clone());
         Some(loaded)
     }
 
-    /// Leaves all sections, after a look at what is left of their windows.
-    pub(super) fn leave(self) {
-        self.entered.all().for_each(|left| raise(self.node, left));
+    /// Leaves all sections, after a look at what is left of their windows. Gives those that were not in the
+    /// cache.
+    pub(super) fn leave(self) -> Vec<Arc<Loaded>> {
+        let left = self.entered.all();
+        left.for_each(|loaded| raise(self.node, self.map, loaded));
+        self.new
     }
 
     /// Takes the numbers of a frame of Next.
@@ -117,13 +125,12 @@ impl<'m> Taking<'m> {
                     let range = match (spot, self.entered.adder(loaded)) {
                         (Some(spot), Some(adder)) => adder.next_spot(*spot, count),
                         (_, adder) => {
+                            let alone = adder.is_none();
                             let range = with_key(frame, i, namespace, index, |key| {
                                 loaded.section.next(key, count)
                             });
-                            if adder.is_none()
-                                && let Some(shared) = self.map.get(&loaded.key())
-                            {
-                                raise(self.node, shared);
+                            if alone {
+                                raise(self.node, self.map, loaded);
                             }
                             range
                         }
@@ -201,8 +208,10 @@ impl<'m> Taking<'m> {
 
 /// Raises the window of a section of which numbers were taken, if it is time to.
 #[inline]
-fn raise(node: &Arc<Node>, loaded: &Arc<Loaded>) {
-    if loaded.wants_raise() {
+fn raise(node: &Arc<Node>, map: &Pinned<'_>, loaded: &Loaded) {
+    if loaded.wants_raise()
+        && let Some(loaded) = map.get(&loaded.key())
+    {
         node.refill(loaded);
     }
 }

@@ -21,6 +21,8 @@ use super::*;
 use crate::loaded::Loaded;
 use crate::{Alloc, Clock, Environment, Options};
 
+mod cached;
+
 const SLOTS: u32 = 8;
 const SECTION: u64 = 100_000;
 const D: Duration = Duration::from_secs(3);
@@ -119,6 +121,11 @@ impl World {
     }
 
     fn load(&self, namespace: u32, section: u32) {
+        self.open(namespace, section, 1, 0);
+    }
+
+    /// Publishes a section as it is opened again and again.
+    fn open(&self, namespace: u32, section: u32, generation: u64, base: u64) {
         let key = SectionKey {
             namespace: NamespaceId(namespace),
             section: SectionId(section),
@@ -131,10 +138,10 @@ impl World {
             section: key,
         };
         let open = Open {
-            generation: 1,
-            base: 0,
-            max_seq: 1_000,
-            first: Some(1),
+            generation,
+            base,
+            max_seq: base + 1_000,
+            first: Some(base + 1),
             stride: 1,
         };
         let section = match namespace {
@@ -207,8 +214,8 @@ async fn a_frame_is_answered_with_one_clock_reading() {
 #[tokio::test]
 async fn sections_of_one_place_take_turns_and_none_stays_entered() {
     let world = World::new().await;
-    let apart = [0, 256, 1, 257, 512];
-    for section in [256, 257, 512] {
+    let apart = [0, 1_024, 1, 1_025, 2_048];
+    for section in [1_024, 1_025, 2_048] {
         world.load(1, section);
     }
     let touch: Vec<u64> = apart.iter().map(|section| section * SECTION).collect();
@@ -313,16 +320,17 @@ async fn frames_that_came_together_are_withdrawn_together() {
     assert_eq!(world.burned(), burned as u64);
 }
 
-/// Windows are looked at once a section, when it is left: also by one that leaves its place to another.
+/// Windows are looked at once a section, when it is left, and of one whose place another has with each
+/// number.
 #[tokio::test]
 async fn each_section_that_numbers_were_taken_of_is_refilled() {
     let world = World::new().await;
-    world.load(1, 256);
-    let touched = [0, 256 * SECTION, SECTION];
+    world.load(1, 1_024);
+    let touched = [0, 1_024 * SECTION, SECTION];
     world.next(&touched);
-    // Of so many items that sections 0 and 256 share a place; whole blocks of each.
+    // Of so many items that sections 0 and 1_024 share a place; whole blocks of each.
     let mut uids = vec![0; 5 * BLOCK];
-    uids.extend([256 * SECTION; 5 * BLOCK]);
+    uids.extend([1_024 * SECTION; 5 * BLOCK]);
     uids.push(SECTION);
     let hits = world.hit(NextManyRequest {
         counts: vec![2; uids.len()],
@@ -331,7 +339,7 @@ async fn each_section_that_numbers_were_taken_of_is_refilled() {
     });
     assert!(hits.missed.is_empty());
     let map = world.node.sections.pin();
-    let raising = [0, 256, 1].map(|section| {
+    let raising = [0, 1_024, 1].map(|section| {
         let section = SectionKey {
             namespace: NamespaceId(1),
             section: SectionId(section),
