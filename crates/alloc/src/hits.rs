@@ -88,7 +88,7 @@ impl Node {
         };
         let items = frames.iter().map(Frame::len).sum();
         let map = self.sections.pin();
-        let mut cache = self.sections.caches.take(table, session);
+        let mut cache = self.sections.caches.take(session);
         let none = SectionCache::default();
         let known = cache.as_deref().unwrap_or(&none);
         let mut taking = Taking::new(self, table, session, &map, known, items);
@@ -107,7 +107,12 @@ impl Node {
         let mut all: Vec<Hits> = taken.collect();
         let found = taking.leave();
         if let Some(cache) = &mut cache {
-            cache.note(found, self.sections.len());
+            let sections = if found.is_empty() {
+                0
+            } else {
+                self.sections.len()
+            };
+            cache.note(found, table.version(), sections);
         }
         drop(cache);
         // After every number was taken: see above.

@@ -3,7 +3,7 @@
 //! What lives here, in the order a request meets it:
 //!
 //! ```text
-//! service, pipe ──> hits ──> core::section             frames: no lock, one clock read for all
+//! service, pipe ──> hits ──> core::section             frames: no lock to wait for, one clock read for all
 //!               │ missed: from here on in the background, below the others in priority
 //!             serve ──> take ──> core::section          the same for one item, and why it waits
 //!               │ miss

@@ -6,31 +6,34 @@
 //! - An object is sealed before it leaves the map, so of an object kept here numbers are taken, and what
 //!   it knows is told, only if its gate was open *after* it was found. Were it trusted for having been in the
 //!   map once, the numbers of a section closed and opened again would be read as they were before.
-//! - Whoever takes an object out of the map has it forgotten here: it holds the memory of its counters. What
-//!   frames note, they found while they held the cache; so either they found the map without it, or it is
-//!   forgotten after they noted it.
-//! - Kept is only what was current by the table and of the session that the cache was last used with.
+//! - Whoever takes an object out of the map has it forgotten here afterwards: it holds the memory of its
+//!   counters. What frames note, they found while they held the cache; so either they found the map without
+//!   it, or it is forgotten after they noted it.
+//! - What is found was current by a table of this very version, and is of this very session.
 //!
-//! There are as many caches as worker threads. Frames take one that is free and never wait for it.
+//! There are as many caches as processors. Frames take one that is free and never wait for it.
 
 use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
 use seqsvr_core::id::SectionKey;
-use seqsvr_core::route::RoutingTable;
 use seqsvr_core::thread;
 
 use crate::loaded::Loaded;
 use crate::session::Session;
 
-/// Fewest and most places of a cache: 16 KiB to 1 MiB.
+/// Fewest and most places of a cache: 24 KiB to 1.5 MiB. With more sections than places the rest is found in
+/// the map.
 const PLACES: std::ops::RangeInclusive<usize> = 1_024..=65_536;
+/// Places for each section: few shall share one.
+const SPARE: usize = 4;
 
-/// Sections by the last bits of their number.
+/// Sections by a hash of their number.
 #[derive(Default)]
+// Threads write to the locks of theirs all the time.
+#[repr(align(128))]
 pub(crate) struct SectionCache {
-    /// Version of the table, and session, by which all in it are usual.
-    version: u64,
+    /// All in it are of this session.
     session: Option<Arc<Session>>,
     /// None or a power of two.
     places: Box<[Option<Place>]>,
@@ -38,55 +41,51 @@ pub(crate) struct SectionCache {
 
 struct Place {
     section: SectionKey,
+    /// Of the table by which it was current.
+    version: u64,
     loaded: Arc<Loaded>,
 }
 
 impl SectionCache {
-    /// The section, if it is kept.
+    /// The section, if it is kept and was current by a table of this version.
     #[inline]
-    pub(crate) fn get(&self, section: SectionKey) -> Option<&Loaded> {
-        let place = self.places.get(place(section, self.places.len()))?.as_ref();
-        let place = place.filter(|place| place.section == section)?;
-        Some(&place.loaded)
+    pub(crate) fn get(&self, section: SectionKey, version: u64) -> Option<&Loaded> {
+        let place = self.places.get(self.place(section))?.as_ref()?;
+        (place.section == section && place.version == version).then_some(&*place.loaded)
     }
 
-    /// Keeps sections that were found in the map, of so many there are.
-    pub(crate) fn note(&mut self, found: Vec<Arc<Loaded>>, sections: usize) {
-        if found.is_empty() {
-            return;
-        }
-        let wanted = sections.next_power_of_two();
-        let wanted = wanted.clamp(*PLACES.start(), *PLACES.end());
+    /// Keeps sections that were found in the map and are current by a table of this version. There are so many
+    /// in all.
+    pub(crate) fn note(&mut self, found: Vec<Arc<Loaded>>, version: u64, sections: usize) {
+        let wanted = sections.saturating_mul(SPARE).min(*PLACES.end());
+        let wanted = wanted.max(*PLACES.start()).next_power_of_two();
         if self.places.len() < wanted {
             self.places = std::iter::repeat_with(|| None).take(wanted).collect();
         }
-        let places = self.places.len();
         for loaded in found {
             let section = loaded.key();
-            self.places[place(section, places)] = Some(Place { section, loaded });
+            self.places[self.place(section)] = Some(Place {
+                section,
+                version,
+                loaded,
+            });
         }
     }
 
-    fn forget(&mut self, section: SectionKey) -> Option<Arc<Loaded>> {
-        let place = self.places.get_mut(place(section, self.places.len()))?;
-        Some(place.take_if(|place| place.section == section)?.loaded)
-    }
-
-    fn use_with(&mut self, table: &RoutingTable, session: &Arc<Session>) {
-        let same = |known: &Arc<Session>| Arc::ptr_eq(known, session);
-        if self.version != table.version() || !self.session.as_ref().is_some_and(same) {
-            self.places.fill_with(|| None);
-            self.version = table.version();
-            self.session = Some(session.clone());
+    fn forget(&mut self, gone: &Arc<Loaded>) {
+        let at = self.place(gone.key());
+        if let Some(place) = self.places.get_mut(at) {
+            place.take_if(|place| Arc::ptr_eq(&place.loaded, gone));
         }
     }
-}
 
-#[inline]
-fn place(section: SectionKey, places: usize) -> usize {
-    // Sections of a namespace have neighbouring numbers; those of the next begin elsewhere.
-    let first = section.namespace.0.wrapping_mul(0x9E37_79B9);
-    first.wrapping_add(section.section.0) as usize & places.wrapping_sub(1)
+    /// Beyond the end if there are none.
+    #[inline]
+    fn place(&self, section: SectionKey) -> usize {
+        let key = u64::from(section.namespace.0) << 32 | u64::from(section.section.0);
+        let bits = self.places.len().trailing_zeros();
+        (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - bits)) as usize
+    }
 }
 
 /// The caches of a process.
@@ -100,23 +99,24 @@ impl SectionCaches {
 
     /// A cache that nobody uses now, for as long as it is held: across no await, and not while anything is
     /// taken out of the map.
-    pub(crate) fn take(
-        &self,
-        table: &RoutingTable,
-        session: &Arc<Session>,
-    ) -> Option<MutexGuard<'_, SectionCache>> {
+    pub(crate) fn take(&self, session: &Arc<Session>) -> Option<MutexGuard<'_, SectionCache>> {
         let (others, mine) = self.0.split_at(thread::number() % self.0.len());
         let mut cache = mine.iter().chain(others).find_map(Mutex::try_lock)?;
-        cache.use_with(table, session);
+        if !(cache.session.as_ref()).is_some_and(|known| Arc::ptr_eq(known, session)) {
+            *cache = SectionCache {
+                session: Some(session.clone()),
+                ..SectionCache::default()
+            };
+        }
         Some(cache)
     }
 
-    /// Forgets a section that was taken out of the map.
-    pub(crate) fn forget(&self, section: SectionKey) {
+    /// Forgets objects that were taken out of the map. Not under a lock that others wait for: each cache is
+    /// waited for, up to what a batch of frames takes.
+    pub(crate) fn forget(&self, gone: &[Arc<Loaded>]) {
         for cache in &self.0 {
-            // Let go outside of the lock, as that may free all of its counters.
-            let kept = cache.lock().forget(section);
-            drop(kept);
+            let mut cache = cache.lock();
+            gone.iter().for_each(|loaded| cache.forget(loaded));
         }
     }
 

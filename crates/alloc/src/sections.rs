@@ -94,26 +94,29 @@ impl Sections {
 
     /// Seals an object and takes it out, if it is still the one installed.
     pub(crate) fn retire(&self, loaded: &Arc<Loaded>) -> bool {
-        let _lock = self.busy.lock();
-        self.remove(loaded)
+        let removed = {
+            let _lock = self.busy.lock();
+            self.remove(loaded)
+        };
+        if removed {
+            self.caches.forget(std::slice::from_ref(loaded));
+        }
+        removed
     }
 
+    /// The same under the lock; the caches are to forget it when that is let go.
     pub(crate) fn remove(&self, loaded: &Arc<Loaded>) -> bool {
         loaded.retire();
         let map = self.map.pin();
         let mine = map
             .get(&loaded.key())
             .is_some_and(|found| Arc::ptr_eq(found, loaded));
-        let removed = mine && map.remove(&loaded.key()).is_some();
-        if removed {
-            self.caches.forget(loaded.key());
-        }
-        removed
+        mine && map.remove(&loaded.key()).is_some()
     }
 
     /// Ends a session and drops every section object of it. After this nothing is published for it.
     pub(crate) fn end_session(&self, session: &Arc<Session>) -> Vec<Arc<Loaded>> {
-        let _lock = self.busy.lock();
+        let lock = self.busy.lock();
         session.end();
         let old: Vec<_> = self
             .all()
@@ -123,6 +126,8 @@ impl Sections {
         for loaded in &old {
             self.remove(loaded);
         }
+        drop(lock);
+        self.caches.forget(&old);
         old
     }
 
@@ -189,9 +194,11 @@ impl Sections {
             }
             old.retire();
         }
-        let key = loaded.key();
-        map.insert(key, Arc::new(loaded));
-        self.caches.forget(key);
+        let old = map.insert(loaded.key(), Arc::new(loaded));
+        drop(busy);
+        if let Some(old) = old {
+            self.caches.forget(std::slice::from_ref(old));
+        }
     }
 
     pub(crate) fn build(&self, namespace: &Namespace, opened: &v1::Opened) -> Section {

@@ -59,12 +59,14 @@ impl Sections {
 
     /// Seals and takes out every object of a stopped slot.
     pub(crate) fn retire_slot(&self, slot: Slot, epoch: Epoch) -> Vec<Arc<Loaded>> {
-        let _lock = self.busy.lock();
+        let lock = self.busy.lock();
         let mut all = self.all();
         all.retain(|l| l.fence.slot == slot && l.fence.epoch == epoch);
         for loaded in &all {
             self.remove(loaded);
         }
+        drop(lock);
+        self.caches.forget(&all);
         all
     }
 

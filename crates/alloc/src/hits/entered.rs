@@ -1,10 +1,11 @@
 //! The sections that frames served together are inside of: each entered once, however many of its keys
 //! are asked for.
 //!
-//! They are kept by the last bits of their number; one that comes to a taken place is entered for each of
-//! its keys, which costs time only. They are left together when the frames are done: nobody waits in
+//! They are kept by the last bits of their number; one that comes to a taken place is looked up and entered
+//! for each of its keys, which costs time only. They are left together when the frames are done: nobody waits in
 //! between, so a section that is sealed meanwhile drains as soon as the numbers of these are taken.
 
+use seqsvr_core::id::SectionKey;
 use seqsvr_core::section::Adder;
 
 use crate::loaded::Loaded;
@@ -30,7 +31,7 @@ impl<'m> Entered<'m> {
     /// is sealed.
     #[inline]
     pub(super) fn adder(&mut self, loaded: &'m Loaded) -> Option<&Adder<'m>> {
-        let at = loaded.fence.section.section.0 as usize & (self.places.len() - 1);
+        let at = self.place(loaded.fence.section);
         let place = &mut self.places[at];
         if place.is_none() {
             *place = Some((loaded, loaded.section.enter()?));
@@ -39,8 +40,21 @@ impl<'m> Entered<'m> {
         std::ptr::eq(*entered, loaded).then_some(adder)
     }
 
+    /// The section, if it was entered.
+    #[inline]
+    pub(super) fn get(&self, section: SectionKey) -> Option<&'m Loaded> {
+        let (entered, _) = self.places[self.place(section)].as_ref()?;
+        (entered.fence.section == section).then_some(*entered)
+    }
+
     /// All of them.
     pub(super) fn all(&self) -> impl Iterator<Item = &'m Loaded> {
         self.places.iter().flatten().map(|(loaded, _)| *loaded)
+    }
+
+    #[inline]
+    fn place(&self, section: SectionKey) -> usize {
+        let number = section.section.0.wrapping_add(section.namespace.0);
+        number as usize & (self.places.len() - 1)
     }
 }

@@ -27,7 +27,7 @@ pub(super) struct Taking<'m> {
     session: &'m Arc<Session>,
     map: &'m Pinned<'m>,
     cache: &'m SectionCache,
-    /// Found in the map, not in the cache.
+    /// Found in the map, neither in the cache nor entered.
     new: Vec<Arc<Loaded>>,
     entered: Entered<'m>,
     found: Found<'m>,
@@ -58,7 +58,7 @@ impl<'m> Taking<'m> {
     /// The section, if it is loaded and as usual. May be sealed.
     #[inline]
     pub(super) fn find(&mut self, section: SectionKey) -> Option<&'m Loaded> {
-        match self.cache.get(section) {
+        match self.cache.get(section, self.table.version()) {
             Some(loaded) => Some(loaded),
             None => self.load(section),
         }
@@ -67,11 +67,21 @@ impl<'m> Taking<'m> {
     /// The same of one that is not in the cache.
     #[inline(never)]
     fn load(&mut self, section: SectionKey) -> Option<&'m Loaded> {
+        if let Some(loaded) = self.entered.get(section) {
+            return Some(loaded);
+        }
         let loaded = self.map.get(&section)?;
         if !loaded.is_usual(self.table, self.session) {
             return None;
         }
-        self.new.push(loaded.clone());
+        // Of a block of one section once.
+        if !self
+            .new
+            .last()
+            .is_some_and(|last| Arc::ptr_eq(last, loaded))
+        {
+            self.new.push(loaded.clone());
+        }
         Some(loaded)
     }
 
@@ -124,11 +134,14 @@ impl<'m> Taking<'m> {
                     }
                     let range = match (spot, self.entered.adder(loaded)) {
                         (Some(spot), Some(adder)) => adder.next_spot(*spot, count),
-                        (_, adder) => {
+                        (spot, adder) => {
                             let alone = adder.is_none();
-                            let range = with_key(frame, i, namespace, index, |key| {
-                                loaded.section.next(key, count)
-                            });
+                            let range = match spot {
+                                Some(spot) => spot.next(count),
+                                None => with_key(frame, i, namespace, index, |key| {
+                                    loaded.section.next(key, count)
+                                }),
+                            };
                             if alone {
                                 raise(self.node, self.map, loaded);
                             }

@@ -203,8 +203,10 @@ impl PartDisk {
         run("mount", &["--bind", self.disk.path(), part]).unwrap();
     }
 
-    fn unbind(&self) {
-        run("umount", &[self.part.to_str().unwrap()]).unwrap();
+    /// Once nobody has a file of it open any more: threads of a node that failed may take a while to end.
+    async fn unbind(&self) {
+        let part = self.part.to_str().unwrap();
+        until("nobody has a file open", || run("umount", &[part]).is_ok()).await;
     }
 }
 
@@ -237,7 +239,7 @@ async fn fails(part: &str) {
         let (count, _) = write_until_refused(&node, "b", 200_000).await;
         println!("{part} {how}: {count} writes acknowledged before it failed");
         stopped(node, &own.part.clone(), says, "start this node again").await;
-        own.unbind();
+        own.unbind().await;
         if how == "full" {
             std::fs::remove_file(own.disk.mount.join("ballast")).unwrap();
         } else {
