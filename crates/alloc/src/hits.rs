@@ -106,13 +106,10 @@ impl Node {
         });
         let mut all: Vec<Hits> = taken.collect();
         let found = taking.leave();
-        if let Some(cache) = &mut cache {
-            let sections = if found.is_empty() {
-                0
-            } else {
-                self.sections.len()
-            };
-            cache.note(found, table.version(), sections);
+        if let Some(cache) = &mut cache
+            && !found.is_empty()
+        {
+            cache.note(found, table.version(), self.sections.len());
         }
         drop(cache);
         // After every number was taken: see above.

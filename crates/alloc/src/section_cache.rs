@@ -13,11 +13,12 @@
 //!
 //! There are as many caches as processors. Frames take one that is free and never wait for it.
 
+use std::cell::Cell;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use parking_lot::{Mutex, MutexGuard};
 use seqsvr_core::id::SectionKey;
-use seqsvr_core::thread;
 
 use crate::loaded::Loaded;
 use crate::session::Session;
@@ -100,7 +101,7 @@ impl SectionCaches {
     /// A cache that nobody uses now, for as long as it is held: across no await, and not while anything is
     /// taken out of the map.
     pub(crate) fn take(&self, session: &Arc<Session>) -> Option<MutexGuard<'_, SectionCache>> {
-        let (others, mine) = self.0.split_at(thread::number() % self.0.len());
+        let (others, mine) = self.0.split_at(thread() % self.0.len());
         let mut cache = mine.iter().chain(others).find_map(Mutex::try_lock)?;
         if !(cache.session.as_ref()).is_some_and(|known| Arc::ptr_eq(known, session)) {
             *cache = SectionCache {
@@ -130,4 +131,12 @@ impl SectionCaches {
         });
         kept.collect()
     }
+}
+
+/// Number of this thread, the same at each call: they are counted from 0 as they first ask.
+#[inline]
+fn thread() -> usize {
+    static THREADS: AtomicUsize = AtomicUsize::new(0);
+    thread_local!(static NUMBER: Cell<usize> = Cell::new(THREADS.fetch_add(1, Relaxed)));
+    NUMBER.with(Cell::get)
 }

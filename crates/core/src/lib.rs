@@ -23,7 +23,6 @@ pub mod progression;
 pub mod route;
 pub mod section;
 pub mod state;
-pub mod thread;
 
 /// Greatest number a sequence may reach, 2^63 - 1. Beyond it a clear error, never a wrap.
 pub const SEQ_MAX: u64 = i64::MAX as u64;

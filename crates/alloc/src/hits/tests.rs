@@ -328,7 +328,7 @@ async fn each_section_that_numbers_were_taken_of_is_refilled() {
     world.load(1, 1_024);
     let touched = [0, 1_024 * SECTION, SECTION];
     world.next(&touched);
-    // Of so many items that sections 0 and 1_024 share a place; whole blocks of each.
+    // Of so many items that sections 0 and 1,024 share a place; whole blocks of each.
     let mut uids = vec![0; 5 * BLOCK];
     uids.extend([1_024 * SECTION; 5 * BLOCK]);
     uids.push(SECTION);
