@@ -18,6 +18,9 @@ const END_HEADERS: u8 = 4;
 /// Larger than any frame a server sends unless told to.
 const FRAME_MAX: usize = 1 << 20;
 
+/// Largest frame sent: what a server takes unless it says otherwise.
+const SENT_MAX: usize = 1 << 14;
+
 /// One connection.
 pub struct Raw {
     stream: TcpStream,
@@ -72,11 +75,12 @@ impl Raw {
         let mut body = vec![0];
         body.extend((length as u32).to_be_bytes());
         body.extend(message);
-        let flags = match message.len() == length {
-            true => END_STREAM,
-            false => 0,
-        };
-        bytes.extend(frame(DATA, flags, stream, &body));
+        let mut pieces = body.chunks(SENT_MAX).peekable();
+        while let Some(piece) = pieces.next() {
+            let is_last = pieces.peek().is_none() && message.len() == length;
+            let flags = if is_last { END_STREAM } else { 0 };
+            bytes.extend(frame(DATA, flags, stream, piece));
+        }
         self.stream.write_all(&bytes).await
     }
 

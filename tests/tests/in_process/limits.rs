@@ -4,11 +4,13 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use prost::Message;
 use seqsvr_client::{Client, Code, Key, NextItem, Reason};
 use seqsvr_proto::v1::sequence_client::SequenceClient;
 use seqsvr_proto::v1::store_client::StoreClient;
-use seqsvr_proto::v1::{DescribeRequest, NextManyRequest};
+use seqsvr_proto::v1::{DescribeRequest, NextManyRequest, PipeRequest, pipe_request};
 use seqsvr_store::Store;
+use seqsvr_tests::raw::{Event, Raw};
 use tonic::transport::Channel;
 
 use crate::harness::{
@@ -188,5 +190,60 @@ async fn items_and_bytes_above_the_bounds_are_refused_and_harm_nothing() {
     let failed = client(&allocs).next_many("", &all).await;
     let error = failed[0].as_ref().unwrap_err();
     assert_eq!(error.reason, Reason::TooMany, "{error}");
+    cluster.stop(&allocs).await;
+}
+
+/// Sends the beginning of a call, and says how it ends before the rest was sent.
+async fn half_sent(address: SocketAddr, path: &str, message: &[u8], sent: usize) -> Event {
+    let mut raw = Raw::connect(&address.to_string(), 65_535).await.unwrap();
+    raw.call(1, path, message.len(), &message[..sent])
+        .await
+        .unwrap();
+    // It would be 10 s for one whose rest does not come.
+    let ended = tokio::time::timeout(Duration::from_secs(5), async {
+        loop {
+            match raw.event().await.unwrap() {
+                Event::Data(_) => {}
+                event => break event,
+            }
+        }
+    });
+    ended.await.expect("it is not waited for the rest")
+}
+
+/// Four megabytes are not received, nor decoded into far more, to be refused then.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn far_too_many_items_are_refused_before_they_have_arrived() {
+    let cluster = Cluster::start(1, D).await;
+    let allocs = cluster.allocs(["a1"]).await;
+    let uids = NextManyRequest {
+        uids: vec![1; 500_000],
+        ..NextManyRequest::default()
+    };
+    let empty_keys = NextManyRequest {
+        keys: vec![Default::default(); 2_000_000],
+        ..NextManyRequest::default()
+    };
+    let mut plain = connect(allocs[0].local_addr()).await;
+    for (request, begun) in [(uids, 100), (empty_keys, 45_000)] {
+        let frame = PipeRequest {
+            id: 1,
+            timeout_ms: 0,
+            ask: Some(pipe_request::Ask::Next(request.clone())),
+        };
+        for (path, message) in [
+            ("NextMany", request.encode_to_vec()),
+            ("Pipe", frame.encode_to_vec()),
+        ] {
+            let path = format!("/seqsvr.v1.Sequence/{path}");
+            let event = half_sent(allocs[0].local_addr(), &path, &message, begun).await;
+            assert_eq!(event, Event::End, "{path}");
+        }
+        let (code, reason, text) = refused(plain.next_many(request).await);
+        assert_eq!((code, reason), (Code::InvalidArgument, Reason::TooMany));
+        assert!(text.contains("at most 10000 items; split it"), "{text}");
+    }
+    assert_eq!(counter(&allocs[0], "numbers").await, 0);
+    plain.next(next_of("", 1)).await.unwrap();
     cluster.stop(&allocs).await;
 }

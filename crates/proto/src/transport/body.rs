@@ -15,6 +15,7 @@ use tonic::body::Body;
 use tonic::codegen::http::Response;
 
 use super::calls::Held;
+use super::columns::Columns;
 use super::share::{Owed, Share};
 
 /// Longest time a request may take to arrive.
@@ -28,6 +29,7 @@ pub(super) struct Receiving {
     late: Option<Pin<Box<Sleep>>>,
     /// Of many messages, between which it may be waited for without end.
     is_stream: bool,
+    columns: Columns,
 }
 
 impl Receiving {
@@ -37,12 +39,14 @@ impl Receiving {
             held,
             late: None,
             is_stream: false,
+            columns: Columns::new(false),
         }
     }
 
     pub(super) fn stream(body: Body, held: Arc<Held>) -> Receiving {
         Receiving {
             is_stream: true,
+            columns: Columns::new(true),
             ..Receiving::new(body, held)
         }
     }
@@ -61,8 +65,10 @@ impl http_body::Body for Receiving {
                 if self.is_stream && self.held.is_empty() {
                     self.late = None;
                 }
-                let n = frame.data_ref().map_or(0, Bytes::len);
-                Poll::Ready(Some(self.held.grow(n).map(|()| frame)))
+                let data = frame.data_ref().map_or(&[][..], |data| data);
+                let held = self.held.grow(data.len());
+                let read = held.and_then(|()| self.columns.read(data));
+                Poll::Ready(Some(read.map(|()| frame)))
             }
             Poll::Ready(other) => Poll::Ready(other),
             Poll::Pending if self.is_stream && self.held.is_empty() => {

@@ -6,6 +6,7 @@
 
 mod body;
 mod calls;
+mod columns;
 mod incoming;
 mod share;
 mod tcp;

@@ -1,0 +1,182 @@
+use prost::Message;
+
+use super::*;
+use crate::v1::{
+    CurrentManyRequest, NextManyRequest, NextRequest, PipeRequest, next_request, pipe_request,
+};
+
+fn message(body: &[u8]) -> Vec<u8> {
+    let length = (body.len() as u32).to_be_bytes();
+    [&[0], &length[..], body].concat()
+}
+
+/// Bytes that were read when it was refused; None: it was not. In pieces of this size.
+fn refused_at(frames: bool, bytes: &[u8], piece: usize) -> Option<(usize, Status)> {
+    let mut columns = Columns::new(frames);
+    let mut read = 0;
+    for piece in bytes.chunks(piece) {
+        read += piece.len();
+        if let Err(status) = columns.read(piece) {
+            return Some((read, status));
+        }
+    }
+    assert!(
+        matches!(columns.at, At::Prefix(0, 0) | At::Refused),
+        "the end was missed"
+    );
+    None
+}
+
+fn full() -> NextManyRequest {
+    NextManyRequest {
+        namespace: "a".repeat(64),
+        uids: vec![u64::MAX; ITEMS_MAX],
+        counts: vec![u32::MAX; ITEMS_MAX],
+        floors: vec![u64::MAX; ITEMS_MAX],
+        epochs: vec![u64::MAX; ITEMS_MAX],
+        strict: true,
+        table_version: u64::MAX,
+        forwarded: true,
+        ..NextManyRequest::default()
+    }
+}
+
+fn keyed(n: usize, bytes: usize) -> NextManyRequest {
+    NextManyRequest {
+        keys: vec![vec![7; bytes].into(); n],
+        ..NextManyRequest::default()
+    }
+}
+
+fn frame(next: NextManyRequest) -> PipeRequest {
+    PipeRequest {
+        id: u64::MAX,
+        timeout_ms: u32::MAX,
+        ask: Some(pipe_request::Ask::Next(next)),
+    }
+}
+
+#[test]
+fn the_largest_requests_pass_in_any_pieces() {
+    let current = CurrentManyRequest {
+        uids: vec![u64::MAX; ITEMS_MAX],
+        epochs: vec![u64::MAX; ITEMS_MAX],
+        ..CurrentManyRequest::default()
+    };
+    let one = NextRequest {
+        namespace: "n".into(),
+        key_kind: Some(next_request::KeyKind::Key(vec![b'k'; 128].into())),
+        floor: Some(1),
+        ..NextRequest::default()
+    };
+    let mut requests = vec![full().encode_to_vec(), current.encode_to_vec()];
+    requests.extend([keyed(ITEMS_MAX, 128), keyed(ITEMS_MAX, 0)].map(|r| r.encode_to_vec()));
+    requests.extend([one.encode_to_vec(), Vec::new()]);
+    let all: Vec<u8> = requests.iter().flat_map(|body| message(body)).collect();
+    let ask = pipe_request::Ask::Current(current);
+    let frames = [
+        frame(full()),
+        frame(keyed(ITEMS_MAX, 128)),
+        frame(keyed(2, 0)),
+        frame(NextManyRequest::default()),
+        PipeRequest {
+            ask: Some(ask),
+            ..PipeRequest::default()
+        },
+    ];
+    let frames = frames.map(|frame| message(&frame.encode_to_vec())).concat();
+    for piece in [1, 2, 5, 7, 1_000, 16_384, usize::MAX] {
+        for (is_pipe, bytes) in [(false, &all), (true, &frames)] {
+            if let Some((at, status)) = refused_at(is_pipe, bytes, piece) {
+                panic!("refused at {at} in pieces of {piece}: {status:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn far_too_many_are_refused_by_their_first_bytes() {
+    let crowd = |next: NextManyRequest| {
+        [
+            (false, message(&next.encode_to_vec())),
+            (true, message(&frame(next).encode_to_vec())),
+        ]
+    };
+    let uids = |n| NextManyRequest {
+        uids: vec![1; n],
+        ..NextManyRequest::default()
+    };
+    let counts = NextManyRequest {
+        counts: vec![1; 2_000_000],
+        ..NextManyRequest::default()
+    };
+    let named = NextManyRequest {
+        namespace: "x".repeat(2_000_000),
+        ..NextManyRequest::default()
+    };
+    for request in [uids(500_000), uids(40_001), counts, named] {
+        for (is_pipe, bytes) in crowd(request) {
+            let (at, status) = refused_at(is_pipe, &bytes, 1).expect("it is refused");
+            assert!(at < 100, "after {at}");
+            assert_eq!(status.code(), Code::InvalidArgument);
+            let fault = Fault::from_status(&status);
+            assert_eq!(fault.reason(), Reason::TooMany, "{fault}");
+        }
+    }
+    // Each is an entry of its own.
+    for (n, bytes, most) in [(1_000_000, 0, 41_000), (20_001, 100, 2_100_000)] {
+        for (is_pipe, sent) in crowd(keyed(n, bytes)) {
+            let (at, _) = refused_at(is_pipe, &sent, 1_024).expect("it is refused");
+            assert!(at < most, "after {at}");
+        }
+    }
+    // Not packed, and requests of a frame that come again and again: all are one message's.
+    let one_by_one = message(&[0x11, 1, 0, 0, 0, 0, 0, 0, 0].repeat(ITEMS_MAX * 2 + 1));
+    assert!(refused_at(false, &one_by_one, 999).is_some());
+    for again in [
+        &[0x1a, 2, 0x1a, 0][..],
+        &[0x1a, 0],
+        &[0x22, 3, 0x18, 1, 0x18],
+    ] {
+        let sent = message(&again.repeat(ITEMS_MAX * 2 + 1));
+        assert!(refused_at(true, &sent, 999).is_some(), "{again:?}");
+    }
+}
+
+#[test]
+fn the_next_message_counts_anew() {
+    for _ in 0..3 {
+        let sent = message(&keyed(ITEMS_MAX, 1).encode_to_vec()).repeat(5);
+        assert!(refused_at(false, &sent, 4_096).is_none());
+    }
+}
+
+#[test]
+fn what_is_no_message_is_refused_with_a_reason() {
+    for bad in [
+        // A length above what is left; a group; a number without an end; one that is too long.
+        &[0x12, 9, 1, 2][..],
+        &[0x13],
+        &[0x08, 0x80],
+        &[
+            0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1,
+        ],
+        // Eight bytes of which three are there.
+        &[0x11, 1, 2, 3],
+    ] {
+        for piece in [1, 3, 100] {
+            let refused = refused_at(false, &[&message(bad)[..], &[0; 9]].concat(), piece);
+            let (_, status) = refused.unwrap_or_else(|| panic!("{bad:?} passed"));
+            assert_eq!(Fault::from_status(&status).reason(), Reason::Invalid);
+        }
+    }
+}
+
+#[test]
+fn what_is_refused_by_others_is_left_to_them() {
+    let compressed = [&[1][..], &[0, 0, 0, 1, 0xff]].concat();
+    let long = [&[0][..], &(5u32 << 20).to_be_bytes(), &[0x13; 100]].concat();
+    for sent in [compressed, long] {
+        assert!(refused_at(false, &sent, 2).is_none());
+    }
+}
