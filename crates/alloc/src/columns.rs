@@ -143,13 +143,16 @@ fn interleave<T: Copy>(others: Vec<T>, missed: &[u32], rest: &[T]) -> Vec<T> {
         return others;
     }
     let n = others.len() + rest.len();
+    let mut all = Vec::with_capacity(n);
     let mut others = others.into_iter();
     let mut rest = missed.iter().zip(rest).peekable();
-    let next = |i| match rest.next_if(|(at, _)| **at as usize == i) {
-        Some((_, entry)) => Some(*entry),
-        None => others.next(),
-    };
-    (0..n).filter_map(next).collect()
+    all.extend(
+        (0..n).filter_map(|i| match rest.next_if(|(at, _)| **at as usize == i) {
+            Some((_, entry)) => Some(*entry),
+            None => others.next(),
+        }),
+    );
+    all
 }
 
 /// An item's fault as the contract has it.

@@ -135,19 +135,25 @@ impl From<CurrentRequest> for Frame {
 }
 
 impl Frame {
-    /// These items alone, without keeping the bytes of the others.
+    /// These items alone, without keeping the bytes of the others, if those are more.
     pub(crate) fn only(self, items: &[u32]) -> Frame {
         fn pick<T: Clone>(column: Vec<T>, items: &[u32], all: usize) -> Vec<T> {
-            match column.len() == all && items.len() < all {
+            match column.len() == all {
                 true => items.iter().map(|i| column[*i as usize].clone()).collect(),
                 false => column,
             }
         }
         let all = self.len();
-        let keys = pick(self.keys, items, all);
+        if items.len() == all {
+            return self;
+        }
+        let mut keys = pick(self.keys, items, all);
+        // Parts of one buffer, the whole message, until now.
+        if items.len() < all / 2 {
+            keys = keys.iter().map(|key| Bytes::copy_from_slice(key)).collect();
+        }
         Frame {
-            // Parts of one buffer, the whole message, until now.
-            keys: keys.iter().map(|key| Bytes::copy_from_slice(key)).collect(),
+            keys,
             uids: pick(self.uids, items, all),
             counts: pick(self.counts, items, all),
             floors: pick(self.floors, items, all),

@@ -39,9 +39,12 @@ use crate::session::Session;
 /// Most items of a frame served at one go: beyond that other calls of the thread would wait too long for
 /// it.
 pub(crate) const FRAME_MAX: usize = 2_048;
+/// Items of a frame that are looked for in vain: beyond that it is one for the long way, and the search only
+/// keeps others waiting.
+const MISSED_MAX: usize = 64;
 /// Keys nobody touched yet of a frame served at one go: a counter for one is made in a microsecond or two,
 /// and whoever makes up keys is not to keep others waiting.
-const UNTOUCHED_MAX: usize = 32;
+const UNTOUCHED_MAX: usize = 16;
 
 /// What became of a frame.
 #[derive(Default)]

@@ -153,9 +153,9 @@ impl SequenceService {
         let node = self.0.clone();
         let rest = async move {
             let call = frame.call(received.deadline, received.share);
-            node.serve_frame(&call, &frame).await
+            columns.merge(&missed, node.serve_frame(&call, &frame).await)
         };
-        Ok(columns.merge(&missed, self.0.background.run(rest).await?))
+        self.0.background.run(rest).await
     }
 
     /// Answers a frame of one item.

@@ -6,7 +6,7 @@ use seqsvr_proto::v1::CurrentKind;
 
 use super::place::{place, with_key};
 use super::take::Taking;
-use super::{Hits, UNTOUCHED_MAX};
+use super::{Hits, MISSED_MAX, UNTOUCHED_MAX};
 use crate::ask::Answer;
 use crate::frame::Frame;
 
@@ -16,6 +16,10 @@ impl Taking<'_> {
         let mut hits = Hits::for_items(frame.len());
         let mut untouched = 0;
         for i in 0..frame.len() {
+            if hits.missed.len() > MISSED_MAX {
+                hits.missed.extend(i as u32..frame.len() as u32);
+                break;
+            }
             let found = place(frame, i, namespace).and_then(|(section, index)| {
                 let loaded = self.find(section).filter(|_| untouched < UNTOUCHED_MAX)?;
                 let known = frame.epoch(i) <= loaded.fence.epoch.0;

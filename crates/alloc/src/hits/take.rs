@@ -12,7 +12,7 @@ use seqsvr_core::section::{Current, Spot};
 use super::entered::Entered;
 use super::found::{BLOCK, Found};
 use super::place::{place, place_uid, with_key};
-use super::{Hits, UNTOUCHED_MAX};
+use super::{Hits, MISSED_MAX, UNTOUCHED_MAX};
 use crate::frame::{Frame, Wanted};
 use crate::loaded::Loaded;
 use crate::node::Node;
@@ -114,7 +114,7 @@ impl<'m> Taking<'m> {
         let count_max = namespace.spec.count_max();
         let counted = frame.is_counted();
         for begin in (0..frame.len()).step_by(BLOCK) {
-            if untouched > UNTOUCHED_MAX {
+            if untouched > UNTOUCHED_MAX || hits.missed.len() > MISSED_MAX {
                 hits.missed.extend(begin as u32..frame.len() as u32);
                 break;
             }

@@ -366,6 +366,28 @@ async fn of_keys_nobody_touched_some_take_the_long_way() {
 }
 
 #[tokio::test]
+async fn a_frame_of_sections_that_are_not_loaded_is_not_searched_to_its_end() {
+    let world = World::new().await;
+    let [a, ..] = four();
+    let vain = 50_000_000..;
+    let mixed = |n: usize| vain.clone().take(n).chain([a]).collect::<Vec<u64>>();
+    let few = world.next(&mixed(MISSED_MAX));
+    assert_eq!(
+        (few.missed.len(), few.columns.values),
+        (MISSED_MAX, vec![1])
+    );
+    let many = world.next(&mixed(3 * MISSED_MAX));
+    assert_eq!(many.missed.len(), 3 * MISSED_MAX + 1);
+    assert!(many.columns.values.is_empty());
+    let current = Frame::from(CurrentManyRequest {
+        uids: mixed(3 * MISSED_MAX),
+        ..CurrentManyRequest::default()
+    });
+    assert_eq!(world.node.hit(&current).missed.len(), 3 * MISSED_MAX + 1);
+    assert_eq!(world.next(&[a]).columns.values, [2], "nothing was taken");
+}
+
+#[tokio::test]
 async fn keys_and_their_decimal_texts_are_one() {
     let world = World::new().await;
     let texts = ["alice", "42", "0", "18446744073709551615"];

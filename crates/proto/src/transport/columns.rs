@@ -6,8 +6,8 @@
 //! as.
 //!
 //! Invariant: of a message that passes, no field (by number) has more than twice [`ITEMS_MAX`] entries of
-//! bytes, nor takes more than [`ROOM`] as a packed column. Twice, so that who asks for somewhat too many is
-//! told how many, and a Pipe then loses that frame only.
+//! bytes, nor takes more than [`ROOM`] as a packed column. Twice, so that of a Pipe whoever asks for somewhat
+//! too many loses that frame only. Of other calls the uids are at most [`ITEMS_MAX`].
 
 use prost::encoding::WireType;
 use tonic::{Code, Status};
@@ -20,6 +20,9 @@ use crate::v1::Reason;
 const ROOM: u64 = 2 * ITEMS_MAX as u64 * ENTRY;
 /// What an entry of its own counts. One of a packed column, of at most 10 bytes, counts its bytes.
 const ENTRY: u64 = 16;
+/// The uids, of a fixed width, in all requests of more than one item.
+const UIDS: u64 = 2;
+const UID_BYTES: u64 = 8;
 /// The keys, in all requests of more than one item, and the key of the others.
 const KEYS: u64 = 3;
 /// One byte of a key counts an eighth: the longest, of 128, as one entry.
@@ -185,6 +188,10 @@ impl Columns {
                 if value > self.left {
                     return Err(malformed());
                 }
+                let uids = value / UID_BYTES;
+                if !self.frames && field == UIDS && uids > ITEMS_MAX as u64 {
+                    return Err(too_many(&format!(", not {uids}")));
+                }
                 let counts = match (in_request, field) {
                     (true, KEYS) => (value / KEY_BYTES).max(ENTRY),
                     (false, NEXT | CURRENT) => ENTRY,
@@ -209,10 +216,14 @@ impl Columns {
         if *counted <= ROOM {
             return Ok(());
         }
-        let text = format!("one request takes at most {ITEMS_MAX} items; split it");
-        let fault = Fault::new(Reason::TooMany, text).with_code(Code::InvalidArgument);
-        Err(fault.into())
+        Err(too_many(""))
     }
+}
+
+fn too_many(than: &str) -> Status {
+    let text = format!("one request takes at most {ITEMS_MAX} items{than}; split it");
+    let fault = Fault::new(Reason::TooMany, text);
+    fault.with_code(Code::InvalidArgument).into()
 }
 
 fn malformed() -> Status {

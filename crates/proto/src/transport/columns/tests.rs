@@ -123,6 +123,10 @@ fn far_too_many_are_refused_by_their_first_bytes() {
             assert_eq!(fault.reason(), Reason::TooMany, "{fault}");
         }
     }
+    // Of a unary call it is told how many they are.
+    let (at, status) = refused_at(false, &message(&uids(10_001).encode_to_vec()), 1).unwrap();
+    assert!(at < 100 && status.message().contains("at most 10000 items, not 10001"));
+    assert!(refused_at(true, &message(&frame(uids(10_001)).encode_to_vec()), 1).is_none());
     // Each is an entry of its own.
     for (n, bytes, most) in [(1_000_000, 0, 41_000), (20_001, 100, 2_100_000)] {
         for (is_pipe, sent) in crowd(keyed(n, bytes)) {
