@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use tonic::Code;
 
 use crate::ask::{Ask, Call, Item, ItemKey, OPENS_OF_ONE};
-use crate::request::{column, count};
+use crate::request::{column, count, namespace};
 
 /// What an item takes that waits: itself, its answer, and what tells why it waits.
 const ITEM_BYTES: usize = 512;
@@ -135,25 +135,18 @@ impl From<CurrentRequest> for Frame {
 }
 
 impl Frame {
-    /// These items alone, without keeping the bytes of the others, if those are more.
+    /// These items alone, without keeping the bytes of the others, nor anything else of the message they
+    /// came in: only what [`Frame::bytes`] counts is kept.
     pub(crate) fn only(self, items: &[u32]) -> Frame {
         fn pick<T: Clone>(column: Vec<T>, items: &[u32], all: usize) -> Vec<T> {
-            match column.len() == all {
+            match column.len() == all && items.len() < all {
                 true => items.iter().map(|i| column[*i as usize].clone()).collect(),
                 false => column,
             }
         }
         let all = self.len();
-        if items.len() == all {
-            return self;
-        }
-        let mut keys = pick(self.keys, items, all);
-        // Parts of one buffer, the whole message, until now.
-        if items.len() < all / 2 {
-            keys = keys.iter().map(|key| Bytes::copy_from_slice(key)).collect();
-        }
         Frame {
-            keys,
+            keys: together(&pick(self.keys, items, all)),
             uids: pick(self.uids, items, all),
             counts: pick(self.counts, items, all),
             floors: pick(self.floors, items, all),
@@ -175,6 +168,7 @@ impl Frame {
 
     /// Refuses what fits no contract as a whole. Single items are judged as they are served.
     pub(crate) fn check(&self, items_max: usize) -> Result<(), Fault> {
+        namespace(&self.namespace)?;
         let wrong = |text: &str| Err(Fault::new(Reason::Invalid, text));
         match (self.uids.is_empty(), self.keys.is_empty()) {
             (true, true) => return wrong("the request has no items; give uids or keys"),
@@ -304,5 +298,41 @@ impl Frame {
             ask,
             epoch: self.epoch(i),
         })
+    }
+}
+
+/// Keys that were parts of the buffer of a whole message, as parts of one of their own.
+fn together(keys: &[Bytes]) -> Vec<Bytes> {
+    let bytes = Bytes::from(keys.concat());
+    let mut end = 0;
+    let parts = keys.iter().map(|key| {
+        let begin = end;
+        end += key.len();
+        bytes.slice(begin..end)
+    });
+    parts.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_waits_keeps_nothing_of_its_message() {
+        let message = Bytes::from(vec![b'k'; 1_000_000]);
+        let keys: Vec<Bytes> = (0..4).map(|i| message.slice(i * 10..i * 10 + 3)).collect();
+        for items in [&[0, 1, 2, 3][..], &[0, 1, 3], &[2]] {
+            let frame = Frame::from(NextManyRequest {
+                keys: keys.clone(),
+                counts: vec![1, 2, 3, 4],
+                ..NextManyRequest::default()
+            });
+            let kept = frame.only(items);
+            assert_eq!(kept.keys, vec!["kkk"; items.len()]);
+            let counts: Vec<u32> = items.iter().map(|i| i + 1).collect();
+            assert_eq!(kept.counts, counts);
+            let within = message.as_ptr_range();
+            assert!(!kept.keys.iter().any(|key| within.contains(&key.as_ptr())));
+        }
     }
 }

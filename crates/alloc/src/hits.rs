@@ -39,8 +39,9 @@ use crate::session::Session;
 /// Most items of a frame served at one go: beyond that other calls of the thread would wait too long for
 /// it.
 pub(crate) const FRAME_MAX: usize = 2_048;
-/// Items of a frame that are looked for in vain: beyond that it is one for the long way, and the search only
-/// keeps others waiting.
+/// Items of a unary call that are looked for in vain: beyond that it is one for the long way, and the search
+/// only keeps others waiting. Not of a Pipe's frames, whose items are of several callers: none is to wait for
+/// another's section.
 const MISSED_MAX: usize = 64;
 /// Keys nobody touched yet of a frame served at one go: a counter for one is made in a microsecond or two,
 /// and whoever makes up keys is not to keep others waiting.
@@ -76,14 +77,18 @@ impl Hits {
 }
 
 impl Node {
-    /// Answers what it can of a checked frame.
+    /// Answers what it can of a checked frame of a unary call.
     pub(crate) fn hit(self: &Arc<Self>, frame: &Frame) -> Hits {
-        let hits = self.hit_all(std::slice::from_ref(frame)).pop();
+        let hits = self.hit_each(std::slice::from_ref(frame), MISSED_MAX).pop();
         hits.unwrap_or_else(|| Hits::none(frame))
     }
 
     /// Answers what it can of checked frames that have come together, in their order.
     pub(crate) fn hit_all(self: &Arc<Self>, frames: &[Frame]) -> Vec<Hits> {
+        self.hit_each(frames, usize::MAX)
+    }
+
+    fn hit_each(self: &Arc<Self>, frames: &[Frame], missed_max: usize) -> Vec<Hits> {
         let table = self.table.guard();
         let session = self.session.load();
         let (Some(table), Some(session)) = (table.as_ref(), session.as_ref()) else {
@@ -102,8 +107,8 @@ impl Node {
                 !strict && frame.len() <= FRAME_MAX && self.may_serve()
             });
             match (usual, frame.asks) {
-                (Some(namespace), Asks::Next) => taking.next(frame, namespace),
-                (Some(namespace), Asks::Current) => taking.current(frame, namespace),
+                (Some(namespace), Asks::Next) => taking.next(frame, namespace, missed_max),
+                (Some(namespace), Asks::Current) => taking.current(frame, namespace, missed_max),
                 (None, _) => Hits::none(frame),
             }
         });

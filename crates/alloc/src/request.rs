@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use seqsvr_core::geometry::COUNT_MAX;
+use seqsvr_core::namespace::NAME_MAX;
 use seqsvr_core::route::KeyRef;
 use seqsvr_proto::error::Fault;
 use seqsvr_proto::limits::DEADLINE_DEFAULT;
@@ -104,6 +105,18 @@ fn grpc_timeout(value: &str) -> Option<Duration> {
         "n" => Some(Duration::from_nanos(n)),
         _ => None,
     }
+}
+
+/// A name that a namespace may have: an error would repeat it for every item.
+pub(crate) fn namespace(name: &str) -> Result<(), Fault> {
+    if name.len() <= NAME_MAX {
+        return Ok(());
+    }
+    let text = format!(
+        "there is no namespace with a name of {} bytes: names have at most {NAME_MAX}",
+        name.len()
+    );
+    Err(Fault::new(Reason::NoSuchNamespace, text))
 }
 
 /// The one key of a request.

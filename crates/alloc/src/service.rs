@@ -18,7 +18,7 @@ use crate::frame::Frame;
 use crate::hits::Hits;
 use crate::node::Node;
 use crate::pipe::Pipe;
-use crate::request::{Received, count, invalid, key};
+use crate::request::{Received, count, invalid, key, namespace};
 
 /// The gRPC service over a node.
 pub(crate) struct SequenceService(pub(crate) Arc<Node>);
@@ -27,6 +27,7 @@ pub(crate) struct SequenceService(pub(crate) Arc<Node>);
 impl Sequence for SequenceService {
     async fn next(&self, request: Request<NextRequest>) -> Result<Response<NextResponse>, Status> {
         let (received, request) = Received::new(request);
+        namespace(&request.namespace)?;
         count(request.count.unwrap_or(1))?;
         key(request.key_ref())?;
         let version = request.table_version;
@@ -59,6 +60,7 @@ impl Sequence for SequenceService {
         request: Request<CurrentRequest>,
     ) -> Result<Response<CurrentResponse>, Status> {
         let (received, request) = Received::new(request);
+        namespace(&request.namespace)?;
         key(request.key_ref())?;
         let version = request.table_version;
         match self.one(received, request.into()).await? {
@@ -99,6 +101,7 @@ impl Sequence for SequenceService {
         request: Request<RaiseToRequest>,
     ) -> Result<Response<RaiseToResponse>, Status> {
         let (received, request) = Received::new(request);
+        namespace(&request.namespace)?;
         if request.value == 0 || request.value > seqsvr_core::SEQ_MAX {
             return Err(invalid(format!(
                 "RaiseTo takes a number from 1 to 2^63-1, not {}",

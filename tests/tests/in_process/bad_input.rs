@@ -112,6 +112,17 @@ async fn each_is_refused_at_once_with_a_reason_and_does_no_harm() {
         ..NextManyRequest::default()
     };
     assert_eq!(refused(plain.next_many(both).await).1, Reason::Invalid);
+    // Of a name that cannot be one not a word is repeated, least of all for each item.
+    let long = NextManyRequest {
+        namespace: "x".repeat(100_000),
+        uids: vec![1; 1_000],
+        ..NextManyRequest::default()
+    };
+    let (_, reason, text) = refused(plain.next_many(long).await);
+    assert_eq!(reason, Reason::NoSuchNamespace);
+    assert!(text.contains("at most 64") && text.len() < 200, "{text}");
+    let long = next_of(&"x".repeat(100_000), 1);
+    assert_eq!(refused(plain.next(long).await).1, Reason::NoSuchNamespace);
     let crowd = NextManyRequest {
         uids: vec![1; 10_001],
         ..NextManyRequest::default()

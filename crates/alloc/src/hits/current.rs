@@ -6,17 +6,22 @@ use seqsvr_proto::v1::CurrentKind;
 
 use super::place::{place, with_key};
 use super::take::Taking;
-use super::{Hits, MISSED_MAX, UNTOUCHED_MAX};
+use super::{Hits, UNTOUCHED_MAX};
 use crate::ask::Answer;
 use crate::frame::Frame;
 
 impl Taking<'_> {
-    /// Reads the numbers of a frame of Current.
-    pub(super) fn current(&mut self, frame: &Frame, namespace: &Namespace) -> Hits {
+    /// Reads the numbers of a frame of Current, of which so many items may be looked for in vain.
+    pub(super) fn current(
+        &mut self,
+        frame: &Frame,
+        namespace: &Namespace,
+        missed_max: usize,
+    ) -> Hits {
         let mut hits = Hits::for_items(frame.len());
         let mut untouched = 0;
         for i in 0..frame.len() {
-            if hits.missed.len() > MISSED_MAX {
+            if hits.missed.len() >= missed_max {
                 hits.missed.extend(i as u32..frame.len() as u32);
                 break;
             }

@@ -12,7 +12,7 @@ use seqsvr_core::section::{Current, Spot};
 use super::entered::Entered;
 use super::found::{BLOCK, Found};
 use super::place::{place, place_uid, with_key};
-use super::{Hits, MISSED_MAX, UNTOUCHED_MAX};
+use super::{Hits, UNTOUCHED_MAX};
 use crate::frame::{Frame, Wanted};
 use crate::loaded::Loaded;
 use crate::node::Node;
@@ -93,12 +93,12 @@ impl<'m> Taking<'m> {
         self.new
     }
 
-    /// Takes the numbers of a frame of Next.
-    pub(super) fn next(&mut self, frame: &Frame, namespace: &Namespace) -> Hits {
+    /// Takes the numbers of a frame of Next, of which so many items may be looked for in vain.
+    pub(super) fn next(&mut self, frame: &Frame, namespace: &Namespace, missed_max: usize) -> Hits {
         // Mostly all items want the same, so that nothing is to be looked up for one.
         match frame.wanted_by_all() {
-            Some(wanted) => self.next_of(frame, namespace, |_| Some(wanted)),
-            None => self.next_of(frame, namespace, |i| frame.wanted(i)),
+            Some(wanted) => self.next_of(frame, namespace, missed_max, |_| Some(wanted)),
+            None => self.next_of(frame, namespace, missed_max, |i| frame.wanted(i)),
         }
     }
 
@@ -107,6 +107,7 @@ impl<'m> Taking<'m> {
         &mut self,
         frame: &Frame,
         namespace: &Namespace,
+        missed_max: usize,
         wanted: impl Fn(usize) -> Option<Wanted>,
     ) -> Hits {
         let mut hits = Hits::for_items(frame.len());
@@ -114,7 +115,7 @@ impl<'m> Taking<'m> {
         let count_max = namespace.spec.count_max();
         let counted = frame.is_counted();
         for begin in (0..frame.len()).step_by(BLOCK) {
-            if untouched > UNTOUCHED_MAX || hits.missed.len() > MISSED_MAX {
+            if untouched > UNTOUCHED_MAX || hits.missed.len() >= missed_max {
                 hits.missed.extend(begin as u32..frame.len() as u32);
                 break;
             }

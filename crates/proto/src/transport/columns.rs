@@ -7,7 +7,7 @@
 //!
 //! Invariant: of a message that passes, no field (by number) has more than twice [`ITEMS_MAX`] entries of
 //! bytes, nor takes more than [`ROOM`] as a packed column. Twice, so that of a Pipe whoever asks for somewhat
-//! too many loses that frame only. Of other calls the uids are at most [`ITEMS_MAX`].
+//! too many loses that frame only. Of other calls no column of uids has more than [`ITEMS_MAX`].
 
 use prost::encoding::WireType;
 use tonic::{Code, Status};
@@ -16,7 +16,7 @@ use crate::error::Fault;
 use crate::limits::{ITEMS_MAX, MESSAGE_MAX};
 use crate::v1::Reason;
 
-/// Most that one field counts: as many entries as that, each of them as one [`ENTRY`].
+/// Most that one field counts: twice [`ITEMS_MAX`] entries, each of them as one [`ENTRY`].
 const ROOM: u64 = 2 * ITEMS_MAX as u64 * ENTRY;
 /// What an entry of its own counts. One of a packed column, of at most 10 bytes, counts its bytes.
 const ENTRY: u64 = 16;
@@ -30,7 +30,7 @@ const KEY_BYTES: u64 = 8;
 /// In a Pipe's frame: its request.
 const NEXT: u64 = 3;
 const CURRENT: u64 = 4;
-/// Fields from here on count together; there are none.
+/// Fields from the last of these on count together; there are none.
 const FIELDS: usize = 16;
 /// A flag, and the length in four bytes.
 const PREFIX: u8 = 5;
@@ -93,6 +93,7 @@ impl Columns {
                     self.prefix(n, length << 8 | u32::from(byte))?;
                 }
                 At::Skip(n) => {
+                    let in_request = self.left_within > 0;
                     let here = n.min(data.len() as u64);
                     data = &data[here as usize..];
                     self.take(here)?;
@@ -100,21 +101,21 @@ impl Columns {
                         0 => TAG,
                         more => At::Skip(more),
                     };
-                    self.end()?;
+                    self.end(in_request)?;
                 }
                 At::Number(what, value, bits) => {
                     data = rest;
-                    let in_request = !self.frames || self.left_within > 0;
+                    let in_request = self.left_within > 0;
                     self.take(1)?;
                     let value = value | u64::from(byte & 0x7f) << bits;
                     if byte & 0x80 == 0 {
-                        self.at = self.number(what, value, in_request)?;
+                        self.at = self.number(what, value, !self.frames || in_request)?;
                     } else if bits < 63 {
                         self.at = At::Number(what, value, bits + 7);
                     } else {
                         return Err(malformed());
                     }
-                    self.end()?;
+                    self.end(in_request)?;
                 }
             }
         }
@@ -133,27 +134,34 @@ impl Columns {
             self.at = TAG;
             (self.left, self.left_within) = (length.into(), 0);
             self.counted = [0; FIELDS];
-            return self.end();
+            return self.end(false);
         }
         Ok(())
     }
 
-    /// Some bytes of the message were read.
+    /// Some bytes of the message were read, of its request if that is not over.
     fn take(&mut self, n: u64) -> Result<(), Status> {
         self.left = self.left.checked_sub(n).ok_or_else(malformed)?;
-        self.left_within = self.left_within.saturating_sub(n);
+        if self.left_within > 0 {
+            self.left_within = self.left_within.checked_sub(n).ok_or_else(malformed)?;
+        }
         Ok(())
     }
 
-    /// After the message, which does not end in the middle of a field, comes the next one's prefix.
-    fn end(&mut self) -> Result<(), Status> {
-        if self.left > 0 {
+    /// Neither a request nor a message ends in the middle of a field; after a message comes the next one's
+    /// prefix. (Were a request to end within a field, it would be read otherwise here than where it is decoded.)
+    fn end(&mut self, was_in_request: bool) -> Result<(), Status> {
+        let request_ended = was_in_request && self.left_within == 0;
+        if !request_ended && self.left > 0 {
             return Ok(());
         }
-        match std::mem::replace(&mut self.at, At::Prefix(0, 0)) {
-            At::Number(Number::Tag, 0, 0) => Ok(()),
-            _ => Err(malformed()),
+        if !matches!(self.at, At::Number(Number::Tag, 0, 0)) {
+            return Err(malformed());
         }
+        if self.left == 0 {
+            self.at = At::Prefix(0, 0);
+        }
+        Ok(())
     }
 
     /// What follows a number that was read.
@@ -195,7 +203,7 @@ impl Columns {
                 let counts = match (in_request, field) {
                     (true, KEYS) => (value / KEY_BYTES).max(ENTRY),
                     (false, NEXT | CURRENT) => ENTRY,
-                    _ => value.max(1),
+                    _ => value.max(ENTRY),
                 };
                 self.count(field, counts)?;
                 if !in_request && matches!(field, NEXT | CURRENT) {

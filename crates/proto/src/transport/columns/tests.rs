@@ -184,3 +184,37 @@ fn what_is_refused_by_others_is_left_to_them() {
         assert!(refused_at(false, &sent, 2).is_none());
     }
 }
+
+/// Where a request ends is where the decoder says so: a field that goes on beyond it is refused, not read as
+/// something else.
+#[test]
+fn a_request_does_not_end_within_a_field() {
+    let crossing: [&[u8]; 5] = [
+        // A tag of two bytes, a value, a length, eight bytes, a word.
+        &[0x1a, 1, 0xa2, 0, 4, 1, 1, 1, 1],
+        &[0x1a, 2, 0x38, 0x81, 0],
+        &[0x1a, 2, 0x22, 0x81, 0, 1],
+        &[0x1a, 3, 0x11, 1, 2, 3, 4, 5, 6, 7, 8],
+        &[0x1a, 3, 0x0a, 2, b'a', b'b'],
+    ];
+    for bytes in crossing {
+        for piece in [1, 2, 100] {
+            let refused = refused_at(true, &message(bytes), piece);
+            let (_, status) = refused.unwrap_or_else(|| panic!("{bytes:x?} passed"));
+            assert_eq!(Fault::from_status(&status).reason(), Reason::Invalid);
+        }
+        PipeRequest::decode(bytes).expect_err("the decoder refuses it as well");
+    }
+}
+
+/// Entries without a byte are entries.
+#[test]
+fn empty_entries_count() {
+    for field in [1u8, 2, 4, 5, 6, 10, 14] {
+        let entries = [field << 3 | 2, 0].repeat(2 * ITEMS_MAX + 1);
+        assert!(
+            refused_at(false, &message(&entries), 4_096).is_some(),
+            "{field}"
+        );
+    }
+}
