@@ -146,12 +146,11 @@ fn interleave<T: Copy>(others: Vec<T>, missed: &[u32], rest: &[T]) -> Vec<T> {
     let mut all = Vec::with_capacity(n);
     let mut others = others.into_iter();
     let mut rest = missed.iter().zip(rest).peekable();
-    all.extend(
-        (0..n).filter_map(|i| match rest.next_if(|(at, _)| **at as usize == i) {
-            Some((_, entry)) => Some(*entry),
-            None => others.next(),
-        }),
-    );
+    let next = |i| match rest.next_if(|(at, _)| **at as usize == i) {
+        Some((_, entry)) => Some(*entry),
+        None => others.next(),
+    };
+    all.extend((0..n).filter_map(next));
     all
 }
 

@@ -15,7 +15,7 @@ use tonic::body::Body;
 use tonic::codegen::http::Response;
 
 use super::calls::Held;
-use super::columns::Columns;
+use super::entries::Entries;
 use super::share::{Owed, Share};
 
 /// Longest time a request may take to arrive.
@@ -29,7 +29,7 @@ pub(super) struct Receiving {
     late: Option<Pin<Box<Sleep>>>,
     /// Of many messages, between which it may be waited for without end.
     is_stream: bool,
-    columns: Columns,
+    entries: Entries,
 }
 
 impl Receiving {
@@ -39,14 +39,14 @@ impl Receiving {
             held,
             late: None,
             is_stream: false,
-            columns: Columns::new(false),
+            entries: Entries::new(false),
         }
     }
 
     pub(super) fn stream(body: Body, held: Arc<Held>) -> Receiving {
         Receiving {
             is_stream: true,
-            columns: Columns::new(true),
+            entries: Entries::new(true),
             ..Receiving::new(body, held)
         }
     }
@@ -67,7 +67,7 @@ impl http_body::Body for Receiving {
                 }
                 let data = frame.data_ref().map_or(&[][..], |data| data);
                 let held = self.held.grow(data.len());
-                let read = held.and_then(|()| self.columns.read(data));
+                let read = held.and_then(|()| self.entries.read(data));
                 Poll::Ready(Some(read.map(|()| frame)))
             }
             Poll::Ready(other) => Poll::Ready(other),

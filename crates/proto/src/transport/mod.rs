@@ -6,7 +6,7 @@
 
 mod body;
 mod calls;
-mod columns;
+mod entries;
 mod incoming;
 mod share;
 mod tcp;

@@ -12,16 +12,16 @@ fn message(body: &[u8]) -> Vec<u8> {
 
 /// Bytes that were read when it was refused; None: it was not. In pieces of this size.
 fn refused_at(frames: bool, bytes: &[u8], piece: usize) -> Option<(usize, Status)> {
-    let mut columns = Columns::new(frames);
+    let mut entries = Entries::new(frames);
     let mut read = 0;
     for piece in bytes.chunks(piece) {
         read += piece.len();
-        if let Err(status) = columns.read(piece) {
+        if let Err(status) = entries.read(piece) {
             return Some((read, status));
         }
     }
     assert!(
-        matches!(columns.at, At::Prefix(0, 0) | At::Refused),
+        matches!(entries.at, At::Prefix(0, 0) | At::Refused),
         "the end was missed"
     );
     None

@@ -10,6 +10,7 @@
 //! too many loses that frame only. Of other calls no column of uids has more than [`ITEMS_MAX`].
 
 use prost::encoding::WireType;
+use seqsvr_core::geometry::KEY_MAX;
 use tonic::{Code, Status};
 
 use crate::error::Fault;
@@ -36,7 +37,7 @@ const FIELDS: usize = 16;
 const PREFIX: u8 = 5;
 
 /// Reads the messages of one call.
-pub(super) struct Columns {
+pub(super) struct Entries {
     /// Each message is a Pipe's frame.
     frames: bool,
     at: At,
@@ -63,15 +64,15 @@ enum At {
 enum Number {
     Tag,
     Value,
-    /// Length of a field, and whether it is one of a request.
-    Length(u64, bool),
+    /// Length of a field.
+    Length(u64),
 }
 
 const TAG: At = At::Number(Number::Tag, 0, 0);
 
-impl Columns {
-    pub(super) fn new(frames: bool) -> Columns {
-        Columns {
+impl Entries {
+    pub(super) fn new(frames: bool) -> Entries {
+        Entries {
             frames,
             at: At::Prefix(0, 0),
             left: 0,
@@ -164,7 +165,7 @@ impl Columns {
         Ok(())
     }
 
-    /// What follows a number that was read.
+    /// What follows a number that was read, the last byte of it within a request or not.
     fn number(&mut self, what: Number, value: u64, in_request: bool) -> Result<At, Status> {
         match what {
             Number::Value => Ok(TAG),
@@ -172,9 +173,7 @@ impl Columns {
                 let field = value >> 3;
                 let wire = WireType::try_from(value & 7).map_err(|_| malformed())?;
                 Ok(match wire {
-                    WireType::LengthDelimited => {
-                        At::Number(Number::Length(field, in_request), 0, 0)
-                    }
+                    WireType::LengthDelimited => At::Number(Number::Length(field), 0, 0),
                     WireType::Varint => {
                         self.count(field, ENTRY)?;
                         At::Number(Number::Value, 0, 0)
@@ -191,8 +190,7 @@ impl Columns {
                     WireType::StartGroup | WireType::EndGroup => return Err(malformed()),
                 })
             }
-            // Not whether this very byte is: the length of a request's last field may be its end.
-            Number::Length(field, in_request) => {
+            Number::Length(field) => {
                 if value > self.left {
                     return Err(malformed());
                 }
@@ -224,12 +222,12 @@ impl Columns {
         if *counted <= ROOM {
             return Ok(());
         }
-        Err(too_many(""))
+        Err(too_many(&format!(", of keys of at most {KEY_MAX} bytes")))
     }
 }
 
-fn too_many(than: &str) -> Status {
-    let text = format!("one request takes at most {ITEMS_MAX} items{than}; split it");
+fn too_many(more: &str) -> Status {
+    let text = format!("one request takes at most {ITEMS_MAX} items{more}; split it");
     let fault = Fault::new(Reason::TooMany, text);
     fault.with_code(Code::InvalidArgument).into()
 }
