@@ -66,9 +66,9 @@ impl http_body::Body for Receiving {
                     self.late = None;
                 }
                 let data = frame.data_ref().map_or(&[][..], |data| data);
-                let held = self.held.grow(data.len());
-                let read = held.and_then(|()| self.entries.read(data));
-                Poll::Ready(Some(read.map(|()| frame)))
+                let kept = self.entries.read(data);
+                let held = kept.and_then(|kept| self.held.grow(data.len() + kept));
+                Poll::Ready(Some(held.map(|()| frame)))
             }
             Poll::Ready(other) => Poll::Ready(other),
             Poll::Pending if self.is_stream && self.held.is_empty() => {

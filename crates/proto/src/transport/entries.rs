@@ -8,7 +8,10 @@
 //! Invariant: of a message that passes, no field (by number) has more than twice [`ITEMS_MAX`] entries of
 //! bytes, nor takes more than [`ROOM`] as a packed column. Twice, so that of a Pipe whoever asks for somewhat
 //! too many loses that frame only. Of other calls no column of uids has more than [`ITEMS_MAX`].
+//!
+//! What was read also says what the message takes in memory once it is decoded, before it is.
 
+use bytes::Bytes;
 use prost::encoding::WireType;
 use seqsvr_core::geometry::KEY_MAX;
 use tonic::{Code, Status};
@@ -21,6 +24,10 @@ use crate::v1::Reason;
 const ROOM: u64 = 2 * ITEMS_MAX as u64 * ENTRY;
 /// What an entry of its own counts. One of a packed column, of at most 10 bytes, counts its bytes.
 const ENTRY: u64 = 16;
+/// What an entry of its own takes in memory: a key without a byte has a handle of this size.
+const ENTRY_KEPT: usize = size_of::<Bytes>();
+/// The namespace, a text, in all requests.
+const NAMESPACE: u64 = 1;
 /// The uids, of a fixed width, in all requests of more than one item.
 const UIDS: u64 = 2;
 const UID_BYTES: u64 = 8;
@@ -28,6 +35,8 @@ const UID_BYTES: u64 = 8;
 const KEYS: u64 = 3;
 /// One byte of a key counts an eighth: the longest, of 128, as one entry.
 const KEY_BYTES: u64 = 8;
+/// The floors, of a fixed width.
+const FLOORS: u64 = 5;
 /// In a Pipe's frame: its request.
 const NEXT: u64 = 3;
 const CURRENT: u64 = 4;
@@ -45,6 +54,8 @@ pub(super) struct Entries {
     left: u64,
     left_within: u64,
     counted: [u64; FIELDS],
+    /// Bytes that what was read becomes in memory, beyond those read.
+    kept: usize,
 }
 
 /// What the next byte belongs to.
@@ -78,17 +89,19 @@ impl Entries {
             left: 0,
             left_within: 0,
             counted: [0; FIELDS],
+            kept: 0,
         }
     }
 
-    /// Reads the next bytes.
+    /// Reads the next bytes. What they take in memory once they are decoded, in bytes and beyond themselves.
     ///
     /// # Errors
     /// INVALID_ARGUMENT: far too many items, or no message of this protocol.
-    pub(super) fn read(&mut self, mut data: &[u8]) -> Result<(), Status> {
+    pub(super) fn read(&mut self, mut data: &[u8]) -> Result<usize, Status> {
+        self.kept = 0;
         while let Some((&byte, rest)) = data.split_first() {
             match self.at {
-                At::Refused => return Ok(()),
+                At::Refused => break,
                 At::Prefix(n, length) => {
                     data = rest;
                     self.prefix(n, length << 8 | u32::from(byte))?;
@@ -120,7 +133,7 @@ impl Entries {
                 }
             }
         }
-        Ok(())
+        Ok(self.kept)
     }
 
     fn prefix(&mut self, n: u8, length: u32) -> Result<(), Status> {
@@ -204,6 +217,12 @@ impl Entries {
                     _ => value.max(ENTRY),
                 };
                 self.count(field, counts)?;
+                self.kept += match (in_request, field) {
+                    (true, NAMESPACE | KEYS) | (false, NEXT | CURRENT) => 0,
+                    (true, UIDS | FLOORS) => value as usize,
+                    // A byte of a packed column may be a number of eight.
+                    _ => 8 * value as usize,
+                };
                 if !in_request && matches!(field, NEXT | CURRENT) {
                     self.left_within = value;
                     return Ok(TAG);
@@ -219,6 +238,7 @@ impl Entries {
     fn count(&mut self, field: u64, n: u64) -> Result<(), Status> {
         let counted = &mut self.counted[field.min(FIELDS as u64 - 1) as usize];
         *counted += n;
+        self.kept += ENTRY_KEPT;
         if *counted <= ROOM {
             return Ok(());
         }

@@ -218,3 +218,50 @@ fn empty_entries_count() {
         );
     }
 }
+
+/// What is counted before it is decoded is at least what it then takes (its columns, without what they
+/// are to grow), and the bytes it came in.
+#[test]
+fn what_a_message_takes_is_counted_before_it_is_decoded() {
+    let few = |set: fn(&mut NextManyRequest)| {
+        let mut request = NextManyRequest::default();
+        set(&mut request);
+        request
+    };
+    let requests = [
+        full(),
+        keyed(ITEMS_MAX, 128),
+        keyed(ITEMS_MAX * 2 - 1, 0),
+        few(|r| r.uids = vec![0; ITEMS_MAX]),
+        few(|r| r.counts = vec![1; 300_000]),
+        few(|r| r.epochs = vec![1; 300_000]),
+        few(|r| r.floors = vec![1; 30_000]),
+    ];
+    let unpacked = NextManyRequest::decode(&[0x30, 1].repeat(ITEMS_MAX)[..]).unwrap();
+    assert_eq!(unpacked.epochs.len(), ITEMS_MAX);
+    let encoded = requests.iter().map(|r| (r.clone(), r.encode_to_vec()));
+    let encoded = encoded.chain([(unpacked, [0x30, 1].repeat(ITEMS_MAX))]);
+    for (request, body) in encoded {
+        let keys = request.keys.iter().map(|key| size_of_val(key) + key.len());
+        let takes = size_of_val(&request.uids[..])
+            + size_of_val(&request.counts[..])
+            + size_of_val(&request.floors[..])
+            + size_of_val(&request.epochs[..])
+            + keys.sum::<usize>();
+        let framed = PipeRequest {
+            ask: Some(pipe_request::Ask::Next(request)),
+            ..PipeRequest::default()
+        };
+        for (is_pipe, body) in [(false, body), (true, framed.encode_to_vec())] {
+            let mut entries = Entries::new(is_pipe);
+            let bytes = message(&body);
+            let counted: usize = bytes
+                .chunks(1_000)
+                .map(|piece| piece.len() + entries.read(piece).unwrap())
+                .sum();
+            assert!(counted >= takes, "{counted} of {takes}");
+            // An honest caller's bytes do not fill a connection before their time.
+            assert!(counted < 9 * bytes.len() + 32 * 2 * ITEMS_MAX);
+        }
+    }
+}

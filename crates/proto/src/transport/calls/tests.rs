@@ -1,0 +1,222 @@
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body::{Body as _, Frame};
+use prost::Message;
+use tokio::time::timeout;
+use tonic::Code;
+use tower::service_fn;
+
+use super::super::body::RECEIVED_WITHIN;
+use super::*;
+use crate::limits::ITEMS_MAX;
+use crate::transport::STUCK_AFTER;
+use crate::v1::NextManyRequest;
+
+const PREFIX: &str = "/seqsvr.v1.Sequence/";
+
+/// A body that sends this and then, unless it ends, nothing for ever.
+struct Sent {
+    data: VecDeque<Bytes>,
+    ends: bool,
+}
+
+impl http_body::Body for Sent {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        match self.data.pop_front() {
+            Some(data) => Poll::Ready(Some(Ok(Frame::data(data)))),
+            None if self.ends => Poll::Ready(None),
+            None => Poll::Pending,
+        }
+    }
+}
+
+/// Collects a request, fails as its body fails, and answers with as many bytes.
+async fn echo(request: Request<Body>) -> Result<Response<Body>, Status> {
+    let mut body = request.into_body();
+    let mut data = VecDeque::new();
+    while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+        match frame {
+            Ok(frame) => data.extend(frame.into_data().ok()),
+            Err(status) => return Ok(status.into_http()),
+        }
+    }
+    Ok(Response::new(Body::new(Sent { data, ends: true })))
+}
+
+fn request(share: &Share, bytes: usize, ends: bool) -> Request<Body> {
+    request_of("NextMany", share, bytes, ends)
+}
+
+fn request_of(method: &str, share: &Share, bytes: usize, ends: bool) -> Request<Body> {
+    let data = [Bytes::from(vec![0; bytes])].into();
+    let uri = format!("{PREFIX}{method}");
+    let mut request = Request::new(Body::new(Sent { data, ends }));
+    *request.uri_mut() = uri.parse().unwrap();
+    request.extensions_mut().insert(share.clone());
+    request
+}
+
+fn share() -> Share {
+    Share::new("127.0.0.1:1".parse().unwrap())
+}
+
+fn code(answer: &Response<Body>) -> Option<Code> {
+    let status = Status::from_header_map(answer.headers());
+    status.map(|status| status.code())
+}
+
+#[tokio::test(start_paused = true)]
+async fn half_a_request_is_given_up_and_holds_nothing() {
+    let calls = Calls::new(PREFIX, "Pipe");
+    let mut service = calls.layer(service_fn(echo));
+    let share = share();
+    let half = service.call(request(&share, 1_000, false));
+    tokio::pin!(half);
+    assert!(timeout(RECEIVED_WITHIN / 2, &mut half).await.is_err());
+    assert_eq!((calls.open(), calls.bytes()), (1, 1_000));
+    let answer = half.await.unwrap();
+    assert_eq!(code(&answer), Some(Code::DeadlineExceeded));
+    drop(answer);
+    assert_eq!((calls.open(), calls.bytes()), (0, 0));
+}
+
+#[tokio::test]
+async fn one_connections_bytes_are_bounded_apart_from_others() {
+    let calls = Calls::new(PREFIX, "Pipe");
+    let mut service = calls.layer(service_fn(echo));
+    let (greedy, other) = (share(), share());
+    let most = BUFFERED_OF_ONE_MAX;
+    // An answer that nobody takes.
+    let kept = service.call(request(&greedy, most, true)).await.unwrap();
+    assert_eq!(calls.bytes(), most as u64);
+    let refused = service.call(request(&greedy, 1, true)).await.unwrap();
+    let fault = Fault::from_status(&Status::from_header_map(refused.headers()).unwrap());
+    assert_eq!(
+        (fault.code, fault.reason()),
+        (Code::ResourceExhausted, Reason::TooMany)
+    );
+    assert!(fault.detail.retry_after_ms > 0, "no hint: {fault}");
+    let served = service.call(request(&other, 1, true)).await.unwrap();
+    assert_eq!(code(&served), None);
+    drop((kept, refused, served));
+    assert_eq!((calls.open(), calls.bytes(), calls.refused()), (0, 0, 1));
+    let again = service.call(request(&greedy, most, true)).await.unwrap();
+    assert_eq!(code(&again), None);
+}
+
+/// Twenty thousand keys without a byte come as 40 KB and are 640 KB as long as their call lasts.
+#[tokio::test]
+async fn a_connections_bytes_are_those_its_requests_become() {
+    let calls = Calls::new(PREFIX, "Pipe");
+    let mut service = calls.layer(service_fn(echo));
+    let share = share();
+    let keys = vec![Bytes::new(); 2 * ITEMS_MAX - 1];
+    let becomes = size_of_val(&keys[..]);
+    let request = NextManyRequest {
+        keys,
+        ..NextManyRequest::default()
+    };
+    let body = request.encode_to_vec();
+    let sent = [&[0], &(body.len() as u32).to_be_bytes()[..], &body].concat();
+    let sent = Bytes::from(sent);
+    let mut held = Vec::new();
+    let refused = loop {
+        let data = [sent.clone()].into();
+        let mut request = Request::new(Body::new(Sent { data, ends: false }));
+        *request.uri_mut() = format!("{PREFIX}NextMany").parse().unwrap();
+        request.extensions_mut().insert(share.clone());
+        let mut call = service.call(request);
+        let polled = poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx))).await;
+        match polled {
+            Poll::Ready(answer) => break answer.unwrap(),
+            Poll::Pending => held.push(call),
+        }
+        assert!(
+            held.len() * becomes <= BUFFERED_OF_ONE_MAX,
+            "beyond the bound"
+        );
+    };
+    assert_eq!(code(&refused), Some(Code::ResourceExhausted));
+    assert!(held.len() > 50, "after {}", held.len());
+    drop((held, refused));
+    assert_eq!((calls.open(), calls.bytes()), (0, 0));
+}
+
+/// A stream lives as long as its caller likes; half a message in it does not.
+#[tokio::test(start_paused = true)]
+async fn a_streams_messages_are_bounded_and_not_the_stream() {
+    let calls = Calls::new(PREFIX, "Pipe");
+    let messages = Arc::new(Mutex::new(None));
+    let given = messages.clone();
+    let mut taking = calls.layer(service_fn(move |request: Request<Body>| {
+        let given = given.clone();
+        async move {
+            let taken = request.extensions().get::<Messages>().unwrap().clone();
+            let mut body = request.into_body();
+            let first = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await;
+            assert!(first.unwrap().is_ok());
+            taken.taken();
+            *given.lock().unwrap() = Some(taken);
+            Ok::<_, Status>(Response::new(body))
+        }
+    }));
+    let share = share();
+    let whole = request_of("Pipe", &share, 1_000, false);
+    let mut body = taking.call(whole).await.unwrap().into_body();
+    assert_eq!((calls.open(), calls.bytes()), (1, 0));
+    // What is kept of it counts apart, and is bounded.
+    let messages = messages.lock().unwrap().take().unwrap();
+    let kept = messages.keep(BUFFERED_OF_ONE_MAX).unwrap();
+    assert_eq!(calls.open(), 2);
+    let refused = Fault::from_status(&messages.keep(1).err().unwrap());
+    assert_eq!(refused.code, Code::ResourceExhausted);
+    assert!(refused.detail.retry_after_ms > 0, "no hint: {refused}");
+    messages.taken();
+    assert_eq!(calls.bytes(), BUFFERED_OF_ONE_MAX as u64, "still kept");
+    drop(kept);
+    assert_eq!((calls.open(), calls.bytes()), (1, 0));
+    drop(messages);
+    let more = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx));
+    assert!(timeout(10 * RECEIVED_WITHIN, more).await.is_err());
+    drop(body);
+    assert_eq!((calls.open(), calls.bytes()), (0, 0));
+
+    let mut keeping = calls.layer(service_fn(echo));
+    let half = request_of("Pipe", &share, 1_000, false);
+    let answer = keeping.call(half).await.unwrap();
+    assert_eq!(code(&answer), Some(Code::DeadlineExceeded));
+    let most = request_of("Pipe", &share, BUFFERED_OF_ONE_MAX + 1, true);
+    let answer = keeping.call(most).await.unwrap();
+    assert_eq!(code(&answer), Some(Code::ResourceExhausted));
+    drop(answer);
+    assert_eq!((calls.open(), calls.bytes()), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_is_stuck_when_answers_are_due_and_none_is_taken() {
+    let mut service = Calls::new(PREFIX, "Pipe").layer(service_fn(echo));
+    let share = share();
+    tokio::time::sleep(2 * STUCK_AFTER).await;
+    let first = service.call(request(&share, 10, true)).await.unwrap();
+    let second = service.call(request(&share, 10, true)).await.unwrap();
+    assert!(!share.is_stuck(), "nothing is late yet");
+    tokio::time::sleep(STUCK_AFTER).await;
+    drop(first);
+    tokio::time::sleep(STUCK_AFTER).await;
+    assert!(!share.is_stuck(), "one was taken meanwhile");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(share.is_stuck());
+    drop(second);
+    assert!(!share.is_stuck(), "none is due");
+}
