@@ -71,6 +71,7 @@ use arc_swap::ArcSwapOption;
 use seqsvr_client::Channels;
 use seqsvr_proto::limits::ITEMS_MAX;
 use seqsvr_proto::transport::{Calls, Connections, Listener};
+use seqsvr_proto::v1::sequence_server::Sequence;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -231,6 +232,12 @@ impl Alloc {
     /// Where it listens.
     pub fn local_addr(&self) -> SocketAddr {
         self.local_addr
+    }
+
+    /// Its numbers as calls of functions: what else serves them in this process, behind another protocol,
+    /// bounds its requests itself.
+    pub fn sequence(&self) -> impl Sequence + use<> {
+        service::SequenceService(self.node.clone())
     }
 
     /// Whether it holds a valid lease now.

@@ -23,7 +23,7 @@ pub(crate) use namespace::{Create, Namespace};
 use parse::duration;
 pub(crate) use parse::{socket_addr, store_at};
 pub(crate) use sequence::{Current, Next, RaiseTo, Route};
-pub(crate) use serve::{Alloc, Dev, Init, Store};
+pub(crate) use serve::{Alloc, Dev, Doors, Init, Store};
 
 /// The next number of every user: unique, rising, never lost.
 ///

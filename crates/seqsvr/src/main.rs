@@ -12,6 +12,7 @@ mod bench;
 mod cli;
 mod commands;
 mod config;
+mod doors;
 mod exit;
 mod files;
 mod log;

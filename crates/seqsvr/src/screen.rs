@@ -1,6 +1,16 @@
 //! The first screen of a server: what runs, where, on which data, how safe, what to paste next.
 
 use std::fmt::Write;
+use std::net::SocketAddr;
+
+/// A command that asks a Redis door.
+pub(crate) fn redis_cli(address: SocketAddr) -> String {
+    format!(
+        "redis-cli -h {} -p {} incr alice",
+        address.ip(),
+        address.port()
+    )
+}
 
 /// One line a fact, aligned.
 pub(crate) struct Screen {

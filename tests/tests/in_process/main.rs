@@ -26,6 +26,7 @@ mod overload;
 mod pipe;
 mod raise_to;
 mod raises;
+mod redis;
 mod routing;
 mod start;
 mod step_boundary;

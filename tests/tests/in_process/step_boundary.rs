@@ -50,7 +50,7 @@ async fn cross_boundaries() -> bool {
     // How fast one uid goes here, on a window that never ends.
     create(&allocs, &dense("pace", 1_000, 1_000, 1 << 30)).await;
     let pace = Duration::from_secs(3);
-    let measured = load(&alloc, "pace", 1, u64::MAX, Some(pace)).await;
+    let measured = load(&alloc, "pace", 1, End::After(pace)).await;
     let rate = measured.greatest as f64 / pace.as_secs_f64();
     // A slow machine uses its windows up by taking several numbers a call.
     let step = STEP_MIN.max((rate * WINDOW.as_secs_f64()) as u32);
@@ -61,14 +61,8 @@ async fn cross_boundaries() -> bool {
     let before = counters(alloc.local_addr()).await;
     assert_eq!(before["waited_for_refill"], 0);
     let began = Instant::now();
-    let load_of = load(
-        &alloc,
-        "pinned",
-        count,
-        (WINDOWS + 1) * u64::from(step),
-        None,
-    )
-    .await;
+    let last = End::Number((WINDOWS + 1) * u64::from(step));
+    let load_of = load(&alloc, "pinned", count, last).await;
     let took = began.elapsed();
     let after = counters(alloc.local_addr()).await;
     let raises = after["raises"] - before["raises"];
@@ -93,7 +87,7 @@ async fn cross_boundaries() -> bool {
 
     // With the stores gone the window ends, and the counter counts.
     cluster.stop_stores().await;
-    let starved = load(&alloc, "pinned", count, u64::MAX, Some(WINDOW * 3)).await;
+    let starved = load(&alloc, "pinned", count, End::Waited).await;
     let waited = counters(alloc.local_addr()).await["waited_for_refill"];
     println!("step boundary, stores stopped: waited_for_refill {waited}");
     assert!(waited > 0);
@@ -108,6 +102,16 @@ async fn cross_boundaries() -> bool {
     true
 }
 
+/// When callers stop.
+#[derive(Clone, Copy)]
+enum End {
+    After(Duration),
+    /// When this number was reached.
+    Number(u64),
+    /// When somebody has waited for a window.
+    Waited,
+}
+
 struct Load {
     calls: Vec<Call>,
     greatest: u64,
@@ -115,14 +119,12 @@ struct Load {
     errors: Vec<String>,
 }
 
-/// 1,024 callers, each with one call in flight, all of uid 7, until a number or a time is reached.
-async fn load(
-    alloc: &Alloc,
-    namespace: &'static str,
-    count: u32,
-    up_to: u64,
-    time: Option<Duration>,
-) -> Load {
+/// 1,024 callers, each with one call in flight, all of uid 7, until the end.
+async fn load(alloc: &Alloc, namespace: &'static str, count: u32, end: End) -> Load {
+    let up_to = match end {
+        End::Number(last) => last,
+        End::After(_) | End::Waited => u64::MAX,
+    };
     let runtime = callers_thread();
     let mut connections = Vec::new();
     for _ in 0..CONNECTIONS {
@@ -147,17 +149,25 @@ async fn load(
             runtime.spawn(one.run())
         })
         .collect();
-    if let Some(time) = time {
-        tokio::time::sleep(time).await;
-        stop.store(true, Relaxed);
-    } else {
-        let patience = WINDOW_MAX * (WINDOWS + 1) as u32;
-        until_within(patience, "the last window", async || {
-            let done = greatest.load(Relaxed) >= up_to;
-            (done || callers.iter().all(|c| c.is_finished())).then_some(())
-        })
-        .await;
+    let patience = WINDOW_MAX * (WINDOWS + 1) as u32;
+    match end {
+        End::After(time) => tokio::time::sleep(time).await,
+        End::Waited => {
+            until_within(patience, "somebody to wait for a window", async || {
+                let waited = counters(alloc.local_addr()).await["waited_for_refill"];
+                (waited > 0).then_some(())
+            })
+            .await;
+        }
+        End::Number(last) => {
+            until_within(patience, "the last window", async || {
+                let done = greatest.load(Relaxed) >= last;
+                (done || callers.iter().all(|c| c.is_finished())).then_some(())
+            })
+            .await;
+        }
     }
+    stop.store(true, Relaxed);
     let mut load = Load {
         calls: Vec::new(),
         greatest: 0,

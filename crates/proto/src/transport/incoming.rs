@@ -63,7 +63,13 @@ impl Connections {
         self.refused.load(Ordering::Relaxed)
     }
 
-    fn refuse(&self, mut io: Box<dyn Io>) {
+    /// A permit for one more, to be kept until it is closed; None: there are as many as there may be.
+    pub fn admit(&self) -> Option<OwnedSemaphorePermit> {
+        self.permits.clone().try_acquire_owned().ok()
+    }
+
+    /// Closes a connection for which there is no permit, after these words in the protocol it speaks.
+    pub fn refuse(&self, mut io: Box<dyn Io>, goodbye: Vec<u8>) {
         let before = self.refused.fetch_add(1, Ordering::Relaxed);
         // Often enough to be seen, seldom enough not to fill the log.
         if before.is_multiple_of(1_000) {
@@ -76,10 +82,6 @@ impl Connections {
         let Ok(permit) = self.refusals.clone().try_acquire_owned() else {
             return;
         };
-        let goodbye = goodbye(&format!(
-            "too many connections: this server takes {} at a time (--connections-max)",
-            self.most
-        ));
         tokio::spawn(async move {
             let told = async {
                 io.write_all(&goodbye).await?;
@@ -129,8 +131,8 @@ pub fn incoming(
                         continue;
                     }
                 };
-                match connections.permits.clone().try_acquire_owned() {
-                    Ok(permit) => {
+                match connections.admit() {
+                    Some(permit) => {
                         let connection = Connection {
                             io,
                             share: Share::new(remote),
@@ -142,7 +144,13 @@ pub fn incoming(
                         };
                         return Some((Ok(connection), (listener, connections)));
                     }
-                    Err(_) => connections.refuse(io),
+                    None => {
+                        let why = format!(
+                            "too many connections: this server takes {} at a time (--connections-max)",
+                            connections.most
+                        );
+                        connections.refuse(io, goodbye(&why));
+                    }
                 }
             }
         },

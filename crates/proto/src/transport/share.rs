@@ -32,7 +32,8 @@ struct Inner {
 }
 
 impl Share {
-    pub(super) fn new(remote: SocketAddr) -> Share {
+    /// Of a connection that was just made, which holds nothing yet.
+    pub fn new(remote: SocketAddr) -> Share {
         Share(Arc::new(Inner {
             remote,
             since: Instant::now(),

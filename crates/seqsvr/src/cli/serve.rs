@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use seqsvr_gateway::{REDIS_CONNECTIONS_DEFAULT, REDIS_PORT};
 use seqsvr_proto::limits::{
     ALLOC_PORT, CONNECTIONS_DEFAULT, ITEMS_MAX, MESSAGE_MAX, STORE_PORT, STREAMS_DEFAULT,
     WAITING_DEFAULT,
@@ -30,6 +31,9 @@ pub(crate) struct Dev {
     /// Port of the first StoreSvr; the others take the following ones.
     #[arg(long, default_value_t = STORE_PORT)]
     pub(crate) store_port: u16,
+    /// Port of the first AllocSvr for Redis clients; the others take the following ones. 0: none.
+    #[arg(long, default_value_t = REDIS_PORT)]
+    pub(crate) redis_port: u16,
     /// Lease D in milliseconds, fixed when the data directory is made.
     #[arg(long, default_value_t = 3_000)]
     pub(crate) lease_ms: u32,
@@ -136,4 +140,29 @@ pub(crate) struct Alloc {
     /// Largest message in KiB; the same on all AllocSvrs of a cluster.
     #[arg(long, default_value_t = MESSAGE_MAX_KIB, value_parser = clap::value_parser!(u64).range(64..=MESSAGE_MAX_KIB))]
     pub(crate) message_max_kib: u64,
+    #[command(flatten)]
+    pub(crate) doors: Doors,
+}
+
+/// Where an AllocSvr serves the clients of other protocols.
+#[derive(Args)]
+pub(crate) struct Doors {
+    /// Address to listen on for Redis clients (port 6380 if it names none); without it, none.
+    #[arg(long, env = "SEQSVR_REDIS_LISTEN", value_name = "ADDR")]
+    pub(crate) redis_listen: Option<String>,
+    /// Password that Redis clients must give (AUTH), of the user `default`; without it, none.
+    #[arg(
+        long,
+        env = "SEQSVR_REDIS_PASSWORD",
+        hide_env_values = true,
+        value_name = "TEXT",
+        requires = "redis_listen"
+    )]
+    pub(crate) redis_password: Option<String>,
+    /// Most Redis connections at a time; more are refused.
+    #[arg(long, default_value_t = REDIS_CONNECTIONS_DEFAULT as u64, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    pub(crate) redis_connections_max: u64,
+    /// A Redis connection is closed after so long without a command; without it, never.
+    #[arg(long, value_parser = duration, value_name = "TIME")]
+    pub(crate) redis_idle_max: Option<Duration>,
 }

@@ -4,7 +4,8 @@ use seqsvr_alloc::{Alloc, Options};
 use seqsvr_proto::limits::ALLOC_PORT;
 
 use crate::background::Background;
-use crate::screen::Screen;
+use crate::doors::Doors;
+use crate::screen::{self, Screen};
 use crate::{cli, files, signals};
 
 pub(crate) async fn run(args: cli::Alloc) -> anyhow::Result<()> {
@@ -20,28 +21,40 @@ pub(crate) async fn run(args: cli::Alloc) -> anyhow::Result<()> {
     options.waiting_max = args.waiting_max as usize;
     options.items_max = args.items_max as usize;
     options.message_max = (args.message_max_kib << 10) as usize;
-    files::allow(args.connections.connections_max);
+    let redis = args
+        .doors
+        .redis_listen
+        .as_ref()
+        .map_or(0, |_| args.doors.redis_connections_max);
+    files::allow(args.connections.connections_max + redis);
     let background = Background::start()?;
     let alloc = Alloc::start_in(options, background.environment()).await?;
+    let doors = Doors::open(&alloc, &args.doors, args.items_max as usize).await?;
     let address = alloc.local_addr();
     let state = args.state_dir.map_or_else(
         || "none: a restart waits for the old session".to_owned(),
         |dir| dir.display().to_string(),
     );
-    Screen::new(&format!("alloc {}", args.name))
+    let redis = doors.redis();
+    let loopback = listen.ip().is_loopback() && redis.is_none_or(|at| at.ip().is_loopback());
+    let mut paste = vec![
+        format!("seqsvr next 42 --server {address}"),
+        format!("seqsvr status --server {address}"),
+    ];
+    let mut screen = Screen::new(&format!("alloc {}", args.name))
         .fact("address", address)
         .fact("stores", args.stores.join(", "))
-        .fact("state", state)
-        .security(listen.ip().is_loopback())
-        .paste(&[
-            format!("seqsvr next 42 --server {address}"),
-            format!("seqsvr status --server {address}"),
-        ])
-        .print();
+        .fact("state", state);
+    if let Some(redis) = redis {
+        screen = screen.fact("redis", redis);
+        paste.push(screen::redis_cli(redis));
+    }
+    screen.security(loopback).paste(&paste).print();
     tokio::select! {
         error = alloc.failed() => return Err(error.into()),
         stop = signals::stop() => stop?,
     }
+    doors.shutdown().await;
     alloc.shutdown().await;
     Ok(())
 }

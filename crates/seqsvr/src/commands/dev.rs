@@ -14,8 +14,9 @@ use tokio::time::{Instant, sleep};
 
 use super::init;
 use crate::background::Background;
+use crate::doors::Doors;
 use crate::exit::BadInput;
-use crate::screen::Screen;
+use crate::screen::{self, Screen};
 use crate::{cli, out, signals};
 
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -34,6 +35,13 @@ pub(crate) async fn run(args: cli::Dev) -> anyhow::Result<()> {
     };
     let store_addrs = ports(args.store_port, args.stores, "--store-port")?;
     let alloc_addrs = ports(args.port, args.allocs, "--port")?;
+    let redis_ports = match args.redis_port {
+        0 => vec![0; alloc_addrs.len()],
+        first => {
+            let addresses = ports(first, args.allocs, "--redis-port")?;
+            addresses.iter().map(SocketAddr::port).collect()
+        }
+    };
     check_count(&args.data_dir, args.stores)?;
 
     let mut stores = Vec::new();
@@ -55,14 +63,16 @@ pub(crate) async fn run(args: cli::Dev) -> anyhow::Result<()> {
         init::make(&members, args.lease_ms, 1_024, INIT_WAIT).await?;
     }
     let background = Background::start()?;
-    let mut allocs = Vec::new();
-    for (i, address) in alloc_addrs.iter().enumerate() {
+    let (mut allocs, mut doors) = (Vec::new(), Vec::new());
+    for (i, (address, redis_port)) in alloc_addrs.iter().zip(redis_ports).enumerate() {
         let name = format!("a{}", i + 1);
         let options = seqsvr_alloc::Options {
             state_dir: Some(args.data_dir.join(format!("alloc-{name}"))),
             ..seqsvr_alloc::Options::new(&name, *address, members.values().cloned().collect())
         };
-        allocs.push(Alloc::start_in(options, background.environment()).await?);
+        let alloc = Alloc::start_in(options, background.environment()).await?;
+        doors.push(Doors::on_port(&alloc, redis_port).await?);
+        allocs.push(alloc);
     }
 
     let list = |addrs: &[SocketAddr]| {
@@ -77,8 +87,19 @@ pub(crate) async fn run(args: cli::Dev) -> anyhow::Result<()> {
     } else {
         format!(" --server {}", alloc_addrs[0])
     };
-    Screen::new("dev")
-        .fact("allocs", list(&alloc_addrs))
+    let redis: Vec<SocketAddr> = doors.iter().filter_map(Doors::redis).collect();
+    let mut paste = vec![
+        format!("seqsvr next 42{server}"),
+        format!("seqsvr next alice{server}"),
+        format!("seqsvr current 42{server}"),
+        format!("seqsvr status{server}"),
+    ];
+    let mut screen = Screen::new("dev").fact("allocs", list(&alloc_addrs));
+    if let Some(first) = redis.first() {
+        screen = screen.fact("redis", list(&redis));
+        paste.push(screen::redis_cli(*first));
+    }
+    screen
         .fact("stores", list(&store_addrs))
         .fact(
             "data",
@@ -89,12 +110,7 @@ pub(crate) async fn run(args: cli::Dev) -> anyhow::Result<()> {
             ),
         )
         .security(true)
-        .paste(&[
-            format!("seqsvr next 42{server}"),
-            format!("seqsvr next alice{server}"),
-            format!("seqsvr current 42{server}"),
-            format!("seqsvr status{server}"),
-        ])
+        .paste(&paste)
         .print();
 
     let ready = announce(
@@ -111,6 +127,7 @@ pub(crate) async fn run(args: cli::Dev) -> anyhow::Result<()> {
         stop = signals::stop() => stop.map_err(Into::into),
         never = ready => never,
     };
+    join_all(doors.iter().map(Doors::shutdown)).await;
     join_all(allocs.iter().map(Alloc::shutdown)).await;
     join_all(stores.iter().map(Store::shutdown)).await;
     outcome

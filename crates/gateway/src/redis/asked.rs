@@ -1,0 +1,298 @@
+//! What is asked of the service, as batches of one namespace, and what it answered.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use futures::future::join_all;
+use seqsvr_core::namespace::KEYS;
+use seqsvr_proto::limits::NUMBERS_MAX;
+use seqsvr_proto::transport::Share;
+use seqsvr_proto::v1::sequence_server::Sequence;
+use seqsvr_proto::v1::{
+    CurrentKind, CurrentManyRequest, ItemError, NextManyRequest, NextRequest, RaiseToRequest,
+    RoutesRequest, next_request, raise_to_request,
+};
+use tonic::{Request, Status};
+
+use super::go::Set;
+use super::place::{Key, Place};
+use super::plan::{Group, Item};
+use super::refusal::Refusal;
+
+/// Asks the service for one connection.
+pub(super) struct Asked<'a, S> {
+    pub(super) sequence: &'a S,
+    pub(super) share: &'a Share,
+    /// Most items of one batch.
+    pub(super) items_max: usize,
+}
+
+/// Answers to a batch's items: columns, and who failed, rising.
+pub(super) struct Answered<T> {
+    groups: Vec<Column<T>>,
+}
+
+#[derive(Default)]
+struct Column<T> {
+    values: Vec<T>,
+    failed: Vec<(usize, Refusal)>,
+}
+
+/// What a batch brought: an entry an item, and who failed.
+type Batch<T> = Result<(Vec<T>, Vec<ItemError>), Status>;
+/// The first number of an item and the last.
+type Numbers = (u64, u64);
+
+impl<S: Sequence> Asked<'_, S> {
+    /// Takes the numbers of all items.
+    pub(super) async fn take(&self, data: &Bytes, groups: &[Group<'_>]) -> Answered<Numbers> {
+        let mut calls = Vec::new();
+        for (group, items) in batches(groups, self.items_max) {
+            calls.push(self.take_batch(data, &groups[group], items));
+        }
+        Answered::of(groups, self.items_max, join_all(calls).await)
+    }
+
+    /// Reads the current numbers of all items; None: none was given out yet.
+    pub(super) async fn read(&self, data: &Bytes, groups: &[Group<'_>]) -> Answered<Option<u64>> {
+        let mut calls = Vec::new();
+        for (group, items) in batches(groups, self.items_max) {
+            calls.push(self.read_batch(data, &groups[group], items));
+        }
+        Answered::of(groups, self.items_max, join_all(calls).await)
+    }
+
+    async fn take_batch(
+        &self,
+        data: &Bytes,
+        group: &Group<'_>,
+        items: Range<usize>,
+    ) -> Batch<Numbers> {
+        let (uids, keys) = columns(data, &group.keys[items.clone()]);
+        let counts = &group.counts[items];
+        let request = NextManyRequest {
+            namespace: group.namespace.to_owned(),
+            uids,
+            keys,
+            counts: match counts.iter().all(|count| *count == 1) {
+                true => Vec::new(),
+                false => counts.to_vec(),
+            },
+            ..NextManyRequest::default()
+        };
+        let answer = self.sequence.next_many(self.request(request)).await?;
+        let answer = answer.into_inner();
+        let numbers = answer.firsts.into_iter().zip(answer.lasts).collect();
+        Ok((numbers, answer.errors))
+    }
+
+    async fn read_batch(
+        &self,
+        data: &Bytes,
+        group: &Group<'_>,
+        items: Range<usize>,
+    ) -> Batch<Option<u64>> {
+        let (uids, keys) = columns(data, &group.keys[items]);
+        let request = CurrentManyRequest {
+            namespace: group.namespace.to_owned(),
+            uids,
+            keys,
+            ..CurrentManyRequest::default()
+        };
+        let answer = self.sequence.current_many(self.request(request)).await?;
+        let answer = answer.into_inner();
+        let never = i32::from(CurrentKind::Never);
+        let values = answer.kinds.iter().zip(answer.values);
+        let current = values.map(|(kind, value)| (*kind != never).then_some(value));
+        Ok((current.collect(), answer.errors))
+    }
+
+    /// Takes the numbers of one command alone; the last of them.
+    pub(super) async fn take_one(
+        &self,
+        data: &Bytes,
+        place: Place<'_>,
+        count: u32,
+    ) -> Result<u64, Refusal> {
+        let request = NextRequest {
+            namespace: place.namespace.to_owned(),
+            key_kind: Some(match place.key {
+                Key::Uid(uid) => next_request::KeyKind::Uid(uid),
+                Key::Bytes(key) => next_request::KeyKind::Key(data.slice_ref(key)),
+            }),
+            count: Some(count),
+            ..NextRequest::default()
+        };
+        let answer = self.sequence.next(self.request(request)).await;
+        Ok(answer
+            .map_err(|status| Refusal::from(&status))?
+            .into_inner()
+            .last)
+    }
+
+    /// Raises each; refused where the number is above already.
+    pub(super) async fn set(&self, data: &Bytes, sets: &[Set<'_>]) -> Vec<Result<(), Refusal>> {
+        let mut calls = Vec::new();
+        for set in sets {
+            calls.push(self.set_one(data, set));
+        }
+        join_all(calls).await
+    }
+
+    async fn set_one(&self, data: &Bytes, set: &Set<'_>) -> Result<(), Refusal> {
+        let Set { place, value } = set;
+        let request = RaiseToRequest {
+            namespace: place.namespace.to_owned(),
+            key_kind: Some(match place.key {
+                Key::Uid(uid) => raise_to_request::KeyKind::Uid(uid),
+                Key::Bytes(key) => raise_to_request::KeyKind::Key(data.slice_ref(key)),
+            }),
+            value: *value,
+            ..RaiseToRequest::default()
+        };
+        let answer = self.sequence.raise_to(self.request(request)).await;
+        let now = answer
+            .map_err(|status| Refusal::from(&status))?
+            .into_inner()
+            .value;
+        // Rounded up to a number of the namespace, it is less than a stride above.
+        if now == *value || now - value < self.stride(place.namespace).await? {
+            return Ok(());
+        }
+        Err(Refusal::below(now, *value))
+    }
+
+    async fn stride(&self, namespace: &str) -> Result<u64, Refusal> {
+        let request = self.request(RoutesRequest { base: 0 });
+        let table = self.sequence.routes(request).await;
+        let table = table.map_err(|status| Refusal::from(&status))?.into_inner();
+        let name = if namespace.is_empty() {
+            KEYS
+        } else {
+            namespace
+        };
+        let known = table.namespaces.iter().find(|known| known.name == name);
+        Ok(known.map_or(1, |known| u64::from(known.stride.max(1))))
+    }
+
+    fn request<T>(&self, message: T) -> Request<T> {
+        let mut request = Request::new(message);
+        request.extensions_mut().insert(self.share.clone());
+        request
+    }
+}
+
+impl<T: Default + Clone> Column<T> {
+    /// The answers of the next `n` items.
+    fn add(&mut self, n: usize, answer: Batch<T>) {
+        let begin = self.values.len();
+        match answer {
+            Ok((values, errors)) => {
+                let failed = errors.iter();
+                self.failed
+                    .extend(failed.map(|error| (begin + error.index as usize, error.into())));
+                self.values.extend(values);
+            }
+            Err(status) => {
+                let refusal = Refusal::from(&status);
+                self.failed
+                    .extend((0..n).map(|i| (begin + i, refusal.clone())));
+            }
+        }
+        self.values.resize(begin + n, T::default());
+    }
+}
+
+impl<T: Copy + Default> Answered<T> {
+    /// From what each of the batches brought.
+    fn of(groups: &[Group<'_>], items_max: usize, answers: Vec<Batch<T>>) -> Answered<T> {
+        let mut columns: Vec<Column<T>> = groups.iter().map(|_| Column::default()).collect();
+        for ((group, items), answer) in batches(groups, items_max).into_iter().zip(answers) {
+            columns[group].add(items.len(), answer);
+        }
+        Answered { groups: columns }
+    }
+
+    fn item(&self, item: Item) -> Result<T, Refusal> {
+        let column = &self.groups[item.group as usize];
+        let at = item.item as usize;
+        match column.failed.binary_search_by_key(&at, |(at, _)| *at) {
+            Ok(i) => Err(column.failed[i].1.clone()),
+            Err(_) => Ok(column.values[at]),
+        }
+    }
+
+    /// Whether it was answered.
+    pub(super) fn known(&self, item: Item) -> Result<(), Refusal> {
+        self.item(item).map(drop)
+    }
+}
+
+impl Answered<Numbers> {
+    /// The `upto`th of an item's `count` numbers.
+    pub(super) fn last(&self, item: Item, count: u32, upto: u32) -> Result<u64, Refusal> {
+        let (first, last) = self.item(item)?;
+        let stride = match count {
+            0 | 1 => 0,
+            more => (last - first) / u64::from(more - 1),
+        };
+        Ok(first + u64::from(upto.max(1) - 1) * stride)
+    }
+}
+
+impl Answered<Option<u64>> {
+    /// The current number; None: none was given out yet.
+    pub(super) fn current(&self, item: Item) -> Result<Option<u64>, Refusal> {
+        self.item(item)
+    }
+}
+
+fn columns(data: &Bytes, keys: &[Key<'_>]) -> (Vec<u64>, Vec<Bytes>) {
+    let (mut uids, mut bytes) = (Vec::new(), Vec::new());
+    match keys.first() {
+        Some(Key::Uid(_)) => uids.reserve_exact(keys.len()),
+        _ => bytes.reserve_exact(keys.len()),
+    }
+    for key in keys {
+        match key {
+            Key::Uid(uid) => uids.push(*uid),
+            Key::Bytes(key) => bytes.push(data.slice_ref(key)),
+        }
+    }
+    (uids, bytes)
+}
+
+/// Parts of the groups within the contract's bounds of items and of numbers.
+fn batches(groups: &[Group<'_>], items_max: usize) -> Vec<(usize, Range<usize>)> {
+    let mut all = Vec::new();
+    for (at, group) in groups.iter().enumerate() {
+        let (mut begin, mut numbers) = (0, 0);
+        for (i, count) in group.counts.iter().enumerate() {
+            let count = u64::from(*count);
+            if i - begin >= items_max || numbers + count > NUMBERS_MAX {
+                all.push((at, begin..i));
+                (begin, numbers) = (i, 0);
+            }
+            numbers += count;
+        }
+        all.push((at, begin..group.counts.len()));
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_are_within_the_contract() {
+        let group = |counts: &[u32]| Group {
+            counts: counts.to_vec(),
+            ..Group::default()
+        };
+        let all = batches(&[group(&[1; 5]), group(&[1])], 2);
+        assert_eq!(all, [(0, 0..2), (0, 2..4), (0, 4..5), (1, 0..1)]);
+        let large = batches(&[group(&[100_000; 250])], 1_000);
+        assert_eq!(large, [(0, 0..100), (0, 100..200), (0, 200..250)]);
+    }
+}

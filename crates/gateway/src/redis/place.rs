@@ -1,0 +1,95 @@
+//! Where a key of a Redis client lives.
+
+use seqsvr_core::namespace::KEYS;
+
+/// Prefix of a key that names its namespace.
+const AT: u8 = b'@';
+
+/// A key and its namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Place<'a> {
+    /// Empty: `keys`.
+    pub(super) namespace: &'a str,
+    pub(super) key: Key<'a>,
+}
+
+/// A uid, or the bytes of a key. A namespace of keys takes a uid for its decimal text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Key<'a> {
+    Uid(u64),
+    Bytes(&'a [u8]),
+}
+
+impl<'a> Place<'a> {
+    /// `@namespace/key`, or a key of `keys`, byte for byte.
+    ///
+    /// # Errors
+    /// What to answer: the namespace's name is no text.
+    pub(super) fn of(key: &'a [u8]) -> Result<Place<'a>, &'static str> {
+        let plain = Place {
+            namespace: "",
+            key: Key::Bytes(key),
+        };
+        let Some((&AT, rest)) = key.split_first() else {
+            return Ok(plain);
+        };
+        let Some(slash) = rest.iter().position(|byte| *byte == b'/') else {
+            return Ok(plain);
+        };
+        let (namespace, key) = (&rest[..slash], &rest[slash + 1..]);
+        let namespace = str::from_utf8(namespace)
+            .ok()
+            .filter(|name| !name.is_empty())
+            .ok_or("ERR @namespace/key: the name of a namespace is 1 to 64 of a-z A-Z 0-9 _ . -")?;
+        // The same sequence has one place.
+        if namespace == KEYS {
+            return Ok(Place {
+                key: Key::Bytes(key),
+                ..plain
+            });
+        }
+        Ok(Place {
+            namespace,
+            key: uid(key).map_or(Key::Bytes(key), Key::Uid),
+        })
+    }
+}
+
+/// The number whose decimal text this is.
+fn uid(text: &[u8]) -> Option<u64> {
+    let fits = matches!(text, [b'0'] | [b'1'..=b'9', ..]) && text.len() <= 20;
+    let text = str::from_utf8(text).ok().filter(|_| fits)?;
+    text.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_name_their_namespaces() {
+        for (key, namespace, expected) in [
+            ("user:1", "", Key::Bytes(b"user:1")),
+            ("42", "", Key::Bytes(b"42")),
+            ("@none", "", Key::Bytes(b"@none")),
+            ("@keys/42", "", Key::Bytes(b"42")),
+            ("@default/42", "default", Key::Uid(42)),
+            ("@orders/42", "orders", Key::Uid(42)),
+            ("@orders/0", "orders", Key::Uid(0)),
+            ("@orders/042", "orders", Key::Bytes(b"042")),
+            (
+                "@orders/18446744073709551616",
+                "orders",
+                Key::Bytes(b"18446744073709551616"),
+            ),
+            ("@orders/a/b", "orders", Key::Bytes(b"a/b")),
+            ("@orders/", "orders", Key::Bytes(b"")),
+        ] {
+            let place = Place::of(key.as_bytes()).unwrap();
+            assert_eq!((place.namespace, place.key), (namespace, expected), "{key}");
+        }
+        for bad in [&b"@/1"[..], b"@\xff/1"] {
+            Place::of(bad).unwrap_err();
+        }
+    }
+}
