@@ -92,7 +92,13 @@ enum Command {
         #[arg(long)]
         listen: SocketAddr,
     },
-    /// Load it, or another gRPC service, and print numbers a second
+    /// Serve the bare loop of Redis's protocol that `peers` compares with
+    BareResp {
+        /// Address to listen on
+        #[arg(long)]
+        listen: SocketAddr,
+    },
+    /// Load the bare gRPC loop, or another gRPC service, and print numbers a second
     BareLoad(bare::Load),
 }
 
@@ -137,6 +143,10 @@ fn main() -> ExitCode {
         Command::Instructions => instructions::run().map(|()| true),
         Command::BareServe { listen } => on_runtime(async {
             let served = bare::serve::serve(listen).await;
+            served.map(|()| true).map_err(|error| error.to_string())
+        }),
+        Command::BareResp { listen } => on_runtime(async {
+            let served = bare::serve_resp(listen).await;
             served.map(|()| true).map_err(|error| error.to_string())
         }),
         Command::BareLoad(load) => on_runtime(async {

@@ -24,7 +24,7 @@ async function connect() {
   return {
     ask: (name, ...args) => client.call(name, ...args),
     all: async (asked) => {
-      const answers = await client.pipeline(asked).exec();
+      const answers = await client.pipeline(asked.map(([name, ...args]) => [name.toLowerCase(), ...args])).exec();
       return answers.map(([error, value]) => (error ? { reason: error } : { value }));
     },
     end: () => client.disconnect(),

@@ -175,10 +175,7 @@ async fn commands_are_answered_as_redis_answers_them() {
             "-ERR INCRBY takes 1 to 100000 numbers here",
         ),
         ("decr alice", "-ERR decr would lower or delete a number"),
-        (
-            "multi",
-            "-ERR multi is not there: each command is done by itself",
-        ),
+        ("multi", "-ERR multi: a transaction is not there"),
         (
             "auth secret",
             "-ERR AUTH <password> called without any password",

@@ -166,7 +166,7 @@ fn refusal(name: &[u8], upper: &[u8], args: &[&[u8]]) -> String {
             "ERR {name} would lower or delete a number, which is never done here: numbers only rise"
         ),
         b"MULTI" | b"EXEC" | b"DISCARD" | b"WATCH" | b"UNWATCH" => format!(
-            "ERR {name} is not there: each command is done by itself; a pipeline is as quick, and INCRBY takes a range"
+            "ERR {name}: a transaction is not there, each command is done by itself; a pipeline without one is as quick (redis-py: transaction=False), and INCRBY takes a range"
         ),
         b"SETNX" | b"GETSET" | b"MSET" | b"MSETNX" | b"APPEND" | b"SETRANGE" | b"INCRBYFLOAT" => {
             format!(

@@ -6,6 +6,8 @@
 
 pub mod load;
 mod messages;
+mod resp;
 pub mod serve;
 
 pub use load::{Load, What};
+pub use resp::serve_resp;

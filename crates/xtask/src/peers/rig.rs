@@ -9,7 +9,7 @@ use seqsvr_tests::vitals::Vitals;
 
 use super::Failure;
 use super::servers::{Server, bare, etcd, postgres::Postgres, redis::Redis, tsoracle};
-use super::work::{Service, Work};
+use super::work::{Service, Speaker, Work};
 
 /// StoreSvrs, and AllocSvrs.
 const SIZE: (u16, u16) = (3, 1);
@@ -30,6 +30,7 @@ pub(super) struct Rig {
     pub(super) peaks: HashMap<&'static str, f64>,
     seqsvr: Option<Cluster>,
     bare: Option<Server>,
+    bare_resp: Option<Server>,
     etcd: Option<Server>,
     tsoracle: Option<Server>,
     redis: [Option<Redis>; 2],
@@ -41,6 +42,7 @@ pub(super) struct Rig {
 enum Need {
     Seqsvr,
     Bare,
+    BareResp,
     Etcd,
     Tsoracle,
     Redis { always: bool },
@@ -54,6 +56,7 @@ impl Rig {
             peaks: HashMap::new(),
             seqsvr: None,
             bare: None,
+            bare_resp: None,
             etcd: None,
             tsoracle: None,
             redis: [None, None],
@@ -72,6 +75,7 @@ impl Rig {
         }
         for (need, server) in [
             (Need::Bare, &mut self.bare),
+            (Need::BareResp, &mut self.bare_resp),
             (Need::Etcd, &mut self.etcd),
             (Need::Tsoracle, &mut self.tsoracle),
         ] {
@@ -90,7 +94,9 @@ impl Rig {
             Need::Seqsvr => {
                 if self.seqsvr.is_none() {
                     let (stores, allocs) = SIZE;
-                    let cluster = Cluster::start(stores, allocs, LEASE_MS).await;
+                    let door = format!("127.0.0.1:{}", process::free_ports(1));
+                    let doors = ["--redis-listen", &door];
+                    let cluster = Cluster::start_with(stores, allocs, LEASE_MS, &[], &doors).await;
                     for namespace in NAMESPACES {
                         let server = ["--server", &cluster.alloc_addresses[0]];
                         let create = ["namespace", "create"].into_iter();
@@ -105,6 +111,7 @@ impl Rig {
                 }
             }
             Need::Bare => start(&mut self.bare, bare::start)?,
+            Need::BareResp => start(&mut self.bare_resp, bare::start_resp)?,
             Need::Etcd => start(&mut self.etcd, etcd::start)?,
             Need::Tsoracle => start(&mut self.tsoracle, tsoracle::start)?,
             Need::Redis { always } => {
@@ -141,8 +148,16 @@ impl Rig {
         Ok(running(&self.tsoracle)?.address.clone())
     }
 
-    pub(super) fn redis(&self, always: bool) -> Result<&Redis, Failure> {
-        running(&self.redis[usize::from(always)])
+    /// Address of who speaks Redis's protocol.
+    pub(super) fn speaker(&self, of: Speaker) -> Result<String, Failure> {
+        Ok(match of {
+            Speaker::Seqsvr => running(&self.seqsvr)?.allocs[0]
+                .arg("--redis-listen")
+                .into(),
+            Speaker::Bare => running(&self.bare_resp)?.address.clone(),
+            Speaker::Redis => running(&self.redis[0])?.0.address.clone(),
+            Speaker::RedisSynced => running(&self.redis[1])?.0.address.clone(),
+        })
     }
 
     pub(super) fn postgres(&self) -> Result<&Postgres, Failure> {
@@ -161,7 +176,12 @@ impl Need {
                 Service::Tsoracle => Need::Tsoracle,
             },
             Work::Frames { .. } => Need::Bare,
-            Work::Incr { always, .. } => Need::Redis { always },
+            Work::Incr { of, .. } => match of {
+                Speaker::Seqsvr => Need::Seqsvr,
+                Speaker::Bare => Need::BareResp,
+                Speaker::Redis => Need::Redis { always: false },
+                Speaker::RedisSynced => Need::Redis { always: true },
+            },
             Work::Nextval { .. } | Work::UpdateRow { .. } => Need::Postgres,
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::work::{Service, Work};
+use super::work::{Service, Speaker, Work};
 
 /// Ours, and what it is compared with.
 pub(super) struct Row {
@@ -48,6 +48,15 @@ const BARE_64: Work = Work::Unary {
     of: Service::Bare,
     in_flight: 64,
 };
+
+/// INCR of a million keys by 50 clients.
+const fn door(of: Speaker, pipeline: u32) -> Work {
+    Work::Incr {
+        of,
+        clients: 50,
+        pipeline,
+    }
+}
 
 pub(super) const ROWS: &[Row] = &[
     Row {
@@ -137,7 +146,7 @@ pub(super) const ROWS: &[Row] = &[
         about: "next-1024; Redis INCR with appendfsync always, 1,024 in flight in pipelines of 64",
         ours: NEXT_1024,
         theirs: Some(Work::Incr {
-            always: true,
+            of: Speaker::RedisSynced,
             clients: 16,
             pipeline: 64,
         }),
@@ -149,12 +158,68 @@ pub(super) const ROWS: &[Row] = &[
         about: "next-1024; Redis INCR without persistence, 1,024 in flight in pipelines of 64",
         ours: NEXT_1024,
         theirs: Some(Work::Incr {
-            always: false,
+            of: Speaker::Redis,
             clients: 16,
             pipeline: 64,
         }),
         prepare: None,
         bars: &[],
+    },
+    Row {
+        name: "door",
+        about: "INCR by redis-benchmark, 50 clients; a bare loop that speaks the protocol",
+        ours: door(Speaker::Seqsvr, 1),
+        theirs: Some(door(Speaker::Bare, 1)),
+        prepare: None,
+        bars: &[Bar::Ratio(0.9)],
+    },
+    Row {
+        name: "door-redis",
+        about: "the same; Redis without persistence",
+        ours: door(Speaker::Seqsvr, 1),
+        theirs: Some(door(Speaker::Redis, 1)),
+        prepare: None,
+        bars: &[Bar::Ratio(0.9)],
+    },
+    Row {
+        name: "door-redis-16",
+        about: "in pipelines of 16; Redis without persistence",
+        ours: door(Speaker::Seqsvr, 16),
+        theirs: Some(door(Speaker::Redis, 16)),
+        prepare: None,
+        bars: &[Bar::Ratio(1.4)],
+    },
+    Row {
+        name: "door-redis-100",
+        about: "in pipelines of 100; Redis without persistence",
+        ours: door(Speaker::Seqsvr, 100),
+        theirs: Some(door(Speaker::Redis, 100)),
+        prepare: None,
+        bars: &[Bar::Ratio(2.2)],
+    },
+    Row {
+        name: "door-synced",
+        about: "INCR by redis-benchmark, 50 clients; Redis with appendfsync always",
+        ours: door(Speaker::Seqsvr, 1),
+        theirs: Some(door(Speaker::RedisSynced, 1)),
+        prepare: None,
+        bars: &[Bar::Ratio(1.8)],
+    },
+    Row {
+        name: "door-synced-16",
+        about: "in pipelines of 16; Redis with appendfsync always",
+        ours: door(Speaker::Seqsvr, 16),
+        theirs: Some(door(Speaker::RedisSynced, 16)),
+        prepare: None,
+        bars: &[Bar::Ratio(2.5)],
+    },
+    Row {
+        name: "door-synced-100",
+        about: "in pipelines of 100; Redis with appendfsync always",
+        ours: door(Speaker::Seqsvr, 100),
+        theirs: Some(door(Speaker::RedisSynced, 100)),
+        prepare: None,
+        bars: &[Bar::Ratio(3.0)],
     },
     Row {
         name: "postgres",

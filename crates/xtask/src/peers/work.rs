@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::rig::Rig;
-use super::servers::output;
+use super::servers::{output, redis::incr};
 use super::{Failure, disk};
 
 /// Connections of `seqsvr bench`.
@@ -25,7 +25,7 @@ pub(super) enum Work {
     Frames { numbers: u32 },
     /// INCR, by redis-benchmark.
     Incr {
-        always: bool,
+        of: Speaker,
         clients: u32,
         pipeline: u32,
     },
@@ -42,6 +42,18 @@ pub(super) enum Service {
     Seqsvr,
     Etcd,
     Tsoracle,
+}
+
+/// Who speaks Redis's protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Speaker {
+    Seqsvr,
+    /// A loop over sockets that adds in memory.
+    Bare,
+    /// Without persistence.
+    Redis,
+    /// With an append-only file that is synced before each answer.
+    RedisSynced,
 }
 
 /// What one run of a work came to.
@@ -97,10 +109,10 @@ impl Work {
                 )?
             }
             Work::Incr {
-                always,
+                of,
                 clients,
                 pipeline,
-            } => rate(rig.redis(always)?.incr(clients, pipeline, rig.time)?),
+            } => rate(incr(&rig.speaker(of)?, clients, pipeline, rig.time)?),
             Work::Nextval { clients } => rate(rig.postgres()?.nextval(clients, rig.time)?),
             Work::UpdateRow { clients } => rate(rig.postgres()?.update(clients, rig.time)?),
         };

@@ -25,25 +25,31 @@ impl Redis {
             .args(["--appendfsync", "always"]);
         Server::start(command, address, dir).map(Redis)
     }
+}
 
-    /// INCR of a million keys; calls a second.
-    pub(crate) fn incr(&self, clients: u32, pipeline: u32, time: Duration) -> Result<f64, Failure> {
-        let rate = self.bench(clients, pipeline, PROBE)?;
-        let calls = (rate * time.as_secs_f64()) as u64;
-        self.bench(clients, pipeline, calls.max(PROBE))
-    }
+/// INCR of a million keys of whoever speaks its protocol at this address; calls a second.
+pub(crate) fn incr(
+    address: &str,
+    clients: u32,
+    pipeline: u32,
+    time: Duration,
+) -> Result<f64, Failure> {
+    let rate = bench(address, clients, pipeline, PROBE)?;
+    let calls = (rate * time.as_secs_f64()) as u64;
+    bench(address, clients, pipeline, calls.max(PROBE))
+}
 
-    fn bench(&self, clients: u32, pipeline: u32, calls: u64) -> Result<f64, Failure> {
-        let said = output(
-            Command::new(find("redis-benchmark")?)
-                .args(["-h", "127.0.0.1", "-p", self.0.port(), "--csv"])
-                .args(["-c", &clients.to_string(), "-P", &pipeline.to_string()])
-                .args(["-n", &calls.to_string(), "-r", "1000000"])
-                .args(["INCR", "key:__rand_int__"]),
-        )?;
-        // "test","rps",… and below it the figures.
-        let figures = said.lines().find(|line| line.contains("INCR"));
-        let rate = figures.and_then(|line| line.split(',').nth(1)?.trim_matches('"').parse().ok());
-        rate.ok_or_else(|| Failure::Wrong(format!("redis-benchmark said: {said}")))
-    }
+fn bench(address: &str, clients: u32, pipeline: u32, calls: u64) -> Result<f64, Failure> {
+    let port = address.rsplit(':').next().unwrap_or_default();
+    let said = output(
+        Command::new(find("redis-benchmark")?)
+            .args(["-h", "127.0.0.1", "-p", port, "--csv"])
+            .args(["-c", &clients.to_string(), "-P", &pipeline.to_string()])
+            .args(["-n", &calls.to_string(), "-r", "1000000"])
+            .args(["INCR", "user:__rand_int__"]),
+    )?;
+    // "test","rps",… and below it the figures.
+    let figures = said.lines().find(|line| line.contains("INCR"));
+    let rate = figures.and_then(|line| line.split(',').nth(1)?.trim_matches('"').parse().ok());
+    rate.ok_or_else(|| Failure::Wrong(format!("redis-benchmark said: {said}")))
 }
