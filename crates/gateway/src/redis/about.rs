@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
+use hashbrown::HashMap;
+use parking_lot::RwLock;
 use seqsvr_proto::transport::add_within;
 use tokio::time::Instant;
 
@@ -19,6 +21,8 @@ pub(super) struct About {
     ids: AtomicU64,
     held: AtomicUsize,
     stopping: AtomicBool,
+    /// Of namespaces, whose number is bounded.
+    strides: RwLock<HashMap<String, u64>>,
 }
 
 impl About {
@@ -29,6 +33,7 @@ impl About {
             ids: AtomicU64::new(0),
             held: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
+            strides: RwLock::default(),
         }
     }
 
@@ -39,6 +44,21 @@ impl About {
 
     pub(super) fn is_stopping(&self) -> bool {
         self.stopping.load(Relaxed)
+    }
+
+    /// The stride of a namespace, if it is known here.
+    pub(super) fn stride(&self, namespace: &str) -> Option<u64> {
+        self.strides.read().get(namespace).copied()
+    }
+
+    pub(super) fn know(&self, strides: impl Iterator<Item = (String, u64)>) {
+        self.strides.write().extend(strides);
+    }
+
+    /// Bytes held by all connections beyond what is free.
+    #[cfg(test)]
+    pub(super) fn held(&self) -> usize {
+        self.held.load(Relaxed)
     }
 
     /// Of the next connection.
@@ -69,7 +89,7 @@ impl<'a> Held<'a> {
         Held { about, bytes: 0 }
     }
 
-    /// It holds so many bytes in all now. False: there is no room for them.
+    /// It holds so many bytes in all now. False: there is no room for them, and nothing has changed.
     pub(super) fn is(&mut self, bytes: usize) -> bool {
         let beyond = bytes.saturating_sub(FREE);
         if beyond > self.bytes {

@@ -14,14 +14,21 @@ use seqsvr_proto::v1::{
 };
 use tonic::{Request, Status};
 
+use super::about::About;
 use super::go::Set;
 use super::place::{Key, Place};
 use super::plan::{Group, Item};
 use super::refusal::Refusal;
 
+/// RaiseTos under way at one time.
+const SETS_AT_ONCE: usize = 32;
+/// Items from which on others have their turn.
+const TURN_ITEMS: usize = 256;
+
 /// Asks the service for one connection.
 pub(super) struct Asked<'a, S> {
     pub(super) sequence: &'a S,
+    pub(super) about: &'a About,
     pub(super) share: &'a Share,
     /// Most items of one batch.
     pub(super) items_max: usize,
@@ -46,20 +53,41 @@ type Numbers = (u64, u64);
 impl<S: Sequence> Asked<'_, S> {
     /// Takes the numbers of all items.
     pub(super) async fn take(&self, data: &Bytes, groups: &[Group<'_>]) -> Answered<Numbers> {
-        let mut calls = Vec::new();
-        for (group, items) in batches(groups, self.items_max) {
-            calls.push(self.take_batch(data, &groups[group], items));
+        let batches = batches(groups, self.items_max);
+        let mut answers = Vec::with_capacity(batches.len());
+        for some in batches.chunks(self.at_once(&batches)) {
+            let mut calls = Vec::with_capacity(some.len());
+            for (group, items) in some {
+                calls.push(self.take_batch(data, &groups[*group], items.clone()));
+            }
+            answers.extend(join_all(calls).await);
+            turn(some).await;
         }
-        Answered::of(groups, self.items_max, join_all(calls).await)
+        Answered::of(groups, &batches, answers)
     }
 
     /// Reads the current numbers of all items; None: none was given out yet.
     pub(super) async fn read(&self, data: &Bytes, groups: &[Group<'_>]) -> Answered<Option<u64>> {
-        let mut calls = Vec::new();
-        for (group, items) in batches(groups, self.items_max) {
-            calls.push(self.read_batch(data, &groups[group], items));
+        let batches = batches(groups, self.items_max);
+        let mut answers = Vec::with_capacity(batches.len());
+        for some in batches.chunks(self.at_once(&batches)) {
+            let mut calls = Vec::with_capacity(some.len());
+            for (group, items) in some {
+                calls.push(self.read_batch(data, &groups[*group], items.clone()));
+            }
+            answers.extend(join_all(calls).await);
+            turn(some).await;
         }
-        Answered::of(groups, self.items_max, join_all(calls).await)
+        Answered::of(groups, &batches, answers)
+    }
+
+    /// How many batches are asked for together: those of several namespaces are short, those of one are not.
+    fn at_once(&self, batches: &[(usize, Range<usize>)]) -> usize {
+        let items: usize = batches.iter().map(|(_, items)| items.len()).sum();
+        match items > self.items_max {
+            true => 1,
+            false => batches.len().max(1),
+        }
     }
 
     async fn take_batch(
@@ -132,11 +160,15 @@ impl<S: Sequence> Asked<'_, S> {
 
     /// Raises each; refused where the number is above already.
     pub(super) async fn set(&self, data: &Bytes, sets: &[Set<'_>]) -> Vec<Result<(), Refusal>> {
-        let mut calls = Vec::new();
-        for set in sets {
-            calls.push(self.set_one(data, set));
+        let mut all = Vec::with_capacity(sets.len());
+        for some in sets.chunks(SETS_AT_ONCE) {
+            let mut calls = Vec::with_capacity(some.len());
+            for set in some {
+                calls.push(self.set_one(data, set));
+            }
+            all.extend(join_all(calls).await);
         }
-        join_all(calls).await
+        all
     }
 
     async fn set_one(&self, data: &Bytes, set: &Set<'_>) -> Result<(), Refusal> {
@@ -162,17 +194,23 @@ impl<S: Sequence> Asked<'_, S> {
         Err(Refusal::below(now, *value))
     }
 
+    /// Asked once for a namespace: it never changes.
     async fn stride(&self, namespace: &str) -> Result<u64, Refusal> {
-        let request = self.request(RoutesRequest { base: 0 });
-        let table = self.sequence.routes(request).await;
-        let table = table.map_err(|status| Refusal::from(&status))?.into_inner();
         let name = if namespace.is_empty() {
             KEYS
         } else {
             namespace
         };
-        let known = table.namespaces.iter().find(|known| known.name == name);
-        Ok(known.map_or(1, |known| u64::from(known.stride.max(1))))
+        if let Some(stride) = self.about.stride(name) {
+            return Ok(stride);
+        }
+        let request = self.request(RoutesRequest { base: 0 });
+        let table = self.sequence.routes(request).await;
+        let table = table.map_err(|status| Refusal::from(&status))?.into_inner();
+        let strides = table.namespaces.into_iter();
+        self.about
+            .know(strides.map(|known| (known.name, u64::from(known.stride.max(1)))));
+        Ok(self.about.stride(name).unwrap_or(1))
     }
 
     fn request<T>(&self, message: T) -> Request<T> {
@@ -205,10 +243,14 @@ impl<T: Default + Clone> Column<T> {
 
 impl<T: Copy + Default> Answered<T> {
     /// From what each of the batches brought.
-    fn of(groups: &[Group<'_>], items_max: usize, answers: Vec<Batch<T>>) -> Answered<T> {
+    fn of(
+        groups: &[Group<'_>],
+        batches: &[(usize, Range<usize>)],
+        answers: Vec<Batch<T>>,
+    ) -> Answered<T> {
         let mut columns: Vec<Column<T>> = groups.iter().map(|_| Column::default()).collect();
-        for ((group, items), answer) in batches(groups, items_max).into_iter().zip(answers) {
-            columns[group].add(items.len(), answer);
+        for ((group, items), answer) in batches.iter().zip(answers) {
+            columns[*group].add(items.len(), answer);
         }
         Answered { groups: columns }
     }
@@ -244,6 +286,13 @@ impl Answered<Option<u64>> {
     /// The current number; None: none was given out yet.
     pub(super) fn current(&self, item: Item) -> Result<Option<u64>, Refusal> {
         self.item(item)
+    }
+}
+
+/// Others have their turn after many items.
+async fn turn(batches: &[(usize, Range<usize>)]) {
+    if batches.iter().any(|(_, items)| items.len() >= TURN_ITEMS) {
+        tokio::task::yield_now().await;
     }
 }
 

@@ -48,6 +48,8 @@ pub(super) enum Command<'a> {
     Info,
     Quit,
     Reset,
+    /// What a browser says that some page has made send something here.
+    Http,
 }
 
 /// HELLO.
@@ -143,6 +145,7 @@ impl<'a> Command<'a> {
             (b"INFO", _) => Command::Info,
             (b"QUIT", _) => Command::Quit,
             (b"RESET", []) => Command::Reset,
+            (b"POST" | b"HOST:", _) => Command::Http,
             _ => return Err(refusal(name, upper, args)),
         })
     }

@@ -1,8 +1,9 @@
 //! One Redis connection: reads what has come, does it go by go, writes the answers.
 //!
-//! Invariants: answers leave in the order of their commands; nothing more is read while more than
-//! [`UNSENT_MAX`] bytes of answers are not taken; a connection whose other end takes nothing, or stops in the
-//! middle of a request, is closed in time; one that is told to stop answers what it has received whole.
+//! Invariants: answers leave in the order of their commands; while more than [`UNSENT_MAX`] bytes of answers
+//! are not taken nothing more is done or read; what is held is counted (`about`); a connection whose other end
+//! takes nothing, or stops in the middle of a request, is closed in time; one that is told to stop answers what
+//! it has received whole.
 
 use std::future::poll_fn;
 use std::io;
@@ -10,7 +11,7 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::BytesMut;
+use bytes::{BufMut, Bytes, BytesMut};
 use seqsvr_proto::transport::{Io, STUCK_AFTER, Share};
 use seqsvr_proto::v1::sequence_server::Sequence;
 use tokio::io::{AsyncReadExt, AsyncWrite};
@@ -21,20 +22,26 @@ use super::about::{About, FREE, Held};
 use super::asked::Asked;
 use super::go::Go;
 use super::reply::Replies;
-use super::request::{Broken, Requests};
+use super::request::Requests;
 use super::session::Session;
 
 /// Longest time a request may take to arrive, once it has begun.
 const RECEIVED_WITHIN: Duration = Duration::from_secs(10);
-/// Bytes of answers above which nothing more is read.
+/// Bytes of answers above which nothing more is done or read.
 const UNSENT_MAX: usize = 1 << 20;
 /// Requests read before they are answered.
 const READ_MAX: usize = 4_096;
 /// Room for what comes at one time: little for one that sends single commands.
 const ROOM_MIN: usize = 4 << 10;
 const ROOM_MAX: usize = FREE / 2;
+/// How long what is on its way when the server stops has to come.
+const GRACE: Duration = Duration::from_millis(50);
 /// How long the other end may take to see the last answers before the rest of what it sends is thrown back.
 const LINGER: Duration = Duration::from_secs(1);
+/// How long a connection may take to give the password, if there is one.
+const KNOWN_WITHIN: Duration = Duration::from_secs(10);
+/// Commands or items of one go from which on others have their turn after it.
+const TURN_ITEMS: usize = 256;
 /// How often is looked at what has not moved.
 const TICK: Duration = Duration::from_secs(2);
 
@@ -51,7 +58,8 @@ pub(super) struct Service<'a, S> {
 
 /// Why a wait for more ended.
 enum Event {
-    Read,
+    /// Something was read, or so many answers were taken that more may be done.
+    Moved,
     /// The other end sends no more.
     End,
     Tick,
@@ -62,11 +70,24 @@ enum Event {
 struct Wire {
     io: Box<dyn Io>,
     read: BytesMut,
+    /// Bytes that `read` is a part of.
+    room: usize,
     /// Answers; `replies.bytes` from `sent` on.
     replies: Replies,
     sent: usize,
-    /// When something was read or written last.
-    moved: Instant,
+    /// Some are not taken yet.
+    due: bool,
+    /// When an answer was taken last, or the first became due.
+    taken: Instant,
+}
+
+/// Whole requests that are not all answered.
+#[derive(Default)]
+struct Pending {
+    requests: Requests,
+    /// Their bytes.
+    data: Bytes,
+    next: usize,
 }
 
 impl<S: Sequence> Service<'_, S> {
@@ -83,129 +104,205 @@ impl<S: Sequence> Service<'_, S> {
         let mut session = Session::new(self.about, share.remote());
         let asked = Asked {
             sequence: self.sequence,
+            about: self.about,
             share: &share,
             items_max: self.items_max,
         };
-        let mut wire = Wire {
-            io,
-            read: BytesMut::new(),
-            replies: Replies::default(),
-            sent: 0,
-            moved: Instant::now(),
-        };
-        let mut requests = Requests::default();
+        let mut wire = Wire::new(io);
+        let mut pending = Pending::default();
         let mut held = Held::new(self.about);
-        // When the request that is not whole yet began.
-        let mut begun: Option<Instant> = None;
+        // What cannot be read any more, once what came before it is answered.
+        let mut broken = None;
+        let opened = Instant::now();
+        // The server stops, and is read for the last time.
+        let mut last = false;
+        // When the last command was done, and when the request that is not whole yet began.
+        let (mut done, mut begun) = (opened, None);
         let mut tick = interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut stop = pin!(self.stopping.cancelled());
         loop {
-            match wire.exchange(&mut tick, stop.as_mut()).await? {
-                Event::Read => {}
+            if session.ended {
+                return wire
+                    .finish("it said QUIT, or speaks another protocol")
+                    .await;
+            }
+            if pending.is_left() && wire.unsent() <= UNSENT_MAX {
+                let (go, next) = pending.go(&session);
+                let size = go.len();
+                if held.is(wire.held() + pending.data.len() + go.bytes()) {
+                    go.run(&asked, &pending.data, &mut session, &mut wire.replies)
+                        .await;
+                } else {
+                    go.refuse(&mut session, &mut wire.replies);
+                }
+                pending.next = next;
+                if size > 0 {
+                    done = Instant::now();
+                }
+                poll_fn(|cx| Poll::Ready(wire.write(cx))).await?;
+                match size >= TURN_ITEMS {
+                    true => tokio::task::yield_now().await,
+                    false => tokio::task::consume_budget().await,
+                }
+                continue;
+            }
+            if !pending.is_left() {
+                pending.clear();
+                if broken.is_none() {
+                    broken = pending.requests.read(&mut wire.read, READ_MAX).err();
+                }
+                if pending.requests.len() > 0 {
+                    pending.data = wire.take(pending.requests.end());
+                    begun = None;
+                    continue;
+                }
+                if let Some(broken) = broken {
+                    wire.replies.error(&format!("ERR Protocol error: {broken}"));
+                    return wire.finish("it sent what is no request").await;
+                }
+                // A password is short.
+                if !session.authenticated && wire.read.len() > ROOM_MAX {
+                    wire.replies.error("ERR Protocol error: unauthenticated");
+                    return wire.finish("it sent much and no password").await;
+                }
+                if wire.read.is_empty() {
+                    begun = None;
+                } else {
+                    begun = begun.or_else(|| Some(Instant::now()));
+                }
+            }
+            if !held.is(wire.held() + pending.data.len()) {
+                return Ok("no room for its requests and answers");
+            }
+            let reads = !pending.is_left();
+            if reads && self.about.is_stopping() {
+                // What has come until now is answered, and nothing that comes after it.
+                if last {
+                    return wire.finish("the server stops").await;
+                }
+                last = true;
+                tokio::time::sleep(GRACE).await;
+            }
+            match wire.exchange(reads, &mut tick, stop.as_mut()).await? {
+                Event::Moved => {}
                 Event::End => return wire.finish("its other end closed it").await,
-                Event::Stop => return wire.finish("the server stops").await,
+                Event::Stop if last => return wire.finish("the server stops").await,
+                Event::Stop => {}
                 Event::Tick => {
                     let now = Instant::now();
+                    if wire.unsent() > 0 && now - wire.taken > STUCK_AFTER {
+                        return Ok("it takes no answers");
+                    }
+                    if wire.unsent() > UNSENT_MAX {
+                        // Nothing is read meanwhile, whatever has come.
+                        begun = begun.map(|_| now);
+                    }
                     if begun.is_some_and(|begun| now - begun > RECEIVED_WITHIN) {
                         wire.replies
                             .error("ERR Protocol error: the request was not received within 10 s");
                         return wire.finish("a request took too long to arrive").await;
                     }
-                    let still = now - wire.moved;
-                    if wire.unsent() > 0 && still > STUCK_AFTER {
-                        return Ok("it takes no answers");
+                    let late = !session.authenticated && now - opened > KNOWN_WITHIN;
+                    let idle = self.idle_max.is_some_and(|most| now - done > most);
+                    if late || (idle && wire.unsent() == 0) {
+                        return wire.finish("it was idle for too long").await;
                     }
-                    if self.idle_max.is_some_and(|most| still > most) {
-                        return Ok("it was idle for too long");
-                    }
-                    if wire.read.is_empty() {
-                        wire.read = BytesMut::new();
-                    }
-                    continue;
+                    wire.rest();
                 }
             }
-            let outcome = loop {
-                let outcome = requests.read(&mut wire.read, READ_MAX);
-                let whole = requests.len();
-                if whole > 0 {
-                    let end = requests.end();
-                    let data = wire.read.split_to(end).freeze();
-                    let replies = &mut wire.replies;
-                    answer(&asked, &requests, &data, &mut session, replies).await;
-                    requests.forget();
-                }
-                if session.ended || outcome.is_err() || whole < READ_MAX {
-                    break outcome;
-                }
-            };
-            if session.ended {
-                return wire.finish("it said QUIT").await;
-            }
-            if self.about.is_stopping() {
-                return wire.finish("the server stops").await;
-            }
-            if let Err(broken) = outcome {
-                return wire.refuse(&broken).await;
-            }
-            if !held.is(wire.read.capacity() + wire.replies.bytes.capacity()) {
-                wire.replies.error("ERR this server holds too many bytes of requests and answers; read the answers, or retry later");
-                return wire.finish("no room for its requests").await;
-            }
-            begun = match requests.has_begun(&wire.read) {
-                true => begun.or_else(|| Some(Instant::now())),
-                false => None,
-            };
         }
     }
 }
 
-/// Does the whole requests and adds their answers.
-async fn answer<S: Sequence>(
-    asked: &Asked<'_, S>,
-    requests: &Requests,
-    data: &bytes::Bytes,
-    session: &mut Session<'_>,
-    replies: &mut Replies,
-) {
-    let mut words: Vec<&[u8]> = Vec::new();
-    let mut next = 0;
-    while next < requests.len() && !session.ended {
+impl Pending {
+    fn is_left(&self) -> bool {
+        self.next < self.requests.len()
+    }
+
+    /// The next commands that are done together, and where those after them begin.
+    fn go(&self, session: &Session<'_>) -> (Go<'_>, usize) {
         let mut go = Go::default();
-        while next < requests.len() {
+        let mut words: Vec<&[u8]> = Vec::new();
+        let mut next = self.next;
+        while next < self.requests.len() {
             words.clear();
-            words.extend(requests.words(next, data));
+            words.extend(self.requests.words(next, &self.data));
             // An empty request has no answer, as in Redis.
             if !words.is_empty() && !go.add(&words, session) {
                 break;
             }
             next += 1;
         }
-        go.run(asked, data, session, replies).await;
-        tokio::task::consume_budget().await;
+        (go, next)
+    }
+
+    /// Forgets what was answered.
+    fn clear(&mut self) {
+        self.requests.forget();
+        self.data = Bytes::new();
+        self.next = 0;
     }
 }
 
 impl Wire {
+    fn new(io: Box<dyn Io>) -> Wire {
+        Wire {
+            io,
+            read: BytesMut::new(),
+            room: 0,
+            replies: Replies::default(),
+            sent: 0,
+            due: false,
+            taken: Instant::now(),
+        }
+    }
+
     fn unsent(&self) -> usize {
         self.replies.bytes.len() - self.sent
     }
 
-    /// Writes answers and waits for more to read.
+    /// Bytes it holds.
+    fn held(&self) -> usize {
+        self.room + self.replies.bytes.capacity()
+    }
+
+    /// Takes what was read whole. What remains does not keep a large buffer for itself.
+    fn take(&mut self, n: usize) -> Bytes {
+        let taken = self.read.split_to(n).freeze();
+        if self.room > FREE {
+            self.read = BytesMut::from(&self.read[..]);
+            self.room = self.read.capacity();
+        }
+        taken
+    }
+
+    /// Keeps nothing while nothing comes.
+    fn rest(&mut self) {
+        if self.read.is_empty() {
+            (self.read, self.room) = (BytesMut::new(), 0);
+        }
+    }
+
+    /// Writes answers and waits for more to read, if it `reads`, or to do.
     async fn exchange(
         &mut self,
+        reads: bool,
         tick: &mut Interval,
         mut stop: Pin<&mut WaitForCancellationFuture<'_>>,
     ) -> io::Result<Event> {
         poll_fn(|cx| {
             self.write(cx)?;
-            if self.unsent() <= UNSENT_MAX
-                && let Poll::Ready(n) = self.fill(cx)?
-            {
-                return Poll::Ready(Ok(if n == 0 { Event::End } else { Event::Read }));
-            }
-            if stop.as_mut().poll(cx).is_ready() {
-                return Poll::Ready(Ok(Event::Stop));
+            if self.unsent() <= UNSENT_MAX {
+                if !reads {
+                    return Poll::Ready(Ok(Event::Moved));
+                }
+                if let Poll::Ready(n) = self.fill(cx)? {
+                    return Poll::Ready(Ok(if n == 0 { Event::End } else { Event::Moved }));
+                }
+                if stop.as_mut().poll(cx).is_ready() {
+                    return Poll::Ready(Ok(Event::Stop));
+                }
             }
             tick.poll_tick(cx).map(|_| Ok(Event::Tick))
         })
@@ -214,18 +311,28 @@ impl Wire {
 
     /// Writes what can be written now.
     fn write(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        if !self.due && self.unsent() > 0 {
+            (self.due, self.taken) = (true, Instant::now());
+        }
         while self.unsent() > 0 {
             let unsent = &self.replies.bytes[self.sent..];
             match Pin::new(&mut self.io).poll_write(cx, unsent)? {
                 Poll::Ready(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Poll::Ready(n) => {
                     self.sent += n;
-                    self.moved = Instant::now();
+                    self.taken = Instant::now();
                 }
-                Poll::Pending => return Ok(()),
+                Poll::Pending => {
+                    // Whoever is always somewhat behind is not to have all that was ever sent kept.
+                    if self.sent >= self.replies.bytes.len() / 2 {
+                        self.replies.bytes.drain(..self.sent);
+                        self.sent = 0;
+                    }
+                    return Ok(());
+                }
             }
         }
-        self.sent = 0;
+        (self.due, self.sent) = (false, 0);
         self.replies.bytes.clear();
         // One large answer is not to be remembered for ever.
         self.replies.bytes.shrink_to(FREE / 2);
@@ -234,21 +341,15 @@ impl Wire {
 
     /// Reads what has come, behind what is there.
     fn fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        let room = self.read.capacity() - self.read.len();
-        if room < ROOM_MIN / 2 {
+        if self.read.capacity() - self.read.len() < ROOM_MIN / 2 {
             // More each time, for what is long.
             let more = (self.read.len() + ROOM_MIN).clamp(ROOM_MIN, ROOM_MAX);
             self.read.reserve(more);
+            self.room = self.room.max(self.read.capacity());
         }
         let io = Pin::new(&mut self.io);
-        let read = std::task::ready!(tokio_util::io::poll_read_buf(io, cx, &mut self.read))?;
-        self.moved = Instant::now();
-        Poll::Ready(Ok(read))
-    }
-
-    async fn refuse(mut self, broken: &Broken) -> io::Result<&'static str> {
-        self.replies.error(&format!("ERR Protocol error: {broken}"));
-        self.finish("it sent what is no request").await
+        let mut some = (&mut self.read).limit(ROOM_MAX);
+        tokio_util::io::poll_read_buf(io, cx, &mut some)
     }
 
     /// Writes what is left, and closes the connection.
@@ -274,3 +375,6 @@ impl Wire {
         Ok(why)
     }
 }
+
+#[cfg(test)]
+mod tests;

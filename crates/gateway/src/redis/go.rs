@@ -10,13 +10,16 @@ use seqsvr_proto::v1::sequence_server::Sequence;
 use super::asked::Asked;
 use super::command::Command;
 use super::place::{Key, Place};
-use super::plan::{Item, Plan};
+use super::plan::{GROUPS_MAX, Item, Plan};
 use super::reply::Replies;
 use super::session::Session;
 
 /// Commands or items from which on no more are added: what memory holds of them is answered without a break,
 /// while other connections of the thread wait.
 pub(super) const GO_MAX: usize = 1_024;
+
+/// About what an item takes while it is asked for: its words, its place, its answer.
+const ITEM_BYTES: usize = 256;
 
 /// What a command waits for.
 enum Step<'a> {
@@ -76,10 +79,19 @@ impl<'a> Go<'a> {
         // What comes after these may be answered otherwise.
         self.full = matches!(
             command,
-            Command::Auth { .. } | Command::Hello(_) | Command::Reset | Command::Quit
+            Command::Auth { .. }
+                | Command::Hello(_)
+                | Command::Reset
+                | Command::Quit
+                | Command::Http
         );
         match self.step(command) {
             Ok(Some(step)) => self.steps.push(step),
+            // It would be no other in the next go.
+            Ok(None) if self.steps.is_empty() => {
+                let text = format!("ERR keys of more than {GROUPS_MAX} namespaces in one command");
+                self.steps.push(Step::Refused(text));
+            }
             Ok(None) => return false,
             Err(text) => self.steps.push(Step::Refused(text)),
         }
@@ -116,6 +128,27 @@ impl<'a> Go<'a> {
         })
     }
 
+    /// Commands, or items if they are more.
+    pub(super) fn len(&self) -> usize {
+        self.steps.len().max(self.plan.len())
+    }
+
+    /// About how many bytes its items and their answers take meanwhile.
+    pub(super) fn bytes(&self) -> usize {
+        self.len() * ITEM_BYTES
+    }
+
+    /// Does nothing that needs a number, for want of room.
+    pub(super) fn refuse(self, session: &mut Session<'_>, replies: &mut Replies) {
+        for step in self.steps {
+            match step {
+                Step::Talk(command) => session.answer(&command, replies),
+                Step::Refused(text) => replies.error(&text),
+                _ => replies.error("TRYAGAIN this server holds too many bytes of requests and answers; read the answers, or retry later"),
+            }
+        }
+    }
+
     /// Does the commands, whose words are parts of `data`, and adds their answers.
     pub(super) async fn run<S: Sequence>(
         self,
@@ -143,7 +176,7 @@ impl<'a> Go<'a> {
                     let last = takes.last(item, sum, upto);
                     // Together they are more than the namespace gives at once: one by one.
                     let last = match last {
-                        Err(refusal) if refusal.is_invalid() && count < sum => {
+                        Err(refusal) if refusal.is_of_many() && count < sum => {
                             asked.take_one(data, place, count).await
                         }
                         other => other,

@@ -13,7 +13,7 @@ use seqsvr_core::geometry::COUNT_MAX;
 use super::place::{Key, Place};
 
 /// Most groups of one go: beyond that to find an item's would take too long.
-const GROUPS_MAX: usize = 16;
+pub(super) const GROUPS_MAX: usize = 16;
 
 /// Items of one namespace that are all uids or all keys.
 #[derive(Debug, Default, PartialEq, Eq)]

@@ -49,9 +49,12 @@ impl Refusal {
         }
     }
 
-    /// The command itself cannot be done.
-    pub(super) fn is_invalid(&self) -> bool {
-        self.code == Code::InvalidArgument
+    /// Fewer numbers might have been given: more than the namespace gives at once, or than there are left.
+    pub(super) fn is_of_many(&self) -> bool {
+        match self.reason {
+            Reason::TooMany => self.code == Code::InvalidArgument,
+            reason => reason == Reason::SequenceExhausted,
+        }
     }
 
     /// The answer: `TRYAGAIN` if the same command may succeed later, `ERR` if not. A sequence at its end is

@@ -17,6 +17,8 @@ const ARG_MAX: usize = 16 << 10;
 const LINE_MAX: usize = 64 << 10;
 /// Longest request, bytes: an MGET of as many keys as there may be, of the longest.
 pub(super) const REQUEST_MAX: usize = 2 << 20;
+/// Words and requests that there is room for at all times.
+const KEPT: usize = 256;
 /// Longest number of a length, with its sign.
 const DIGITS_MAX: usize = 20;
 
@@ -99,11 +101,6 @@ impl Requests {
         self.ends.last().map_or(0, |end| end.bytes)
     }
 
-    /// Whether the next request has begun.
-    pub(super) fn has_begun(&self, bytes: &[u8]) -> bool {
-        bytes.len() > self.end()
-    }
-
     /// The words of the i-th whole request, of the same bytes.
     pub(super) fn words<'a>(&self, i: usize, bytes: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
         let before = i.checked_sub(1).map(|i| self.ends[i]).unwrap_or_default();
@@ -120,6 +117,9 @@ impl Requests {
         };
         self.ends.clear();
         self.words.drain(..end.words);
+        // One long request is not to be remembered for ever.
+        self.ends.shrink_to(KEPT);
+        self.words.shrink_to(KEPT);
         for word in &mut self.words {
             *word = word.start - end.bytes as u32..word.end - end.bytes as u32;
         }
@@ -192,7 +192,11 @@ impl Requests {
             read: 0,
             kept: 0,
         };
+        let before = self.words.len();
         while let Some(word) = text.word()? {
+            if self.words.len() - before == ARGS_MAX {
+                return Err(Broken::Count);
+            }
             let (from, to) = (begin + word.start, begin + word.end);
             self.words.push(from as u32..to as u32);
         }
@@ -350,7 +354,6 @@ mod tests {
                 }
             }
         }
-        assert_eq!(requests.has_begun(&there), !there.is_empty());
         (all, Ok(()))
     }
 
@@ -382,6 +385,7 @@ mod tests {
     fn what_is_no_request_is_told_apart() {
         let long = [b"GET ".as_slice(), &vec![b'a'; LINE_MAX]].concat();
         let word = [b"$16384\r\n".as_slice(), &vec![b'a'; ARG_MAX], b"\r\n"].concat();
+        let many = [b"get".as_slice(), &b" a".repeat(ARGS_MAX), b"\n"].concat();
         let large = [b"*1000\r\n".as_slice(), &word.repeat(130)].concat();
         for (bytes, broken) in [
             (&b"*x\r\n"[..], Broken::Count),
@@ -397,6 +401,7 @@ mod tests {
             (b"get \"\\x4\"\n", Broken::Quotes),
             (&long, Broken::LongLine),
             (&large, Broken::LongRequest),
+            (&many, Broken::Count),
         ] {
             // What came before it is answered.
             let after = [b"PING\r\n", bytes].concat();

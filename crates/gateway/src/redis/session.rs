@@ -24,8 +24,8 @@ pub(super) struct Session<'a> {
     remote: SocketAddr,
     since: Instant,
     name: Vec<u8>,
-    authenticated: bool,
-    /// It said QUIT.
+    pub(super) authenticated: bool,
+    /// Nothing more of it is answered: it said QUIT, or speaks another protocol.
     pub(super) ended: bool,
 }
 
@@ -46,7 +46,11 @@ impl<'a> Session<'a> {
     pub(super) fn refuses(&self, command: &Command<'_>) -> Option<&'static str> {
         let free = matches!(
             command,
-            Command::Auth { .. } | Command::Hello(_) | Command::Quit | Command::Reset
+            Command::Auth { .. }
+                | Command::Hello(_)
+                | Command::Quit
+                | Command::Reset
+                | Command::Http
         );
         (!self.authenticated && !free).then_some(NOAUTH)
     }
@@ -90,6 +94,11 @@ impl<'a> Session<'a> {
                 self.authenticated = self.about.password.is_none();
                 replies.version = Version::Two;
                 replies.simple("RESET");
+            }
+            // What follows may be another page's commands.
+            Command::Http => {
+                self.ended = true;
+                replies.error("ERR this is not HTTP");
             }
             // Everything else is a number's.
             other => replies.error(&format!("ERR {other:?} was not answered")),

@@ -76,7 +76,7 @@ impl Connections {
             tracing::warn!(
                 most = self.most,
                 refused = before + 1,
-                "too many connections: refusing (--connections-max)"
+                "too many connections: refusing"
             );
         }
         let Ok(permit) = self.refusals.clone().try_acquire_owned() else {

@@ -2,9 +2,13 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use rustix::net::sockopt::{
+    set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl,
+};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::{Io, Listener, Transport};
@@ -41,8 +45,19 @@ impl Listener for TcpListener {
         async move {
             let (stream, peer) = TcpListener::accept(self).await?;
             stream.set_nodelay(true)?;
+            keep_alive(&stream)?;
             Ok((Box::new(stream) as Box<dyn Io>, peer))
         }
         .boxed()
     }
+}
+
+/// Has the system find out that the other end is gone, in a quarter of an hour at most: some protocols have no
+/// pings.
+fn keep_alive(stream: &TcpStream) -> io::Result<()> {
+    set_socket_keepalive(stream, true)?;
+    set_tcp_keepidle(stream, Duration::from_secs(300))?;
+    set_tcp_keepintvl(stream, Duration::from_secs(60))?;
+    set_tcp_keepcnt(stream, 5)?;
+    Ok(())
 }
