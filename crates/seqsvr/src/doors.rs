@@ -1,9 +1,11 @@
 //! The doors of an AllocSvr: what serves clients of other protocols.
 
+use std::io;
+use std::net::SocketAddr;
+
 use anyhow::Context;
 use seqsvr_alloc::Alloc;
 use seqsvr_gateway::{REDIS_PORT, RedisDoor, RedisOptions};
-use seqsvr_proto::limits::ITEMS_MAX;
 use seqsvr_proto::transport::Tcp;
 
 use crate::cli;
@@ -30,23 +32,29 @@ impl Doors {
             items_max,
             ..RedisOptions::new(cli::socket_addr(listen, REDIS_PORT)?)
         };
-        redis(alloc, options, "--redis-listen").await
+        let listen = options.listen;
+        let door = RedisDoor::open(options, &Tcp, alloc.sequence()).await;
+        let door = door.with_context(|| refused(listen, "--redis-listen"))?;
+        Ok(Doors { redis: Some(door) })
     }
 
-    /// Opens one for Redis clients on this port of loopback; 0: none.
-    pub(crate) async fn on_port(alloc: &Alloc, port: u16) -> anyhow::Result<Doors> {
-        if port == 0 {
-            return Ok(Doors { redis: None });
+    /// Opens one for Redis clients at this address. Where that is taken there is none, unless it `must` be.
+    pub(crate) async fn at(alloc: &Alloc, listen: SocketAddr, must: bool) -> anyhow::Result<Doors> {
+        let door = RedisDoor::open(RedisOptions::new(listen), &Tcp, alloc.sequence()).await;
+        match door {
+            Ok(door) => Ok(Doors { redis: Some(door) }),
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && !must => {
+                tracing::warn!(
+                    "{listen} is taken, so nothing is there for Redis clients; choose another port with --redis-port"
+                );
+                Ok(Doors { redis: None })
+            }
+            Err(error) => Err(error).with_context(|| refused(listen, "--redis-port")),
         }
-        let options = RedisOptions {
-            items_max: ITEMS_MAX,
-            ..RedisOptions::new(([127, 0, 0, 1], port).into())
-        };
-        redis(alloc, options, "--redis-port").await
     }
 
     /// Where it serves Redis clients.
-    pub(crate) fn redis(&self) -> Option<std::net::SocketAddr> {
+    pub(crate) fn redis(&self) -> Option<SocketAddr> {
         self.redis.as_ref().map(RedisDoor::local_addr)
     }
 
@@ -58,11 +66,8 @@ impl Doors {
     }
 }
 
-async fn redis(alloc: &Alloc, options: RedisOptions, flag: &str) -> anyhow::Result<Doors> {
-    let listen = options.listen;
-    let door = RedisDoor::open(options, &Tcp, alloc.sequence()).await;
-    let door = door.with_context(|| {
-        format!("cannot listen on {listen} for Redis clients; stop what uses it or choose another with {flag}")
-    })?;
-    Ok(Doors { redis: Some(door) })
+fn refused(listen: SocketAddr, flag: &str) -> String {
+    format!(
+        "cannot listen on {listen} for Redis clients; stop what uses it or choose another with {flag}"
+    )
 }

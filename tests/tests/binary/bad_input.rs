@@ -172,6 +172,36 @@ fn addresses_and_directories_of_others() {
     );
     assert!(text.contains(&port) && text.contains("--listen"), "{text}");
 
+    // So is the one for Redis clients: asked for, it must be had.
+    let alone = tempfile::tempdir().unwrap();
+    let (free, store_free) = (free_port().to_string(), free_port().to_string());
+    let mut second = command(&["dev", "--port", &free, "--store-port", &store_free]);
+    second.args(["--redis-port", &port, "--data-dir"]);
+    second.arg(alone.path());
+    let text = fails(second, 1);
+    assert!(
+        text.contains(&port) && text.contains("--redis-port"),
+        "{text}"
+    );
+    let text = fails(
+        command(&[
+            "alloc",
+            "--name",
+            "b",
+            "--listen",
+            &format!("127.0.0.1:{free}"),
+            "--redis-listen",
+            &format!("127.0.0.1:{port}"),
+            "--stores",
+            &stores,
+        ]),
+        1,
+    );
+    assert!(
+        text.contains(&port) && text.contains("--redis-listen"),
+        "{text}"
+    );
+
     // The directory is in use by a living store.
     let listen = format!("127.0.0.1:{}", free_port());
     let store = |id: &str| {

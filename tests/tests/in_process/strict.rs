@@ -28,6 +28,11 @@ fn short<T>(request: T) -> tonic::Request<T> {
     request
 }
 
+/// Refused by the server shortly before the caller's deadline, or, on a busy machine, given up by the caller.
+fn unanswered(code: Code) -> bool {
+    matches!(code, Code::Unavailable | Code::Cancelled)
+}
+
 fn strict(uid: u64) -> NextRequest {
     NextRequest {
         strict: true,
@@ -76,7 +81,7 @@ async fn an_owner_whose_clock_stands_still_gives_no_strict_answer() {
         let mut request = tonic::Request::new(forwarded(strict(1)));
         request.set_timeout(Duration::from_secs(1));
         let (code, _, text) = refused(asked.next(request).await);
-        assert_eq!(code, Code::Unavailable, "{text}");
+        assert!(unanswered(code), "{text}");
         let mut request = tonic::Request::new(CurrentRequest {
             key_kind: Some(current_request::KeyKind::Uid(1)),
             strict: true,
@@ -85,7 +90,7 @@ async fn an_owner_whose_clock_stands_still_gives_no_strict_answer() {
         });
         request.set_timeout(Duration::from_secs(1));
         let (code, _, text) = refused(asked.current(request).await);
-        assert_eq!(code, Code::Unavailable, "{text}");
+        assert!(unanswered(code), "{text}");
     }
     assert!(counter(&old, "burned").await > burned, "it took no numbers");
     link.heal();
@@ -246,28 +251,32 @@ async fn every_call_of_a_strict_namespace_is_strict() {
     let burned = counter(owner, "burned").await;
     for name in ["born", "altered"] {
         let (code, _, text) = refused(asked.next(short(next_of(name, 1))).await);
-        assert_eq!(code, Code::Unavailable, "{name}: {text}");
+        assert!(unanswered(code), "{name}: {text}");
         let many = NextManyRequest {
             namespace: name.into(),
             uids: vec![1, 2],
             ..NextManyRequest::default()
         };
-        let many = asked.next_many(short(many)).await.unwrap().into_inner();
-        assert_eq!(many.errors.len(), 2, "{name}: {many:?}");
+        match asked.next_many(short(many)).await {
+            Ok(many) => assert_eq!(many.get_ref().errors.len(), 2, "{name}: {many:?}"),
+            Err(status) => assert!(unanswered(status.code()), "{name}: {status}"),
+        }
         let current = CurrentRequest {
             namespace: name.into(),
             key_kind: Some(current_request::KeyKind::Uid(1)),
             ..CurrentRequest::default()
         };
         let (code, _, text) = refused(asked.current(short(current)).await);
-        assert_eq!(code, Code::Unavailable, "{name}: {text}");
+        assert!(unanswered(code), "{name}: {text}");
         let many = CurrentManyRequest {
             namespace: name.into(),
             uids: vec![1, 2],
             ..CurrentManyRequest::default()
         };
-        let many = asked.current_many(short(many)).await.unwrap().into_inner();
-        assert_eq!(many.errors.len(), 2, "{name}: {many:?}");
+        match asked.current_many(short(many)).await {
+            Ok(many) => assert_eq!(many.get_ref().errors.len(), 2, "{name}: {many:?}"),
+            Err(status) => assert!(unanswered(status.code()), "{name}: {status}"),
+        }
     }
     let took = counter(owner, "burned").await - burned;
     assert!(took >= 6, "{took} numbers were taken and not given");

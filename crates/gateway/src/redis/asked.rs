@@ -56,11 +56,16 @@ impl<S: Sequence> Asked<'_, S> {
         let batches = batches(groups, self.items_max);
         let mut answers = Vec::with_capacity(batches.len());
         for some in batches.chunks(self.at_once(&batches)) {
-            let mut calls = Vec::with_capacity(some.len());
-            for (group, items) in some {
-                calls.push(self.take_batch(data, &groups[*group], items.clone()));
+            // Mostly there is one.
+            if let [(group, items)] = some {
+                answers.push(self.take_batch(data, &groups[*group], items.clone()).await);
+            } else {
+                let mut calls = Vec::with_capacity(some.len());
+                for (group, items) in some {
+                    calls.push(self.take_batch(data, &groups[*group], items.clone()));
+                }
+                answers.extend(join_all(calls).await);
             }
-            answers.extend(join_all(calls).await);
             turn(some).await;
         }
         Answered::of(groups, &batches, answers)
@@ -71,11 +76,16 @@ impl<S: Sequence> Asked<'_, S> {
         let batches = batches(groups, self.items_max);
         let mut answers = Vec::with_capacity(batches.len());
         for some in batches.chunks(self.at_once(&batches)) {
-            let mut calls = Vec::with_capacity(some.len());
-            for (group, items) in some {
-                calls.push(self.read_batch(data, &groups[*group], items.clone()));
+            // Mostly there is one.
+            if let [(group, items)] = some {
+                answers.push(self.read_batch(data, &groups[*group], items.clone()).await);
+            } else {
+                let mut calls = Vec::with_capacity(some.len());
+                for (group, items) in some {
+                    calls.push(self.read_batch(data, &groups[*group], items.clone()));
+                }
+                answers.extend(join_all(calls).await);
             }
-            answers.extend(join_all(calls).await);
             turn(some).await;
         }
         Answered::of(groups, &batches, answers)

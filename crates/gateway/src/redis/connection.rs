@@ -222,7 +222,7 @@ impl Pending {
 
     /// The next commands that are done together, and where those after them begin.
     fn go(&self, session: &Session<'_>) -> (Go<'_>, usize) {
-        let mut go = Go::default();
+        let mut go = Go::with_capacity(self.requests.len() - self.next);
         let mut words: Vec<&[u8]> = Vec::new();
         let mut next = self.next;
         while next < self.requests.len() {

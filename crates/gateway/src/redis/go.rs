@@ -18,6 +18,8 @@ use super::session::Session;
 /// while other connections of the thread wait.
 pub(super) const GO_MAX: usize = 1_024;
 
+/// Commands that there is room for at first.
+const ROOM: usize = 128;
 /// About what an item takes while it is asked for: its words, its place, its answer.
 const ITEM_BYTES: usize = 256;
 
@@ -50,7 +52,6 @@ pub(super) struct Set<'a> {
 }
 
 /// Commands to be done together.
-#[derive(Default)]
 pub(super) struct Go<'a> {
     plan: Plan<'a>,
     sets: Vec<Set<'a>>,
@@ -60,6 +61,17 @@ pub(super) struct Go<'a> {
 }
 
 impl<'a> Go<'a> {
+    /// With room for so many commands, or for some of them: it may hold one only.
+    pub(super) fn with_capacity(commands: usize) -> Go<'a> {
+        let commands = commands.min(ROOM);
+        Go {
+            plan: Plan::with_capacity(commands),
+            sets: Vec::new(),
+            steps: Vec::with_capacity(commands),
+            full: false,
+        }
+    }
+
     /// Adds the command with these words. False: it is of the next go.
     pub(super) fn add(&mut self, words: &[&'a [u8]], session: &Session<'_>) -> bool {
         if self.full || self.steps.len() >= GO_MAX || self.plan.len() >= GO_MAX {

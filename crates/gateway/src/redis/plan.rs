@@ -46,6 +46,14 @@ pub(super) struct Item {
 }
 
 impl<'a> Plan<'a> {
+    /// With room for so many items.
+    pub(super) fn with_capacity(items: usize) -> Plan<'a> {
+        Plan {
+            uses: HashMap::with_capacity(items),
+            ..Plan::default()
+        }
+    }
+
     /// Items of it.
     pub(super) fn len(&self) -> usize {
         self.uses.len()

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use seqsvr_gateway::{REDIS_CONNECTIONS_DEFAULT, REDIS_PORT};
+use seqsvr_gateway::REDIS_CONNECTIONS_DEFAULT;
 use seqsvr_proto::limits::{
     ALLOC_PORT, CONNECTIONS_DEFAULT, ITEMS_MAX, MESSAGE_MAX, STORE_PORT, STREAMS_DEFAULT,
     WAITING_DEFAULT,
@@ -31,9 +31,10 @@ pub(crate) struct Dev {
     /// Port of the first StoreSvr; the others take the following ones.
     #[arg(long, default_value_t = STORE_PORT)]
     pub(crate) store_port: u16,
-    /// Port of the first AllocSvr for Redis clients; the others take the following ones. 0: none.
-    #[arg(long, default_value_t = REDIS_PORT)]
-    pub(crate) redis_port: u16,
+    /// Port of the first AllocSvr for Redis clients; the others take the following ones. 0: none. Without it
+    /// 6380, or none where that is taken.
+    #[arg(long)]
+    pub(crate) redis_port: Option<u16>,
     /// Lease D in milliseconds, fixed when the data directory is made.
     #[arg(long, default_value_t = 3_000)]
     pub(crate) lease_ms: u32,

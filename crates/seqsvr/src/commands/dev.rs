@@ -9,6 +9,7 @@ use anyhow::{Context, bail};
 use futures::future::{join_all, select_all};
 use seqsvr_alloc::Alloc;
 use seqsvr_client::{Client, Options};
+use seqsvr_gateway::REDIS_PORT;
 use seqsvr_store::Store;
 use tokio::time::{Instant, sleep};
 
@@ -35,12 +36,9 @@ pub(crate) async fn run(args: cli::Dev) -> anyhow::Result<()> {
     };
     let store_addrs = ports(args.store_port, args.stores, "--store-port")?;
     let alloc_addrs = ports(args.port, args.allocs, "--port")?;
-    let redis_ports = match args.redis_port {
-        0 => vec![0; alloc_addrs.len()],
-        first => {
-            let addresses = ports(first, args.allocs, "--redis-port")?;
-            addresses.iter().map(SocketAddr::port).collect()
-        }
+    let redis_addrs = match args.redis_port {
+        Some(0) => Vec::new(),
+        first => ports(first.unwrap_or(REDIS_PORT), args.allocs, "--redis-port")?,
     };
     check_count(&args.data_dir, args.stores)?;
 
@@ -64,14 +62,16 @@ pub(crate) async fn run(args: cli::Dev) -> anyhow::Result<()> {
     }
     let background = Background::start()?;
     let (mut allocs, mut doors) = (Vec::new(), Vec::new());
-    for (i, (address, redis_port)) in alloc_addrs.iter().zip(redis_ports).enumerate() {
+    for (i, address) in alloc_addrs.iter().enumerate() {
         let name = format!("a{}", i + 1);
         let options = seqsvr_alloc::Options {
             state_dir: Some(args.data_dir.join(format!("alloc-{name}"))),
             ..seqsvr_alloc::Options::new(&name, *address, members.values().cloned().collect())
         };
         let alloc = Alloc::start_in(options, background.environment()).await?;
-        doors.push(Doors::on_port(&alloc, redis_port).await?);
+        if let Some(redis) = redis_addrs.get(i) {
+            doors.push(Doors::at(&alloc, *redis, args.redis_port.is_some()).await?);
+        }
         allocs.push(alloc);
     }
 
