@@ -15,15 +15,13 @@ use seqsvr_proto::v1::{
 use tonic::{Request, Status};
 
 use super::about::About;
-use super::go::Set;
+use super::go::{Set, TURN_ITEMS};
 use super::place::{Key, Place};
 use super::plan::{Group, Item};
 use super::refusal::Refusal;
 
 /// RaiseTos under way at one time.
 const SETS_AT_ONCE: usize = 32;
-/// Items from which on others have their turn.
-const TURN_ITEMS: usize = 256;
 
 /// Asks the service for one connection.
 pub(super) struct Asked<'a, S> {

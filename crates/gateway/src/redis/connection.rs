@@ -20,7 +20,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
 use super::about::{About, FREE, Held};
 use super::asked::Asked;
-use super::go::Go;
+use super::go::{Go, TURN_ITEMS};
 use super::reply::Replies;
 use super::request::Requests;
 use super::session::Session;
@@ -40,8 +40,6 @@ const GRACE: Duration = Duration::from_millis(50);
 const LINGER: Duration = Duration::from_secs(1);
 /// How long a connection may take to give the password, if there is one.
 const KNOWN_WITHIN: Duration = Duration::from_secs(10);
-/// Commands or items of one go from which on others have their turn after it.
-const TURN_ITEMS: usize = 256;
 /// How often is looked at what has not moved.
 const TICK: Duration = Duration::from_secs(2);
 

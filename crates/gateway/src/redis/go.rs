@@ -18,6 +18,8 @@ use super::session::Session;
 /// while other connections of the thread wait.
 pub(super) const GO_MAX: usize = 1_024;
 
+/// Commands or items at one time from which on others have their turn after them.
+pub(super) const TURN_ITEMS: usize = 256;
 /// Commands that there is room for at first.
 const ROOM: usize = 128;
 /// About what an item takes while it is asked for: its words, its place, its answer.
@@ -30,8 +32,8 @@ enum Step<'a> {
     GetAll(Vec<Item>),
     Exists(Vec<Item>),
     Type(Item),
-    /// The set of this number.
-    Set(usize),
+    /// The next of the sets.
+    Set,
     /// Needs nothing but the connection.
     Talk(Command<'a>),
     Refused(String),
@@ -133,7 +135,7 @@ impl<'a> Go<'a> {
                 let place = place(key)?;
                 plan.set(place).then(|| {
                     self.sets.push(Set { place, value });
-                    Step::Set(self.sets.len() - 1)
+                    Step::Set
                 })
             }
             other => Some(Step::Talk(other)),
@@ -228,10 +230,10 @@ impl<'a> Go<'a> {
                         replies.integer(items.iter().filter(there).count() as u64);
                     }
                 },
-                Step::Set(n) => match raised.next() {
+                Step::Set => match raised.next() {
                     Some(Ok(())) => replies.simple("OK"),
                     Some(Err(refusal)) => replies.error(&refusal.line()),
-                    None => replies.error(&format!("ERR set {n} was not answered")),
+                    None => replies.error("ERR a SET was not answered"),
                 },
                 Step::Talk(command) => session.answer(&command, replies),
                 Step::Refused(text) => replies.error(&text),
