@@ -1,12 +1,16 @@
 //! Front doors: protocols that other people's clients speak, over the calls of a `Sequence`.
 //!
-//! What lives here: [`RedisDoor`], the Redis protocol. A door is given the service itself, so a key that this
-//! process owns is a function call and not a hop; what it does not own the service sends on. Requests of many
-//! keys become batches.
+//! What lives here: [`RedisDoor`], the Redis protocol; [`HttpDoor`], HTTP, made of parts. A door is given the
+//! service itself, so a key that this process owns is a function call and not a hop; what it does not own the
+//! service sends on.
 //!
 //! What it may not know: leases, sections, the store. Its requests pass no gRPC server, so it bounds them
 //! itself: connections, bytes held, depth of pipelines, and the time anything may take.
 
+mod door;
+pub mod http;
 mod redis;
+mod secret;
 
+pub use http::{HTTP_CONNECTIONS_DEFAULT, HTTP_IDLE_DEFAULT, HTTP_PORT, HttpDoor, HttpOptions};
 pub use redis::{REDIS_CONNECTIONS_DEFAULT, REDIS_PORT, RedisDoor, RedisOptions};

@@ -7,6 +7,7 @@ use tokio::time::Instant;
 use super::about::About;
 use super::command::{Client, Command, Hello};
 use super::reply::{Replies, Version};
+use crate::secret::same;
 
 /// The Redis whose answers these are like: clients ask for its version, and choose by it what they send.
 pub(super) const REDIS_VERSION: &str = "7.2.0";
@@ -212,10 +213,3 @@ const CONFIG: [(&str, &str); 4] = [
     ("databases", "1"),
     ("maxmemory", "0"),
 ];
-
-/// In a time that does not tell how much of it is right.
-fn same(expected: &[u8], given: &[u8]) -> bool {
-    let differ = expected.len() ^ given.len();
-    let pairs = expected.iter().zip(given);
-    pairs.fold(differ, |differ, (a, b)| differ | usize::from(a ^ b)) == 0
-}

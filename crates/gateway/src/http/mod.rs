@@ -1,0 +1,80 @@
+//! HTTP/1.1: numbers as JSON, the paths of Leaf and Tinyid, and what operators ask.
+//!
+//! ```text
+//! mod          the door: what it is made of, and its bounds
+//! connection   one connection
+//! ```
+//!
+//! Each part is a `Router`, so that a server has those it can answer.
+
+mod connection;
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use axum::Router;
+use seqsvr_proto::transport::Transport;
+
+use crate::door::{Accepted, Door};
+
+/// Default port of HTTP.
+pub const HTTP_PORT: u16 = 7780;
+/// Most connections at a time, unless configured.
+pub const HTTP_CONNECTIONS_DEFAULT: usize = 10_000;
+/// How long a connection may be without a request, unless configured.
+pub const HTTP_IDLE_DEFAULT: Duration = Duration::from_secs(75);
+/// What one connection too many is told.
+const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: text/plain\r\ncontent-length: 57\r\nretry-after: 1\r\nconnection: close\r\n\r\ntoo many connections: see --http-connections-max, or wait";
+
+/// How the door is set up.
+#[derive(Clone, Debug)]
+pub struct HttpOptions {
+    /// Where to listen; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// Most connections at a time; more are refused.
+    pub connections_max: usize,
+    /// A connection is closed after so long without a request.
+    pub idle_max: Duration,
+}
+
+/// An open door.
+pub struct HttpDoor(Door);
+
+impl HttpOptions {
+    /// Defaults for everything but the address.
+    pub fn new(listen: SocketAddr) -> HttpOptions {
+        HttpOptions {
+            listen,
+            connections_max: HTTP_CONNECTIONS_DEFAULT,
+            idle_max: HTTP_IDLE_DEFAULT,
+        }
+    }
+}
+
+impl HttpDoor {
+    /// Listens and serves `routes` there.
+    ///
+    /// # Errors
+    /// The address cannot be listened on.
+    pub async fn open(
+        options: HttpOptions,
+        transport: &dyn Transport,
+        routes: Router,
+    ) -> io::Result<HttpDoor> {
+        let listener = transport.listen(options.listen).await?;
+        let idle_max = options.idle_max;
+        let serve = move |accepted: Accepted| connection::serve(accepted, routes.clone(), idle_max);
+        Door::open("HTTP", listener, options.connections_max, FULL, serve).map(HttpDoor)
+    }
+
+    /// Where it listens.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.0.local_addr()
+    }
+
+    /// Accepts no more, lets connections answer what they have received, and closes them.
+    pub async fn shutdown(&self) {
+        self.0.shutdown().await;
+    }
+}
