@@ -4,15 +4,18 @@ use std::io;
 use std::net::SocketAddr;
 
 use anyhow::Context;
+use futures::future::join;
 use seqsvr_alloc::Alloc;
-use seqsvr_gateway::{REDIS_PORT, RedisDoor, RedisOptions};
+use seqsvr_gateway::{HTTP_PORT, HttpDoor, HttpOptions, REDIS_PORT, RedisDoor, RedisOptions, http};
 use seqsvr_proto::transport::Tcp;
 
 use crate::cli;
 
 /// Those that are open.
+#[derive(Default)]
 pub(crate) struct Doors {
     redis: Option<RedisDoor>,
+    http: Option<HttpDoor>,
 }
 
 impl Doors {
@@ -22,35 +25,56 @@ impl Doors {
         args: &cli::Doors,
         items_max: usize,
     ) -> anyhow::Result<Doors> {
-        let Some(listen) = &args.redis_listen else {
-            return Ok(Doors { redis: None });
-        };
-        let options = RedisOptions {
-            connections_max: args.redis_connections_max as usize,
-            password: args.redis_password.clone(),
-            idle_max: args.redis_idle_max,
-            items_max,
-            ..RedisOptions::new(cli::socket_addr(listen, REDIS_PORT)?)
-        };
-        let listen = options.listen;
-        let door = RedisDoor::open(options, &Tcp, alloc.sequence()).await;
-        let door = door.with_context(|| refused(listen, "--redis-listen"))?;
-        Ok(Doors { redis: Some(door) })
+        let mut doors = Doors::default();
+        if let Some(listen) = &args.redis_listen {
+            let options = RedisOptions {
+                connections_max: args.redis_connections_max as usize,
+                password: args.redis_password.clone(),
+                idle_max: args.redis_idle_max,
+                items_max,
+                ..RedisOptions::new(cli::socket_addr(listen, REDIS_PORT)?)
+            };
+            let listen = options.listen;
+            let door = RedisDoor::open(options, &Tcp, alloc.sequence()).await;
+            doors.redis = Some(door.with_context(|| refused(listen, "Redis", "--redis-listen"))?);
+        }
+        if let Some(listen) = &args.http.http_listen {
+            let options = HttpOptions {
+                listen: cli::socket_addr(listen, HTTP_PORT)?,
+                connections_max: args.http.http_connections_max as usize,
+                idle_max: args.http.http_idle_max,
+            };
+            let listen = options.listen;
+            let routes = http::numbers(alloc.sequence(), args.tinyid_token.clone());
+            let door = HttpDoor::open(options, &Tcp, routes).await;
+            doors.http = Some(door.with_context(|| refused(listen, "HTTP", "--http-listen"))?);
+        }
+        Ok(doors)
     }
 
     /// Opens one for Redis clients at this address. Where that is taken there is none, unless it `must` be.
-    pub(crate) async fn at(alloc: &Alloc, listen: SocketAddr, must: bool) -> anyhow::Result<Doors> {
+    pub(crate) async fn redis_at(
+        &mut self,
+        alloc: &Alloc,
+        listen: SocketAddr,
+        must: bool,
+    ) -> anyhow::Result<()> {
         let door = RedisDoor::open(RedisOptions::new(listen), &Tcp, alloc.sequence()).await;
-        match door {
-            Ok(door) => Ok(Doors { redis: Some(door) }),
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse && !must => {
-                tracing::warn!(
-                    "{listen} is taken, so nothing is there for Redis clients; choose another port with --redis-port"
-                );
-                Ok(Doors { redis: None })
-            }
-            Err(error) => Err(error).with_context(|| refused(listen, "--redis-port")),
-        }
+        self.redis = unless_taken(door, listen, "Redis", "--redis-port", must)?;
+        Ok(())
+    }
+
+    /// The same for HTTP.
+    pub(crate) async fn http_at(
+        &mut self,
+        alloc: &Alloc,
+        listen: SocketAddr,
+        must: bool,
+    ) -> anyhow::Result<()> {
+        let routes = http::numbers(alloc.sequence(), None);
+        let door = HttpDoor::open(HttpOptions::new(listen), &Tcp, routes).await;
+        self.http = unless_taken(door, listen, "HTTP", "--http-port", must)?;
+        Ok(())
     }
 
     /// Where it serves Redis clients.
@@ -58,16 +82,49 @@ impl Doors {
         self.redis.as_ref().map(RedisDoor::local_addr)
     }
 
+    /// Where it serves HTTP.
+    pub(crate) fn http(&self) -> Option<SocketAddr> {
+        self.http.as_ref().map(HttpDoor::local_addr)
+    }
+
     /// Takes no more connections, and ends those that there are.
     pub(crate) async fn shutdown(&self) {
-        if let Some(redis) = &self.redis {
-            redis.shutdown().await;
-        }
+        let redis = async {
+            if let Some(redis) = &self.redis {
+                redis.shutdown().await;
+            }
+        };
+        let http = async {
+            if let Some(http) = &self.http {
+                http.shutdown().await;
+            }
+        };
+        join(redis, http).await;
     }
 }
 
-fn refused(listen: SocketAddr, flag: &str) -> String {
+/// The door, or none if its address is taken and it need not be.
+fn unless_taken<D>(
+    door: io::Result<D>,
+    listen: SocketAddr,
+    name: &str,
+    flag: &str,
+    must: bool,
+) -> anyhow::Result<Option<D>> {
+    match door {
+        Ok(door) => Ok(Some(door)),
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse && !must => {
+            tracing::warn!(
+                "{listen} is taken, so nothing is there for {name} clients; choose another port with {flag}"
+            );
+            Ok(None)
+        }
+        Err(error) => Err(error).with_context(|| refused(listen, name, flag)),
+    }
+}
+
+fn refused(listen: SocketAddr, name: &str, flag: &str) -> String {
     format!(
-        "cannot listen on {listen} for Redis clients; stop what uses it or choose another with {flag}"
+        "cannot listen on {listen} for {name} clients; stop what uses it or choose another with {flag}"
     )
 }

@@ -12,6 +12,11 @@ pub(crate) fn redis_cli(address: SocketAddr) -> String {
     )
 }
 
+/// A command that asks an HTTP door.
+pub(crate) fn curl(address: SocketAddr) -> String {
+    format!("curl 'http://{address}/v1/next?key=alice'")
+}
+
 /// One line a fact, aligned.
 pub(crate) struct Screen {
     text: String,

@@ -3,20 +3,38 @@
 //! ```text
 //! mod          the door: what it is made of, and its bounds
 //! connection   one connection
+//! numbers      /v1/…: numbers as JSON        leaf, tinyid: the paths of these, and their errors (spring)
+//!  ├─ heard    what a request's bytes are: query, memory
+//!  └─ answer   what is answered: refusal
 //! ```
 //!
 //! Each part is a `Router`, so that a server has those it can answer.
 
+mod answer;
 mod connection;
+mod heard;
+mod leaf;
+mod memory;
+mod numbers;
+mod query;
+mod refusal;
+mod spring;
+mod tag;
+mod tinyid;
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::http::Uri;
 use seqsvr_proto::transport::Transport;
+use seqsvr_proto::v1::sequence_server::Sequence;
 
 use crate::door::{Accepted, Door};
+use memory::Memory;
+use refusal::Refusal;
 
 /// Default port of HTTP.
 pub const HTTP_PORT: u16 = 7780;
@@ -41,6 +59,15 @@ pub struct HttpOptions {
 /// An open door.
 pub struct HttpDoor(Door);
 
+/// The paths that give numbers of a service: JSON, Leaf's, and Tinyid's, whose callers must give `token` if there
+/// is one.
+pub fn numbers<S: Sequence>(sequence: S, token: Option<String>) -> Router {
+    let (sequence, memory) = (Arc::new(sequence), Memory::new());
+    numbers::numbers(sequence.clone(), memory.clone())
+        .merge(leaf::leaf(sequence.clone()))
+        .merge(tinyid::tinyid(sequence, memory, token))
+}
+
 impl HttpOptions {
     /// Defaults for everything but the address.
     pub fn new(listen: SocketAddr) -> HttpOptions {
@@ -64,6 +91,7 @@ impl HttpDoor {
     ) -> io::Result<HttpDoor> {
         let listener = transport.listen(options.listen).await?;
         let idle_max = options.idle_max;
+        let routes = routes.fallback(nothing);
         let serve = move |accepted: Accepted| connection::serve(accepted, routes.clone(), idle_max);
         Door::open("HTTP", listener, options.connections_max, FULL, serve).map(HttpDoor)
     }
@@ -77,4 +105,9 @@ impl HttpDoor {
     pub async fn shutdown(&self) {
         self.0.shutdown().await;
     }
+}
+
+/// Of a path that no part has.
+async fn nothing(uri: Uri) -> Refusal {
+    Refusal::nothing(uri.path())
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use seqsvr_gateway::REDIS_CONNECTIONS_DEFAULT;
+use seqsvr_gateway::{HTTP_CONNECTIONS_DEFAULT, REDIS_CONNECTIONS_DEFAULT};
 use seqsvr_proto::limits::{
     ALLOC_PORT, CONNECTIONS_DEFAULT, ITEMS_MAX, MESSAGE_MAX, STORE_PORT, STREAMS_DEFAULT,
     WAITING_DEFAULT,
@@ -35,6 +35,10 @@ pub(crate) struct Dev {
     /// 6380, or none where that is taken.
     #[arg(long)]
     pub(crate) redis_port: Option<u16>,
+    /// Port of the first AllocSvr for HTTP; the others take the following ones. 0: none. Without it 7780, or
+    /// none where that is taken.
+    #[arg(long)]
+    pub(crate) http_port: Option<u16>,
     /// Lease D in milliseconds, fixed when the data directory is made.
     #[arg(long, default_value_t = 3_000)]
     pub(crate) lease_ms: u32,
@@ -166,4 +170,29 @@ pub(crate) struct Doors {
     /// A Redis connection is closed after so long without a command; without it, never.
     #[arg(long, value_parser = duration, value_name = "TIME")]
     pub(crate) redis_idle_max: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) http: Http,
+    /// Token that Tinyid clients must give; without it, any will do.
+    #[arg(
+        long,
+        env = "SEQSVR_TINYID_TOKEN",
+        hide_env_values = true,
+        value_name = "TEXT",
+        requires = "http_listen"
+    )]
+    pub(crate) tinyid_token: Option<String>,
+}
+
+/// Where HTTP is served.
+#[derive(Args)]
+pub(crate) struct Http {
+    /// Address to listen on for HTTP (port 7780 if it names none); without it, none.
+    #[arg(long, env = "SEQSVR_HTTP_LISTEN", value_name = "ADDR")]
+    pub(crate) http_listen: Option<String>,
+    /// Most HTTP connections at a time; more are refused.
+    #[arg(long, default_value_t = HTTP_CONNECTIONS_DEFAULT as u64, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    pub(crate) http_connections_max: u64,
+    /// An HTTP connection is closed after so long without a request.
+    #[arg(long, default_value = "75s", value_parser = duration, value_name = "TIME")]
+    pub(crate) http_idle_max: Duration,
 }

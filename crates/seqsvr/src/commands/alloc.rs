@@ -26,7 +26,13 @@ pub(crate) async fn run(args: cli::Alloc) -> anyhow::Result<()> {
         .redis_listen
         .as_ref()
         .map_or(0, |_| args.doors.redis_connections_max);
-    files::allow(args.connections.connections_max + redis);
+    let http = args
+        .doors
+        .http
+        .http_listen
+        .as_ref()
+        .map_or(0, |_| args.doors.http.http_connections_max);
+    files::allow(args.connections.connections_max + redis + http);
     let background = Background::start()?;
     let alloc = Alloc::start_in(options, background.environment()).await?;
     let doors = Doors::open(&alloc, &args.doors, args.items_max as usize).await?;
@@ -35,8 +41,9 @@ pub(crate) async fn run(args: cli::Alloc) -> anyhow::Result<()> {
         || "none: a restart waits for the old session".to_owned(),
         |dir| dir.display().to_string(),
     );
-    let redis = doors.redis();
-    let loopback = listen.ip().is_loopback() && redis.is_none_or(|at| at.ip().is_loopback());
+    let (redis, http) = (doors.redis(), doors.http());
+    let all = [Some(listen), redis, http];
+    let loopback = all.iter().flatten().all(|at| at.ip().is_loopback());
     let mut paste = vec![
         format!("seqsvr next 42 --server {address}"),
         format!("seqsvr status --server {address}"),
@@ -48,6 +55,10 @@ pub(crate) async fn run(args: cli::Alloc) -> anyhow::Result<()> {
     if let Some(redis) = redis {
         screen = screen.fact("redis", redis);
         paste.push(screen::redis_cli(redis));
+    }
+    if let Some(http) = http {
+        screen = screen.fact("http", format!("http://{http}"));
+        paste.push(screen::curl(http));
     }
     screen.security(loopback).paste(&paste).print();
     tokio::select! {

@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use futures::future::{join_all, select_all};
 use seqsvr_alloc::Alloc;
 use seqsvr_client::{Client, Options};
-use seqsvr_gateway::REDIS_PORT;
+use seqsvr_gateway::{HTTP_PORT, REDIS_PORT};
 use seqsvr_store::Store;
 use tokio::time::{Instant, sleep};
 
@@ -40,6 +40,10 @@ pub(crate) async fn run(args: cli::Dev) -> anyhow::Result<()> {
         Some(0) => Vec::new(),
         first => ports(first.unwrap_or(REDIS_PORT), args.allocs, "--redis-port")?,
     };
+    let http_addrs = match args.http_port {
+        Some(0) => Vec::new(),
+        first => ports(first.unwrap_or(HTTP_PORT), args.allocs, "--http-port")?,
+    };
     check_count(&args.data_dir, args.stores)?;
 
     let mut stores = Vec::new();
@@ -69,9 +73,15 @@ pub(crate) async fn run(args: cli::Dev) -> anyhow::Result<()> {
             ..seqsvr_alloc::Options::new(&name, *address, members.values().cloned().collect())
         };
         let alloc = Alloc::start_in(options, background.environment()).await?;
-        if let Some(redis) = redis_addrs.get(i) {
-            doors.push(Doors::at(&alloc, *redis, args.redis_port.is_some()).await?);
+        let mut open = Doors::default();
+        if let Some(at) = redis_addrs.get(i) {
+            open.redis_at(&alloc, *at, args.redis_port.is_some())
+                .await?;
         }
+        if let Some(at) = http_addrs.get(i) {
+            open.http_at(&alloc, *at, args.http_port.is_some()).await?;
+        }
+        doors.push(open);
         allocs.push(alloc);
     }
 
@@ -98,6 +108,11 @@ pub(crate) async fn run(args: cli::Dev) -> anyhow::Result<()> {
     if let Some(first) = redis.first() {
         screen = screen.fact("redis", list(&redis));
         paste.push(screen::redis_cli(*first));
+    }
+    let http: Vec<SocketAddr> = doors.iter().filter_map(Doors::http).collect();
+    if let Some(first) = http.first() {
+        screen = screen.fact("http", list(&http));
+        paste.push(screen::curl(*first));
     }
     screen
         .fact("stores", list(&store_addrs))

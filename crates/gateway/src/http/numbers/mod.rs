@@ -1,0 +1,177 @@
+//! Numbers as JSON: `/v1/next`, `/v1/next-many`, `/v1/current`, `/v1/current-many`, `/v1/raise-to`.
+//!
+//! `GET` has its fields in the query, `POST` in a body of JSON or of a form. What they are, and what is answered,
+//! is written down in `openapi.json`.
+
+mod answer;
+mod ask;
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{Method, Request, StatusCode, Uri};
+use axum::response::Response;
+use axum::routing::{MethodRouter, get, head};
+use seqsvr_proto::limits::MESSAGE_MAX;
+use seqsvr_proto::v1::sequence_server::Sequence;
+use tonic::{Code, Status};
+
+use answer::Answer;
+use ask::Ask;
+
+pub(super) use answer::Number;
+pub(super) use ask::Format;
+
+use super::answer::{json, response, text};
+use super::memory::{Held, Memory};
+use super::refusal::Refusal;
+use super::{heard, query};
+
+/// Largest body of a request of one key.
+const ONE_MAX: usize = 16 << 10;
+/// The contract, for those who read it or make clients of it.
+const OPENAPI: &str = include_str!("openapi.json");
+
+/// What a call of the service comes to.
+type Called<'a, R> = Pin<Box<dyn Future<Output = Result<tonic::Response<R>, Status>> + Send + 'a>>;
+
+struct Numbers<S> {
+    sequence: Arc<S>,
+    memory: Memory,
+}
+
+pub(super) fn numbers<S: Sequence>(sequence: Arc<S>, memory: Memory) -> Router {
+    let numbers = Arc::new(Numbers { sequence, memory });
+    let openapi = || async { response(StatusCode::OK, "application/json", OPENAPI) };
+    Router::new()
+        .route("/v1/next", asked(next::<S>))
+        .route("/v1/next-many", asked(next_many::<S>))
+        .route("/v1/current", asked(current::<S>))
+        .route("/v1/current-many", asked(current_many::<S>))
+        .route("/v1/raise-to", asked(raise_to::<S>))
+        .route("/v1/openapi.json", get(openapi))
+        .with_state(numbers)
+}
+
+/// Asked by `GET` and by `POST`. Not by `HEAD`, which would take a number that nobody sees.
+fn asked<S: Sequence, H, T>(handler: H) -> MethodRouter<Arc<Numbers<S>>>
+where
+    H: axum::handler::Handler<T, Arc<Numbers<S>>> + Clone,
+    T: 'static,
+{
+    let refused = |uri: Uri| async move { refused(&uri) };
+    head(refused)
+        .get(handler.clone())
+        .post(handler)
+        .fallback(refused)
+}
+
+/// By another method.
+fn refused(uri: &Uri) -> Refusal {
+    let text = format!("{} is asked by GET or POST", uri.path());
+    Refusal::http(StatusCode::METHOD_NOT_ALLOWED, Code::Unimplemented, text)
+}
+
+async fn next<S: Sequence>(
+    State(numbers): State<Arc<Numbers<S>>>,
+    request: Request<Body>,
+) -> Result<Response, Refusal> {
+    one::<ask::Next, _>(request, |call| numbers.sequence.next(call)).await
+}
+
+async fn current<S: Sequence>(
+    State(numbers): State<Arc<Numbers<S>>>,
+    request: Request<Body>,
+) -> Result<Response, Refusal> {
+    one::<ask::Current, _>(request, |call| numbers.sequence.current(call)).await
+}
+
+async fn raise_to<S: Sequence>(
+    State(numbers): State<Arc<Numbers<S>>>,
+    request: Request<Body>,
+) -> Result<Response, Refusal> {
+    one::<ask::RaiseTo, _>(request, |call| numbers.sequence.raise_to(call)).await
+}
+
+async fn next_many<S: Sequence>(
+    State(numbers): State<Arc<Numbers<S>>>,
+    request: Request<Body>,
+) -> Result<Response, Refusal> {
+    let sequence = &*numbers.sequence;
+    many::<ask::NextMany, _>(&numbers.memory, request, |call| sequence.next_many(call)).await
+}
+
+async fn current_many<S: Sequence>(
+    State(numbers): State<Arc<Numbers<S>>>,
+    request: Request<Body>,
+) -> Result<Response, Refusal> {
+    let sequence = &*numbers.sequence;
+    many::<ask::CurrentMany, _>(&numbers.memory, request, |call| sequence.current_many(call)).await
+}
+
+async fn one<'a, A: Ask, R: Answer>(
+    request: Request<Body>,
+    called: impl FnOnce(tonic::Request<A::Call>) -> Called<'a, R>,
+) -> Result<Response, Refusal> {
+    let (call, format) = hear::<A>(request, ONE_MAX).await?;
+    let answer = called(call).await?.into_inner();
+    Ok(json(StatusCode::OK, &answer.json(format)))
+}
+
+async fn many<'a, A: Ask, R: Answer>(
+    memory: &Memory,
+    request: Request<Body>,
+    called: impl FnOnce(tonic::Request<A::Call>) -> Called<'a, R>,
+) -> Result<Response, Refusal> {
+    let length = match *request.method() {
+        Method::GET => super::connection::HEAD_MAX,
+        _ => heard::length(request.headers(), MESSAGE_MAX),
+    };
+    let held: Held = memory.hold(length).await?;
+    let (call, format) = hear::<A>(request, MESSAGE_MAX).await?;
+    let answer = called(call).await?.into_inner();
+    let answer = held.answer(text(&answer.json(format)))?;
+    Ok(response(StatusCode::OK, "application/json", answer))
+}
+
+/// The call that a request is, and how its answer is written.
+async fn hear<A: Ask>(
+    request: Request<Body>,
+    max: usize,
+) -> Result<(tonic::Request<A::Call>, Format), Refusal> {
+    let (parts, body) = request.into_parts();
+    heard::check_site(&parts.headers)?;
+    let query = parts.uri.query().unwrap_or("");
+    let body = match parts.method {
+        Method::POST => heard::body(body, max).await?,
+        _ => bytes::Bytes::new(),
+    };
+    let ask: A = if body.is_empty() {
+        fields(query)?
+    } else if heard::is_form(&parts) && body.first() != Some(&b'{') {
+        let form = str::from_utf8(&body).map_err(|_| Refusal::invalid("the form is no text"))?;
+        fields(form)?
+    } else {
+        serde_json::from_slice(&body).map_err(|error| {
+            Refusal::invalid(format!("the body is not what it should be: {error}"))
+        })?
+    };
+    let format = match (body.is_empty(), ask.format()) {
+        (_, Some(format)) => format,
+        (true, None) => Format::default(),
+        (false, None) => fields::<ask::OnlyFormat>(query)?.format.unwrap_or_default(),
+    };
+    let within = ask.timeout_ms().map(heard::within).transpose()?;
+    let mut call = heard::call(&parts, ask.call().map_err(Refusal::invalid)?);
+    if let Some(within) = within {
+        call.set_timeout(within);
+    }
+    Ok((call, format))
+}
+
+fn fields<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, Refusal> {
+    query::read(text).map_err(|error| Refusal::invalid(error.to_string()))
+}

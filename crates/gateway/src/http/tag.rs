@@ -1,0 +1,102 @@
+//! Business tags, as Leaf and Tinyid have them: a tag is a namespace, and its numbers those of uid 0 in it.
+
+use axum::body::Body;
+use axum::http::request::Parts;
+use axum::http::{HeaderName, HeaderValue, Method, Request};
+use axum::response::Response;
+use seqsvr_proto::v1::sequence_server::Sequence;
+use seqsvr_proto::v1::{Namespace, NextRequest, NextResponse, RoutesRequest, next_request};
+use tonic::Status;
+
+use super::refusal::Refusal;
+use super::{heard, query};
+
+/// The uid whose numbers a tag's are.
+const UID: u64 = 0;
+/// Largest form, bytes.
+const FORM_MAX: usize = 16 << 10;
+/// Says what the forms of these errors have no place for.
+const WHY: HeaderName = HeaderName::from_static("x-seqsvr-error");
+
+/// A request and its fields, from query and form.
+pub(super) struct Asked {
+    pub(super) parts: Parts,
+    form: String,
+}
+
+impl Asked {
+    /// # Errors
+    /// The form cannot be read, or a page of another site asks.
+    pub(super) async fn hear(request: Request<Body>) -> Result<Asked, Refusal> {
+        let (parts, body) = request.into_parts();
+        heard::check_site(&parts.headers)?;
+        let form = match parts.method == Method::POST && heard::is_form(&parts) {
+            true => heard::body(body, FORM_MAX).await?,
+            false => bytes::Bytes::new(),
+        };
+        let form = String::from_utf8_lossy(&form).into_owned();
+        Ok(Asked { parts, form })
+    }
+
+    /// The first of this name that is not empty.
+    pub(super) fn field(&self, name: &str) -> Option<String> {
+        let query = self.parts.uri.query().unwrap_or("");
+        let values = [query, &self.form]
+            .into_iter()
+            .filter_map(|fields| query::value(fields, name));
+        values
+            .map(|value| value.into_owned())
+            .find(|value| !value.is_empty())
+    }
+
+    /// Takes numbers of a tag.
+    ///
+    /// # Errors
+    /// As the service's.
+    pub(super) async fn take(
+        &self,
+        sequence: &impl Sequence,
+        tag: &str,
+        count: u32,
+    ) -> Result<NextResponse, Status> {
+        let message = NextRequest {
+            namespace: tag.to_owned(),
+            key_kind: Some(next_request::KeyKind::Uid(UID)),
+            count: Some(count),
+            ..NextRequest::default()
+        };
+        let answer = sequence.next(heard::call(&self.parts, message)).await?;
+        Ok(answer.into_inner())
+    }
+
+    /// What a tag's namespace is; None: there is none.
+    ///
+    /// # Errors
+    /// As the service's.
+    pub(super) async fn namespace(
+        &self,
+        sequence: &impl Sequence,
+        tag: &str,
+    ) -> Result<Option<Namespace>, Status> {
+        let message = RoutesRequest { base: 0 };
+        let table = sequence.routes(heard::call(&self.parts, message)).await?;
+        let mut namespaces = table.into_inner().namespaces.into_iter();
+        Ok(namespaces.find(|namespace| namespace.name == tag))
+    }
+}
+
+/// How far apart an answer's numbers are.
+pub(super) fn stride(answer: &NextResponse, count: u32) -> u64 {
+    match count {
+        0 | 1 => 0,
+        more => (answer.last - answer.first) / u64::from(more - 1),
+    }
+}
+
+/// The answer, with what it has no place for.
+pub(super) fn with_why(mut response: Response, status: &Status) -> Response {
+    if let Ok(why) = HeaderValue::from_str(status.message()) {
+        response.headers_mut().insert(WHY, why);
+    }
+    response
+}
