@@ -15,6 +15,7 @@ mod clock;
 mod guard;
 mod harness;
 mod history;
+mod http;
 mod items;
 mod lease;
 mod life;

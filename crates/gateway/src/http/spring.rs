@@ -35,6 +35,7 @@ pub(super) fn not_found(path: &str) -> Response {
     failed(StatusCode::NOT_FOUND, None, "No message available", path)
 }
 
+#[expect(clippy::disallowed_methods, reason = "a time of day is only told here")]
 fn failed(status: StatusCode, exception: Option<&str>, message: &str, path: &str) -> Response {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let thrown = Thrown {

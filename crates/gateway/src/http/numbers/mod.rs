@@ -149,15 +149,17 @@ async fn hear<A: Ask>(
         Method::POST => heard::body(body, max).await?,
         _ => bytes::Bytes::new(),
     };
+    let object = body.trim_ascii_start().starts_with(b"{");
     let ask: A = if body.is_empty() {
         fields(query)?
-    } else if heard::is_form(&parts) && body.first() != Some(&b'{') {
+    } else if object {
+        serde_json::from_slice(&body).map_err(|error| Refusal::invalid(error.to_string()))?
+    } else if heard::is_form(&parts) {
         let form = str::from_utf8(&body).map_err(|_| Refusal::invalid("the form is no text"))?;
         fields(form)?
     } else {
-        serde_json::from_slice(&body).map_err(|error| {
-            Refusal::invalid(format!("the body is not what it should be: {error}"))
-        })?
+        let text = "the body is neither an object of JSON nor a form: see /v1/openapi.json";
+        return Err(Refusal::invalid(text));
     };
     let format = match (body.is_empty(), ask.format()) {
         (_, Some(format)) => format,
