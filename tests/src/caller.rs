@@ -1,9 +1,10 @@
-//! One way to make calls, two who make them: the client, and a plain gRPC caller that always asks
-//! the wrong node.
+//! One way to make calls, three who make them: the client, a plain gRPC caller that always asks the wrong
+//! node, and callers of other protocols.
 
 use seqsvr_check::Answer;
 use seqsvr_client::{Client, Current, CurrentKind, Error, NextItem, Numbers};
 
+use crate::door::Door;
 use crate::plain::Plain;
 use crate::subject::Subject;
 
@@ -18,8 +19,8 @@ pub enum Ask {
     RaiseTo(u64),
 }
 
-/// Epoch and answer of an item, or why there is none.
-pub type Result = std::result::Result<(u64, Answer), String>;
+/// Epoch, where it is told, and answer of an item, or why there is none.
+pub type Result = std::result::Result<(Option<u64>, Answer), String>;
 
 /// Who calls.
 #[derive(Clone)]
@@ -28,13 +29,15 @@ pub enum Caller {
     Client(Client),
     /// A caller without routes.
     Plain(Plain),
+    /// A caller of another protocol.
+    Door(Door),
 }
 
 impl Caller {
     /// The requests that items of one namespace must be parted into, with the node to ask.
     pub async fn part<'a>(&self, items: &[&'a Subject]) -> Vec<(usize, Vec<&'a Subject>)> {
         match self {
-            Caller::Client(_) => vec![(0, items.to_vec())],
+            Caller::Client(_) | Caller::Door(_) => vec![(0, items.to_vec())],
             Caller::Plain(plain) => plain.part(items).await,
         }
     }
@@ -44,6 +47,7 @@ impl Caller {
         match self {
             Caller::Client(client) => ask_client(client, ask, items).await,
             Caller::Plain(plain) => plain.ask(node, ask, items).await,
+            Caller::Door(door) => door.ask(ask, items).await,
         }
     }
 }
@@ -81,7 +85,7 @@ async fn ask_client(client: &Client, ask: Ask, items: &[&Subject]) -> Vec<Result
         (Ask::RaiseTo(asked), _) => {
             let key = items[0].key.clone();
             let raised = client.raise_to(namespace, key, asked, false).await;
-            let raised = raised.map(|r| (r.epoch, Answer::RaiseTo { asked, to: r.value }));
+            let raised = raised.map(|r| (Some(r.epoch), Answer::RaiseTo { asked, to: r.value }));
             vec![raised.map_err(|e| e.to_string())]
         }
     }
@@ -89,7 +93,10 @@ async fn ask_client(client: &Client, ask: Ask, items: &[&Subject]) -> Vec<Result
 
 fn numbers(answer: std::result::Result<Numbers, Error>, subject: &Subject) -> Result {
     let numbers = answer.map_err(|e| e.to_string())?;
-    Ok((numbers.epoch, next(numbers.first, numbers.last, subject)))
+    Ok((
+        Some(numbers.epoch),
+        next(numbers.first, numbers.last, subject),
+    ))
 }
 
 /// Numbers as a history holds them.
@@ -108,5 +115,5 @@ fn current(answer: std::result::Result<Current, Error>) -> Result {
         CurrentKind::Never => Answer::Never,
         CurrentKind::AtMost => Answer::AtMost(current.value),
     };
-    Ok((current.epoch, answer))
+    Ok((Some(current.epoch), answer))
 }

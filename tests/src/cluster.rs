@@ -13,6 +13,15 @@ use crate::wait::until;
 /// How long a new or restarted cluster may take to be whole.
 const WHOLE_WITHIN: Duration = Duration::from_secs(30);
 
+/// Ports of one alloc.
+#[derive(Clone, Copy, Debug)]
+pub struct Doors {
+    /// For Redis clients.
+    pub redis: u16,
+    /// For HTTP.
+    pub http: u16,
+}
+
 /// Stores and allocs; all are killed when it is dropped.
 pub struct Cluster {
     /// StoreSvrs, in the order of their ids.
@@ -23,6 +32,8 @@ pub struct Cluster {
     pub store_addresses: Vec<String>,
     /// `host:port` of each alloc.
     pub alloc_addresses: Vec<String>,
+    /// Where each alloc serves other protocols, on loopback.
+    pub doors: Vec<Doors>,
     // Declared last: removed after the processes are gone.
     dir: TempDir,
 }
@@ -47,6 +58,7 @@ impl Cluster {
             allocs: Vec::new(),
             store_addresses: Vec::new(),
             alloc_addresses: Vec::new(),
+            doors: Vec::new(),
             dir: tempfile::tempdir().expect("a directory"),
         };
         for id in 1..=stores {
@@ -100,14 +112,31 @@ impl Cluster {
     /// wait until it owns slots: see [`Cluster::whole`].
     pub fn add_alloc(&mut self, name: &str, extra: &[&str]) {
         let address = format!("127.0.0.1:{}", free_ports(1));
+        let doors = Doors {
+            redis: free_ports(1),
+            http: free_ports(1),
+        };
         let stores = self.store_addresses.join(",");
+        let redis = format!("127.0.0.1:{}", doors.redis);
+        let http = format!("127.0.0.1:{}", doors.http);
         let args = [
-            "alloc", "--name", name, "--listen", &address, "--stores", &stores,
+            "alloc",
+            "--name",
+            name,
+            "--listen",
+            &address,
+            "--stores",
+            &stores,
+            "--redis-listen",
+            &redis,
+            "--http-listen",
+            &http,
         ];
         let args = args.iter().chain(extra).copied().map(str::to_owned);
         let process = Process::start(self.dir(), &format!("alloc-{name}"), args.collect());
         self.allocs.push(process);
         self.alloc_addresses.push(address);
+        self.doors.push(doors);
     }
 
     /// Where its files are.

@@ -46,7 +46,7 @@ impl History {
         let outcome = match result {
             Ok((epoch, answer)) => Outcome::Ok {
                 end,
-                epoch: Some(*epoch),
+                epoch: *epoch,
                 answer: *answer,
             },
             Err(_) => Outcome::Error {

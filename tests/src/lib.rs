@@ -15,6 +15,7 @@
 
 pub mod caller;
 pub mod cluster;
+pub mod door;
 pub mod history;
 pub mod load;
 pub mod plain;

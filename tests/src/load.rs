@@ -41,6 +41,7 @@ struct Shared {
     pool: Vec<(AtomicUsize, Vec<Subject>)>,
     left: AtomicU64,
     answered: AtomicU64,
+    through_doors: AtomicU64,
     failed: AtomicU64,
     stop: AtomicBool,
     failures: Mutex<Vec<String>>,
@@ -52,6 +53,8 @@ struct Shared {
 pub struct Summary {
     /// Calls answered; each item of a batch is one.
     pub answered: u64,
+    /// Of these, by callers of other protocols.
+    pub through_doors: u64,
     /// Calls that failed.
     pub failed: u64,
     /// The first few failures, in words.
@@ -89,6 +92,7 @@ impl Load {
                 .collect(),
             left: AtomicU64::new(calls),
             answered: AtomicU64::new(0),
+            through_doors: AtomicU64::new(0),
             failed: AtomicU64::new(0),
             stop: AtomicBool::new(false),
             failures: Mutex::default(),
@@ -131,6 +135,7 @@ impl Load {
         let longest = std::mem::take(&mut *self.shared.longest.lock().unwrap());
         Summary {
             answered: self.answered(),
+            through_doors: self.shared.through_doors.load(Ordering::Relaxed),
             failed: self.shared.failed.load(Ordering::Relaxed),
             failures,
             longest,
@@ -225,6 +230,9 @@ impl Worker {
                 self.shared.failed.fetch_add(1, Ordering::Relaxed);
             } else {
                 self.shared.answered.fetch_add(1, Ordering::Relaxed);
+                if let Caller::Door(_) = self.caller {
+                    self.shared.through_doors.fetch_add(1, Ordering::Relaxed);
+                }
             }
         }
         let took = Duration::from_nanos(end - begin);
@@ -234,6 +242,7 @@ impl Worker {
                 let who = match self.caller {
                     Caller::Client(_) => "client",
                     Caller::Plain(_) => "plain caller",
+                    Caller::Door(_) => "caller of another protocol",
                 };
                 let first = &items[0].sequence;
                 *longest = (

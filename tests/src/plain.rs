@@ -103,7 +103,7 @@ async fn call(
                 ..NextRequest::default()
             };
             let r = client.next(request).await?.into_inner();
-            Ok(vec![Ok((r.epoch, next(r.first, r.last, one)))])
+            Ok(vec![Ok((Some(r.epoch), next(r.first, r.last, one)))])
         }
         (Ask::Next(count), _) => {
             let request = NextManyRequest {
@@ -117,7 +117,7 @@ async fn call(
             let answers = items
                 .iter()
                 .enumerate()
-                .map(|(i, s)| Ok((r.epochs[i], next(r.firsts[i], r.lasts[i], s))));
+                .map(|(i, s)| Ok((Some(r.epochs[i]), next(r.firsts[i], r.lasts[i], s))));
             Ok(with_errors(answers.collect(), &r.errors))
         }
         (Ask::Current, [one]) => {
@@ -155,16 +155,19 @@ async fn call(
                 ..RaiseToRequest::default()
             };
             let r = client.raise_to(request).await?.into_inner();
-            Ok(vec![Ok((r.epoch, Answer::RaiseTo { asked, to: r.value }))])
+            Ok(vec![Ok((
+                Some(r.epoch),
+                Answer::RaiseTo { asked, to: r.value },
+            ))])
         }
     }
 }
 
 fn current(kind: CurrentKind, value: u64, epoch: u64) -> Result {
     match kind {
-        CurrentKind::Exact => Ok((epoch, Answer::Exact(value))),
-        CurrentKind::Never => Ok((epoch, Answer::Never)),
-        CurrentKind::AtMost => Ok((epoch, Answer::AtMost(value))),
+        CurrentKind::Exact => Ok((Some(epoch), Answer::Exact(value))),
+        CurrentKind::Never => Ok((Some(epoch), Answer::Never)),
+        CurrentKind::AtMost => Ok((Some(epoch), Answer::AtMost(value))),
         CurrentKind::Unspecified => Err("an answer without a kind".to_owned()),
     }
 }

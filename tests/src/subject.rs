@@ -17,6 +17,7 @@ const EACH: u64 = 33_333;
 /// Name of the third namespace: dense, small sections, small windows, every third number.
 pub const THIRD: &str = "thirds";
 const STRIDE: u32 = 3;
+const OFFSET: u32 = 2;
 
 /// One uid or key, and how a history names it.
 #[derive(Clone, Debug)]
@@ -32,6 +33,13 @@ pub struct Subject {
 }
 
 impl Subject {
+    /// The next number of its namespace from `n` on.
+    pub(crate) fn round_up(&self, n: u64) -> u64 {
+        let stride = self.stride.get();
+        let offset = u64::from(OFFSET) % stride;
+        n + (offset + stride - n % stride) % stride
+    }
+
     /// A uid of a dense namespace.
     pub(crate) fn uid(namespace: &'static str, uid: u64, stride: u32) -> Subject {
         Subject {
@@ -71,7 +79,7 @@ pub async fn make_third(client: &Client) {
         progression: Progression {
             start: 10,
             stride: STRIDE,
-            offset: 2,
+            offset: OFFSET,
         },
         // Small, so that the load needs the store all the time.
         step: 20,

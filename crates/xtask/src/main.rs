@@ -98,6 +98,12 @@ enum Command {
         #[arg(long)]
         listen: SocketAddr,
     },
+    /// Serve the bare loop of HTTP that `peers` compares with
+    BareHttp {
+        /// Address to listen on
+        #[arg(long)]
+        listen: SocketAddr,
+    },
     /// Load the bare gRPC loop, or another gRPC service, and print numbers a second
     BareLoad(bare::Load),
 }
@@ -147,6 +153,10 @@ fn main() -> ExitCode {
         }),
         Command::BareResp { listen } => on_runtime(async {
             let served = bare::serve_resp(listen).await;
+            served.map(|()| true).map_err(|error| error.to_string())
+        }),
+        Command::BareHttp { listen } => on_runtime(async {
+            let served = bare::serve_http(listen).await;
             served.map(|()| true).map_err(|error| error.to_string())
         }),
         Command::BareLoad(load) => on_runtime(async {

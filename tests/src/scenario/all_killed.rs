@@ -42,7 +42,7 @@ pub async fn all_killed() -> Outcome {
         last,
         stride,
     };
-    history.record(&probe, Ask::Next(1), begin, end, &Ok((n.epoch, next)));
+    history.record(&probe, Ask::Next(1), begin, end, &Ok((Some(n.epoch), next)));
     outcome.add_call(took);
     outcome.note(format!("first number {took:.2?} after the last start"));
     assert!(took <= FIRST_WITHIN, "{took:?}");

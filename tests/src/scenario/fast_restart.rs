@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use seqsvr_client::NextItem;
 
 use super::Outcome;
-use crate::caller::{Ask, Caller, next};
+use crate::caller::{Ask, next};
 use crate::cluster::Cluster;
 use crate::history::History;
 use crate::load::{Load, UNTIL_STOPPED};
@@ -30,15 +30,10 @@ pub async fn fast_restart() -> Outcome {
     cluster.add_alloc("b", &["--state-dir", &state]);
     cluster.whole(2).await;
     let b = 1;
-    let client = cluster.client();
+    let (callers, client) = super::callers_that_try_again(&cluster);
     subject::make_third(&client).await;
     let mut history = History::create(cluster.dir());
-    // A plain call in flight at a process that dies must fail: clients only.
-    let callers = [
-        Caller::Client(client.clone()),
-        Caller::Client(cluster.client()),
-    ];
-    let load = Load::start(&history, subject::all(), &callers, 12, UNTIL_STOPPED);
+    let load = Load::start(&history, subject::all(), &callers, 6, UNTIL_STOPPED);
     load.answer_more(EACH, PATIENCE).await;
     let mut best = Duration::MAX;
     for _ in 0..KILLS {
@@ -58,7 +53,13 @@ pub async fn fast_restart() -> Outcome {
         for (subject, answer) in subjects.iter().zip(answers) {
             let n = answer.expect("its keys are back");
             let answer = next(n.first, n.last, subject);
-            history.record(subject, Ask::Next(1), begin, end, &Ok((n.epoch, answer)));
+            history.record(
+                subject,
+                Ask::Next(1),
+                begin,
+                end,
+                &Ok((Some(n.epoch), answer)),
+            );
         }
         outcome.note(format!(
             "{} keys of b are back {took:.2?} after exec",

@@ -37,6 +37,7 @@ pub use outcome::Outcome;
 
 use crate::caller::Caller;
 use crate::cluster::Cluster;
+use crate::door::Door;
 use crate::plain::Plain;
 use crate::subject::{self, Subject};
 use crate::wait::until;
@@ -114,20 +115,28 @@ pub const FIGURES: &[Scenario] = &[
     },
 ];
 
-/// Two clients, and a plain caller each that asks these nodes; and one of the clients.
+/// A client, a plain caller, and callers of the doors, which ask these nodes; and the client.
 fn callers(cluster: &Cluster, asked_plainly: &[String]) -> (Vec<Caller>, Client) {
-    let clients = [cluster.client(), cluster.client()];
-    let plain = clients
-        .clone()
-        .map(|c| Caller::Plain(Plain::new(asked_plainly, c)));
-    let one = clients[0].clone();
+    let client = cluster.client();
+    let plain = Plain::new(asked_plainly, client.clone());
+    let [redis, http] = Door::both(cluster, asked_plainly).map(Caller::Door);
+    let callers = vec![
+        Caller::Client(client.clone()),
+        Caller::Plain(plain),
+        redis,
+        http,
+    ];
+    (callers, client)
+}
+
+/// The same without the plain caller, which has to fail where an AllocSvr that it asks ends.
+fn callers_that_try_again(cluster: &Cluster) -> (Vec<Caller>, Client) {
+    let client = cluster.client();
+    let [redis, http] = Door::both(cluster, &cluster.alloc_addresses).map(Caller::Door);
+    let other = Caller::Client(cluster.client());
     (
-        clients
-            .map(Caller::Client)
-            .into_iter()
-            .chain(plain)
-            .collect(),
-        one,
+        vec![Caller::Client(client.clone()), other, redis, http],
+        client,
     )
 }
 

@@ -56,8 +56,8 @@ impl Outcome {
         self.failed += load.failed;
         self.longest = self.longest.max(load.longest.0);
         self.note(format!(
-            "{what}: {} calls answered, {} failed; longest {:.0?}: {}",
-            load.answered, load.failed, load.longest.0, load.longest.1
+            "{what}: {} calls answered, {} of them through doors, {} failed; longest {:.0?}: {}",
+            load.answered, load.through_doors, load.failed, load.longest.0, load.longest.1
         ));
         for failure in load.failures.iter().take(TEXTS) {
             self.note(format!("  failed: {failure}"));

@@ -94,7 +94,13 @@ async fn kill_an_owner() -> (Outcome, Duration, u64) {
                 last,
                 stride,
             };
-            history.record(subject, Ask::Next(1), begin, end, &Ok((n.epoch, next)));
+            history.record(
+                subject,
+                Ask::Next(1),
+                begin,
+                end,
+                &Ok((Some(n.epoch), next)),
+            );
             outcome.add_call(took);
         }
     }

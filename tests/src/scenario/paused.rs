@@ -210,7 +210,7 @@ async fn send(
         Ok(n) => {
             let n = n.into_inner();
             let answer: Answer = next(n.first, n.last, &subject);
-            Ok((n.epoch, answer))
+            Ok((Some(n.epoch), answer))
         }
         Err(status) => Err(status.to_string()),
     };

@@ -4,7 +4,6 @@
 use std::time::{Duration, Instant};
 
 use super::Outcome;
-use crate::caller::Caller;
 use crate::cluster::Cluster;
 use crate::history::History;
 use crate::load::{Load, UNTIL_STOPPED};
@@ -28,15 +27,10 @@ pub async fn rolling_restart() -> Outcome {
         }
     };
     let mut cluster = Cluster::start(3, 3, 3_000).await;
-    let client = cluster.client();
+    let (callers, client) = super::callers_that_try_again(&cluster);
     subject::make_third(&client).await;
     let history = History::create(cluster.dir());
-    // A plain caller knows one address: while nobody listens there it cannot be served.
-    let callers = [
-        Caller::Client(client.clone()),
-        Caller::Client(cluster.client()),
-    ];
-    let load = Load::start(&history, subject::all(), &callers, 12, UNTIL_STOPPED);
+    let load = Load::start(&history, subject::all(), &callers, 6, UNTIL_STOPPED);
     let probe = Probe::start(&history, &client).await;
     load.answer_more(EACH, PATIENCE).await;
     let before = load.answered();

@@ -17,7 +17,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use seqsvr_tests::cluster::Cluster;
-use seqsvr_tests::process::free_ports;
 use seqsvr_tests::wait::until;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -43,13 +42,8 @@ fn works(program: &str, args: &[&str]) -> bool {
 
 /// Two AllocSvrs with a door each, and the ports of these.
 async fn cluster() -> (Cluster, [u16; 2]) {
-    let mut cluster = Cluster::start(3, 0, 3_000).await;
-    let ports = [free_ports(1), free_ports(1)];
-    for (name, port) in ["a1", "a2"].into_iter().zip(ports) {
-        let listen = format!("127.0.0.1:{port}");
-        cluster.add_alloc(name, &["--redis-listen", &listen]);
-    }
-    cluster.whole(2).await;
+    let cluster = Cluster::start(3, 2, 3_000).await;
+    let ports = [cluster.doors[0].redis, cluster.doors[1].redis];
     (cluster, ports)
 }
 

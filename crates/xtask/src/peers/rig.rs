@@ -8,8 +8,8 @@ use seqsvr_tests::process;
 use seqsvr_tests::vitals::Vitals;
 
 use super::Failure;
-use super::servers::{Server, bare, etcd, postgres::Postgres, redis::Redis, tsoracle};
-use super::work::{Service, Speaker, Work};
+use super::servers::{self, bare, etcd, postgres::Postgres, redis::Redis, tsoracle};
+use super::work::{Server, Service, Speaker, Work};
 
 /// StoreSvrs, and AllocSvrs.
 const SIZE: (u16, u16) = (3, 1);
@@ -29,10 +29,11 @@ pub(super) struct Rig {
     /// Calls a second that a work of `seqsvr bench` reached at its fastest.
     pub(super) peaks: HashMap<&'static str, f64>,
     seqsvr: Option<Cluster>,
-    bare: Option<Server>,
-    bare_resp: Option<Server>,
-    etcd: Option<Server>,
-    tsoracle: Option<Server>,
+    bare: Option<servers::Server>,
+    bare_resp: Option<servers::Server>,
+    bare_http: Option<servers::Server>,
+    etcd: Option<servers::Server>,
+    tsoracle: Option<servers::Server>,
     redis: [Option<Redis>; 2],
     postgres: Option<Postgres>,
 }
@@ -43,6 +44,7 @@ enum Need {
     Seqsvr,
     Bare,
     BareResp,
+    BareHttp,
     Etcd,
     Tsoracle,
     Redis { always: bool },
@@ -57,6 +59,7 @@ impl Rig {
             seqsvr: None,
             bare: None,
             bare_resp: None,
+            bare_http: None,
             etcd: None,
             tsoracle: None,
             redis: [None, None],
@@ -76,6 +79,7 @@ impl Rig {
         for (need, server) in [
             (Need::Bare, &mut self.bare),
             (Need::BareResp, &mut self.bare_resp),
+            (Need::BareHttp, &mut self.bare_http),
             (Need::Etcd, &mut self.etcd),
             (Need::Tsoracle, &mut self.tsoracle),
         ] {
@@ -94,9 +98,7 @@ impl Rig {
             Need::Seqsvr => {
                 if self.seqsvr.is_none() {
                     let (stores, allocs) = SIZE;
-                    let door = format!("127.0.0.1:{}", process::free_ports(1));
-                    let doors = ["--redis-listen", &door];
-                    let cluster = Cluster::start_with(stores, allocs, LEASE_MS, &[], &doors).await;
+                    let cluster = Cluster::start(stores, allocs, LEASE_MS).await;
                     for namespace in NAMESPACES {
                         let server = ["--server", &cluster.alloc_addresses[0]];
                         let create = ["namespace", "create"].into_iter();
@@ -112,6 +114,7 @@ impl Rig {
             }
             Need::Bare => start(&mut self.bare, bare::start)?,
             Need::BareResp => start(&mut self.bare_resp, bare::start_resp)?,
+            Need::BareHttp => start(&mut self.bare_http, bare::start_http)?,
             Need::Etcd => start(&mut self.etcd, etcd::start)?,
             Need::Tsoracle => start(&mut self.tsoracle, tsoracle::start)?,
             Need::Redis { always } => {
@@ -160,6 +163,14 @@ impl Rig {
         })
     }
 
+    /// Address of who serves HTTP.
+    pub(super) fn http(&self, of: Server) -> Result<String, Failure> {
+        Ok(match of {
+            Server::Seqsvr => running(&self.seqsvr)?.allocs[0].arg("--http-listen").into(),
+            Server::Bare => running(&self.bare_http)?.address.clone(),
+        })
+    }
+
     pub(super) fn postgres(&self) -> Result<&Postgres, Failure> {
         running(&self.postgres)
     }
@@ -181,6 +192,10 @@ impl Need {
                 Speaker::Bare => Need::BareResp,
                 Speaker::Redis => Need::Redis { always: false },
                 Speaker::RedisSynced => Need::Redis { always: true },
+            },
+            Work::Get { of, .. } => match of {
+                Server::Seqsvr => Need::Seqsvr,
+                Server::Bare => Need::BareHttp,
             },
             Work::Nextval { .. } | Work::UpdateRow { .. } => Need::Postgres,
         }

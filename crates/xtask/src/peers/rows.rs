@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::work::{Service, Speaker, Work};
+use super::work::{Server, Service, Speaker, Work};
 
 /// Ours, and what it is compared with.
 pub(super) struct Row {
@@ -55,6 +55,14 @@ const fn door(of: Speaker, pipeline: u32) -> Work {
         of,
         clients: 50,
         pipeline,
+    }
+}
+
+/// GET of a million uids by 50 connections.
+const fn http(of: Server) -> Work {
+    Work::Get {
+        of,
+        connections: 50,
     }
 }
 
@@ -220,6 +228,14 @@ pub(super) const ROWS: &[Row] = &[
         theirs: Some(door(Speaker::RedisSynced, 100)),
         prepare: None,
         bars: &[Bar::Ratio(3.0)],
+    },
+    Row {
+        name: "http",
+        about: "GET /v1/next by wrk, 50 connections; axum that adds in memory",
+        ours: http(Server::Seqsvr),
+        theirs: Some(http(Server::Bare)),
+        prepare: None,
+        bars: &[Bar::Ratio(0.9)],
     },
     Row {
         name: "postgres",

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::rig::Rig;
-use super::servers::{output, redis::incr};
+use super::servers::{output, redis::incr, wrk::gets};
 use super::{Failure, disk};
 
 /// Connections of `seqsvr bench`.
@@ -29,6 +29,8 @@ pub(super) enum Work {
         clients: u32,
         pipeline: u32,
     },
+    /// `GET /v1/next`, by wrk.
+    Get { of: Server, connections: u32 },
     /// `select nextval`, by pgbench.
     Nextval { clients: u32 },
     /// `update … returning` of a user's row, by pgbench.
@@ -42,6 +44,14 @@ pub(super) enum Service {
     Seqsvr,
     Etcd,
     Tsoracle,
+}
+
+/// Who serves HTTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Server {
+    Seqsvr,
+    /// axum that adds in memory.
+    Bare,
 }
 
 /// Who speaks Redis's protocol.
@@ -113,6 +123,7 @@ impl Work {
                 clients,
                 pipeline,
             } => rate(incr(&rig.speaker(of)?, clients, pipeline, rig.time)?),
+            Work::Get { of, connections } => rate(gets(&rig.http(of)?, connections, rig.time)?),
             Work::Nextval { clients } => rate(rig.postgres()?.nextval(clients, rig.time)?),
             Work::UpdateRow { clients } => rate(rig.postgres()?.update(clients, rig.time)?),
         };

@@ -14,6 +14,11 @@ pub(crate) fn start_resp() -> Result<Server, Failure> {
     serve("bare-resp")
 }
 
+/// An axum service.
+pub(crate) fn start_http() -> Result<Server, Failure> {
+    serve("bare-http")
+}
+
 fn serve(name: &str) -> Result<Server, Failure> {
     let this = std::env::current_exe().map_err(Failure::wrong)?;
     let address = address();

@@ -7,6 +7,7 @@ pub(super) mod etcd;
 pub(super) mod postgres;
 pub(super) mod redis;
 pub(super) mod tsoracle;
+pub(super) mod wrk;
 
 use std::env;
 use std::fs::File;
