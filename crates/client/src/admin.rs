@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use seqsvr_core::namespace::{Namespace, Spec};
+use seqsvr_proto::limits::ALLOC_PORT;
 use seqsvr_proto::v1;
 use tokio::time::{sleep, timeout};
 
 use crate::budget::Budget;
-use crate::channels::parse;
+use crate::channels::server_address;
 use crate::client::Client;
 use crate::error::Error;
 use crate::failure::{Failure, Verdict};
@@ -181,7 +182,8 @@ impl Admin {
 
     /// One process's role and counters.
     pub async fn node_status(&self, address: &str) -> Result<v1::NodeStatusResponse, Error> {
-        let address = parse(address).map_err(|bad| Error::invalid(bad.to_string()))?;
+        let address =
+            server_address(address, ALLOC_PORT).map_err(|bad| Error::invalid(bad.to_string()))?;
         let mut budget = Budget::new(self.client.deadline);
         self.anywhere(v1::NodeStatusRequest {}, Some(&address), &mut budget)
             .await

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::RwLock;
-use seqsvr_proto::limits::ALLOC_PORT;
 use seqsvr_proto::transport::{Tcp, Transport, connect_lazy};
 use tonic::transport::{Channel, Endpoint};
 
@@ -108,8 +107,9 @@ impl Channels {
     }
 }
 
-/// `host:port` from what a person writes: `http://` may lead, a missing port is 7700.
-pub(crate) fn parse(text: &str) -> Result<String, BadAddress> {
+/// `host:port` of a server from what a person writes: `http://` may lead, and `default_port` is taken where
+/// none is written. Asks no name server.
+pub fn server_address(text: &str, default_port: u16) -> Result<String, BadAddress> {
     let bad = |why: &str| BadAddress {
         address: text.to_owned(),
         why: why.to_owned(),
@@ -134,7 +134,7 @@ pub(crate) fn parse(text: &str) -> Result<String, BadAddress> {
     }
     let port = match port {
         "" if bare.ends_with(':') => return Err(bad("no port behind the colon")),
-        "" => ALLOC_PORT,
+        "" => default_port,
         port => match port.parse::<u16>() {
             Ok(port) if port > 0 => port,
             _ => return Err(bad("a port is 1 to 65535")),
@@ -156,7 +156,7 @@ mod tests {
             ("[::1]", "[::1]:7700"),
             ("[::1]:9", "[::1]:9"),
         ] {
-            assert_eq!(parse(text).as_deref(), Ok(address));
+            assert_eq!(server_address(text, 7700).as_deref(), Ok(address));
         }
         for text in [
             "",
@@ -170,7 +170,7 @@ mod tests {
             "https://a:1",
             "a/b:1",
         ] {
-            assert!(parse(text).is_err(), "{text:?}");
+            assert!(server_address(text, 7700).is_err(), "{text:?}");
         }
     }
 

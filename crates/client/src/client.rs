@@ -9,7 +9,7 @@ use seqsvr_core::id::SectionKey;
 use seqsvr_core::id::Slot;
 use seqsvr_core::route::{Route, RoutingTable};
 use seqsvr_proto::convert::namespace_name;
-use seqsvr_proto::limits::ITEMS_MAX;
+use seqsvr_proto::limits::{ALLOC_PORT, ITEMS_MAX};
 use seqsvr_proto::v1;
 use seqsvr_proto::v1::raise_to_request;
 use tokio::sync::{Mutex, watch};
@@ -19,7 +19,7 @@ use crate::admin::Admin;
 use crate::answer::{Current, Numbers, Raised};
 use crate::batch::{CurrentBatch, NextBatch};
 use crate::budget::Budget;
-use crate::channels::{Channels, parse};
+use crate::channels::{Channels, server_address};
 use crate::error::Error;
 use crate::failure::Failure;
 use crate::item::Item;
@@ -63,7 +63,10 @@ impl Client {
 
     /// The same over channels of the caller's, as a simulation has them.
     pub fn over(channels: Channels, options: Options) -> Result<Client, Error> {
-        let servers = options.servers.iter().map(|s| parse(s));
+        let servers = options
+            .servers
+            .iter()
+            .map(|s| server_address(s, ALLOC_PORT));
         let servers: Vec<String> = servers
             .collect::<Result<_, _>>()
             .map_err(|bad| Error::invalid(bad.to_string()))?;

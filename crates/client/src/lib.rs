@@ -48,7 +48,7 @@ mod trouble;
 
 pub use admin::{Admin, Alter, Backup};
 pub use answer::{Current, CurrentKind, Numbers, Raised};
-pub use channels::{BadAddress, CHANNELS_MAX, Channels};
+pub use channels::{BadAddress, CHANNELS_MAX, Channels, server_address};
 pub use client::Client;
 pub use error::{Details, Error};
 pub use item::{Item, ItemKey};

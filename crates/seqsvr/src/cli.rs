@@ -2,6 +2,7 @@
 
 mod backup;
 mod bench;
+mod config;
 mod member;
 mod namespace;
 mod parse;
@@ -18,9 +19,10 @@ use backup::{BACKUP_HELP, RESTORE_HELP};
 pub(crate) use backup::{Backup, Restore};
 use bench::BENCH_HELP;
 pub(crate) use bench::{Bench, Distribution, Mode};
+pub(crate) use config::{CheckConfig, Config};
 pub(crate) use member::Member;
 pub(crate) use namespace::{Create, Namespace};
-use parse::duration;
+use parse::{addresses, duration, servers};
 pub(crate) use parse::{socket_addr, store_at};
 pub(crate) use sequence::{Current, Next, RaiseTo, Route};
 pub(crate) use serve::{Alloc, Dev, Doors, Init, Store};
@@ -82,13 +84,16 @@ pub(crate) enum Command {
     Bench(Bench),
     /// Checks a recorded history of calls for duplicates and order, exactly.
     Check(Check),
+    /// Says what is right or wrong with a configuration file.
+    #[command(subcommand)]
+    Config(Config),
 }
 
 /// Whom a client command asks.
 #[derive(Args)]
 pub(crate) struct Server {
     /// AllocSvr addresses; one is enough.
-    #[arg(long, env = "SEQSVR_SERVER", default_value_t = format!("127.0.0.1:{ALLOC_PORT}"), value_name = "ADDR[,ADDR]")]
+    #[arg(long, env = "SEQSVR_SERVER", default_value_t = format!("127.0.0.1:{ALLOC_PORT}"), value_name = "ADDR[,ADDR]", value_parser = servers)]
     pub(crate) server: String,
     /// How long to keep trying.
     #[arg(long, env = "SEQSVR_TIMEOUT", default_value = "20s", value_parser = duration)]
@@ -98,8 +103,7 @@ pub(crate) struct Server {
 impl Server {
     /// The addresses, one by one.
     pub(crate) fn addresses(&self) -> Vec<&str> {
-        let each = self.server.split(',').map(str::trim);
-        each.filter(|address| !address.is_empty()).collect()
+        addresses(&self.server).collect()
     }
 }
 

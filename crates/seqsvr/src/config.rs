@@ -4,18 +4,23 @@
 //! commands that ask a server have in common. Values become the flags' defaults before the command
 //! line is read, so that they are checked as flags are, and `--help` shows them.
 
+use std::error::Error;
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
-use clap::{Arg, Command};
+use clap::builder::Resettable;
+use clap::error::ErrorKind;
+use clap::{Arg, ArgAction, Command};
 use toml::{Table, Value};
 
 use crate::exit::BadInput;
 
 /// Tables that are commands.
 const SERVERS: [&str; 3] = ["dev", "store", "alloc"];
-/// Keys of `[client]`.
-const CLIENT: [&str; 3] = ["server", "timeout", "namespace"];
+/// The table of all commands that ask a server.
+const CLIENT: &str = "client";
+const CLIENT_KEYS: [&str; 3] = ["server", "timeout", "namespace"];
 /// Keys of every table's commands that make no sense in the file that they name.
 const NOT_KEYS: [&str; 4] = ["config", "help", "version", "log"];
 
@@ -36,81 +41,212 @@ pub(crate) fn named(args: &[OsString]) -> Option<PathBuf> {
         .map(PathBuf::from)
 }
 
-/// The command line with the file's values as defaults.
+/// What a file says.
+#[derive(Default)]
+pub(crate) struct Contents {
+    pub(crate) settings: Vec<Setting>,
+    pub(crate) faults: Vec<Fault>,
+}
+
+/// One key of a table.
+pub(crate) struct Setting {
+    pub(crate) table: String,
+    pub(crate) key: String,
+    /// As they would be written behind the flag.
+    pub(crate) values: Vec<String>,
+    /// The commands that take it, such as `namespace list`.
+    pub(crate) commands: Vec<String>,
+    /// Its value must not be shown.
+    pub(crate) secret: bool,
+}
+
+/// What is wrong with a table or one key of it.
+pub(crate) struct Fault {
+    pub(crate) table: String,
+    pub(crate) key: Option<String>,
+    /// In words that name both.
+    pub(crate) text: String,
+}
+
+/// The command line with the file's values as defaults. Of values only what has no place on a command line is
+/// refused here; the others are checked as flags are.
 pub(crate) fn apply(command: Command, path: &Path) -> Result<Command, BadInput> {
-    let bad = |why: String| BadInput(format!("{}: {why}", path.display()));
+    let contents = contents(&command, path)?;
+    match &*contents.faults {
+        [] => Ok(contents.settings.into_iter().fold(command, set)),
+        [fault] => Err(bad(path, &fault.text)),
+        [fault, more @ ..] => Err(bad(
+            path,
+            format_args!(
+                "{}; {} more: see `seqsvr config check`",
+                fault.text,
+                more.len()
+            ),
+        )),
+    }
+}
+
+/// What the file says, with all that is wrong in it, values that their flags would refuse included.
+pub(crate) fn check(command: &Command, path: &Path) -> Result<Contents, BadInput> {
+    let mut contents = contents(command, path)?;
+    for setting in &contents.settings {
+        let takers = takers(command, &setting.table, &setting.key);
+        let refused = takers
+            .iter()
+            .find_map(|(_, taker)| refusal(taker, &setting.key, &setting.values));
+        if let Some(why) = refused {
+            contents
+                .faults
+                .push(Fault::of_key(&setting.table, &setting.key, why));
+        }
+    }
+    contents
+        .faults
+        .sort_by(|a, b| (&a.table, &a.key).cmp(&(&b.table, &b.key)));
+    Ok(contents)
+}
+
+impl Fault {
+    fn of_key(table: &str, key: &str, why: impl Display) -> Fault {
+        Fault {
+            table: table.to_owned(),
+            key: Some(key.to_owned()),
+            text: format!("[{table}] {key}: {why}"),
+        }
+    }
+}
+
+fn bad(path: &Path, why: impl Display) -> BadInput {
+    BadInput(format!("{}: {why}", path.display()))
+}
+
+fn contents(command: &Command, path: &Path) -> Result<Contents, BadInput> {
     let text = std::fs::read_to_string(path).map_err(|e| {
-        bad(format!(
-            "cannot be read: {e}; name a TOML file with --config"
-        ))
+        bad(
+            path,
+            format_args!("cannot be read: {e}; name a TOML file with --config"),
+        )
     })?;
-    let tables: Table = text.parse().map_err(|e| bad(format!("not TOML: {e}")))?;
-    let mut command = command;
-    for (name, value) in tables {
-        let Value::Table(keys) = value else {
-            return Err(bad(format!(
-                "{name} stands outside of a table; put it under {}",
-                known()
-            )));
+    let tables: Table = text.parse().map_err(|e| bad(path, not_toml(&text, &e)))?;
+    let mut contents = Contents::default();
+    for (table, value) in tables {
+        let wrong = |text: String| Fault {
+            table: table.clone(),
+            key: None,
+            text,
         };
-        let applied = if SERVERS.contains(&name.as_str()) {
-            server(command, &name, keys)
-        } else if name == "client" {
-            client(command, keys)
-        } else {
-            Err(format!("no table [{name}]; there are {}", known()))
+        let known = "[dev], [store], [alloc] and [client]";
+        match value {
+            _ if !SERVERS.contains(&&*table) && table != CLIENT => {
+                let text = match value {
+                    Value::Table(_) => format!("no table [{table}]; there are {known}"),
+                    _ => format!("{table} stands outside of a table; put it under {known}"),
+                };
+                contents.faults.push(wrong(text));
+            }
+            Value::Table(keys) => {
+                for (key, value) in keys {
+                    match setting(command, &table, &key, &value) {
+                        Ok(setting) => contents.settings.push(setting),
+                        Err(fault) => contents.faults.push(fault),
+                    }
+                }
+            }
+            _ => contents.faults.push(wrong(format!(
+                "{table} is a table: write [{table}], and its keys below"
+            ))),
+        }
+    }
+    Ok(contents)
+}
+
+/// Says where, without the line itself: it may hold a password.
+fn not_toml(text: &str, error: &toml::de::Error) -> String {
+    let before = error.span().and_then(|span| text.get(..span.start));
+    let line = before.map_or(1, |before| before.matches('\n').count() + 1);
+    format!("not TOML: line {line}: {}", error.message())
+}
+
+fn setting(command: &Command, table: &str, key: &str, value: &Value) -> Result<Setting, Fault> {
+    let takers = takers(command, table, key);
+    let Some(flag) = takers.first().and_then(|(_, taker)| flag(taker, key)) else {
+        let keys = match command.find_subcommand(table) {
+            Some(server) => flags(server).join(", "),
+            None => CLIENT_KEYS.join(", "),
         };
-        command = applied.map_err(bad)?;
+        return Err(Fault {
+            table: table.to_owned(),
+            key: Some(key.to_owned()),
+            text: format!("[{table}] has no {key}; its keys are {keys}"),
+        });
+    };
+    let values = texts(value).map_err(|why| Fault::of_key(table, key, why))?;
+    if values.len() > 1 && !matches!(flag.get_action(), ArgAction::Append) {
+        return Err(Fault::of_key(table, key, "takes one value, not a list"));
     }
-    Ok(command)
+    Ok(Setting {
+        secret: flag.is_hide_env_values_set(),
+        commands: takers.into_iter().map(|(name, _)| name).collect(),
+        table: table.to_owned(),
+        key: key.to_owned(),
+        values,
+    })
 }
 
-fn known() -> &'static str {
-    "[dev], [store], [alloc] and [client]"
-}
-
-fn server(command: Command, name: &str, keys: Table) -> Result<Command, String> {
-    let found = command.find_subcommand(name);
-    let flags: Vec<String> = found.map(flags).unwrap_or_default();
-    let mut values = Vec::new();
-    for (key, value) in keys {
-        if !flags.contains(&key) {
-            let list = flags.join(", ");
-            return Err(format!("[{name}] has no {key}; its keys are {list}"));
+/// The commands that take this key of this table, by name.
+fn takers<'a>(command: &'a Command, table: &str, key: &str) -> Vec<(String, &'a Command)> {
+    if table != CLIENT {
+        let server = command.find_subcommand(table);
+        let server = server.filter(|server| flag(server, key).is_some());
+        return server.map(|s| (table.to_owned(), s)).into_iter().collect();
+    }
+    let mut found = Vec::new();
+    if CLIENT_KEYS.contains(&key) {
+        for sub in command.get_subcommands() {
+            if flag(sub, key).is_some() {
+                found.push((sub.get_name().to_owned(), sub));
+            }
+            let below = takers(sub, table, key).into_iter();
+            found.extend(below.map(|(name, taker)| (format!("{} {name}", sub.get_name()), taker)));
         }
-        let value = texts(&value).map_err(|why| format!("[{name}] {key}: {why}"))?;
-        values.push((key, value));
     }
-    Ok(command.mut_subcommand(name, |sub| {
-        values
-            .into_iter()
-            .fold(sub, |sub, (key, value)| with_default(sub, &key, value))
-    }))
+    found
 }
 
-fn client(command: Command, keys: Table) -> Result<Command, String> {
-    let mut command = command;
-    for (key, value) in keys {
-        if !CLIENT.contains(&key.as_str()) {
-            let list = CLIENT.join(", ");
-            return Err(format!("[client] has no {key}; its keys are {list}"));
-        }
-        let value = texts(&value).map_err(|why| format!("[client] {key}: {why}"))?;
-        command = everywhere(command, &key, &value);
+/// Why a command would not take these values of its flag.
+fn refusal(taker: &Command, key: &str, values: &[String]) -> Option<String> {
+    let alone = taker
+        .clone()
+        .no_binary_name(true)
+        .mut_args(|arg| arg.required(false).env(Resettable::Reset));
+    let error = alone
+        .try_get_matches_from(values.iter().map(|value| format!("--{key}={value}")))
+        .err()?;
+    // It may need another flag beside it, which need not come from the file.
+    if error.kind() == ErrorKind::MissingRequiredArgument {
+        return None;
     }
-    Ok(command)
+    Some(match error.source() {
+        Some(why) => why.to_string(),
+        None => {
+            let text = error.to_string();
+            let line = text.lines().next().unwrap_or_default();
+            line.trim_start_matches("error: ").to_owned()
+        }
+    })
+}
+
+fn set(command: Command, setting: Setting) -> Command {
+    if setting.table == CLIENT {
+        everywhere(command, &setting)
+    } else {
+        command.mut_subcommand(setting.table.clone(), |sub| with_default(sub, &setting))
+    }
 }
 
 /// Sets the flag in all commands below that have it.
-fn everywhere(command: Command, key: &str, value: &[String]) -> Command {
-    command.mut_subcommands(|sub| {
-        let sub = everywhere(sub, key, value);
-        if flags(&sub).iter().any(|flag| flag == key) {
-            with_default(sub, key, value.to_vec())
-        } else {
-            sub
-        }
-    })
+fn everywhere(command: Command, setting: &Setting) -> Command {
+    command.mut_subcommands(|sub| with_default(everywhere(sub, setting), setting))
 }
 
 /// Long names of a command's own flags.
@@ -122,13 +258,20 @@ fn flags(command: &Command) -> Vec<String> {
         .collect()
 }
 
-fn with_default(command: Command, key: &str, values: Vec<String>) -> Command {
-    let id = command
-        .get_arguments()
-        .find(|arg| arg.get_long() == Some(key))
-        .map(|arg| arg.get_id().clone());
+fn flag<'a>(command: &'a Command, key: &str) -> Option<&'a Arg> {
+    let mut flags = command.get_arguments();
+    flags.find(|arg| arg.get_long() == Some(key) && !NOT_KEYS.contains(&key))
+}
+
+/// The command itself if it has no such flag.
+fn with_default(command: Command, setting: &Setting) -> Command {
+    let id = flag(&command, &setting.key).map(|arg| arg.get_id().clone());
     match id {
-        Some(id) => command.mut_arg(id, |arg| arg.required(false).default_values(values)),
+        Some(id) => command.mut_arg(id, |arg| {
+            arg.required(false)
+                .default_values(&setting.values)
+                .hide_default_value(setting.secret)
+        }),
         None => command,
     }
 }

@@ -23,7 +23,7 @@ mod signals;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{CommandFactory, FromArgMatches};
+use clap::{CommandFactory, FromArgMatches, Parser};
 use tracing_subscriber::EnvFilter;
 
 use crate::cli::{Cli, Command};
@@ -68,7 +68,7 @@ fn main() -> ExitCode {
             return exit::FAILED;
         }
     };
-    let ended = runtime.block_on(commands::run(cli.command));
+    let ended = runtime.block_on(commands::run(cli));
     // Nobody waits for a thread that hangs in a broken disk.
     runtime.shutdown_background();
     match ended {
@@ -84,7 +84,14 @@ fn parse() -> Result<Cli, ExitCode> {
     let mut command = Cli::command();
     let file = config::named(&args);
     if let Some(path) = &file {
-        command = config::apply(command, path).map_err(|error| exit::report(&error.into()))?;
+        command = match config::apply(command, path) {
+            Ok(command) => command,
+            // What a file says is no matter to the command that finds it out.
+            Err(error) => match Cli::try_parse_from(&args) {
+                Ok(cli) if matches!(cli.command, Command::Config(_)) => return Ok(cli),
+                _ => return Err(exit::report(&error.into())),
+            },
+        };
     }
     let parsed = command.try_get_matches_from(args);
     parsed

@@ -1,6 +1,9 @@
-//! The configuration file: it stands below flags and environment, and what is wrong in it is named.
+//! The configuration file: it stands below flags and environment, what is wrong in it is named, and `config check`
+//! finds all of it.
 
 use std::path::PathBuf;
+
+use serde_json::Value;
 
 use crate::dev::{Dev, command, fails, free_port};
 
@@ -100,8 +103,145 @@ fn what_is_wrong_in_the_file_is_named() {
         said.contains("--items-max") && said.contains("1..=10000") && said.contains(&path),
         "{said}"
     );
+    // A list where one value is meant is not cut to its first.
+    let said = fails(file.with("[alloc]\nname = [\"a\", \"b\"]\n", &["alloc"]), 2);
+    assert!(said.contains("[alloc] name: takes one value"), "{said}");
     let mut missing = command(&["alloc"]);
     missing.env("SEQSVR_CONFIG", "/no/such/file");
     let said = fails(missing, 2);
     assert!(said.contains("/no/such/file"), "{said}");
+}
+
+/// Runs `config check`: its exit code, results and errors.
+fn checked(mut command: std::process::Command) -> (Option<i32>, String, String) {
+    let output = command.output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (
+        output.status.code(),
+        text(output.stdout),
+        text(output.stderr),
+    )
+}
+
+const GOOD: &str = "[alloc]
+name = \"a1\"
+stores = [\"127.0.0.1:7801\", \"store-2\"]
+redis-password = \"hunter2\"
+items-max = 100
+[client]
+timeout = \"3s\"
+";
+
+#[test]
+fn a_good_file_is_shown_without_its_secrets() {
+    let file = File::new();
+    let (code, told, said) = checked(file.with(GOOD, &["config", "check"]));
+    assert_eq!((code, &*said), (Some(0), ""), "{told}");
+    for line in [
+        "[alloc] items-max = \"100\"\n",
+        "[alloc] stores = \"127.0.0.1:7801\", \"store-2\"\n",
+        "[alloc] redis-password = (set, not shown)\n",
+        "[client] timeout = \"3s\"  (for init, next, ",
+    ] {
+        assert!(told.contains(line), "{line} is not in {told}");
+    }
+    assert!(!told.contains("hunter2"), "{told}");
+
+    let (code, told, _) = checked(file.with(GOOD, &["config", "check", "--json"]));
+    let told: Value = serde_json::from_str(&told).unwrap();
+    assert_eq!((code, &told["good"]), (Some(0), &Value::Bool(true)));
+    let settings = told["settings"].as_array().unwrap();
+    let password = settings.iter().find(|s| s["key"] == "redis-password");
+    assert!(password.unwrap()["values"].is_null(), "{told}");
+
+    let (code, told, _) = checked(file.with(GOOD, &["alloc", "--help"]));
+    assert!(code == Some(0) && told.contains("[default: a1]"), "{told}");
+    assert!(!told.contains("hunter2"), "{told}");
+}
+
+#[test]
+fn all_that_is_wrong_is_found_at_once() {
+    let file = File::new();
+    let text = "[aloc]
+[alloc]
+nme = 1
+listen = \"a b\"
+stores = [\"127.0.0.1:1\", \"host:99999\"]
+advertise = \"host\"
+idle-after = \"5\"
+redis-listen = \"::1\"
+memory-mib = 1.5
+[store]
+id = 0
+[dev]
+port = 70000
+[client]
+server = \"127.0.0.1:1,b:c\"
+timeout = \"soon\"
+";
+    let faults = [
+        "[alloc] has no nme; its keys are name, listen",
+        "[alloc] advertise: \"host\" names no port",
+        "[alloc] idle-after: use a number and a unit",
+        "[alloc] listen: \"a b\" is not a server address",
+        "[alloc] memory-mib: use a string, a whole number",
+        "[alloc] redis-listen: \"::1\" is not a server address",
+        "[alloc] stores: \"host:99999\" is not a server address: a port is 1 to 65535",
+        "no table [aloc]; there are [dev]",
+        "[client] server: \"b:c\" is not a server address",
+        "[client] timeout: use a number and a unit",
+        "[dev] port: 70000 is not in 0..=65535",
+        "[store] id: 0 is not in 1..",
+    ];
+    // The file of the environment and one that is named are the same to it; what flags say is not looked at.
+    let mut by_name = file.with(text, &["config", "check"]);
+    by_name.arg(file.path()).env_remove("SEQSVR_CONFIG");
+    by_name.env("SEQSVR_LISTEN", "c c");
+    for command in [file.with(text, &["config", "check"]), by_name] {
+        let (code, told, said) = checked(command);
+        assert_eq!(code, Some(2), "{told}{said}");
+        for fault in faults {
+            assert!(told.contains(fault), "{fault} is not in {told}");
+        }
+        assert_eq!(told.lines().count(), faults.len(), "{told}");
+        let path = file.path().display().to_string();
+        assert!(said.contains(&path) && said.contains("12 place"), "{said}");
+    }
+    let (code, told, _) = checked(file.with(text, &["config", "check", "--json"]));
+    let told: Value = serde_json::from_str(&told).unwrap();
+    assert_eq!((code, &told["good"]), (Some(2), &Value::Bool(false)));
+    let named = |f: &Value| f["table"] == "dev" && f["key"] == "port";
+    assert!(told["faults"].as_array().unwrap().iter().any(named));
+
+    // The line of a mistake is named and not shown: it may be the password.
+    let (code, told, said) =
+        checked(file.with("[alloc]\nredis-password = hunter2\n", &["config", "check"]));
+    assert_eq!((code, &*told), (Some(2), ""), "{said}");
+    assert!(
+        said.contains("line 2") && !said.contains("hunter2"),
+        "{said}"
+    );
+    let said = fails(command(&["config", "check"]), 2);
+    assert!(said.contains("SEQSVR_CONFIG"), "{said}");
+}
+
+#[test]
+fn an_address_is_checked_before_anything_is_started() {
+    for args in [
+        ["--stores", "host:99999"],
+        ["--advertise", "host"],
+        ["--listen", "a b"],
+        ["--redis-listen", "a/b"],
+    ] {
+        let mut alloc = command(&["alloc", "--name", "a", "--stores", "127.0.0.1:1"]);
+        if args[0] == "--stores" {
+            alloc = command(&["alloc", "--name", "a"]);
+        }
+        alloc.args(args);
+        let said = fails(alloc, 2);
+        assert!(
+            said.contains(args[0]) && said.contains("host:port"),
+            "{said}"
+        );
+    }
 }

@@ -3,7 +3,8 @@
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
-use seqsvr_proto::limits::STORE_PORT;
+use seqsvr_client::{BadAddress, server_address};
+use seqsvr_proto::limits::{ALLOC_PORT, STORE_PORT};
 
 use crate::exit::BadInput;
 
@@ -23,6 +24,44 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
     n.checked_mul(unit)
         .map(Duration::from_millis)
         .ok_or_else(|| "too long".into())
+}
+
+/// An address to listen on; `port` if it names none, and the system chooses one for port 0.
+pub(super) fn listen(text: &str, port: u16) -> Result<String, BadAddress> {
+    match text.strip_suffix(":0") {
+        Some(host) => server_address(host, 0),
+        None => server_address(text, port),
+    }
+}
+
+/// The address under which others reach a server, with its port.
+pub(super) fn advertise(text: &str) -> Result<String, String> {
+    let address = server_address(text, 0).map_err(|e| e.to_string())?;
+    match address.ends_with(":0") {
+        true => Err(format!("{text:?} names no port; write host:port")),
+        false => Ok(address),
+    }
+}
+
+/// AllocSvr addresses with commas between them.
+pub(super) fn servers(text: &str) -> Result<String, String> {
+    let mut any = false;
+    for address in addresses(text) {
+        server_address(address, ALLOC_PORT).map_err(|e| e.to_string())?;
+        any = true;
+    }
+    match any {
+        true => Ok(text.to_owned()),
+        false => Err(format!(
+            "give at least one AllocSvr, such as 127.0.0.1:{ALLOC_PORT}"
+        )),
+    }
+}
+
+/// The addresses, one by one.
+pub(super) fn addresses(text: &str) -> impl Iterator<Item = &str> {
+    let each = text.split(',').map(str::trim);
+    each.filter(|address| !address.is_empty())
 }
 
 /// Reads `ID=ADDR` of a StoreSvr; `what` names the argument in the error.
@@ -84,5 +123,11 @@ mod tests {
         assert_eq!(socket_addr("127.0.0.1:9", 7).unwrap().port(), 9);
         assert_eq!(socket_addr("127.0.0.1", 7).unwrap().port(), 7);
         assert!(socket_addr("127.0.0.1:99999", 7).is_err());
+        assert_eq!(listen("[::]", 7).as_deref(), Ok("[::]:7"));
+        assert_eq!(listen("[::]:0", 7).as_deref(), Ok("[::]:0"));
+        assert_eq!(advertise("a:9").as_deref(), Ok("a:9"));
+        assert!(advertise("a").is_err() && advertise("a:0").is_err());
+        assert!(servers("a, b:9,").is_ok());
+        assert!(servers("a,b:c").is_err() && servers(" ,").is_err());
     }
 }

@@ -4,13 +4,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use seqsvr_gateway::{HTTP_CONNECTIONS_DEFAULT, REDIS_CONNECTIONS_DEFAULT};
+use seqsvr_client::server_address;
+use seqsvr_gateway::{HTTP_CONNECTIONS_DEFAULT, HTTP_PORT, REDIS_CONNECTIONS_DEFAULT, REDIS_PORT};
 use seqsvr_proto::limits::{
     ALLOC_PORT, CONNECTIONS_DEFAULT, ITEMS_MAX, MESSAGE_MAX, STORE_PORT, STREAMS_DEFAULT,
     WAITING_DEFAULT,
 };
 
 use super::duration;
+use super::parse::{advertise, listen};
 
 const MESSAGE_MAX_KIB: u64 = MESSAGE_MAX as u64 >> 10;
 
@@ -51,10 +53,10 @@ pub(crate) struct Place {
     #[arg(long, env = "SEQSVR_ID", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) id: u64,
     /// Address to listen on.
-    #[arg(long, env = "SEQSVR_LISTEN", default_value_t = format!("127.0.0.1:{STORE_PORT}"), value_name = "ADDR")]
+    #[arg(long, env = "SEQSVR_LISTEN", default_value_t = format!("127.0.0.1:{STORE_PORT}"), value_name = "ADDR", value_parser = |text: &str| listen(text, STORE_PORT))]
     pub(crate) listen: String,
     /// Address under which others reach this store, if not the one it listens on.
-    #[arg(long, env = "SEQSVR_ADVERTISE", value_name = "ADDR")]
+    #[arg(long, env = "SEQSVR_ADVERTISE", value_name = "ADDR", value_parser = advertise)]
     pub(crate) advertise: Option<String>,
     /// This store's own directory.
     #[arg(long, env = "SEQSVR_DATA_DIR")]
@@ -105,10 +107,10 @@ pub(crate) struct Alloc {
     #[arg(long, env = "SEQSVR_NAME")]
     pub(crate) name: String,
     /// Address to listen on.
-    #[arg(long, env = "SEQSVR_LISTEN", default_value_t = format!("127.0.0.1:{ALLOC_PORT}"), value_name = "ADDR")]
+    #[arg(long, env = "SEQSVR_LISTEN", default_value_t = format!("127.0.0.1:{ALLOC_PORT}"), value_name = "ADDR", value_parser = |text: &str| listen(text, ALLOC_PORT))]
     pub(crate) listen: String,
     /// Address under which clients reach this AllocSvr, if not the one it listens on.
-    #[arg(long, env = "SEQSVR_ADVERTISE", value_name = "ADDR")]
+    #[arg(long, env = "SEQSVR_ADVERTISE", value_name = "ADDR", value_parser = advertise)]
     pub(crate) advertise: Option<String>,
     /// StoreSvr addresses.
     #[arg(
@@ -116,7 +118,8 @@ pub(crate) struct Alloc {
         env = "SEQSVR_STORES",
         required = true,
         value_delimiter = ',',
-        value_name = "ADDR,…"
+        value_name = "ADDR,…",
+        value_parser = |text: &str| server_address(text, STORE_PORT)
     )]
     pub(crate) stores: Vec<String>,
     /// Directory that lets this AllocSvr, when it is started again on this host, take its own place at
@@ -153,7 +156,7 @@ pub(crate) struct Alloc {
 #[derive(Args)]
 pub(crate) struct Doors {
     /// Address to listen on for Redis clients (port 6380 if it names none); without it, none.
-    #[arg(long, env = "SEQSVR_REDIS_LISTEN", value_name = "ADDR")]
+    #[arg(long, env = "SEQSVR_REDIS_LISTEN", value_name = "ADDR", value_parser = |text: &str| listen(text, REDIS_PORT))]
     pub(crate) redis_listen: Option<String>,
     /// Password that Redis clients must give (AUTH), of the user `default`; without it, none.
     #[arg(
@@ -187,7 +190,7 @@ pub(crate) struct Doors {
 #[derive(Args)]
 pub(crate) struct Http {
     /// Address to listen on for HTTP (port 7780 if it names none); without it, none.
-    #[arg(long, env = "SEQSVR_HTTP_LISTEN", value_name = "ADDR")]
+    #[arg(long, env = "SEQSVR_HTTP_LISTEN", value_name = "ADDR", value_parser = |text: &str| listen(text, HTTP_PORT))]
     pub(crate) http_listen: Option<String>,
     /// Most HTTP connections at a time; more are refused.
     #[arg(long, default_value_t = HTTP_CONNECTIONS_DEFAULT as u64, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]

@@ -4,6 +4,7 @@ mod alloc;
 mod backup;
 mod bench;
 mod check;
+mod config;
 mod dev;
 mod init;
 mod member;
@@ -15,10 +16,10 @@ mod slots;
 mod status;
 mod store;
 
-use crate::cli::Command;
+use crate::cli::{Cli, Command, Config};
 
-pub(crate) async fn run(command: Command) -> anyhow::Result<()> {
-    match command {
+pub(crate) async fn run(cli: Cli) -> anyhow::Result<()> {
+    match cli.command {
         Command::Dev(args) => dev::run(args).await,
         Command::Store(args) => store::run(args).await,
         Command::Init(args) => init::run(args).await,
@@ -36,5 +37,6 @@ pub(crate) async fn run(command: Command) -> anyhow::Result<()> {
         Command::Restore(args) => restore::run(args).await,
         Command::Bench(args) => bench::run(args).await,
         Command::Check(args) => check::run(&args),
+        Command::Config(Config::Check(args)) => config::check(args, cli.config),
     }
 }
