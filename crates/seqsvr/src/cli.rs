@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
 use seqsvr_proto::limits::ALLOC_PORT;
 
 use backup::{BACKUP_HELP, RESTORE_HELP};
@@ -87,6 +88,9 @@ pub(crate) enum Command {
     /// Says what is right or wrong with a configuration file.
     #[command(subcommand)]
     Config(Config),
+    /// Prints the script by which a shell completes seqsvr's commands and flags.
+    #[command(after_help = COMPLETION_HELP)]
+    Completion(Completion),
 }
 
 /// Whom a client command asks.
@@ -150,6 +154,17 @@ pub(crate) struct List {
 pub(crate) struct Check {
     /// History file, as recorded by a load test.
     pub(crate) file: PathBuf,
+}
+
+const COMPLETION_HELP: &str = r#"For one shell, or in its start file (~/.bashrc; ~/.zshrc, behind compinit):
+  bash: eval "$(seqsvr completion bash)"
+  zsh:  eval "$(seqsvr completion zsh)"
+  fish: seqsvr completion fish | source"#;
+
+#[derive(Args)]
+pub(crate) struct Completion {
+    /// The shell.
+    pub(crate) shell: Shell,
 }
 
 #[cfg(test)]

@@ -86,9 +86,11 @@ fn parse() -> Result<Cli, ExitCode> {
     if let Some(path) = &file {
         command = match config::apply(command, path) {
             Ok(command) => command,
-            // What a file says is no matter to the command that finds it out.
+            // What finds out what the file says, and what needs none, go on without it.
             Err(error) => match Cli::try_parse_from(&args) {
-                Ok(cli) if matches!(cli.command, Command::Config(_)) => return Ok(cli),
+                Ok(cli) if matches!(cli.command, Command::Config(_) | Command::Completion(_)) => {
+                    return Ok(cli);
+                }
                 _ => return Err(exit::report(&error.into())),
             },
         };

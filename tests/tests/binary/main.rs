@@ -1,10 +1,11 @@
-//! The release binary as a user meets it: bad input, load, addresses, directories, configuration, memory,
+//! The release binary as a user meets it: bad input, load, addresses, directories, configuration, completion, memory,
 //! namespaces.
 
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod bad_input;
 mod bench;
+mod completion;
 mod config;
 mod dev;
 mod memory;

@@ -4,6 +4,7 @@ mod alloc;
 mod backup;
 mod bench;
 mod check;
+mod completion;
 mod config;
 mod dev;
 mod init;
@@ -37,6 +38,7 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Restore(args) => restore::run(args).await,
         Command::Bench(args) => bench::run(args).await,
         Command::Check(args) => check::run(&args),
+        Command::Completion(args) => completion::run(&args),
         Command::Config(Config::Check(args)) => config::check(args, cli.config),
     }
 }
