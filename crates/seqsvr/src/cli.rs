@@ -28,6 +28,8 @@ pub(crate) use parse::{socket_addr, store_at};
 pub(crate) use sequence::{Current, Next, RaiseTo, Route};
 pub(crate) use serve::{Alloc, Dev, Doors, Init, Store};
 
+use crate::log::Format;
+
 /// The next number of every user: unique, rising, never lost.
 ///
 /// Start with `seqsvr dev`, then `seqsvr next 42` in another shell.
@@ -37,6 +39,15 @@ pub(crate) struct Cli {
     /// What to log to stderr, such as `info` or `warn,seqsvr_alloc=debug`.
     #[arg(long, global = true, env = "SEQSVR_LOG", value_name = "FILTER")]
     pub(crate) log: Option<String>,
+    /// What the log looks like; as JSON, what servers say of themselves on stdout is a line of the log too.
+    #[arg(
+        long,
+        global = true,
+        env = "SEQSVR_LOG_FORMAT",
+        value_name = "FORMAT",
+        default_value = "text"
+    )]
+    pub(crate) log_format: Format,
     /// TOML file whose keys are flags, in tables `dev`, `store`, `alloc` and `client`.
     #[arg(long, global = true, env = "SEQSVR_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,

@@ -7,7 +7,7 @@
 use std::error::Error;
 use std::ffi::OsString;
 use std::fmt::Display;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::builder::Resettable;
 use clap::error::ErrorKind;
@@ -22,23 +22,21 @@ const SERVERS: [&str; 3] = ["dev", "store", "alloc"];
 const CLIENT: &str = "client";
 const CLIENT_KEYS: [&str; 3] = ["server", "timeout", "namespace"];
 /// Keys of every table's commands that make no sense in the file that they name.
-const NOT_KEYS: [&str; 4] = ["config", "help", "version", "log"];
+const NOT_KEYS: [&str; 5] = ["config", "help", "version", "log", "log-format"];
 
-/// The file the command line or the environment names.
-pub(crate) fn named(args: &[OsString]) -> Option<PathBuf> {
+/// What a flag is given on the command line or in the environment, before either is read as a whole.
+pub(crate) fn early(args: &[OsString], flag: &str, variable: &str) -> Option<OsString> {
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         let Some(text) = arg.to_str() else { continue };
-        match text.strip_prefix("--config") {
-            Some("") => return args.next().map(PathBuf::from),
-            Some(rest) if rest.starts_with('=') => return Some(PathBuf::from(&rest[1..])),
+        match text.strip_prefix(flag) {
+            Some("") => return args.next().cloned(),
+            Some(rest) if rest.starts_with('=') => return Some(OsString::from(&rest[1..])),
             _ if text == "--" => break,
             _ => {}
         }
     }
-    std::env::var_os("SEQSVR_CONFIG")
-        .filter(|path| !path.is_empty())
-        .map(PathBuf::from)
+    std::env::var_os(variable).filter(|value| !value.is_empty())
 }
 
 /// What a file says.

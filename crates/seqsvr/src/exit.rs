@@ -23,7 +23,7 @@ pub(crate) struct Unavailable(pub(crate) String);
 
 /// Prints the last line and chooses the code.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
-    log::last(format_args!("error: {error:#}"));
+    log::last(format_args!("{error:#}"));
     ExitCode::from(code(error))
 }
 

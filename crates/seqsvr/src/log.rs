@@ -1,36 +1,112 @@
-//! What a process says on stderr, and that nothing follows its last line: who reads why it ended
-//! reads one line. Threads of the storage go on for a moment after `main` knows how it ends, and what
-//! they log or panic with then is not said.
+//! What a process says on stderr, as text or as one JSON object a line, and that nothing follows its last line:
+//! who reads why it ended reads one line. Threads of the storage go on for a moment after `main` knows how it
+//! ends, and what they log or panic with then is not said.
 
+use std::backtrace::{Backtrace, BacktraceStatus};
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
-use std::panic;
+use std::panic::{self, PanicHookInfo};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use serde_json::{Value, json};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 
 static STDERR: Log = Log::new();
+static JSON: AtomicBool = AtomicBool::new(false);
+
+/// What lines of the log look like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Format {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// How everything is said from here on. Called before the command line is read, which may be wrong.
+pub(crate) fn choose(format: Format) {
+    JSON.store(format == Format::Json, Relaxed);
+}
+
+pub(crate) fn is_json() -> bool {
+    JSON.load(Relaxed)
+}
 
 /// Logs to stderr what `filter` lets through, panics included, until [`last`].
 pub(crate) fn begin(filter: EnvFilter) {
-    tracing_subscriber::fmt()
+    let log = tracing_subscriber::fmt()
         .with_writer(|| Line(&STDERR, io::stderr()))
-        .with_ansi(io::stderr().is_terminal())
-        .with_env_filter(filter)
-        .init();
+        .with_env_filter(filter);
+    match is_json() {
+        true => log.json().init(),
+        false => log.with_ansi(io::stderr().is_terminal()).init(),
+    }
     let print = panic::take_hook();
     panic::set_hook(Box::new(move |panic| {
         let ended = STDERR.ended();
-        if !*ended {
-            print(panic);
+        match *ended {
+            true => {}
+            // Nothing more can be done if stderr is closed.
+            false if is_json() => drop(writeln!(io::stderr(), "{}", panicked(panic))),
+            false => print(panic),
         }
     }));
 }
 
-/// Prints the last line.
-pub(crate) fn last(line: impl Display) {
-    // Nothing more can be done if stderr is closed.
-    let _ = STDERR.last(&mut io::stderr(), line);
+/// Says a line that no filter keeps back.
+pub(crate) fn say(text: impl Display) {
+    let line = match is_json() {
+        true => object("INFO", json!({ "message": text.to_string() })),
+        false => text.to_string(),
+    };
+    put(line);
+}
+
+/// Says an error that does not end the process.
+pub(crate) fn error(text: impl Display) {
+    put(told(text));
+}
+
+fn put(line: String) {
+    // Nothing can be done if stderr is closed.
+    let _ = Line(&STDERR, io::stderr()).write_all(format!("{line}\n").as_bytes());
+}
+
+/// Says why the process ends: its last line.
+pub(crate) fn last(error: impl Display) {
+    let _ = STDERR.last(&mut io::stderr(), told(error));
+}
+
+fn told(error: impl Display) -> String {
+    match is_json() {
+        true => object("ERROR", json!({ "message": error.to_string() })),
+        false => format!("error: {error}"),
+    }
+}
+
+/// A line in the shape of those that `tracing-subscriber` writes.
+fn object(level: &str, fields: Value) -> String {
+    let mut time = String::new();
+    // A string can be written to.
+    let _ = SystemTime.format_time(&mut Writer::new(&mut time));
+    json!({ "timestamp": time, "level": level, "fields": fields, "target": "seqsvr" }).to_string()
+}
+
+fn panicked(panic: &PanicHookInfo) -> String {
+    let what = panic.payload_as_str().unwrap_or("a panic without words");
+    let mut fields = json!({
+        "message": format!("panicked: {what}"),
+        "location": panic.location().map(ToString::to_string),
+        "thread": std::thread::current().name(),
+    });
+    let trace = Backtrace::capture();
+    if trace.status() == BacktraceStatus::Captured {
+        fields["backtrace"] = trace.to_string().into();
+    }
+    object("ERROR", fields)
 }
 
 struct Log {
@@ -87,5 +163,26 @@ mod tests {
         log.last(&mut said, "error: it failed").unwrap();
         Line(&log, &mut said).write_all(b"a thread ends\n").unwrap();
         assert_eq!(said, b"a disk fails\nerror: it failed\n");
+    }
+
+    #[test]
+    fn a_panic_is_one_object() {
+        let (send, told) = std::sync::mpsc::channel();
+        let print = panic::take_hook();
+        panic::set_hook(Box::new(move |panic| drop(send.send(panicked(panic)))));
+        let ended = panic::catch_unwind(|| panic!("two\nlines, \"quoted\""));
+        panic::set_hook(print);
+        assert!(ended.is_err());
+        let mut lines = told.try_iter();
+        // Others of this process may have panicked in between.
+        let line = lines.find(|line| line.contains("quoted")).unwrap();
+        assert_eq!(line.lines().count(), 1);
+        let line: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(line["level"], "ERROR");
+        assert_eq!(
+            line["fields"]["message"],
+            "panicked: two\nlines, \"quoted\""
+        );
+        assert!(line["fields"]["location"].is_string(), "{line}");
     }
 }

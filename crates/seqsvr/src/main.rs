@@ -20,13 +20,14 @@ mod out;
 mod screen;
 mod signals;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::error::ErrorKind;
-use clap::{CommandFactory, FromArgMatches, Parser};
+use clap::{CommandFactory, FromArgMatches, Parser, ValueEnum};
 use tracing_subscriber::EnvFilter;
 
 use crate::cli::{Cli, Command};
+use crate::log::Format;
 
 /// Polls of tasks after which a busy thread of a server looks for what has arrived. Beside callers of long
 /// batches the slowest hundredth of another's calls took 5 % less so than with tokio's 61.
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(code) => return code,
     };
+    log::choose(cli.log_format);
     let serves = matches!(
         cli.command,
         Command::Dev(_) | Command::Store(_) | Command::Alloc(_)
@@ -49,10 +51,10 @@ fn main() -> ExitCode {
     let filter = match filter {
         Ok(filter) => filter,
         Err(error) => {
-            eprintln!(
-                "error: --log {:?}: {error}; use for example `info` or `warn,seqsvr_alloc=debug`",
+            log::last(format_args!(
+                "--log {:?}: {error}; use for example `info` or `warn,seqsvr_alloc=debug`",
                 cli.log.unwrap_or_default()
-            );
+            ));
             return ExitCode::from(exit::BAD_INPUT_CODE);
         }
     };
@@ -64,7 +66,7 @@ fn main() -> ExitCode {
     let runtime = match runtime.enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            eprintln!("error: cannot start: {error}");
+            log::last(format_args!("cannot start: {error}"));
             return exit::FAILED;
         }
     };
@@ -81,8 +83,11 @@ fn main() -> ExitCode {
 /// Reads the command line over the configuration file; says what is wrong with either.
 fn parse() -> Result<Cli, ExitCode> {
     let args: Vec<_> = std::env::args_os().collect();
+    let format = config::early(&args, "--log-format", "SEQSVR_LOG_FORMAT");
+    let format = format.and_then(|f| Format::from_str(f.to_str()?, false).ok());
+    log::choose(format.unwrap_or(Format::Text));
     let mut command = Cli::command();
-    let file = config::named(&args);
+    let file = config::early(&args, "--config", "SEQSVR_CONFIG").map(PathBuf::from);
     if let Some(path) = &file {
         command = match config::apply(command, path) {
             Ok(command) => command,
@@ -99,15 +104,23 @@ fn parse() -> Result<Cli, ExitCode> {
     parsed
         .and_then(|matches| Cli::from_arg_matches(&matches))
         .map_err(|error| {
-            let help = matches!(
-                error.kind(),
-                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
-            );
-            // Nothing more can be done if stderr is closed.
-            let _ = error.print();
-            if let (Some(path), false) = (&file, help) {
-                eprintln!("note: values may also come from {}", path.display());
+            let code = u8::try_from(error.exit_code()).map_or(exit::FAILED, ExitCode::from);
+            if !error.use_stderr() {
+                // Help, or the version. Nothing more can be done if nobody reads it.
+                let _ = error.print();
+                return code;
             }
-            u8::try_from(error.exit_code()).map_or(exit::FAILED, ExitCode::from)
+            let note =
+                file.map(|path| format!("note: values may also come from {}", path.display()));
+            if log::is_json() {
+                let text = format!("{error}\n{}", note.unwrap_or_default());
+                log::last(text.trim_start_matches("error: ").trim_end());
+            } else {
+                let _ = error.print();
+                if let Some(note) = note {
+                    eprintln!("{note}");
+                }
+            }
+            code
         })
 }

@@ -3,6 +3,18 @@
 use std::fmt::Write;
 use std::net::SocketAddr;
 
+use crate::{log, out};
+
+/// Says what a server has to say of itself: on stdout, or as a line of a log that programs read.
+pub(crate) fn say(text: impl std::fmt::Display) {
+    if log::is_json() {
+        log::say(text);
+    } else {
+        // A server goes on when nobody reads its words.
+        let _ = out::line(text);
+    }
+}
+
 /// A command that asks a Redis door.
 pub(crate) fn redis_cli(address: SocketAddr) -> String {
     format!(
@@ -55,7 +67,6 @@ impl Screen {
     }
 
     pub(crate) fn print(self) {
-        // A server goes on when nobody reads its words.
-        let _ = crate::out::line(self.text.trim_end());
+        say(self.text.trim_end());
     }
 }

@@ -1,5 +1,5 @@
-//! The release binary as a user meets it: bad input, load, addresses, directories, configuration, completion, memory,
-//! namespaces.
+//! The release binary as a user meets it: bad input, load, addresses, directories, configuration, completion, logs,
+//! memory, namespaces.
 
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
@@ -8,5 +8,6 @@ mod bench;
 mod completion;
 mod config;
 mod dev;
+mod log;
 mod memory;
 mod namespace;

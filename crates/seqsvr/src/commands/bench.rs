@@ -27,7 +27,7 @@ use crate::bench::plain::Plain;
 use crate::bench::report::{Report, grouped, time};
 use crate::bench::verify::Verifier;
 use crate::exit::BadInput;
-use crate::{cli, out};
+use crate::{cli, log, out};
 
 /// Items of a NextMany or a frame unless told otherwise.
 const BATCH: u32 = 100;
@@ -124,7 +124,7 @@ pub(crate) async fn run(args: cli::Bench) -> anyhow::Result<()> {
     drop(sessions);
     if let Some(recorder) = recorder {
         let calls = recorder.finish()?;
-        eprintln!("{} items recorded", grouped(calls));
+        log::say(format_args!("{} items recorded", grouped(calls)));
     }
     let wrong = run.wrong.lock();
     if !wrong.is_empty() {
@@ -233,7 +233,7 @@ async fn measure(
     sum.add(&Figures::drain(figures));
     let effort = Effort::now(admin).await?.since(before);
     if run.pace.is_stopped() {
-        eprintln!("ended early");
+        log::say(format_args!("ended early"));
     }
     Ok(Report {
         time,
@@ -244,7 +244,7 @@ async fn measure(
 
 fn tell(began: Instant, told: Instant, lately: &Figures, warming: bool) {
     let seconds = told.elapsed().as_secs_f64();
-    eprintln!(
+    log::say(format_args!(
         "{:>4.0} s  {} calls a second  {} numbers a second  p99 {}  {} failed{}",
         began.elapsed().as_secs_f64(),
         grouped((lately.calls as f64 / seconds) as u64),
@@ -252,5 +252,5 @@ fn tell(began: Instant, told: Instant, lately: &Figures, warming: bool) {
         time(lately.latency.value_at_percentile(99.0)),
         grouped(lately.failures()),
         if warming { "  (warm-up)" } else { "" }
-    );
+    ));
 }

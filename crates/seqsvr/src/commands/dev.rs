@@ -18,7 +18,7 @@ use crate::background::Background;
 use crate::doors::Doors;
 use crate::exit::BadInput;
 use crate::screen::{self, Screen};
-use crate::{cli, out, signals};
+use crate::{cli, signals};
 
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 /// How long stores may take to elect a leader at the first start.
@@ -159,8 +159,7 @@ async fn announce(servers: Vec<String>, allocs: &[Alloc], started: Instant) -> a
             && status.sessions.iter().all(|s| s.renewed_ms_ago.is_some())
             && allocs.iter().all(Alloc::has_lease)
         {
-            // A server goes on when nobody reads its words.
-            let _ = out::line(format_args!(
+            screen::say(format_args!(
                 "ready after {:.1} s",
                 started.elapsed().as_secs_f64()
             ));

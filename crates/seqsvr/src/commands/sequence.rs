@@ -7,7 +7,7 @@ use seqsvr_client::{Client, CurrentKind, Key, NextOptions};
 use serde_json::json;
 
 use super::server::Session;
-use crate::{cli, out};
+use crate::{cli, log, out};
 
 /// The client, in strict mode if asked for.
 fn choose(session: &Session, strict: bool) -> Client {
@@ -44,7 +44,7 @@ pub(crate) async fn current(args: cli::Current) -> anyhow::Result<()> {
             Ok(current) => current,
             Err(error) if args.keys.len() == 1 => return Err(error.into()),
             Err(error) => {
-                eprintln!("error: {text}: {error}");
+                log::error(format_args!("{text}: {error}"));
                 failed += 1;
                 continue;
             }

@@ -6,7 +6,7 @@ use seqsvr_client::{Client, Options};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-use crate::cli;
+use crate::{cli, log};
 
 /// How long a call may take before the user is told what it waits for.
 const PATIENCE: Duration = Duration::from_millis(700);
@@ -28,7 +28,7 @@ impl Session {
                 sleep(PATIENCE).await;
                 let text = trouble.borrow_and_update().clone();
                 if let Some(text) = text {
-                    eprintln!("waiting: {text}");
+                    log::say(format_args!("waiting: {text}"));
                 }
                 if trouble.changed().await.is_err() {
                     return;

@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep};
 
 use super::server::Session;
 use crate::exit::Unavailable;
-use crate::{cli, out};
+use crate::{cli, log, out};
 
 /// Pause between two looks at a drain.
 const LOOK: Duration = Duration::from_millis(200);
@@ -48,7 +48,7 @@ pub(crate) async fn drain(args: cli::Drain) -> anyhow::Result<()> {
             return Ok(());
         }
         if told != Some(left) {
-            eprintln!("draining: {left} slots left");
+            log::say(format_args!("draining: {left} slots left"));
             told = Some(left);
         }
         if Instant::now() >= deadline {

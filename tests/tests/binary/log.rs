@@ -1,0 +1,119 @@
+//! `--log-format json`: every line of stderr is one JSON object, whatever ends the process.
+
+use std::net::TcpListener;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::dev::{command, free_port};
+
+/// Runs a command that must end with `code`; the lines of its log, each with a time, a level and a message.
+fn logged(mut command: Command, code: i32) -> Vec<Value> {
+    let output = command.output().unwrap();
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(code), "{errors}");
+    assert!(output.stdout.is_empty(), "{:?}", output.stdout);
+    let lines = errors.lines().map(|line| {
+        let line: Value = serde_json::from_str(line).unwrap_or_else(|e| panic!("{line}: {e}"));
+        for part in ["timestamp", "level", "target"] {
+            assert!(line[part].is_string(), "{line}");
+        }
+        assert!(line["fields"]["message"].is_string(), "{line}");
+        line
+    });
+    lines.collect()
+}
+
+fn last(lines: &[Value]) -> &str {
+    let last = lines.last().unwrap();
+    assert_eq!(last["level"], "ERROR", "{last}");
+    last["fields"]["message"].as_str().unwrap()
+}
+
+#[test]
+fn every_line_is_json_to_the_last() {
+    // A server that cannot go on.
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listen = taken.local_addr().unwrap().to_string();
+    let store = |format: &[&str]| {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = command(&["store", "--id", "1", "--listen", &listen]);
+        store.arg("--data-dir").arg(dir.path());
+        store.args(format);
+        (store, dir)
+    };
+    let (json, _dir) = store(&["--log-format", "json"]);
+    assert!(last(&logged(json, 1)).contains(&listen));
+    let (mut json, _dir) = store(&[]);
+    json.env("SEQSVR_LOG_FORMAT", "json");
+    assert!(last(&logged(json, 1)).contains(&listen));
+    let (text, _dir) = store(&[]);
+    let said = crate::dev::fails(text, 1);
+    assert!(
+        said.lines().last().unwrap().starts_with("error: "),
+        "{said}"
+    );
+
+    // A command that waits says so, beside what the libraries log, and then that it was in vain.
+    let nobody = format!("127.0.0.1:{}", free_port());
+    let mut next = command(&["next", "42", "--server", &nobody, "--timeout", "2s"]);
+    next.args(["--log-format", "json", "--log", "debug"]);
+    let lines = logged(next, 3);
+    assert!(
+        lines.iter().any(|line| line["level"] == "DEBUG"),
+        "{lines:?}"
+    );
+    let waits = |line: &Value| {
+        line["fields"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("waiting")
+    };
+    assert!(lines.iter().any(waits), "{lines:?}");
+    assert!(last(&lines).contains(&nobody));
+}
+
+#[test]
+fn bad_input_is_json_as_well() {
+    for (args, words) in [
+        (&["alloc"][..], "--name"),
+        (&["next", "42", "--log", "a=b=c"], "--log"),
+        (
+            &["next", "42", "--config", "/no/such/file"],
+            "/no/such/file",
+        ),
+    ] {
+        let mut json = command(args);
+        json.env("SEQSVR_LOG_FORMAT", "json");
+        let lines = logged(json, 2);
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        assert!(last(&lines).contains(words), "{lines:?}");
+    }
+    let said = crate::dev::fails(command(&["next", "42", "--log-format", "xml"]), 2);
+    assert!(said.contains("possible values: text, json"), "{said}");
+}
+
+#[test]
+fn the_first_screen_is_a_line_of_the_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = command(&["store", "--id", "1", "--log-format", "json", "--data-dir"]);
+    store
+        .arg(dir.path().join("data"))
+        .args(["--listen", &format!("127.0.0.1:{}", free_port())]);
+    let errors = std::fs::File::create(dir.path().join("log")).unwrap();
+    let store = store.stdout(std::process::Stdio::piped()).stderr(errors);
+    let mut child = store.spawn().unwrap();
+    let read = || std::fs::read_to_string(dir.path().join("log")).unwrap();
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while !read().contains("seqsvr init") && std::time::Instant::now() < deadline {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    child.kill().unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.stdout.is_empty(), "{:?}", output.stdout);
+    let log = read();
+    let screen = log.lines().find(|line| line.contains("seqsvr init"));
+    let screen: Value = serde_json::from_str(screen.unwrap()).unwrap();
+    let text = screen["fields"]["message"].as_str().unwrap();
+    assert!(text.contains("\n  address "), "{text}");
+}
