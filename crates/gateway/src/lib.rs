@@ -8,6 +8,8 @@
 //! itself: connections, bytes held, depth of pipelines, and the time anything may take.
 
 mod door;
+#[cfg(fuzzing)]
+pub mod fuzz;
 pub mod http;
 mod redis;
 mod secret;

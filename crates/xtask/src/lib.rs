@@ -2,7 +2,7 @@
 //!
 //! What lives here: [`model`], the protocol as a model that is checked exhaustively; [`accept`],
 //! which runs every scenario on the release binary; [`peers`], which measures it beside the systems
-//! people use today and the [`bare`] loop; and [`instructions`], which counts those of a number in memory. The
+//! people use today and the [`bare`] loop; [`instructions`], which counts those of a number in memory; and [`fuzz`], which throws bytes at what reads those of callers. The
 //! binary `xtask` only parses the command line and prints; everything it runs is in this library, so that
 //! the tests run the same code.
 //!
@@ -11,6 +11,7 @@
 
 pub mod accept;
 pub mod bare;
+pub mod fuzz;
 pub mod instructions;
 pub mod model;
 pub mod peers;

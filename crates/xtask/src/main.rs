@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand, value_parser};
 use xtask::model::run;
-use xtask::{accept, bare, instructions, peers};
+use xtask::{accept, bare, fuzz, instructions, peers};
 
 #[derive(Parser)]
 #[command(about = "Chores of the project", disable_help_subcommand = true)]
@@ -86,6 +86,18 @@ enum Command {
     /// By Valgrind, so they repeat to the last digit on one build; times are what `cargo bench -p
     /// seqsvr-core` measures. Prints a table in Markdown.
     Instructions,
+    /// Fuzz what reads callers' bytes
+    ///
+    /// With libFuzzer, on the ordinary toolchain; it needs a C++ compiler. Fails if a target panics; what made
+    /// it panic is kept in tests/fuzz/artifacts.
+    Fuzz {
+        /// Run these targets instead of all: redis, http, grpc
+        #[arg(long, value_delimiter = ',')]
+        only: Vec<String>,
+        /// How long each is run
+        #[arg(long, default_value_t = 60)]
+        seconds: u64,
+    },
     /// Serve the bare loop that `peers` compares with
     BareServe {
         /// Address to listen on
@@ -147,6 +159,7 @@ fn main() -> ExitCode {
             pictures,
         })),
         Command::Instructions => instructions::run().map(|()| true),
+        Command::Fuzz { only, seconds } => fuzz::run(&only, Duration::from_secs(seconds)),
         Command::BareServe { listen } => on_runtime(async {
             let served = bare::serve::serve(listen).await;
             served.map(|()| true).map_err(|error| error.to_string())

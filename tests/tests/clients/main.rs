@@ -8,6 +8,8 @@
     reason = "a helper of tests: clippy allows it only inside test functions"
 )]
 
+mod redis_rs;
+
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;

@@ -12,6 +12,8 @@
 
 mod answer;
 mod connection;
+#[cfg(fuzzing)]
+pub(crate) mod fuzz;
 mod heard;
 mod leaf;
 mod memory;

@@ -14,6 +14,8 @@ mod about;
 mod asked;
 mod command;
 mod connection;
+#[cfg(fuzzing)]
+pub(crate) mod fuzz;
 mod go;
 mod place;
 mod plan;

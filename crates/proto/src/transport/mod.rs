@@ -7,6 +7,8 @@
 mod body;
 mod calls;
 mod entries;
+#[cfg(fuzzing)]
+pub mod fuzz;
 mod incoming;
 mod share;
 mod tcp;

@@ -5,6 +5,8 @@
 
 mod answer;
 mod ask;
+#[cfg(fuzzing)]
+mod fuzz;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -24,6 +26,8 @@ use ask::Ask;
 
 pub(super) use answer::Number;
 pub(super) use ask::Format;
+#[cfg(fuzzing)]
+pub(super) use fuzz::fuzz;
 
 use super::answer::{json, response, text};
 use super::memory::{Held, Memory};

@@ -1,0 +1,44 @@
+//! What a fuzzer calls (`cargo xtask fuzz`): any bytes as what a gRPC caller sends.
+
+use prost::Message;
+
+use super::entries::Entries;
+use crate::v1::{CurrentManyRequest, NextManyRequest, PipeRequest};
+
+/// The first byte says what they are of, and how long pieces are. Read in one piece and in many, they are the
+/// same; and a message that passes takes no more memory than was said.
+pub fn entries(data: &[u8]) {
+    let Some((&first, data)) = data.split_first() else {
+        return;
+    };
+    let frames = first & 1 == 1;
+    let whole = Entries::new(frames).read(data);
+    let mut pieces = Entries::new(frames);
+    let mut parts = data.chunks(usize::from(first >> 1).max(1));
+    let sum = parts.try_fold(0, |sum, piece| pieces.read(piece).map(|kept| sum + kept));
+    assert_eq!(whole.as_ref().ok(), sum.as_ref().ok());
+    if let (Ok(kept), Some(message)) = (whole, data.get(5..)) {
+        check(frames, message, kept);
+    }
+}
+
+/// Of one message that is whole.
+fn check(frames: bool, message: &[u8], kept: usize) {
+    let most = kept + message.len() * 2;
+    let keys = match frames {
+        true => PipeRequest::decode(message).map_or(0, |frame| match frame.ask {
+            Some(crate::v1::pipe_request::Ask::Next(next)) => next.keys.len(),
+            Some(crate::v1::pipe_request::Ask::Current(current)) => current.keys.len(),
+            None => 0,
+        }),
+        false => {
+            let next = NextManyRequest::decode(message).map_or(0, |next| next.keys.len());
+            let current = CurrentManyRequest::decode(message);
+            next.max(current.map_or(0, |current| current.keys.len()))
+        }
+    };
+    assert!(
+        keys * size_of::<bytes::Bytes>() <= most,
+        "{keys} keys of {most} bytes"
+    );
+}

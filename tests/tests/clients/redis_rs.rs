@@ -1,0 +1,207 @@
+//! The crate `redis`, RESP2 and RESP3; and the numbers that it and redis-benchmark take together, one by one.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncCommands, Client, RedisError, RedisResult, Value, cmd, pipe};
+use seqsvr_check::{Answer, Sequence};
+use seqsvr_client::Key;
+use seqsvr_tests::caller::Ask;
+use seqsvr_tests::history::History;
+use seqsvr_tests::subject::Subject;
+use seqsvr_tests::wait::until;
+use tokio::process::Command;
+use tokio::task::JoinSet;
+
+use super::{ALONE, PATIENCE, cluster, works};
+
+async fn connect(port: u16, query: &str) -> RedisResult<MultiplexedConnection> {
+    let client = Client::open(format!("redis://127.0.0.1:{port}/{query}"))?;
+    client.get_multiplexed_async_connection().await
+}
+
+fn told<T: std::fmt::Debug>(result: RedisResult<T>, words: &str) {
+    let error: RedisError = result.expect_err(words);
+    assert!(error.to_string().contains(words), "{error}, not {words}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn redis_rs() {
+    let _alone = ALONE.lock().await;
+    let (mut cluster, [port, other]) = cluster().await;
+    for (protocol, query) in [(2, ""), (3, "?protocol=resp3")] {
+        let mut r = connect(port, query).await.expect("a connection");
+        let key = format!("rs{protocol}:a");
+        let odd = [b"\r\n\x00\xff $*:@", key.as_bytes()].concat();
+        let ping: String = cmd("PING").query_async(&mut r).await.expect("a pong");
+        assert_eq!(ping, "PONG");
+        assert_eq!(r.get(&key).await, Ok(None::<u64>));
+        assert_eq!(r.exists(&key).await, Ok(false));
+        assert_eq!(r.incr(&key, 1).await, Ok(1));
+        assert_eq!(r.incr(&key, 10).await, Ok(11));
+        assert_eq!(r.get(&key).await, Ok(11));
+        assert_eq!(r.mget(&[&*key, "none"]).await, Ok([Some(11), None]));
+        assert_eq!(r.set(&key, 100).await, Ok(()));
+        assert_eq!(r.incr(&key, 1).await, Ok(101));
+        told(r.set::<_, _, ()>(&key, 50).await, "101 already, above 50");
+        told(r.set_ex::<_, _, ()>(&key, 500, 5).await, "is not there");
+        told(
+            r.decr::<_, _, u64>(&key, 1).await,
+            "INCRBY takes 1 to 100000",
+        );
+        told(r.del::<_, u64>(&key).await, "numbers only rise");
+        told(
+            r.incr::<_, _, u64>("@nosuch/1", 1).await,
+            "there is no namespace",
+        );
+        told(
+            r.incr::<_, _, u64>("k".repeat(129), 1).await,
+            "1 to 128 bytes",
+        );
+        let transaction = pipe()
+            .atomic()
+            .incr(&key, 1)
+            .query_async::<Value>(&mut r)
+            .await;
+        told(transaction, "INCRBY takes a range");
+        assert_eq!(r.incr(&odd, 1).await, Ok(1));
+        assert_eq!(r.incr(&odd, 1).await, Ok(2));
+        assert_eq!(r.incr(format!("@default/430000{protocol}"), 1).await, Ok(1));
+        let mut many = pipe();
+        for _ in 0..10_000 {
+            many.incr(format!("{key}:many"), 1);
+        }
+        let numbers: Vec<u64> = many.query_async(&mut r).await.expect("10,000 numbers");
+        assert_eq!(numbers, (1..=10_000).collect::<Vec<_>>());
+    }
+    // The AllocSvr it is connected to is killed: the key goes on, there and elsewhere, above what it gave.
+    let mut last = 0;
+    for (kill, port) in [
+        (None, port),
+        (Some(0), port),
+        (Some(1), other),
+        (None, port),
+    ] {
+        if let Some(n) = kill {
+            cluster.allocs[n].kill();
+            cluster.allocs[n].reap();
+            cluster.allocs[n].restart();
+        }
+        let next = until("a number", PATIENCE, async || {
+            let mut r = connect(port, "").await.ok()?;
+            r.incr::<_, _, u64>("rs:killed", 1).await.ok()
+        });
+        let next = next.await;
+        assert!(next > last, "{next} after {last}");
+        last = next;
+    }
+}
+
+const KEYS: u64 = 1_000_000;
+const BENCHMARK: u64 = 1_500_000;
+/// Keys of one MGET.
+const READ: u64 = 10_000;
+
+/// redis-benchmark does not show what it gets, so its numbers are counted at the end: without a fault nothing
+/// is skipped, and what all keys have is what all callers took. What the others get is checked one by one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_incr_beside_redis_benchmark_is_exact() {
+    if !works("redis-benchmark", &["--version"]) {
+        return println!("SKIPPED: no redis-benchmark (Debian: redis-tools)");
+    }
+    let _alone = ALONE.lock().await;
+    let (cluster, [port, other]) = cluster().await;
+    let history = History::create(cluster.dir());
+    let (stop, taken) = (
+        Arc::new(AtomicBool::new(false)),
+        Arc::new(AtomicU64::new(0)),
+    );
+    let mut callers = JoinSet::new();
+    for n in 0..50 {
+        // On both AllocSvrs, so that half of what is asked is sent on.
+        let port = if n % 2 == 0 { port } else { other };
+        let (mut history, stop, taken) = (history.clone(), stop.clone(), taken.clone());
+        callers.spawn(async move {
+            let mut r = connect(port, "").await.expect("a connection");
+            let mut rng = SmallRng::seed_from_u64(n);
+            while !stop.load(Relaxed) {
+                // A hundredth of the keys, so that callers meet.
+                let key = name(rng.random_range(0..KEYS / 100));
+                let begin = history.now();
+                let number: u64 = r.incr(&key, 1).await.expect("a number");
+                let (end, stride) = (history.now(), std::num::NonZeroU64::MIN);
+                let subject = Subject {
+                    namespace: "keys",
+                    sequence: Sequence::key("keys", &key),
+                    key: Key::from(key),
+                    stride,
+                };
+                let answer = Answer::Next {
+                    first: number,
+                    last: number,
+                    stride,
+                };
+                history.record(&subject, Ask::Next(1), begin, end, &Ok((None, answer)));
+                taken.fetch_add(1, Relaxed);
+            }
+        });
+    }
+    for pipeline in ["1", "16", "100"] {
+        let calls = match pipeline {
+            "1" => BENCHMARK / 15,
+            _ => BENCHMARK / 15 * 7,
+        };
+        let args = [
+            "-c",
+            "50",
+            "-P",
+            pipeline,
+            "-r",
+            &KEYS.to_string(),
+            "-n",
+            &calls.to_string(),
+        ];
+        let ran = Command::new("redis-benchmark")
+            .args(["-p", &port.to_string(), "--csv"])
+            .args(args)
+            .args(["INCR", "user:__rand_int__"])
+            .output();
+        let ran = ran.await.expect("it was found before");
+        let told = String::from_utf8_lossy(&ran.stdout);
+        assert!(ran.status.success() && told.contains("INCR"), "{ran:?}");
+    }
+    stop.store(true, Relaxed);
+    while let Some(ended) = callers.join_next().await {
+        ended.expect("every number came");
+    }
+    let taken = taken.load(Relaxed);
+    let report = history.check();
+    assert!(
+        taken > 10_000 && report.ordered_pairs > 5_000,
+        "{taken} numbers: {report}"
+    );
+
+    let mut r = connect(other, "").await.expect("a connection");
+    r.set_response_timeout(Duration::from_secs(30));
+    let mut sum = 0;
+    for begin in (0..KEYS).step_by(READ as usize) {
+        let keys: Vec<String> = (begin..begin + READ).map(name).collect();
+        let values: Vec<Option<u64>> = r.mget(keys).await.expect("numbers");
+        sum += values.into_iter().flatten().sum::<u64>();
+    }
+    assert_eq!(
+        sum,
+        BENCHMARK + taken,
+        "what all keys have is what was taken"
+    );
+    println!("{taken} numbers checked one by one, {BENCHMARK} of redis-benchmark counted");
+}
+
+/// As redis-benchmark writes it.
+fn name(n: u64) -> String {
+    format!("user:{n:012}")
+}
