@@ -9,6 +9,8 @@ use seqsvr_proto::v1::admin_server::AdminServer;
 use seqsvr_proto::v1::sequence_server::SequenceServer;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Server;
+use tonic_health::ServingStatus;
+use tonic_health::server::HealthReporter;
 
 use crate::node::Node;
 use crate::options::{Error, Options};
@@ -21,6 +23,19 @@ const PING_TIMEOUT: Duration = Duration::from_secs(10);
 /// batch of 10,000 uids with counts and floors, and no more of what is refused by its first bytes.
 const STREAM_WINDOW: u32 = 256 << 10;
 
+/// How often the lease is looked at for the health service.
+const HEALTH_INTERVAL: Duration = Duration::from_millis(500);
+/// Whose health is told; "" is the whole server.
+const REPORTED: [&str; 3] = ["", "seqsvr.v1.Sequence", "seqsvr.v1.Admin"];
+/// What reflection lists.
+const LISTED: [&str; 5] = [
+    "seqsvr.v1.Sequence",
+    "seqsvr.v1.Admin",
+    "grpc.health.v1.Health",
+    "grpc.reflection.v1.ServerReflection",
+    "grpc.reflection.v1alpha.ServerReflection",
+];
+
 /// Serves until cancelled, and then what is in flight.
 pub(crate) fn serve(
     node: Arc<Node>,
@@ -32,13 +47,26 @@ pub(crate) fn serve(
     let message_max = options.message_max.min(MESSAGE_MAX);
     async move {
         let failed = |e: &dyn std::fmt::Display| Error::Serve(e.to_string());
-        let (health_reporter, health) = tonic_health::server::health_reporter();
-        let reporting = report_health(node.clone(), health_reporter, cancel.clone());
+        let (reporter, health) = tonic_health::server::health_reporter();
+        tell_health(&reporter, false).await;
+        let reporting = report_health(node.clone(), reporter, cancel.clone());
         node.tasks.spawn(reporting);
-        let reflection = tonic_reflection::server::Builder::configure()
-            .register_encoded_file_descriptor_set(seqsvr_proto::DESCRIPTORS)
-            .build_v1()
-            .map_err(|e| failed(&e))?;
+        let reflection = || {
+            let described = tonic_reflection::server::Builder::configure()
+                .register_encoded_file_descriptor_set(seqsvr_proto::DESCRIPTORS)
+                .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+                .register_encoded_file_descriptor_set(tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET)
+                .register_encoded_file_descriptor_set(
+                    tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,
+                );
+            // Those of the store are described as well, and not served here.
+            LISTED
+                .iter()
+                .fold(described, |all, name| all.with_service_name(*name))
+        };
+        let reflection_v1 = reflection().build_v1().map_err(|e| failed(&e))?;
+        // What older tools ask.
+        let reflection_v1alpha = reflection().build_v1alpha().map_err(|e| failed(&e))?;
         let sequence = SequenceServer::new(service::SequenceService(node.clone()))
             .max_decoding_message_size(message_max)
             .max_encoding_message_size(MESSAGE_MAX);
@@ -50,7 +78,8 @@ pub(crate) fn serve(
             .http2_keepalive_timeout(Some(PING_TIMEOUT))
             .layer(node.calls.clone())
             .add_service(health)
-            .add_service(reflection)
+            .add_service(reflection_v1)
+            .add_service(reflection_v1alpha)
             .add_service(sequence)
             .add_service(AdminServer::new(admin::AdminService(node)))
             .serve_with_incoming_shutdown(incoming, cancel.cancelled_owned())
@@ -59,28 +88,31 @@ pub(crate) fn serve(
     }
 }
 
-/// SERVING while the lease holds.
-async fn report_health(
-    node: Arc<Node>,
-    reporter: tonic_health::server::HealthReporter,
-    cancel: CancellationToken,
-) {
+/// SERVING while the lease holds; what comes after it has ended, or after the stop, is better asked elsewhere.
+async fn report_health(node: Arc<Node>, reporter: HealthReporter, cancel: CancellationToken) {
+    let mut told = false;
     loop {
-        if node.has_lease() {
-            reporter
-                .set_serving::<SequenceServer<service::SequenceService>>()
-                .await;
-        } else {
-            reporter
-                .set_not_serving::<SequenceServer<service::SequenceService>>()
-                .await;
+        let stopped = cancel.is_cancelled();
+        let serving = node.has_lease() && !stopped;
+        // Who watches hears of changes only.
+        if told != serving {
+            tell_health(&reporter, serving).await;
+            told = serving;
         }
-        if cancel
-            .run_until_cancelled(tokio::time::sleep(Duration::from_millis(500)))
-            .await
-            .is_none()
-        {
+        if stopped {
             return;
         }
+        let pause = tokio::time::sleep(HEALTH_INTERVAL);
+        cancel.run_until_cancelled(pause).await;
+    }
+}
+
+async fn tell_health(reporter: &HealthReporter, serving: bool) {
+    let status = match serving {
+        true => ServingStatus::Serving,
+        false => ServingStatus::NotServing,
+    };
+    for name in REPORTED {
+        reporter.set_service_status(name, status).await;
     }
 }

@@ -21,6 +21,16 @@ const PING_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long requests under way may take after a stop.
 const DRAIN: Duration = Duration::from_secs(1);
 
+/// What reflection lists.
+const LISTED: [&str; 6] = [
+    "seqsvr.v1.Store",
+    "seqsvr.v1.Admin",
+    "seqsvr.v1.Raft",
+    "grpc.health.v1.Health",
+    "grpc.reflection.v1.ServerReflection",
+    "grpc.reflection.v1alpha.ServerReflection",
+];
+
 /// Serves until told to stop; the error is the reason why it could not go on.
 pub(crate) fn serve(
     context: &Arc<Context>,
@@ -29,9 +39,17 @@ pub(crate) fn serve(
 ) -> Result<impl Future<Output = Result<(), String>> + use<>, Error> {
     let descriptors = |e: tonic_reflection::server::Error| Error::Descriptors(e.to_string());
     let reflection = || {
-        tonic_reflection::server::Builder::configure()
+        let described = tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(seqsvr_proto::DESCRIPTORS)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+            .register_encoded_file_descriptor_set(tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET)
+            .register_encoded_file_descriptor_set(
+                tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,
+            );
+        // That of the AllocSvr is described as well, and not served here.
+        LISTED
+            .iter()
+            .fold(described, |all, name| all.with_service_name(*name))
     };
     let (reporter, health) = tonic_health::server::health_reporter();
     let service = Service(context.clone());
@@ -56,6 +74,10 @@ pub(crate) fn serve(
     let context = context.clone();
     Ok(async move {
         let stop = context.stop.clone();
+        tell_health(&context, &reporter).await;
+        // The others are answered whatever this store knows.
+        let raft = ServingStatus::Serving;
+        reporter.set_service_status("seqsvr.v1.Raft", raft).await;
         let incoming = incoming(listener, context.connections.clone());
         let serving = router.serve_with_incoming_shutdown(incoming, stop.cancelled());
         let drained = async {
@@ -70,24 +92,28 @@ pub(crate) fn serve(
     })
 }
 
-/// SERVING while this store belongs to a cluster and knows a leader. Does not end before Raft does.
+/// Keeps telling as the leadership changes. Does not end before Raft does.
 async fn report_health(context: &Context, reporter: HealthReporter) {
     let mut leadership = context.node.leadership();
     loop {
-        let led = leadership.borrow_and_update().leader.is_some();
-        let serving = led && context.node.identity().cluster.is_some();
-        let status = if serving {
-            ServingStatus::Serving
-        } else {
-            ServingStatus::NotServing
-        };
-        for name in ["", "seqsvr.v1.Store", "seqsvr.v1.Admin"] {
-            reporter.set_service_status(name, status).await;
-        }
+        leadership.mark_unchanged();
+        tell_health(context, &reporter).await;
         if leadership.changed().await.is_err() {
             // Raft has ended; whoever waits for `Store::failed` learns why.
             context.stop.cancelled().await;
             return;
         }
+    }
+}
+
+/// SERVING while this store belongs to a cluster and knows a leader; "" is the whole server.
+async fn tell_health(context: &Context, reporter: &HealthReporter) {
+    let led = context.node.leadership().borrow().leader.is_some();
+    let status = match led && context.node.identity().cluster.is_some() {
+        true => ServingStatus::Serving,
+        false => ServingStatus::NotServing,
+    };
+    for name in ["", "seqsvr.v1.Store", "seqsvr.v1.Admin"] {
+        reporter.set_service_status(name, status).await;
     }
 }

@@ -17,7 +17,7 @@ use crate::harness::{
 use crate::link::Link;
 
 /// An AllocSvr with a clock and a link to the store that the test commands.
-async fn commanded(cluster: &Cluster, name: &str) -> (Alloc, Arc<TestClock>, Link) {
+pub(crate) async fn commanded(cluster: &Cluster, name: &str) -> (Alloc, Arc<TestClock>, Link) {
     let link = Link::new();
     let clock = Arc::new(TestClock::default());
     let options = cluster.options(name);

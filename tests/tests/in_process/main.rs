@@ -29,6 +29,7 @@ mod raise_to;
 mod raises;
 mod redis;
 mod routing;
+mod standard;
 mod start;
 mod step_boundary;
 mod strict;

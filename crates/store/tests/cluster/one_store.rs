@@ -18,11 +18,15 @@ async fn serving(cluster: &Cluster) -> bool {
     let channel = tonic::transport::Channel::from_shared(address).unwrap();
     let mut health =
         tonic_health::pb::health_client::HealthClient::new(channel.connect().await.unwrap());
-    let request = tonic_health::pb::HealthCheckRequest {
-        service: "seqsvr.v1.Store".into(),
-    };
-    let status = health.check(request).await.unwrap().into_inner().status();
-    status == tonic_health::pb::health_check_response::ServingStatus::Serving
+    let mut serving = Vec::new();
+    for service in ["", "seqsvr.v1.Store", "seqsvr.v1.Admin"] {
+        let service = service.to_owned();
+        let request = tonic_health::pb::HealthCheckRequest { service };
+        let status = health.check(request).await.unwrap().into_inner().status();
+        serving.push(status == tonic_health::pb::health_check_response::ServingStatus::Serving);
+    }
+    assert!(serving.iter().all(|s| *s == serving[0]), "{serving:?}");
+    serving[0]
 }
 
 /// Services as gRPC reflection lists them.
