@@ -17,7 +17,8 @@ use seqsvr_tests::wait::until;
 use tokio::process::Command;
 use tokio::task::JoinSet;
 
-use super::{ALONE, PATIENCE, cluster, works};
+use crate::redis::{PATIENCE, cluster};
+use crate::{ALONE, works};
 
 async fn connect(port: u16, query: &str) -> RedisResult<MultiplexedConnection> {
     let client = Client::open(format!("redis://127.0.0.1:{port}/{query}"))?;

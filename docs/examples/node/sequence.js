@@ -1,0 +1,100 @@
+// Takes numbers of seqsvr; what can be asked is read from the .proto file.
+//
+//   npm install @grpc/grpc-js @grpc/proto-loader protobufjs
+//   node sequence.js 127.0.0.1:7700 alice
+const path = require('node:path');
+const { promisify } = require('node:util');
+const { setTimeout: sleep } = require('node:timers/promises');
+const grpc = require('@grpc/grpc-js');
+const protoLoader = require('@grpc/proto-loader');
+const protobuf = require('protobufjs');
+
+const PROTO = path.join(__dirname, '../../../proto');
+const loaded = protoLoader.loadSync('seqsvr/v1/sequence.proto', {
+  includeDirs: [PROTO],
+  // Numbers go up to 2^63-1, above what a JavaScript number holds: they come as text.
+  longs: String,
+  defaults: true,
+});
+const { seqsvr } = grpc.loadPackageDefinition(loaded);
+
+// The standard shape of error details (google.rpc), as far as it is used here.
+const rpc = protobuf.parse(`
+  syntax = "proto3";
+  message Status { int32 code = 1; string message = 2; repeated Any details = 3; }
+  message Any { string type_url = 1; bytes value = 2; }
+  message ErrorInfo { string reason = 1; string domain = 2; map<string, string> metadata = 3; }
+  message RetryInfo { Duration retry_delay = 1; }
+  message Duration { int64 seconds = 1; int32 nanos = 2; }
+`, { keepCase: true }).root;
+
+// What seqsvr says of an error beside its code and text: reason, and milliseconds to wait before a retry.
+function details(error) {
+  const found = {};
+  const [bytes] = error.metadata?.get('grpc-status-details-bin') ?? [];
+  if (!bytes) return found;
+  for (const detail of rpc.lookupType('Status').decode(bytes).details) {
+    if (detail.type_url.endsWith('/google.rpc.ErrorInfo')) {
+      found.reason = rpc.lookupType('ErrorInfo').decode(detail.value).reason;
+    } else if (detail.type_url.endsWith('/google.rpc.RetryInfo')) {
+      const delay = rpc.lookupType('RetryInfo').decode(detail.value).retry_delay;
+      found.retryMs = Number(delay.seconds) * 1000 + delay.nanos / 1e6;
+    }
+  }
+  return found;
+}
+
+// Calls a method; again, where that helps, for so many milliseconds. A number that an unanswered call may have
+// taken is skipped, never given twice, so asking again is always safe.
+async function ask(client, method, request, within = 5000) {
+  const deadline = Date.now() + within;
+  for (;;) {
+    try {
+      const call = promisify(client[method].bind(client));
+      return await call(request, { deadline });
+    } catch (error) {
+      if (error.code !== grpc.status.UNAVAILABLE && error.code !== grpc.status.RESOURCE_EXHAUSTED) throw error;
+      // As long as the server asks for, and a little at random, so that not all come at once.
+      const pause = (details(error).retryMs ?? 50) * (1 + Math.random() / 2);
+      if (Date.now() + pause > deadline) throw error;
+      await sleep(pause);
+    }
+  }
+}
+
+async function main(address, name) {
+  // One client for the whole process: it carries many calls at once, and connects again by itself.
+  const client = new seqsvr.v1.Sequence(address, grpc.credentials.createInsecure());
+  const key = Buffer.from(name);
+
+  // The next number of one key. A number as key (`uid: 42`) is of the namespace `default`, others of `keys`.
+  console.log('next', (await ask(client, 'Next', { key })).first);
+
+  // Many keys in one call: one, five and one of them. Each item has an answer or an error of its own.
+  const keys = ['a', 'b', 'c'].map((part) => Buffer.from(`${name}/${part}`));
+  const many = await ask(client, 'NextMany', { keys, counts: [1, 5, 1] });
+  const failed = new Map(many.errors.map((error) => [error.index, error.message]));
+  many.firsts.forEach((first, n) => {
+    console.log('many', keys[n].toString(), failed.get(n) ?? `${first} to ${many.lasts[n]}`);
+  });
+
+  // The last number given out, without taking one.
+  console.log('current', (await ask(client, 'Current', { key })).value);
+
+  // Every later number is above 1000.
+  const raised = await ask(client, 'RaiseTo', { key, value: 1000 });
+  console.log('raised to', raised.value, 'next', (await ask(client, 'Next', { key })).first);
+
+  // An error has a code, a text that says what to do, and a reason that a program can rely on.
+  try {
+    await ask(client, 'Next', { namespace: 'nowhere', key });
+  } catch (error) {
+    console.log('refused', details(error).reason, grpc.status[error.code], error.details);
+  }
+  client.close();
+}
+
+main(...process.argv.slice(2, 4)).catch((error) => {
+  console.error(error);
+  process.exitCode = 1;
+});

@@ -1,0 +1,97 @@
+"""Takes numbers of seqsvr, with no generated code: what can be asked is learnt from the server itself (reflection).
+
+    pip install grpcio grpcio-reflection grpcio-status
+    python3 sequence.py 127.0.0.1:7700 alice
+"""
+
+import random
+import sys
+import time
+
+import grpc
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message_factory import GetMessageClass
+from google.rpc import error_details_pb2
+from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
+from grpc_status import rpc_status
+
+
+def details(error):
+    """What seqsvr says of an error beside its code and text: reason, and seconds to wait before a retry."""
+    reason, seconds = None, None
+    status = rpc_status.from_call(error)
+    for detail in status.details if status else []:
+        info, retry = error_details_pb2.ErrorInfo(), error_details_pb2.RetryInfo()
+        if detail.Unpack(info):
+            reason = info.reason
+        elif detail.Unpack(retry):
+            seconds = retry.retry_delay.ToTimedelta().total_seconds()
+    return reason, seconds
+
+
+class Sequence:
+    def __init__(self, address):
+        # One channel for the whole process: it carries many calls at once, and connects again by itself.
+        channel = grpc.insecure_channel(address)
+        pool = DescriptorPool(ProtoReflectionDescriptorDatabase(channel))
+        self.calls = {}
+        for method in pool.FindServiceByName("seqsvr.v1.Sequence").methods:
+            if not method.client_streaming:
+                request, answer = GetMessageClass(method.input_type), GetMessageClass(method.output_type)
+                call = channel.unary_unary(
+                    f"/seqsvr.v1.Sequence/{method.name}",
+                    request_serializer=request.SerializeToString,
+                    response_deserializer=answer.FromString,
+                )
+                self.calls[method.name] = (request, call)
+
+    def ask(self, method, within=5.0, **request):
+        """Calls a method; again, where that helps, for so many seconds. A number that an unanswered call may
+        have taken is skipped, never given twice, so asking again is always safe."""
+        message, call = self.calls[method]
+        deadline = time.monotonic() + within
+        while True:
+            try:
+                return call(message(**request), timeout=max(deadline - time.monotonic(), 0.001))
+            except grpc.RpcError as error:
+                if error.code() not in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED):
+                    raise
+                # As long as the server asks for, and a little at random, so that not all come at once.
+                _, seconds = details(error)
+                pause = (seconds or 0.05) * random.uniform(1, 1.5)
+                if time.monotonic() + pause > deadline:
+                    raise
+                time.sleep(pause)
+
+
+def main(address, key):
+    sequence = Sequence(address)
+    key = key.encode()
+
+    # The next number of one key. A number as key (`uid=42`) is of the namespace `default`, others of `keys`.
+    print("next", sequence.ask("Next", key=key).first)
+
+    # Many keys in one call: one, five and one of them. Each item has an answer or an error of its own.
+    keys = [key + b"/a", key + b"/b", key + b"/c"]
+    many = sequence.ask("NextMany", keys=keys, counts=[1, 5, 1])
+    failed = {error.index: error.message for error in many.errors}
+    for index, (first, last) in enumerate(zip(many.firsts, many.lasts)):
+        print("many", keys[index].decode(), failed.get(index) or f"{first} to {last}")
+
+    # The last number given out, without taking one.
+    print("current", sequence.ask("Current", key=key).value)
+
+    # Every later number is above 1000.
+    raised = sequence.ask("RaiseTo", key=key, value=1000).value
+    print("raised to", raised, "next", sequence.ask("Next", key=key).first)
+
+    # An error has a code, a text that says what to do, and a reason that a program can rely on.
+    try:
+        sequence.ask("Next", namespace="nowhere", key=key)
+    except grpc.RpcError as error:
+        reason, _ = details(error)
+        print("refused", reason, error.code().name, error.details())
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:3])

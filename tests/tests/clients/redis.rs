@@ -1,0 +1,173 @@
+//! Redis clients: each does every kind of command, and takes numbers while AllocSvrs are killed.
+//!
+//! To install them: `pip install redis`; `npm install redis ioredis` (and NODE_PATH); Debian's `redis-tools`.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use seqsvr_tests::cluster::Cluster;
+use seqsvr_tests::wait::until;
+
+use crate::{ALONE, python, resolves, works};
+
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// Numbers taken between two faults.
+const BETWEEN: u64 = 500;
+
+/// A program and its first arguments.
+type Client = (String, Vec<String>);
+
+fn script(name: &str) -> String {
+    let path = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients")).join(name);
+    path.display().to_string()
+}
+
+/// Two AllocSvrs with a door each, and the ports of these.
+pub(crate) async fn cluster() -> (Cluster, [u16; 2]) {
+    let cluster = Cluster::start(3, 2, 3_000).await;
+    let ports = [cluster.doors[0].redis, cluster.doors[1].redis];
+    (cluster, ports)
+}
+
+/// The arguments of a script: after the port and what it is to do, the library it is to use.
+fn start(client: &Client, port: u16, what: &str, library: &str) -> Child {
+    let (program, first) = client;
+    let mut command = Command::new(program);
+    command.args(first).args([&port.to_string(), what, library]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    command.spawn().expect("it was found before")
+}
+
+/// Every kind of command; then numbers, while the AllocSvr it is connected to is killed and comes back, and
+/// the other one is killed.
+async fn conforms(client: Client, library: &str) {
+    let _alone = ALONE.lock().await;
+    let (mut cluster, [port, _]) = cluster().await;
+    let checked = start(&client, port, "conform", library);
+    let checked = tokio::task::spawn_blocking(|| checked.wait_with_output());
+    let checked = checked.await.expect("not cancelled").expect("it ends");
+    assert!(checked.status.success(), "{library}: see above");
+
+    let mut running = start(&client, port, "run", library);
+    let taken = Arc::new(AtomicU64::new(0));
+    let wrong = Arc::new(Mutex::new(Vec::new()));
+    let lines = BufReader::new(running.stdout.take().expect("piped")).lines();
+    let reader = std::thread::spawn({
+        let (taken, wrong) = (taken.clone(), wrong.clone());
+        move || {
+            let mut last = HashMap::<String, u64>::new();
+            for line in lines.map_while(Result::ok) {
+                let (key, number) = line.split_once(' ').expect("a key and a number");
+                let number: u64 = number.parse().expect("a number");
+                let seen = last.insert(key.to_owned(), number).unwrap_or(0);
+                if number <= seen {
+                    wrong
+                        .lock()
+                        .expect("whole")
+                        .push(format!("{line} after {seen}"));
+                }
+                taken.fetch_add(1, Relaxed);
+            }
+        }
+    });
+    let more = async |what: &str| {
+        let goal = taken.load(Relaxed) + BETWEEN;
+        until(what, PATIENCE, async || {
+            (taken.load(Relaxed) >= goal).then_some(())
+        })
+        .await;
+    };
+    more("numbers at first").await;
+    cluster.allocs[0].kill();
+    cluster.allocs[0].reap();
+    cluster.allocs[0].restart();
+    more("numbers after its AllocSvr came back").await;
+    cluster.whole(2).await;
+    cluster.allocs[1].kill();
+    cluster.allocs[1].reap();
+    more("numbers after the other AllocSvr died").await;
+    drop(running.stdin.take());
+    let status = until("the client to end", PATIENCE, async || {
+        running.try_wait().expect("it can be waited for")
+    });
+    assert!(status.await.success(), "{library}: see above");
+    reader.join().expect("every line is a number");
+    let wrong = wrong.lock().expect("whole");
+    assert!(wrong.is_empty(), "{library}: {wrong:?}");
+    println!("{library}: {} numbers, two kills", taken.load(Relaxed));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn redis_py() {
+    match python(&["redis"]) {
+        Some(python) => conforms((python, vec![script("redis_py.py")]), "redis-py").await,
+        None => println!("SKIPPED: no python3 with redis-py (pip install redis; SEQSVR_PYTHON)"),
+    }
+}
+
+async fn node(library: &str) {
+    match resolves(&[library]) {
+        true => conforms(("node".to_owned(), vec![script("redis_node.cjs")]), library).await,
+        false => println!("SKIPPED: no node with {library} (npm install {library}; NODE_PATH)"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn node_redis() {
+    node("redis").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ioredis() {
+    node("ioredis").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn redis_cli() {
+    if !works("redis-cli", &["--version"]) {
+        return println!("SKIPPED: no redis-cli (Debian: redis-tools)");
+    }
+    let _alone = ALONE.lock().await;
+    let (_cluster, [_, port]) = cluster().await;
+    let port = port.to_string();
+    let ask = |args: &[&str]| {
+        let out = Command::new("redis-cli")
+            .args(["-p", &port])
+            .args(args)
+            .output();
+        let out = out.expect("it was found before");
+        String::from_utf8_lossy(&out.stdout).trim().to_owned()
+    };
+    for (args, answer) in [
+        (&["incr", "cli"][..], "1"),
+        (&["incrby", "cli", "5"], "6"),
+        (&["get", "cli"], "6"),
+        (&["-3", "mget", "cli", "none"], "6"),
+        (&["set", "cli", "3"], "ERR the number is 6 already"),
+        (&["expire", "cli", "3"], "ERR expire would lower or delete"),
+        (&["-3", "hello"], "seqsvr"),
+    ] {
+        let told = ask(args);
+        assert!(told.contains(answer), "{args:?}: {told}");
+    }
+    if works("redis-benchmark", &["--version"]) {
+        let args = ["-p", &port, "-n", "20000", "-r", "1000", "-P", "16", "-q"];
+        let words = ["INCR", "bench:__rand_int__"];
+        let ran = Command::new("redis-benchmark")
+            .args(args)
+            .args(words)
+            .output();
+        let ran = ran.expect("it was found before");
+        let told = String::from_utf8_lossy(&ran.stdout);
+        assert!(
+            ran.status.success() && told.contains("requests per second"),
+            "{told}"
+        );
+        assert!(!told.contains("rror"), "{told}");
+    }
+}
