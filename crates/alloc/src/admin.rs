@@ -19,6 +19,7 @@ use tokio::time::Instant;
 use tonic::transport::Channel;
 use tonic::{Request, Response, Status};
 
+use crate::hot::hottest;
 use crate::node::Node;
 
 /// How long one store may take.
@@ -220,12 +221,17 @@ impl Admin for AdminService {
         counters.insert("calls_bytes".into(), node.calls.bytes());
         counters.insert("table_version".into(), node.table.version());
         counters.insert("lease_valid".into(), u64::from(node.has_lease()));
+        let session = node.session.load();
+        let left = session.as_ref().map(|s| s.left(node.clock.now()));
+        let left = left.unwrap_or_default().as_millis() as u64;
+        counters.insert("lease_left_ms".into(), left);
         Ok(Response::new(NodeStatusResponse {
             role: "alloc".into(),
             name: node.name.clone(),
             address: node.address.clone(),
             version: env!("CARGO_PKG_VERSION").into(),
             counters,
+            hottest: hottest(&sections, node.table.load().as_deref()),
         }))
     }
 }

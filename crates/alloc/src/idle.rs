@@ -81,7 +81,7 @@ fn pick(sections: Vec<Arc<Loaded>>, sweep: bool, budget: u64) -> Vec<Arc<Loaded>
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::num::NonZeroU32;
 
     use seqsvr_core::command::Fence;
@@ -91,7 +91,8 @@ mod tests {
     use super::*;
     use crate::session::Session;
 
-    fn loaded(section: u32, size: u32) -> Arc<Loaded> {
+    /// A section object with a window of 1,000.
+    pub(crate) fn loaded(section: u32, size: u32) -> Arc<Loaded> {
         let key = SectionKey {
             namespace: NamespaceId(1),
             section: SectionId(section),

@@ -15,6 +15,7 @@
 //! group, waiting: what items of a request wait for, and how many may
 //! moves: hands slots over to other owners, when the store has planned it or an operator asks
 //! keeper: registers, renews the lease, learns the routing table      idle: closes idle sections
+//! hot: which sections go on fastest, for operators
 //! submit ──> stores: section commands, coalesced, to the StoreSvr leader
 //! ```
 //!
@@ -33,6 +34,7 @@ mod frame;
 mod group;
 mod guard;
 mod hits;
+mod hot;
 mod idle;
 mod keeper;
 mod loaded;
@@ -71,6 +73,7 @@ use arc_swap::ArcSwapOption;
 use seqsvr_client::Channels;
 use seqsvr_proto::limits::ITEMS_MAX;
 use seqsvr_proto::transport::{Calls, Connections, Listener};
+use seqsvr_proto::v1::admin_server::Admin;
 use seqsvr_proto::v1::sequence_server::Sequence;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -238,6 +241,11 @@ impl Alloc {
     /// bounds its requests itself.
     pub fn sequence(&self) -> impl Sequence + use<> {
         service::SequenceService(self.node.clone())
+    }
+
+    /// What operators ask of it, as calls of functions.
+    pub fn admin(&self) -> impl Admin + use<> {
+        admin::AdminService(self.node.clone())
     }
 
     /// Whether it holds a valid lease now.

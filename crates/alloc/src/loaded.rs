@@ -20,8 +20,10 @@ use seqsvr_core::route::RoutingTable;
 use seqsvr_core::section::{Current, Key, Section};
 use seqsvr_proto::v1::CurrentKind;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use crate::guard::Holding;
+use crate::hot::Heat;
 use crate::session::Session;
 
 /// A hot section should raise about once in this time.
@@ -53,6 +55,7 @@ pub(crate) struct Loaded {
     touched: AtomicU64,
     /// Used since the last sweep, as a look has found.
     used: AtomicBool,
+    pub(crate) heat: Heat,
 }
 
 /// Where the furthest counter stood at the last raise, and when that was.
@@ -82,6 +85,7 @@ impl Loaded {
             worth: AtomicU32::new(0),
             touched: AtomicU64::new(0),
             used: AtomicBool::new(false),
+            heat: Heat::default(),
         }
     }
 
@@ -216,7 +220,9 @@ impl Loaded {
 
     /// A RaiseTo moved the furthest counter: that distance was no pace.
     pub(crate) fn jumped(&self) {
-        self.pace.lock().highest = self.section.highest_offset();
+        let highest = self.section.highest_offset();
+        self.pace.lock().highest = highest;
+        self.heat.jumped(highest);
     }
 
     /// Seals for good and wakes whoever waits, so that they look the section up again.
@@ -250,6 +256,8 @@ impl Loaded {
             worth => worth / 2,
         };
         self.worth.store(worth, Relaxed);
+        self.heat
+            .look(Instant::now(), self.section.highest_offset());
         if used {
             self.used.store(true, Relaxed);
         }

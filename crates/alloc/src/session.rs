@@ -12,6 +12,7 @@ use std::sync::atomic::{
     AtomicBool, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
+use std::time::Duration;
 
 use seqsvr_core::id::SessionId;
 use seqsvr_core::lease::{Lease, Reading};
@@ -47,11 +48,26 @@ impl Session {
 
     /// Whether this session may serve at a reading made after the request was received.
     pub(crate) fn serves(&self, now: Reading) -> bool {
-        let deadline = Reading {
+        self.lives() && (cfg!(unleased) || now.is_before(self.deadline()))
+    }
+
+    fn deadline(&self) -> Reading {
+        Reading {
             main_ns: self.main_ns.load(Relaxed),
             raw_ns: self.raw_ns.load(Relaxed),
-        };
-        self.lives() && (cfg!(unleased) || now.is_before(deadline))
+        }
+    }
+
+    /// How long the lease holds from `now` on, by the clock that ends it first; zero once ended. For
+    /// operators: nothing is served by it.
+    pub(crate) fn left(&self, now: Reading) -> Duration {
+        let deadline = self.deadline();
+        let main = deadline.main_ns.saturating_sub(now.main_ns);
+        let raw = deadline.raw_ns.saturating_sub(now.raw_ns);
+        match self.lives() {
+            true => Duration::from_nanos(main.min(raw)),
+            false => Duration::ZERO,
+        }
     }
 
     /// Ends it for good in this process.
@@ -66,8 +82,6 @@ impl Session {
 
 #[cfg(all(test, not(unleased)))]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn at(s: u64) -> Reading {
@@ -86,8 +100,11 @@ mod tests {
         // An older renewal's answer arriving late does not shorten it.
         session.renew(Lease::new(at(9), Duration::from_secs(3)));
         assert!(session.serves(at(12)));
+        assert_eq!(session.left(at(12)), Duration::from_secs(1));
+        assert_eq!(session.left(at(14)), Duration::ZERO);
         session.end();
         assert!(!session.serves(at(11)));
+        assert_eq!(session.left(at(11)), Duration::ZERO);
     }
 
     #[test]

@@ -238,5 +238,6 @@ fn node_status(context: &Context) -> v1::NodeStatusResponse {
             .into_iter()
             .map(|(k, v)| (k.to_owned(), v))
             .collect(),
+        hottest: Vec::new(),
     }
 }
