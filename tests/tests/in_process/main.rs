@@ -24,6 +24,7 @@ mod link;
 mod memory_net;
 mod moves;
 mod overload;
+mod page;
 mod pipe;
 mod raise_to;
 mod raises;

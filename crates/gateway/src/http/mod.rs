@@ -6,6 +6,7 @@
 //! numbers      /v1/…: numbers as JSON        leaf, tinyid: the paths of these, and their errors (spring)
 //!  ├─ heard    what a request's bytes are: query, memory
 //!  └─ answer   what is answered: refusal
+//! page         the web page, and what it asks for
 //! ```
 //!
 //! Each part is a `Router`, so that a server has those it can answer.
@@ -18,6 +19,7 @@ mod heard;
 mod leaf;
 mod memory;
 mod numbers;
+mod page;
 mod query;
 mod refusal;
 mod spring;
@@ -33,6 +35,8 @@ use axum::Router;
 use axum::http::Uri;
 use seqsvr_proto::transport::Transport;
 use seqsvr_proto::v1::sequence_server::Sequence;
+
+pub use page::{Nodes, page, status};
 
 use crate::door::{Accepted, Door};
 use memory::Memory;

@@ -1,8 +1,8 @@
 //! `seqsvr status`: the cluster as its leader sees it, and every process's own counters.
 
 use futures::future::join_all;
-use seqsvr_proto::v1::{ClusterStatusResponse, NodeStatusResponse};
-use serde_json::{Value, json};
+use seqsvr_gateway::http::{Nodes, status};
+use seqsvr_proto::v1::ClusterStatusResponse;
 
 use super::server::Session;
 use crate::{cli, out};
@@ -23,12 +23,12 @@ pub(crate) async fn run(args: cli::Status) -> anyhow::Result<()> {
         .with_deadline(std::time::Duration::from_secs(2))
         .admin();
     let nodes = join_all(addresses.iter().map(|address| quick.node_status(address))).await;
-    let nodes: Vec<(String, Result<NodeStatusResponse, String>)> = addresses
+    let nodes: Nodes = addresses
         .into_iter()
         .zip(nodes.into_iter().map(|n| n.map_err(|e| e.to_string())))
         .collect();
     if args.json {
-        out::line(serde_json::to_string_pretty(&object(&cluster, &nodes))?)?;
+        out::line(serde_json::to_string_pretty(&status(&cluster, &nodes))?)?;
     } else {
         print(&cluster, &nodes)?;
     }
@@ -39,38 +39,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-fn object(
-    c: &ClusterStatusResponse,
-    nodes: &[(String, Result<NodeStatusResponse, String>)],
-) -> Value {
-    let stores: Vec<Value> = c
-        .stores
-        .iter()
-        .map(|s| json!({ "id": s.id, "address": s.address, "leader": s.leader, "voter": s.voter, "matched": s.matched }))
-        .collect();
-    let sessions: Vec<Value> = c
-        .sessions
-        .iter()
-        .map(|s| json!({ "session": s.session, "name": s.name, "address": s.address, "slots": s.slots, "draining": s.draining, "renewed_ms_ago": s.renewed_ms_ago }))
-        .collect();
-    let nodes: Vec<Value> = nodes
-        .iter()
-        .map(|(address, node)| match node {
-            Ok(n) => json!({ "address": address, "role": n.role, "name": n.name, "version": n.version, "counters": n.counters }),
-            Err(error) => json!({ "address": address, "error": error }),
-        })
-        .collect();
-    json!({
-        "cluster": hex(&c.cluster), "lease_ms": c.lease_ms, "slots": c.slot_count, "free_slots": c.free_slots,
-        "table_version": c.table_version, "term": c.term, "sections_open": c.sections_open,
-        "sections_known": c.sections_known, "moves_planned": c.moves_planned, "stores": stores, "sessions": sessions, "nodes": nodes,
-    })
-}
-
-fn print(
-    c: &ClusterStatusResponse,
-    nodes: &[(String, Result<NodeStatusResponse, String>)],
-) -> std::io::Result<()> {
+fn print(c: &ClusterStatusResponse, nodes: &Nodes) -> std::io::Result<()> {
     out::line(format_args!(
         "cluster   {}  lease {} ms  term {}  table version {}",
         hex(&c.cluster),

@@ -1,0 +1,88 @@
+//! Slots and their owners, and where a uid or key lives, by the routing table of this AllocSvr.
+
+use hashbrown::HashMap;
+use seqsvr_core::geometry::Kind;
+use seqsvr_core::id::Uid;
+use seqsvr_core::namespace::{DEFAULT, KEYS};
+use seqsvr_core::route::{KeyRef, Owner, RoutingTable};
+use seqsvr_proto::error::Fault;
+use seqsvr_proto::v1::Reason;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tonic::Status;
+
+/// What `/v1/route` is asked.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Asked {
+    /// Empty: `default` for a uid, `keys` for a key.
+    #[serde(default)]
+    namespace: String,
+    uid: Option<String>,
+    key: Option<String>,
+}
+
+/// Owner and epoch of each slot, as columns: entry i is slot i, an owner its place in `owners` plus 1, or 0.
+pub(super) fn slots(table: &RoutingTable) -> Value {
+    let mut owners: Vec<&Owner> = Vec::new();
+    let mut places = HashMap::new();
+    let (mut refs, mut epochs) = (Vec::new(), Vec::new());
+    for (_, route) in table.routes() {
+        let owner = route.owner.as_ref().map(|owner| {
+            *places.entry(owner.session).or_insert_with(|| {
+                owners.push(owner);
+                owners.len()
+            })
+        });
+        refs.push(owner.unwrap_or(0));
+        epochs.push(route.epoch.0);
+    }
+    let owners: Vec<Value> = owners
+        .iter()
+        .map(|o| json!({ "name": o.name, "address": o.address, "session": o.session.0 }))
+        .collect();
+    let namespaces: Vec<Value> = table
+        .namespaces()
+        .iter()
+        .map(|n| {
+            let keyed = n.spec.geometry.kind() == Kind::Keyed;
+            json!({ "name": n.spec.name, "kind": if keyed { "keyed" } else { "dense" } })
+        })
+        .collect();
+    json!({ "version": table.version(), "namespaces": namespaces, "owners": owners, "owner_refs": refs, "epochs": epochs })
+}
+
+/// Namespace, section, slot, epoch and owner of a uid or key.
+///
+/// # Errors
+/// The question is wrong; says what to ask.
+pub(super) fn route(table: &RoutingTable, asked: &Asked) -> Result<Value, Status> {
+    let (key, usual) = match (&asked.uid, &asked.key) {
+        (Some(uid), None) => {
+            let uid = uid.parse().map_err(|_| {
+                Status::invalid_argument(format!("{uid:?} is no uid: a decimal below 2^64"))
+            })?;
+            (KeyRef::Uid(Uid(uid)), DEFAULT)
+        }
+        (None, Some(key)) => (KeyRef::Key(key.as_bytes()), KEYS),
+        _ => return Err(Status::invalid_argument("name one key: uid or key")),
+    };
+    let name = match asked.namespace.as_str() {
+        "" => usual,
+        name => name,
+    };
+    let namespace = table.namespace(name).ok_or_else(|| {
+        let text = format!("there is no namespace {name:?}: `seqsvr namespace list` shows them");
+        Fault::new(Reason::NoSuchNamespace, text)
+    })?;
+    let place = table.place(namespace, key);
+    let (section, slot) = place.map_err(Fault::from)?;
+    let route = table.route(slot).cloned().unwrap_or_default();
+    let owner = route
+        .owner
+        .map(|o| json!({ "name": o.name, "address": o.address, "session": o.session.0 }));
+    Ok(json!({
+        "namespace": name, "namespace_id": section.namespace.0, "section": section.section.0, "slot": slot.0,
+        "epoch": route.epoch.0, "owner": owner,
+    }))
+}

@@ -1,0 +1,178 @@
+//! What the web page asks for, over sockets, in front of real AllocSvrs and stores.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use futures::future::join_all;
+use seqsvr_alloc::Alloc;
+use seqsvr_client::Key;
+use seqsvr_gateway::http::page;
+use seqsvr_gateway::{HttpDoor, HttpOptions};
+use seqsvr_proto::transport::Tcp;
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::harness::{Cluster, D, PATIENCE, any, client, until};
+
+async fn open(alloc: &Alloc) -> HttpDoor {
+    let routes = page(Arc::new(alloc.sequence()), Arc::new(alloc.admin()));
+    let door = HttpDoor::open(HttpOptions::new(any()), &Tcp, routes).await;
+    door.unwrap()
+}
+
+/// Status line and headers, and the body.
+async fn get(door: &HttpDoor, path: &str) -> (String, String) {
+    let asked = async {
+        let mut stream = TcpStream::connect(door.local_addr()).await.unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer
+    };
+    let answer = tokio::time::timeout(PATIENCE, asked)
+        .await
+        .expect("an answer");
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.to_owned(), body.to_owned())
+}
+
+async fn json(door: &HttpDoor, path: &str) -> Value {
+    let (head, body) = get(door, path).await;
+    assert!(head.starts_with("HTTP/1.1 200"), "{path}: {head}\n{body}");
+    serde_json::from_str(&body).unwrap()
+}
+
+/// What an address answered, among the nodes.
+fn node<'a>(told: &'a Value, address: &str) -> &'a Value {
+    let nodes = told["nodes"].as_array().unwrap().iter();
+    let mut found = nodes.filter(|n| n["address"] == address);
+    found.next().unwrap()
+}
+
+#[tokio::test]
+async fn the_page_is_told_what_it_shows() {
+    let cluster = Cluster::start(3, D).await;
+    let allocs = cluster.allocs(["a1", "a2"]).await;
+    let door = open(&allocs[0]).await;
+
+    for (path, kind) in [
+        ("/", "text/html"),
+        ("/page.css", "text/css"),
+        ("/page.js", "text/javascript"),
+    ] {
+        let (head, body) = get(&door, path).await;
+        assert!(head.starts_with("HTTP/1.1 200") && head.contains(kind));
+        assert!(head.contains("default-src 'none'") && head.contains("no-cache"));
+        // Nothing of it comes from elsewhere.
+        assert!(body.len() > 1_000 && !body.contains("//cdn") && !body.contains("https://"));
+    }
+
+    let client = client(&allocs);
+    let slots = json(&door, "/v1/slots").await;
+    let refs = slots["owner_refs"].as_array().unwrap();
+    assert_eq!(
+        (refs.len(), slots["epochs"].as_array().unwrap().len()),
+        (64, 64)
+    );
+    for key in ["42", "alice"] {
+        let ours = Key::parse(key);
+        let asked = match ours {
+            Key::Uid(_) => format!("uid={key}"),
+            Key::Key(_) => format!("key={key}"),
+        };
+        let asked = json(&door, &format!("/v1/route?{asked}")).await;
+        let (section, slot, route) = client.route("", ours).await.unwrap();
+        let owner = route.owner.unwrap();
+        assert_eq!(asked["section"], section.section.0);
+        assert_eq!(asked["slot"], slot.0);
+        assert_eq!(asked["epoch"], route.epoch.0);
+        assert_eq!(asked["owner"]["name"], owner.name);
+        let by_map = refs[usize::from(slot.0)].as_u64().unwrap() as usize - 1;
+        assert_eq!(slots["owners"][by_map]["address"], owner.address);
+    }
+    for (path, why) in [
+        ("/v1/route", "name one key"),
+        ("/v1/route?uid=1&key=a", "name one key"),
+        ("/v1/route?uid=-1", "a decimal below 2^64"),
+        ("/v1/route?who=1", "unknown field"),
+        ("/v1/route?key=", "1 to 128"),
+        ("/v1/route?uid=1&namespace=none", "there is no namespace"),
+    ] {
+        let (head, body) = get(&door, path).await;
+        assert!(head.starts_with("HTTP/1.1 4"), "{path}: {head}");
+        assert!(body.contains(why), "{path}: {body}");
+    }
+
+    // A section that is in use is among the hottest as soon as it has been looked at twice.
+    let told = until("a hot section", async || {
+        client.next("", 42, 1).await.unwrap();
+        let told = json(&door, "/v1/cluster").await;
+        let nodes = told["nodes"].as_array().unwrap();
+        let hot = |n: &Value| n["hottest"].as_array().is_some_and(|h| !h.is_empty());
+        nodes.iter().any(hot).then_some(told)
+    })
+    .await;
+    assert_eq!(told["store_error"], Value::Null);
+    assert_eq!(told["asked"]["name"], "a1");
+    assert_eq!(told["stores"].as_array().unwrap().len(), 3);
+    for alloc in &allocs {
+        let counters = &node(&told, &alloc.local_addr().to_string())["counters"];
+        let left = counters["lease_left_ms"].as_u64().unwrap();
+        assert!((1..=D.as_millis() as u64).contains(&left), "{left}");
+    }
+    for store in &cluster.addresses {
+        assert!(node(&told, &store.to_string())["counters"]["raft_term"].is_u64());
+    }
+
+    // However many look, the cluster is asked once a second.
+    let at = async || json(&door, "/v1/cluster").await["at_ms"].as_u64().unwrap();
+    let mut times = BTreeSet::new();
+    until("three answers", async || {
+        times.extend(join_all((0..40).map(|_| at())).await);
+        (times.len() >= 3).then_some(())
+    })
+    .await;
+    let times: Vec<u64> = times.into_iter().collect();
+    assert!(times.windows(2).all(|w| w[1] - w[0] >= 1_000), "{times:?}");
+
+    door.shutdown().await;
+    cluster.stop(&allocs).await;
+}
+
+#[tokio::test]
+async fn without_a_store_it_shows_what_the_alloc_knows() {
+    let mut cluster = Cluster::start(1, D).await;
+    let allocs = cluster.allocs(["a1", "a2"]).await;
+    let (door, later) = (open(&allocs[0]).await, open(&allocs[1]).await);
+    let told = json(&door, "/v1/cluster").await;
+    assert_eq!(told["store_error"], Value::Null);
+    cluster.stop_stores().await;
+    for (door, asked_before) in [(&door, true), (&later, false)] {
+        let told = until("it to notice", async || {
+            let told = json(door, "/v1/cluster").await;
+            told["store_error"].is_string().then_some(told)
+        })
+        .await;
+        let sessions = told["sessions"].as_array().unwrap();
+        let slots = |name: &str| {
+            let mut found = sessions.iter().filter(|s| s["name"] == name);
+            found.next().unwrap()["slots"].as_u64().unwrap()
+        };
+        assert_eq!(
+            (slots("a1") + slots("a2"), &told["slots"]),
+            (64, &64.into())
+        );
+        for alloc in &allocs {
+            assert!(node(&told, &alloc.local_addr().to_string())["counters"].is_object());
+        }
+        assert_eq!(told["store_ms_ago"].is_u64(), asked_before);
+        if asked_before {
+            let error = &node(&told, &cluster.addresses[0].to_string())["error"];
+            assert!(error.as_str().unwrap().contains("refused"), "{error}");
+        }
+    }
+    join_all([door.shutdown(), later.shutdown()]).await;
+    cluster.stop(&allocs).await;
+}
