@@ -45,7 +45,8 @@ impl Doors {
                 idle_max: args.http.http_idle_max,
             };
             let listen = options.listen;
-            let routes = http::numbers(alloc.sequence(), args.tinyid_token.clone());
+            let routes = http::numbers(alloc.sequence(), args.tinyid_token.clone())
+                .merge(http::page(alloc.sequence(), alloc.admin()));
             let door = HttpDoor::open(options, &Tcp, routes).await;
             doors.http = Some(door.with_context(|| refused(listen, "HTTP", "--http-listen"))?);
         }
@@ -71,7 +72,8 @@ impl Doors {
         listen: SocketAddr,
         must: bool,
     ) -> anyhow::Result<()> {
-        let routes = http::numbers(alloc.sequence(), None);
+        let routes = http::numbers(alloc.sequence(), None)
+            .merge(http::page(alloc.sequence(), alloc.admin()));
         let door = HttpDoor::open(HttpOptions::new(listen), &Tcp, routes).await;
         self.http = unless_taken(door, listen, "HTTP", "--http-port", must)?;
         Ok(())

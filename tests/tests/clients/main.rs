@@ -8,6 +8,7 @@
 )]
 
 mod examples;
+mod page;
 mod redis;
 mod redis_rs;
 

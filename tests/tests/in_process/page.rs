@@ -1,7 +1,6 @@
 //! What the web page asks for, over sockets, in front of real AllocSvrs and stores.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use futures::future::join_all;
 use seqsvr_alloc::Alloc;
@@ -16,7 +15,7 @@ use tokio::net::TcpStream;
 use crate::harness::{Cluster, D, PATIENCE, any, client, until};
 
 async fn open(alloc: &Alloc) -> HttpDoor {
-    let routes = page(Arc::new(alloc.sequence()), Arc::new(alloc.admin()));
+    let routes = page(alloc.sequence(), alloc.admin());
     let door = HttpDoor::open(HttpOptions::new(any()), &Tcp, routes).await;
     door.unwrap()
 }

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -33,8 +32,8 @@ const AT_ONCE: usize = 64;
 
 /// What the page knows of the cluster.
 pub(super) struct Gather<S, A> {
-    sequence: Arc<S>,
-    admin: Arc<A>,
+    sequence: S,
+    admin: A,
     channels: Channels,
     begun: Instant,
     /// Held by the one who asks; the others wait for what it learns.
@@ -49,7 +48,7 @@ struct Kept {
 }
 
 impl<S: Sequence, A: Admin> Gather<S, A> {
-    pub(super) fn new(sequence: Arc<S>, admin: Arc<A>) -> Gather<S, A> {
+    pub(super) fn new(sequence: S, admin: A) -> Gather<S, A> {
         Gather {
             sequence,
             admin,

@@ -36,7 +36,7 @@ pub use shape::{Nodes, status};
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// `GET /` and its parts, `/v1/cluster`, `/v1/slots` and `/v1/route`, by the calls of one AllocSvr.
-pub fn page<S: Sequence, A: Admin>(sequence: Arc<S>, admin: Arc<A>) -> Router {
+pub fn page<S: Sequence, A: Admin>(sequence: S, admin: A) -> Router {
     let asset = |kind, text| get(move || async move { sent(kind, text) });
     let gather = Arc::new(Gather::new(sequence, admin));
     Router::new()

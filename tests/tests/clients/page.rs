@@ -1,0 +1,75 @@
+//! The web page in headless Chromium: what it shows of a whole cluster, and of one that loses its parts.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use seqsvr_tests::cluster::Cluster;
+use seqsvr_tests::process::free_ports;
+use tokio::task::block_in_place;
+
+use super::{ALONE, works};
+
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients/page.cjs");
+/// Looks like markup: it must stay text.
+const KEY: &str = "<b>alice</b>";
+/// Sections in use, of 100,000 uids each.
+const SECTIONS: u64 = 20;
+
+fn chromium() -> Option<String> {
+    let named = std::env::var("SEQSVR_CHROMIUM").ok();
+    let usual = ["chromium", "chromium-browser", "google-chrome", "chrome"];
+    let mut all = named.into_iter().chain(usual.map(str::to_owned));
+    all.find(|program| works(program, &["--version"]))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn page() {
+    let Some(chromium) = chromium().filter(|_| works("node", &["--version"])) else {
+        return println!("SKIPPED: no chromium (Debian: chromium; SEQSVR_CHROMIUM), or no node");
+    };
+    let _alone = ALONE.lock().await;
+    let mut cluster = Cluster::start(3, 0, 3_000).await;
+    let listen = format!("127.0.0.1:{}", free_ports(1));
+    cluster.add_alloc("a1", &["--http-listen", &listen]);
+    cluster.add_alloc("a2", &[]);
+    cluster.whole(2).await;
+    let client = cluster.client();
+    client.next("", KEY, 3).await.expect("three numbers");
+    let load = tokio::spawn(async move {
+        for n in 0.. {
+            // It goes on when parts of the cluster are gone.
+            let _ = client.next("", n % SECTIONS * 100_000, 1).await;
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    });
+
+    let url = format!("http://{listen}/");
+    let mut command = Command::new("node");
+    command.args([SCRIPT, "check", &chromium, &url, KEY, "3"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut browser = command.spawn().expect("it was found before");
+    let mut done = browser.stdin.take().expect("piped");
+    let mut asked = BufReader::new(browser.stdout.take().expect("piped")).lines();
+    let mut broken = 0;
+    while let Some(Ok(what)) = block_in_place(|| asked.next()) {
+        let processes = match what.as_str() {
+            "kill a2" => &mut cluster.allocs[1..],
+            "kill a store" => &mut cluster.stores[..1],
+            "kill the stores" => &mut cluster.stores[1..],
+            "kill a1" => &mut cluster.allocs[..1],
+            other => panic!("{other}"),
+        };
+        for process in processes {
+            process.kill();
+            process.reap();
+        }
+        broken += 1;
+        // It may have given up.
+        let _ = writeln!(done, "done");
+    }
+    let status = block_in_place(|| browser.wait()).expect("it can be waited for");
+    assert!(status.success(), "the page: see above");
+    assert_eq!(broken, 4);
+    load.abort();
+}
