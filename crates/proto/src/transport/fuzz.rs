@@ -17,12 +17,16 @@ pub fn entries(data: &[u8]) {
     let mut parts = data.chunks(usize::from(first >> 1).max(1));
     let sum = parts.try_fold(0, |sum, piece| pieces.read(piece).map(|kept| sum + kept));
     assert_eq!(whole.as_ref().ok(), sum.as_ref().ok());
-    if let (Ok(kept), Some(message)) = (whole, data.get(5..)) {
+    // Of one message that came whole; others are refused where they are decoded.
+    if let (Ok(kept), Some((prefix, message))) = (whole, data.split_first_chunk::<5>())
+        && u64::from_be_bytes([
+            0, 0, 0, prefix[0], prefix[1], prefix[2], prefix[3], prefix[4],
+        ]) == message.len() as u64
+    {
         check(frames, message, kept);
     }
 }
 
-/// Of one message that is whole.
 fn check(frames: bool, message: &[u8], kept: usize) {
     let most = kept + message.len() * 2;
     let keys = match frames {
