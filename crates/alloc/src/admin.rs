@@ -2,9 +2,9 @@
 //! process's own.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Acquire;
 use std::time::Duration;
 
+use seqsvr_metrics::by_name;
 use seqsvr_proto::error::Fault;
 use seqsvr_proto::v1::admin_client::AdminClient;
 use seqsvr_proto::v1::admin_server::Admin;
@@ -21,6 +21,7 @@ use tonic::{Request, Response, Status};
 
 use crate::hot::hottest;
 use crate::node::Node;
+use crate::survey::Survey;
 
 /// How long one store may take.
 const TRY: Duration = Duration::from_secs(2);
@@ -191,46 +192,14 @@ impl Admin for AdminService {
         _: Request<NodeStatusRequest>,
     ) -> Result<Response<NodeStatusResponse>, Status> {
         let node = &self.0;
-        let mut counters = node.counters.all();
         let sections = node.sections.all();
-        counters.insert("sections_loaded".into(), node.sections.len() as u64);
-        counters.insert(
-            "keys_touched".into(),
-            sections.iter().map(|l| l.section.touched()).sum(),
-        );
-        counters.insert(
-            "section_bytes".into(),
-            sections.iter().map(|l| l.section.bytes() as u64).sum(),
-        );
-        counters.insert(
-            "waiting_for_refill".into(),
-            sections
-                .iter()
-                .map(|l| u64::from(l.waiting.load(Acquire)))
-                .sum(),
-        );
-        let (draining, planned) = node.plan();
-        counters.insert("slots_owned".into(), u64::from(node.slots_owned()));
-        counters.insert("draining".into(), u64::from(draining));
-        counters.insert("moves_planned".into(), u64::from(planned));
-        counters.insert("connections".into(), node.connections.open());
-        counters.insert("connections_refused".into(), node.connections.refused());
-        counters.insert("waiting".into(), node.waiting.taken() as u64);
-        counters.insert("calls".into(), node.calls.open());
-        counters.insert("calls_refused".into(), node.calls.refused());
-        counters.insert("calls_bytes".into(), node.calls.bytes());
-        counters.insert("table_version".into(), node.table.version());
-        counters.insert("lease_valid".into(), u64::from(node.has_lease()));
-        let session = node.session.load();
-        let left = session.as_ref().map(|s| s.left(node.clock.now()));
-        let left = left.unwrap_or_default().as_millis() as u64;
-        counters.insert("lease_left_ms".into(), left);
+        let figures = node.figures(Survey::of(sections.iter()));
         Ok(Response::new(NodeStatusResponse {
             role: "alloc".into(),
             name: node.name.clone(),
             address: node.address.clone(),
             version: env!("CARGO_PKG_VERSION").into(),
-            counters,
+            counters: by_name("", figures),
             hottest: hottest(&sections, node.table.load().as_deref()),
         }))
     }

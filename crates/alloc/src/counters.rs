@@ -1,20 +1,21 @@
-//! Counters of this process since its start; `status --json` shows them by these names.
+//! Counters of this process since its start; `status --json` and Prometheus have them by these names.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use seqsvr_metrics::Figure;
+
 macro_rules! counters {
-    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
+    ($(#[doc = $doc:literal] $name:ident),* $(,)?) => {
         /// Counters of one AllocSvr.
         #[derive(Debug, Default)]
         pub(crate) struct Counters {
-            $($(#[$doc])* pub(crate) $name: Counter,)*
+            $(#[doc = $doc] pub(crate) $name: Counter,)*
         }
 
         impl Counters {
-            /// All by name.
-            pub(crate) fn all(&self) -> HashMap<String, u64> {
-                HashMap::from([$((stringify!($name).to_owned(), self.$name.get()),)*])
+            /// All, with what is said of them above.
+            pub(crate) fn figures(&self) -> Vec<Figure> {
+                vec![$(Figure::counter(stringify!($name), $doc, self.$name.get()),)*]
             }
         }
     };

@@ -4,6 +4,7 @@
 //! answer it would outlive what the arbiter granted by the time the answer was under way.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use seqsvr_core::command::Proof;
@@ -32,6 +33,8 @@ pub(crate) struct Rounds {
     asked: tokio::sync::Notify,
     /// (started, the last one that succeeded)
     counts: watch::Sender<(u64, u64)>,
+    /// D as the store last told it; 0: not yet.
+    lease_ms: AtomicU64,
 }
 
 impl Rounds {
@@ -39,7 +42,13 @@ impl Rounds {
         Rounds {
             asked: tokio::sync::Notify::new(),
             counts: watch::Sender::new((0, 0)),
+            lease_ms: AtomicU64::new(0),
         }
+    }
+
+    /// Lease D in milliseconds; 0 before it is known.
+    pub(crate) fn lease_ms(&self) -> u64 {
+        self.lease_ms.load(Relaxed)
     }
 }
 
@@ -174,6 +183,7 @@ impl Node {
             match renewed {
                 Ok(d) => {
                     lease = d;
+                    self.rounds.lease_ms.store(d.as_millis() as u64, Relaxed);
                     self.counters.renewals.add(1);
                     let rest = renew_interval(lease).saturating_sub(started.elapsed());
                     // A renewal may be asked for out of turn, but not in a tight loop.

@@ -15,7 +15,7 @@
 //! group, waiting: what items of a request wait for, and how many may
 //! moves: hands slots over to other owners, when the store has planned it or an operator asks
 //! keeper: registers, renews the lease, learns the routing table      idle: closes idle sections
-//! hot: which sections go on fastest, for operators
+//! figures (survey, timing), hot: what operators are told
 //! submit ──> stores: section commands, coalesced, to the StoreSvr leader
 //! ```
 //!
@@ -29,6 +29,7 @@ mod background;
 mod clock;
 mod columns;
 mod counters;
+mod figures;
 mod forward;
 mod frame;
 mod group;
@@ -59,8 +60,10 @@ mod state_dir;
 mod stopped;
 mod stores;
 mod submit;
+mod survey;
 mod table;
 mod take;
+mod timing;
 mod waiting;
 mod work;
 
@@ -172,6 +175,7 @@ impl Alloc {
             moves: moves::Moves::new(),
             rounds: keeper::Rounds::new(),
             counters: Counters::default(),
+            timing: timing::Timing::default(),
             connections: Connections::new(options.connections_max),
             calls: Calls::new("/seqsvr.v1.Sequence/", "Pipe"),
             items_max,

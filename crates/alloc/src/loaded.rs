@@ -158,6 +158,11 @@ impl Loaded {
         (low || self.needed.load(Relaxed) > self.section.max_seq()) && self.can_grow()
     }
 
+    /// Whether less than a tenth of a step is left, which a raise under way long since should have widened.
+    pub(crate) fn is_low(&self) -> bool {
+        self.section.left() < self.step.load(Relaxed) / 10 && self.can_grow()
+    }
+
     /// Whether any number is left above the window.
     fn can_grow(&self) -> bool {
         let max_seq = self.section.max_seq();

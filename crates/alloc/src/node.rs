@@ -28,6 +28,7 @@ use crate::state_dir::StateDir;
 use crate::stores::Stores;
 use crate::submit::Submitter;
 use crate::table::Table;
+use crate::timing::Timing;
 use crate::waiting::Waiting;
 
 /// State of one AllocSvr process.
@@ -52,6 +53,7 @@ pub(crate) struct Node {
     pub(crate) moves: Moves,
     pub(crate) rounds: Rounds,
     pub(crate) counters: Counters,
+    pub(crate) timing: Timing,
     pub(crate) connections: Arc<Connections>,
     pub(crate) calls: Calls,
     /// Most items of one NextMany or CurrentMany.

@@ -21,6 +21,7 @@ use seqsvr_proto::limits::DEADLINE_DEFAULT;
 use seqsvr_proto::transport::{Kept, Messages, Owed, Share};
 use seqsvr_proto::v1::{PipeRequest, PipeResponse, Reason, pipe_request, pipe_response};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 use tonic::{Request, Status, Streaming};
 
@@ -29,6 +30,7 @@ use crate::frame::{Asks, Frame};
 use crate::hits::Hits;
 use crate::node::Node;
 use crate::request::within;
+use crate::timing::Method;
 
 /// Frames answered together, and looked at before other tasks of the thread have their turn.
 const FRAMES_AT_ONCE: usize = 32;
@@ -56,6 +58,7 @@ pub(crate) struct Pipe {
 
 /// What is known of a frame besides.
 struct Asked {
+    at: Instant,
     id: u64,
     timeout_ms: u32,
 }
@@ -79,6 +82,8 @@ impl Pipe {
     /// Reads what has come, as much as is answered together.
     fn read(&mut self, cx: &mut Context<'_>) -> (Vec<Asked>, Vec<Frame>) {
         let (mut asked, mut frames, mut items) = (Vec::new(), Vec::new(), 0);
+        // One reading for all of them.
+        let mut begun = None;
         while frames.len() + self.answers.len() < FRAMES_AT_ONCE && items < ITEMS_AT_ONCE {
             match Pin::new(&mut self.requests).poll_next(cx) {
                 Poll::Pending => break,
@@ -86,14 +91,15 @@ impl Pipe {
                     if let Some(messages) = &self.messages {
                         messages.taken();
                     }
+                    let at = *begun.get_or_insert_with(Instant::now);
                     let (id, timeout_ms) = (request.id, request.timeout_ms);
                     match self.frame(request) {
                         Ok(frame) => {
                             items += frame.len();
                             frames.push(frame);
-                            asked.push(Asked { id, timeout_ms });
+                            asked.push(Asked { at, id, timeout_ms });
                         }
-                        Err(fault) => self.answers.push_back((refused(id, &fault), 0)),
+                        Err(fault) => self.refuse(id, &fault),
                     }
                 }
                 Poll::Ready(end) => {
@@ -122,7 +128,7 @@ impl Pipe {
 
     /// What could be answered of a frame at once; the rest goes on by itself.
     fn answer(&mut self, asked: Asked, frame: Frame, hits: Hits) {
-        let Asked { id, timeout_ms } = asked;
+        let Asked { id, .. } = asked;
         let Hits {
             columns, missed, ..
         } = hits;
@@ -142,13 +148,13 @@ impl Pipe {
         let frame = frame.only(&missed);
         let kept = self.messages.as_ref().map(|m| m.keep(frame.bytes()));
         match kept.transpose() {
-            Ok(kept) => self.serve_later(id, timeout_ms, frame, missed, kept),
-            Err(status) if hits == 0 => {
-                let answer = refused(id, &Fault::from_status(&status));
-                self.answers.push_back((answer, 0));
-            }
+            Ok(kept) => self.serve_later(asked, frame, missed, kept),
+            Err(status) if hits == 0 => self.refuse(id, &Fault::from_status(&status)),
             Err(status) => {
                 let fault = Fault::from_status(&status);
+                missed
+                    .iter()
+                    .for_each(|_| self.node.timing.failed(fault.reason()));
                 let mut columns = Columns::with_capacity(missed.len());
                 missed
                     .iter()
@@ -159,26 +165,28 @@ impl Pipe {
         }
     }
 
-    fn serve_later(
-        &mut self,
-        id: u64,
-        timeout_ms: u32,
-        frame: Frame,
-        missed: Vec<u32>,
-        kept: Option<Kept>,
-    ) {
+    /// Refuses a frame.
+    fn refuse(&mut self, id: u64, fault: &Fault) {
+        self.node.timing.failed(fault.reason());
+        self.answers.push_back((refused(id, fault), 0));
+    }
+
+    fn serve_later(&mut self, asked: Asked, frame: Frame, missed: Vec<u32>, kept: Option<Kept>) {
+        let Asked { at, id, timeout_ms } = asked;
         let timeout = match timeout_ms {
             0 => DEADLINE_DEFAULT,
             ms => Duration::from_millis(u64::from(ms)),
         };
         let (node, share) = (self.node.clone(), self.share.clone());
-        let deadline = within(timeout);
+        let deadline = within(at, timeout);
         let served = async move {
             let _kept = kept;
+            let underway = node.timing.begin(Method::Pipe, at);
             let call = frame.call(deadline, share.clone());
             let columns = node.serve_frame(&call, &frame).await;
             let mut answer = part(id, missed, &frame, columns);
             node.tell_routes(&mut answer, frame.table_version);
+            underway.end();
             (answer, share.as_ref().map(Share::owe))
         };
         self.node.background.spawn_in(&mut self.slow, served);
@@ -228,6 +236,11 @@ impl Stream for Pipe {
                 }
             }
             let all = self.node.hit_all(&frames);
+            if let Some(first) = asked.first() {
+                let whole = all.iter().filter(|hits| hits.missed.is_empty()).count();
+                let took = first.at.elapsed();
+                self.node.timing.took(Method::Pipe, took, whole as u64);
+            }
             for ((asked, frame), hits) in asked.into_iter().zip(frames).zip(all) {
                 self.answer(asked, frame, hits);
             }

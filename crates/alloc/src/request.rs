@@ -23,6 +23,7 @@ const DEADLINE_MAX: Duration = Duration::from_secs(60);
 
 /// How a request came.
 pub(crate) struct Received {
+    pub(crate) at: Instant,
     pub(crate) deadline: Instant,
     pub(crate) share: Option<Share>,
 }
@@ -30,8 +31,10 @@ pub(crate) struct Received {
 impl Received {
     /// Parts a request from how it came.
     pub(crate) fn new<T>(request: Request<T>) -> (Received, T) {
+        let at = Instant::now();
         let received = Received {
-            deadline: deadline(request.metadata()),
+            at,
+            deadline: deadline(at, request.metadata()),
             share: request.extensions().get::<Share>().cloned(),
         };
         (received, request.into_inner())
@@ -78,18 +81,18 @@ pub(crate) fn count(count: u32) -> Result<NonZeroU32, Fault> {
 }
 
 /// When the answer must be under way: shortly before the caller's own deadline.
-fn deadline(metadata: &MetadataMap) -> Instant {
+fn deadline(at: Instant, metadata: &MetadataMap) -> Instant {
     let asked = metadata
         .get("grpc-timeout")
         .and_then(|v| v.to_str().ok())
         .and_then(grpc_timeout);
-    within(asked.unwrap_or(DEADLINE_DEFAULT))
+    within(at, asked.unwrap_or(DEADLINE_DEFAULT))
 }
 
-/// When the answer must be under way to a caller that waits so long from now.
-pub(crate) fn within(asked: Duration) -> Instant {
+/// When the answer must be under way to a caller that waits so long from then on.
+pub(crate) fn within(at: Instant, asked: Duration) -> Instant {
     let total = asked.min(DEADLINE_MAX);
-    Instant::now() + total - (total / 10).min(Duration::from_millis(50))
+    at + total - (total / 10).min(Duration::from_millis(50))
 }
 
 /// Reads `grpc-timeout`: up to 8 digits and a unit.

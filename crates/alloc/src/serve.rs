@@ -58,7 +58,12 @@ impl Node {
         let mut columns = Columns::with_capacity(frame.len());
         for i in 0..frame.len() {
             let answer = bad.remove(&i).or_else(|| answers.next());
-            answer.iter().for_each(|answer| columns.push(answer));
+            if let Some(answer) = answer {
+                if let Err(fault) = &answer {
+                    self.timing.failed(fault.reason());
+                }
+                columns.push(&answer);
+            }
         }
         columns
     }

@@ -19,6 +19,7 @@ use crate::hits::Hits;
 use crate::node::Node;
 use crate::pipe::Pipe;
 use crate::request::{Received, count, invalid, key, namespace};
+use crate::timing::Method;
 
 /// The gRPC service over a node.
 pub(crate) struct SequenceService(pub(crate) Arc<Node>);
@@ -26,65 +27,77 @@ pub(crate) struct SequenceService(pub(crate) Arc<Node>);
 #[tonic::async_trait]
 impl Sequence for SequenceService {
     async fn next(&self, request: Request<NextRequest>) -> Result<Response<NextResponse>, Status> {
-        let (received, request) = Received::new(request);
-        namespace(&request.namespace)?;
-        count(request.count.unwrap_or(1))?;
-        key(request.key_ref())?;
-        let version = request.table_version;
-        match self.one(received, request.into()).await? {
-            Answer::Numbers { first, last, epoch } => Ok(Response::new(NextResponse {
-                first,
-                last,
-                epoch: epoch.0,
-                routes: self.0.table.routes_for(version),
-            })),
-            _ => Err(mixed()),
-        }
+        self.timed(Method::Next, request, |received, request| async move {
+            namespace(&request.namespace)?;
+            count(request.count.unwrap_or(1))?;
+            key(request.key_ref())?;
+            let version = request.table_version;
+            match self.one(received, request.into()).await? {
+                Answer::Numbers { first, last, epoch } => Ok(NextResponse {
+                    first,
+                    last,
+                    epoch: epoch.0,
+                    routes: self.0.table.routes_for(version),
+                }),
+                _ => Err(mixed()),
+            }
+        })
+        .await
     }
 
     async fn next_many(
         &self,
         request: Request<NextManyRequest>,
     ) -> Result<Response<NextManyResponse>, Status> {
-        let (received, request) = Received::new(request);
-        let version = request.table_version;
-        let columns = self.many(received, request.into()).await?;
-        Ok(Response::new(NextManyResponse {
-            routes: self.0.table.routes_for(version),
-            ..columns.into_next()
-        }))
+        self.timed(Method::NextMany, request, |received, request| async move {
+            let version = request.table_version;
+            let columns = self.many(received, request.into()).await?;
+            Ok(NextManyResponse {
+                routes: self.0.table.routes_for(version),
+                ..columns.into_next()
+            })
+        })
+        .await
     }
 
     async fn current(
         &self,
         request: Request<CurrentRequest>,
     ) -> Result<Response<CurrentResponse>, Status> {
-        let (received, request) = Received::new(request);
-        namespace(&request.namespace)?;
-        key(request.key_ref())?;
-        let version = request.table_version;
-        match self.one(received, request.into()).await? {
-            Answer::Current { kind, value, epoch } => Ok(Response::new(CurrentResponse {
-                kind: kind.into(),
-                value,
-                epoch: epoch.0,
-                routes: self.0.table.routes_for(version),
-            })),
-            _ => Err(mixed()),
-        }
+        self.timed(Method::Current, request, |received, request| async move {
+            namespace(&request.namespace)?;
+            key(request.key_ref())?;
+            let version = request.table_version;
+            match self.one(received, request.into()).await? {
+                Answer::Current { kind, value, epoch } => Ok(CurrentResponse {
+                    kind: kind.into(),
+                    value,
+                    epoch: epoch.0,
+                    routes: self.0.table.routes_for(version),
+                }),
+                _ => Err(mixed()),
+            }
+        })
+        .await
     }
 
     async fn current_many(
         &self,
         request: Request<CurrentManyRequest>,
     ) -> Result<Response<CurrentManyResponse>, Status> {
-        let (received, request) = Received::new(request);
-        let version = request.table_version;
-        let columns = self.many(received, request.into()).await?;
-        Ok(Response::new(CurrentManyResponse {
-            routes: self.0.table.routes_for(version),
-            ..columns.into_current()
-        }))
+        self.timed(
+            Method::CurrentMany,
+            request,
+            |received, request| async move {
+                let version = request.table_version;
+                let columns = self.many(received, request.into()).await?;
+                Ok(CurrentManyResponse {
+                    routes: self.0.table.routes_for(version),
+                    ..columns.into_current()
+                })
+            },
+        )
+        .await
     }
 
     type PipeStream = Pipe;
@@ -100,50 +113,75 @@ impl Sequence for SequenceService {
         &self,
         request: Request<RaiseToRequest>,
     ) -> Result<Response<RaiseToResponse>, Status> {
-        let (received, request) = Received::new(request);
-        namespace(&request.namespace)?;
-        if request.value == 0 || request.value > seqsvr_core::SEQ_MAX {
-            return Err(invalid(format!(
-                "RaiseTo takes a number from 1 to 2^63-1, not {}",
-                request.value
-            )));
-        }
-        let ask = Ask::RaiseTo {
-            value: request.value,
-            force: request.force,
-        };
-        let item = Item {
-            key: key(request.key_ref())?,
-            ask,
-            epoch: request.epoch.unwrap_or(0),
-        };
-        let version = request.table_version;
-        let forwarded = request.forwarded;
-        let call = received.call(request.namespace, version, forwarded, false);
-        match self.later(call, item).await? {
-            Answer::Raised { value, epoch } => Ok(Response::new(RaiseToResponse {
-                value,
-                epoch: epoch.0,
-                routes: self.0.table.routes_for(version),
-            })),
-            _ => Err(mixed()),
-        }
+        self.timed(Method::RaiseTo, request, |received, request| async move {
+            namespace(&request.namespace)?;
+            if request.value == 0 || request.value > seqsvr_core::SEQ_MAX {
+                return Err(invalid(format!(
+                    "RaiseTo takes a number from 1 to 2^63-1, not {}",
+                    request.value
+                )));
+            }
+            let ask = Ask::RaiseTo {
+                value: request.value,
+                force: request.force,
+            };
+            let item = Item {
+                key: key(request.key_ref())?,
+                ask,
+                epoch: request.epoch.unwrap_or(0),
+            };
+            let version = request.table_version;
+            let forwarded = request.forwarded;
+            let call = received.call(request.namespace, version, forwarded, false);
+            match self.later(call, item).await? {
+                Answer::Raised { value, epoch } => Ok(RaiseToResponse {
+                    value,
+                    epoch: epoch.0,
+                    routes: self.0.table.routes_for(version),
+                }),
+                _ => Err(mixed()),
+            }
+        })
+        .await
     }
 
     async fn routes(
         &self,
         request: Request<RoutesRequest>,
     ) -> Result<Response<RoutingTable>, Status> {
-        let (Received { deadline, .. }, RoutesRequest { base }) = Received::new(request);
-        if base > self.0.table.version() {
-            self.0.refresh(deadline).await;
-        }
-        let table = self.0.table_by(deadline).await?;
-        Ok(Response::new(RoutingTable::from(&table.delta_since(base))))
+        self.timed(Method::Routes, request, |received, request| async move {
+            let (deadline, RoutesRequest { base }) = (received.deadline, request);
+            if base > self.0.table.version() {
+                self.0.refresh(deadline).await;
+            }
+            let table = self.0.table_by(deadline).await?;
+            Ok(RoutingTable::from(&table.delta_since(base)))
+        })
+        .await
     }
 }
 
 impl SequenceService {
+    /// Answers a call, and notes how long it took and how it failed.
+    async fn timed<T, U, F>(
+        &self,
+        method: Method,
+        request: Request<T>,
+        answer: impl FnOnce(Received, T) -> F,
+    ) -> Result<Response<U>, Status>
+    where
+        F: Future<Output = Result<U, Status>>,
+    {
+        let (received, request) = Received::new(request);
+        let underway = self.0.timing.begin(method, received.at);
+        let answered = answer(received, request).await;
+        underway.end();
+        if let Err(status) = &answered {
+            self.0.timing.failed(Fault::from_status(status).reason());
+        }
+        answered.map(Response::new)
+    }
+
     async fn many(&self, received: Received, frame: Frame) -> Result<Columns, Fault> {
         frame.check(self.0.items_max)?;
         let Hits {

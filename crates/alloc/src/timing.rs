@@ -1,0 +1,151 @@
+//! How long calls take, and how they fail: for gRPC and for the doors alike, since both come through the
+//! service.
+
+use std::time::Duration;
+
+use seqsvr_metrics::{DescriptorEncoder, Figure, Histogram};
+use seqsvr_proto::v1::Reason;
+use tokio::time::Instant;
+
+use crate::counters::Counter;
+
+/// One more than the greatest reason of the contract.
+const REASONS: usize = 17;
+
+/// What is called.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Method {
+    Next,
+    NextMany,
+    Current,
+    CurrentMany,
+    /// One frame of it.
+    Pipe,
+    RaiseTo,
+    Routes,
+}
+
+/// In the order of [`Method`].
+const METHODS: [&str; 7] = [
+    "Next",
+    "NextMany",
+    "Current",
+    "CurrentMany",
+    "Pipe",
+    "RaiseTo",
+    "Routes",
+];
+
+/// What is known of the calls of one AllocSvr.
+#[derive(Debug, Default)]
+pub(crate) struct Timing {
+    took: [Histogram; METHODS.len()],
+    failed: [Counter; REASONS],
+    dropped: Counter,
+}
+
+impl Timing {
+    /// Begins a call that was received at that moment.
+    pub(crate) fn begin(&self, method: Method, at: Instant) -> Underway<'_> {
+        Underway {
+            timing: self,
+            method,
+            at,
+            ended: false,
+        }
+    }
+
+    /// Notes `n` calls or frames that took so long each.
+    pub(crate) fn took(&self, method: Method, took: Duration, n: u64) {
+        self.took[method as usize].observe_each(took, n);
+    }
+
+    /// Notes a call, a frame or an item that is answered by an error.
+    pub(crate) fn failed(&self, reason: Reason) {
+        if let Some(failed) = self.failed.get(reason as usize) {
+            failed.add(1);
+        }
+    }
+
+    /// What counts failures.
+    pub(crate) fn figures(&self) -> Vec<Figure> {
+        let help =
+            "Calls, frames of Pipes, and items of others, answered by an error, by its reason";
+        let failed = (0..).zip(&self.failed).map(|(reason, count)| {
+            let name = Reason::try_from(reason).unwrap_or_default().as_str_name();
+            let name = name.strip_prefix("REASON_").unwrap_or(name);
+            Figure::counter("errors", help, count.get()).of("reason", name)
+        });
+        let help = "Calls and frames whose caller went away before the answer";
+        let dropped = Figure::counter("calls_dropped", help, self.dropped.get());
+        failed.chain([dropped]).collect()
+    }
+
+    /// Writes how long calls took.
+    pub(crate) fn encode(&self, encoder: &mut DescriptorEncoder) -> std::fmt::Result {
+        Histogram::encode_all(
+            METHODS.into_iter().zip(&self.took),
+            "call_duration_seconds",
+            "method",
+            "From when a call, or a frame of a Pipe, was received until its answer was ready",
+            encoder,
+        )
+    }
+}
+
+/// A call that is being answered.
+pub(crate) struct Underway<'a> {
+    timing: &'a Timing,
+    method: Method,
+    at: Instant,
+    ended: bool,
+}
+
+impl Underway<'_> {
+    /// The answer is ready.
+    pub(crate) fn end(mut self) {
+        self.ended = true;
+        self.timing.took(self.method, self.at.elapsed(), 1);
+    }
+}
+
+impl Drop for Underway<'_> {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.timing.dropped.add(1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(timing: &Timing, name: &str) -> u64 {
+        let figures = timing.figures();
+        let named = figures.iter().find(|f| match f.label {
+            Some((_, value)) => value == name,
+            None => f.name == name,
+        });
+        named.unwrap().value
+    }
+
+    #[test]
+    fn every_reason_has_its_count() {
+        assert!(Reason::try_from(REASONS as i32).is_err(), "a reason is new");
+        let timing = Timing::default();
+        timing.failed(Reason::NameTaken);
+        assert_eq!(value(&timing, "NAME_TAKEN"), 1);
+        assert_eq!(value(&timing, "UNSPECIFIED"), 0);
+    }
+
+    #[test]
+    fn a_call_ends_or_was_dropped() {
+        let timing = Timing::default();
+        timing.begin(Method::Routes, Instant::now()).end();
+        assert_eq!(timing.took[Method::Routes as usize].count(), 1);
+        drop(timing.begin(Method::Routes, Instant::now()));
+        assert_eq!(timing.took[Method::Routes as usize].count(), 1);
+        assert_eq!(value(&timing, "calls_dropped"), 1);
+    }
+}
