@@ -12,6 +12,7 @@ use seqsvr_core::namespace::Namespace;
 use seqsvr_core::route::{KeyRef, RoutingTable, section_of};
 use seqsvr_core::section::Key;
 use seqsvr_proto::error::Fault;
+use seqsvr_proto::trace::Trace;
 use seqsvr_proto::transport::Share;
 use seqsvr_proto::v1::{CurrentKind, Reason};
 use tokio::sync::Semaphore;
@@ -33,6 +34,8 @@ pub(crate) struct Call {
     pub(crate) strict: bool,
     /// The connection it came by.
     pub(crate) share: Option<Share>,
+    /// Told to whoever it is sent on to.
+    pub(crate) trace: Option<Trace>,
     /// Sections it may have opened at one time: a batch over thousands of sections is not to put
     /// those of others behind all of its own.
     pub(crate) opens: Semaphore,

@@ -132,7 +132,7 @@ impl Node {
             }
         }
         let response = client
-            .next_many(until(request, deadline))
+            .next_many(until(request, deadline, call))
             .await?
             .into_inner();
         let columns = [
@@ -167,7 +167,7 @@ impl Node {
             epochs: items.iter().map(|item| item.epoch).collect(),
         };
         let response = client
-            .current_many(until(request, deadline))
+            .current_many(until(request, deadline, call))
             .await?
             .into_inner();
         let columns = [
@@ -211,7 +211,7 @@ impl Node {
                 epoch: Some(item.epoch),
             };
             let response = client
-                .raise_to(until(request, deadline))
+                .raise_to(until(request, deadline, call))
                 .await?
                 .into_inner();
             results.push(Ok(Answer::Raised {
@@ -253,8 +253,11 @@ fn columns(items: &[&Item]) -> (Vec<u64>, Vec<bytes::Bytes>) {
     columns
 }
 
-fn until<T>(message: T, deadline: Instant) -> Request<T> {
+fn until<T>(message: T, deadline: Instant, call: &Call) -> Request<T> {
     let mut request = Request::new(message);
+    if let Some(trace) = &call.trace {
+        trace.pass_on(&mut request);
+    }
     request.set_timeout(deadline.saturating_duration_since(Instant::now()));
     request
 }

@@ -9,6 +9,7 @@ use seqsvr_core::route::KeyRef;
 use seqsvr_proto::convert::namespace_name;
 use seqsvr_proto::error::Fault;
 use seqsvr_proto::limits::NUMBERS_MAX;
+use seqsvr_proto::trace::Trace;
 use seqsvr_proto::transport::Share;
 use seqsvr_proto::v1::{
     CurrentManyRequest, CurrentRequest, NextManyRequest, NextRequest, Reason, current_request,
@@ -199,7 +200,12 @@ impl Frame {
     }
 
     /// The circumstances its items share.
-    pub(crate) fn call(&self, deadline: Instant, share: Option<Share>) -> Call {
+    pub(crate) fn call(
+        &self,
+        deadline: Instant,
+        share: Option<Share>,
+        trace: Option<Trace>,
+    ) -> Call {
         Call {
             namespace: self.namespace.clone(),
             deadline,
@@ -207,6 +213,7 @@ impl Frame {
             table_version: self.table_version,
             strict: self.strict,
             share,
+            trace,
             opens: Semaphore::new(OPENS_OF_ONE),
         }
     }

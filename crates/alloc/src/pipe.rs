@@ -182,7 +182,7 @@ impl Pipe {
         let served = async move {
             let _kept = kept;
             let underway = node.timing.begin(Method::Pipe, at);
-            let call = frame.call(deadline, share.clone());
+            let call = frame.call(deadline, share.clone(), None);
             let columns = node.serve_frame(&call, &frame).await;
             let mut answer = part(id, missed, &frame, columns);
             node.tell_routes(&mut answer, frame.table_version);

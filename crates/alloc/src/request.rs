@@ -9,6 +9,7 @@ use seqsvr_core::namespace::NAME_MAX;
 use seqsvr_core::route::KeyRef;
 use seqsvr_proto::error::Fault;
 use seqsvr_proto::limits::DEADLINE_DEFAULT;
+use seqsvr_proto::trace::Trace;
 use seqsvr_proto::transport::Share;
 use seqsvr_proto::v1::Reason;
 use tokio::sync::Semaphore;
@@ -26,6 +27,7 @@ pub(crate) struct Received {
     pub(crate) at: Instant,
     pub(crate) deadline: Instant,
     pub(crate) share: Option<Share>,
+    pub(crate) trace: Option<Trace>,
 }
 
 impl Received {
@@ -36,6 +38,7 @@ impl Received {
             at,
             deadline: deadline(at, request.metadata()),
             share: request.extensions().get::<Share>().cloned(),
+            trace: Trace::of(request.metadata()),
         };
         (received, request.into_inner())
     }
@@ -55,6 +58,7 @@ impl Received {
             table_version,
             strict,
             share: self.share,
+            trace: self.trace,
             opens: Semaphore::new(OPENS_OF_ONE),
         }
     }

@@ -11,6 +11,7 @@ use seqsvr_proto::v1::{
     Reason, RoutesRequest, RoutingTable,
 };
 use tonic::{Request, Response, Status, Streaming};
+use tracing::Instrument;
 
 use crate::ask::{Answer, Ask, Call, Item};
 use crate::columns::Columns;
@@ -174,10 +175,20 @@ impl SequenceService {
     {
         let (received, request) = Received::new(request);
         let underway = self.0.timing.begin(method, received.at);
-        let answered = answer(received, request).await;
-        underway.end();
+        let trace = received.trace.as_ref();
+        let span = trace.map(|trace| tracing::info_span!("call", ?method, trace = trace.id()));
+        let answering = answer(received, request);
+        let answered = match &span {
+            None => answering.await,
+            Some(span) => answering.instrument(span.clone()).await,
+        };
+        let took = underway.end();
         if let Err(status) = &answered {
             self.0.timing.failed(Fault::from_status(status).reason());
+        }
+        if let Some(span) = span {
+            let error = answered.as_ref().err().map(Status::message);
+            span.in_scope(|| tracing::debug!(?took, error, "answered"));
         }
         answered.map(Response::new)
     }
@@ -193,10 +204,10 @@ impl SequenceService {
         let frame = frame.only(&missed);
         let node = self.0.clone();
         let rest = async move {
-            let call = frame.call(received.deadline, received.share);
+            let call = frame.call(received.deadline, received.share, received.trace);
             columns.merge(&missed, node.serve_frame(&call, &frame).await)
         };
-        self.0.background.run(rest).await
+        self.0.background.run(rest.in_current_span()).await
     }
 
     /// Answers a frame of one item.
@@ -208,15 +219,18 @@ impl SequenceService {
             return Ok(answer);
         }
         let item = frame.item(0)?;
-        self.later(frame.call(received.deadline, received.share), item)
-            .await
+        self.later(
+            frame.call(received.deadline, received.share, received.trace),
+            item,
+        )
+        .await
     }
 
     /// Answers an item the long way.
     async fn later(&self, call: Call, item: Item) -> Result<Answer, Status> {
         let (node, version) = (self.0.clone(), call.table_version);
         let served = async move { node.serve(&call, &[item]).await.pop() };
-        let answer = self.0.background.run(served).await?;
+        let answer = self.0.background.run(served.in_current_span()).await?;
         let answer = answer.unwrap_or_else(|| Err(Fault::new(Reason::Unspecified, "no answer")));
         Ok(answer.map_err(|fault| match fault.reason() {
             // What else a caller may know better by a newer table.

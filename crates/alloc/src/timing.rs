@@ -103,9 +103,11 @@ pub(crate) struct Underway<'a> {
 
 impl Underway<'_> {
     /// The answer is ready.
-    pub(crate) fn end(mut self) {
+    pub(crate) fn end(mut self) -> Duration {
         self.ended = true;
-        self.timing.took(self.method, self.at.elapsed(), 1);
+        let took = self.at.elapsed();
+        self.timing.took(self.method, took, 1);
+        took
     }
 }
 

@@ -11,6 +11,7 @@ mod codec;
 pub mod convert;
 pub mod error;
 pub mod limits;
+pub mod trace;
 pub mod transport;
 
 /// Types, clients and servers generated from `proto/seqsvr/v1`.

@@ -11,3 +11,4 @@ mod dev;
 mod log;
 mod memory;
 mod namespace;
+mod trace;

@@ -8,6 +8,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, Method, StatusCode};
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use seqsvr_proto::trace::{TRACEPARENT, Trace};
 use seqsvr_proto::transport::Share;
 use tokio::time::timeout;
 use tonic::{Code, Request};
@@ -86,10 +87,18 @@ pub(super) fn check_site(headers: &HeaderMap) -> Result<(), Refusal> {
 /// A call of the service, of the connection that the request came by.
 pub(super) fn call<T>(parts: &Parts, message: T) -> Request<T> {
     let mut request = Request::new(message);
+    if let Some(trace) = trace(&parts.headers) {
+        trace.pass_on(&mut request);
+    }
     if let Some(share) = parts.extensions.get::<Share>() {
         request.extensions_mut().insert(share.clone());
     }
     request
+}
+
+/// The trace that a request belongs to.
+pub(super) fn trace(headers: &HeaderMap) -> Option<Trace> {
+    Trace::parse(headers.get(TRACEPARENT)?.to_str().ok()?)
 }
 
 /// How long a caller waits.

@@ -1,0 +1,95 @@
+//! Whose trace a call belongs to, as callers say it (W3C Trace Context, level 1): in the metadata of gRPC and
+//! the headers of HTTP. It is passed on as it came, and told with what is logged of the call.
+
+use tonic::Request;
+use tonic::metadata::{Ascii, MetadataMap, MetadataValue};
+
+/// Name of the header.
+pub const TRACEPARENT: &str = "traceparent";
+
+/// Version, trace id, parent id and flags in hexadecimal, with hyphens between them.
+const LENGTHS: [usize; 4] = [2, 32, 16, 2];
+
+/// A valid `traceparent`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trace(MetadataValue<Ascii>);
+
+impl Trace {
+    /// What a call says; None: nothing, or nothing valid.
+    pub fn of(metadata: &MetadataMap) -> Option<Trace> {
+        let value = metadata.get(TRACEPARENT)?;
+        valid(value.to_str().ok()?).then(|| Trace(value.clone()))
+    }
+
+    /// The same of a header's text.
+    pub fn parse(text: &str) -> Option<Trace> {
+        let value = text.parse().ok().filter(|_| valid(text))?;
+        Some(Trace(value))
+    }
+
+    /// The trace id: 32 hexadecimal digits.
+    pub fn id(&self) -> &str {
+        let text = self.0.to_str().unwrap_or_default();
+        text.get(3..35).unwrap_or_default()
+    }
+
+    /// Says it with a call.
+    pub fn pass_on<T>(&self, request: &mut Request<T>) {
+        request.metadata_mut().insert(TRACEPARENT, self.0.clone());
+    }
+}
+
+fn valid(text: &str) -> bool {
+    let mut parts = text.split('-');
+    let hex = |part: &str, length| {
+        part.len() == length && part.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+    };
+    let fit = LENGTHS
+        .iter()
+        .all(|n| parts.next().is_some_and(|part| hex(part, *n)));
+    // A later version may say more; ids of zeros alone are none.
+    let known = !text.starts_with("ff") && (parts.next().is_none() || !text.starts_with("00"));
+    let ids = text.split('-').skip(1).take(2);
+    fit && known && ids.into_iter().all(|id| id.bytes().any(|b| b != b'0'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
+    #[test]
+    fn only_what_the_standard_has_is_taken() {
+        assert_eq!(
+            Trace::parse(GOOD).unwrap().id(),
+            "4bf92f3577b34da6a3ce929d0e0e4736"
+        );
+        let later = format!("cc{}-more", &GOOD[2..]);
+        assert!(Trace::parse(&later).is_some());
+        for bad in [
+            "",
+            "00",
+            "00-00000000000000000000000000000000-00f067aa0ba902b7-01",
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01",
+            "00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01",
+            "00-4bf92f3577b34da6a3ce929d0e0e473-00f067aa0ba902b7-01",
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7",
+            &format!("{GOOD}-more"),
+            &format!("ff{}", &GOOD[2..]),
+            &format!("{GOOD}\r\nforged: 1"),
+        ] {
+            assert_eq!(Trace::parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn it_is_passed_on_as_it_came() {
+        let mut request = Request::new(());
+        assert_eq!(Trace::of(request.metadata()), None);
+        let trace = Trace::parse(GOOD).unwrap();
+        trace.pass_on(&mut request);
+        assert_eq!(request.metadata().get(TRACEPARENT).unwrap(), GOOD);
+        assert_eq!(Trace::of(request.metadata()), Some(trace));
+    }
+}

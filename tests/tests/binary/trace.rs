@@ -1,0 +1,56 @@
+//! A caller's trace goes with its call: to the owner it is sent on to, and into the logs of both.
+
+use std::time::Duration;
+
+use seqsvr_tests::cluster::Cluster;
+use seqsvr_tests::wait::until;
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+const ID: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+
+/// What a process logged of the trace: messages.
+fn logged(log: &str) -> Vec<String> {
+    let lines = log
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let ours = lines.filter(|line| line["span"]["trace"] == ID);
+    ours.map(|line| format!("{} {}", line["fields"]["message"], line["span"]["method"]))
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_trace_is_told_wherever_its_call_goes() {
+    let flags = ["--log", "seqsvr_alloc=debug", "--log-format", "json"];
+    let cluster = Cluster::start_with(1, 2, 3_000, &[], &flags).await;
+    let door = ("127.0.0.1", cluster.doors[0].http);
+    // Of uids in many sections, some of which belong to the other.
+    for n in 0..20 {
+        let uid = n * 100_000;
+        let mut stream = TcpStream::connect(door).await.unwrap();
+        let request = format!(
+            "GET /v1/next?uid={uid} HTTP/1.1\r\nhost: x\r\ntraceparent: 00-{ID}-00f067aa0ba902b7-01\r\nconnection: close\r\n\r\n"
+        );
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    }
+    until(
+        "the trace in both logs",
+        Duration::from_secs(10),
+        async || {
+            let [asked, owner] = [&cluster.allocs[0], &cluster.allocs[1]].map(|a| logged(&a.log()));
+            let answered = asked
+                .iter()
+                .filter(|line| *line == "\"answered\" \"Next\"")
+                .count();
+            let sent_on = owner.iter().any(|line| line == "\"answered\" \"NextMany\"");
+            (answered == 20 && sent_on).then_some(())
+        },
+    )
+    .await;
+    // A call without one is not logged.
+    assert!(!cluster.allocs[1].log().contains("\"trace\":\"\""));
+}
