@@ -5,7 +5,6 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use seqsvr_tests::cluster::Cluster;
-use seqsvr_tests::process::free_ports;
 use tokio::task::block_in_place;
 
 use super::{ALONE, works};
@@ -29,11 +28,7 @@ async fn page() {
         return println!("SKIPPED: no chromium (Debian: chromium; SEQSVR_CHROMIUM), or no node");
     };
     let _alone = ALONE.lock().await;
-    let mut cluster = Cluster::start(3, 0, 3_000).await;
-    let listen = format!("127.0.0.1:{}", free_ports(1));
-    cluster.add_alloc("a1", &["--http-listen", &listen]);
-    cluster.add_alloc("a2", &[]);
-    cluster.whole(2).await;
+    let mut cluster = Cluster::start(3, 2, 3_000).await;
     let client = cluster.client();
     client.next("", KEY, 3).await.expect("three numbers");
     let load = tokio::spawn(async move {
@@ -44,7 +39,7 @@ async fn page() {
         }
     });
 
-    let url = format!("http://{listen}/");
+    let url = format!("http://127.0.0.1:{}/", cluster.doors[0].http);
     let mut command = Command::new("node");
     command.args([SCRIPT, "check", &chromium, &url, KEY, "3"]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
