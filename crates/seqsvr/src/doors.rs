@@ -46,7 +46,8 @@ impl Doors {
             };
             let listen = options.listen;
             let routes = http::numbers(alloc.sequence(), args.tinyid_token.clone())
-                .merge(http::page(alloc.sequence(), alloc.admin()));
+                .merge(http::page(alloc.sequence(), alloc.admin()))
+                .merge(http::operator(alloc.clone()));
             let door = HttpDoor::open(options, &Tcp, routes).await;
             doors.http = Some(door.with_context(|| refused(listen, "HTTP", "--http-listen"))?);
         }
@@ -73,7 +74,8 @@ impl Doors {
         must: bool,
     ) -> anyhow::Result<()> {
         let routes = http::numbers(alloc.sequence(), None)
-            .merge(http::page(alloc.sequence(), alloc.admin()));
+            .merge(http::page(alloc.sequence(), alloc.admin()))
+            .merge(http::operator(alloc.clone()));
         let door = HttpDoor::open(HttpOptions::new(listen), &Tcp, routes).await;
         self.http = unless_taken(door, listen, "HTTP", "--http-port", must)?;
         Ok(())

@@ -7,18 +7,21 @@
 //!  ├─ heard    what a request's bytes are: query, memory
 //!  └─ answer   what is answered: refusal
 //! page         the web page, and what it asks for
+//! operator     /metrics, /healthz, /readyz   exposition: metrics in the older text format
 //! ```
 //!
 //! Each part is a `Router`, so that a server has those it can answer.
 
 mod answer;
 mod connection;
+mod exposition;
 #[cfg(fuzzing)]
 pub(crate) mod fuzz;
 mod heard;
 mod leaf;
 mod memory;
 mod numbers;
+mod operator;
 mod page;
 mod query;
 mod refusal;
@@ -36,6 +39,7 @@ use axum::http::Uri;
 use seqsvr_proto::transport::Transport;
 use seqsvr_proto::v1::sequence_server::Sequence;
 
+pub use operator::operator;
 pub use page::{Nodes, page, status};
 
 use crate::door::{Accepted, Door};
