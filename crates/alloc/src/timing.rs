@@ -125,7 +125,7 @@ mod tests {
 
     fn value(timing: &Timing, name: &str) -> u64 {
         let figures = timing.figures();
-        let named = figures.iter().find(|f| match f.label {
+        let named = figures.iter().find(|f| match &f.label {
             Some((_, value)) => value == name,
             None => f.name == name,
         });

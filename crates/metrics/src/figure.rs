@@ -1,5 +1,6 @@
 //! One number of a server, with what there is to say about it.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 
@@ -20,13 +21,13 @@ pub enum Kind {
 }
 
 /// A number and its name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Figure {
     /// As `status --json` has it. Prometheus is told seconds instead of `_us` and `_ms`, and `_total` behind
     /// what grows.
     pub name: &'static str,
     /// Name and value of its label. Figures of one name follow each other.
-    pub label: Option<(&'static str, &'static str)>,
+    pub label: Option<(&'static str, Cow<'static, str>)>,
     /// One line.
     pub help: &'static str,
     /// What the value is.
@@ -56,9 +57,9 @@ impl Figure {
     }
 
     /// The same figure with a label.
-    pub fn of(self, label: &'static str, value: &'static str) -> Figure {
+    pub fn of(self, label: &'static str, value: impl Into<Cow<'static, str>>) -> Figure {
         Figure {
-            label: Some((label, value)),
+            label: Some((label, value.into())),
             ..self
         }
     }
@@ -111,8 +112,10 @@ pub fn encode(figures: &[Figure], encoder: &mut DescriptorEncoder) -> fmt::Resul
         };
         let mut encoder = encoder.encode_descriptor(&name, first.help.trim(), None, kind)?;
         for figure in family {
-            match figure.label {
-                Some(label) => figure.write(&mut encoder.encode_family(&[label])?)?,
+            match &figure.label {
+                Some((label, value)) => {
+                    figure.write(&mut encoder.encode_family(&[(*label, value.as_ref())])?)?;
+                }
                 None => figure.write(&mut encoder)?,
             }
         }

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Figures are read when they are asked for, from what the server counts anyway. What has a label has few
-//! values, all known at build time: no key, section, address or name of a caller is ever one.
+//! values: methods, reasons, parts of a directory, stores. No key, section or name that callers make up is ever one.
 
 mod figure;
 mod histogram;

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use openraft::raft::{AppendEntriesRequest, TransferLeaderRequest, VoteRequest};
+use openraft::raft::{
+    AppendEntriesRequest, AppendEntriesResponse, TransferLeaderRequest, VoteRequest,
+};
 use seqsvr_core::command::{Batch, Command, Reply};
 use seqsvr_proto::v1::raft_server;
 use seqsvr_proto::v1::{
@@ -171,7 +173,11 @@ impl raft_server::Raft for Service {
         judged.map_err(Status::unavailable)?;
         let raft = self.node.raft().clone();
         let answer = outliving(async move { raft.append_entries(rpc).await }).await;
-        answer_frame(&answer.map_err(unavailable)?)
+        let answer = answer.map_err(unavailable)?;
+        if !matches!(answer, AppendEntriesResponse::HigherVote(_)) {
+            self.node.note_leader();
+        }
+        answer_frame(&answer)
     }
 
     async fn vote(&self, request: Request<RaftRequest>) -> Answer {

@@ -2,7 +2,7 @@
 //!
 //! Locks: the arbiter's before the state's, never the other way round; neither across an await.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -141,6 +141,17 @@ impl Context {
             });
             (moves.collect(), planned)
         })
+    }
+
+    /// Milliseconds since each session's last stamp in this term.
+    pub(crate) fn stamps(&self) -> HashMap<SessionId, u64> {
+        let arbiter = self.arbiter.lock();
+        let now = (self.clock)();
+        let ids: Vec<SessionId> = self
+            .node
+            .with_state(|s| s.sessions().map(|s| s.0).collect());
+        let ago = |id| Some((id, arbiter.renewed_ago(id, now)?.as_millis() as u64));
+        ids.into_iter().filter_map(ago).collect()
     }
 
     /// Who drains, and how many slots are planned to move.

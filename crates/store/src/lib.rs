@@ -18,6 +18,7 @@ pub mod clock;
 pub mod confirm;
 mod context;
 mod fault;
+mod figures;
 mod options;
 pub mod proposer;
 mod server;

@@ -38,10 +38,10 @@ impl Environment {
 /// Handle to a running store; clones are cheap. Dropping it does not stop the store.
 #[derive(Clone)]
 pub struct Store {
-    context: Arc<Context>,
+    pub(crate) context: Arc<Context>,
     tasks: TaskTracker,
     local: SocketAddr,
-    server_failed: watch::Receiver<Option<String>>,
+    pub(crate) server_failed: watch::Receiver<Option<String>>,
 }
 
 impl Store {

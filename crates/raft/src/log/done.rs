@@ -3,8 +3,10 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use openraft::storage::IOFlushed;
+use seqsvr_metrics::Histogram;
 use tokio::sync::oneshot;
 
 use super::fault::Fault;
@@ -25,6 +27,8 @@ enum Waiter {
         /// order, so it never says too much.
         durable: Arc<AtomicU64>,
         end: u64,
+        /// When the append began, and where it is noted how long it took.
+        begun: (Instant, Arc<Histogram>),
     },
     Caller(oneshot::Sender<io::Result<()>>),
 }
@@ -35,12 +39,14 @@ impl Done {
         flushed: IOFlushed<TypeConfig>,
         durable: Arc<AtomicU64>,
         end: u64,
+        begun: (Instant, Arc<Histogram>),
         fault: Arc<Fault>,
     ) -> Done {
         let waiter = Waiter::Raft {
             flushed,
             durable,
             end,
+            begun,
         };
         Done {
             waiter: Some(waiter),
@@ -69,8 +75,10 @@ impl Done {
                 flushed,
                 durable,
                 end,
+                begun: (at, took),
             }) => {
                 if result.is_ok() {
+                    took.observe(at.elapsed());
                     durable.store(end, Ordering::Release);
                 }
                 flushed.io_completed(result);

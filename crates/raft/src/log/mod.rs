@@ -28,6 +28,7 @@ use fault::Fault;
 use parking_lot::Mutex;
 use raft_log::RaftLog;
 use raft_log::api::raft_log_writer::RaftLogWriter;
+use seqsvr_metrics::Histogram;
 
 use crate::directory::{self, Directory};
 use crate::error::Error;
@@ -57,6 +58,8 @@ pub(crate) struct Inner {
     covered: AtomicU64,
     entries: AtomicU64,
     votes: AtomicU64,
+    /// From an append until it was durable.
+    appends: Arc<Histogram>,
     _directory: Directory,
 }
 
@@ -64,6 +67,8 @@ pub(crate) struct Inner {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LogCounters {
     pub(crate) syncs: u64,
+    pub(crate) sync_us: u64,
+    pub(crate) sync_max_us: u64,
     pub(crate) bytes: u64,
     pub(crate) entries: u64,
     pub(crate) votes: u64,
@@ -104,6 +109,7 @@ impl LogStore {
                 covered: AtomicU64::new(0),
                 entries: AtomicU64::new(0),
                 votes: AtomicU64::new(0),
+                appends: Arc::default(),
                 _directory: directory.clone(),
             }),
         })
@@ -207,10 +213,17 @@ impl Inner {
         &self.path
     }
 
+    /// How long appends took to be durable.
+    pub(crate) fn appends(&self) -> &Histogram {
+        &self.appends
+    }
+
     pub(crate) fn counters(&self) -> LogCounters {
         let flush = self.log.lock().stat().flush_metrics;
         LogCounters {
             syncs: flush.sync_batch_count,
+            sync_us: flush.sync_us,
+            sync_max_us: flush.sync_max_us,
             bytes: flush.write_bytes,
             entries: self.entries.load(Ordering::Relaxed),
             votes: self.votes.load(Ordering::Relaxed),

@@ -4,6 +4,7 @@ use std::fmt::Debug;
 use std::io;
 use std::ops::{Bound, RangeBounds};
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use openraft::storage::{IOFlushed, LogState, RaftLogReader, RaftLogStorage};
 use raft_log::api::raft_log_writer::RaftLogWriter;
@@ -97,10 +98,11 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         let mut count = 0;
         let entries = entries.into_iter().inspect(|_| count += 1);
         let (durable, fault) = (self.inner.durable.clone(), self.inner.fault.clone());
+        let begun = (Instant::now(), self.inner.appends.clone());
         self.inner.write(|log| {
             log.append(entries.map(|e| (Framed(e.log_id), Framed(e.payload))))?;
             let end = log.log_state().last().map_or(0, |id| id.0.index + 1);
-            log.flush(true, Some(Done::raft(callback, durable, end, fault)))
+            log.flush(true, Some(Done::raft(callback, durable, end, begun, fault)))
         })?;
         self.inner.entries.fetch_add(count, Ordering::Relaxed);
         Ok(())

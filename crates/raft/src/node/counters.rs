@@ -7,6 +7,10 @@ pub struct Counters {
     /// writer took together, counted by `raft-log` (`sync_batch_count`). Syncs at start and those
     /// of snapshot and identity files are not in it.
     pub log_syncs: u64,
+    /// Time they took, in microseconds.
+    pub log_sync_us: u64,
+    /// The longest of them, in microseconds.
+    pub log_sync_max_us: u64,
     /// Bytes written to the log.
     pub log_bytes: u64,
     /// Entries appended to this node's log.
@@ -17,6 +21,8 @@ pub struct Counters {
     pub term: u64,
     /// Index of the last entry in the log.
     pub last_log_index: u64,
+    /// Index of the last entry known here to be committed.
+    pub committed_index: u64,
     /// Index of the last applied entry.
     pub applied_index: u64,
     /// Index the newest snapshot stands at; 0: none.

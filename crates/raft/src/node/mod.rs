@@ -2,18 +2,21 @@
 
 mod calls;
 mod counters;
+mod figures;
 mod init;
 mod lost;
 mod members;
 mod transfer;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 pub use counters::Counters;
 use openraft::async_runtime::watch::WatchReceiver;
+use parking_lot::Mutex;
 use seqsvr_core::state::State;
 use seqsvr_proto::transport::Transport;
 use seqsvr_proto::v1::raft_server::RaftServer;
@@ -76,6 +79,9 @@ struct Inner {
     lost: watch::Sender<Option<String>>,
     stop: CancellationToken,
     tasks: TaskTracker,
+    /// When a leader was heard last.
+    leader_heard: Mutex<Option<Instant>>,
+    data_dir: PathBuf,
     confirm_wait: Duration,
     /// Held by the one change of the members, or of the leader, that is under way.
     changing: tokio::sync::Mutex<()>,
@@ -156,6 +162,8 @@ impl Node {
                 lost,
                 stop,
                 tasks,
+                leader_heard: Mutex::default(),
+                data_dir: options.data_dir,
                 confirm_wait: Duration::from_millis(options.election_max_ms) * 2,
                 changing: tokio::sync::Mutex::default(),
             }),
@@ -257,11 +265,14 @@ impl Node {
         let metrics = metrics.borrow_watched();
         Counters {
             log_syncs: log.syncs,
+            log_sync_us: log.sync_us,
+            log_sync_max_us: log.sync_max_us,
             log_bytes: log.bytes,
             entries: log.entries,
             votes: log.votes,
             term: metrics.current_term,
             last_log_index: metrics.last_log_index.unwrap_or(0),
+            committed_index: metrics.local_committed.map_or(0, |id| id.index),
             applied_index: self.inner.shared.progress.borrow().index,
             snapshot_index: metrics.snapshot.map_or(0, |id| id.index),
             purged_index: metrics.purged.map_or(0, |id| id.index),

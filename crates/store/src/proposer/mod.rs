@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use seqsvr_core::command::{Batch, Command, Reply};
+use seqsvr_metrics::Figure;
 use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -181,21 +182,35 @@ impl Proposer {
         }
     }
 
-    /// Counters since the process started, by name.
-    pub fn counters(&self) -> Vec<(&'static str, u64)> {
+    /// What it has done since the process started, and how much waits.
+    pub fn figures(&self) -> Vec<Figure> {
         let c = &self.shared.counts;
         let waiting = self.shared.inbox.lock().queue.len() as u64;
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let counter = |name, help, count: &AtomicU64| {
+            Figure::counter(name, help, count.load(Ordering::Relaxed))
+        };
         vec![
-            ("proposer_entries", read(&c.entries)),
-            ("proposer_raise_entries", read(&c.raise_entries)),
-            ("proposer_raises", read(&c.raises)),
-            ("proposer_opens", read(&c.opens)),
-            ("proposer_closes", read(&c.closes)),
-            ("proposer_commands", read(&c.commands)),
-            ("proposer_entry_commands_max", read(&c.entry_commands_max)),
-            ("proposer_refused_full", read(&c.refused_full)),
-            ("proposer_waiting", waiting),
+            counter("proposer_entries", "Entries proposed", &c.entries),
+            counter(
+                "proposer_raise_entries",
+                "Entries that carried a raise",
+                &c.raise_entries,
+            ),
+            counter("proposer_raises", "Raises proposed", &c.raises),
+            counter("proposer_opens", "Opens proposed", &c.opens),
+            counter("proposer_closes", "Closes of sections proposed", &c.closes),
+            counter("proposer_commands", "Commands proposed", &c.commands),
+            Figure::gauge(
+                "proposer_entry_commands_max",
+                "Most commands in one entry",
+                c.entry_commands_max.load(Ordering::Relaxed),
+            ),
+            counter(
+                "proposer_refused_full",
+                "Refused because the queue was full",
+                &c.refused_full,
+            ),
+            Figure::gauge("proposer_waiting", "Commands waiting now", waiting),
         ]
     }
 }

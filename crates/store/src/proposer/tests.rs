@@ -269,7 +269,7 @@ async fn one_entry_in_flight_the_next_gathers_and_replies_find_their_callers() {
         assert_eq!(max, vec![n as u64 * 2, n as u64 * 2 + 1]);
     }
     assert_eq!(*log.sizes.lock(), vec![2, 400]);
-    let counters: std::collections::HashMap<_, _> = proposer.counters().into_iter().collect();
+    let counters = seqsvr_metrics::by_name("", proposer.figures());
     assert_eq!(counters["proposer_raise_entries"], 2);
     assert_eq!(counters["proposer_raises"], 402);
     assert_eq!(counters["proposer_entry_commands_max"], 400);

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use seqsvr_core::command::{Command, Reply};
 use seqsvr_core::id::SessionId;
 use seqsvr_core::namespace::Limits;
-use seqsvr_core::state::State;
+use seqsvr_metrics::by_name;
 use seqsvr_proto::convert::{spec_from, u128_bytes};
 use seqsvr_proto::error::Fault;
 use seqsvr_proto::v1::{self, Reason, admin_server};
@@ -155,7 +155,7 @@ fn no_such_namespace(name: &str) -> Fault {
 async fn cluster_status(context: &Context) -> Result<v1::ClusterStatusResponse, Fault> {
     let term = context.confirm().await?;
     let stores = members::list(context);
-    let stamps = stamps(context);
+    let stamps = context.stamps();
     let (draining, moves_planned) = context.evening_out();
     context.node.with_state(|state| {
         let cluster = state.cluster().ok_or_else(fault::not_initialised)?;
@@ -187,57 +187,16 @@ async fn cluster_status(context: &Context) -> Result<v1::ClusterStatusResponse, 
     })
 }
 
-/// Milliseconds since each session's last stamp in this term.
-fn stamps(context: &Context) -> HashMap<SessionId, u64> {
-    let arbiter = context.arbiter.lock();
-    let now = (context.clock)();
-    let ids: Vec<SessionId> = context
-        .node
-        .with_state(|s| s.sessions().map(|s| s.0).collect());
-    let ago = |id| Some((id, arbiter.renewed_ago(id, now)?.as_millis() as u64));
-    ids.into_iter().filter_map(ago).collect()
-}
-
 fn node_status(context: &Context) -> v1::NodeStatusResponse {
-    let raft = context.node.counters();
-    let arbiter = context.arbiter.lock().counters();
-    let sessions = context.node.with_state(|s: &State| s.sessions().count());
-    let leads = context.leadership().ready_term.is_some();
-    let mut counters = context.proposer.counters();
-    counters.extend([
-        ("raft_log_syncs", raft.log_syncs),
-        ("raft_log_bytes", raft.log_bytes),
-        ("raft_entries", raft.entries),
-        ("raft_votes", raft.votes),
-        ("raft_term", raft.term),
-        ("raft_last_log_index", raft.last_log_index),
-        ("raft_applied_index", raft.applied_index),
-        ("raft_snapshot_index", raft.snapshot_index),
-        ("raft_purged_index", raft.purged_index),
-        ("raft_snapshots_built", raft.snapshots_built),
-        ("raft_snapshots_installed", raft.snapshots_installed),
-        ("raft_leads", u64::from(leads)),
-        ("arbiter_timer_restarts", arbiter.timer_restarts),
-        ("arbiter_late_ticks", arbiter.late_ticks),
-        ("arbiter_renewals", arbiter.renewals),
-        ("arbiter_renewals_refused", arbiter.renewals_refused),
-        ("arbiter_expired", arbiter.expired),
-        ("arbiter_sessions_stamped", stamps(context).len() as u64),
-        ("confirm_rounds", context.confirmer.rounds()),
-        ("sessions", sessions as u64),
-        ("connections", context.connections.open()),
-        ("connections_refused", context.connections.refused()),
-    ]);
+    let mut counters = by_name("", context.figures());
+    counters.extend(by_name("raft_", context.node.figures()));
     let identity = context.node.identity();
     v1::NodeStatusResponse {
         role: "store".to_owned(),
         name: identity.node.to_string(),
         address: context.address.clone(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        counters: counters
-            .into_iter()
-            .map(|(k, v)| (k.to_owned(), v))
-            .collect(),
-        hottest: Vec::new(),
+        counters,
+        ..v1::NodeStatusResponse::default()
     }
 }

@@ -1,0 +1,116 @@
+//! What operators are told of a StoreSvr: one list for `status --json` and for Prometheus, and whether it is of
+//! use now.
+
+use std::fmt;
+use std::sync::Arc;
+
+use seqsvr_metrics::{Check, Collector, DescriptorEncoder, Figure, Registry, Watched, encode};
+
+use crate::Store;
+use crate::context::Context;
+
+/// What the names begin with; those of the Raft node have its own.
+const PREFIX: &str = "seqsvr_store";
+/// Entries committed and not applied of a store that keeps up: a burst of them is applied in well under a second.
+const BEHIND_MAX: u64 = 1_000;
+
+impl Context {
+    /// All figures but those of the Raft node.
+    pub(crate) fn figures(&self) -> Vec<Figure> {
+        let (gauge, counter) = (Figure::gauge, Figure::counter);
+        let arbiter = self.arbiter.lock().counters();
+        let stamped = self.stamps().len() as u64;
+        let (sessions, slots, free) = self.node.with_state(|state| {
+            let slots = state.slots();
+            let free = slots.iter().filter(|slot| slot.owner.is_none()).count();
+            (state.sessions().count(), slots.len(), free)
+        });
+        let mut all = self.proposer.figures();
+        all.extend([
+            counter(
+                "arbiter_timer_restarts",
+                "Times all timers of the arbiter began anew",
+                arbiter.timer_restarts,
+            ),
+            counter(
+                "arbiter_late_ticks",
+                "Ticks of the arbiter late by more than D/4",
+                arbiter.late_ticks,
+            ),
+            counter("arbiter_renewals", "Leases stamped", arbiter.renewals),
+            counter(
+                "arbiter_renewals_refused",
+                "Renewals refused: the session was gone or being expired",
+                arbiter.renewals_refused,
+            ),
+            counter("arbiter_expired", "Sessions expired", arbiter.expired),
+            gauge(
+                "arbiter_sessions_stamped",
+                "Sessions renewed in this term; 0 unless this store leads",
+                stamped,
+            ),
+            counter(
+                "confirm_rounds",
+                "Quorum rounds that confirmed the leadership",
+                self.confirmer.rounds(),
+            ),
+            gauge("sessions", "Sessions that exist", sessions as u64),
+            gauge("slots", "Slots of the cluster", slots as u64),
+            gauge("slots_free", "Slots without an owner", free as u64),
+            gauge("connections", "Connections open", self.connections.open()),
+            counter(
+                "connections_refused",
+                "Connections refused as too many",
+                self.connections.refused(),
+            ),
+        ]);
+        all
+    }
+}
+
+/// What is scraped of a store.
+struct Scraped(Arc<Context>);
+
+impl fmt::Debug for Scraped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Scraped").field(&self.0.address).finish()
+    }
+}
+
+impl Collector for Scraped {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
+        encode(&self.0.figures(), &mut encoder)
+    }
+}
+
+impl Watched for Store {
+    fn register(&self, registry: &mut Registry) {
+        let ours = registry.sub_registry_with_prefix(PREFIX);
+        ours.register_collector(Box::new(Scraped(self.context.clone())));
+        self.context.node.register(registry);
+    }
+
+    fn failed_with(&self) -> Option<String> {
+        let raft = self.context.node.failed().borrow().clone();
+        raft.or_else(|| self.server_failed.borrow().clone())
+    }
+
+    fn checks(&self) -> Vec<Check> {
+        let node = &self.context.node;
+        let now = node.counters();
+        let behind = now.committed_index.saturating_sub(now.applied_index);
+        vec![
+            Check::new("cluster", self.context.belongs().is_ok(), || {
+                "this store belongs to no cluster yet: run `seqsvr init`, or `seqsvr member add` for a cluster there is".into()
+            }),
+            Check::new("leader", node.leader_answers(), || {
+                "no leader is heard: see that a majority of the stores runs and that they reach each other (`seqsvr member list`)".into()
+            }),
+            Check::new("applied", behind < BEHIND_MAX, || {
+                format!(
+                    "{behind} committed entries are not applied yet: wait, it is catching up; if that goes on, look at its disk"
+                )
+            }),
+        ]
+    }
+}
