@@ -43,11 +43,10 @@ impl Doors {
                 listen: cli::socket_addr(listen, HTTP_PORT)?,
                 connections_max: args.http.http_connections_max as usize,
                 idle_max: args.http.http_idle_max,
+                local_only: false,
             };
             let listen = options.listen;
-            let routes = http::numbers(alloc.sequence(), args.tinyid_token.clone())
-                .merge(http::page(alloc.sequence(), alloc.admin()))
-                .merge(http::operator(alloc.clone()));
+            let routes = routes(alloc, args.tinyid_token.clone());
             let door = HttpDoor::open(options, &Tcp, routes).await;
             doors.http = Some(door.with_context(|| refused(listen, "HTTP", "--http-listen"))?);
         }
@@ -73,10 +72,11 @@ impl Doors {
         listen: SocketAddr,
         must: bool,
     ) -> anyhow::Result<()> {
-        let routes = http::numbers(alloc.sequence(), None)
-            .merge(http::page(alloc.sequence(), alloc.admin()))
-            .merge(http::operator(alloc.clone()));
-        let door = HttpDoor::open(HttpOptions::new(listen), &Tcp, routes).await;
+        let options = HttpOptions {
+            local_only: true,
+            ..HttpOptions::new(listen)
+        };
+        let door = HttpDoor::open(options, &Tcp, routes(alloc, None)).await;
         self.http = unless_taken(door, listen, "HTTP", "--http-port", must)?;
         Ok(())
     }
@@ -105,6 +105,13 @@ impl Doors {
         };
         join(redis, http).await;
     }
+}
+
+/// All that an AllocSvr answers over HTTP.
+fn routes(alloc: &Alloc, tinyid_token: Option<String>) -> http::Router {
+    http::numbers(alloc.sequence(), tinyid_token)
+        .merge(http::page(alloc.sequence(), alloc.admin()))
+        .merge(http::operator(alloc.clone()))
 }
 
 /// The door, or none if its address is taken and it need not be.

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
+use axum::response::IntoResponse;
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -22,13 +23,19 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 use tower::ServiceExt;
 
+use super::site;
 use crate::door::Accepted;
 
 /// Largest head of a request, bytes: room for the keys of a `GET`.
 pub(super) const HEAD_MAX: usize = 64 << 10;
 
 /// Serves a connection until it ends.
-pub(super) async fn serve(accepted: Accepted, routes: Router, idle_max: Duration) {
+pub(super) async fn serve(
+    accepted: Accepted,
+    routes: Router,
+    idle_max: Duration,
+    local_only: bool,
+) {
     let Accepted {
         io,
         remote,
@@ -40,6 +47,9 @@ pub(super) async fn serve(accepted: Accepted, routes: Router, idle_max: Duration
         request.extensions_mut().insert(share.clone());
         let routes = routes.clone();
         async move {
+            if let Err(refusal) = site::check(&request, local_only) {
+                return Ok(refusal.into_response());
+            }
             Ok::<_, Infallible>(
                 routes
                     .oneshot(request)
@@ -52,6 +62,8 @@ pub(super) async fn serve(accepted: Accepted, routes: Router, idle_max: Duration
         .timer(TokioTimer::new())
         .header_read_timeout(idle_max)
         .max_buf_size(HEAD_MAX)
+        // Who sends no more may still read.
+        .half_close(true)
         .serve_connection(TokioIo::new(Taking::new(io)), service);
     let mut connection = pin!(connection);
     let ended = tokio::select! {

@@ -5,14 +5,15 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, Method, StatusCode};
-use bytes::Bytes;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use axum::http::{HeaderMap, Method, StatusCode};
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
 use seqsvr_proto::trace::{TRACEPARENT, Trace};
 use seqsvr_proto::transport::Share;
 use tokio::time::timeout;
 use tonic::{Code, Request};
 
+use super::memory::Held;
 use super::refusal::Refusal;
 
 /// Longest time a body may take to arrive.
@@ -20,27 +21,22 @@ const RECEIVED_WITHIN: Duration = Duration::from_secs(10);
 /// Longest a caller may wait, milliseconds.
 const TIMEOUT_MAX: u64 = 60_000;
 
-const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
-
-/// Reads a body of at most `max` bytes.
+/// Reads a body of at most `max` bytes, and holds what has come of it.
 ///
 /// # Errors
-/// It is larger, or does not come in time.
-pub(super) async fn body(body: Body, max: usize) -> Result<Bytes, Refusal> {
-    let collected = Limited::new(body, max).collect();
-    match timeout(RECEIVED_WITHIN, collected).await {
-        Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => {
-            let text = format!("the body is larger than {max} bytes; send fewer keys at a time");
-            Err(Refusal::http(
-                StatusCode::PAYLOAD_TOO_LARGE,
-                Code::InvalidArgument,
-                text,
-            ))
-        }
-        Ok(Err(error)) => Err(Refusal::invalid(format!(
-            "the body cannot be read: {error}"
-        ))),
+/// It is larger, or does not come in time; or there is no room for it.
+pub(super) async fn body(
+    headers: &HeaderMap,
+    body: Body,
+    max: usize,
+    held: Option<&mut Held>,
+) -> Result<Bytes, Refusal> {
+    let said = headers.get(CONTENT_LENGTH).and_then(|n| n.to_str().ok());
+    if said.and_then(|n| n.parse::<u64>().ok()) > Some(max as u64) {
+        return Err(too_large(max));
+    }
+    match timeout(RECEIVED_WITHIN, collect(body, max, held)).await {
+        Ok(body) => body,
         Err(_) => {
             let text = format!("the body did not come within {RECEIVED_WITHIN:?}");
             Err(Refusal::http(
@@ -52,11 +48,32 @@ pub(super) async fn body(body: Body, max: usize) -> Result<Bytes, Refusal> {
     }
 }
 
-/// What the request says its body's length is; more than `max` is `max`, and so is nothing.
-pub(super) fn length(headers: &HeaderMap, max: usize) -> usize {
-    let said = headers.get(CONTENT_LENGTH).and_then(|n| n.to_str().ok());
-    let said = said.and_then(|n| n.parse().ok());
-    said.unwrap_or(max).min(max)
+async fn collect(
+    mut body: Body,
+    max: usize,
+    mut held: Option<&mut Held>,
+) -> Result<Bytes, Refusal> {
+    let mut all = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame =
+            frame.map_err(|error| Refusal::invalid(format!("the body cannot be read: {error}")))?;
+        let Ok(data) = frame.into_data() else {
+            continue;
+        };
+        if all.len() + data.len() > max {
+            return Err(too_large(max));
+        }
+        if let Some(held) = &mut held {
+            held.grow(data.len())?;
+        }
+        all.extend_from_slice(&data);
+    }
+    Ok(all.freeze())
+}
+
+fn too_large(max: usize) -> Refusal {
+    let text = format!("the body is larger than {max} bytes; send fewer keys at a time");
+    Refusal::http(StatusCode::PAYLOAD_TOO_LARGE, Code::InvalidArgument, text)
 }
 
 /// Whether the body is a form of fields.
@@ -64,24 +81,6 @@ pub(super) fn is_form(parts: &Parts) -> bool {
     let kind = parts.headers.get(CONTENT_TYPE);
     let form = |kind: &str| kind.starts_with("application/x-www-form-urlencoded");
     parts.method == Method::POST && kind.and_then(|kind| kind.to_str().ok()).is_some_and(form)
-}
-
-/// Numbers are not for pages of other sites: a browser would take them for anybody who shows it a link.
-///
-/// # Errors
-/// A browser says that this is one's.
-pub(super) fn check_site(headers: &HeaderMap) -> Result<(), Refusal> {
-    match headers.get(FETCH_SITE) {
-        Some(site) if site == "cross-site" => {
-            let text = "pages of other sites get no numbers; ask from your own back end";
-            Err(Refusal::http(
-                StatusCode::FORBIDDEN,
-                Code::PermissionDenied,
-                text,
-            ))
-        }
-        _ => Ok(()),
-    }
 }
 
 /// A call of the service, of the connection that the request came by.

@@ -7,7 +7,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{Request, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{any, get};
+use axum::routing::any;
 use percent_encoding::percent_decode_str;
 use seqsvr_proto::error::Fault;
 use seqsvr_proto::v1::Reason;
@@ -27,11 +27,10 @@ const NO_SUCH_KEY: i64 = -2;
 const NO_SEGMENT: i64 = -3;
 
 pub(super) fn leaf<S: Sequence>(sequence: Arc<S>) -> Router {
+    let segment = || any(segment::<S>).head(no_head);
     Router::new()
-        .route(
-            "/api/segment/get/{key}",
-            get(segment::<S>).post(segment::<S>).head(no_head),
-        )
+        .route("/api/segment/get/{key}", segment())
+        .route("/api/segment/get/{key}/", segment())
         .route(PATH, any(no_key))
         .with_state(sequence)
 }
@@ -52,6 +51,7 @@ async fn segment<S: Sequence>(State(sequence): State<Arc<S>>, request: Request<B
     };
     let path = asked.parts.uri.path();
     let key = path.strip_prefix(PATH).unwrap_or(path);
+    let key = key.trim_end_matches('/');
     let key = percent_decode_str(key).decode_utf8_lossy();
     match asked.take(&*sequence, &key, 1).await {
         Ok(answer) => response(StatusCode::OK, spring::TEXT, answer.last.to_string()),

@@ -1,7 +1,7 @@
 //! Room for large requests and their answers.
 //!
-//! Invariant: what all requests of many keys hold at a time is within [`HELD_MAX`]; an answer holds its part until
-//! its last byte was taken. (A request of one key is no larger than a connection's buffers.)
+//! Invariants: what all requests of many keys, or of many numbers, hold at a time is within [`HELD_MAX`]; one that
+//! has not come holds what has come of it, and no more; an answer holds its part until its last byte was taken. (A request of one key is no larger than a connection's buffers.)
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,8 +14,8 @@ use super::refusal::Refusal;
 
 /// Bytes, in all connections.
 const HELD_MAX: usize = 256 << 20;
-/// What is reserved for an answer before it is there.
-const ANSWER: usize = 1 << 20;
+/// What is reserved for an answer of many items before it is there.
+pub(super) const ANSWER: usize = 1 << 20;
 /// Fields take at most so many times the bytes of the text they are read from: keys of one letter, with a
 /// comma and quotes, and then a copy of what is still to be read.
 const GROWN: usize = 10;
@@ -39,24 +39,46 @@ impl Memory {
         Memory(Arc::new(Semaphore::new(HELD_MAX / UNIT)))
     }
 
-    /// Room for a request of so many bytes and its answer.
+    /// What a request holds that has said nothing yet.
     ///
     /// # Errors
-    /// There is none for a while.
-    pub(super) async fn hold(&self, request: usize) -> Result<Held, Refusal> {
-        let units = units(request * GROWN + ANSWER);
-        let permit = timeout(PATIENCE, self.0.clone().acquire_many_owned(units)).await;
-        match permit {
-            Ok(Ok(permit)) => Ok(Held {
-                memory: self.clone(),
-                permit,
-            }),
-            _ => Err(Refusal::full()),
-        }
+    /// There is no room for anything.
+    pub(super) fn begin(&self) -> Result<Held, Refusal> {
+        let permit = self.0.clone().try_acquire_owned();
+        Ok(Held {
+            memory: self.clone(),
+            permit: permit.map_err(|_| Refusal::full())?,
+        })
     }
 }
 
 impl Held {
+    /// Room for bytes that have come: at once, or not at all.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(super) fn grow(&mut self, bytes: usize) -> Result<(), Refusal> {
+        let more = self.memory.0.clone().try_acquire_many_owned(units(bytes));
+        self.permit.merge(more.map_err(|_| Refusal::full())?);
+        Ok(())
+    }
+
+    /// Room for a request of so many bytes that has come whole, and for its answer.
+    ///
+    /// # Errors
+    /// There is none for a while.
+    pub(super) async fn whole(&mut self, request: usize, answer: usize) -> Result<(), Refusal> {
+        let units = units(request * GROWN + answer);
+        let more = self.memory.0.clone().acquire_many_owned(units);
+        match timeout(PATIENCE, more).await {
+            Ok(Ok(more)) => {
+                self.permit.merge(more);
+                Ok(())
+            }
+            _ => Err(Refusal::full()),
+        }
+    }
+
     /// The answer, which goes on holding what it needs.
     ///
     /// # Errors
@@ -93,11 +115,16 @@ impl AsRef<[u8]> for Holding {
 mod tests {
     use super::*;
 
+    const BODY: usize = 4 << 20;
+
     #[tokio::test(start_paused = true)]
     async fn what_is_held_is_given_back_when_the_answer_was_taken() {
         let memory = Memory::new();
         let whole = HELD_MAX / UNIT;
-        let held = memory.hold(4 << 20).await.unwrap();
+        let mut held = memory.begin().unwrap();
+        held.grow(100 * UNIT).unwrap();
+        assert_eq!(memory.0.available_permits(), whole - 101);
+        held.whole(BODY, ANSWER).await.unwrap();
         assert!(memory.0.available_permits() <= whole - (40 << 10));
         let answer = held.answer(vec![0; 10 << 10]).unwrap();
         assert_eq!(memory.0.available_permits(), whole - 10);
@@ -112,14 +139,23 @@ mod tests {
     async fn there_is_no_more_than_there_is() {
         let memory = Memory::new();
         let mut all = Vec::new();
-        while let Ok(held) = memory.hold(4 << 20).await {
+        loop {
+            let mut held = memory.begin().unwrap();
+            if held.whole(BODY, ANSWER).await.is_err() {
+                break;
+            }
             all.push(held);
         }
-        assert_eq!(all.len(), HELD_MAX / (GROWN * (4 << 20) + ANSWER));
+        assert_eq!(all.len(), HELD_MAX / (GROWN * BODY + ANSWER));
+        // Those that send nothing keep nobody out.
+        let idle: Vec<_> = (0..1_000).map(|_| memory.begin().unwrap()).collect();
         let last = all.pop().unwrap();
+        let mut other = memory.begin().unwrap();
+        assert!(other.grow(memory.0.available_permits() * UNIT + 1).is_err());
         let left = memory.0.available_permits() * UNIT;
-        let more = GROWN * (4 << 20) + ANSWER + left + UNIT;
+        let more = GROWN * BODY + ANSWER + left + 2 * UNIT;
         last.answer(vec![0; more]).map(drop).unwrap_err();
-        assert!(memory.hold(1).await.is_ok());
+        assert!(other.whole(BODY, ANSWER).await.is_ok());
+        drop(idle);
     }
 }

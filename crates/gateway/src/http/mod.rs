@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! mod          the door: what it is made of, and its bounds
-//! connection   one connection
+//! connection   one connection               site    which pages a browser may ask for
 //! numbers      /v1/…: numbers as JSON        leaf, tinyid: the paths of these, and their errors (spring)
 //!  ├─ heard    what a request's bytes are: query, memory
 //!  └─ answer   what is answered: refusal
@@ -25,6 +25,7 @@ mod operator;
 mod page;
 mod query;
 mod refusal;
+mod site;
 mod spring;
 mod tag;
 mod tinyid;
@@ -34,7 +35,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
+pub use axum::Router;
 use axum::http::Uri;
 use seqsvr_proto::transport::Transport;
 use seqsvr_proto::v1::sequence_server::Sequence;
@@ -64,6 +65,9 @@ pub struct HttpOptions {
     pub connections_max: usize,
     /// A connection is closed after so long without a request.
     pub idle_max: Duration,
+    /// Only requests that name this machine as localhost, or by an IP address, are answered: for a machine on
+    /// which browsers run.
+    pub local_only: bool,
 }
 
 /// An open door.
@@ -85,6 +89,7 @@ impl HttpOptions {
             listen,
             connections_max: HTTP_CONNECTIONS_DEFAULT,
             idle_max: HTTP_IDLE_DEFAULT,
+            local_only: false,
         }
     }
 }
@@ -102,7 +107,10 @@ impl HttpDoor {
         let listener = transport.listen(options.listen).await?;
         let idle_max = options.idle_max;
         let routes = routes.fallback(nothing);
-        let serve = move |accepted: Accepted| connection::serve(accepted, routes.clone(), idle_max);
+        let local_only = options.local_only;
+        let serve = move |accepted: Accepted| {
+            connection::serve(accepted, routes.clone(), idle_max, local_only)
+        };
         Door::open("HTTP", listener, options.connections_max, FULL, serve).map(HttpDoor)
     }
 

@@ -26,12 +26,11 @@ pub(super) struct Asked {
 
 impl Asked {
     /// # Errors
-    /// The form cannot be read, or a page of another site asks.
+    /// The form cannot be read.
     pub(super) async fn hear(request: Request<Body>) -> Result<Asked, Refusal> {
         let (parts, body) = request.into_parts();
-        heard::check_site(&parts.headers)?;
         let form = match parts.method == Method::POST && heard::is_form(&parts) {
-            true => heard::body(body, FORM_MAX).await?,
+            true => heard::body(&parts.headers, body, FORM_MAX, None).await?,
             false => bytes::Bytes::new(),
         };
         let form = String::from_utf8_lossy(&form).into_owned();
@@ -95,7 +94,13 @@ pub(super) fn stride(answer: &NextResponse, count: u32) -> u64 {
 
 /// The answer, with what it has no place for.
 pub(super) fn with_why(mut response: Response, status: &Status) -> Response {
-    if let Ok(why) = HeaderValue::from_str(status.message()) {
+    if let Ok(why) = HeaderValue::from_str(
+        &status
+            .message()
+            .escape_default()
+            .to_string()
+            .replace("\\\"", "\""),
+    ) {
         response.headers_mut().insert(WHY, why);
     }
     response

@@ -7,7 +7,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{Request, StatusCode};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use axum::routing::{MethodRouter, get};
 use seqsvr_core::geometry::COUNT_MAX;
 use seqsvr_proto::error::Fault;
@@ -17,7 +17,7 @@ use serde::Serialize;
 use tonic::Status;
 
 use super::answer::response;
-use super::memory::Memory;
+use super::memory::{Held, Memory};
 use super::numbers::{Format, Number};
 use super::refusal::Refusal;
 use super::spring::{self, thrown};
@@ -28,6 +28,8 @@ use crate::secret::same;
 const BATCH_MAX: u32 = COUNT_MAX;
 /// Answers of more numbers count as memory that is held.
 const SMALL: u32 = 1_000;
+/// Most digits of a number, with what stands around it.
+const DIGITS: usize = 22;
 /// Percent of a segment after which a client is to load the next one.
 const LOADING_PERCENT: u64 = 20;
 /// Codes of an answer.
@@ -92,8 +94,6 @@ where
 
 /// Why a request has no numbers.
 enum Failed {
-    /// Before it was looked at.
-    Refused(Refusal),
     /// `batchSize` is no number.
     Mistyped {
         text: String,
@@ -105,7 +105,7 @@ enum Failed {
 
 impl From<Refusal> for Failed {
     fn from(refusal: Refusal) -> Failed {
-        Failed::Refused(refusal)
+        Failed::Status(Status::unavailable(refusal.message))
     }
 }
 
@@ -125,34 +125,20 @@ async fn next_id<S: Sequence>(
         format = asked.format();
         let count = batch_size(&asked)?;
         biz_type = tinyid.biz_type(&asked)?;
-        let held = match count > SMALL {
-            true => Some(tinyid.memory.hold(0).await?),
-            false => None,
-        };
-        let numbers = tinyid.take(&asked, &biz_type, count).await?;
-        Ok::<_, Failed>((numbers, held))
+        tinyid.take(&asked, &biz_type, count).await
     };
-    match taken.await {
-        Ok((numbers, held)) => {
-            let data = numbers.map(|n| Number(n, format)).collect::<Vec<_>>();
-            let body = body(&Answer {
-                data: Some(data),
-                code: OK,
-                message: String::new(),
-            });
-            let body = match held {
-                Some(held) => held.answer(body),
-                None => Ok(body.into()),
-            };
-            match body {
-                Ok(body) => response(StatusCode::OK, spring::JSON, body),
-                Err(refusal) => refusal.into_response(),
-            }
-        }
-        Err(failed) => {
-            failed.answer(|status| format!("error query segmentId: {}", message(status, &biz_type)))
-        }
-    }
+    let answered = taken.await.and_then(|(numbers, held)| {
+        let data = numbers.map(|n| Number(n, format)).collect::<Vec<_>>();
+        let answer = Answer {
+            data: Some(data),
+            code: OK,
+            message: String::new(),
+        };
+        sent(spring::JSON, body(&answer), held)
+    });
+    answered.unwrap_or_else(|failed| {
+        failed.answer(|status| format!("error query segmentId: {}", message(status, &biz_type)))
+    })
 }
 
 async fn next_id_simple<S: Sequence>(
@@ -163,17 +149,27 @@ async fn next_id_simple<S: Sequence>(
         let asked = Asked::hear(request).await?;
         let count = batch_size(&asked)?;
         let biz_type = tinyid.biz_type(&asked)?;
-        let numbers = tinyid.take(&asked, &biz_type, count).await?;
-        let mut text = String::with_capacity(count as usize * 8);
+        let (numbers, held) = tinyid.take(&asked, &biz_type, count).await?;
+        let mut text = Vec::with_capacity(count as usize * DIGITS);
         for number in numbers {
             if !text.is_empty() {
-                text.push(',');
+                text.push(b',');
             }
-            text.push_str(&number.to_string());
+            text.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
         }
-        Ok::<_, Failed>(text)
+        text.shrink_to_fit();
+        sent(spring::TEXT, text, held)
     };
     simple(taken.await)
+}
+
+/// The answer, which goes on holding what it holds.
+fn sent(kind: &'static str, body: Vec<u8>, held: Option<Held>) -> Result<Response, Failed> {
+    let body = match held {
+        Some(held) => held.answer(body)?,
+        None => body.into(),
+    };
+    Ok(response(StatusCode::OK, kind, body))
 }
 
 async fn next_segment_id<S: Sequence>(
@@ -213,16 +209,17 @@ async fn next_segment_id_simple<S: Sequence>(
             delta,
             remainder,
         } = tinyid.segment(&asked, &biz_type).await?;
-        Ok::<_, Failed>(format!("{current},{loading},{max},{delta},{remainder}"))
+        let text = format!("{current},{loading},{max},{delta},{remainder}");
+        sent(spring::TEXT, text.into_bytes(), None)
     };
     simple(taken.await)
 }
 
 /// Text; of what failed, none.
-fn simple(taken: Result<String, Failed>) -> Response {
+fn simple(taken: Result<Response, Failed>) -> Response {
     let empty = || response(StatusCode::OK, spring::TEXT, "");
     match taken {
-        Ok(text) => response(StatusCode::OK, spring::TEXT, text),
+        Ok(answer) => answer,
         Err(Failed::Token) => empty(),
         Err(Failed::Status(status)) => with_why(empty(), &status),
         Err(failed) => failed.answer(|_| String::new()),
@@ -240,19 +237,31 @@ impl<S: Sequence> Tinyid<S> {
         asked.field("bizType").filter(|_| may).ok_or(Failed::Token)
     }
 
+    /// So many numbers, and what an answer of many holds.
     async fn take(
         &self,
         asked: &Asked,
         biz_type: &str,
         count: u32,
-    ) -> Result<impl Iterator<Item = u64> + use<S>, Status> {
+    ) -> Result<(impl Iterator<Item = u64> + use<S>, Option<Held>), Failed> {
+        let mut held = None;
+        if count > SMALL {
+            let held = held.insert(self.memory.begin()?);
+            held.whole(0, count as usize * (DIGITS + size_of::<Number>()))
+                .await?;
+        }
         let answer = match count {
             // The original takes none, and says nothing of it.
-            0 => NextResponse::default(),
+            0 => {
+                let namespace = asked.namespace(&*self.sequence, biz_type).await?;
+                namespace.ok_or_else(|| no_such(biz_type))?;
+                NextResponse::default()
+            }
             count => asked.take(&*self.sequence, biz_type, count).await?,
         };
         let stride = stride(&answer, count);
-        Ok((0..u64::from(count)).map(move |i| answer.first + i * stride))
+        let numbers = (0..u64::from(count)).map(move |i| answer.first + i * stride);
+        Ok((numbers, held))
     }
 
     /// As many numbers as the namespace's step.
@@ -328,7 +337,6 @@ fn body(answer: &Answer<impl Serialize>) -> Vec<u8> {
 impl Failed {
     fn answer(self, message: impl FnOnce(&Status) -> String) -> Response {
         let (code, message) = match self {
-            Failed::Refused(refusal) => return refusal.into_response(),
             Failed::Mistyped { text, path } => {
                 let exception =
                     "org.springframework.web.method.annotation.MethodArgumentTypeMismatchException";

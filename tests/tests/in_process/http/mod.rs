@@ -346,18 +346,26 @@ async fn bad_input_is_told_what_to_do_and_takes_nothing() {
         let told = http.rest().await;
         assert!(told.starts_with("HTTP/1.1 405 "), "{told}");
     }
-    // A page of another site.
+    // A page of another site, and of another port of this machine.
     for path in [
         "/v1/next?uid=1",
+        "/v1/cluster",
         "/api/segment/get/default",
         "/tinyid/id/nextId?bizType=default",
     ] {
-        http.send(&format!(
-            "GET {path} HTTP/1.1\r\nhost: x\r\nsec-fetch-site: cross-site\r\n\r\n"
-        ))
-        .await;
-        let told = http.answer().await;
-        assert_eq!(told.status, 403, "{told:?}");
+        for header in [
+            "sec-fetch-site: cross-site",
+            "sec-fetch-site: same-site",
+            "origin: http://127.0.0.1:3000",
+            "origin: null",
+        ] {
+            http.send(&format!(
+                "GET {path} HTTP/1.1\r\nhost: 127.0.0.1:7780\r\n{header}\r\n\r\n"
+            ))
+            .await;
+            let told = http.answer().await;
+            assert_eq!(told.status, 403, "{path} {header}: {told:?}");
+        }
     }
     for key in ["uid=1", "uid=0"] {
         let untouched = http.get(&format!("/v1/current?{key}")).await;
@@ -396,14 +404,30 @@ async fn a_door_is_bounded_and_closes_in_order() {
     assert_eq!(http.rest().await, "");
     assert!(began.elapsed() < Duration::from_secs(15));
 
-    // Larger than may be.
-    let mut large = Http::connect(at).await;
-    large
-        .send("POST /v1/next HTTP/1.1\r\nhost: x\r\ncontent-length: 100000\r\n\r\n")
+    // Larger than may be: by what it says, or by what comes.
+    for (head, body) in [
+        ("content-length: 100000", String::new()),
+        (
+            "transfer-encoding: chunked",
+            format!("5000\r\n{}\r\n", " ".repeat(0x5000)),
+        ),
+    ] {
+        let mut large = Http::connect(at).await;
+        large
+            .send(&format!(
+                "POST /v1/next HTTP/1.1\r\nhost: x\r\n{head}\r\n\r\n{body}"
+            ))
+            .await;
+        let told = large.answer().await;
+        assert_eq!(told.status, 413, "{head}: {told:?}");
+    }
+    // One that sends no more is still answered.
+    let mut half = Http::connect(at).await;
+    half.send("GET /v1/next?uid=9&strict HTTP/1.1\r\nhost: x\r\n\r\n")
         .await;
-    large.send(&" ".repeat(20_000)).await;
-    let told = large.answer().await;
-    assert_eq!(told.status, 413, "{told:?}");
+    half.stream.shutdown().await.unwrap();
+    let told = half.rest().await;
+    assert!(told.starts_with("HTTP/1.1 200 "), "{told}");
     let mut head = Http::connect(at).await;
     head.send(&format!(
         "GET /v1/next?key={} HTTP/1.1\r\nhost: x\r\n\r\n",
@@ -434,6 +458,64 @@ async fn a_door_is_bounded_and_closes_in_order() {
     );
     closing.await.unwrap();
     TcpStream::connect(at).await.unwrap_err();
+    cluster.stop(&allocs).await;
+}
+
+/// Requests whose bodies do not come hold nothing that others need.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bodies_that_do_not_come_keep_nobody_out() {
+    let cluster = Cluster::start(1, D).await;
+    let allocs = cluster.allocs(["a1"]).await;
+    let door = open(&allocs[0]).await;
+    let mut silent = Vec::new();
+    for n in 0..100 {
+        let mut http = Http::connect(door.local_addr()).await;
+        let length = match n % 2 {
+            0 => "transfer-encoding: chunked",
+            _ => "content-length: 4000000",
+        };
+        http.send(&format!(
+            "POST /v1/next-many HTTP/1.1\r\nhost: x\r\n{length}\r\n\r\n"
+        ))
+        .await;
+        silent.push(http);
+    }
+    let mut http = Http::connect(door.local_addr()).await;
+    let keys: Vec<String> = (0..10_000).map(|n| format!("{n:0128}")).collect();
+    let body = json!({ "keys": keys }).to_string();
+    for _ in 0..3 {
+        let told = http.post("/v1/next-many", JSON, &body).await;
+        assert_eq!(told.status, 200, "{:.200}", told.body);
+    }
+    drop(silent);
+    door.shutdown().await;
+    cluster.stop(&allocs).await;
+}
+
+/// A browser that was told that a stranger's name is this machine's.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_local_door_answers_to_no_other_name() {
+    let cluster = Cluster::start(1, D).await;
+    let allocs = cluster.allocs(["a1"]).await;
+    let options = HttpOptions {
+        local_only: true,
+        ..HttpOptions::new(any())
+    };
+    let door = open_with(&allocs[0], options, None).await;
+    let mut http = Http::connect(door.local_addr()).await;
+    for (host, status) in [
+        ("localhost:7780", 200),
+        ("127.0.0.1", 200),
+        ("evil.example:7780", 403),
+    ] {
+        http.send(&format!(
+            "GET /v1/next?uid=1 HTTP/1.1\r\nhost: {host}\r\n\r\n"
+        ))
+        .await;
+        let told = http.answer().await;
+        assert_eq!(told.status, status, "{host}: {told:?}");
+    }
+    door.shutdown().await;
     cluster.stop(&allocs).await;
 }
 

@@ -49,6 +49,8 @@ async fn leaf_is_answered_byte_for_byte() {
         .post("/api/segment/get/leaf%2Dsegment-test", FORM, "")
         .await;
     assert_eq!(told.body, "301");
+    let told = http.get("/api/segment/get/leaf-segment-test/").await;
+    assert_eq!(told.body, "302");
     let exception = "com.sankuai.inf.leaf.server.exception.LeafServerException";
     for (path, status, body) in [
         (
@@ -159,6 +161,11 @@ async fn tinyid_is_answered_byte_for_byte() {
             "nextSegmentId?bizType=nosuch&token=0f673adf",
             JSON,
             r#"{"data":null,"code":6,"message":"can not find biztype:nosuch"}"#,
+        ),
+        (
+            "nextId?bizType=nosuch&token=0f673adf&batchSize=0",
+            JSON,
+            r#"{"data":null,"code":6,"message":"error query segmentId: can not find biztype:nosuch"}"#,
         ),
         (
             "nextSegmentIdSimple?bizType=nosuch&token=0f673adf",

@@ -30,7 +30,7 @@ pub(super) use ask::Format;
 pub(super) use fuzz::fuzz;
 
 use super::answer::{json, response, text};
-use super::memory::{Held, Memory};
+use super::memory::{ANSWER, Held, Memory};
 use super::refusal::Refusal;
 use super::{heard, query};
 
@@ -120,7 +120,7 @@ async fn one<'a, A: Ask, R: Answer>(
     request: Request<Body>,
     called: impl FnOnce(tonic::Request<A::Call>) -> Called<'a, R>,
 ) -> Result<Response, Refusal> {
-    let (call, format) = hear::<A>(request, ONE_MAX).await?;
+    let (call, format) = hear::<A>(request, ONE_MAX, None).await?;
     let answer = called(call).await?.into_inner();
     Ok(json(StatusCode::OK, &answer.json(format)))
 }
@@ -130,12 +130,8 @@ async fn many<'a, A: Ask, R: Answer>(
     request: Request<Body>,
     called: impl FnOnce(tonic::Request<A::Call>) -> Called<'a, R>,
 ) -> Result<Response, Refusal> {
-    let length = match *request.method() {
-        Method::GET => super::connection::HEAD_MAX,
-        _ => heard::length(request.headers(), MESSAGE_MAX),
-    };
-    let held: Held = memory.hold(length).await?;
-    let (call, format) = hear::<A>(request, MESSAGE_MAX).await?;
+    let mut held = memory.begin()?;
+    let (call, format) = hear::<A>(request, MESSAGE_MAX, Some(&mut held)).await?;
     let answer = called(call).await?.into_inner();
     let answer = held.answer(text(&answer.json(format)))?;
     Ok(response(StatusCode::OK, "application/json", answer))
@@ -145,14 +141,17 @@ async fn many<'a, A: Ask, R: Answer>(
 async fn hear<A: Ask>(
     request: Request<Body>,
     max: usize,
+    mut held: Option<&mut Held>,
 ) -> Result<(tonic::Request<A::Call>, Format), Refusal> {
     let (parts, body) = request.into_parts();
-    heard::check_site(&parts.headers)?;
     let query = parts.uri.query().unwrap_or("");
     let body = match parts.method {
-        Method::POST => heard::body(body, max).await?,
+        Method::POST => heard::body(&parts.headers, body, max, held.as_deref_mut()).await?,
         _ => bytes::Bytes::new(),
     };
+    if let Some(held) = held {
+        held.whole(query.len() + body.len(), ANSWER).await?;
+    }
     let object = body.trim_ascii_start().starts_with(b"{");
     let ask: A = if body.is_empty() {
         fields(query)?

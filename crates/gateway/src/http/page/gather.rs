@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -70,8 +71,16 @@ impl<S: Sequence, A: Admin> Gather<S, A> {
         RoutingTable::new(delta).map_err(|e| Status::internal(e.to_string()))
     }
 
-    /// The cluster as JSON, at most [`FRESH`] old when it was asked for.
-    pub(super) async fn cluster(&self) -> Bytes {
+    /// The cluster as JSON, at most [`FRESH`] old when it was asked for. Who goes away meanwhile leaves the
+    /// answer to those who wait.
+    pub(super) async fn cluster(self: &Arc<Self>) -> Bytes {
+        let gather = self.clone();
+        let asked = tokio::spawn(async move { gather.fresh().await });
+        // It fails if the process ends.
+        asked.await.unwrap_or_default()
+    }
+
+    async fn fresh(&self) -> Bytes {
         let mut kept = self.kept.lock().await;
         if let Some((at, told)) = &kept.told
             && at.elapsed() < FRESH

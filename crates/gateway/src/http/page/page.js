@@ -68,8 +68,10 @@ async function run() {
   for (;;) {
     if (!document.hidden) await poll();
     await new Promise((go) => {
-      const timer = setTimeout(go, POLL);
-      document.addEventListener('visibilitychange', () => { clearTimeout(timer); go(); }, { once: true });
+      const seen = new AbortController();
+      const end = () => { clearTimeout(timer); seen.abort(); go(); };
+      const timer = setTimeout(end, POLL);
+      document.addEventListener('visibilitychange', end, { signal: seen.signal });
     });
   }
 }
@@ -94,7 +96,7 @@ async function learn(told) {
   if (now.changed) measure(told);
   const own = now.node.get(told.asked.address);
   const version = own && own.counters && own.counters.table_version;
-  if (version && (!slots || slots.version < version)) {
+  if (version && (!slots || slots.version !== version)) {
     slots = await ask('v1/slots');
     for (const owner of slots.owners) colour(owner.name);
     namespaces(slots.namespaces);
@@ -476,7 +478,7 @@ async function look(event) {
   event.preventDefault();
   const asked = $('look-key').value;
   const namespace = $('look-namespace').value;
-  const decimal = /^\d{1,20}$/.test(asked) && BigInt(asked) < 2n ** 64n;
+  const decimal = /^\d{1,20}$/.test(asked) && String(BigInt(asked)) === asked && BigInt(asked) < 2n ** 64n;
   const query = new URLSearchParams(namespace ? { namespace } : {});
   query.set(decimal ? 'uid' : 'key', asked);
   const error = $('look-error');

@@ -59,7 +59,8 @@ pub(super) fn slots(table: &RoutingTable) -> Value {
 pub(super) fn route(table: &RoutingTable, asked: &Asked) -> Result<Value, Status> {
     let (key, usual) = match (&asked.uid, &asked.key) {
         (Some(uid), None) => {
-            let uid = uid.parse().map_err(|_| {
+            let digits = uid.bytes().all(|byte| byte.is_ascii_digit());
+            let uid = uid.parse().ok().filter(|_| digits).ok_or_else(|| {
                 Status::invalid_argument(format!("{uid:?} is no uid: a decimal below 2^64"))
             })?;
             (KeyRef::Uid(Uid(uid)), DEFAULT)
