@@ -51,6 +51,11 @@ impl Node {
                 survey.low,
             ),
             gauge(
+                "max_seq_highest",
+                "Greatest max_seq of a loaded section; a sequence ends at 2^63-1",
+                survey.max_seq,
+            ),
+            gauge(
                 "slots_owned",
                 "Slots owned by this session",
                 self.slots_owned().into(),

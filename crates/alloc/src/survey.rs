@@ -19,6 +19,8 @@ pub(crate) struct Survey {
     pub(crate) left_min: u64,
     /// Sections of which little is left.
     pub(crate) low: u64,
+    /// Greatest max_seq of a section.
+    pub(crate) max_seq: u64,
 }
 
 impl Survey {
@@ -34,6 +36,7 @@ impl Survey {
             all.left = all.left.saturating_add(left);
             left_min = Some(left_min.unwrap_or(left).min(left));
             all.low += u64::from(loaded.is_low());
+            all.max_seq = all.max_seq.max(loaded.section.max_seq());
         }
         all.left_min = left_min.unwrap_or(0);
         all
@@ -65,6 +68,7 @@ mod tests {
         take(1, 0, 999);
         let survey = Survey::of(all.iter());
         assert_eq!((survey.sections, survey.keys), (3, 3));
+        assert_eq!(survey.max_seq, 1_000);
         assert_eq!((survey.left, survey.left_min, survey.low), (1_001, 0, 1));
     }
 }

@@ -14,5 +14,8 @@ pub mod http;
 mod redis;
 mod secret;
 
-pub use http::{HTTP_CONNECTIONS_DEFAULT, HTTP_IDLE_DEFAULT, HTTP_PORT, HttpDoor, HttpOptions};
+pub use http::{
+    HTTP_CONNECTIONS_DEFAULT, HTTP_IDLE_DEFAULT, HTTP_PORT, HttpDoor, HttpOptions, STORE_HTTP_PORT,
+    WATCHING_CONNECTIONS,
+};
 pub use redis::{REDIS_CONNECTIONS_DEFAULT, REDIS_PORT, RedisDoor, RedisOptions};

@@ -110,7 +110,12 @@ pub fn encode(figures: &[Figure], encoder: &mut DescriptorEncoder) -> fmt::Resul
             true => MetricType::Counter,
             false => MetricType::Gauge,
         };
-        let mut encoder = encoder.encode_descriptor(&name, first.help.trim(), None, kind)?;
+        let mut encoder = encoder.encode_descriptor(
+            &name,
+            first.help.trim().trim_end_matches('.'),
+            None,
+            kind,
+        )?;
         for figure in family {
             match &figure.label {
                 Some((label, value)) => {

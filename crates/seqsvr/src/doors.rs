@@ -1,4 +1,4 @@
-//! The doors of an AllocSvr: what serves clients of other protocols.
+//! The doors of a server: what serves clients of other protocols, and operators.
 
 use std::io;
 use std::net::SocketAddr;
@@ -6,8 +6,12 @@ use std::net::SocketAddr;
 use anyhow::Context;
 use futures::future::join;
 use seqsvr_alloc::Alloc;
-use seqsvr_gateway::{HTTP_PORT, HttpDoor, HttpOptions, REDIS_PORT, RedisDoor, RedisOptions, http};
+use seqsvr_gateway::{
+    HTTP_PORT, HttpDoor, HttpOptions, REDIS_PORT, RedisDoor, RedisOptions, WATCHING_CONNECTIONS,
+    http,
+};
 use seqsvr_proto::transport::Tcp;
+use seqsvr_store::Store;
 
 use crate::cli;
 
@@ -81,6 +85,29 @@ impl Doors {
         Ok(())
     }
 
+    /// What operators ask of a store, at this address.
+    pub(crate) async fn of_store(store: &Store, listen: SocketAddr) -> anyhow::Result<Doors> {
+        let door = watching(store, listen).await;
+        let http = door.with_context(|| refused(listen, "HTTP", "--http-listen"))?;
+        Ok(Doors {
+            http: Some(http),
+            ..Doors::default()
+        })
+    }
+
+    /// The same; where that address is taken there is none, unless it `must` be.
+    pub(crate) async fn of_store_at(
+        store: &Store,
+        listen: SocketAddr,
+        must: bool,
+    ) -> anyhow::Result<Doors> {
+        let door = watching(store, listen).await;
+        Ok(Doors {
+            http: unless_taken(door, listen, "HTTP", "--store-http-port", must)?,
+            ..Doors::default()
+        })
+    }
+
     /// Where it serves Redis clients.
     pub(crate) fn redis(&self) -> Option<SocketAddr> {
         self.redis.as_ref().map(RedisDoor::local_addr)
@@ -112,6 +139,14 @@ fn routes(alloc: &Alloc, tinyid_token: Option<String>) -> http::Router {
     http::numbers(alloc.sequence(), tinyid_token)
         .merge(http::page(alloc.sequence(), alloc.admin()))
         .merge(http::operator(alloc.clone()))
+}
+
+async fn watching(store: &Store, listen: SocketAddr) -> io::Result<HttpDoor> {
+    let options = HttpOptions {
+        connections_max: WATCHING_CONNECTIONS,
+        ..HttpOptions::new(listen)
+    };
+    HttpDoor::open(options, &Tcp, http::operator(store.clone())).await
 }
 
 /// The door, or none if its address is taken and it need not be.

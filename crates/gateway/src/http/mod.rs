@@ -49,6 +49,10 @@ use refusal::Refusal;
 
 /// Default port of HTTP.
 pub const HTTP_PORT: u16 = 7780;
+/// Default port of HTTP at a StoreSvr, for operators.
+pub const STORE_HTTP_PORT: u16 = 7880;
+/// Connections that those who only watch need.
+pub const WATCHING_CONNECTIONS: usize = 256;
 /// Most connections at a time, unless configured.
 pub const HTTP_CONNECTIONS_DEFAULT: usize = 10_000;
 /// How long a connection may be without a request, unless configured.

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use clap::Args;
 use seqsvr_client::server_address;
-use seqsvr_gateway::{HTTP_CONNECTIONS_DEFAULT, HTTP_PORT, REDIS_CONNECTIONS_DEFAULT, REDIS_PORT};
+use seqsvr_gateway::{
+    HTTP_CONNECTIONS_DEFAULT, HTTP_PORT, REDIS_CONNECTIONS_DEFAULT, REDIS_PORT, STORE_HTTP_PORT,
+};
 use seqsvr_proto::limits::{
     ALLOC_PORT, CONNECTIONS_DEFAULT, ITEMS_MAX, MESSAGE_MAX, STORE_PORT, STREAMS_DEFAULT,
     WAITING_DEFAULT,
@@ -41,6 +43,10 @@ pub(crate) struct Dev {
     /// none where that is taken.
     #[arg(long)]
     pub(crate) http_port: Option<u16>,
+    /// Port of the first StoreSvr for what operators ask by HTTP; the others take the following ones. 0: none.
+    /// Without it 7880, or none where that is taken.
+    #[arg(long)]
+    pub(crate) store_http_port: Option<u16>,
     /// Lease D in milliseconds, fixed when the data directory is made.
     #[arg(long, default_value_t = 3_000)]
     pub(crate) lease_ms: u32,
@@ -72,6 +78,10 @@ pub(crate) struct Store {
     pub(crate) snapshot_every: u64,
     #[command(flatten)]
     pub(crate) connections: Connections,
+    /// Address to listen on for what operators ask by HTTP: /metrics, /healthz, /readyz (port 7880 if it names
+    /// none); without it, none.
+    #[arg(long, env = "SEQSVR_HTTP_LISTEN", value_name = "ADDR", value_parser = |text: &str| listen(text, STORE_HTTP_PORT))]
+    pub(crate) http_listen: Option<String>,
 }
 
 /// What callers may use of one server.

@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use futures::future::{join_all, select_all};
 use seqsvr_alloc::Alloc;
 use seqsvr_client::{Client, Options};
-use seqsvr_gateway::{HTTP_PORT, REDIS_PORT};
+use seqsvr_gateway::{HTTP_PORT, REDIS_PORT, STORE_HTTP_PORT};
 use seqsvr_store::Store;
 use tokio::time::{Instant, sleep};
 
@@ -44,18 +44,29 @@ pub(crate) async fn run(args: cli::Dev) -> anyhow::Result<()> {
         Some(0) => Vec::new(),
         first => ports(first.unwrap_or(HTTP_PORT), args.allocs, "--http-port")?,
     };
+    let store_http_addrs = match args.store_http_port {
+        Some(0) => Vec::new(),
+        first => ports(
+            first.unwrap_or(STORE_HTTP_PORT),
+            args.stores,
+            "--store-http-port",
+        )?,
+    };
     check_count(&args.data_dir, args.stores)?;
 
-    let mut stores = Vec::new();
+    let (mut stores, mut store_doors) = (Vec::new(), Vec::new());
     for (i, address) in store_addrs.iter().enumerate() {
         let id = i as u64 + 1;
         let options =
             seqsvr_store::Options::new(id, *address, args.data_dir.join(format!("store-{id}")));
-        stores.push(
-            Store::start(options)
-                .await
-                .with_context(|| format!("store {id}"))?,
-        );
+        let store = Store::start(options)
+            .await
+            .with_context(|| format!("store {id}"))?;
+        if let Some(at) = store_http_addrs.get(i) {
+            let must = args.store_http_port.is_some();
+            store_doors.push(Doors::of_store_at(&store, *at, must).await?);
+        }
+        stores.push(store);
     }
     let members: BTreeMap<u64, String> = (1..)
         .zip(store_addrs.iter().map(ToString::to_string))
@@ -114,8 +125,12 @@ pub(crate) async fn run(args: cli::Dev) -> anyhow::Result<()> {
         screen = screen.fact("http", list(&http));
         paste.push(screen::curl(*first));
     }
+    screen = screen.fact("stores", list(&store_addrs));
+    let watched: Vec<SocketAddr> = store_doors.iter().filter_map(Doors::http).collect();
+    if !watched.is_empty() {
+        screen = screen.fact("metrics", list(&[http, watched].concat()));
+    }
     screen
-        .fact("stores", list(&store_addrs))
         .fact(
             "data",
             format!(
@@ -142,7 +157,8 @@ pub(crate) async fn run(args: cli::Dev) -> anyhow::Result<()> {
         stop = signals::stop() => stop.map_err(Into::into),
         never = ready => never,
     };
-    join_all(doors.iter().map(Doors::shutdown)).await;
+    let doors = doors.iter().chain(&store_doors);
+    join_all(doors.map(Doors::shutdown)).await;
     join_all(allocs.iter().map(Alloc::shutdown)).await;
     join_all(stores.iter().map(Store::shutdown)).await;
     outcome

@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use anyhow::bail;
+use seqsvr_gateway::{STORE_HTTP_PORT, WATCHING_CONNECTIONS};
 use seqsvr_proto::limits::STORE_PORT;
 use seqsvr_store::{Options, Store};
 
+use crate::doors::Doors;
 use crate::screen::Screen;
 use crate::{cli, files, signals};
 
@@ -20,12 +22,25 @@ pub(crate) async fn run(args: cli::Store) -> anyhow::Result<()> {
     options.connections_max = args.connections.connections_max as usize;
     options.streams_max = args.connections.streams_max;
     options.snapshot_every_entries = args.snapshot_every;
-    files::allow(args.connections.connections_max);
+    let watching = args
+        .http_listen
+        .as_ref()
+        .map_or(0, |_| WATCHING_CONNECTIONS);
+    files::allow(args.connections.connections_max + watching as u64);
     let store = Store::start(options).await?;
+    let doors = match &args.http_listen {
+        Some(at) => Doors::of_store(&store, cli::socket_addr(at, STORE_HTTP_PORT)?).await?,
+        None => Doors::default(),
+    };
     let identity = store.identity();
     let mut screen = Screen::new(&format!("store {}", place.id))
         .fact("address", store.address())
         .fact("data", place.data_dir.display());
+    if let Some(http) = doors.http() {
+        screen = screen.fact("http", format!("http://{http}"));
+    }
+    let all = [Some(listen), doors.http()];
+    let loopback = all.iter().flatten().all(|at| at.ip().is_loopback());
     match identity.cluster {
         Some(cluster) => screen = screen.fact("cluster", cluster),
         None => {
@@ -35,7 +50,7 @@ pub(crate) async fn run(args: cli::Store) -> anyhow::Result<()> {
                     "cluster",
                     "none yet: waiting for `seqsvr init` or `seqsvr member add`",
                 )
-                .security(listen.ip().is_loopback())
+                .security(loopback)
                 .paste(&[
                     format!(
                         "seqsvr init --stores {}={address}    # a new cluster: all of 1=A,2=B,3=C",
@@ -49,7 +64,7 @@ pub(crate) async fn run(args: cli::Store) -> anyhow::Result<()> {
         }
     }
     if identity.cluster.is_some() {
-        screen = screen.security(listen.ip().is_loopback());
+        screen = screen.security(loopback);
     }
     screen.print();
     tokio::select! {
@@ -61,6 +76,7 @@ pub(crate) async fn run(args: cli::Store) -> anyhow::Result<()> {
         }
         stop = signals::stop() => stop?,
     }
+    doors.shutdown().await;
     store.shutdown().await;
     Ok(())
 }
