@@ -26,6 +26,14 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "too long".into())
 }
 
+/// The same, and not none at all.
+pub(super) fn some_time(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        Duration::ZERO => Err("it must be more than 0".into()),
+        time => Ok(time),
+    }
+}
+
 /// An address to listen on; `port` if it names none, and the system chooses one for port 0.
 pub(super) fn listen(text: &str, port: u16) -> Result<String, BadAddress> {
     match text.strip_suffix(":0") {
@@ -105,6 +113,8 @@ mod tests {
     fn durations() {
         assert_eq!(duration("1500ms"), Ok(Duration::from_millis(1500)));
         assert_eq!(duration("2h"), Ok(Duration::from_secs(7200)));
+        assert_eq!(duration("0s"), Ok(Duration::ZERO));
+        assert!(some_time("0s").is_err() && some_time("1ms").is_ok());
         for bad in [
             "",
             "5",

@@ -14,7 +14,7 @@ use seqsvr_proto::limits::{
 };
 
 use super::duration;
-use super::parse::{advertise, listen};
+use super::parse::{advertise, listen, some_time};
 
 const MESSAGE_MAX_KIB: u64 = MESSAGE_MAX as u64 >> 10;
 
@@ -206,6 +206,6 @@ pub(crate) struct Http {
     #[arg(long, default_value_t = HTTP_CONNECTIONS_DEFAULT as u64, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     pub(crate) http_connections_max: u64,
     /// An HTTP connection is closed after so long without a request.
-    #[arg(long, default_value = "75s", value_parser = duration, value_name = "TIME")]
+    #[arg(long, default_value = "75s", value_parser = some_time, value_name = "TIME")]
     pub(crate) http_idle_max: Duration,
 }
