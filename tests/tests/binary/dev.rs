@@ -23,6 +23,11 @@ pub(crate) struct Dev {
 impl Dev {
     /// Starts one store and one alloc and waits until they are ready.
     pub(crate) fn start() -> Dev {
+        Dev::start_with(&[])
+    }
+
+    /// The same with more flags.
+    pub(crate) fn start_with(flags: &[&str]) -> Dev {
         let dir = tempfile::tempdir().unwrap();
         let (port, store_port) = (free_port(), free_port());
         let out = File::create(dir.path().join("out")).unwrap();
@@ -35,6 +40,7 @@ impl Dev {
         ])
         .arg("--data-dir")
         .arg(dir.path().join("data"))
+        .args(flags)
         .stdout(out.try_clone().unwrap())
         .stderr(out)
         .spawn()

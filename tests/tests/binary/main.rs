@@ -1,5 +1,5 @@
 //! The release binary as a user meets it: bad input, load, addresses, directories, configuration, completion, logs,
-//! memory, namespaces.
+//! memory, metrics, namespaces.
 
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
@@ -10,5 +10,6 @@ mod config;
 mod dev;
 mod log;
 mod memory;
+mod metrics;
 mod namespace;
 mod trace;

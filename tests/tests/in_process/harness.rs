@@ -33,7 +33,7 @@ static ALONE: Mutex<()> = Mutex::new(());
 /// then delays them no more than the machine does.
 pub(crate) struct Cluster {
     runtime: Option<Runtime>,
-    stores: Vec<Store>,
+    pub(crate) stores: Vec<Store>,
     pub(crate) addresses: Vec<SocketAddr>,
     dirs: Vec<tempfile::TempDir>,
     _alone: MutexGuard<'static, ()>,
@@ -116,6 +116,12 @@ impl Cluster {
             all.push(counters(*address).await);
         }
         all
+    }
+
+    /// Stops the last of the stores.
+    pub(crate) async fn stop_store(&mut self) {
+        let store = self.stores.pop().unwrap();
+        self.on_stores(async move { store.shutdown().await }).await;
     }
 
     pub(crate) async fn stop_stores(&mut self) {

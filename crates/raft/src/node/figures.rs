@@ -38,17 +38,21 @@ impl Node {
             counter("log_syncs", "fdatasyncs of the log", now.log_syncs),
             Figure {
                 kind: Kind::CounterUs,
-                ..counter("log_sync_us", "Time they took", now.log_sync_us)
+                ..counter(
+                    "log_sync_us",
+                    "Time of all fdatasyncs of the log",
+                    now.log_sync_us,
+                )
             },
             in_ms(
                 "log_sync_max_ms",
-                "The longest of them",
+                "The longest fdatasync of the log",
                 Duration::from_micros(now.log_sync_max_us),
             ),
             counter("log_bytes", "Bytes written to the log", now.log_bytes),
             counter("entries", "Entries appended to the log here", now.entries),
             counter("votes", "Votes saved", now.votes),
-            gauge("term", "Current term", now.term),
+            gauge("term", "Current term; grows with each election", now.term),
             gauge(
                 "last_log_index",
                 "Index of the last entry in the log",

@@ -1,6 +1,8 @@
 //! The HTTP door: bytes in, bytes out, over sockets, in front of real AllocSvrs.
 
+mod metrics;
 mod openapi;
+mod ready;
 mod tags;
 
 use std::net::SocketAddr;

@@ -1,0 +1,34 @@
+//! Where a server tells of itself: the flags that open the doors for it.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use crate::dev::{Dev, free_port};
+
+fn get(port: u16, path: &str) -> String {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn dev_serves_operators_at_allocs_and_stores() {
+    let (http, store_http) = (free_port(), free_port());
+    let (http_flag, store_flag) = (http.to_string(), store_http.to_string());
+    let _dev = Dev::start_with(&["--http-port", &http_flag, "--store-http-port", &store_flag]);
+    for (port, name) in [
+        (http, "seqsvr_alloc_lease_valid 1\n"),
+        (store_http, "seqsvr_raft_leads 1\n"),
+    ] {
+        let metrics = get(port, "/metrics");
+        assert!(metrics.contains(name), "{metrics}");
+        let ready = get(port, "/readyz");
+        assert!(ready.starts_with("HTTP/1.1 200 "), "{ready}");
+    }
+    // A store gives no numbers.
+    let answer = get(store_http, "/v1/next?key=alice");
+    assert!(answer.starts_with("HTTP/1.1 404 "), "{answer}");
+}
