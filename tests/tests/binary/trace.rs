@@ -30,7 +30,7 @@ async fn a_trace_is_told_wherever_its_call_goes() {
         let uid = n * 100_000;
         let mut stream = TcpStream::connect(door).await.unwrap();
         let request = format!(
-            "GET /v1/next?uid={uid} HTTP/1.1\r\nhost: x\r\ntraceparent: 00-{ID}-00f067aa0ba902b7-01\r\nconnection: close\r\n\r\n"
+            "GET /v1/next?uid={uid} HTTP/1.1\r\nhost: localhost\r\ntraceparent: 00-{ID}-00f067aa0ba902b7-01\r\nconnection: close\r\n\r\n"
         );
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut answer = String::new();

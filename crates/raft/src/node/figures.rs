@@ -132,11 +132,17 @@ impl Node {
     pub fn leader_answers(&self) -> bool {
         let leadership = self.leadership().borrow().clone();
         let heard = match leadership.role {
+            // Who votes alone hears nobody.
+            Role::Leader if self.voters() == 1 => Some(Duration::ZERO),
             Role::Leader => self.quorum_age(),
             _ => self.inner.leader_heard.lock().map(|at| at.elapsed()),
         };
         // Twice the time after which others are elected.
         leadership.leader.is_some() && heard.is_some_and(|ago| ago < self.inner.confirm_wait)
+    }
+
+    fn voters(&self) -> usize {
+        self.members().iter().filter(|m| m.voter).count()
     }
 
     /// A leader was heard.

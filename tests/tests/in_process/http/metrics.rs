@@ -219,7 +219,7 @@ async fn calls_of_all_doors_are_timed_and_errors_counted_by_reason() {
     assert_eq!(left, 10_000.0 - 5.0);
 
     let mut open = Http::connect(door.local_addr()).await;
-    open.send("GET /metrics HTTP/1.1\r\nhost: x\r\naccept: application/openmetrics-text;version=1.0.0,text/plain;q=0.5\r\n\r\n").await;
+    open.send("GET /metrics HTTP/1.1\r\nhost: localhost\r\naccept: application/openmetrics-text;version=1.0.0,text/plain;q=0.5\r\n\r\n").await;
     let answer = open.answer().await;
     let kind = "content-type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n";
     assert!(answer.head.contains(kind), "{}", answer.head);

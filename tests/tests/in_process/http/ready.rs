@@ -1,6 +1,9 @@
 //! `/healthz` and `/readyz` tell the truth, and what to do.
 
+use std::time::{Duration, Instant};
+
 use seqsvr_gateway::HttpDoor;
+use tokio::time::sleep;
 
 use super::metrics::{get, of_alloc, of_store};
 use crate::harness::{Cluster, D, any, start, until};
@@ -38,6 +41,16 @@ async fn until_ready(door: &HttpDoor, count: usize) {
     .await;
 }
 
+/// For longer than any leader may be silent.
+async fn stays_ready(door: &HttpDoor) {
+    let begin = Instant::now();
+    while begin.elapsed() < Duration::from_secs(2) {
+        let (_, failed) = checks(door, "/readyz").await;
+        assert!(failed.is_empty(), "after {:?}: {failed:?}", begin.elapsed());
+        sleep(Duration::from_millis(50)).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_majority_nobody_is_ready() {
     let mut cluster = Cluster::start(3, D).await;
@@ -46,6 +59,7 @@ async fn without_a_majority_nobody_is_ready() {
     let store = of_store(&cluster.stores[0]).await;
     until_ready(&alloc, 4).await;
     until_ready(&store, 4).await;
+    stays_ready(&store).await;
     // Two of three are a majority.
     cluster.stop_store().await;
     until_ready(&store, 4).await;
@@ -65,6 +79,7 @@ async fn one_store_alone_is_ready_and_what_belongs_nowhere_is_not() {
     let cluster = Cluster::start(1, D).await;
     let alone = of_store(&cluster.stores[0]).await;
     until_ready(&alone, 4).await;
+    stays_ready(&alone).await;
     let dir = tempfile::tempdir().unwrap();
     let options = seqsvr_store::Options::new(9, any(), dir.path());
     let new = seqsvr_store::Store::start(options).await.unwrap();
