@@ -6,7 +6,7 @@ use seqsvr_proto::v1::{
 };
 use serde::{Serialize, Serializer};
 
-use super::ask::Format;
+use super::field::Format;
 use crate::http::refusal::Refusal;
 
 /// An answer of the service, as JSON is written of it.

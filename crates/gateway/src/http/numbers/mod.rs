@@ -5,6 +5,7 @@
 
 mod answer;
 mod ask;
+mod field;
 #[cfg(fuzzing)]
 mod fuzz;
 
@@ -25,7 +26,7 @@ use answer::Answer;
 use ask::Ask;
 
 pub(super) use answer::Number;
-pub(super) use ask::Format;
+pub(super) use field::Format;
 #[cfg(fuzzing)]
 pub(super) use fuzz::fuzz;
 

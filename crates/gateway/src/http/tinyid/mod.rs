@@ -1,6 +1,8 @@
 //! Tinyid's paths: `/tinyid/id/nextId`, `nextIdSimple`, `nextSegmentId`, `nextSegmentIdSimple` (docs/http.md has the
 //! forms).
 
+mod answer;
+
 use std::sync::Arc;
 
 use axum::Router;
@@ -10,18 +12,17 @@ use axum::http::{Request, StatusCode};
 use axum::response::Response;
 use axum::routing::{MethodRouter, get};
 use seqsvr_core::geometry::COUNT_MAX;
-use seqsvr_proto::error::Fault;
 use seqsvr_proto::v1::sequence_server::Sequence;
-use seqsvr_proto::v1::{Namespace, NextResponse, Reason};
+use seqsvr_proto::v1::{Namespace, NextResponse};
 use serde::Serialize;
 use tonic::Status;
 
-use super::answer::response;
+use answer::{Answer, Failed, OK, body, message, no_such, sent, simple};
+
 use super::memory::{Held, Memory};
 use super::numbers::{Format, Number};
-use super::refusal::Refusal;
-use super::spring::{self, thrown};
-use super::tag::{Asked, stride, with_why};
+use super::spring;
+use super::tag::{Asked, stride};
 use crate::secret::same;
 
 /// Most numbers of one request; more count as so many.
@@ -32,23 +33,12 @@ const SMALL: u32 = 1_000;
 const DIGITS: usize = 22;
 /// Percent of a segment after which a client is to load the next one.
 const LOADING_PERCENT: u64 = 20;
-/// Codes of an answer.
-const OK: i32 = 200;
-const TOKEN_ERR: (i32, &str) = (5, "token is error");
-const SYS_ERR: i32 = 6;
 
 struct Tinyid<S> {
     sequence: Arc<S>,
     memory: Memory,
     /// What a caller must give; None: anything.
     token: Option<String>,
-}
-
-#[derive(Serialize)]
-struct Answer<T> {
-    data: Option<T>,
-    code: i32,
-    message: String,
 }
 
 /// The numbers above `current_id`, to `max_id`, that are `remainder` modulo `delta`.
@@ -90,29 +80,6 @@ where
 {
     let no_head = || async { StatusCode::METHOD_NOT_ALLOWED };
     get(handler.clone()).post(handler).head(no_head)
-}
-
-/// Why a request has no numbers.
-enum Failed {
-    /// `batchSize` is no number.
-    Mistyped {
-        text: String,
-        path: String,
-    },
-    Token,
-    Status(Status),
-}
-
-impl From<Refusal> for Failed {
-    fn from(refusal: Refusal) -> Failed {
-        Failed::Status(Status::unavailable(refusal.message))
-    }
-}
-
-impl From<Status> for Failed {
-    fn from(status: Status) -> Failed {
-        Failed::Status(status)
-    }
 }
 
 async fn next_id<S: Sequence>(
@@ -163,15 +130,6 @@ async fn next_id_simple<S: Sequence>(
     simple(taken.await)
 }
 
-/// The answer, which goes on holding what it holds.
-fn sent(kind: &'static str, body: Vec<u8>, held: Option<Held>) -> Result<Response, Failed> {
-    let body = match held {
-        Some(held) => held.answer(body)?,
-        None => body.into(),
-    };
-    Ok(response(StatusCode::OK, kind, body))
-}
-
 async fn next_segment_id<S: Sequence>(
     State(tinyid): State<Arc<Tinyid<S>>>,
     request: Request<Body>,
@@ -182,17 +140,15 @@ async fn next_segment_id<S: Sequence>(
         biz_type = tinyid.biz_type(&asked)?;
         Ok::<_, Failed>(tinyid.segment(&asked, &biz_type).await?)
     };
-    match taken.await {
-        Ok(segment) => {
-            let body = body(&Answer {
-                data: Some(segment),
-                code: OK,
-                message: String::new(),
-            });
-            response(StatusCode::OK, spring::JSON, body)
-        }
-        Err(failed) => failed.answer(|status| message(status, &biz_type)),
-    }
+    let answered = taken.await.and_then(|segment| {
+        let answer = Answer {
+            data: Some(segment),
+            code: OK,
+            message: String::new(),
+        };
+        sent(spring::JSON, body(&answer), None)
+    });
+    answered.unwrap_or_else(|failed| failed.answer(|status| message(status, &biz_type)))
 }
 
 async fn next_segment_id_simple<S: Sequence>(
@@ -213,17 +169,6 @@ async fn next_segment_id_simple<S: Sequence>(
         sent(spring::TEXT, text.into_bytes(), None)
     };
     simple(taken.await)
-}
-
-/// Text; of what failed, none.
-fn simple(taken: Result<Response, Failed>) -> Response {
-    let empty = || response(StatusCode::OK, spring::TEXT, "");
-    match taken {
-        Ok(answer) => answer,
-        Err(Failed::Token) => empty(),
-        Err(Failed::Status(status)) => with_why(empty(), &status),
-        Err(failed) => failed.answer(|_| String::new()),
-    }
 }
 
 impl<S: Sequence> Tinyid<S> {
@@ -311,48 +256,5 @@ fn batch_size(asked: &Asked) -> Result<u32, Failed> {
             text,
             path: asked.parts.uri.path().to_owned(),
         }),
-    }
-}
-
-fn no_such(biz_type: &str) -> Status {
-    Fault::new(
-        Reason::NoSuchNamespace,
-        format!("there is no namespace {biz_type:?}"),
-    )
-    .into()
-}
-
-fn message(status: &Status, biz_type: &str) -> String {
-    match Fault::from_status(status).reason() {
-        Reason::NoSuchNamespace => format!("can not find biztype:{biz_type}"),
-        _ => status.message().to_owned(),
-    }
-}
-
-fn body(answer: &Answer<impl Serialize>) -> Vec<u8> {
-    // Neither a Vec nor these fields can fail to be written.
-    serde_json::to_vec(answer).unwrap_or_default()
-}
-
-impl Failed {
-    fn answer(self, message: impl FnOnce(&Status) -> String) -> Response {
-        let (code, message) = match self {
-            Failed::Mistyped { text, path } => {
-                let exception =
-                    "org.springframework.web.method.annotation.MethodArgumentTypeMismatchException";
-                let message = format!(
-                    "Failed to convert value of type 'java.lang.String' to required type 'java.lang.Integer'; nested exception is java.lang.NumberFormatException: For input string: \"{text}\""
-                );
-                return thrown(StatusCode::BAD_REQUEST, exception, &message, &path);
-            }
-            Failed::Token => (TOKEN_ERR.0, TOKEN_ERR.1.to_owned()),
-            Failed::Status(status) => (SYS_ERR, message(&status)),
-        };
-        let body = body(&Answer::<()> {
-            data: None,
-            code,
-            message,
-        });
-        response(StatusCode::OK, spring::JSON, body)
     }
 }
