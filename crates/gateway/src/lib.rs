@@ -13,6 +13,7 @@ pub mod fuzz;
 pub mod http;
 mod redis;
 mod secret;
+mod stride;
 
 pub use http::{
     HTTP_CONNECTIONS_DEFAULT, HTTP_IDLE_DEFAULT, HTTP_PORT, HttpDoor, HttpOptions, STORE_HTTP_PORT,

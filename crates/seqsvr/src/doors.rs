@@ -87,7 +87,7 @@ impl Doors {
 
     /// What operators ask of a store, at this address.
     pub(crate) async fn of_store(store: &Store, listen: SocketAddr) -> anyhow::Result<Doors> {
-        let door = watching(store, listen).await;
+        let door = watching(store, listen, false).await;
         let http = door.with_context(|| refused(listen, "HTTP", "--http-listen"))?;
         Ok(Doors {
             http: Some(http),
@@ -101,7 +101,7 @@ impl Doors {
         listen: SocketAddr,
         must: bool,
     ) -> anyhow::Result<Doors> {
-        let door = watching(store, listen).await;
+        let door = watching(store, listen, true).await;
         Ok(Doors {
             http: unless_taken(door, listen, "HTTP", "--store-http-port", must)?,
             ..Doors::default()
@@ -141,8 +141,9 @@ fn routes(alloc: &Alloc, tinyid_token: Option<String>) -> http::Router {
         .merge(http::operator(alloc.clone()))
 }
 
-async fn watching(store: &Store, listen: SocketAddr) -> io::Result<HttpDoor> {
+async fn watching(store: &Store, listen: SocketAddr, local_only: bool) -> io::Result<HttpDoor> {
     let options = HttpOptions {
+        local_only,
         connections_max: WATCHING_CONNECTIONS,
         ..HttpOptions::new(listen)
     };

@@ -16,7 +16,7 @@ use tonic::Status;
 
 use super::answer::response;
 use super::spring::{self, not_found, thrown};
-use super::tag::{Asked, with_why};
+use super::tag::{Asked, no_head, with_why};
 
 const PATH: &str = "/api/segment/get/";
 const EXCEPTION: &str = "com.sankuai.inf.leaf.server.exception.LeafServerException";
@@ -33,11 +33,6 @@ pub(super) fn leaf<S: Sequence>(sequence: Arc<S>) -> Router {
         .route("/api/segment/get/{key}/", segment())
         .route(PATH, any(no_key))
         .with_state(sequence)
-}
-
-/// A number that nobody sees would be lost.
-async fn no_head() -> StatusCode {
-    StatusCode::METHOD_NOT_ALLOWED
 }
 
 async fn no_key(uri: Uri) -> Response {

@@ -62,7 +62,9 @@ impl Refusal {
 
     /// There is no such path.
     pub(super) fn nothing(path: &str) -> Refusal {
-        let text = format!("there is nothing at {path}; /v1/openapi.json tells what there is");
+        let text = format!(
+            "there is nothing at {path} here; an AllocSvr's /v1/openapi.json tells what there is"
+        );
         Refusal::http(StatusCode::NOT_FOUND, Code::NotFound, text)
     }
 }

@@ -2,7 +2,7 @@
 
 use axum::body::Body;
 use axum::http::request::Parts;
-use axum::http::{HeaderName, HeaderValue, Method, Request};
+use axum::http::{HeaderName, HeaderValue, Method, Request, StatusCode};
 use axum::response::Response;
 use seqsvr_proto::v1::sequence_server::Sequence;
 use seqsvr_proto::v1::{Namespace, NextRequest, NextResponse, RoutesRequest, next_request};
@@ -84,12 +84,9 @@ impl Asked {
     }
 }
 
-/// How far apart an answer's numbers are.
-pub(super) fn stride(answer: &NextResponse, count: u32) -> u64 {
-    match count {
-        0 | 1 => 0,
-        more => (answer.last - answer.first) / u64::from(more - 1),
-    }
+/// By HEAD nothing is taken: nobody would see the number.
+pub(super) async fn no_head() -> StatusCode {
+    StatusCode::METHOD_NOT_ALLOWED
 }
 
 /// The answer, with what it has no place for.

@@ -19,6 +19,7 @@ use super::go::{Set, TURN_ITEMS};
 use super::place::{Key, Place};
 use super::plan::{Group, Item};
 use super::refusal::Refusal;
+use crate::stride::stride;
 
 /// RaiseTos under way at one time.
 const SETS_AT_ONCE: usize = 32;
@@ -282,11 +283,7 @@ impl Answered<Numbers> {
     /// The `upto`th of an item's `count` numbers.
     pub(super) fn last(&self, item: Item, count: u32, upto: u32) -> Result<u64, Refusal> {
         let (first, last) = self.item(item)?;
-        let stride = match count {
-            0 | 1 => 0,
-            more => (last - first) / u64::from(more - 1),
-        };
-        Ok(first + u64::from(upto.max(1) - 1) * stride)
+        Ok(first + u64::from(upto.max(1) - 1) * stride(first, last, count))
     }
 }
 

@@ -8,16 +8,17 @@ use seqsvr_proto::v1::{
 
 use super::field::{Base64, Format, Items, Key, Number};
 
+/// How long the caller waits, milliseconds, and how numbers are written in the answer; None: as usual, or as the
+/// query says.
+pub(super) type How = (Option<u64>, Option<Format>);
+
 /// Fields of one kind of request.
 pub(super) trait Ask: serde::de::DeserializeOwned + Send {
     /// The call.
     type Call: Send;
 
-    /// How long the caller waits, milliseconds; None: the default.
-    fn timeout_ms(&self) -> Option<u64>;
-
-    /// How numbers are written in the answer; None: as the query says.
-    fn format(&self) -> Option<Format>;
+    /// How it is to be answered.
+    fn how(&self) -> How;
 
     /// The call that it is.
     ///
@@ -128,12 +129,8 @@ pub(super) struct OnlyFormat {
 impl Ask for Next {
     type Call = NextRequest;
 
-    fn timeout_ms(&self) -> Option<u64> {
-        self.timeout_ms.map(u64::from)
-    }
-
-    fn format(&self) -> Option<Format> {
-        self.format
+    fn how(&self) -> How {
+        (self.timeout_ms.map(u64::from), self.format)
     }
 
     fn call(self) -> Result<NextRequest, &'static str> {
@@ -155,12 +152,8 @@ impl Ask for Next {
 impl Ask for NextMany {
     type Call = NextManyRequest;
 
-    fn timeout_ms(&self) -> Option<u64> {
-        self.timeout_ms.map(u64::from)
-    }
-
-    fn format(&self) -> Option<Format> {
-        self.format
+    fn how(&self) -> How {
+        (self.timeout_ms.map(u64::from), self.format)
     }
 
     fn call(self) -> Result<NextManyRequest, &'static str> {
@@ -181,12 +174,8 @@ impl Ask for NextMany {
 impl Ask for Current {
     type Call = CurrentRequest;
 
-    fn timeout_ms(&self) -> Option<u64> {
-        self.timeout_ms.map(u64::from)
-    }
-
-    fn format(&self) -> Option<Format> {
-        self.format
+    fn how(&self) -> How {
+        (self.timeout_ms.map(u64::from), self.format)
     }
 
     fn call(self) -> Result<CurrentRequest, &'static str> {
@@ -206,12 +195,8 @@ impl Ask for Current {
 impl Ask for CurrentMany {
     type Call = CurrentManyRequest;
 
-    fn timeout_ms(&self) -> Option<u64> {
-        self.timeout_ms.map(u64::from)
-    }
-
-    fn format(&self) -> Option<Format> {
-        self.format
+    fn how(&self) -> How {
+        (self.timeout_ms.map(u64::from), self.format)
     }
 
     fn call(self) -> Result<CurrentManyRequest, &'static str> {
@@ -230,12 +215,8 @@ impl Ask for CurrentMany {
 impl Ask for RaiseTo {
     type Call = RaiseToRequest;
 
-    fn timeout_ms(&self) -> Option<u64> {
-        self.timeout_ms.map(u64::from)
-    }
-
-    fn format(&self) -> Option<Format> {
-        self.format
+    fn how(&self) -> How {
+        (self.timeout_ms.map(u64::from), self.format)
     }
 
     fn call(self) -> Result<RaiseToRequest, &'static str> {

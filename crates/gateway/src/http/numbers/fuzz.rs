@@ -12,7 +12,7 @@ pub(in crate::http) fn fuzz(data: &[u8]) {
 }
 
 fn read<A: Ask>(data: &[u8]) {
-    let call = |ask: A| drop((ask.timeout_ms(), ask.format(), ask.call()));
+    let call = |ask: A| drop((ask.how(), ask.call()));
     if let Ok(ask) = serde_json::from_slice(data) {
         call(ask);
     }

@@ -165,12 +165,13 @@ async fn hear<A: Ask>(
         let text = "the body is neither an object of JSON nor a form: see /v1/openapi.json";
         return Err(Refusal::invalid(text));
     };
-    let format = match (body.is_empty(), ask.format()) {
+    let (timeout_ms, format) = ask.how();
+    let format = match (body.is_empty(), format) {
         (_, Some(format)) => format,
         (true, None) => Format::default(),
         (false, None) => fields::<ask::OnlyFormat>(query)?.format.unwrap_or_default(),
     };
-    let within = ask.timeout_ms().map(heard::within).transpose()?;
+    let within = timeout_ms.map(heard::within).transpose()?;
     let mut call = heard::call(&parts, ask.call().map_err(Refusal::invalid)?);
     if let Some(within) = within {
         call.set_timeout(within);

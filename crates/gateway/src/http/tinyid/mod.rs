@@ -8,7 +8,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{Request, StatusCode};
+use axum::http::Request;
 use axum::response::Response;
 use axum::routing::{MethodRouter, get};
 use seqsvr_core::geometry::COUNT_MAX;
@@ -22,8 +22,9 @@ use answer::{Answer, Failed, OK, body, message, no_such, sent, simple};
 use super::memory::{Held, Memory};
 use super::numbers::{Format, Number};
 use super::spring;
-use super::tag::{Asked, stride};
+use super::tag::{Asked, no_head};
 use crate::secret::same;
+use crate::stride::stride;
 
 /// Most numbers of one request; more count as so many.
 const BATCH_MAX: u32 = COUNT_MAX;
@@ -78,7 +79,6 @@ where
     H: axum::handler::Handler<T, Arc<Tinyid<S>>> + Clone,
     T: 'static,
 {
-    let no_head = || async { StatusCode::METHOD_NOT_ALLOWED };
     get(handler.clone()).post(handler).head(no_head)
 }
 
@@ -204,7 +204,7 @@ impl<S: Sequence> Tinyid<S> {
             }
             count => asked.take(&*self.sequence, biz_type, count).await?,
         };
-        let stride = stride(&answer, count);
+        let stride = stride(answer.first, answer.last, count);
         let numbers = (0..u64::from(count)).map(move |i| answer.first + i * stride);
         Ok((numbers, held))
     }

@@ -1,0 +1,155 @@
+//! What a door bounds, and how it closes.
+
+use std::time::{Duration, Instant};
+
+use seqsvr_gateway::HttpOptions;
+use serde_json::json;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+
+use super::{Http, JSON, open, open_with};
+use crate::harness::{Cluster, D, any, until};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_door_is_bounded_and_closes_in_order() {
+    let cluster = Cluster::start(1, D).await;
+    let allocs = cluster.allocs(["a1"]).await;
+    let options = HttpOptions {
+        connections_max: 3,
+        idle_max: Duration::from_secs(3),
+        ..HttpOptions::new(any())
+    };
+    let door = open_with(&allocs[0], options, None).await;
+    let at = door.local_addr();
+    let mut http = Http::connect(at).await;
+    assert_eq!(http.get("/v1/next?uid=1").await.status, 200);
+    // One that says nothing and one that stops in a head; a fourth is one too many.
+    let silent = Http::connect(at).await;
+    let mut half = Http::connect(at).await;
+    half.send("GET /v1/next?uid=1 HT").await;
+    until("a refusal", async || {
+        let told = Http::connect(at).await.rest().await;
+        (told.starts_with("HTTP/1.1 503 ") && told.ends_with("or wait")).then_some(())
+    })
+    .await;
+    let began = Instant::now();
+    assert_eq!(silent.rest().await, "");
+    half.rest().await;
+    // Idle after an answer.
+    assert_eq!(http.rest().await, "");
+    assert!(began.elapsed() < Duration::from_secs(15));
+
+    // Larger than may be: by what it says, or by what comes.
+    for (head, body) in [
+        ("content-length: 100000", String::new()),
+        (
+            "transfer-encoding: chunked",
+            format!("5000\r\n{}\r\n", " ".repeat(0x5000)),
+        ),
+    ] {
+        let mut large = Http::connect(at).await;
+        large
+            .send(&format!(
+                "POST /v1/next HTTP/1.1\r\nhost: x\r\n{head}\r\n\r\n{body}"
+            ))
+            .await;
+        let told = large.answer().await;
+        assert_eq!(told.status, 413, "{head}: {told:?}");
+    }
+    // One that sends no more is still answered.
+    let mut half = Http::connect(at).await;
+    half.send("GET /v1/next?uid=9&strict HTTP/1.1\r\nhost: x\r\n\r\n")
+        .await;
+    half.stream.shutdown().await.unwrap();
+    let told = half.rest().await;
+    assert!(told.starts_with("HTTP/1.1 200 "), "{told}");
+    let mut head = Http::connect(at).await;
+    head.send(&format!(
+        "GET /v1/next?key={} HTTP/1.1\r\nhost: x\r\n\r\n",
+        "k".repeat(70_000)
+    ))
+    .await;
+    let told = head.answer().await;
+    assert!(matches!(told.status, 414 | 431), "{told:?}");
+    let mut other = Http::connect(at).await;
+    other.send("*1\r\n$4\r\nPING\r\n").await;
+    let told = other.rest().await;
+    assert!(told.starts_with("HTTP/1.1 400 "), "{told}");
+
+    // A door that closes answers what it has begun to receive.
+    let mut last = Http::connect(at).await;
+    assert_eq!(last.get("/v1/next?uid=1").await.status, 200);
+    last.send("POST /v1/next HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n{\"uid\"")
+        .await;
+    let mut idle = Http::connect(at).await;
+    assert_eq!(idle.get("/v1/next?uid=1").await.status, 200);
+    let closing = tokio::spawn(async move { door.shutdown().await });
+    assert_eq!(idle.rest().await, "");
+    last.send(":1}").await;
+    let told = last.rest().await;
+    assert!(
+        told.starts_with("HTTP/1.1 200 ") && told.contains("\"first\":4"),
+        "{told}"
+    );
+    closing.await.unwrap();
+    TcpStream::connect(at).await.unwrap_err();
+    cluster.stop(&allocs).await;
+}
+
+/// Requests whose bodies do not come hold nothing that others need.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bodies_that_do_not_come_keep_nobody_out() {
+    let cluster = Cluster::start(1, D).await;
+    let allocs = cluster.allocs(["a1"]).await;
+    let door = open(&allocs[0]).await;
+    let mut silent = Vec::new();
+    for n in 0..100 {
+        let mut http = Http::connect(door.local_addr()).await;
+        let length = match n % 2 {
+            0 => "transfer-encoding: chunked",
+            _ => "content-length: 4000000",
+        };
+        http.send(&format!(
+            "POST /v1/next-many HTTP/1.1\r\nhost: x\r\n{length}\r\n\r\n"
+        ))
+        .await;
+        silent.push(http);
+    }
+    let mut http = Http::connect(door.local_addr()).await;
+    let keys: Vec<String> = (0..10_000).map(|n| format!("{n:0128}")).collect();
+    let body = json!({ "keys": keys }).to_string();
+    for _ in 0..3 {
+        let told = http.post("/v1/next-many", JSON, &body).await;
+        assert_eq!(told.status, 200, "{:.200}", told.body);
+    }
+    drop(silent);
+    door.shutdown().await;
+    cluster.stop(&allocs).await;
+}
+
+/// A browser that was told that a stranger's name is this machine's.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_local_door_answers_to_no_other_name() {
+    let cluster = Cluster::start(1, D).await;
+    let allocs = cluster.allocs(["a1"]).await;
+    let options = HttpOptions {
+        local_only: true,
+        ..HttpOptions::new(any())
+    };
+    let door = open_with(&allocs[0], options, None).await;
+    let mut http = Http::connect(door.local_addr()).await;
+    for (host, status) in [
+        ("localhost:7780", 200),
+        ("127.0.0.1", 200),
+        ("evil.example:7780", 403),
+    ] {
+        http.send(&format!(
+            "GET /v1/next?uid=1 HTTP/1.1\r\nhost: {host}\r\n\r\n"
+        ))
+        .await;
+        let told = http.answer().await;
+        assert_eq!(told.status, status, "{host}: {told:?}");
+    }
+    door.shutdown().await;
+    cluster.stop(&allocs).await;
+}

@@ -1,0 +1,307 @@
+//! Numbers as JSON: what is answered, and what is refused.
+
+use serde_json::json;
+
+use super::{FORM, Http, JSON, open};
+use crate::harness::{Cluster, D, create, dense};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn numbers_are_answered_as_json() {
+    let cluster = Cluster::start(1, D).await;
+    let allocs = cluster.allocs(["a1"]).await;
+    create(&allocs, &dense("orders", 1_000, 1_000, 10_000)).await;
+    let door = open(&allocs[0]).await;
+    let mut http = Http::connect(door.local_addr()).await;
+    for (path, answer) in [
+        (
+            "/v1/current?key=alice",
+            r#"{"kind":"never","value":0,"epoch":1}"#,
+        ),
+        ("/v1/next?key=alice", r#"{"first":1,"last":1,"epoch":1}"#),
+        (
+            "/v1/next?key=alice&count=5",
+            r#"{"first":2,"last":6,"epoch":1}"#,
+        ),
+        (
+            "/v1/current?key=alice",
+            r#"{"kind":"exact","value":6,"epoch":1}"#,
+        ),
+        (
+            "/v1/next?uid=42&floor=0&epoch=1&strict",
+            r#"{"first":1,"last":1,"epoch":1}"#,
+        ),
+        (
+            "/v1/next?namespace=orders&uid=7&timeout_ms=4000",
+            r#"{"first":1,"last":1,"epoch":1}"#,
+        ),
+        // The same bytes, however they are written.
+        (
+            "/v1/next?key=a%20%2C+%ff",
+            r#"{"first":1,"last":1,"epoch":1}"#,
+        ),
+        (
+            "/v1/next?key_base64=YSAsIP8=",
+            r#"{"first":2,"last":2,"epoch":1}"#,
+        ),
+        (
+            "/v1/next-many?keys=alice,b%2Cc&counts=1,2",
+            r#"{"items":[{"first":7,"last":7,"epoch":1},{"first":1,"last":2,"epoch":1}]}"#,
+        ),
+        (
+            "/v1/current-many?namespace=orders&uids=7,8",
+            r#"{"items":[{"kind":"exact","value":1,"epoch":1},{"kind":"never","value":0,"epoch":1}]}"#,
+        ),
+        // More than JavaScript reads of a number.
+        (
+            "/v1/raise-to?uid=42&value=9007199254740993&format=string",
+            r#"{"error":{"code":"OUT_OF_RANGE","reason":"ABOVE_BOUND""#,
+        ),
+        (
+            "/v1/raise-to?uid=42&value=100&format=string",
+            r#"{"value":"100","epoch":"1"}"#,
+        ),
+        (
+            "/v1/next?uid=42&format=string",
+            r#"{"first":"101","last":"101","epoch":"1"}"#,
+        ),
+    ] {
+        let told = http.get(path).await;
+        assert!(told.body.starts_with(answer), "{path}: {told:?}");
+        assert!(told.head.contains("cache-control: no-store"), "{told:?}");
+    }
+    for (kind, body, answer) in [
+        (
+            JSON,
+            json!({"uid": 42}),
+            json!({"first": 102, "last": 102, "epoch": 1}),
+        ),
+        (
+            "text/plain",
+            json!({"uid": "42"}),
+            json!({"first": 103, "last": 103, "epoch": 1}),
+        ),
+        // What curl calls every body.
+        (
+            FORM,
+            json!({"key": "alice"}),
+            json!({"first": 8, "last": 8, "epoch": 1}),
+        ),
+        (
+            JSON,
+            json!({"key_base64": "YSAsIP8=", "format": "string"}),
+            json!({"first": "3", "last": "3", "epoch": "1"}),
+        ),
+    ] {
+        let told = http.post("/v1/next", kind, &body.to_string()).await;
+        assert_eq!(told.json(), answer, "{body}: {told:?}");
+    }
+    let form = http
+        .post("/v1/next?format=string", FORM, "uid=42&count=2")
+        .await;
+    assert_eq!(
+        form.json(),
+        json!({"first": "104", "last": "105", "epoch": "1"})
+    );
+    // One bad item hides no other.
+    let body = json!({"namespace": "orders", "uids": [7, 1_000_000, "8"], "counts": [1, 1, 3]});
+    let told = http.post("/v1/next-many", JSON, &body.to_string()).await;
+    let items = &told.json()["items"];
+    assert_eq!(items[0], json!({"first": 2, "last": 2, "epoch": 1}));
+    assert_eq!(items[1]["error"]["code"], "INVALID_ARGUMENT", "{told:?}");
+    assert_eq!(items[2], json!({"first": 1, "last": 3, "epoch": 1}));
+    // As many as a batch may have, and one more.
+    let most: Vec<u64> = (0..10_000).collect();
+    let told = http
+        .post("/v1/next-many", JSON, &json!({"uids": most}).to_string())
+        .await;
+    assert_eq!(told.json()["items"].as_array().unwrap().len(), 10_000);
+    let more: Vec<u64> = (0..10_001).collect();
+    let told = http
+        .post("/v1/next-many", JSON, &json!({"uids": more}).to_string())
+        .await;
+    assert!(
+        told.status == 400 && told.body.contains("a list of at most 10000"),
+        "{told:?}"
+    );
+    door.shutdown().await;
+    cluster.stop(&allocs).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bad_input_is_told_what_to_do_and_takes_nothing() {
+    let cluster = Cluster::start(1, D).await;
+    let allocs = cluster.allocs(["a1"]).await;
+    let door = open(&allocs[0]).await;
+    let mut http = Http::connect(door.local_addr()).await;
+    let long = format!("/v1/next?key={}", "k".repeat(129));
+    for (path, status, told) in [
+        ("/v1/next", 400, "name one key: uid, key or key_base64"),
+        ("/v1/next?uid=1&key=a", 400, "name one key"),
+        (
+            "/v1/next?uid=1&cuont=2",
+            400,
+            "unknown field `cuont`, expected one of `namespace`",
+        ),
+        ("/v1/next?uid=1&uid=2", 400, "duplicate field `uid`"),
+        ("/v1/next?uid=-1", 400, "a whole number from 0 to 2^64-1"),
+        ("/v1/next?uid=1.5", 400, "a whole number"),
+        ("/v1/next?uid=18446744073709551616", 400, "a whole number"),
+        ("/v1/next?uid=", 400, "a whole number"),
+        (
+            "/v1/next?uid=1&count=0",
+            400,
+            "count must be 1 to 100000, not 0",
+        ),
+        (
+            "/v1/next?uid=1&count=100001",
+            400,
+            "count must be 1 to 100000",
+        ),
+        (
+            "/v1/next?uid=1&count=99999999999",
+            400,
+            "count must be 1 to 100000",
+        ),
+        ("/v1/next?uid=1&strict=maybe", 400, "neither true nor false"),
+        (
+            "/v1/next?uid=1&format=hex",
+            400,
+            "unknown variant `hex`, expected `number` or `string`",
+        ),
+        (
+            "/v1/next?uid=1&timeout_ms=0",
+            400,
+            "timeout_ms is 1 to 60000",
+        ),
+        ("/v1/next?uid=3&floor=5", 400, "floor"),
+        ("/v1/next?uid=99999999999", 400, "uid"),
+        (
+            "/v1/next?namespace=nosuch&uid=1",
+            404,
+            "seqsvr namespace create",
+        ),
+        ("/v1/next?namespace=default&key=a", 400, "uid"),
+        (&long, 400, "a key has 1 to 128 bytes"),
+        ("/v1/next?key=", 400, "a key has 1 to 128 bytes, not 0"),
+        ("/v1/next?key_base64=!", 400, "not base64"),
+        (
+            "/v1/next-many?uids=1&keys=a",
+            400,
+            "name the keys in one way",
+        ),
+        ("/v1/next-many?uids=1,2&counts=1", 400, "count"),
+        ("/v1/raise-to?uid=1", 400, "missing field `value`"),
+        (
+            "/v1/raise-to?uid=1&value=0",
+            400,
+            "RaiseTo takes a number from 1",
+        ),
+        ("/v1/nothing", 404, "/v1/openapi.json tells what there is"),
+    ] {
+        let answer = http.get(path).await;
+        let error = &answer.json()["error"];
+        let message = error["message"].as_str().unwrap();
+        assert!(
+            answer.status == status && message.contains(told),
+            "{path}: {answer:?}"
+        );
+        assert!(error["code"].is_string() && error["reason"].is_string());
+    }
+    for (body, told) in [
+        ("{", "EOF while parsing"),
+        ("[]", "neither an object of JSON nor a form"),
+        (r#"{"uid":-1}"#, "a whole number"),
+        (r#"{"uid":1,"nonsense":1}"#, "unknown field `nonsense`"),
+        (r#"{"key":5}"#, "a key as text"),
+        ("\u{0}", "neither an object"),
+    ] {
+        let answer = http.post("/v1/next", JSON, body).await;
+        assert!(
+            answer.status == 400 && answer.body.contains(told),
+            "{body}: {answer:?}"
+        );
+    }
+    let both = http.post("/v1/next?count=2", JSON, r#"{"uid":1}"#).await;
+    assert!(
+        both.body
+            .contains("unknown field `count`, expected `format`"),
+        "{both:?}"
+    );
+    // Methods that would take what nobody sees, or mean something else.
+    for method in ["HEAD", "DELETE", "PUT", "OPTIONS"] {
+        let mut http = Http::connect(door.local_addr()).await;
+        http.send(&format!(
+            "{method} /v1/next?uid=1 HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+        ))
+        .await;
+        let told = http.rest().await;
+        assert!(told.starts_with("HTTP/1.1 405 "), "{told}");
+    }
+    // A page of another site, and of another port of this machine.
+    for path in [
+        "/v1/next?uid=1",
+        "/v1/cluster",
+        "/api/segment/get/default",
+        "/tinyid/id/nextId?bizType=default",
+    ] {
+        for header in [
+            "sec-fetch-site: cross-site",
+            "sec-fetch-site: same-site",
+            "origin: http://127.0.0.1:3000",
+            "origin: null",
+        ] {
+            http.send(&format!(
+                "GET {path} HTTP/1.1\r\nhost: 127.0.0.1:7780\r\n{header}\r\n\r\n"
+            ))
+            .await;
+            let told = http.answer().await;
+            assert_eq!(told.status, 403, "{path} {header}: {told:?}");
+        }
+    }
+    for key in ["uid=1", "uid=0"] {
+        let untouched = http.get(&format!("/v1/current?{key}")).await;
+        assert_eq!(untouched.json()["kind"], "never", "{untouched:?}");
+    }
+    door.shutdown().await;
+    cluster.stop(&allocs).await;
+}
+
+/// Every AllocSvr answers for every key, and what is sent together is answered in order.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn any_allocsvr_answers_for_every_key() {
+    let cluster = Cluster::start(1, D).await;
+    let allocs = cluster.allocs(["a1", "a2"]).await;
+    let doors = [open(&allocs[0]).await, open(&allocs[1]).await];
+    const KEYS: u64 = 40;
+    let mut https = Vec::new();
+    for door in &doors {
+        https.push(Http::connect(door.local_addr()).await);
+    }
+    for round in 0..10 {
+        for http in &mut https {
+            let pipelined: String = (0..KEYS)
+                .map(|key| format!("GET /v1/next?uid={key} HTTP/1.1\r\nhost: x\r\n\r\n"))
+                .collect();
+            http.send(&pipelined).await;
+        }
+        let mut firsts = vec![Vec::new(); KEYS as usize];
+        for http in &mut https {
+            for of in &mut firsts {
+                let told = http.answer().await;
+                of.push(
+                    told.json()["first"]
+                        .as_u64()
+                        .unwrap_or_else(|| panic!("{told:?}")),
+                );
+            }
+        }
+        for mut of in firsts {
+            of.sort_unstable();
+            assert_eq!(of, [2 * round + 1, 2 * round + 2]);
+        }
+    }
+    for door in &doors {
+        door.shutdown().await;
+    }
+    cluster.stop(&allocs).await;
+}
