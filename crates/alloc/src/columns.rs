@@ -45,20 +45,12 @@ impl Columns {
         }
     }
 
-    /// The answer of the only item, if it has one.
+    /// What was read of the only item, if it was.
     pub(crate) fn single(&self) -> Option<Answer> {
-        let (value, epoch) = (*self.values.first()?, Epoch(*self.epochs.first()?));
-        Some(match self.kinds.first() {
-            Some(kind) => Answer::Current {
-                kind: CurrentKind::try_from(*kind).unwrap_or_default(),
-                value,
-                epoch,
-            },
-            None => Answer::Numbers {
-                first: value,
-                last: self.lasts.first().copied().unwrap_or(value),
-                epoch,
-            },
+        Some(Answer::Current {
+            kind: CurrentKind::try_from(*self.kinds.first()?).unwrap_or_default(),
+            value: *self.values.first()?,
+            epoch: Epoch(*self.epochs.first()?),
         })
     }
 

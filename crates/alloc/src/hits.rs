@@ -19,12 +19,14 @@
 mod current;
 mod entered;
 mod found;
+mod one;
 mod place;
 mod take;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use seqsvr_core::id::Epoch;
 use seqsvr_core::route::RoutingTable;
 
 use place::place;
@@ -168,12 +170,10 @@ impl Node {
                 continue;
             }
             let epoch = old.columns.epoch(at);
-            let ours = place(frame, i, namespace).and_then(|(section, _)| {
-                let route = newest.route(newest.slot_of(section))?;
-                let owner = route.owner.as_ref()?;
-                Some(route.epoch.0 == epoch && owner.session == session.id)
-            });
-            if ours == Some(true) {
+            let ours = place(frame.key(i), namespace)
+                .map(|(section, _)| newest.slot_of(section))
+                .is_some_and(|slot| session.owns(slot, Epoch(epoch), newest));
+            if ours {
                 hits.columns.push_epoch(epoch);
                 hits.columns.values.push(old.columns.values[at]);
                 hits.columns.lasts.extend(old.columns.lasts.get(at));

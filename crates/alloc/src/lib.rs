@@ -74,10 +74,10 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use seqsvr_client::Channels;
+use seqsvr_proto::LocalSequence;
 use seqsvr_proto::limits::ITEMS_MAX;
 use seqsvr_proto::transport::{Calls, Connections, Listener};
 use seqsvr_proto::v1::admin_server::Admin;
-use seqsvr_proto::v1::sequence_server::Sequence;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -243,7 +243,7 @@ impl Alloc {
 
     /// Its numbers as calls of functions: what else serves them in this process, behind another protocol,
     /// bounds its requests itself.
-    pub fn sequence(&self) -> impl Sequence + use<> {
+    pub fn sequence(&self) -> impl LocalSequence + use<> {
         service::SequenceService(self.node.clone())
     }
 

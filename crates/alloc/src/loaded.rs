@@ -109,13 +109,7 @@ impl Loaded {
 
     /// Whether the slot still has the epoch this object was opened at, in the same session.
     pub(crate) fn is_current(&self, table: &RoutingTable) -> bool {
-        table.route(self.fence.slot).is_some_and(|route| {
-            route.epoch == self.fence.epoch
-                && route
-                    .owner
-                    .as_ref()
-                    .is_some_and(|o| o.session == self.session.id)
-        })
+        self.session.owns(self.fence.slot, self.fence.epoch, table)
     }
 
     /// [`Loaded::is_current`], looked up once for each version of the table: this process has one table

@@ -126,16 +126,18 @@ pub(crate) fn namespace(name: &str) -> Result<(), Fault> {
     Err(Fault::new(Reason::NoSuchNamespace, text))
 }
 
-/// The one key of a request.
+/// The one key of a request, as it lies there.
+pub(crate) fn named(key: Option<KeyRef<'_>>) -> Result<KeyRef<'_>, Fault> {
+    let text = "the request names neither a uid nor a key";
+    key.ok_or_else(|| Fault::new(Reason::Invalid, text))
+}
+
+/// The same, to be kept.
 pub(crate) fn key(key: Option<KeyRef<'_>>) -> Result<ItemKey, Fault> {
-    match key {
-        Some(KeyRef::Uid(uid)) => Ok(ItemKey::Uid(uid.0)),
-        Some(KeyRef::Key(key)) => Ok(ItemKey::Key(Bytes::copy_from_slice(key))),
-        None => Err(Fault::new(
-            Reason::Invalid,
-            "the request names neither a uid nor a key",
-        )),
-    }
+    Ok(match named(key)? {
+        KeyRef::Uid(uid) => ItemKey::Uid(uid.0),
+        KeyRef::Key(key) => ItemKey::Key(Bytes::copy_from_slice(key)),
+    })
 }
 
 /// A column is empty or has an entry for each item.

@@ -1,7 +1,11 @@
 //! The public contract: requests become items, answers become responses.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
+use seqsvr_core::id::Epoch;
+use seqsvr_core::route::KeyRef;
+use seqsvr_proto::LocalSequence;
 use seqsvr_proto::convert::Keyed;
 use seqsvr_proto::error::Fault;
 use seqsvr_proto::v1::sequence_server::Sequence;
@@ -10,16 +14,17 @@ use seqsvr_proto::v1::{
     NextManyResponse, NextRequest, NextResponse, PipeRequest, RaiseToRequest, RaiseToResponse,
     Reason, RoutesRequest, RoutingTable,
 };
+use tokio::time::Instant;
 use tonic::{Request, Response, Status, Streaming};
 use tracing::Instrument;
 
 use crate::ask::{Answer, Ask, Call, Item};
 use crate::columns::Columns;
-use crate::frame::Frame;
+use crate::frame::{Frame, Wanted};
 use crate::hits::Hits;
 use crate::node::Node;
 use crate::pipe::Pipe;
-use crate::request::{Received, count, invalid, key, namespace};
+use crate::request::{Received, count, invalid, key, named, namespace};
 use crate::timing::Method;
 
 /// The gRPC service over a node.
@@ -30,16 +35,28 @@ impl Sequence for SequenceService {
     async fn next(&self, request: Request<NextRequest>) -> Result<Response<NextResponse>, Status> {
         self.timed(Method::Next, request, |received, request| async move {
             namespace(&request.namespace)?;
-            count(request.count.unwrap_or(1))?;
-            key(request.key_ref())?;
+            let wanted = Wanted {
+                count: count(request.count.unwrap_or(1))?,
+                floor: request.floor.unwrap_or(0),
+                epoch: request.epoch.unwrap_or(0),
+            };
             let version = request.table_version;
-            match self.one(received, request.into()).await? {
-                Answer::Numbers { first, last, epoch } => Ok(NextResponse {
-                    first,
-                    last,
-                    epoch: epoch.0,
-                    routes: self.0.table.routes_for(version),
-                }),
+            let numbers = |first, last, epoch: Epoch| NextResponse {
+                first,
+                last,
+                epoch: epoch.0,
+                routes: self.0.table.routes_for(version),
+            };
+            let known = named(request.key_ref())?;
+            // One more look at the clock than a frame of many takes, so that a lease that is over burns nothing.
+            if !request.strict
+                && self.0.has_lease()
+                && let Some((range, epoch)) = self.0.hit_one(&request.namespace, known, wanted)
+            {
+                return Ok(numbers(range.first, range.last, epoch));
+            }
+            match self.one_later(received, request.into()).await? {
+                Answer::Numbers { first, last, epoch } => Ok(numbers(first, last, epoch)),
                 _ => Err(mixed()),
             }
         })
@@ -67,9 +84,15 @@ impl Sequence for SequenceService {
     ) -> Result<Response<CurrentResponse>, Status> {
         self.timed(Method::Current, request, |received, request| async move {
             namespace(&request.namespace)?;
-            key(request.key_ref())?;
+            named(request.key_ref())?;
             let version = request.table_version;
-            match self.one(received, request.into()).await? {
+            let frame = Frame::from(request);
+            let hit = self.0.has_lease().then(|| self.0.hit(&frame));
+            let answer = match hit.and_then(|hits| hits.columns.single()) {
+                Some(answer) => answer,
+                None => self.one_later(received, frame).await?,
+            };
+            match answer {
                 Answer::Current { kind, value, epoch } => Ok(CurrentResponse {
                     kind: kind.into(),
                     value,
@@ -162,6 +185,20 @@ impl Sequence for SequenceService {
     }
 }
 
+impl LocalSequence for SequenceService {
+    fn take(&self, namespace: &str, key: KeyRef<'_>, count: u32) -> Option<(u64, u64)> {
+        let at = Instant::now();
+        let wanted = Wanted {
+            count: NonZeroU32::new(count)?,
+            floor: 0,
+            epoch: 0,
+        };
+        let (range, _) = self.0.hit_one(namespace, key, wanted)?;
+        self.0.timing.took(Method::Next, at.elapsed(), 1);
+        Some((range.first, range.last))
+    }
+}
+
 impl SequenceService {
     /// Answers a call, and notes how long it took and how it failed.
     async fn timed<T, U, F>(
@@ -210,14 +247,8 @@ impl SequenceService {
         self.0.background.run(rest.in_current_span()).await
     }
 
-    /// Answers a frame of one item.
-    async fn one(&self, received: Received, frame: Frame) -> Result<Answer, Status> {
-        // One more look at the clock than a frame of many takes, so that a lease that is over burns nothing.
-        if self.0.has_lease()
-            && let Some(answer) = self.0.hit(&frame).columns.single()
-        {
-            return Ok(answer);
-        }
+    /// Answers a frame of one item the long way.
+    async fn one_later(&self, received: Received, frame: Frame) -> Result<Answer, Status> {
         let item = frame.item(0)?;
         self.later(
             frame.call(received.deadline, received.share, received.trace),

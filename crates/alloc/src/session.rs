@@ -14,8 +14,9 @@ use std::sync::atomic::{
 };
 use std::time::Duration;
 
-use seqsvr_core::id::SessionId;
+use seqsvr_core::id::{Epoch, SessionId, Slot};
 use seqsvr_core::lease::{Lease, Reading};
+use seqsvr_core::route::RoutingTable;
 
 /// A registration of this process at the store.
 #[derive(Debug)]
@@ -68,6 +69,14 @@ impl Session {
             true => Duration::from_nanos(main.min(raw)),
             false => Duration::ZERO,
         }
+    }
+
+    /// Whether a slot is this session's at this epoch, by this table.
+    pub(crate) fn owns(&self, slot: Slot, epoch: Epoch, table: &RoutingTable) -> bool {
+        table.route(slot).is_some_and(|route| {
+            let owner = route.owner.as_ref();
+            route.epoch == epoch && owner.is_some_and(|owner| owner.session == self.id)
+        })
     }
 
     /// Ends it for good in this process.

@@ -1,11 +1,14 @@
-//! What all doors have in common: they accept connections within a bound, and close in order.
+//! What all doors have in common: they accept connections within a bound, deal them out to threads, and close
+//! in order.
 
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use seqsvr_proto::transport::{Connections, Io, Listener};
+use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -32,13 +35,15 @@ pub(crate) struct Door {
 }
 
 impl Door {
-    /// Serves at most `connections_max` connections at a time; more are told `refusal` in their protocol.
+    /// Serves at most `connections_max` connections at a time, each in one of the runtimes, or if there is none in
+    /// that in which this is called; more are told `refusal` in their protocol.
     pub(crate) fn open<F>(
         name: &'static str,
         mut listener: Box<dyn Listener>,
+        runtimes: &[Handle],
         connections_max: usize,
         refusal: &'static [u8],
-        serve: impl Fn(Accepted) -> F + Send + 'static,
+        serve: impl Fn(Accepted) -> F + Send + Sync + 'static,
     ) -> io::Result<Door>
     where
         F: Future<Output = ()> + Send + 'static,
@@ -49,17 +54,19 @@ impl Door {
             stopping: CancellationToken::new(),
             tasks: TaskTracker::new(),
         };
-        let connections = Connections::new(connections_max);
-        let (stopping, tasks) = (door.stopping.clone(), door.tasks.clone());
+        let accepting = Accepting {
+            connections: Connections::new(connections_max),
+            refusal,
+            runtimes: match runtimes {
+                [] => vec![Served::on(Handle::current())],
+                all => all.iter().cloned().map(Served::on).collect(),
+            },
+            stopping: door.stopping.clone(),
+            tasks: door.tasks.clone(),
+        };
+        let stopping = door.stopping.clone();
         door.tasks.spawn(async move {
-            let accept = accept(
-                &mut *listener,
-                &connections,
-                refusal,
-                &stopping,
-                &tasks,
-                serve,
-            );
+            let accept = accepting.run(&mut *listener, Arc::new(serve));
             stopping.run_until_cancelled(accept).await;
         });
         Ok(door)
@@ -81,35 +88,160 @@ impl Door {
     }
 }
 
-async fn accept<F: Future<Output = ()> + Send + 'static>(
-    listener: &mut dyn Listener,
-    connections: &Arc<Connections>,
+/// What accepts.
+struct Accepting {
+    connections: Arc<Connections>,
     refusal: &'static [u8],
-    stopping: &CancellationToken,
-    tasks: &TaskTracker,
-    serve: impl Fn(Accepted) -> F,
-) {
-    loop {
-        let (io, remote) = match listener.accept().await {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                tracing::warn!("a connection was not accepted: {error}");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
+    runtimes: Vec<Served>,
+    stopping: CancellationToken,
+    tasks: TaskTracker,
+}
+
+/// A runtime, and how many connections are served there.
+struct Served {
+    runtime: Handle,
+    connections: Arc<AtomicUsize>,
+}
+
+impl Served {
+    fn on(runtime: Handle) -> Served {
+        Served {
+            runtime,
+            connections: Arc::default(),
+        }
+    }
+}
+
+/// A connection, counted.
+struct One(Arc<AtomicUsize>);
+
+impl One {
+    fn of(connections: Arc<AtomicUsize>) -> One {
+        connections.fetch_add(1, Relaxed);
+        One(connections)
+    }
+}
+
+impl Drop for One {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
+
+impl Accepting {
+    async fn run<F: Future<Output = ()> + Send + 'static>(
+        &self,
+        listener: &mut dyn Listener,
+        serve: Arc<impl Fn(Accepted) -> F + Send + Sync + 'static>,
+    ) {
+        loop {
+            let (open, remote) = match listener.accept_for_any().await {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    tracing::warn!("a connection was not accepted: {error}");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    continue;
+                }
+            };
+            let Some(permit) = self.connections.admit() else {
+                if let Ok(io) = open() {
+                    self.connections.refuse(io, self.refusal.to_vec());
+                }
                 continue;
+            };
+            let (serve, stopping) = (serve.clone(), self.stopping.child_token());
+            self.spawn(async move {
+                match open() {
+                    Ok(io) => {
+                        let accepted = Accepted {
+                            io,
+                            remote,
+                            stopping,
+                        };
+                        serve(accepted).await;
+                    }
+                    Err(error) => tracing::warn!(%remote, "a connection was not opened: {error}"),
+                }
+                drop(permit);
+            });
+        }
+    }
+
+    /// Where the fewest are served.
+    fn spawn(&self, serving: impl Future<Output = ()> + Send + 'static) {
+        let least = self
+            .runtimes
+            .iter()
+            .min_by_key(|r| r.connections.load(Relaxed));
+        let Some(Served {
+            runtime,
+            connections,
+        }) = least
+        else {
+            return;
+        };
+        let one = One::of(connections.clone());
+        let served = async move {
+            serving.await;
+            drop(one);
+        };
+        self.tasks.spawn_on(served, runtime);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use tokio::sync::{mpsc, oneshot, watch};
+    use tokio::time::{sleep, timeout};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn connections_are_dealt_out_to_where_the_fewest_are() {
+        let (running, stopped) = watch::channel(());
+        let runtimes = [0, 1].map(|_| {
+            let mut builder = tokio::runtime::Builder::new_current_thread();
+            let runtime = builder.enable_all().build().unwrap();
+            let (handle, mut stopped) = (runtime.handle().clone(), stopped.clone());
+            thread::spawn(move || runtime.block_on(stopped.changed()));
+            Served::on(handle)
+        });
+        let accepting = Accepting {
+            connections: Connections::new(10),
+            refusal: b"",
+            runtimes: runtimes.into(),
+            stopping: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+        };
+        let (serves, mut served) = mpsc::unbounded_channel();
+        // Each tells its thread, and ends, well or badly, when it is told to.
+        let mut connect = async || {
+            let (end, ended) = oneshot::channel::<bool>();
+            let serves = serves.clone();
+            accepting.spawn(async move {
+                serves.send(thread::current().id()).unwrap();
+                assert!(ended.await.unwrap_or(true), "this one fails");
+            });
+            (served.recv().await.unwrap(), end)
+        };
+        let (first, _first) = connect().await;
+        let (second, well) = connect().await;
+        assert_ne!(first, second);
+        let (third, _third) = connect().await;
+        let (fourth, badly) = connect().await;
+        assert_eq!((third, fourth), (first, second));
+        well.send(true).unwrap();
+        badly.send(false).unwrap();
+        let left = &accepting.runtimes[1].connections;
+        let gone = async {
+            while left.load(Relaxed) > 0 {
+                sleep(Duration::from_millis(1)).await;
             }
         };
-        let Some(permit) = connections.admit() else {
-            connections.refuse(io, refusal.to_vec());
-            continue;
-        };
-        let served = serve(Accepted {
-            io,
-            remote,
-            stopping: stopping.child_token(),
-        });
-        tasks.spawn(async move {
-            served.await;
-            drop(permit);
-        });
+        timeout(Duration::from_secs(10), gone).await.unwrap();
+        assert_eq!(connect().await.0, second);
+        drop(running);
     }
 }

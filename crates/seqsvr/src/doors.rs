@@ -12,14 +12,18 @@ use seqsvr_gateway::{
 };
 use seqsvr_proto::transport::Tcp;
 use seqsvr_store::Store;
+use tokio::runtime::Handle;
 
 use crate::cli;
+use crate::door_threads::DoorThreads;
 
 /// Those that are open.
 #[derive(Default)]
 pub(crate) struct Doors {
     redis: Option<RedisDoor>,
     http: Option<HttpDoor>,
+    /// Started with the first that gives numbers.
+    threads: Option<DoorThreads>,
 }
 
 impl Doors {
@@ -32,6 +36,7 @@ impl Doors {
         let mut doors = Doors::default();
         if let Some(listen) = &args.redis_listen {
             let options = RedisOptions {
+                runtimes: doors.runtimes()?,
                 connections_max: args.redis_connections_max as usize,
                 password: args.redis_password.clone(),
                 idle_max: args.redis_idle_max,
@@ -45,6 +50,7 @@ impl Doors {
         if let Some(listen) = &args.http.http_listen {
             let options = HttpOptions {
                 listen: cli::socket_addr(listen, HTTP_PORT)?,
+                runtimes: doors.runtimes()?,
                 connections_max: args.http.http_connections_max as usize,
                 idle_max: args.http.http_idle_max,
                 local_only: false,
@@ -64,7 +70,11 @@ impl Doors {
         listen: SocketAddr,
         must: bool,
     ) -> anyhow::Result<()> {
-        let door = RedisDoor::open(RedisOptions::new(listen), &Tcp, alloc.sequence()).await;
+        let options = RedisOptions {
+            runtimes: self.runtimes()?,
+            ..RedisOptions::new(listen)
+        };
+        let door = RedisDoor::open(options, &Tcp, alloc.sequence()).await;
         self.redis = unless_taken(door, listen, "Redis", "--redis-port", must)?;
         Ok(())
     }
@@ -77,6 +87,7 @@ impl Doors {
         must: bool,
     ) -> anyhow::Result<()> {
         let options = HttpOptions {
+            runtimes: self.runtimes()?,
             local_only: true,
             ..HttpOptions::new(listen)
         };
@@ -106,6 +117,15 @@ impl Doors {
             http: unless_taken(door, listen, "HTTP", "--store-http-port", must)?,
             ..Doors::default()
         })
+    }
+
+    /// Where doors that give numbers serve their connections.
+    fn runtimes(&mut self) -> io::Result<Vec<Handle>> {
+        let threads = match self.threads.take() {
+            Some(threads) => threads,
+            None => DoorThreads::start()?,
+        };
+        Ok(self.threads.insert(threads).runtimes())
     }
 
     /// Where it serves Redis clients.

@@ -12,6 +12,7 @@ mod bench;
 mod cli;
 mod commands;
 mod config;
+mod door_threads;
 mod doors;
 mod exit;
 mod files;

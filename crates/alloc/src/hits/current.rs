@@ -25,10 +25,10 @@ impl Taking<'_> {
                 hits.missed.extend(i as u32..frame.len() as u32);
                 break;
             }
-            let found = place(frame, i, namespace).and_then(|(section, index)| {
+            let found = place(frame.key(i), namespace).and_then(|(section, index)| {
                 let loaded = self.find(section).filter(|_| untouched < UNTOUCHED_MAX)?;
                 let known = frame.epoch(i) <= loaded.fence.epoch.0;
-                let (kind, value) = with_key(frame, i, namespace, index, |key| {
+                let (kind, value) = with_key(frame.key(i), namespace, index, |key| {
                     known.then(|| loaded.current(key, namespace))
                 })??;
                 untouched += usize::from(kind != CurrentKind::Exact);

@@ -36,12 +36,15 @@ impl Found<'_> {
         }
     }
 
-    /// Hashes `n` keys of keyed sections, and fetches where the sections will look for them first.
+    /// Hashes `n` keys of keyed sections, and fetches where the sections will look for them first. Before hashing,
+    /// which leaves a core no room to look ahead, it fetches what tells where that is.
     pub(super) fn seek(&mut self, frame: &Frame, begin: usize, n: usize, namespace: &Namespace) {
+        let near = self.loaded[..n].iter().flatten();
+        black_box(near.fold(0, |sum, loaded| sum | loaded.section.near()));
         self.sought.clear();
         self.sought.extend((0..n).map(|at| {
             let loaded = self.loaded[at]?;
-            with_key(frame, begin + at, namespace, 0, |key| {
+            with_key(frame.key(begin + at), namespace, 0, |key| {
                 loaded.section.sought(key)
             })
         }));

@@ -1,4 +1,4 @@
-//! Where the keys of a frame belong.
+//! Where keys belong.
 
 use seqsvr_core::geometry::{KEY_MAX, Kind};
 use seqsvr_core::id::{SectionKey, Uid};
@@ -6,14 +6,11 @@ use seqsvr_core::namespace::Namespace;
 use seqsvr_core::route::KeyRef;
 use seqsvr_core::section::Key;
 
-use crate::frame::Frame;
-
-/// Section of the i-th key, and of a uid the index in a dense one; None if it has no place in the
-/// namespace.
+/// Section of a key, and of a uid the index in a dense one; None if it has no place in the namespace.
 #[inline]
-pub(super) fn place(frame: &Frame, i: usize, namespace: &Namespace) -> Option<(SectionKey, u32)> {
+pub(super) fn place(key: KeyRef<'_>, namespace: &Namespace) -> Option<(SectionKey, u32)> {
     let geometry = &namespace.spec.geometry;
-    let section = match (geometry.kind(), frame.key(i)) {
+    let section = match (geometry.kind(), key) {
         (Kind::Dense, KeyRef::Uid(uid)) => return place_uid(uid, namespace),
         (Kind::Dense, KeyRef::Key(_)) => return None,
         (Kind::Keyed, KeyRef::Uid(uid)) => {
@@ -37,16 +34,15 @@ pub(super) fn place_uid(uid: Uid, namespace: &Namespace) -> Option<(SectionKey, 
     Some((SectionKey { namespace, section }, index))
 }
 
-/// Does something with the i-th key, whose place and index were found.
+/// Does something with a key, whose place and index were found.
 #[inline]
 pub(super) fn with_key<T>(
-    frame: &Frame,
-    i: usize,
+    key: KeyRef<'_>,
     namespace: &Namespace,
     index: u32,
     then: impl FnOnce(Key<'_>) -> T,
 ) -> T {
-    match (namespace.spec.geometry.kind(), frame.key(i)) {
+    match (namespace.spec.geometry.kind(), key) {
         (Kind::Dense, _) => then(Key::Dense(index)),
         (Kind::Keyed, KeyRef::Uid(uid)) => then(Key::Keyed(decimal(uid, &mut [0; DECIMAL_MAX]))),
         (Kind::Keyed, KeyRef::Key(key)) => then(Key::Keyed(key)),

@@ -139,7 +139,7 @@ impl<'m> Taking<'m> {
                             let alone = adder.is_none();
                             let range = match spot {
                                 Some(spot) => spot.next(count),
-                                None => with_key(frame, i, namespace, index, |key| {
+                                None => with_key(frame.key(i), namespace, index, |key| {
                                     loaded.section.next(key, count)
                                 }),
                             };
@@ -202,7 +202,7 @@ impl<'m> Taking<'m> {
             (Kind::Dense, None) => self.found.loaded[..n].fill(None),
             (Kind::Keyed, _) => {
                 for at in 0..n {
-                    let placed = place(frame, begin + at, namespace);
+                    let placed = place(frame.key(begin + at), namespace);
                     self.found_at(at, placed);
                 }
                 self.found.seek(frame, begin, n, namespace);
@@ -222,7 +222,7 @@ impl<'m> Taking<'m> {
 
 /// Raises the window of a section of which numbers were taken, if it is time to.
 #[inline]
-fn raise(node: &Arc<Node>, map: &Pinned<'_>, loaded: &Loaded) {
+pub(super) fn raise(node: &Arc<Node>, map: &Pinned<'_>, loaded: &Loaded) {
     if loaded.wants_raise()
         && let Some(loaded) = map.get(&loaded.key())
     {
@@ -233,7 +233,7 @@ fn raise(node: &Arc<Node>, map: &Pinned<'_>, loaded: &Loaded) {
 impl Loaded {
     /// Whether it belongs to this session and is current by this table.
     #[inline]
-    fn is_usual(&self, table: &RoutingTable, session: &Arc<Session>) -> bool {
+    pub(super) fn is_usual(&self, table: &RoutingTable, session: &Arc<Session>) -> bool {
         self.is_current_at(table) && Arc::ptr_eq(&self.session, session)
     }
 }
@@ -241,7 +241,7 @@ impl Loaded {
 /// Whether every number to come of a key is above `floor`, seen without taking one: counters never go
 /// back.
 #[inline]
-fn is_past(loaded: &Loaded, spot: Option<&Spot<'_>>, floor: u64) -> bool {
+pub(super) fn is_past(loaded: &Loaded, spot: Option<&Spot<'_>>, floor: u64) -> bool {
     floor == 0
         || match spot.map(Spot::current) {
             Some(Current::Touched(now)) => now >= floor,

@@ -22,6 +22,7 @@ use crate::loaded::Loaded;
 use crate::{Alloc, Clock, Environment, Options};
 
 mod cached;
+mod one;
 
 const SLOTS: u32 = 8;
 const SECTION: u64 = 100_000;

@@ -126,6 +126,18 @@ impl Keyed {
         }
     }
 
+    /// Fetches what tells where that is.
+    #[inline]
+    pub(super) fn near(&self) -> u32 {
+        let depth = self.depth.load(Ordering::Acquire) as usize;
+        let newest = self.levels[..depth].iter().rev();
+        // Three neighbours may lie in two lines.
+        newest
+            .step_by(FETCHED - 1)
+            .take(2)
+            .fold(0, |sum, level| sum | u32::from(level.get().is_some()))
+    }
+
     /// Fetches where a search looks first.
     #[inline]
     pub(super) fn fetch(&self, hash: Hash) -> u32 {

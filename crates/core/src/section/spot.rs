@@ -37,6 +37,16 @@ impl Section {
         }))
     }
 
+    /// Fetches what [`Section::sought`] and [`Section::fetch`] look at first, for sections that are likely to
+    /// lie far away. What is returned means nothing, as with [`Section::fetch`].
+    #[inline]
+    pub fn near(&self) -> u32 {
+        match &self.counters {
+            Counters::Keyed(keyed) => keyed.near(),
+            Counters::Dense(_) => 0,
+        }
+    }
+
     /// Fetches what [`Section::spot`] looks at first. What is returned means nothing: use it only to
     /// keep the load from being optimised away.
     #[inline]

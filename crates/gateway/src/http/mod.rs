@@ -39,6 +39,7 @@ pub use axum::Router;
 use axum::http::Uri;
 use seqsvr_proto::transport::Transport;
 use seqsvr_proto::v1::sequence_server::Sequence;
+use tokio::runtime::Handle;
 
 pub use operator::operator;
 pub use page::{Nodes, page, status};
@@ -65,6 +66,8 @@ const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: text/pla
 pub struct HttpOptions {
     /// Where to listen; port 0 takes a free one.
     pub listen: SocketAddr,
+    /// Where connections are served; none: in the runtime in which the door is opened.
+    pub runtimes: Vec<Handle>,
     /// Most connections at a time; more are refused.
     pub connections_max: usize,
     /// A connection is closed after so long without a request.
@@ -91,6 +94,7 @@ impl HttpOptions {
     pub fn new(listen: SocketAddr) -> HttpOptions {
         HttpOptions {
             listen,
+            runtimes: Vec::new(),
             connections_max: HTTP_CONNECTIONS_DEFAULT,
             idle_max: HTTP_IDLE_DEFAULT,
             local_only: false,
@@ -115,7 +119,8 @@ impl HttpDoor {
         let serve = move |accepted: Accepted| {
             connection::serve(accepted, routes.clone(), idle_max, local_only)
         };
-        Door::open("HTTP", listener, options.connections_max, FULL, serve).map(HttpDoor)
+        let (runtimes, most) = (&options.runtimes, options.connections_max);
+        Door::open("HTTP", listener, runtimes, most, FULL, serve).map(HttpDoor)
     }
 
     /// Where it listens.

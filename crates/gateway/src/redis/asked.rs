@@ -108,7 +108,7 @@ impl<S: Sequence> Asked<'_, S> {
         let (uids, keys) = columns(data, &group.keys[items.clone()]);
         let counts = &group.counts[items];
         let request = NextManyRequest {
-            namespace: group.namespace.to_owned(),
+            namespace: group.namespace.unwrap_or_default().to_owned(),
             uids,
             keys,
             counts: match counts.iter().all(|count| *count == 1) {
@@ -131,7 +131,7 @@ impl<S: Sequence> Asked<'_, S> {
     ) -> Batch<Option<u64>> {
         let (uids, keys) = columns(data, &group.keys[items]);
         let request = CurrentManyRequest {
-            namespace: group.namespace.to_owned(),
+            namespace: group.namespace.unwrap_or_default().to_owned(),
             uids,
             keys,
             ..CurrentManyRequest::default()
@@ -152,7 +152,7 @@ impl<S: Sequence> Asked<'_, S> {
         count: u32,
     ) -> Result<u64, Refusal> {
         let request = NextRequest {
-            namespace: place.namespace.to_owned(),
+            namespace: place.namespace.unwrap_or_default().to_owned(),
             key_kind: Some(match place.key {
                 Key::Uid(uid) => next_request::KeyKind::Uid(uid),
                 Key::Bytes(key) => next_request::KeyKind::Key(data.slice_ref(key)),
@@ -183,7 +183,7 @@ impl<S: Sequence> Asked<'_, S> {
     async fn set_one(&self, data: &Bytes, set: &Set<'_>) -> Result<(), Refusal> {
         let Set { place, value } = set;
         let request = RaiseToRequest {
-            namespace: place.namespace.to_owned(),
+            namespace: place.namespace.unwrap_or_default().to_owned(),
             key_kind: Some(match place.key {
                 Key::Uid(uid) => raise_to_request::KeyKind::Uid(uid),
                 Key::Bytes(key) => raise_to_request::KeyKind::Key(data.slice_ref(key)),
@@ -204,12 +204,8 @@ impl<S: Sequence> Asked<'_, S> {
     }
 
     /// Asked once for a namespace: it never changes.
-    async fn stride(&self, namespace: &str) -> Result<u64, Refusal> {
-        let name = if namespace.is_empty() {
-            KEYS
-        } else {
-            namespace
-        };
+    async fn stride(&self, namespace: Option<&str>) -> Result<u64, Refusal> {
+        let name = namespace.unwrap_or(KEYS);
         if let Some(stride) = self.about.stride(name) {
             return Ok(stride);
         }

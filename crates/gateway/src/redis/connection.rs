@@ -12,15 +12,15 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
+use seqsvr_proto::LocalSequence;
 use seqsvr_proto::transport::{Io, STUCK_AFTER, Share};
-use seqsvr_proto::v1::sequence_server::Sequence;
 use tokio::io::{AsyncReadExt, AsyncWrite};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
 use super::about::{About, FREE, Held};
 use super::asked::Asked;
-use super::go::{Go, TURN_ITEMS};
+use super::go::{Go, at_once};
 use super::reply::Replies;
 use super::request::Requests;
 use super::session::Session;
@@ -73,10 +73,8 @@ struct Wire {
     /// Answers; `replies.bytes` from `sent` on.
     replies: Replies,
     sent: usize,
-    /// Some are not taken yet.
-    due: bool,
-    /// When an answer was taken last, or the first became due.
-    taken: Instant,
+    /// Of answers that could not be sent at once: when some were taken last, or else when they became due.
+    taken: Option<Instant>,
 }
 
 /// Whole requests that are not all answered.
@@ -88,7 +86,7 @@ struct Pending {
     next: usize,
 }
 
-impl<S: Sequence> Service<'_, S> {
+impl<S: LocalSequence> Service<'_, S> {
     /// Serves a connection until it ends.
     pub(super) async fn serve(self, io: Box<dyn Io>, share: Share) {
         let remote = share.remote();
@@ -135,20 +133,40 @@ impl<S: Sequence> Service<'_, S> {
                     go.refuse(&mut session, &mut wire.replies);
                 }
                 pending.next = next;
-                if size > 0 {
+                if size > 0 && self.idle_max.is_some() {
                     done = Instant::now();
                 }
+                // Others have their turn first: so a thread answers all that has come before the first of these is
+                // sent, and who reads several of its connections is not woken up for each.
+                tokio::task::yield_now().await;
                 poll_fn(|cx| Poll::Ready(wire.write(cx))).await?;
-                match size >= TURN_ITEMS {
-                    true => tokio::task::yield_now().await,
-                    false => tokio::task::consume_budget().await,
-                }
                 continue;
             }
             if !pending.is_left() {
                 pending.clear();
                 if broken.is_none() {
                     broken = pending.requests.read(&mut wire.read, READ_MAX).err();
+                }
+                if broken.is_none()
+                    && wire.unsent() <= UNSENT_MAX
+                    && wire.held() <= FREE
+                    && pending.is_alone(&wire.read)
+                    && at_once(
+                        pending.requests.words(0, &wire.read),
+                        self.sequence,
+                        &session,
+                        &mut wire.replies,
+                    )
+                {
+                    pending.clear();
+                    wire.read.clear();
+                    begun = None;
+                    if self.idle_max.is_some() {
+                        done = Instant::now();
+                    }
+                    tokio::task::yield_now().await;
+                    poll_fn(|cx| Poll::Ready(wire.write(cx))).await?;
+                    continue;
                 }
                 if pending.requests.len() > 0 {
                     pending.data = wire.take(pending.requests.end());
@@ -189,7 +207,7 @@ impl<S: Sequence> Service<'_, S> {
                 Event::Stop => {}
                 Event::Tick => {
                     let now = Instant::now();
-                    if wire.unsent() > 0 && now - wire.taken > STUCK_AFTER {
+                    if wire.taken.is_some_and(|taken| now - taken > STUCK_AFTER) {
                         return Ok("it takes no answers");
                     }
                     if wire.unsent() > UNSENT_MAX {
@@ -216,6 +234,11 @@ impl<S: Sequence> Service<'_, S> {
 impl Pending {
     fn is_left(&self) -> bool {
         self.next < self.requests.len()
+    }
+
+    /// Whether these bytes are one request, and nothing of another.
+    fn is_alone(&self, bytes: &[u8]) -> bool {
+        self.requests.len() == 1 && self.requests.end() == bytes.len()
     }
 
     /// The next commands that are done together, and where those after them begin.
@@ -251,8 +274,7 @@ impl Wire {
             room: 0,
             replies: Replies::default(),
             sent: 0,
-            due: false,
-            taken: Instant::now(),
+            taken: None,
         }
     }
 
@@ -309,18 +331,16 @@ impl Wire {
 
     /// Writes what can be written now.
     fn write(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
-        if !self.due && self.unsent() > 0 {
-            (self.due, self.taken) = (true, Instant::now());
-        }
+        let before = self.sent;
         while self.unsent() > 0 {
             let unsent = &self.replies.bytes[self.sent..];
             match Pin::new(&mut self.io).poll_write(cx, unsent)? {
                 Poll::Ready(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Poll::Ready(n) => {
-                    self.sent += n;
-                    self.taken = Instant::now();
-                }
+                Poll::Ready(n) => self.sent += n,
                 Poll::Pending => {
+                    if self.sent > before || self.taken.is_none() {
+                        self.taken = Some(Instant::now());
+                    }
                     // Whoever is always somewhat behind is not to have all that was ever sent kept.
                     if self.sent >= self.replies.bytes.len() / 2 {
                         self.replies.bytes.drain(..self.sent);
@@ -330,7 +350,7 @@ impl Wire {
                 }
             }
         }
-        (self.due, self.sent) = (false, 0);
+        (self.taken, self.sent) = (None, 0);
         self.replies.bytes.clear();
         // One large answer is not to be remembered for ever.
         self.replies.bytes.shrink_to(FREE / 2);

@@ -5,6 +5,9 @@
 
 use bytes::Bytes;
 use seqsvr_core::geometry::KEY_MAX;
+use seqsvr_core::id::Uid;
+use seqsvr_core::route::KeyRef;
+use seqsvr_proto::LocalSequence;
 use seqsvr_proto::v1::sequence_server::Sequence;
 
 use super::asked::Asked;
@@ -240,6 +243,40 @@ impl<'a> Go<'a> {
             }
         }
     }
+}
+
+/// Answers a command that came alone, if it takes numbers and memory has them: most connections send one
+/// after the other, and need no go. False: nothing was done.
+pub(super) fn at_once<'a, S: LocalSequence>(
+    mut words: impl ExactSizeIterator<Item = &'a [u8]>,
+    sequence: &S,
+    session: &Session<'_>,
+    replies: &mut Replies,
+) -> bool {
+    // INCR key, or INCRBY key count.
+    let mut room = [&b""[..]; 3];
+    let Some(room) = room.get_mut(..words.len()) else {
+        return false;
+    };
+    room.fill_with(|| words.next().unwrap_or_default());
+    let Ok(command) = Command::parse(room) else {
+        return false;
+    };
+    let Command::Take { key, count } = command else {
+        return false;
+    };
+    let (None, Ok(place)) = (session.refuses(&command), place(key)) else {
+        return false;
+    };
+    let key = match place.key {
+        Key::Uid(uid) => KeyRef::Uid(Uid(uid)),
+        Key::Bytes(key) => KeyRef::Key(key),
+    };
+    let taken = sequence.take(place.namespace.unwrap_or_default(), key, count);
+    taken.is_some_and(|(_, last)| {
+        replies.integer(last);
+        true
+    })
 }
 
 fn place(key: &[u8]) -> Result<Place<'_>, String> {

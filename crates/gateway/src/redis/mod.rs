@@ -29,9 +29,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use seqsvr_proto::LocalSequence;
 use seqsvr_proto::limits::ITEMS_MAX;
 use seqsvr_proto::transport::{Share, Transport};
-use seqsvr_proto::v1::sequence_server::Sequence;
+use tokio::runtime::Handle;
 
 use about::About;
 use connection::Service;
@@ -52,6 +53,8 @@ const FULL: &[u8] = b"-ERR max number of clients reached (--redis-connections-ma
 pub struct RedisOptions {
     /// Where to listen; port 0 takes a free one.
     pub listen: SocketAddr,
+    /// Where connections are served; none: in the runtime in which the door is opened.
+    pub runtimes: Vec<Handle>,
     /// Most connections at a time; more are refused.
     pub connections_max: usize,
     /// What AUTH must say before anything else is answered; None: nothing.
@@ -73,6 +76,7 @@ impl RedisOptions {
     pub fn new(listen: SocketAddr) -> RedisOptions {
         RedisOptions {
             listen,
+            runtimes: Vec::new(),
             connections_max: REDIS_CONNECTIONS_DEFAULT,
             password: None,
             idle_max: None,
@@ -89,7 +93,7 @@ impl RedisDoor {
     pub async fn open(
         options: RedisOptions,
         transport: &dyn Transport,
-        sequence: impl Sequence,
+        sequence: impl LocalSequence,
     ) -> io::Result<RedisDoor> {
         let listener = transport.listen(options.listen).await?;
         let about = Arc::new(About::new(options.password));
@@ -112,7 +116,8 @@ impl RedisDoor {
                     .await;
             }
         };
-        let door = Door::open("Redis", listener, options.connections_max, FULL, serve)?;
+        let (runtimes, most) = (&options.runtimes, options.connections_max);
+        let door = Door::open("Redis", listener, runtimes, most, FULL, serve)?;
         Ok(RedisDoor { door, about })
     }
 

@@ -18,7 +18,7 @@ pub(super) const GROUPS_MAX: usize = 16;
 /// Items of one namespace that are all uids or all keys.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Group<'a> {
-    pub(super) namespace: &'a str,
+    pub(super) namespace: Option<&'a str>,
     pub(super) keys: Vec<Key<'a>>,
     pub(super) counts: Vec<u32>,
 }
@@ -29,6 +29,8 @@ pub(super) struct Plan<'a> {
     pub(super) takes: Vec<Group<'a>>,
     pub(super) reads: Vec<Group<'a>>,
     uses: HashMap<Place<'a>, Use>,
+    /// Items that the first group has room for.
+    room: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +52,7 @@ impl<'a> Plan<'a> {
     pub(super) fn with_capacity(items: usize) -> Plan<'a> {
         Plan {
             uses: HashMap::with_capacity(items),
+            room: items,
             ..Plan::default()
         }
     }
@@ -63,7 +66,7 @@ impl<'a> Plan<'a> {
     pub(super) fn take(&mut self, place: Place<'a>, count: u32) -> Option<(Item, u32)> {
         match self.uses.entry(place) {
             Entry::Vacant(free) => {
-                let item = add(&mut self.takes, place, count)?;
+                let item = add(&mut self.takes, self.room, place, count)?;
                 free.insert(Use::Taken(item));
                 Some((item, count))
             }
@@ -83,7 +86,7 @@ impl<'a> Plan<'a> {
     pub(super) fn read(&mut self, place: Place<'a>) -> Option<Item> {
         match self.uses.entry(place) {
             Entry::Vacant(free) => {
-                let item = add(&mut self.reads, place, 0)?;
+                let item = add(&mut self.reads, self.room, place, 0)?;
                 free.insert(Use::Read(item));
                 Some(item)
             }
@@ -106,8 +109,13 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// None: there are as many groups as there may be.
-fn add<'a>(groups: &mut Vec<Group<'a>>, place: Place<'a>, count: u32) -> Option<Item> {
+/// None: there are as many groups as there may be. The first has room for so many items.
+fn add<'a>(
+    groups: &mut Vec<Group<'a>>,
+    items: usize,
+    place: Place<'a>,
+    count: u32,
+) -> Option<Item> {
     let same = |group: &Group<'_>| {
         let kind = group.keys.first().map(std::mem::discriminant);
         group.namespace == place.namespace && kind == Some(std::mem::discriminant(&place.key))
@@ -117,9 +125,11 @@ fn add<'a>(groups: &mut Vec<Group<'a>>, place: Place<'a>, count: u32) -> Option<
         Some(group) => group,
         None if groups.len() == GROUPS_MAX => return None,
         None => {
+            let items = if groups.is_empty() { items } else { 0 };
             groups.push(Group {
                 namespace: place.namespace,
-                ..Group::default()
+                keys: Vec::with_capacity(items),
+                counts: Vec::with_capacity(items),
             });
             groups.len() - 1
         }

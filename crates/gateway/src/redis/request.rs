@@ -102,7 +102,11 @@ impl Requests {
     }
 
     /// The words of the i-th whole request, of the same bytes.
-    pub(super) fn words<'a>(&self, i: usize, bytes: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
+    pub(super) fn words<'a>(
+        &self,
+        i: usize,
+        bytes: &'a [u8],
+    ) -> impl ExactSizeIterator<Item = &'a [u8]> {
         let before = i.checked_sub(1).map(|i| self.ends[i]).unwrap_or_default();
         let words = &self.words[before.words..self.ends[i].words];
         words

@@ -17,6 +17,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use futures::FutureExt;
 use futures::future::BoxFuture;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -32,6 +33,9 @@ pub use tcp::Tcp;
 pub trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
+
+/// Opens an accepted connection in the runtime in which it is called.
+pub type Opening = Box<dyn FnOnce() -> io::Result<Box<dyn Io>> + Send>;
 
 /// Makes connections and takes them.
 pub trait Transport: Send + Sync + 'static {
@@ -49,6 +53,15 @@ pub trait Listener: Send + 'static {
 
     /// The next connection, and who made it. Cancel-safe.
     fn accept(&mut self) -> BoxFuture<'_, io::Result<(Box<dyn Io>, SocketAddr)>>;
+
+    /// The same of one that may be served in another runtime than it was accepted in. Cancel-safe.
+    fn accept_for_any(&mut self) -> BoxFuture<'_, io::Result<(Opening, SocketAddr)>> {
+        async move {
+            let (io, remote) = self.accept().await?;
+            Ok((Box::new(move || Ok(io)) as Opening, remote))
+        }
+        .boxed()
+    }
 }
 
 /// A channel that connects at its first call, and again after a loss. Must be called inside a tokio

@@ -11,7 +11,7 @@ use rustix::net::sockopt::{
 };
 use tokio::net::{TcpListener, TcpStream};
 
-use super::{Io, Listener, Transport};
+use super::{Io, Listener, Opening, Transport};
 
 /// TCP, without Nagle's delay.
 #[derive(Clone, Copy, Debug, Default)]
@@ -43,13 +43,28 @@ impl Listener for TcpListener {
 
     fn accept(&mut self) -> BoxFuture<'_, io::Result<(Box<dyn Io>, SocketAddr)>> {
         async move {
-            let (stream, peer) = TcpListener::accept(self).await?;
-            stream.set_nodelay(true)?;
-            keep_alive(&stream)?;
+            let (stream, peer) = accept(self).await?;
             Ok((Box::new(stream) as Box<dyn Io>, peer))
         }
         .boxed()
     }
+
+    fn accept_for_any(&mut self) -> BoxFuture<'_, io::Result<(Opening, SocketAddr)>> {
+        async move {
+            let (stream, peer) = accept(self).await?;
+            let stream = stream.into_std()?;
+            let open = move || Ok(Box::new(TcpStream::from_std(stream)?) as Box<dyn Io>);
+            Ok((Box::new(open) as Opening, peer))
+        }
+        .boxed()
+    }
+}
+
+async fn accept(listener: &TcpListener) -> io::Result<(TcpStream, SocketAddr)> {
+    let (stream, peer) = listener.accept().await?;
+    stream.set_nodelay(true)?;
+    keep_alive(&stream)?;
+    Ok((stream, peer))
 }
 
 /// Has the system find out that the other end is gone, in a quarter of an hour at most: some protocols have no

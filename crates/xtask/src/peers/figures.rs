@@ -26,6 +26,9 @@ pub(super) async fn measure(row: &Row, rig: &mut Rig, rounds: u32) -> Result<Fig
         rig.start(row.ours).await?;
         bench(rig, args, None, time)?;
     }
+    for work in works(row) {
+        work.warm_up(rig).await?;
+    }
     for round in 0..rounds {
         let mut sides = vec![(row.ours, &mut figures.ours)];
         sides.extend(row.theirs.map(|theirs| (theirs, &mut figures.theirs)));

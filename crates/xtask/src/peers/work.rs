@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::rig::Rig;
-use super::servers::{output, redis::incr, wrk::gets};
+use super::servers::{output, redis, wrk::gets};
 use super::{Failure, disk};
 
 /// Connections of `seqsvr bench`.
@@ -80,6 +80,15 @@ pub(super) struct Sample {
 }
 
 impl Work {
+    /// Has whoever counts keys know them before they are measured: what is new to a table is no steady load.
+    pub(super) async fn warm_up(self, rig: &mut Rig) -> Result<(), Failure> {
+        if let Work::Incr { of, .. } = self {
+            rig.start(self).await?;
+            redis::touch(&rig.speaker(of)?)?;
+        }
+        Ok(())
+    }
+
     /// Does it once.
     pub(super) async fn run(self, rig: &mut Rig) -> Result<Sample, Failure> {
         rig.start(self).await?;
@@ -122,7 +131,7 @@ impl Work {
                 of,
                 clients,
                 pipeline,
-            } => rate(incr(&rig.speaker(of)?, clients, pipeline, rig.time)?),
+            } => rate(redis::incr(&rig.speaker(of)?, clients, pipeline, rig.time)?),
             Work::Get { of, connections } => rate(gets(&rig.http(of)?, connections, rig.time)?),
             Work::Nextval { clients } => rate(rig.postgres()?.nextval(clients, rig.time)?),
             Work::UpdateRow { clients } => rate(rig.postgres()?.update(clients, rig.time)?),

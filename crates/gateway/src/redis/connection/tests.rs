@@ -1,6 +1,8 @@
 use std::sync::Arc;
 
+use seqsvr_core::route::KeyRef;
 use seqsvr_proto::v1;
+use seqsvr_proto::v1::sequence_server::Sequence;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
@@ -38,6 +40,12 @@ impl Sequence for Nobody {
     }
     async fn pipe(&self, _: Request<Streaming<v1::PipeRequest>>) -> Answer<Self::PipeStream> {
         Err(nobody())
+    }
+}
+
+impl LocalSequence for Nobody {
+    fn take(&self, _: &str, _: KeyRef<'_>, _: u32) -> Option<(u64, u64)> {
+        None
     }
 }
 

@@ -7,6 +7,8 @@ use super::{Failure, Server, address, dir, find, output, text};
 
 /// Calls of the run that shows how many fit into the time.
 const PROBE: u64 = 50_000;
+/// Calls that leave 2 % of a million keys untouched.
+const TOUCHES: u64 = 4_000_000;
 
 pub(crate) struct Redis(pub(crate) Server);
 
@@ -37,6 +39,11 @@ pub(crate) fn incr(
     let rate = bench(address, clients, pipeline, PROBE)?;
     let calls = (rate * time.as_secs_f64()) as u64;
     bench(address, clients, pipeline, calls.max(PROBE))
+}
+
+/// Has nearly all of these keys counted once or oftener.
+pub(crate) fn touch(address: &str) -> Result<(), Failure> {
+    bench(address, 50, 100, TOUCHES).map(drop)
 }
 
 fn bench(address: &str, clients: u32, pipeline: u32, calls: u64) -> Result<f64, Failure> {
