@@ -34,6 +34,11 @@ pub enum Caller {
 }
 
 impl Caller {
+    /// Whether it comes through a door.
+    pub fn is_door(&self) -> bool {
+        matches!(self, Caller::Door(_))
+    }
+
     /// The requests that items of one namespace must be parted into, with the node to ask.
     pub async fn part<'a>(&self, items: &[&'a Subject]) -> Vec<(usize, Vec<&'a Subject>)> {
         match self {

@@ -27,6 +27,10 @@ const TEXTS: usize = 20;
 /// Rest after a failure, so that a cluster that is down is not asked in a tight loop.
 const REST: Duration = Duration::from_millis(20);
 
+/// How often, and how long each time, callers wait for those of doors.
+const WAITS: u32 = 20;
+const WAIT: Duration = Duration::from_millis(2);
+
 /// Calls that never end by themselves.
 pub const UNTIL_STOPPED: u64 = u64::MAX;
 
@@ -42,6 +46,8 @@ struct Shared {
     left: AtomicU64,
     answered: AtomicU64,
     through_doors: AtomicU64,
+    /// Some callers come through doors.
+    has_doors: bool,
     failed: AtomicU64,
     stop: AtomicBool,
     failures: Mutex<Vec<String>>,
@@ -93,6 +99,7 @@ impl Load {
             left: AtomicU64::new(calls),
             answered: AtomicU64::new(0),
             through_doors: AtomicU64::new(0),
+            has_doors: callers.iter().any(Caller::is_door),
             failed: AtomicU64::new(0),
             stop: AtomicBool::new(false),
             failures: Mutex::default(),
@@ -185,6 +192,7 @@ impl Worker {
             };
             // Two calls on one sequence: a number, and a raise a little above it.
             let raise = size == 2;
+            self.keep_pace().await;
             let n = shared.take(size);
             if n == 0 {
                 return;
@@ -200,6 +208,20 @@ impl Worker {
             if !self.rest.is_zero() {
                 tokio::time::sleep(self.rest).await;
             }
+        }
+    }
+
+    /// Callers of our own are several times as fast as those of doors, through whom half of the calls are to come:
+    /// they wait while they are ahead, but not for long, since doors may be shut.
+    async fn keep_pace(&self) {
+        let shared = &self.shared;
+        for _ in 0..WAITS {
+            let answered = shared.answered.load(Ordering::Relaxed);
+            let doors = shared.through_doors.load(Ordering::Relaxed);
+            if !shared.has_doors || self.caller.is_door() || 2 * doors >= answered {
+                return;
+            }
+            tokio::time::sleep(WAIT).await;
         }
     }
 
@@ -230,7 +252,7 @@ impl Worker {
                 self.shared.failed.fetch_add(1, Ordering::Relaxed);
             } else {
                 self.shared.answered.fetch_add(1, Ordering::Relaxed);
-                if let Caller::Door(_) = self.caller {
+                if self.caller.is_door() {
                     self.shared.through_doors.fetch_add(1, Ordering::Relaxed);
                 }
             }

@@ -12,6 +12,7 @@ mod door;
 pub mod fuzz;
 pub mod http;
 mod redis;
+mod runtimes;
 mod secret;
 mod stride;
 
@@ -20,3 +21,4 @@ pub use http::{
     WATCHING_CONNECTIONS,
 };
 pub use redis::{REDIS_CONNECTIONS_DEFAULT, REDIS_PORT, RedisDoor, RedisOptions};
+pub use runtimes::Runtimes;

@@ -6,12 +6,13 @@
 use std::io;
 use std::num::NonZero;
 
-use tokio::runtime::{Builder, Handle};
+use seqsvr_gateway::Runtimes;
+use tokio::runtime::Builder;
 use tokio::sync::watch;
 
 /// A runtime for each core. They end with this.
 pub(crate) struct DoorThreads {
-    runtimes: Vec<Handle>,
+    runtimes: Runtimes,
     /// Dropped, it ends them.
     _running: watch::Sender<()>,
 }
@@ -23,6 +24,8 @@ impl DoorThreads {
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
         let mut runtimes = Vec::with_capacity(cores);
         for _ in 0..cores {
+            // Looked for more arrivals as seldom as tokio does by itself: what has come to many connections is done
+            // before the first of their answers is sent.
             let runtime = Builder::new_current_thread().enable_all().build()?;
             runtimes.push(runtime.handle().clone());
             let mut stopped = stopped.clone();
@@ -31,13 +34,13 @@ impl DoorThreads {
                 .spawn(move || runtime.block_on(stopped.changed()))?;
         }
         Ok(DoorThreads {
-            runtimes,
+            runtimes: Runtimes::new(runtimes),
             _running: running,
         })
     }
 
     /// Where connections may be served.
-    pub(crate) fn runtimes(&self) -> Vec<Handle> {
-        self.runtimes.clone()
+    pub(crate) fn runtimes(&self) -> Option<Runtimes> {
+        Some(self.runtimes.clone())
     }
 }

@@ -12,7 +12,6 @@ use seqsvr_gateway::{
 };
 use seqsvr_proto::transport::Tcp;
 use seqsvr_store::Store;
-use tokio::runtime::Handle;
 
 use crate::cli;
 use crate::door_threads::DoorThreads;
@@ -22,21 +21,20 @@ use crate::door_threads::DoorThreads;
 pub(crate) struct Doors {
     redis: Option<RedisDoor>,
     http: Option<HttpDoor>,
-    /// Started with the first that gives numbers.
-    threads: Option<DoorThreads>,
 }
 
 impl Doors {
     /// Opens those that the command line asks for.
     pub(crate) async fn open(
         alloc: &Alloc,
+        threads: &DoorThreads,
         args: &cli::Doors,
         items_max: usize,
     ) -> anyhow::Result<Doors> {
         let mut doors = Doors::default();
         if let Some(listen) = &args.redis_listen {
             let options = RedisOptions {
-                runtimes: doors.runtimes()?,
+                runtimes: threads.runtimes(),
                 connections_max: args.redis_connections_max as usize,
                 password: args.redis_password.clone(),
                 idle_max: args.redis_idle_max,
@@ -50,7 +48,7 @@ impl Doors {
         if let Some(listen) = &args.http.http_listen {
             let options = HttpOptions {
                 listen: cli::socket_addr(listen, HTTP_PORT)?,
-                runtimes: doors.runtimes()?,
+                runtimes: threads.runtimes(),
                 connections_max: args.http.http_connections_max as usize,
                 idle_max: args.http.http_idle_max,
                 local_only: false,
@@ -67,11 +65,12 @@ impl Doors {
     pub(crate) async fn redis_at(
         &mut self,
         alloc: &Alloc,
+        threads: &DoorThreads,
         listen: SocketAddr,
         must: bool,
     ) -> anyhow::Result<()> {
         let options = RedisOptions {
-            runtimes: self.runtimes()?,
+            runtimes: threads.runtimes(),
             ..RedisOptions::new(listen)
         };
         let door = RedisDoor::open(options, &Tcp, alloc.sequence()).await;
@@ -83,11 +82,12 @@ impl Doors {
     pub(crate) async fn http_at(
         &mut self,
         alloc: &Alloc,
+        threads: &DoorThreads,
         listen: SocketAddr,
         must: bool,
     ) -> anyhow::Result<()> {
         let options = HttpOptions {
-            runtimes: self.runtimes()?,
+            runtimes: threads.runtimes(),
             local_only: true,
             ..HttpOptions::new(listen)
         };
@@ -117,15 +117,6 @@ impl Doors {
             http: unless_taken(door, listen, "HTTP", "--store-http-port", must)?,
             ..Doors::default()
         })
-    }
-
-    /// Where doors that give numbers serve their connections.
-    fn runtimes(&mut self) -> io::Result<Vec<Handle>> {
-        let threads = match self.threads.take() {
-            Some(threads) => threads,
-            None => DoorThreads::start()?,
-        };
-        Ok(self.threads.insert(threads).runtimes())
     }
 
     /// Where it serves Redis clients.

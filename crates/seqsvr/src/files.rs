@@ -1,13 +1,19 @@
 //! File descriptors: every connection is one, and the usual limit of 1,024 is a desktop's.
 
+use std::num::NonZero;
+
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Descriptors beside the connections: files of the store, connections to others, the runtime's.
 const OTHERS: u64 = 512;
+/// Those of a door's thread.
+const OF_A_THREAD: u64 = 4;
 
 /// Raises this process's limit as far as it may so that `connections` fit; warns if they do not.
 pub(crate) fn allow(connections: u64) {
-    let wanted = connections.saturating_add(OTHERS);
+    let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let others = OTHERS + OF_A_THREAD * threads as u64;
+    let wanted = connections.saturating_add(others);
     let now = getrlimit(Resource::Nofile);
     let Some(current) = now.current.filter(|current| *current < wanted) else {
         return;

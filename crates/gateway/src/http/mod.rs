@@ -5,7 +5,7 @@
 //! connection   one connection               site    which pages a browser may ask for
 //! numbers      /v1/…: numbers as JSON        leaf, tinyid: the paths of these, and their errors (spring)
 //!  ├─ heard    what a request's bytes are: query, memory
-//!  └─ answer   what is answered: refusal
+//!  └─ answer   what is answered: refusal     routes   the routing table, kept
 //! page         the web page, and what it asks for
 //! operator     /metrics, /healthz, /readyz   exposition: metrics in the older text format
 //! ```
@@ -25,6 +25,7 @@ mod operator;
 mod page;
 mod query;
 mod refusal;
+mod routes;
 mod site;
 mod spring;
 mod tag;
@@ -39,12 +40,12 @@ pub use axum::Router;
 use axum::http::Uri;
 use seqsvr_proto::transport::Transport;
 use seqsvr_proto::v1::sequence_server::Sequence;
-use tokio::runtime::Handle;
 
 pub use operator::operator;
 pub use page::{Nodes, page, status};
 
 use crate::door::{Accepted, Door};
+use crate::runtimes::Runtimes;
 use memory::Memory;
 use refusal::Refusal;
 
@@ -66,8 +67,8 @@ const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: text/pla
 pub struct HttpOptions {
     /// Where to listen; port 0 takes a free one.
     pub listen: SocketAddr,
-    /// Where connections are served; none: in the runtime in which the door is opened.
-    pub runtimes: Vec<Handle>,
+    /// Where connections are served; None: in the runtime in which the door is opened.
+    pub runtimes: Option<Runtimes>,
     /// Most connections at a time; more are refused.
     pub connections_max: usize,
     /// A connection is closed after so long without a request.
@@ -81,7 +82,7 @@ pub struct HttpOptions {
 pub struct HttpDoor(Door);
 
 /// The paths that give numbers of a service: JSON, Leaf's, and Tinyid's, whose callers must give `token` if there
-/// is one.
+/// is one. Must be called inside a tokio runtime, in which large requests are read.
 pub fn numbers<S: Sequence>(sequence: S, token: Option<String>) -> Router {
     let (sequence, memory) = (Arc::new(sequence), Memory::new());
     numbers::numbers(sequence.clone(), memory.clone())
@@ -94,7 +95,7 @@ impl HttpOptions {
     pub fn new(listen: SocketAddr) -> HttpOptions {
         HttpOptions {
             listen,
-            runtimes: Vec::new(),
+            runtimes: None,
             connections_max: HTTP_CONNECTIONS_DEFAULT,
             idle_max: HTTP_IDLE_DEFAULT,
             local_only: false,
@@ -119,7 +120,7 @@ impl HttpDoor {
         let serve = move |accepted: Accepted| {
             connection::serve(accepted, routes.clone(), idle_max, local_only)
         };
-        let (runtimes, most) = (&options.runtimes, options.connections_max);
+        let (runtimes, most) = (options.runtimes, options.connections_max);
         Door::open("HTTP", listener, runtimes, most, FULL, serve).map(HttpDoor)
     }
 

@@ -4,11 +4,13 @@ use axum::body::Body;
 use axum::http::request::Parts;
 use axum::http::{HeaderName, HeaderValue, Method, Request, StatusCode};
 use axum::response::Response;
+use seqsvr_core::namespace::Namespace;
 use seqsvr_proto::v1::sequence_server::Sequence;
-use seqsvr_proto::v1::{Namespace, NextRequest, NextResponse, RoutesRequest, next_request};
+use seqsvr_proto::v1::{NextRequest, NextResponse, next_request};
 use tonic::Status;
 
 use super::refusal::Refusal;
+use super::routes::Routes;
 use super::{heard, query};
 
 /// The uid whose numbers a tag's are.
@@ -75,12 +77,12 @@ impl Asked {
     pub(super) async fn namespace(
         &self,
         sequence: &impl Sequence,
+        routes: &Routes,
         tag: &str,
     ) -> Result<Option<Namespace>, Status> {
-        let message = RoutesRequest { base: 0 };
-        let table = sequence.routes(heard::call(&self.parts, message)).await?;
-        let mut namespaces = table.into_inner().namespaces.into_iter();
-        Ok(namespaces.find(|namespace| namespace.name == tag))
+        let request = |message| heard::call(&self.parts, message);
+        let table = routes.newest(sequence, request).await?;
+        Ok(table.namespace(tag).cloned())
     }
 }
 

@@ -164,8 +164,8 @@ impl<S: LocalSequence> Service<'_, S> {
                     if self.idle_max.is_some() {
                         done = Instant::now();
                     }
-                    tokio::task::yield_now().await;
                     poll_fn(|cx| Poll::Ready(wire.write(cx))).await?;
+                    tokio::task::consume_budget().await;
                     continue;
                 }
                 if pending.requests.len() > 0 {

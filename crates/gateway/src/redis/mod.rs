@@ -32,13 +32,13 @@ use std::time::Duration;
 use seqsvr_proto::LocalSequence;
 use seqsvr_proto::limits::ITEMS_MAX;
 use seqsvr_proto::transport::{Share, Transport};
-use tokio::runtime::Handle;
 
 use about::About;
 use connection::Service;
 use go::GO_MAX;
 
 use crate::door::{Accepted, Door};
+use crate::runtimes::Runtimes;
 
 /// Default port of the Redis protocol.
 pub const REDIS_PORT: u16 = 6380;
@@ -53,8 +53,8 @@ const FULL: &[u8] = b"-ERR max number of clients reached (--redis-connections-ma
 pub struct RedisOptions {
     /// Where to listen; port 0 takes a free one.
     pub listen: SocketAddr,
-    /// Where connections are served; none: in the runtime in which the door is opened.
-    pub runtimes: Vec<Handle>,
+    /// Where connections are served; None: in the runtime in which the door is opened.
+    pub runtimes: Option<Runtimes>,
     /// Most connections at a time; more are refused.
     pub connections_max: usize,
     /// What AUTH must say before anything else is answered; None: nothing.
@@ -76,7 +76,7 @@ impl RedisOptions {
     pub fn new(listen: SocketAddr) -> RedisOptions {
         RedisOptions {
             listen,
-            runtimes: Vec::new(),
+            runtimes: None,
             connections_max: REDIS_CONNECTIONS_DEFAULT,
             password: None,
             idle_max: None,
@@ -116,7 +116,7 @@ impl RedisDoor {
                     .await;
             }
         };
-        let (runtimes, most) = (&options.runtimes, options.connections_max);
+        let (runtimes, most) = (options.runtimes, options.connections_max);
         let door = Door::open("Redis", listener, runtimes, most, FULL, serve)?;
         Ok(RedisDoor { door, about })
     }

@@ -4,6 +4,7 @@ use seqsvr_alloc::{Alloc, Options};
 use seqsvr_proto::limits::ALLOC_PORT;
 
 use crate::background::Background;
+use crate::door_threads::DoorThreads;
 use crate::doors::Doors;
 use crate::screen::{self, Screen};
 use crate::{cli, files, signals};
@@ -35,7 +36,8 @@ pub(crate) async fn run(args: cli::Alloc) -> anyhow::Result<()> {
     files::allow(args.connections.connections_max + redis + http);
     let background = Background::start()?;
     let alloc = Alloc::start_in(options, background.environment()).await?;
-    let doors = Doors::open(&alloc, &args.doors, args.items_max as usize).await?;
+    let threads = DoorThreads::start()?;
+    let doors = Doors::open(&alloc, &threads, &args.doors, args.items_max as usize).await?;
     let address = alloc.local_addr();
     let state = args.state_dir.map_or_else(
         || "none: a restart waits for the old session".to_owned(),

@@ -15,6 +15,7 @@ use tokio::time::{Instant, sleep};
 
 use super::init;
 use crate::background::Background;
+use crate::door_threads::DoorThreads;
 use crate::doors::Doors;
 use crate::exit::BadInput;
 use crate::screen::{self, Screen};
@@ -76,6 +77,7 @@ pub(crate) async fn run(args: cli::Dev) -> anyhow::Result<()> {
         init::make(&members, args.lease_ms, 1_024, INIT_WAIT).await?;
     }
     let background = Background::start()?;
+    let threads = DoorThreads::start()?;
     let (mut allocs, mut doors) = (Vec::new(), Vec::new());
     for (i, address) in alloc_addrs.iter().enumerate() {
         let name = format!("a{}", i + 1);
@@ -86,11 +88,12 @@ pub(crate) async fn run(args: cli::Dev) -> anyhow::Result<()> {
         let alloc = Alloc::start_in(options, background.environment()).await?;
         let mut open = Doors::default();
         if let Some(at) = redis_addrs.get(i) {
-            open.redis_at(&alloc, *at, args.redis_port.is_some())
+            open.redis_at(&alloc, &threads, *at, args.redis_port.is_some())
                 .await?;
         }
         if let Some(at) = http_addrs.get(i) {
-            open.http_at(&alloc, *at, args.http_port.is_some()).await?;
+            open.http_at(&alloc, &threads, *at, args.http_port.is_some())
+                .await?;
         }
         doors.push(open);
         allocs.push(alloc);

@@ -10,7 +10,7 @@ use super::field::Format;
 use crate::http::refusal::Refusal;
 
 /// An answer of the service, as JSON is written of it.
-pub(super) trait Answer {
+pub(super) trait Answer: Send + 'static {
     /// What is written.
     type Json: Serialize;
 

@@ -13,7 +13,7 @@ use super::field::{Base64, Format, Items, Key, Number};
 pub(super) type How = (Option<u64>, Option<Format>);
 
 /// Fields of one kind of request.
-pub(super) trait Ask: serde::de::DeserializeOwned + Send {
+pub(super) trait Ask: serde::de::DeserializeOwned + Send + 'static {
     /// The call.
     type Call: Send;
 

@@ -20,6 +20,7 @@ use axum::response::Response;
 use axum::routing::{MethodRouter, get, head};
 use seqsvr_proto::limits::MESSAGE_MAX;
 use seqsvr_proto::v1::sequence_server::Sequence;
+use tokio::runtime::Handle;
 use tonic::{Code, Status};
 
 use answer::Answer;
@@ -37,6 +38,8 @@ use super::{heard, query};
 
 /// Largest body of a request of one key.
 const ONE_MAX: usize = 16 << 10;
+/// Size of a body from which on it is read, and its answer written, apart: a millisecond for either.
+const LARGE: usize = 16 << 10;
 /// The contract, for those who read it or make clients of it.
 const OPENAPI: &str = include_str!("openapi.json");
 
@@ -46,10 +49,16 @@ type Called<'a, R> = Pin<Box<dyn Future<Output = Result<tonic::Response<R>, Stat
 struct Numbers<S> {
     sequence: Arc<S>,
     memory: Memory,
+    /// Where large bodies are read and written: where a connection is served, others wait for it.
+    runtime: Handle,
 }
 
 pub(super) fn numbers<S: Sequence>(sequence: Arc<S>, memory: Memory) -> Router {
-    let numbers = Arc::new(Numbers { sequence, memory });
+    let numbers = Arc::new(Numbers {
+        sequence,
+        memory,
+        runtime: Handle::current(),
+    });
     let openapi = || async { response(StatusCode::OK, "application/json", OPENAPI) };
     Router::new()
         .route("/v1/next", asked(next::<S>))
@@ -105,68 +114,75 @@ async fn next_many<S: Sequence>(
     State(numbers): State<Arc<Numbers<S>>>,
     request: Request<Body>,
 ) -> Result<Response, Refusal> {
-    let sequence = &*numbers.sequence;
-    many::<ask::NextMany, _>(&numbers.memory, request, |call| sequence.next_many(call)).await
+    many::<ask::NextMany, _, S>(&numbers, request, |call| numbers.sequence.next_many(call)).await
 }
 
 async fn current_many<S: Sequence>(
     State(numbers): State<Arc<Numbers<S>>>,
     request: Request<Body>,
 ) -> Result<Response, Refusal> {
-    let sequence = &*numbers.sequence;
-    many::<ask::CurrentMany, _>(&numbers.memory, request, |call| sequence.current_many(call)).await
+    let called = |call| numbers.sequence.current_many(call);
+    many::<ask::CurrentMany, _, S>(&numbers, request, called).await
 }
 
 async fn one<'a, A: Ask, R: Answer>(
     request: Request<Body>,
     called: impl FnOnce(tonic::Request<A::Call>) -> Called<'a, R>,
 ) -> Result<Response, Refusal> {
-    let (call, format) = hear::<A>(request, ONE_MAX, None).await?;
+    let Heard { call, format, .. } = hear::<A>(request, ONE_MAX, None).await?;
     let answer = called(call).await?.into_inner();
     Ok(json(StatusCode::OK, &answer.json(format)))
 }
 
-async fn many<'a, A: Ask, R: Answer>(
-    memory: &Memory,
+async fn many<'a, A: Ask, R: Answer, S>(
+    numbers: &Numbers<S>,
     request: Request<Body>,
     called: impl FnOnce(tonic::Request<A::Call>) -> Called<'a, R>,
 ) -> Result<Response, Refusal> {
-    let mut held = memory.begin()?;
-    let (call, format) = hear::<A>(request, MESSAGE_MAX, Some(&mut held)).await?;
+    let mut held = numbers.memory.begin()?;
+    let many = Some((&mut held, &numbers.runtime));
+    let Heard { call, format, size } = hear::<A>(request, MESSAGE_MAX, many).await?;
     let answer = called(call).await?.into_inner();
-    let answer = held.answer(text(&answer.json(format)))?;
+    let written = apart(&numbers.runtime, size, move || text(&answer.json(format)));
+    let answer = held.answer(written.await?)?;
     Ok(response(StatusCode::OK, "application/json", answer))
 }
 
-/// The call that a request is, and how its answer is written.
+/// A request that was read.
+struct Heard<C> {
+    call: tonic::Request<C>,
+    /// How its answer is written.
+    format: Format,
+    /// Bytes of its body.
+    size: usize,
+}
+
+/// Reads a request; one of many keys holds what it takes, and is read where there is room for it.
 async fn hear<A: Ask>(
     request: Request<Body>,
     max: usize,
-    mut held: Option<&mut Held>,
-) -> Result<(tonic::Request<A::Call>, Format), Refusal> {
+    mut many: Option<(&mut Held, &Handle)>,
+) -> Result<Heard<A::Call>, Refusal> {
     let (parts, body) = request.into_parts();
     let query = parts.uri.query().unwrap_or("");
     let body = match parts.method {
-        Method::POST => heard::body(&parts.headers, body, max, held.as_deref_mut()).await?,
+        Method::POST => {
+            let held = many.as_mut().map(|(held, _)| &mut **held);
+            heard::body(&parts.headers, body, max, held).await?
+        }
         _ => bytes::Bytes::new(),
     };
-    if let Some(held) = held {
-        held.whole(query.len() + body.len(), ANSWER).await?;
+    let (form, size) = (heard::is_form(&parts), body.len());
+    if let Some((held, _)) = &mut many {
+        held.whole(query.len() + size, ANSWER).await?;
     }
-    let object = body.trim_ascii_start().starts_with(b"{");
-    let ask: A = if body.is_empty() {
-        fields(query)?
-    } else if object {
-        serde_json::from_slice(&body).map_err(|error| Refusal::invalid(error.to_string()))?
-    } else if heard::is_form(&parts) {
-        let form = str::from_utf8(&body).map_err(|_| Refusal::invalid("the form is no text"))?;
-        fields(form)?
-    } else {
-        let text = "the body is neither an object of JSON nor a form: see /v1/openapi.json";
-        return Err(Refusal::invalid(text));
+    let ask: A = match many {
+        _ if body.is_empty() => fields(query)?,
+        None => read(&body, form)?,
+        Some((_, runtime)) => apart(runtime, size, move || read(&body, form)).await??,
     };
     let (timeout_ms, format) = ask.how();
-    let format = match (body.is_empty(), format) {
+    let format = match (size == 0, format) {
         (_, Some(format)) => format,
         (true, None) => Format::default(),
         (false, None) => fields::<ask::OnlyFormat>(query)?.format.unwrap_or_default(),
@@ -176,7 +192,33 @@ async fn hear<A: Ask>(
     if let Some(within) = within {
         call.set_timeout(within);
     }
-    Ok((call, format))
+    Ok(Heard { call, format, size })
+}
+
+/// The fields of a body.
+fn read<A: Ask>(body: &[u8], form: bool) -> Result<A, Refusal> {
+    if body.trim_ascii_start().starts_with(b"{") {
+        serde_json::from_slice(body).map_err(|error| Refusal::invalid(error.to_string()))
+    } else if form {
+        fields(str::from_utf8(body).map_err(|_| Refusal::invalid("the form is no text"))?)
+    } else {
+        let text = "the body is neither an object of JSON nor a form: see /v1/openapi.json";
+        Err(Refusal::invalid(text))
+    }
+}
+
+/// Does what takes long if the request is large: in another runtime.
+async fn apart<T: Send + 'static>(
+    runtime: &Handle,
+    size: usize,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Refusal> {
+    if size < LARGE {
+        return Ok(work());
+    }
+    let done = runtime.spawn(async move { work() }).await;
+    // It fails if the process ends.
+    done.map_err(|error| Status::internal(error.to_string()).into())
 }
 
 fn fields<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, Refusal> {

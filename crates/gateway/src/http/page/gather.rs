@@ -8,21 +8,23 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::StreamExt;
 use seqsvr_client::Channels;
-use seqsvr_core::route::{Delta, RoutingTable};
+use seqsvr_core::route::RoutingTable;
 use seqsvr_proto::convert::u128_bytes;
 use seqsvr_proto::v1::admin_client::AdminClient;
 use seqsvr_proto::v1::admin_server::Admin;
 use seqsvr_proto::v1::sequence_server::Sequence;
 use seqsvr_proto::v1::{
     ClusterStatusRequest, ClusterStatusResponse, NodeStatusRequest, NodeStatusResponse,
-    RoutesRequest, SessionStatus,
+    SessionStatus,
 };
 use serde_json::json;
+use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout, timeout_at};
 use tonic::{Request, Status};
 
 use super::shape::{Nodes, status};
+use crate::http::routes::Routes;
 
 /// How long an answer is told again.
 const FRESH: Duration = Duration::from_secs(1);
@@ -36,6 +38,9 @@ pub(super) struct Gather<S, A> {
     sequence: S,
     admin: A,
     channels: Channels,
+    routes: Routes,
+    /// Where the cluster is asked, wherever it is asked for: not where connections wait for each other.
+    runtime: Handle,
     begun: Instant,
     /// Held by the one who asks; the others wait for what it learns.
     kept: Mutex<Kept>,
@@ -54,6 +59,8 @@ impl<S: Sequence, A: Admin> Gather<S, A> {
             sequence,
             admin,
             channels: Channels::new(),
+            routes: Routes::default(),
+            runtime: Handle::current(),
             begun: Instant::now(),
             kept: Mutex::default(),
         }
@@ -63,19 +70,20 @@ impl<S: Sequence, A: Admin> Gather<S, A> {
     ///
     /// # Errors
     /// It has none yet.
-    pub(super) async fn routes(&self) -> Result<RoutingTable, Status> {
-        let mut request = Request::new(RoutesRequest { base: 0 });
-        request.set_timeout(DEADLINE);
-        let table = self.sequence.routes(request).await?.into_inner();
-        let delta = Delta::try_from(&table).map_err(|e| Status::internal(e.to_string()))?;
-        RoutingTable::new(delta).map_err(|e| Status::internal(e.to_string()))
+    pub(super) async fn routes(&self) -> Result<Arc<RoutingTable>, Status> {
+        let request = |message| {
+            let mut request = Request::new(message);
+            request.set_timeout(DEADLINE);
+            request
+        };
+        self.routes.newest(&self.sequence, request).await
     }
 
     /// The cluster as JSON, at most [`FRESH`] old when it was asked for. Who goes away meanwhile leaves the
     /// answer to those who wait.
     pub(super) async fn cluster(self: &Arc<Self>) -> Bytes {
         let gather = self.clone();
-        let asked = tokio::spawn(async move { gather.fresh().await });
+        let asked = self.runtime.spawn(async move { gather.fresh().await });
         // It fails if the process ends.
         asked.await.unwrap_or_default()
     }

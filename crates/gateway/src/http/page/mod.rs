@@ -35,7 +35,8 @@ pub use shape::{Nodes, status};
 /// Nothing but what this server sends, and nothing inside the page itself.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// `GET /` and its parts, `/v1/cluster`, `/v1/slots` and `/v1/route`, by the calls of one AllocSvr.
+/// `GET /` and its parts, `/v1/cluster`, `/v1/slots` and `/v1/route`, by the calls of one AllocSvr. Must be called
+/// inside a tokio runtime, in which the cluster is asked.
 pub fn page<S: Sequence, A: Admin>(sequence: S, admin: A) -> Router {
     let asset = |kind, text| get(move || async move { sent(kind, text) });
     let gather = Arc::new(Gather::new(sequence, admin));
@@ -75,7 +76,8 @@ async fn route<S: Sequence, A: Admin>(
 ) -> Result<Response, Refusal> {
     let asked = query::read(query.as_deref().unwrap_or_default())
         .map_err(|error| Refusal::invalid(error.to_string()))?;
-    let found = place::route(&gather.routes().await?, &asked)?;
+    let table = gather.routes().await?;
+    let found = place::route(&table, &asked)?;
     Ok(sent("application/json", found.to_string()))
 }
 

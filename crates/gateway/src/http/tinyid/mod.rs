@@ -12,8 +12,9 @@ use axum::http::Request;
 use axum::response::Response;
 use axum::routing::{MethodRouter, get};
 use seqsvr_core::geometry::COUNT_MAX;
+use seqsvr_core::namespace::Namespace;
+use seqsvr_proto::v1::NextResponse;
 use seqsvr_proto::v1::sequence_server::Sequence;
-use seqsvr_proto::v1::{Namespace, NextResponse};
 use serde::Serialize;
 use tonic::Status;
 
@@ -21,6 +22,7 @@ use answer::{Answer, Failed, OK, body, message, no_such, sent, simple};
 
 use super::memory::{Held, Memory};
 use super::numbers::{Format, Number};
+use super::routes::Routes;
 use super::spring;
 use super::tag::{Asked, no_head};
 use crate::secret::same;
@@ -38,6 +40,7 @@ const LOADING_PERCENT: u64 = 20;
 struct Tinyid<S> {
     sequence: Arc<S>,
     memory: Memory,
+    routes: Routes,
     /// What a caller must give; None: anything.
     token: Option<String>,
 }
@@ -61,6 +64,7 @@ pub(super) fn tinyid<S: Sequence>(
     let tinyid = Arc::new(Tinyid {
         sequence,
         memory,
+        routes: Routes::default(),
         token,
     });
     Router::new()
@@ -198,7 +202,7 @@ impl<S: Sequence> Tinyid<S> {
         let answer = match count {
             // The original takes none, and says nothing of it.
             0 => {
-                let namespace = asked.namespace(&*self.sequence, biz_type).await?;
+                let namespace = self.namespace(asked, biz_type).await?;
                 namespace.ok_or_else(|| no_such(biz_type))?;
                 NextResponse::default()
             }
@@ -209,16 +213,17 @@ impl<S: Sequence> Tinyid<S> {
         Ok((numbers, held))
     }
 
+    async fn namespace(&self, asked: &Asked, biz_type: &str) -> Result<Option<Namespace>, Status> {
+        asked
+            .namespace(&*self.sequence, &self.routes, biz_type)
+            .await
+    }
+
     /// As many numbers as the namespace's step.
     async fn segment(&self, asked: &Asked, biz_type: &str) -> Result<Segment, Status> {
-        let namespace = asked.namespace(&*self.sequence, biz_type).await?;
-        let Namespace {
-            step,
-            stride,
-            offset,
-            ..
-        } = namespace.ok_or_else(|| no_such(biz_type))?;
-        let count = step.clamp(1, COUNT_MAX);
+        let namespace = self.namespace(asked, biz_type).await?;
+        let spec = namespace.ok_or_else(|| no_such(biz_type))?.spec;
+        let count = spec.step.clamp(1, COUNT_MAX);
         let answer = asked.take(&*self.sequence, biz_type, count).await?;
         // What is not congruent to the remainder the original's clients pass over.
         let current = answer.first - 1;
@@ -230,8 +235,8 @@ impl<S: Sequence> Tinyid<S> {
                 format,
             ),
             current_id: Number(current, format),
-            delta: stride,
-            remainder: offset,
+            delta: spec.progression.stride,
+            remainder: spec.progression.offset,
         })
     }
 }
