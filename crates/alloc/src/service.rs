@@ -186,16 +186,21 @@ impl Sequence for SequenceService {
 }
 
 impl LocalSequence for SequenceService {
-    fn take(&self, namespace: &str, key: KeyRef<'_>, count: u32) -> Option<(u64, u64)> {
+    fn take(&self, namespace: &str, key: KeyRef<'_>, count: u32) -> Option<NextResponse> {
         let at = Instant::now();
         let wanted = Wanted {
             count: NonZeroU32::new(count)?,
             floor: 0,
             epoch: 0,
         };
-        let (range, _) = self.0.hit_one(namespace, key, wanted)?;
+        let (range, epoch) = self.0.hit_one(namespace, key, wanted)?;
         self.0.timing.took(Method::Next, at.elapsed(), 1);
-        Some((range.first, range.last))
+        Some(NextResponse {
+            first: range.first,
+            last: range.last,
+            epoch: epoch.0,
+            routes: None,
+        })
     }
 }
 

@@ -11,6 +11,8 @@ mod door;
 #[cfg(fuzzing)]
 pub mod fuzz;
 pub mod http;
+#[cfg(test)]
+mod nobody;
 mod redis;
 mod runtimes;
 mod secret;

@@ -54,8 +54,8 @@ impl Doors {
                 local_only: false,
             };
             let listen = options.listen;
-            let routes = routes(alloc, args.tinyid_token.clone());
-            let door = HttpDoor::open(options, &Tcp, routes).await;
+            let paths = paths(alloc, args.tinyid_token.clone());
+            let door = HttpDoor::open(options, &Tcp, paths).await;
             doors.http = Some(door.with_context(|| refused(listen, "HTTP", "--http-listen"))?);
         }
         Ok(doors)
@@ -91,7 +91,7 @@ impl Doors {
             local_only: true,
             ..HttpOptions::new(listen)
         };
-        let door = HttpDoor::open(options, &Tcp, routes(alloc, None)).await;
+        let door = HttpDoor::open(options, &Tcp, paths(alloc, None)).await;
         self.http = unless_taken(door, listen, "HTTP", "--http-port", must)?;
         Ok(())
     }
@@ -146,7 +146,7 @@ impl Doors {
 }
 
 /// All that an AllocSvr answers over HTTP.
-fn routes(alloc: &Alloc, tinyid_token: Option<String>) -> http::Router {
+fn paths(alloc: &Alloc, tinyid_token: Option<String>) -> http::Paths {
     http::numbers(alloc.sequence(), tinyid_token)
         .merge(http::page(alloc.sequence(), alloc.admin()))
         .merge(http::operator(alloc.clone()))

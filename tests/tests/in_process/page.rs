@@ -15,8 +15,8 @@ use tokio::net::TcpStream;
 use crate::harness::{Cluster, D, PATIENCE, any, client, until};
 
 async fn open(alloc: &Alloc) -> HttpDoor {
-    let routes = page(alloc.sequence(), alloc.admin());
-    let door = HttpDoor::open(HttpOptions::new(any()), &Tcp, routes).await;
+    let paths = page(alloc.sequence(), alloc.admin());
+    let door = HttpDoor::open(HttpOptions::new(any()), &Tcp, paths).await;
     door.unwrap()
 }
 

@@ -1,76 +1,92 @@
 //! One HTTP connection.
 //!
 //! Invariants: a request's head arrives within [`HttpOptions::idle_max`](super::HttpOptions) of the answer
-//! before it, or the connection is closed; one whose other end takes nothing for [`STUCK_AFTER`] is closed; one
+//! before it, or the connection is closed soon after (at the next of [`LOOKS`]); one whose other end takes nothing for [`STUCK_AFTER`] is closed; one
 //! that is told to stop answers the request it has begun, and no other.
 
 use std::convert::Infallible;
+use std::future::ready;
 use std::io::{self, IoSlice};
 use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::Body;
 use axum::response::IntoResponse;
+use futures::future::Either;
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use seqsvr_proto::transport::{Io, STUCK_AFTER, Share};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::{Sleep, sleep};
+use tokio::time::{Instant, MissedTickBehavior, Sleep, interval_at, sleep};
 use tower::ServiceExt;
 
+use super::paths::Paths;
 use super::site;
 use crate::door::Accepted;
 
 /// Largest head of a request, bytes: room for the keys of a `GET`.
 pub(super) const HEAD_MAX: usize = 64 << 10;
 
+/// How often is looked whether anything moves, in parts of the time that nothing may.
+const LOOKS: u32 = 8;
+/// No more often than this.
+const LOOK_MIN: Duration = Duration::from_millis(1);
+
 /// Serves a connection until it ends.
-pub(super) async fn serve(
-    accepted: Accepted,
-    routes: Router,
-    idle_max: Duration,
-    local_only: bool,
-) {
+pub(super) async fn serve(accepted: Accepted, paths: Paths, idle_max: Duration, local_only: bool) {
     let Accepted {
         io,
         remote,
         stopping,
     } = accepted;
     let share = Share::new(remote);
-    let service = service_fn(move |request: Request<Incoming>| {
+    let life = Life::default();
+    let service = service_fn(|request: Request<Incoming>| {
+        let refused = site::check(&request, local_only).err();
+        let refused = refused.map(IntoResponse::into_response);
+        if let Some(answer) = refused.or_else(|| paths.at_once(&request)) {
+            return Either::Left(ready(Ok::<_, Infallible>(answer)));
+        }
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(share.clone());
-        let routes = routes.clone();
-        async move {
-            if let Err(refusal) = site::check(&request, local_only) {
-                return Ok(refusal.into_response());
-            }
-            Ok::<_, Infallible>(
-                routes
-                    .oneshot(request)
-                    .await
-                    .unwrap_or_else(|no| match no {}),
-            )
-        }
+        let (router, life) = (paths.router.clone(), &life);
+        Either::Right(Box::pin(async move {
+            life.asks.store(true, Relaxed);
+            let answer = router.oneshot(request).await;
+            life.asks.store(false, Relaxed);
+            Ok(answer.unwrap_or_else(|no| match no {}))
+        }))
     });
     let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(idle_max)
         .max_buf_size(HEAD_MAX)
         // Who sends no more may still read.
         .half_close(true)
-        .serve_connection(TokioIo::new(Taking::new(io)), service);
+        .serve_connection(TokioIo::new(Taking::new(io, &life)), service);
     let mut connection = pin!(connection);
-    let ended = tokio::select! {
-        ended = connection.as_mut() => ended,
-        () = stopping.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
+    let every = (idle_max / LOOKS).max(LOOK_MIN);
+    let mut look = interval_at(Instant::now() + every, every);
+    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let (mut still, mut is_stopping) = (0, false);
+    let ended = loop {
+        tokio::select! {
+            biased;
+            ended = connection.as_mut() => break ended,
+            () = stopping.cancelled(), if !is_stopping => {
+                is_stopping = true;
+                connection.as_mut().graceful_shutdown();
+            }
+            _ = look.tick() => {
+                still = if life.moves() { 0 } else { still + 1 };
+                if still >= LOOKS {
+                    tracing::debug!(%remote, "a connection was idle for too long");
+                    return;
+                }
+            }
         }
     };
     if let Err(error) = ended {
@@ -78,16 +94,38 @@ pub(super) async fn serve(
     }
 }
 
+/// What a connection does, as far as it is looked at now and then: for a time of each request a clock would have
+/// to be read, and a timer set, for each.
+#[derive(Default)]
+struct Life {
+    /// A request is being answered.
+    asks: AtomicBool,
+    /// Some of an answer was taken.
+    wrote: AtomicBool,
+}
+
+impl Life {
+    /// Whether it did anything since it was looked at.
+    fn moves(&self) -> bool {
+        self.wrote.swap(false, Relaxed) || self.asks.load(Relaxed)
+    }
+}
+
 /// A connection that fails once its other end has taken nothing for too long.
-struct Taking {
+struct Taking<'a> {
     io: Box<dyn Io>,
+    life: &'a Life,
     /// Set while something waits to be taken.
     late: Option<Pin<Box<Sleep>>>,
 }
 
-impl Taking {
-    fn new(io: Box<dyn Io>) -> Taking {
-        Taking { io, late: None }
+impl<'a> Taking<'a> {
+    fn new(io: Box<dyn Io>, life: &'a Life) -> Taking<'a> {
+        Taking {
+            io,
+            life,
+            late: None,
+        }
     }
 
     fn watch<T>(
@@ -97,6 +135,7 @@ impl Taking {
     ) -> Poll<io::Result<T>> {
         if polled.is_ready() {
             self.late = None;
+            self.life.wrote.store(true, Relaxed);
             return polled;
         }
         let late = self
@@ -109,7 +148,7 @@ impl Taking {
     }
 }
 
-impl AsyncRead for Taking {
+impl AsyncRead for Taking<'_> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -119,7 +158,7 @@ impl AsyncRead for Taking {
     }
 }
 
-impl AsyncWrite for Taking {
+impl AsyncWrite for Taking<'_> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -6,11 +6,11 @@
 //! numbers      /v1/…: numbers as JSON        leaf, tinyid: the paths of these, and their errors (spring)
 //!  ├─ heard    what a request's bytes are: query, memory
 //!  └─ answer   what is answered: refusal     routes   the routing table, kept
-//! page         the web page, and what it asks for
+//! page         the web page, and what it asks for   paths    all of these, put together
 //! operator     /metrics, /healthz, /readyz   exposition: metrics in the older text format
 //! ```
 //!
-//! Each part is a `Router`, so that a server has those it can answer.
+//! Each part is [`Paths`] of its own, so that a server has those it can answer.
 
 mod answer;
 mod connection;
@@ -23,6 +23,7 @@ mod memory;
 mod numbers;
 mod operator;
 mod page;
+mod paths;
 mod query;
 mod refusal;
 mod routes;
@@ -36,13 +37,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use axum::Router;
 use axum::http::Uri;
+use seqsvr_proto::LocalSequence;
 use seqsvr_proto::transport::Transport;
-use seqsvr_proto::v1::sequence_server::Sequence;
 
 pub use operator::operator;
 pub use page::{Nodes, page, status};
+pub use paths::Paths;
 
 use crate::door::{Accepted, Door};
 use crate::runtimes::Runtimes;
@@ -83,11 +84,12 @@ pub struct HttpDoor(Door);
 
 /// The paths that give numbers of a service: JSON, Leaf's, and Tinyid's, whose callers must give `token` if there
 /// is one. Must be called inside a tokio runtime, in which large requests are read.
-pub fn numbers<S: Sequence>(sequence: S, token: Option<String>) -> Router {
+pub fn numbers<S: LocalSequence>(sequence: S, token: Option<String>) -> Paths {
     let (sequence, memory) = (Arc::new(sequence), Memory::new());
-    numbers::numbers(sequence.clone(), memory.clone())
+    let router = numbers::numbers(sequence.clone(), memory.clone())
         .merge(leaf::leaf(sequence.clone()))
-        .merge(tinyid::tinyid(sequence, memory, token))
+        .merge(tinyid::tinyid(sequence.clone(), memory, token));
+    Paths::from(router).with_at_once(move |request| numbers::at_once(&*sequence, request))
 }
 
 impl HttpOptions {
@@ -104,21 +106,21 @@ impl HttpOptions {
 }
 
 impl HttpDoor {
-    /// Listens and serves `routes` there.
+    /// Listens and serves `paths` there.
     ///
     /// # Errors
     /// The address cannot be listened on.
     pub async fn open(
         options: HttpOptions,
         transport: &dyn Transport,
-        routes: Router,
+        mut paths: Paths,
     ) -> io::Result<HttpDoor> {
         let listener = transport.listen(options.listen).await?;
         let idle_max = options.idle_max;
-        let routes = routes.fallback(nothing);
+        paths.router = paths.router.fallback(nothing);
         let local_only = options.local_only;
         let serve = move |accepted: Accepted| {
-            connection::serve(accepted, routes.clone(), idle_max, local_only)
+            connection::serve(accepted, paths.clone(), idle_max, local_only)
         };
         let (runtimes, most) = (options.runtimes, options.connections_max);
         Door::open("HTTP", listener, runtimes, most, FULL, serve).map(HttpDoor)

@@ -18,13 +18,14 @@ use tokio::time::timeout;
 
 use super::answer::response;
 use super::exposition::Format;
+use super::paths::Paths;
 
 const TEXT: &str = "text/plain; charset=utf-8";
 /// How long a scrape waits for others.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The paths that tell of a server.
-pub fn operator<W: Watched>(server: W) -> Router {
+pub fn operator<W: Watched>(server: W) -> Paths {
     let mut registry = Registry::default();
     server.register(&mut registry);
     let scraped = Scraped {
@@ -34,11 +35,11 @@ pub fn operator<W: Watched>(server: W) -> Router {
     let metrics = Router::new()
         .route("/metrics", get(metrics))
         .with_state(scraped);
-    Router::new()
+    let told = Router::new()
         .route("/healthz", get(healthz::<W>))
         .route("/readyz", get(readyz::<W>))
-        .with_state(Arc::new(server))
-        .merge(metrics)
+        .with_state(Arc::new(server));
+    told.merge(metrics).into()
 }
 
 #[derive(Clone)]

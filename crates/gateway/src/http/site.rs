@@ -3,7 +3,6 @@
 //! Numbers are not for pages of other sites: a browser would take them for anybody who shows it a link. It says
 //! whose page asks (`Origin`, `Sec-Fetch-Site`) in most cases, not in all: see docs/http.md.
 
-use axum::body::Body;
 use axum::http::header::{HOST, ORIGIN};
 use axum::http::{HeaderMap, HeaderName, Request, StatusCode};
 use std::net::IpAddr;
@@ -17,7 +16,7 @@ const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 /// # Errors
 /// A page of another site asks; or, where only this machine's names may be, the request is for another: a name
 /// that a page has had changed to this machine's address.
-pub(super) fn check(request: &Request<Body>, local_only: bool) -> Result<(), Refusal> {
+pub(super) fn check<B>(request: &Request<B>, local_only: bool) -> Result<(), Refusal> {
     let headers = request.headers();
     let host = text(headers, HOST);
     if let Some(origin) = text(headers, ORIGIN) {
@@ -63,6 +62,8 @@ fn is_local(host: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use axum::body::Body;
+
     use super::*;
 
     fn asked(path: &str, headers: &[(&str, &str)], local_only: bool) -> bool {

@@ -273,8 +273,8 @@ pub(super) fn at_once<'a, S: LocalSequence>(
         Key::Bytes(key) => KeyRef::Key(key),
     };
     let taken = sequence.take(place.namespace.unwrap_or_default(), key, count);
-    taken.is_some_and(|(_, last)| {
-        replies.integer(last);
+    taken.is_some_and(|taken| {
+        replies.integer(taken.last);
         true
     })
 }

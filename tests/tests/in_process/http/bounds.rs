@@ -96,6 +96,46 @@ async fn a_door_is_bounded_and_closes_in_order() {
     cluster.stop(&allocs).await;
 }
 
+/// Time counts from the last answer, whatever comes of a head; not while a request is being answered.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_head_in_pieces_is_idle_and_a_request_that_is_answered_is_not() {
+    let cluster = Cluster::start(1, D).await;
+    let allocs = cluster.allocs(["a1"]).await;
+    let idle_max = Duration::from_millis(800);
+    let options = HttpOptions {
+        idle_max,
+        ..HttpOptions::new(any())
+    };
+    let door = open_with(&allocs[0], options, None).await;
+    let at = door.local_addr();
+    let pieces = async |mut http: Http, text: &str| -> Http {
+        for piece in text.as_bytes().chunks(1) {
+            tokio::time::sleep(idle_max / 8).await;
+            // Closed, if it is to be.
+            if http.stream.write_all(piece).await.is_err() {
+                break;
+            }
+        }
+        http
+    };
+    let body = "{\"uid\":             1}";
+    let mut http = Http::connect(at).await;
+    http.send(&format!(
+        "POST /v1/next HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    ))
+    .await;
+    let began = Instant::now();
+    let mut http = pieces(http, body).await;
+    assert!(began.elapsed() > idle_max * 2, "long enough");
+    assert_eq!(http.answer().await.status, 200);
+    let mut head = pieces(http, "GET /v1/next?uid=1&more").await;
+    let n = tokio::io::AsyncReadExt::read(&mut head.stream, &mut [0; 100]).await;
+    assert!(matches!(n, Ok(0) | Err(_)), "an end, not {n:?}");
+    door.shutdown().await;
+    cluster.stop(&allocs).await;
+}
+
 /// Requests whose bodies do not come hold nothing that others need.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bodies_that_do_not_come_keep_nobody_out() {

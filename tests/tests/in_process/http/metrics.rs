@@ -21,14 +21,14 @@ const PARTS: [&str; 3] = ["_bucket", "_count", "_sum"];
 type About = (String, BTreeSet<String>);
 
 pub(super) async fn of_store(store: &Store) -> HttpDoor {
-    let routes = http::operator(store.clone());
-    let door = HttpDoor::open(HttpOptions::new(any()), &Tcp, routes).await;
+    let paths = http::operator(store.clone());
+    let door = HttpDoor::open(HttpOptions::new(any()), &Tcp, paths).await;
     door.unwrap()
 }
 
 pub(super) async fn of_alloc(alloc: &Alloc) -> HttpDoor {
-    let routes = http::operator(alloc.clone());
-    let door = HttpDoor::open(HttpOptions::new(any()), &Tcp, routes).await;
+    let paths = http::operator(alloc.clone());
+    let door = HttpDoor::open(HttpOptions::new(any()), &Tcp, paths).await;
     door.unwrap()
 }
 

@@ -113,6 +113,6 @@ async fn open(alloc: &Alloc) -> HttpDoor {
 }
 
 async fn open_with(alloc: &Alloc, options: HttpOptions, token: Option<&str>) -> HttpDoor {
-    let routes = http::numbers(alloc.sequence(), token.map(str::to_owned));
-    HttpDoor::open(options, &Tcp, routes).await.unwrap()
+    let paths = http::numbers(alloc.sequence(), token.map(str::to_owned));
+    HttpDoor::open(options, &Tcp, paths).await.unwrap()
 }

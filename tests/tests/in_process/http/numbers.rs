@@ -127,6 +127,65 @@ async fn numbers_are_answered_as_json() {
     cluster.stop(&allocs).await;
 }
 
+/// Whether memory answers, or a call: it is a call for one who says how long it may take.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_number_looks_the_same_by_whatever_way_it_came() {
+    let cluster = Cluster::start(1, D).await;
+    let allocs = cluster.allocs(["a1"]).await;
+    let door = open(&allocs[0]).await;
+    let mut http = Http::connect(door.local_addr()).await;
+    let headers = |head: &str| -> Vec<String> {
+        let all = head.lines().filter(|line| !line.starts_with("date: "));
+        all.map(str::to_owned).collect()
+    };
+    let mut next = 1_u64;
+    for (query, count, quoted) in [
+        ("uid=1", 1, ""),
+        ("uid=1&count=3", 3, ""),
+        ("uid=1&format=string", 1, "\""),
+        ("uid=1&namespace=default&count=2&format=string", 2, "\""),
+    ] {
+        let mut told = Vec::new();
+        for way in ["", "&timeout_ms=5000"] {
+            let answer = http.get(&format!("/v1/next?{query}{way}")).await;
+            let (first, last) = (next, next + count - 1);
+            let expected = format!(
+                "{{\"first\":{quoted}{first}{quoted},\"last\":{quoted}{last}{quoted},\"epoch\":{quoted}1{quoted}}}\n"
+            );
+            assert_eq!(answer.body, expected, "{query}{way}");
+            told.push(headers(&answer.head));
+            next += count;
+        }
+        let length = |line: &String| !line.starts_with("content-length: ");
+        told.iter_mut().for_each(|lines| lines.retain(length));
+        assert_eq!(told[0], told[1], "{query}");
+    }
+    // What is wrong is told the same, and takes nothing.
+    for query in [
+        "uid=1&count=0",
+        "uid=1&count=99999999999",
+        "key=",
+        "uid=1&namespace=none",
+    ] {
+        let told = http.get(&format!("/v1/next?{query}")).await;
+        let called = http.get(&format!("/v1/next?{query}&timeout_ms=5000")).await;
+        assert!((400..500).contains(&told.status), "{query}: {told:?}");
+        assert_eq!(
+            (told.status, told.body),
+            (called.status, called.body),
+            "{query}"
+        );
+    }
+    assert!(
+        http.get("/v1/current?uid=1")
+            .await
+            .body
+            .contains(&format!("\"value\":{}", next - 1))
+    );
+    door.shutdown().await;
+    cluster.stop(&allocs).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bad_input_is_told_what_to_do_and_takes_nothing() {
     let cluster = Cluster::start(1, D).await;

@@ -5,6 +5,7 @@
 
 mod answer;
 mod ask;
+mod at_once;
 mod field;
 #[cfg(fuzzing)]
 mod fuzz;
@@ -27,6 +28,7 @@ use answer::Answer;
 use ask::Ask;
 
 pub(super) use answer::Number;
+pub(super) use at_once::at_once;
 pub(super) use field::Format;
 #[cfg(fuzzing)]
 pub(super) use fuzz::fuzz;
@@ -36,6 +38,7 @@ use super::memory::{ANSWER, Held, Memory};
 use super::refusal::Refusal;
 use super::{heard, query};
 
+const NEXT: &str = "/v1/next";
 /// Largest body of a request of one key.
 const ONE_MAX: usize = 16 << 10;
 /// Size of a body from which on it is read, and its answer written, apart: a millisecond for either.
@@ -61,7 +64,7 @@ pub(super) fn numbers<S: Sequence>(sequence: Arc<S>, memory: Memory) -> Router {
     });
     let openapi = || async { response(StatusCode::OK, "application/json", OPENAPI) };
     Router::new()
-        .route("/v1/next", asked(next::<S>))
+        .route(NEXT, asked(next::<S>))
         .route("/v1/next-many", asked(next_many::<S>))
         .route("/v1/current", asked(current::<S>))
         .route("/v1/current-many", asked(current_many::<S>))

@@ -27,6 +27,7 @@ use axum::routing::get;
 use seqsvr_proto::v1::admin_server::Admin;
 use seqsvr_proto::v1::sequence_server::Sequence;
 
+use super::paths::Paths;
 use super::query;
 use super::refusal::Refusal;
 use gather::Gather;
@@ -37,10 +38,10 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
 
 /// `GET /` and its parts, `/v1/cluster`, `/v1/slots` and `/v1/route`, by the calls of one AllocSvr. Must be called
 /// inside a tokio runtime, in which the cluster is asked.
-pub fn page<S: Sequence, A: Admin>(sequence: S, admin: A) -> Router {
+pub fn page<S: Sequence, A: Admin>(sequence: S, admin: A) -> Paths {
     let asset = |kind, text| get(move || async move { sent(kind, text) });
     let gather = Arc::new(Gather::new(sequence, admin));
-    Router::new()
+    let router = Router::new()
         .route(
             "/",
             asset("text/html; charset=utf-8", include_str!("page.html")),
@@ -56,7 +57,8 @@ pub fn page<S: Sequence, A: Admin>(sequence: S, admin: A) -> Router {
         .route("/v1/cluster", get(cluster::<S, A>))
         .route("/v1/slots", get(slots::<S, A>))
         .route("/v1/route", get(route::<S, A>))
-        .with_state(gather)
+        .with_state(gather);
+    router.into()
 }
 
 async fn cluster<S: Sequence, A: Admin>(State(gather): State<Arc<Gather<S, A>>>) -> Response {

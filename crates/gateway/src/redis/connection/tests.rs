@@ -1,59 +1,11 @@
 use std::sync::Arc;
 
-use seqsvr_core::route::KeyRef;
-use seqsvr_proto::v1;
-use seqsvr_proto::v1::sequence_server::Sequence;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
-use tonic::{Request, Response, Status, Streaming};
 
 use super::*;
-
-/// These tests ask for no number.
-struct Nobody;
-
-#[tonic::async_trait]
-impl Sequence for Nobody {
-    type PipeStream = futures::stream::Empty<Result<v1::PipeResponse, Status>>;
-
-    async fn next(&self, _: Request<v1::NextRequest>) -> Answer<v1::NextResponse> {
-        Err(nobody())
-    }
-    async fn next_many(&self, _: Request<v1::NextManyRequest>) -> Answer<v1::NextManyResponse> {
-        Err(nobody())
-    }
-    async fn current(&self, _: Request<v1::CurrentRequest>) -> Answer<v1::CurrentResponse> {
-        Err(nobody())
-    }
-    async fn current_many(
-        &self,
-        _: Request<v1::CurrentManyRequest>,
-    ) -> Answer<v1::CurrentManyResponse> {
-        Err(nobody())
-    }
-    async fn raise_to(&self, _: Request<v1::RaiseToRequest>) -> Answer<v1::RaiseToResponse> {
-        Err(nobody())
-    }
-    async fn routes(&self, _: Request<v1::RoutesRequest>) -> Answer<v1::RoutingTable> {
-        Err(nobody())
-    }
-    async fn pipe(&self, _: Request<Streaming<v1::PipeRequest>>) -> Answer<Self::PipeStream> {
-        Err(nobody())
-    }
-}
-
-impl LocalSequence for Nobody {
-    fn take(&self, _: &str, _: KeyRef<'_>, _: u32) -> Option<(u64, u64)> {
-        None
-    }
-}
-
-type Answer<T> = Result<Response<T>, Status>;
-
-fn nobody() -> Status {
-    Status::unavailable("nobody is here")
-}
+use crate::nobody::Nobody;
 
 /// A connection, served; the sockets between hold so many bytes.
 fn served(about: &Arc<About>, sockets: usize) -> (DuplexStream, JoinHandle<&'static str>) {
@@ -61,7 +13,7 @@ fn served(about: &Arc<About>, sockets: usize) -> (DuplexStream, JoinHandle<&'sta
     let about = about.clone();
     let served = tokio::spawn(async move {
         let service = Service {
-            sequence: &Nobody,
+            sequence: &Nobody::default(),
             about: &about,
             items_max: 1_000,
             idle_max: Some(Duration::from_secs(100)),
