@@ -26,21 +26,27 @@ impl Columns {
         }
     }
 
-    /// Puts the answers of the missed among those of the others, all columns filled.
-    pub(crate) fn merge(mut self, missed: &[u32], mut rest: Columns) -> Columns {
+    /// With an entry for each item in every column.
+    pub(crate) fn whole(mut self) -> Columns {
         if self.lasts.is_empty() {
             self.lasts = self.values.clone();
         }
         self.spread_epochs();
+        self
+    }
+
+    /// Puts the answers of the missed among those of the others, whole.
+    pub(crate) fn merge(self, missed: &[u32], mut rest: Columns) -> Columns {
+        let others = self.whole();
         rest.spread_epochs();
         for error in &mut rest.errors {
             error.index = missed[error.index as usize];
         }
         Columns {
-            values: interleave(self.values, missed, &rest.values),
-            lasts: interleave(self.lasts, missed, &rest.lasts),
-            kinds: interleave(self.kinds, missed, &rest.kinds),
-            epochs: interleave(self.epochs, missed, &rest.epochs),
+            values: interleave(others.values, missed, &rest.values),
+            lasts: interleave(others.lasts, missed, &rest.lasts),
+            kinds: interleave(others.kinds, missed, &rest.kinds),
+            epochs: interleave(others.epochs, missed, &rest.epochs),
             errors: rest.errors,
         }
     }

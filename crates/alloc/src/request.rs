@@ -43,6 +43,17 @@ impl Received {
         (received, request.into_inner())
     }
 
+    /// One that came within this process.
+    pub(crate) fn here(share: &Share) -> Received {
+        let at = Instant::now();
+        Received {
+            at,
+            deadline: within(at, DEADLINE_DEFAULT),
+            share: Some(share.clone()),
+            trace: None,
+        }
+    }
+
     /// The circumstances of its items.
     pub(crate) fn call(
         self,

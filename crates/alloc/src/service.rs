@@ -8,6 +8,7 @@ use seqsvr_core::route::KeyRef;
 use seqsvr_proto::LocalSequence;
 use seqsvr_proto::convert::Keyed;
 use seqsvr_proto::error::Fault;
+use seqsvr_proto::transport::Share;
 use seqsvr_proto::v1::sequence_server::Sequence;
 use seqsvr_proto::v1::{
     CurrentManyRequest, CurrentManyResponse, CurrentRequest, CurrentResponse, NextManyRequest,
@@ -72,7 +73,7 @@ impl Sequence for SequenceService {
             let columns = self.many(received, request.into()).await?;
             Ok(NextManyResponse {
                 routes: self.0.table.routes_for(version),
-                ..columns.into_next()
+                ..columns.whole().into_next()
             })
         })
         .await
@@ -117,7 +118,7 @@ impl Sequence for SequenceService {
                 let columns = self.many(received, request.into()).await?;
                 Ok(CurrentManyResponse {
                     routes: self.0.table.routes_for(version),
-                    ..columns.into_current()
+                    ..columns.whole().into_current()
                 })
             },
         )
@@ -202,6 +203,18 @@ impl LocalSequence for SequenceService {
             routes: None,
         })
     }
+
+    async fn take_many(
+        &self,
+        request: NextManyRequest,
+        share: &Share,
+    ) -> Result<NextManyResponse, Status> {
+        let received = Received::here(share);
+        self.observed(Method::NextMany, received, |received| async move {
+            Ok(self.many(received, request.into()).await?.into_next())
+        })
+        .await
+    }
 }
 
 impl SequenceService {
@@ -216,10 +229,26 @@ impl SequenceService {
         F: Future<Output = Result<U, Status>>,
     {
         let (received, request) = Received::new(request);
+        let answering = |received| answer(received, request);
+        self.observed(method, received, answering)
+            .await
+            .map(Response::new)
+    }
+
+    /// The same of whatever came.
+    async fn observed<U, F>(
+        &self,
+        method: Method,
+        received: Received,
+        answer: impl FnOnce(Received) -> F,
+    ) -> Result<U, Status>
+    where
+        F: Future<Output = Result<U, Status>>,
+    {
         let underway = self.0.timing.begin(method, received.at);
         let trace = received.trace.as_ref();
         let span = trace.map(|trace| tracing::info_span!("call", ?method, trace = trace.id()));
-        let answering = answer(received, request);
+        let answering = answer(received);
         let answered = match &span {
             None => answering.await,
             Some(span) => answering.instrument(span.clone()).await,
@@ -232,16 +261,17 @@ impl SequenceService {
             let error = answered.as_ref().err().map(Status::message);
             span.in_scope(|| tracing::debug!(?took, error, "answered"));
         }
-        answered.map(Response::new)
+        answered
     }
 
+    /// Answers of all items; short, if memory had them all.
     async fn many(&self, received: Received, frame: Frame) -> Result<Columns, Fault> {
         frame.check(self.0.items_max)?;
         let Hits {
             columns, missed, ..
         } = self.0.hit(&frame);
         if missed.is_empty() {
-            return Ok(columns.merge(&missed, Columns::default()));
+            return Ok(columns);
         }
         let frame = frame.only(&missed);
         let node = self.0.clone();

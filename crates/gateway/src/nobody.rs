@@ -2,6 +2,7 @@
 
 use seqsvr_core::route::KeyRef;
 use seqsvr_proto::LocalSequence;
+use seqsvr_proto::transport::Share;
 use seqsvr_proto::v1;
 use seqsvr_proto::v1::sequence_server::Sequence;
 use tonic::{Request, Response, Status, Streaming};
@@ -13,6 +14,14 @@ pub(crate) struct Nobody(pub(crate) Option<v1::NextResponse>);
 impl LocalSequence for Nobody {
     fn take(&self, _: &str, _: KeyRef<'_>, _: u32) -> Option<v1::NextResponse> {
         self.0.clone()
+    }
+
+    async fn take_many(
+        &self,
+        _: v1::NextManyRequest,
+        _: &Share,
+    ) -> Result<v1::NextManyResponse, Status> {
+        Err(nobody())
     }
 }
 

@@ -5,9 +5,9 @@ use std::ops::Range;
 use bytes::Bytes;
 use futures::future::join_all;
 use seqsvr_core::namespace::KEYS;
+use seqsvr_proto::LocalSequence;
 use seqsvr_proto::limits::NUMBERS_MAX;
 use seqsvr_proto::transport::Share;
-use seqsvr_proto::v1::sequence_server::Sequence;
 use seqsvr_proto::v1::{
     CurrentKind, CurrentManyRequest, ItemError, NextManyRequest, NextRequest, RaiseToRequest,
     RoutesRequest, next_request, raise_to_request,
@@ -49,7 +49,7 @@ type Batch<T> = Result<(Vec<T>, Vec<ItemError>), Status>;
 /// The first number of an item and the last.
 type Numbers = (u64, u64);
 
-impl<S: Sequence> Asked<'_, S> {
+impl<S: LocalSequence> Asked<'_, S> {
     /// Takes the numbers of all items.
     pub(super) async fn take(&self, data: &Bytes, groups: &[Group<'_>]) -> Answered<Numbers> {
         let batches = batches(groups, self.items_max);
@@ -117,9 +117,12 @@ impl<S: Sequence> Asked<'_, S> {
             },
             ..NextManyRequest::default()
         };
-        let answer = self.sequence.next_many(self.request(request)).await?;
-        let answer = answer.into_inner();
-        let numbers = answer.firsts.into_iter().zip(answer.lasts).collect();
+        let answer = self.sequence.take_many(request, self.share).await?;
+        let firsts = answer.firsts.into_iter();
+        let numbers = match answer.lasts.is_empty() {
+            true => firsts.map(|first| (first, first)).collect(),
+            false => firsts.zip(answer.lasts).collect(),
+        };
         Ok((numbers, answer.errors))
     }
 
@@ -234,7 +237,10 @@ impl<T: Default + Clone> Column<T> {
                 let failed = errors.iter();
                 self.failed
                     .extend(failed.map(|error| (begin + error.index as usize, error.into())));
-                self.values.extend(values);
+                match self.values.is_empty() {
+                    true => self.values = values,
+                    false => self.values.extend(values),
+                }
             }
             Err(status) => {
                 let refusal = Refusal::from(&status);

@@ -8,7 +8,6 @@ use seqsvr_core::geometry::KEY_MAX;
 use seqsvr_core::id::Uid;
 use seqsvr_core::route::KeyRef;
 use seqsvr_proto::LocalSequence;
-use seqsvr_proto::v1::sequence_server::Sequence;
 
 use super::asked::Asked;
 use super::command::Command;
@@ -167,7 +166,7 @@ impl<'a> Go<'a> {
     }
 
     /// Does the commands, whose words are parts of `data`, and adds their answers.
-    pub(super) async fn run<S: Sequence>(
+    pub(super) async fn run<S: LocalSequence>(
         self,
         asked: &Asked<'_, S>,
         data: &Bytes,
