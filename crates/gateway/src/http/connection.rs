@@ -64,6 +64,8 @@ pub(super) async fn serve(accepted: Accepted, paths: Paths, idle_max: Duration, 
     });
     let connection = http1::Builder::new()
         .max_buf_size(HEAD_MAX)
+        // See `Life`.
+        .header_read_timeout(None)
         // Who sends no more may still read.
         .half_close(true)
         .serve_connection(TokioIo::new(Taking::new(io, &life)), service);
@@ -102,12 +104,14 @@ struct Life {
     asks: AtomicBool,
     /// Some of an answer was taken.
     wrote: AtomicBool,
+    /// Some of an answer waits to be taken, which has a time of its own.
+    waits: AtomicBool,
 }
 
 impl Life {
     /// Whether it did anything since it was looked at.
     fn moves(&self) -> bool {
-        self.wrote.swap(false, Relaxed) || self.asks.load(Relaxed)
+        self.wrote.swap(false, Relaxed) || self.asks.load(Relaxed) || self.waits.load(Relaxed)
     }
 }
 
@@ -133,6 +137,7 @@ impl<'a> Taking<'a> {
         cx: &mut Context<'_>,
         polled: Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
+        self.life.waits.store(polled.is_pending(), Relaxed);
         if polled.is_ready() {
             self.late = None;
             self.life.wrote.store(true, Relaxed);

@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use seqsvr_gateway::HttpOptions;
 use serde_json::json;
-use tokio::io::AsyncWriteExt;
-use tokio::net::TcpStream;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpSocket, TcpStream};
 
 use super::{Http, JSON, open, open_with};
-use crate::harness::{Cluster, D, any, until};
+use crate::harness::{Cluster, D, PATIENCE, any, until};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_door_is_bounded_and_closes_in_order() {
@@ -130,8 +130,61 @@ async fn a_head_in_pieces_is_idle_and_a_request_that_is_answered_is_not() {
     assert!(began.elapsed() > idle_max * 2, "long enough");
     assert_eq!(http.answer().await.status, 200);
     let mut head = pieces(http, "GET /v1/next?uid=1&more").await;
-    let n = tokio::io::AsyncReadExt::read(&mut head.stream, &mut [0; 100]).await;
+    let n = head.stream.read(&mut [0; 100]).await;
     assert!(matches!(n, Ok(0) | Err(_)), "an end, not {n:?}");
+    door.shutdown().await;
+    cluster.stop(&allocs).await;
+}
+
+/// An answer that waits to be taken has a time of its own, however short idle connections live.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_taken_late_is_whole() {
+    const REQUESTS: usize = 16;
+    const ITEMS: usize = 10_000;
+    let cluster = Cluster::start(1, D).await;
+    let allocs = cluster.allocs(["a1"]).await;
+    let idle_max = Duration::from_millis(400);
+    let options = HttpOptions {
+        idle_max,
+        ..HttpOptions::new(any())
+    };
+    let door = open_with(&allocs[0], options, None).await;
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(16 << 10).unwrap();
+    let stream = socket.connect(door.local_addr()).await.unwrap();
+    let (mut read, mut write) = stream.into_split();
+    let uids: Vec<usize> = (0..ITEMS).collect();
+    let body = json!({ "uids": uids }).to_string();
+    let asking = tokio::spawn(async move {
+        let length = body.len();
+        let request = format!(
+            "POST /v1/next-many HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n\r\n{body}"
+        );
+        for _ in 0..REQUESTS {
+            write.write_all(request.as_bytes()).await.unwrap();
+        }
+        write
+    });
+    // More than buffers hold, so that the door waits for whoever takes it.
+    let mut taken = vec![0; 1 << 20];
+    read.read_exact(&mut taken).await.unwrap();
+    tokio::time::sleep(idle_max * 4).await;
+    let items = |text: &[u8]| String::from_utf8_lossy(text).matches("epoch").count();
+    let whole = async {
+        let mut found = items(&taken);
+        while found < REQUESTS * ITEMS {
+            let before = taken.len();
+            while taken.len() < before + (1 << 20) && found < REQUESTS * ITEMS {
+                let n = read.read_buf(&mut taken).await.unwrap();
+                assert!(n > 0, "closed after {} items", items(&taken));
+                if taken.ends_with(b"]}\n") {
+                    found = items(&taken);
+                }
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, whole).await.expect("all");
+    drop(asking.await.unwrap());
     door.shutdown().await;
     cluster.stop(&allocs).await;
 }
