@@ -37,6 +37,8 @@ const FIGURES: usize = 16;
 /// Callers that share a task, so that what one frame has brought them goes on together. With a task for
 /// each, single calls, 1,024 in flight on four connections, were a third fewer.
 const OF_TASK: usize = 16;
+/// Longest that calls under way are waited for, where none comes after another.
+const SETTLED: Duration = Duration::from_millis(20);
 
 pub(crate) async fn run(args: cli::Bench) -> anyhow::Result<()> {
     let batch = batch(&args)?;
@@ -207,8 +209,8 @@ async fn measure(
             () = warmed, if !warm => {
                 Figures::drain(figures);
                 before = Effort::now(admin).await?;
-                // What was answered meanwhile belongs to neither.
-                Figures::drain(figures);
+                // What was under way then, and may be in it, belongs to neither.
+                settle(figures, args.in_flight.into()).await;
                 from = Instant::now();
                 told = from;
                 ticks.reset();
@@ -240,6 +242,15 @@ async fn measure(
         figures: sum,
         effort,
     })
+}
+
+/// Drops figures until as many calls were answered as are under way at a time, or so long that they were.
+async fn settle(figures: &[Mutex<Figures>], in_flight: u64) {
+    let (began, mut answered) = (Instant::now(), 0);
+    while answered < in_flight && began.elapsed() < SETTLED {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        answered += Figures::drain(figures).calls;
+    }
 }
 
 fn tell(began: Instant, told: Instant, lately: &Figures, warming: bool) {
