@@ -93,6 +93,24 @@ pub fn free_ports(n: u16) -> u16 {
     panic!("no {n} free ports in a row in {PORTS:?}");
 }
 
+/// What each thread of a process does now: name, state and time used as in proc(5), and what it waits for in the
+/// kernel. For whoever has to find out why a server did not answer.
+pub fn threads(pid: u32) -> String {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task"));
+    let line = |task: PathBuf| {
+        let read = |file| std::fs::read_to_string(task.join(file)).unwrap_or_default();
+        let (stat, wchan) = (read("stat"), read("wchan"));
+        let fields: Vec<&str> = stat.rsplit(") ").next()?.split(' ').collect();
+        let (state, user, system) = (fields.first()?, fields.get(11)?, fields.get(12)?);
+        let name = read("comm");
+        let name = name.trim_end();
+        Some(format!("{name:16} {state} {user:>6} {system:>6}  {wchan}"))
+    };
+    let lines = tasks.into_iter().flatten().flatten();
+    let lines: Vec<String> = lines.filter_map(|task| line(task.path())).collect();
+    lines.join("\n")
+}
+
 /// One server process.
 pub struct Process {
     name: String,
@@ -233,6 +251,9 @@ impl Drop for Process {
             eprintln!("--- end of the log of {}{ended}", self.name);
             for line in &lines[lines.len().saturating_sub(TAIL)..] {
                 eprintln!("{line}");
+            }
+            if let Some(child) = &self.child {
+                eprintln!("--- its threads\n{}", threads(child.id()));
             }
         }
         if let Some(child) = &mut self.child {

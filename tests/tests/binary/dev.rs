@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use seqsvr_tests::process::{binary, free_ports};
+use seqsvr_tests::process::{binary, free_ports, threads};
 use tempfile::TempDir;
 
 /// Longest a start may take, debug build on a busy machine included.
@@ -113,10 +113,11 @@ impl Dev {
 
 impl Drop for Dev {
     fn drop(&mut self) {
+        let threads = std::thread::panicking().then(|| threads(self.pid()));
         let _ = self.child.kill();
         let _ = self.child.wait();
-        if std::thread::panicking() {
-            eprintln!("output of dev:\n{}", self.output());
+        if let Some(threads) = threads {
+            eprintln!("output of dev:\n{}\nits threads:\n{threads}", self.output());
         }
     }
 }

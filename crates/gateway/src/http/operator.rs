@@ -1,7 +1,9 @@
 //! What operators and their tools ask of a server: `/metrics`, `/healthz`, `/readyz`.
 //!
-//! Invariant: one scrape at a time is under way, on a thread where nobody waits for it, so that who scrapes too
-//! often takes no more of a server than one thread.
+//! Invariants:
+//! - A server whose own threads stand still is not called well by a door that has threads of its own.
+//! - One scrape at a time is under way, on a thread where nobody waits for it, so that who scrapes too often takes no
+//!   more of a server than one thread.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +14,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use seqsvr_metrics::{Check, Registry, Watched, text};
+use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
@@ -24,7 +27,10 @@ const TEXT: &str = "text/plain; charset=utf-8";
 /// How long a scrape waits for others.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The paths that tell of a server.
+/// How long the server's threads may leave something undone that takes no time.
+const STILL_MAX: Duration = Duration::from_secs(5);
+
+/// The paths that tell of a server, which runs where this is called.
 pub fn operator<W: Watched>(server: W) -> Paths {
     let mut registry = Registry::default();
     server.register(&mut registry);
@@ -38,7 +44,10 @@ pub fn operator<W: Watched>(server: W) -> Paths {
     let told = Router::new()
         .route("/healthz", get(healthz::<W>))
         .route("/readyz", get(readyz::<W>))
-        .with_state(Arc::new(server));
+        .with_state(Arc::new(Server {
+            watched: server,
+            runtime: Handle::current(),
+        }));
     told.merge(metrics).into()
 }
 
@@ -67,23 +76,41 @@ async fn metrics(State(scraped): State<Scraped>, headers: HeaderMap) -> Response
     }
 }
 
+/// A server, and where it runs.
+struct Server<W> {
+    watched: W,
+    runtime: Handle,
+}
+
 /// Whether the process is of use at all; if not, it must be started again.
-async fn healthz<W: Watched>(State(server): State<Arc<W>>) -> Response {
-    answer(&[failure(&*server)])
+async fn healthz<W: Watched>(State(server): State<Arc<Server<W>>>) -> Response {
+    answer(&[server.process().await])
 }
 
 /// Whether it serves now.
-async fn readyz<W: Watched>(State(server): State<Arc<W>>) -> Response {
-    let mut checks = vec![failure(&*server)];
-    checks.extend(server.checks());
+async fn readyz<W: Watched>(State(server): State<Arc<Server<W>>>) -> Response {
+    let mut checks = vec![server.process().await];
+    checks.extend(server.watched.checks());
     answer(&checks)
 }
 
-fn failure(server: &impl Watched) -> Check {
-    let failed = server.failed_with();
-    Check {
-        name: "process",
-        fault: failed.map(|why| format!("{why}; start it again once that is mended")),
+impl<W: Watched> Server<W> {
+    async fn process(&self) -> Check {
+        let fault = match self.watched.failed_with() {
+            Some(why) => Some(format!("{why}; start it again once that is mended")),
+            None => {
+                let turn = timeout(STILL_MAX, self.runtime.spawn(async {}));
+                turn.await.is_err().then(|| {
+                    format!(
+                        "its threads have done nothing for {STILL_MAX:?}; see what they wait for, as `gdb -p PID -batch -ex 'thread apply all bt'` tells, and start it again"
+                    )
+                })
+            }
+        };
+        Check {
+            name: "process",
+            fault,
+        }
     }
 }
 
@@ -98,4 +125,49 @@ fn answer(checks: &[Check]) -> Response {
         false => StatusCode::SERVICE_UNAVAILABLE,
     };
     response(status, TEXT, checks.iter().map(line).collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    struct Well;
+
+    impl Watched for Well {
+        fn register(&self, _: &mut Registry) {}
+
+        fn failed_with(&self) -> Option<String> {
+            None
+        }
+
+        fn checks(&self) -> Vec<Check> {
+            Vec::new()
+        }
+    }
+
+    #[tokio::test]
+    async fn a_server_that_stands_still_is_not_well() {
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        let runtime = builder.worker_threads(1).build().unwrap();
+        let server = Server {
+            watched: Well,
+            runtime: runtime.handle().clone(),
+        };
+        assert_eq!(server.process().await.fault, None);
+        let (go_on, stand_still) = mpsc::channel::<()>();
+        let stands_still = runtime.spawn(async move { stand_still.recv() });
+        tokio::time::pause();
+        let fault = server.process().await.fault.unwrap();
+        tokio::time::resume();
+        assert!(
+            fault.starts_with("its threads have done nothing for 5s"),
+            "{fault}"
+        );
+        drop(go_on);
+        assert!(stands_still.await.unwrap().is_err());
+        assert_eq!(server.process().await.fault, None);
+        runtime.shutdown_background();
+    }
 }
