@@ -191,16 +191,21 @@ impl Admin for AdminService {
         &self,
         _: Request<NodeStatusRequest>,
     ) -> Result<Response<NodeStatusResponse>, Status> {
-        let node = &self.0;
-        let sections = node.sections.all();
-        let figures = node.figures(Survey::of(sections.iter()));
-        Ok(Response::new(NodeStatusResponse {
-            role: "alloc".into(),
-            name: node.name.clone(),
-            address: node.address.clone(),
-            version: env!("CARGO_PKG_VERSION").into(),
-            counters: by_name("", figures),
-            hottest: hottest(&sections, node.table.load().as_deref()),
-        }))
+        let node = self.0.clone();
+        // A walk over all sections, which waits for whoever adds one meanwhile: they do so in the
+        // background, where a thread may have been put off, and the hot path is not to wait for it.
+        let told = async move {
+            let sections = node.sections.all();
+            let figures = node.figures(Survey::of(sections.iter()));
+            NodeStatusResponse {
+                role: "alloc".into(),
+                name: node.name.clone(),
+                address: node.address.clone(),
+                version: env!("CARGO_PKG_VERSION").into(),
+                counters: by_name("", figures),
+                hottest: hottest(&sections, node.table.load().as_deref()),
+            }
+        };
+        Ok(Response::new(self.0.background.run(told).await?))
     }
 }

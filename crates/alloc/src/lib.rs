@@ -50,6 +50,7 @@ mod reads;
 mod refill;
 mod request;
 mod section_cache;
+mod section_hash;
 mod sections;
 mod serve;
 mod server;

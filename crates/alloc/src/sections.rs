@@ -8,7 +8,6 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use hashbrown::DefaultHashBuilder;
 use parking_lot::Mutex;
 use seqsvr_core::command::Fence;
 use seqsvr_core::geometry::Geometry;
@@ -22,6 +21,7 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::loaded::Loaded;
 use crate::section_cache::SectionCaches;
+use crate::section_hash::SectionHash;
 use crate::session::Session;
 
 /// Most sections being opened at one time; more wait in the order they came, each call for few of
@@ -34,7 +34,7 @@ pub(crate) type Outcome = Option<Result<(), Fault>>;
 /// Map of loaded sections.
 pub(crate) struct Sections {
     /// Looked up without locks; changed only under `busy`, and what leaves it is forgotten by `caches`.
-    pub(crate) map: papaya::HashMap<SectionKey, Arc<Loaded>, DefaultHashBuilder>,
+    pub(crate) map: papaya::HashMap<SectionKey, Arc<Loaded>, SectionHash>,
     /// Also the lock under which objects are published and removed.
     pub(crate) busy: Mutex<Busy>,
     /// What was found in the map lately.
@@ -47,7 +47,7 @@ pub(crate) struct Sections {
 
 /// The loaded sections for a moment: none of them goes away meanwhile.
 pub(crate) type Pinned<'a> =
-    papaya::HashMapRef<'a, SectionKey, Arc<Loaded>, DefaultHashBuilder, papaya::LocalGuard<'a>>;
+    papaya::HashMapRef<'a, SectionKey, Arc<Loaded>, SectionHash, papaya::LocalGuard<'a>>;
 
 /// What goes on.
 #[derive(Default)]
@@ -66,8 +66,7 @@ impl Sections {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         Sections {
             caches: SectionCaches::new(threads),
-            // Its keys are small numbers that callers cannot choose freely.
-            map: papaya::HashMap::with_hasher(DefaultHashBuilder::default()),
+            map: papaya::HashMap::with_hasher(SectionHash(hash_key)),
             busy: Mutex::default(),
             opening: Arc::new(Semaphore::new(OPENING_MAX)),
             hash_key,

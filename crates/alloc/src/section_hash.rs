@@ -1,0 +1,99 @@
+//! How the map of loaded sections hashes their numbers.
+//!
+//! Invariant: whatever numbers sections have, and however the secret of the process falls, hardly any two
+//! begin their search at the same place. The map gives up a search that is too long and makes a table
+//! anew, of the same size while it is less than half full; if more begin at one place than a search may be
+//! long, that never ends, and with it everything that waits for the map. Schedule that played it: with
+//! foldhash, which is quick and not meant to spread every sequence under every seed, one process in about a
+//! thousand stood still for ever at its first few thousand sections.
+//!
+//! So it is SipHash-1-3 under the secret. Sections found lately are not looked up in the map
+//! (`section_cache`), so its time is seldom seen.
+
+use std::hash::BuildHasher;
+
+use siphasher::sip::SipHasher13;
+
+/// The hash under a secret of the process, so that nobody can choose sections that collide.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SectionHash(pub(crate) [u64; 2]);
+
+impl BuildHasher for SectionHash {
+    type Hasher = SipHasher13;
+
+    fn build_hasher(&self) -> SipHasher13 {
+        let SectionHash([first, second]) = *self;
+        SipHasher13::new_with_keys(first, second)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use seqsvr_core::id::{NamespaceId, SectionId, SectionKey};
+
+    use super::*;
+
+    /// Sections, and places of a table that is half full of them.
+    const SECTIONS: u32 = 4_096;
+    const PLACES: usize = 2 * SECTIONS as usize;
+    /// Most that may begin at one place. By chance it is 8 or 9; a search may be 65 long.
+    const AT_ONE_MAX: u32 = 16;
+
+    /// How many sections begin where most do.
+    fn at_one(hash: impl BuildHasher, number: impl Fn(u32) -> u32) -> u32 {
+        let mut places = vec![0; PLACES];
+        for n in 0..SECTIONS {
+            let key = SectionKey {
+                namespace: NamespaceId(2),
+                section: SectionId(number(n)),
+            };
+            places[hash.hash_one(key) as usize % PLACES] += 1;
+        }
+        places.into_iter().max().unwrap()
+    }
+
+    /// Secrets that differ in little, as the worst may.
+    fn secrets() -> impl Iterator<Item = [u64; 2]> {
+        let few = (0..64).flat_map(|bit| [[1 << bit, 0], [0, 1 << bit], [u64::MAX, 1 << bit]]);
+        few.chain([[0, 0], [u64::MAX, u64::MAX]])
+    }
+
+    #[test]
+    fn sections_begin_at_places_of_their_own_under_every_secret() {
+        for secret in secrets() {
+            for stride in [1, 3, 1_000, 1 << 10, 1 << 20] {
+                // All of them are below 2^32.
+                let most = at_one(SectionHash(secret), |n| n * stride);
+                assert!(most <= AT_ONE_MAX, "{secret:?}, {stride}: {most}");
+            }
+        }
+    }
+
+    /// The test above fails for a hash that is one multiplication, by an unlucky number.
+    #[test]
+    fn a_multiplication_alone_does_not_spread_them() {
+        #[derive(Clone)]
+        struct Quick(u64, u64);
+
+        impl std::hash::Hasher for Quick {
+            fn finish(&self) -> u64 {
+                self.1.wrapping_mul(self.0)
+            }
+
+            fn write(&mut self, bytes: &[u8]) {
+                for byte in bytes.iter().rev() {
+                    self.1 = self.1 << 8 | u64::from(*byte);
+                }
+            }
+        }
+
+        impl BuildHasher for Quick {
+            type Hasher = Quick;
+
+            fn build_hasher(&self) -> Quick {
+                self.clone()
+            }
+        }
+        assert!(at_one(Quick(0xD6E8_FEB8_6659_FD93 << 8, 0), |n| n) > AT_ONE_MAX);
+    }
+}
