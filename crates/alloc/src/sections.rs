@@ -41,6 +41,8 @@ pub(crate) struct Sections {
     pub(crate) caches: SectionCaches,
     /// Permits to open.
     pub(crate) opening: Arc<Semaphore>,
+    /// Permit to walk over all of them for somebody who asked: one at a time.
+    pub(crate) told: Arc<Semaphore>,
     /// Secret of this process, so that nobody can choose keys that collide.
     hash_key: [u64; 2],
 }
@@ -69,6 +71,7 @@ impl Sections {
             map: papaya::HashMap::with_hasher(SectionHash(hash_key)),
             busy: Mutex::default(),
             opening: Arc::new(Semaphore::new(OPENING_MAX)),
+            told: Arc::new(Semaphore::new(1)),
             hash_key,
         }
     }
