@@ -16,7 +16,7 @@ use seqsvr_proto::v1::{
     Reason, RemoveMemberRequest, TransferLeaderRequest,
 };
 use tokio::task::spawn_blocking;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tonic::transport::Channel;
 use tonic::{Request, Response, Status};
 
@@ -28,6 +28,8 @@ use crate::survey::Survey;
 const TRY: Duration = Duration::from_secs(2);
 /// How long stores are asked in all.
 const DEADLINE: Duration = Duration::from_secs(4);
+/// How long one who asks for the status waits for others who do.
+const PATIENCE: Duration = Duration::from_secs(2);
 /// How long a change of the membership may take: a new member has to catch up.
 const MEMBERS: Duration = Duration::from_secs(60);
 
@@ -193,8 +195,12 @@ impl Admin for AdminService {
         _: Request<NodeStatusRequest>,
     ) -> Result<Response<NodeStatusResponse>, Status> {
         let node = self.0.clone();
-        // Never closed: an error cannot come.
-        let turn = node.sections.told.clone().acquire_owned().await;
+        let turn = timeout(PATIENCE, node.sections.told.clone().acquire_owned()).await;
+        // Never closed: that error cannot come.
+        let turn = turn.map_err(|_| {
+            let text = "others are asking for the status of this AllocSvr; retry, and less often";
+            Fault::new(Reason::TooMany, text).with_retry_after_ms(1_000)
+        })?;
         // A walk over all sections, which waits for whoever adds one meanwhile: they do so in the
         // background, where a thread may have been put off, and the hot path is not to wait for it.
         let walk = spawn_blocking(move || {
@@ -214,5 +220,31 @@ impl Admin for AdminService {
         let told = walk.await;
         let told = told.map_err(|e| Fault::new(Reason::Unspecified, e.to_string()))?;
         Ok(Response::new(told))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use super::*;
+    use crate::{Alloc, Environment, Options};
+
+    #[tokio::test]
+    async fn who_asks_for_the_status_waits_for_others_but_not_for_ever() {
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let options = Options::new("a1", any, vec!["127.0.0.1:1".into()]);
+        let alloc = Alloc::start_in(options, Environment::system()).await;
+        let alloc = alloc.unwrap();
+        let admin = AdminService(alloc.node.clone());
+        let asked = || admin.node_status(Request::new(NodeStatusRequest {}));
+
+        let another = alloc.node.sections.told.clone().acquire_owned();
+        let another = another.await.unwrap();
+        let refused = Fault::from_status(&asked().await.unwrap_err());
+        assert_eq!(refused.reason(), Reason::TooMany);
+        assert!(refused.detail.retry_after_ms > 0, "no hint: {refused}");
+        drop(another);
+        assert_eq!(asked().await.unwrap().into_inner().role, "alloc");
     }
 }

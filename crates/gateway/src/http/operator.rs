@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// How long the server's threads may leave something undone that takes no time.
 const STILL_MAX: Duration = Duration::from_secs(5);
 
-/// The paths that tell of a server, which runs where this is called.
+/// The paths that tell of a server, which runs where this is called: within its runtime.
 pub fn operator<W: Watched>(server: W) -> Paths {
     let mut registry = Registry::default();
     server.register(&mut registry);
