@@ -1,9 +1,10 @@
 //! Counters of a keyed section: a concurrent map from the hash of a key to its cell.
 //!
-//! Open-addressing tables, called levels, as many again as all before them together. A full level is
-//! left as it is and the next one opened, so an entry never moves: a cell's address is stable, a
-//! reader needs no lock and nothing is ever freed under it. Lookups go from the newest level, which
-//! holds half of the keys, to the oldest.
+//! Open-addressing tables, called levels: the first four each four times as large as the one before, so
+//! that few keys lie in few levels, then each twice. A full level is left as it is and the next one opened,
+//! so an entry never moves: a cell's address is stable, a reader needs no lock and nothing is ever freed
+//! under it. Lookups go from the newest level, which once it is full holds half of the keys or more, to the
+//! oldest.
 //!
 //! An entry is four cells, 16 bytes: the counter, and of the key's 128-bit SipHash-1-3 under a secret
 //! hash key the 96 bits that are kept and compared; the other 32 choose the place. Should two keys ever
@@ -30,10 +31,17 @@ use super::chunks::{self, CHUNK, Cells};
 use super::counter::Cell;
 use super::sync::{AtomicU32, Mutex, OnceLock, Ordering, lock};
 
-/// Entries of the first level: 128 bytes. Tiny under loom, so that a test reaches the second.
-const FIRST_LEVEL: usize = if cfg!(loom) { 2 } else { 8 };
 /// All levels together hold 50 million keys.
-const LEVELS: usize = if cfg!(loom) { 3 } else { 24 };
+const LEVELS: usize = if cfg!(loom) { 3 } else { 20 };
+
+/// Entries of a level: of the first 8, 128 bytes. Tiny under loom, so that a test reaches the last.
+const fn size(level: usize) -> usize {
+    match level {
+        _ if cfg!(loom) => 2 << level.saturating_sub(1),
+        0..=3 => 8 << (2 * level),
+        _ => 64 << level,
+    }
+}
 
 /// Levels fetched before a search: the newest three have three quarters of the keys and more.
 const FETCHED: usize = 3;
@@ -166,7 +174,7 @@ impl Keyed {
     fn open_level(&self) -> Result<usize, Refusal> {
         let depth = self.depth.load(Ordering::Acquire);
         let level = self.levels.get(depth as usize).ok_or(Refusal::Full)?;
-        let size = FIRST_LEVEL << depth.saturating_sub(1);
+        let size = size(depth as usize);
         level.get_or_init(|| {
             let cells = size * ENTRY;
             self.bytes

@@ -184,6 +184,23 @@ fn a_refused_call_costs_no_memory() {
     assert_eq!((section.bytes(), section.touched()), (empty, 0));
 }
 
+/// Bounds of `docs/limits.md`.
+#[test]
+fn keys_take_as_much_memory_as_is_said() {
+    let section = Section::keyed(open(0, 1, 1, 10), HASH_KEY);
+    let empty = section.bytes();
+    for keys in 1..20_000usize {
+        let key = keys.to_le_bytes();
+        section.next(Key::Keyed(&key), n(1)).unwrap();
+        let most = match keys {
+            ..=500 => (keys * 92).max(128),
+            _ => keys * 54,
+        };
+        let bytes = section.bytes() - empty;
+        assert!((keys * 21..=most).contains(&bytes), "{keys}: {bytes}");
+    }
+}
+
 #[test]
 fn use_is_told_once() {
     let section = Section::dense(open(0, 1, 1, 100), 10);
