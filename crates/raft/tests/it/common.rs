@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::fs::FlockOperation;
+use rustix::fs::{FlockOperation, flock};
 use seqsvr_core::command::{Batch, Command, OpenSession, Reply};
 use seqsvr_core::id::{ClusterId, Nonce};
 use seqsvr_core::state::State;
@@ -55,15 +55,7 @@ impl Running {
 
     /// Starts it again on the same directory and address.
     pub(crate) async fn restart(options: Options) -> Result<Running, Error> {
-        // A child that another test starts holds this process's files, locks included, until it runs
-        // its own program.
-        let lock = options.data_dir.join("lock");
-        until("nobody holds the directory", || {
-            std::fs::File::open(&lock).map_or(true, |file| {
-                rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).is_ok()
-            })
-        })
-        .await;
+        nobody_holds(&options.data_dir).await;
         let address: SocketAddr = options.address.parse().expect("address");
         let listener = loop {
             match TcpListener::bind(address).await {
@@ -143,6 +135,20 @@ pub(crate) async fn until(what: &str, mut check: impl FnMut() -> bool) {
         assert!(Instant::now() < deadline, "waited too long: {what}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
+}
+
+/// Waits until a directory that no node has is free: a child that another test starts holds this process's files,
+/// locks included, until it runs its own program.
+pub(crate) async fn nobody_holds(data_dir: &Path) {
+    let lock = data_dir.join("lock");
+    until("nobody holds the directory", || {
+        std::fs::File::open(&lock).map_or(true, |file| {
+            let free = flock(&file, FlockOperation::NonBlockingLockShared).is_ok();
+            // By name, since closing it leaves it with such a child.
+            free && flock(&file, FlockOperation::Unlock).is_ok()
+        })
+    })
+    .await;
 }
 
 /// Index of the ready leader.

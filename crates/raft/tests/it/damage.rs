@@ -8,7 +8,7 @@ use std::sync::Arc;
 use seqsvr_core::state::State;
 use seqsvr_raft::{Error, Node, Options};
 
-use crate::common::{Running, agree, cluster, until, write};
+use crate::common::{Running, agree, cluster, nobody_holds, until, write};
 
 /// A node with some history on its disk: entries, a snapshot, a purged log.
 pub(crate) async fn history(dir: &Path) -> (Options, State) {
@@ -39,7 +39,14 @@ pub(crate) async fn comes_back(options: &Options, state: &State) {
     node.kill().await;
 }
 
+/// Why a directory that no node has is refused.
 pub(crate) async fn refusal(options: &Options) -> Error {
+    nobody_holds(&options.data_dir).await;
+    refusal_at_once(options).await
+}
+
+/// Why a directory is refused, be it in use or not.
+pub(crate) async fn refusal_at_once(options: &Options) -> Error {
     Node::open(options.clone(), Arc::new(Tcp))
         .await
         .map(drop)

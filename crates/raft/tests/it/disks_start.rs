@@ -10,7 +10,7 @@ use seqsvr_raft::{Error, Options};
 use seqsvr_core::state::State;
 
 use crate::common::{Running, cluster, until, write};
-use crate::damage::{comes_back, files, history, refusal, set_aside};
+use crate::damage::{comes_back, files, history, refusal, refusal_at_once, set_aside};
 use crate::disk::{Disk, run, skipped};
 
 /// One line that names `path` and says each of `parts`.
@@ -43,7 +43,7 @@ async fn a_directory_in_use_is_refused_under_every_name() {
             data_dir: name.clone(),
             ..options.clone()
         };
-        let error = refusal(&options).await;
+        let error = refusal_at_once(&options).await;
         assert!(matches!(error, Error::Locked(_)), "{error}");
         says(
             &error,

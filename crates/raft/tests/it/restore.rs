@@ -12,7 +12,7 @@ use seqsvr_proto::transport::Tcp;
 use seqsvr_raft::backup::{self, Backup, Seen};
 use seqsvr_raft::{Error, Node, restore};
 
-use crate::common::{Running, agree, cluster, leader, listen, start, until, write};
+use crate::common::{Running, agree, cluster, leader, listen, nobody_holds, start, until, write};
 
 const NEW: ClusterId = ClusterId(0xbeef);
 
@@ -121,6 +121,7 @@ async fn a_backup_is_restored_as_a_cluster_of_its_own() {
         .add_member(1, &member.address, member.incarnation);
     assert!(refused.await.is_err());
     let options = nodes.into_iter().next().unwrap().kill().await;
+    nobody_holds(&options.data_dir).await;
     let old = Node::open(options, Arc::new(Tcp)).await.unwrap();
     assert_ne!(old.identity().cluster, Some(NEW));
     old.shutdown().await;

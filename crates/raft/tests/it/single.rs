@@ -1,7 +1,7 @@
 //! One node: start, init, write, read, restart.
 
 use crate::common::{
-    CLUSTER, LEASE_MS, Running, SLOTS, agree, cluster, session, start, until, write,
+    CLUSTER, LEASE_MS, Running, SLOTS, agree, cluster, nobody_holds, session, start, until, write,
 };
 use seqsvr_core::id::ClusterId;
 use seqsvr_core::state::State;
@@ -95,6 +95,7 @@ async fn a_directory_has_one_process_and_one_node() {
     }
     let mut other = options;
     other.node = 2;
+    nobody_holds(&other.data_dir).await;
     let refused = Node::open(other, Arc::new(Tcp))
         .await
         .map(drop)
