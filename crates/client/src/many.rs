@@ -312,10 +312,6 @@ impl<'a, B: Batch> Call<'a, B> {
                     let answers = answers.await;
                     drop(permit);
                     let outcome = answers.map_err(|_| Failure::lost(group.address()));
-                    if outcome.is_err() {
-                        let address = group.address().to_owned();
-                        group.budget.note(&address);
-                    }
                     Event::Answered(group, outcome)
                 };
                 return self.events.push(answered.boxed());
