@@ -57,11 +57,13 @@ impl Running {
     pub(crate) async fn restart(options: Options) -> Result<Running, Error> {
         nobody_holds(&options.data_dir).await;
         let address: SocketAddr = options.address.parse().expect("address");
+        let deadline = Instant::now() + LIMIT;
         let listener = loop {
             match TcpListener::bind(address).await {
                 Ok(listener) => break listener,
-                Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+                Err(e) => assert!(Instant::now() < deadline, "{address}: {e}"),
             }
+            tokio::time::sleep(Duration::from_millis(10)).await;
         };
         Running::start(options, listener).await
     }
@@ -137,8 +139,8 @@ pub(crate) async fn until(what: &str, mut check: impl FnMut() -> bool) {
     }
 }
 
-/// Waits until a directory that no node has is free: a child that another test starts holds this process's files,
-/// locks included, until it runs its own program.
+/// Waits until a directory that no node has is free: a child that another test starts holds this
+/// process's files, locks included, until it runs its own program.
 pub(crate) async fn nobody_holds(data_dir: &Path) {
     let lock = data_dir.join("lock");
     until("nobody holds the directory", || {
