@@ -7,8 +7,8 @@ use std::fs::{File, OpenOptions};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use rustix::process::{Pid, kill_process};
@@ -21,10 +21,19 @@ use crate::wait::until;
 /// Lines of a log shown when a test fails.
 const TAIL: usize = 25;
 
-/// Path of the release binary, built once in this process so that it is never stale.
+static SELECTED: RwLock<Option<&'static Path>> = RwLock::new(None);
+
+/// Path of the release binary: the selected one, or this tree's, built once in this process so that it
+/// is never stale.
 pub fn binary() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(|| build(&["--release"]))
+    let selected = *SELECTED.read().unwrap_or_else(PoisonError::into_inner);
+    selected.unwrap_or_else(|| BUILT.get_or_init(|| build(&["--release"])))
+}
+
+/// Selects the binary of all processes and commands that start from now on. None: this tree's.
+pub fn select_binary(binary: Option<&'static Path>) {
+    *SELECTED.write().unwrap_or_else(PoisonError::into_inner) = binary;
 }
 
 /// Path of what an upgrade goes to: in an acceptance run another build of the same source, of the

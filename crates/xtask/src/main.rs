@@ -77,14 +77,17 @@ enum Command {
         /// Measure and draw two pictures into this directory as well
         #[arg(long, value_name = "DIR")]
         pictures: Option<PathBuf>,
+        /// Compare this tree's binary with another seqsvr binary instead, row by row, in turn
+        #[arg(long, value_name = "BINARY", conflicts_with = "pictures")]
+        against: Option<PathBuf>,
         /// Print the rows and run none
         #[arg(long)]
         list: bool,
     },
-    /// Count the instructions that a number takes in memory
+    /// Count the instructions that a number takes
     ///
-    /// By Valgrind, so they repeat to the last digit on one build; times are what `cargo bench -p
-    /// seqsvr-core` measures. Prints a table in Markdown.
+    /// Counts the counters of `core`, and the paths of requests through an AllocSvr, by Valgrind: so the
+    /// figures repeat on one build. `cargo bench -p seqsvr-core` measures times. Prints a table in Markdown.
     Instructions,
     /// Fuzz what reads callers' bytes
     ///
@@ -151,12 +154,14 @@ fn main() -> ExitCode {
             rounds,
             ms,
             pictures,
+            against,
             ..
         } => on_runtime(peers::run(&peers::Options {
             only,
             rounds,
             time: Duration::from_millis(ms),
             pictures,
+            against,
         })),
         Command::Instructions => instructions::run().map(|()| true),
         Command::Fuzz { only, seconds } => fuzz::run(&only, Duration::from_secs(seconds)),

@@ -5,6 +5,7 @@
 //! (`work`) is done by a generator of its own process, one and the other in turn, and `report` puts medians,
 //! ratios and bars in a table. Nothing is installed: what is not found is left out, with a word why.
 
+mod against;
 mod disk;
 mod figures;
 mod pictures;
@@ -31,6 +32,8 @@ pub struct Options {
     pub time: Duration,
     /// Where pictures are put.
     pub pictures: Option<PathBuf>,
+    /// Another binary to compare this tree's with, instead of the peers.
+    pub against: Option<PathBuf>,
 }
 
 /// Why a work could not be done.
@@ -67,6 +70,9 @@ pub async fn run(options: &Options) -> Result<bool, String> {
         .find(|o| ROWS.iter().all(|r| r.name != **o))
     {
         return Err(format!("no row is named {unknown}; there are:\n{}", list()));
+    }
+    if let Some(binary) = &options.against {
+        return against::run(options, binary).await;
     }
     let mut rig = Rig::new(options.time);
     println!("{}", report::machine(&rig));

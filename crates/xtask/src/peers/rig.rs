@@ -1,6 +1,7 @@
 //! The servers that run: those of the row at work, and no other.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::time::Duration;
 
 use seqsvr_tests::cluster::Cluster;
@@ -26,6 +27,8 @@ const NAMESPACES: [&str; 2] = [
 pub(super) struct Rig {
     /// How long each work is measured.
     pub(super) time: Duration,
+    /// Binary of the cluster and of its generator; None: this tree's.
+    pub(super) binary: Option<&'static Path>,
     /// Calls a second that a work of `seqsvr bench` reached at its fastest.
     pub(super) peaks: HashMap<&'static str, f64>,
     seqsvr: Option<Cluster>,
@@ -55,6 +58,7 @@ impl Rig {
     pub(super) fn new(time: Duration) -> Rig {
         Rig {
             time,
+            binary: None,
             peaks: HashMap::new(),
             seqsvr: None,
             bare: None,
@@ -97,6 +101,7 @@ impl Rig {
         match Need::of(work) {
             Need::Seqsvr => {
                 if self.seqsvr.is_none() {
+                    process::select_binary(self.binary);
                     let (stores, allocs) = SIZE;
                     let cluster = Cluster::start(stores, allocs, LEASE_MS).await;
                     for namespace in NAMESPACES {
@@ -174,6 +179,11 @@ impl Rig {
     pub(super) fn postgres(&self) -> Result<&Postgres, Failure> {
         running(&self.postgres)
     }
+}
+
+/// Whether a work runs on a cluster of seqsvr.
+pub(super) fn needs_seqsvr(work: Work) -> bool {
+    Need::of(work) == Need::Seqsvr
 }
 
 impl Need {

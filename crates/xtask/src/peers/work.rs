@@ -3,6 +3,7 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use seqsvr_tests::process;
 use serde_json::Value;
 
 use super::rig::Rig;
@@ -163,7 +164,8 @@ pub(super) fn bench(
     calls: Option<f64>,
     time: Duration,
 ) -> Result<Sample, Failure> {
-    let mut command = Command::new(seqsvr_tests::process::binary());
+    process::select_binary(rig.binary);
+    let mut command = Command::new(process::binary());
     command
         .args(["bench", "--json", "--server", &rig.seqsvr()?])
         .args(["--connections", CONNECTIONS])
