@@ -16,6 +16,7 @@ use std::convert::Infallible;
 use std::hint::black_box;
 use std::net::SocketAddr;
 use std::pin::pin;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -24,7 +25,8 @@ use futures::stream;
 use http_body_util::StreamBody;
 use hyper::body::{Body as _, Frame};
 use prost::Message;
-use seqsvr_alloc::Alloc;
+use seqsvr_alloc::{Alloc, Clock, Environment};
+use seqsvr_core::lease::Reading;
 use seqsvr_proto::LocalSequence;
 use seqsvr_proto::convert::u128_bytes;
 use seqsvr_proto::v1::next_request::KeyKind;
@@ -200,7 +202,11 @@ where
 /// One store and one AllocSvr that owns all slots.
 async fn start_cluster(dir: &std::path::Path) -> (Store, Alloc) {
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
-    let store = Store::start(seqsvr_store::Options::new(1, any, dir)).await;
+    let environment = seqsvr_store::Environment {
+        clock: Arc::new(reading),
+        ..seqsvr_store::Environment::system()
+    };
+    let store = Store::start_in(seqsvr_store::Options::new(1, any, dir), environment).await;
     let store = store.expect("the store starts");
     let address = store.local_addr().to_string();
     let mut client = StoreClient::connect(format!("http://{address}"))
@@ -221,8 +227,30 @@ async fn start_cluster(dir: &std::path::Path) -> (Store, Alloc) {
     client.init(init).await.expect("the cluster is made");
     let mut options = seqsvr_alloc::Options::new("a1", any, vec![address]);
     options.seed = Some(1);
-    let alloc = Alloc::start(options).await.expect("the AllocSvr starts");
-    (store, alloc)
+    let environment = Environment {
+        clock: Arc::new(LibcClock),
+        ..Environment::system()
+    };
+    let alloc = Alloc::start_in(options, environment).await;
+    (store, alloc.expect("the AllocSvr starts"))
+}
+
+/// The system's clock by way of libc. The servers' own way to it looks for the vDSO, which Valgrind hides.
+struct LibcClock;
+
+impl Clock for LibcClock {
+    fn now(&self) -> Reading {
+        reading()
+    }
+}
+
+fn reading() -> Reading {
+    static ORIGIN: OnceLock<Instant> = OnceLock::new();
+    let ns = ORIGIN.get_or_init(Instant::now).elapsed().as_nanos() as u64;
+    Reading {
+        main_ns: ns,
+        raw_ns: ns,
+    }
 }
 
 /// Waits until every item of the measured requests is in memory.
