@@ -11,6 +11,7 @@ use seqsvr_core::id::{Epoch, SectionKey, Slot, Uid};
 use seqsvr_core::namespace::Namespace;
 use seqsvr_core::route::{KeyRef, RoutingTable, section_of};
 use seqsvr_core::section::Key;
+use seqsvr_proto::cluster_tag::ClusterTag;
 use seqsvr_proto::error::Fault;
 use seqsvr_proto::trace::Trace;
 use seqsvr_proto::transport::Share;
@@ -28,6 +29,8 @@ pub(crate) struct Call {
     pub(crate) deadline: Instant,
     /// Sent on by another AllocSvr: not sent on again.
     pub(crate) forwarded: bool,
+    /// The cluster that the caller means.
+    pub(crate) cluster: ClusterTag,
     /// Version of the caller's table; 0: it has none.
     pub(crate) table_version: u64,
     /// Answer only what a store has confirmed since (DESIGN 5.9).

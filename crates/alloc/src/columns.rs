@@ -121,6 +121,7 @@ impl Columns {
             epochs: self.epochs,
             errors: self.errors,
             routes: None,
+            cluster_tag: 0,
         }
     }
 
@@ -131,6 +132,7 @@ impl Columns {
             epochs: self.epochs,
             errors: self.errors,
             routes: None,
+            cluster_tag: 0,
         }
     }
 }

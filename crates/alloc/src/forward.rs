@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seqsvr_core::id::Epoch;
-use seqsvr_core::route::Delta;
+use seqsvr_proto::cluster_tag::{ClusterTag, NamesCluster};
 use seqsvr_proto::error::Fault;
 use seqsvr_proto::v1::sequence_client::SequenceClient;
 use seqsvr_proto::v1::{
@@ -22,8 +22,15 @@ use crate::work::{Outcome, again, done, passing};
 /// How long an owner may take before the item is tried anew (the owner may be dead).
 const TRY: Duration = Duration::from_secs(1);
 
-/// Outcome of each forwarded item, and the owner's newer routes.
-type Forwarded = (Vec<Result<Answer, Fault>>, Option<RoutingTable>);
+/// What an owner answered.
+struct Forwarded {
+    /// The cluster that it named.
+    cluster: ClusterTag,
+    /// Outcome of each item.
+    results: Vec<Result<Answer, Fault>>,
+    /// Its newer routes.
+    routes: Option<RoutingTable>,
+}
 
 impl Node {
     pub(crate) async fn forward(
@@ -45,16 +52,24 @@ impl Node {
             let client = SequenceClient::new(channel);
             self.send(client, call, &picked, deadline).await
         };
-        let mut fault = match timeout_at(deadline, sent).await {
-            Ok(Ok((results, routes))) => {
+        let answer = match timeout_at(deadline, sent).await {
+            Ok(Ok(forwarded)) => Ok(forwarded),
+            Ok(Err(status)) => Err(Fault::from_status(&status)),
+            Err(_) => Err(Fault::new(
+                Reason::Unreachable,
+                format!("AllocSvr {address} did not answer in time"),
+            )),
+        };
+        // Numbers of another cluster are never passed on as this one's: its AllocSvr may have been given
+        // the address of the owner.
+        let mut fault = match self.cluster.check_answer(answer, |answer| answer.cluster) {
+            Ok(Forwarded {
+                results, routes, ..
+            }) => {
                 self.learn(routes.as_ref());
                 return self.sort_forwarded(members, results, last_try).await;
             }
-            Ok(Err(status)) => Fault::from_status(&status),
-            Err(_) => Fault::new(
-                Reason::Unreachable,
-                format!("AllocSvr {address} did not answer in time"),
-            ),
+            Err(fault) => fault,
         };
         // Learnt here, and not for each item to carry along.
         self.learn(fault.detail.routes.take().as_ref());
@@ -103,7 +118,11 @@ impl Node {
             Some(Ask::Next { .. }) => self.send_next(client, call, items, deadline).await,
             Some(Ask::Current) => self.send_current(client, call, items, deadline).await,
             Some(Ask::RaiseTo { .. }) => self.send_raise(client, call, items, deadline).await,
-            None => Ok((Vec::new(), None)),
+            None => Ok(Forwarded {
+                cluster: ClusterTag::NONE,
+                results: Vec::new(),
+                routes: None,
+            }),
         }
     }
 
@@ -121,6 +140,7 @@ impl Node {
             keys,
             table_version: self.table.version(),
             forwarded: true,
+            cluster_tag: self.cluster.tag().0,
             strict: call.strict,
             ..NextManyRequest::default()
         };
@@ -145,8 +165,13 @@ impl Node {
             last: response.lasts[i],
             epoch: Epoch(response.epochs[i]),
         })?;
+        let cluster = response.cluster_tag();
         failed(&mut results, response.errors);
-        Ok((results, response.routes))
+        Ok(Forwarded {
+            cluster,
+            results,
+            routes: response.routes,
+        })
     }
 
     async fn send_current(
@@ -164,6 +189,7 @@ impl Node {
             strict: call.strict,
             table_version: self.table.version(),
             forwarded: true,
+            cluster_tag: self.cluster.tag().0,
             epochs: items.iter().map(|item| item.epoch).collect(),
         };
         let response = client
@@ -181,8 +207,13 @@ impl Node {
             value: response.values[i],
             epoch: Epoch(response.epochs[i]),
         })?;
+        let cluster = response.cluster_tag();
         failed(&mut results, response.errors);
-        Ok((results, response.routes))
+        Ok(Forwarded {
+            cluster,
+            results,
+            routes: response.routes,
+        })
     }
 
     async fn send_raise(
@@ -193,7 +224,7 @@ impl Node {
         deadline: Instant,
     ) -> Result<Forwarded, Status> {
         let mut results = Vec::with_capacity(items.len());
-        let mut routes = None;
+        let (mut cluster, mut routes) = (ClusterTag::NONE, None);
         for item in items {
             let Ask::RaiseTo { value, force } = item.ask else {
                 continue;
@@ -208,30 +239,34 @@ impl Node {
                 force,
                 table_version: self.table.version(),
                 forwarded: true,
+                cluster_tag: self.cluster.tag().0,
                 epoch: Some(item.epoch),
             };
             let response = client
                 .raise_to(until(request, deadline, call))
                 .await?
                 .into_inner();
+            cluster = response.cluster_tag();
+            if cluster.conflicts_with(self.cluster.tag()) {
+                break;
+            }
             results.push(Ok(Answer::Raised {
                 value: response.value,
                 epoch: Epoch(response.epoch),
             }));
             routes = response.routes.or(routes);
         }
-        Ok((results, routes))
+        Ok(Forwarded {
+            cluster,
+            results,
+            routes,
+        })
     }
 
-    /// Takes routes somebody sent along.
+    /// Applies routes that another AllocSvr attached.
     pub(crate) fn learn(&self, routes: Option<&RoutingTable>) {
-        let Some(routes) = routes else { return };
-        match Delta::try_from(routes)
-            .map_err(|e| e.to_string())
-            .and_then(|d| self.apply(d).map_err(|e| e.to_string()))
-        {
-            Ok(_) => {}
-            Err(error) => tracing::warn!(%error, "routes not taken"),
+        if let Err(error) = self.take_routes(routes) {
+            tracing::warn!(%error, "attached routes not applied");
         }
     }
 }

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use seqsvr_core::geometry::COUNT_MAX;
 use seqsvr_core::id::Uid;
 use seqsvr_core::route::KeyRef;
+use seqsvr_proto::cluster_tag::ClusterTag;
 use seqsvr_proto::convert::namespace_name;
 use seqsvr_proto::error::Fault;
 use seqsvr_proto::limits::NUMBERS_MAX;
@@ -40,6 +41,8 @@ pub(crate) struct Frame {
     pub(crate) strict: bool,
     pub(crate) table_version: u64,
     pub(crate) forwarded: bool,
+    /// The cluster that the caller means.
+    pub(crate) cluster: ClusterTag,
     counts: Vec<u32>,
     uids: Vec<u64>,
     keys: Vec<Bytes>,
@@ -65,6 +68,7 @@ impl From<NextManyRequest> for Frame {
             strict: request.strict,
             table_version: request.table_version,
             forwarded: request.forwarded,
+            cluster: ClusterTag(request.cluster_tag),
             counts: request.counts,
             uids: request.uids,
             keys: request.keys,
@@ -82,6 +86,7 @@ impl From<CurrentManyRequest> for Frame {
             strict: request.strict,
             table_version: request.table_version,
             forwarded: request.forwarded,
+            cluster: ClusterTag(request.cluster_tag),
             counts: Vec::new(),
             uids: request.uids,
             keys: request.keys,
@@ -104,6 +109,7 @@ impl From<NextRequest> for Frame {
             strict: request.strict,
             table_version: request.table_version,
             forwarded: request.forwarded,
+            cluster: ClusterTag(request.cluster_tag),
             counts: request.count.into_iter().collect(),
             uids,
             keys,
@@ -126,6 +132,7 @@ impl From<CurrentRequest> for Frame {
             strict: request.strict,
             table_version: request.table_version,
             forwarded: request.forwarded,
+            cluster: ClusterTag(request.cluster_tag),
             counts: Vec::new(),
             uids,
             keys,
@@ -210,6 +217,7 @@ impl Frame {
             namespace: self.namespace.clone(),
             deadline,
             forwarded: self.forwarded,
+            cluster: self.cluster,
             table_version: self.table_version,
             strict: self.strict,
             share,

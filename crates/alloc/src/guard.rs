@@ -12,7 +12,6 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use seqsvr_core::id::{Epoch, SessionId, Slot};
 use seqsvr_proto::error::Fault;
-use seqsvr_proto::v1::store_client::StoreClient;
 use seqsvr_proto::v1::{ReadRequest, Reason};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep};
@@ -106,10 +105,12 @@ impl Node {
         };
         let answer = self
             .stores
-            .call(Instant::now() + ROUND, TRY, |channel| {
-                let request = request.clone();
-                async move { StoreClient::new(channel).read(request).await }
-            })
+            .send(
+                Instant::now() + ROUND,
+                TRY,
+                request,
+                |mut store, request| async move { store.read(request).await },
+            )
             .await;
         let found = answer.map(|read| {
             let held = read.epochs.into_iter().zip(read.owners);

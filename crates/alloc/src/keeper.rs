@@ -11,10 +11,11 @@ use seqsvr_core::command::Proof;
 use seqsvr_core::id::{Nonce, SessionId};
 use seqsvr_core::lease::{Lease, renew_interval, renew_timeout};
 use seqsvr_core::route::{Delta, Error as RouteError};
+use seqsvr_proto::cluster_tag::{NamesCluster, mismatch};
 use seqsvr_proto::convert::u128_bytes;
 use seqsvr_proto::error::Fault;
 use seqsvr_proto::v1::store_client::StoreClient;
-use seqsvr_proto::v1::{KeepAliveRequest, OpenSessionRequest, Reason, WatchRequest};
+use seqsvr_proto::v1::{self, KeepAliveRequest, OpenSessionRequest, Reason, WatchRequest};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -22,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 use crate::Error;
 use crate::node::Node;
 use crate::session::Session;
+use crate::table::ApplyError;
 
 /// Least time between two renewals asked for out of turn.
 const REFRESH_MIN: Duration = Duration::from_millis(20);
@@ -80,12 +82,9 @@ impl Node {
                 return Ok(());
             };
             let (session, lease) = registered?;
-            if cancel
-                .run_until_cancelled(self.keep(&session, lease))
-                .await
-                .is_none()
-            {
-                return Ok(());
+            match cancel.run_until_cancelled(self.keep(&session, lease)).await {
+                None => return Ok(()),
+                Some(ended) => ended?,
             }
             // The store no longer knows the session: nothing of it is ever served again.
             tracing::warn!(session = %session.id, "session is over at the store; opening another");
@@ -106,19 +105,22 @@ impl Node {
             incarnation: self.incarnation,
             nonce: u128_bytes(nonce.0),
             proof_session: proof.map(|p| p.session.0),
+            cluster_tag: 0,
             proof_nonce: proof.map(|p| u128_bytes(p.nonce.0)).unwrap_or_default(),
         };
         let mut told = String::new();
         loop {
             let asked = self
                 .stores
-                .call(Instant::now() + REGISTER_TRY, REGISTER_TRY, |channel| {
-                    let request = request.clone();
-                    async move { StoreClient::new(channel).open_session(request).await }
-                })
+                .send(
+                    Instant::now() + REGISTER_TRY,
+                    REGISTER_TRY,
+                    request.clone(),
+                    |mut store, request| async move { store.open_session(request).await },
+                )
                 .await;
             let fault = match asked {
-                Ok(opened) => {
+                Ok(opened) if self.cluster.join(opened.cluster_tag()).is_ok() => {
                     self.counters.sessions_opened.add(1);
                     let session = Arc::new(Session::new(SessionId(opened.session)));
                     tracing::info!(session = %session.id, name = %self.name, "session opened");
@@ -129,8 +131,11 @@ impl Node {
                     self.session.store(Some(session.clone()));
                     return Ok((session, Duration::from_millis(u64::from(opened.lease_ms))));
                 }
+                // A table of another cluster came first.
+                Ok(opened) => mismatch(opened.cluster_tag(), self.cluster.tag()),
                 Err(fault) => fault,
             };
+            self.check_stores()?;
             // An older session of this very name may live for W, and W again if the store's leader
             // changes; the hint is W. Times in which no store answers do not count.
             let since = match fault.reason() {
@@ -171,8 +176,24 @@ impl Node {
         });
     }
 
+    /// Ends this process once its lease is over and its stores belong to another cluster: it can never
+    /// serve again. While the lease holds, or a store of its own cluster answers, it goes on.
+    fn check_stores(&self) -> Result<(), Error> {
+        if self.has_lease() || !self.stores.are_foreign() {
+            return Ok(());
+        }
+        Err(Error::OtherCluster {
+            own: self.cluster.tag(),
+            stores: self.stores.list(),
+        })
+    }
+
     /// Renews until the store says that the session is over.
-    async fn keep(self: &Arc<Self>, session: &Arc<Session>, mut lease: Duration) {
+    async fn keep(
+        self: &Arc<Self>,
+        session: &Arc<Session>,
+        mut lease: Duration,
+    ) -> Result<(), Error> {
         loop {
             let started = Instant::now();
             self.rounds.counts.send_modify(|c| c.0 += 1);
@@ -194,8 +215,9 @@ impl Node {
                     )
                     .await;
                 }
-                Err(fault) if fault.reason() == Reason::NoSuchSession => return,
+                Err(fault) if fault.reason() == Reason::NoSuchSession => return Ok(()),
                 Err(fault) => {
+                    self.check_stores()?;
                     self.counters.renewal_failures.add(1);
                     tracing::debug!(%fault, "renewal failed");
                     sleep(self.random.jitter(REFRESH_MIN)).await;
@@ -216,6 +238,7 @@ impl Node {
             session: session.id.0,
             table_version: self.table.version(),
             draining,
+            cluster_tag: self.cluster.tag().0,
         };
         let t0 = self.clock.now();
         let answer = timeout(
@@ -223,22 +246,30 @@ impl Node {
             StoreClient::new(channel).keep_alive(request),
         )
         .await;
-        let fault = match answer {
-            Ok(Ok(response)) => {
-                let response = response.into_inner();
+        let answer = match answer {
+            Ok(Ok(response)) => Ok(response.into_inner()),
+            Ok(Err(status)) => Err(Fault::from_status(&status)),
+            Err(_) => Err(Fault::new(
+                Reason::Unreachable,
+                format!("store {address} did not answer within D/6"),
+            )),
+        };
+        // Routes first: a lease never serves an epoch older than the one it came with. Schedule that
+        // breaks it: the routes are not taken, because they are of another cluster or malformed, and
+        // the lease is renewed all the same. Then slots are served that moved on long ago.
+        let renewed = self.stores.checked(&address, answer).and_then(|response| {
+            self.take_routes(response.routes.as_ref())?;
+            Ok(response)
+        });
+        let fault = match renewed {
+            Ok(response) => {
                 let lease = Duration::from_millis(u64::from(response.lease_ms));
-                // Routes first: a lease never serves an epoch older than the one it came with.
-                self.learn(response.routes.as_ref());
                 session.renew(Lease::new(t0, lease));
                 self.stores.learn(response.stores);
                 self.follow_plan(session, draining, response.moves_planned, &response.moves);
                 return Ok(lease);
             }
-            Ok(Err(status)) => Fault::from_status(&status),
-            Err(_) => Fault::new(
-                Reason::Unreachable,
-                format!("store {address} did not answer within D/6"),
-            ),
+            Err(fault) => fault,
         };
         if fault.reason() != Reason::NoSuchSession {
             self.stores.turn_from(&address, &fault.detail.leader);
@@ -262,6 +293,7 @@ impl Node {
         let (_, channel) = self.stores.preferred()?;
         let request = WatchRequest {
             table_version: self.table.version(),
+            cluster_tag: self.cluster.tag().0,
         };
         let opened = timeout(REGISTER_TRY, StoreClient::new(channel).watch(request)).await;
         let late = |_| Fault::new(Reason::Unreachable, "the store did not answer");
@@ -270,13 +302,33 @@ impl Node {
             .map_err(|s| Fault::from_status(&s))?
             .into_inner();
         while let Some(routes) = stream.message().await.map_err(|s| Fault::from_status(&s))? {
-            self.learn(Some(&routes));
+            self.take_routes(Some(&routes))?;
         }
         Ok(())
     }
 
+    /// Applies routes that came with an answer.
+    ///
+    /// # Errors
+    /// The table is older than the routes afterwards: they are of another cluster, malformed, or build
+    /// on a version that is not known here.
+    pub(crate) fn take_routes(&self, routes: Option<&v1::RoutingTable>) -> Result<(), Fault> {
+        let Some(routes) = routes else { return Ok(()) };
+        let malformed = |e: String| Fault::new(Reason::Unspecified, format!("bad routes: {e}"));
+        let delta = Delta::try_from(routes).map_err(|e| malformed(e.to_string()))?;
+        let version = delta.version;
+        self.apply(delta).map_err(|error| match error {
+            ApplyError::ClusterMismatch(fault) => fault,
+            unfit @ ApplyError::Unfit(_) => malformed(unfit.to_string()),
+        })?;
+        match self.table.version() < version {
+            true => Err(malformed("they build on a newer table".to_owned())),
+            false => Ok(()),
+        }
+    }
+
     /// Applies a delta; on anything newer drops what is no longer ours.
-    pub(crate) fn apply(&self, delta: Delta) -> Result<bool, RouteError> {
+    fn apply(&self, delta: Delta) -> Result<bool, ApplyError> {
         let before = self.table.load();
         let changed = delta.routes.iter().filter(|(slot, route)| {
             let known = before.as_deref().and_then(|table| table.route(*slot));
@@ -284,7 +336,7 @@ impl Node {
         });
         let changed = changed.count() as u64;
         let newer = match self.table.apply(delta) {
-            Err(RouteError::Gap { .. }) => {
+            Err(ApplyError::Unfit(RouteError::Gap { .. })) => {
                 self.refresh_soon();
                 false
             }

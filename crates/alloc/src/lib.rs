@@ -44,6 +44,7 @@ mod node;
 mod opening;
 mod operate;
 mod options;
+mod own_cluster;
 mod pipe;
 mod random;
 mod reads;
@@ -151,7 +152,13 @@ impl Alloc {
         let local_addr = listener.local_addr().map_err(refused)?;
         let channels = Channels::over(transport);
         let random = Random::new(options.seed);
-        let stores = stores::Stores::new(&options.stores, channels.clone(), random.clone());
+        let cluster = Arc::new(own_cluster::OwnCluster::default());
+        let stores = stores::Stores::new(
+            &options.stores,
+            channels.clone(),
+            random.clone(),
+            cluster.clone(),
+        );
         let items_max = options.items_max.min(ITEMS_MAX);
         let node = Arc::new(Node {
             address: options
@@ -166,7 +173,8 @@ impl Alloc {
             channels,
             submitter: submit::Submitter::new(stores.clone()),
             stores,
-            table: table::Table::new(),
+            table: table::Table::new(cluster.clone()),
+            cluster,
             session: ArcSwapOption::empty(),
             lapsed: AtomicBool::new(false),
             sections: sections::Sections::new(random.draw()),

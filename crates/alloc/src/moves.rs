@@ -26,7 +26,6 @@ use parking_lot::Mutex;
 use seqsvr_core::command::FINALS_MAX;
 use seqsvr_core::id::{Epoch, SessionId, Slot};
 use seqsvr_proto::error::Fault;
-use seqsvr_proto::v1::store_client::StoreClient;
 use seqsvr_proto::v1::{
     self, MoveSlotRequest, PlannedMove, Reason, SectionCommand, SectionFinal, section_command,
 };
@@ -168,14 +167,17 @@ impl Node {
             epoch: epoch.0,
             finals: self.send_ahead(finals).await,
             to: to.0,
+            ..MoveSlotRequest::default()
         };
         loop {
             let moved = self
                 .stores
-                .call(Instant::now() + ASK_FOR, TRY, |channel| {
-                    let request = request.clone();
-                    async move { StoreClient::new(channel).move_slot(request).await }
-                })
+                .send(
+                    Instant::now() + ASK_FOR,
+                    TRY,
+                    request.clone(),
+                    |mut store, request| async move { store.move_slot(request).await },
+                )
                 .await;
             let fault = match moved {
                 Ok(moved) => {

@@ -20,6 +20,7 @@ use crate::counters::Counters;
 use crate::guard::Guard;
 use crate::keeper::Rounds;
 use crate::moves::Moves;
+use crate::own_cluster::OwnCluster;
 use crate::random::Random;
 use crate::reads::Reads;
 use crate::sections::Sections;
@@ -42,6 +43,7 @@ pub(crate) struct Node {
     pub(crate) channels: Channels,
     pub(crate) stores: Stores,
     pub(crate) submitter: Submitter,
+    pub(crate) cluster: Arc<OwnCluster>,
     pub(crate) table: Table,
     pub(crate) session: ArcSwapOption<Session>,
     /// The lease had run out when a frame was last checked.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use seqsvr_proto::cluster_tag::ClusterTag;
 use seqsvr_proto::limits::{
     CONNECTIONS_DEFAULT, ITEMS_MAX, MESSAGE_MAX, STREAMS_DEFAULT, WAITING_DEFAULT,
 };
@@ -126,6 +127,16 @@ pub enum Error {
     /// The store refuses this AllocSvr for good.
     #[error("the store refuses this AllocSvr: {0}")]
     Refused(String),
+    /// The lease is over, and the stores belong to another cluster.
+    #[error(
+        "cluster mismatch: the stores at {stores} belong to another cluster than this AllocSvr (..{own}); correct --stores, or start this AllocSvr again to join their cluster"
+    )]
+    OtherCluster {
+        /// Tag of this process's cluster.
+        own: ClusterTag,
+        /// Addresses of the stores.
+        stores: String,
+    },
     /// The gRPC server failed.
     #[error("the gRPC server failed: {0}")]
     Serve(String),

@@ -122,6 +122,7 @@ impl Pipe {
                 return Err(Fault::new(Reason::Invalid, text));
             }
         };
+        self.node.cluster.check(frame.cluster)?;
         frame.check(self.node.items_max)?;
         Ok(frame)
     }

@@ -12,7 +12,6 @@ use parking_lot::Mutex;
 use seqsvr_core::id::{Epoch, SectionKey, Slot};
 use seqsvr_proto::error::Fault;
 use seqsvr_proto::limits::READ_MAX;
-use seqsvr_proto::v1::store_client::StoreClient;
 use seqsvr_proto::v1::{ReadRequest, Reason, SectionRef};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
@@ -98,10 +97,12 @@ impl Node {
         };
         let read = self
             .stores
-            .call(Instant::now() + READ_FOR, READ_FOR, |channel| {
-                let request = request.clone();
-                async move { StoreClient::new(channel).read(request).await }
-            })
+            .send(
+                Instant::now() + READ_FOR,
+                READ_FOR,
+                request,
+                |mut store, request| async move { store.read(request).await },
+            )
             .await
             .and_then(|read| {
                 let whole = read.sections.len() == asked.len() && read.epochs.len() == asked.len();

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use seqsvr_core::geometry::COUNT_MAX;
 use seqsvr_core::namespace::NAME_MAX;
 use seqsvr_core::route::KeyRef;
+use seqsvr_proto::cluster_tag::ClusterTag;
 use seqsvr_proto::error::Fault;
 use seqsvr_proto::limits::DEADLINE_DEFAULT;
 use seqsvr_proto::trace::Trace;
@@ -58,12 +59,14 @@ impl Received {
     pub(crate) fn call(
         self,
         namespace: String,
+        cluster: ClusterTag,
         table_version: u64,
         forwarded: bool,
         strict: bool,
     ) -> Call {
         Call {
             namespace,
+            cluster,
             deadline: self.deadline,
             forwarded,
             table_version,

@@ -181,6 +181,8 @@ impl Node {
                     self.table_by(call.deadline).await?
                 }
             };
+            // Checked again here: before the first table this process did not know its cluster.
+            self.cluster.check(call.cluster)?;
             if let Some(namespace) = table.namespace(name) {
                 let namespace = namespace.clone();
                 return Ok((table, namespace));

@@ -2,10 +2,12 @@
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
+use std::time::Duration;
 
 use seqsvr_core::id::Epoch;
 use seqsvr_core::route::KeyRef;
 use seqsvr_proto::LocalSequence;
+use seqsvr_proto::cluster_tag::{ClusterTag, NamesCluster};
 use seqsvr_proto::convert::Keyed;
 use seqsvr_proto::error::Fault;
 use seqsvr_proto::transport::Share;
@@ -28,6 +30,9 @@ use crate::pipe::Pipe;
 use crate::request::{Received, count, invalid, key, named, namespace};
 use crate::timing::Method;
 
+/// How long the opening of a Pipe waits for the first routing table.
+const PIPE_TABLE_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// The gRPC service over a node.
 pub(crate) struct SequenceService(pub(crate) Arc<Node>);
 
@@ -35,6 +40,7 @@ pub(crate) struct SequenceService(pub(crate) Arc<Node>);
 impl Sequence for SequenceService {
     async fn next(&self, request: Request<NextRequest>) -> Result<Response<NextResponse>, Status> {
         self.timed(Method::Next, request, |received, request| async move {
+            self.0.cluster.check(request.cluster_tag())?;
             namespace(&request.namespace)?;
             let wanted = Wanted {
                 count: count(request.count.unwrap_or(1))?,
@@ -47,6 +53,7 @@ impl Sequence for SequenceService {
                 last,
                 epoch: epoch.0,
                 routes: self.0.table.routes_for(version),
+                cluster_tag: self.0.cluster.tag().0,
             };
             let known = named(request.key_ref())?;
             // One more look at the clock than a frame of many takes, so that a lease that is over burns nothing.
@@ -73,6 +80,7 @@ impl Sequence for SequenceService {
             let columns = self.many(received, request.into()).await?;
             Ok(NextManyResponse {
                 routes: self.0.table.routes_for(version),
+                cluster_tag: self.0.cluster.tag().0,
                 ..columns.whole().into_next()
             })
         })
@@ -84,6 +92,7 @@ impl Sequence for SequenceService {
         request: Request<CurrentRequest>,
     ) -> Result<Response<CurrentResponse>, Status> {
         self.timed(Method::Current, request, |received, request| async move {
+            self.0.cluster.check(request.cluster_tag())?;
             namespace(&request.namespace)?;
             named(request.key_ref())?;
             let version = request.table_version;
@@ -99,6 +108,7 @@ impl Sequence for SequenceService {
                     value,
                     epoch: epoch.0,
                     routes: self.0.table.routes_for(version),
+                    cluster_tag: self.0.cluster.tag().0,
                 }),
                 _ => Err(mixed()),
             }
@@ -118,6 +128,7 @@ impl Sequence for SequenceService {
                 let columns = self.many(received, request.into()).await?;
                 Ok(CurrentManyResponse {
                     routes: self.0.table.routes_for(version),
+                    cluster_tag: self.0.cluster.tag().0,
                     ..columns.whole().into_current()
                 })
             },
@@ -131,7 +142,16 @@ impl Sequence for SequenceService {
         &self,
         request: Request<Streaming<PipeRequest>>,
     ) -> Result<Response<Pipe>, Status> {
-        Ok(Response::new(Pipe::new(self.0.clone(), request)))
+        let caller = ClusterTag::from_metadata(request.metadata())?;
+        if caller != ClusterTag::NONE {
+            // So that the answer can name the cluster. Without a table no frame could be answered.
+            let deadline = Instant::now() + PIPE_TABLE_TIMEOUT;
+            self.0.table_by(deadline).await?;
+            self.0.cluster.check(caller)?;
+        }
+        let mut response = Response::new(Pipe::new(self.0.clone(), request));
+        self.0.cluster.tag().write_metadata(response.metadata_mut());
+        Ok(response)
     }
 
     async fn raise_to(
@@ -139,6 +159,7 @@ impl Sequence for SequenceService {
         request: Request<RaiseToRequest>,
     ) -> Result<Response<RaiseToResponse>, Status> {
         self.timed(Method::RaiseTo, request, |received, request| async move {
+            self.0.cluster.check(request.cluster_tag())?;
             namespace(&request.namespace)?;
             if request.value == 0 || request.value > seqsvr_core::SEQ_MAX {
                 return Err(invalid(format!(
@@ -156,13 +177,14 @@ impl Sequence for SequenceService {
                 epoch: request.epoch.unwrap_or(0),
             };
             let version = request.table_version;
-            let forwarded = request.forwarded;
-            let call = received.call(request.namespace, version, forwarded, false);
+            let (cluster, forwarded) = (request.cluster_tag(), request.forwarded);
+            let call = received.call(request.namespace, cluster, version, forwarded, false);
             match self.later(call, item).await? {
                 Answer::Raised { value, epoch } => Ok(RaiseToResponse {
                     value,
                     epoch: epoch.0,
                     routes: self.0.table.routes_for(version),
+                    cluster_tag: self.0.cluster.tag().0,
                 }),
                 _ => Err(mixed()),
             }
@@ -175,8 +197,11 @@ impl Sequence for SequenceService {
         request: Request<RoutesRequest>,
     ) -> Result<Response<RoutingTable>, Status> {
         self.timed(Method::Routes, request, |received, request| async move {
-            let (deadline, RoutesRequest { base }) = (received.deadline, request);
-            if base > self.0.table.version() {
+            let deadline = received.deadline;
+            let base = request.base;
+            let table = self.0.table_by(deadline).await?;
+            self.0.cluster.check(request.cluster_tag())?;
+            if base > table.version() {
                 self.0.refresh(deadline).await;
             }
             let table = self.0.table_by(deadline).await?;
@@ -201,6 +226,7 @@ impl LocalSequence for SequenceService {
             last: range.last,
             epoch: epoch.0,
             routes: None,
+            cluster_tag: 0,
         })
     }
 
@@ -254,9 +280,11 @@ impl SequenceService {
             Some(span) => answering.instrument(span.clone()).await,
         };
         let took = underway.end();
-        if let Err(status) = &answered {
-            self.0.timing.failed(Fault::from_status(status).reason());
-        }
+        let answered = answered.map_err(|status| {
+            let fault = Fault::from_status(&status);
+            self.0.timing.failed(fault.reason());
+            Status::from(fault.with_cluster_tag(self.0.cluster.tag()))
+        });
         if let Some(span) = span {
             let error = answered.as_ref().err().map(Status::message);
             span.in_scope(|| tracing::debug!(?took, error, "answered"));
@@ -266,6 +294,7 @@ impl SequenceService {
 
     /// Answers of all items; short, if memory had them all.
     async fn many(&self, received: Received, frame: Frame) -> Result<Columns, Fault> {
+        self.0.cluster.check(frame.cluster)?;
         frame.check(self.0.items_max)?;
         let Hits {
             columns, missed, ..

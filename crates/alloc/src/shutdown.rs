@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seqsvr_core::command::FINALS_MAX;
-use seqsvr_proto::v1::store_client::StoreClient;
 use seqsvr_proto::v1::{CloseSessionRequest, SectionFinal};
 use tokio::time::{Instant, timeout};
 
@@ -50,13 +49,16 @@ impl Node {
                 session: session.id.0,
                 finals,
                 last: i + 1 == count,
+                ..CloseSessionRequest::default()
             };
             let closed = self
                 .stores
-                .call(Instant::now() + DEADLINE, DEADLINE / 3, |channel| {
-                    let request = request.clone();
-                    async move { StoreClient::new(channel).close_session(request).await }
-                })
+                .send(
+                    Instant::now() + DEADLINE,
+                    DEADLINE / 3,
+                    request,
+                    |mut store, request| async move { store.close_session(request).await },
+                )
                 .await;
             if let Err(fault) = closed {
                 tracing::warn!(%fault, "session not closed; the store will expire it and its sections jump by their open windows");

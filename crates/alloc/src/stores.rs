@@ -3,19 +3,23 @@
 //! Every request sent through here is idempotent or fenced (DESIGN section 4), so asking again
 //! after a lost answer is harmless.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use seqsvr_client::Channels;
+use seqsvr_proto::cluster_tag::NamesCluster;
 use seqsvr_proto::error::Fault;
 use seqsvr_proto::v1::Reason;
+use seqsvr_proto::v1::store_client::StoreClient;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep, timeout_at};
 use tonic::transport::Channel;
 use tonic::{Response, Status};
 
+use crate::own_cluster::OwnCluster;
 use crate::random::Random;
 
 /// Most members learnt; a group has 3 or 5.
@@ -32,11 +36,20 @@ pub(crate) struct Stores {
     runtime: Handle,
     preferred: Arc<Mutex<String>>,
     random: Random,
+    cluster: Arc<OwnCluster>,
+    /// Whether each store that answered last named another cluster. A store that does not answer is
+    /// taken out.
+    foreign: Arc<Mutex<BTreeMap<String, bool>>>,
 }
 
 impl Stores {
     /// Its connections live in the runtime this is called in.
-    pub(crate) fn new(addresses: &[String], channels: Channels, random: Random) -> Stores {
+    pub(crate) fn new(
+        addresses: &[String],
+        channels: Channels,
+        random: Random,
+        cluster: Arc<OwnCluster>,
+    ) -> Stores {
         let preferred = addresses.first().cloned().unwrap_or_default();
         Stores {
             given: addresses.into(),
@@ -45,6 +58,8 @@ impl Stores {
             runtime: Handle::current(),
             preferred: Arc::new(Mutex::new(preferred)),
             random,
+            cluster,
+            foreign: Arc::default(),
         }
     }
 
@@ -98,6 +113,65 @@ impl Stores {
         }
     }
 
+    /// Notes which cluster an answer names, and passes the answer on if it is this process's.
+    pub(crate) fn checked<T: NamesCluster>(
+        &self,
+        address: &str,
+        answer: Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        let answer = self.cluster.check_answer(answer, T::cluster_tag);
+        let foreign = match &answer {
+            Ok(_) => Some(false),
+            Err(fault) => match fault.reason() {
+                Reason::ClusterMismatch => Some(true),
+                Reason::Unspecified | Reason::Unreachable => None,
+                _ => Some(false),
+            },
+        };
+        let mut stores = self.foreign.lock();
+        match foreign {
+            Some(foreign) => stores.insert(address.to_owned(), foreign),
+            None => stores.remove(address),
+        };
+        answer
+    }
+
+    /// Whether every store that answered last, and more than half of all stores, name another cluster. One
+    /// stray store is not enough, even if the others do not answer.
+    pub(crate) fn are_foreign(&self) -> bool {
+        let all = self.addresses();
+        let mut stores = self.foreign.lock();
+        stores.retain(|address, _| all.contains(address));
+        let every = stores.values().all(|foreign| *foreign);
+        every && 2 * stores.len() > all.len()
+    }
+
+    /// Sends a request of the `Store` service in this process's name: see [`Stores::call`]. A store of
+    /// another cluster counts as one that does not lead.
+    pub(crate) async fn send<R, T, F, Fut>(
+        &self,
+        deadline: Instant,
+        try_for: Duration,
+        request: R,
+        send: F,
+    ) -> Result<T, Fault>
+    where
+        R: NamesCluster + Clone,
+        T: NamesCluster,
+        F: Fn(StoreClient<Channel>, R) -> Fut,
+        Fut: Future<Output = Result<Response<T>, Status>>,
+    {
+        let ask = |channel| {
+            let mut request = request.clone();
+            request.set_cluster_tag(self.cluster.tag());
+            send(StoreClient::new(channel), request)
+        };
+        self.call_checked(deadline, try_for, ask, |address, answer| {
+            self.checked(address, answer)
+        })
+        .await
+    }
+
     /// Asks the leader until it answers, refuses for good, or `deadline` passes. One try takes at
     /// most `try_for`.
     pub(crate) async fn call<T, F, Fut>(
@@ -110,17 +184,36 @@ impl Stores {
         F: Fn(Channel) -> Fut,
         Fut: Future<Output = Result<Response<T>, Status>>,
     {
+        self.call_checked(deadline, try_for, ask, |_, answer| answer)
+            .await
+    }
+
+    async fn call_checked<T, F, Fut>(
+        &self,
+        deadline: Instant,
+        try_for: Duration,
+        ask: F,
+        check: impl Fn(&str, Result<T, Fault>) -> Result<T, Fault>,
+    ) -> Result<T, Fault>
+    where
+        F: Fn(Channel) -> Fut,
+        Fut: Future<Output = Result<Response<T>, Status>>,
+    {
         let mut tries = 0u32;
         loop {
             let (address, channel) = self.preferred()?;
             let until = deadline.min(Instant::now() + try_for);
-            let fault = match timeout_at(until, ask(channel)).await {
-                Ok(Ok(response)) => return Ok(response.into_inner()),
-                Ok(Err(status)) => Fault::from_status(&status),
-                Err(_) => Fault::new(
+            let answer = match timeout_at(until, ask(channel)).await {
+                Ok(Ok(response)) => Ok(response.into_inner()),
+                Ok(Err(status)) => Err(Fault::from_status(&status)),
+                Err(_) => Err(Fault::new(
                     Reason::Unreachable,
                     format!("store {address} did not answer within {try_for:?}"),
-                ),
+                )),
+            };
+            let fault = match check(&address, answer) {
+                Ok(answer) => return Ok(answer),
+                Err(fault) => fault,
             };
             if !worth_another(&fault) {
                 return Err(fault);
@@ -149,7 +242,11 @@ impl Stores {
 
 fn worth_another(fault: &Fault) -> bool {
     match fault.reason() {
-        Reason::NotLeader | Reason::NotInitialised | Reason::Unreachable | Reason::TooMany => true,
+        Reason::NotLeader
+        | Reason::NotInitialised
+        | Reason::Unreachable
+        | Reason::TooMany
+        | Reason::ClusterMismatch => true,
         Reason::Unspecified => !matches!(
             fault.code,
             tonic::Code::InvalidArgument | tonic::Code::Unimplemented
@@ -162,12 +259,60 @@ fn worth_another(fault: &Fault) -> bool {
 mod tests {
     use std::sync::mpsc;
 
+    use seqsvr_proto::cluster_tag::ClusterTag;
+    use seqsvr_proto::v1::KeepAliveResponse;
     use tokio::runtime::Builder;
     use tonic::transport::server::{Server, TcpIncoming};
     use tonic_health::pb::HealthCheckRequest;
     use tonic_health::pb::health_client::HealthClient;
 
     use super::*;
+
+    fn stores(addresses: [&str; 3]) -> Stores {
+        let cluster = OwnCluster::default();
+        cluster.join(ClusterTag(1)).unwrap();
+        let random = Random::new(Some(1));
+        let addresses = addresses.map(str::to_owned);
+        Stores::new(&addresses, Channels::new(), random, Arc::new(cluster))
+    }
+
+    fn renewed(tag: u64) -> Result<KeepAliveResponse, Fault> {
+        Ok(KeepAliveResponse {
+            cluster_tag: tag,
+            ..KeepAliveResponse::default()
+        })
+    }
+
+    fn failed(reason: Reason, tag: u64) -> Result<KeepAliveResponse, Fault> {
+        Err(Fault::new(reason, "").with_cluster_tag(ClusterTag(tag)))
+    }
+
+    #[tokio::test]
+    async fn one_stray_store_is_not_enough() {
+        let stores = stores(["a:1", "b:1", "c:1"]);
+        assert!(!stores.are_foreign(), "no store has answered");
+        let stray = stores.checked("a:1", renewed(2)).unwrap_err();
+        assert_eq!(stray.reason(), Reason::ClusterMismatch);
+        let dead = stores.checked("b:1", failed(Reason::Unreachable, 0));
+        assert_eq!(dead.unwrap_err().reason(), Reason::Unreachable);
+        assert!(!stores.are_foreign(), "the others may be starting");
+        // A store of this cluster that cannot help yet.
+        let waiting = stores.checked("b:1", failed(Reason::NotLeader, 1));
+        assert_eq!(waiting.unwrap_err().reason(), Reason::NotLeader);
+        let stray = stores.checked("c:1", failed(Reason::NoSuchSession, 2));
+        let stray = stray.unwrap_err().reason();
+        assert_eq!(
+            stray,
+            Reason::ClusterMismatch,
+            "another cluster ends no session"
+        );
+        assert!(!stores.are_foreign(), "one store is of this cluster");
+        let _ = stores.checked("b:1", failed(Reason::Unreachable, 0));
+        assert!(
+            stores.are_foreign(),
+            "two of three, and none of this cluster"
+        );
+    }
 
     /// Schedule: a command from the background is the first to ask a new leader; then the background gets
     /// no processor. Were the connection one of its tasks, no keep-alive would come through.
@@ -181,7 +326,12 @@ mod tests {
                 .add_service(health)
                 .serve_with_incoming(incoming),
         );
-        let stores = Stores::new(&[address], Channels::new(), Random::new(Some(1)));
+        let stores = Stores::new(
+            &[address],
+            Channels::new(),
+            Random::new(Some(1)),
+            Arc::default(),
+        );
         let background = Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()

@@ -16,7 +16,6 @@ use parking_lot::Mutex;
 use seqsvr_proto::error::Fault;
 use seqsvr_proto::limits::SUBMIT_MAX;
 use seqsvr_proto::v1::section_reply::Reply;
-use seqsvr_proto::v1::store_client::StoreClient;
 use seqsvr_proto::v1::{Reason, SectionCommand, SubmitRequest, section_command};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
@@ -124,13 +123,18 @@ impl Submitter {
 
     async fn send(&self, batch: Vec<Waiting>) {
         let (commands, waiters): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
-        let request = SubmitRequest { commands };
+        let request = SubmitRequest {
+            commands,
+            ..SubmitRequest::default()
+        };
         let answer = self
             .stores
-            .call(Instant::now() + GIVE_UP, TRY, |channel| {
-                let request = request.clone();
-                async move { StoreClient::new(channel).submit(request).await }
-            })
+            .send(
+                Instant::now() + GIVE_UP,
+                TRY,
+                request,
+                |mut store, request| async move { store.submit(request).await },
+            )
             .await;
         match answer {
             Ok(response) if response.replies.len() == waiters.len() => {
@@ -200,6 +204,7 @@ mod tests {
             &["127.0.0.1:1".to_owned()],
             seqsvr_client::Channels::new(),
             Random::new(Some(1)),
+            Arc::default(),
         );
         let submitter = Submitter::new(nowhere);
         let cancel = CancellationToken::new();

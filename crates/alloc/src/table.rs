@@ -5,19 +5,36 @@ use std::sync::Arc;
 use arc_swap::{ArcSwapOption, Guard};
 use parking_lot::Mutex;
 use seqsvr_core::route::{Delta, Error, RoutingTable};
+use seqsvr_proto::cluster_tag::ClusterTag;
+use seqsvr_proto::error::Fault;
 use seqsvr_proto::v1;
 use tokio::sync::watch;
 
+use crate::own_cluster::OwnCluster;
+
+/// Why a delta was not applied.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ApplyError {
+    /// This process belongs to another cluster.
+    #[error("{0}")]
+    ClusterMismatch(#[from] Fault),
+    /// It does not fit the table.
+    #[error("{0}")]
+    Unfit(#[from] Error),
+}
+
 /// Newest routing table; readers never block.
 pub(crate) struct Table {
+    cluster: Arc<OwnCluster>,
     current: ArcSwapOption<RoutingTable>,
     update: Mutex<()>,
     version: watch::Sender<u64>,
 }
 
 impl Table {
-    pub(crate) fn new() -> Table {
+    pub(crate) fn new(cluster: Arc<OwnCluster>) -> Table {
         Table {
+            cluster,
             current: ArcSwapOption::empty(),
             update: Mutex::new(()),
             version: watch::Sender::new(0),
@@ -46,8 +63,12 @@ impl Table {
 
     /// Applies a delta; tells whether anything newer was learnt. A gap is an error: ask again with
     /// the version held.
-    pub(crate) fn apply(&self, delta: Delta) -> Result<bool, Error> {
+    ///
+    /// # Errors
+    /// The delta is of another cluster, or does not fit the table.
+    pub(crate) fn apply(&self, delta: Delta) -> Result<bool, ApplyError> {
         let _one_at_a_time = self.update.lock();
+        self.cluster.join(ClusterTag::of(delta.cluster))?;
         let next = match self.current.load().as_deref() {
             Some(table) => {
                 let mut table = table.clone();

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use crate::counters::Counter;
 
 /// One more than the greatest reason of the contract.
-const REASONS: usize = 17;
+const REASONS: usize = 18;
 
 /// What is called.
 #[derive(Clone, Copy, Debug)]

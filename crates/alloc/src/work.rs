@@ -179,6 +179,8 @@ pub(crate) fn passing(reason: Reason) -> bool {
             | Reason::Unreachable
             | Reason::NotLeader
             | Reason::NoSuchSession
+            // A process of another cluster has the owner's address: the next table tells.
+            | Reason::ClusterMismatch
     )
 }
 

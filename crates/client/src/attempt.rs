@@ -1,14 +1,15 @@
 //! One try: one request to one address.
 //!
 //! Invariant: the routing table that a reply or an error carries is learnt before the caller sees
-//! the outcome, and nothing of a reply from another cluster is used.
+//! the outcome, and nothing of a reply from another cluster is used. Schedule that breaks it:
+//! see [`seqsvr_proto::cluster_tag`].
 
 use tokio::time::timeout;
 use tonic::Request;
 
 use crate::budget::Budget;
 use crate::client::Inner;
-use crate::failure::{Failure, Verdict};
+use crate::failure::Failure;
 use crate::rpc::Rpc;
 use seqsvr_proto::error::Fault;
 use seqsvr_proto::v1::{Reason, RoutingTable};
@@ -31,12 +32,20 @@ impl Inner {
                 return Err(Failure::unreachable(address, &bad.to_string()));
             }
         };
+        let client = self.table.cluster_tag();
+        let mut request = request;
+        request.name_cluster(client);
         let mut request = Request::new(request);
         request.set_timeout(time);
         let failure = match timeout(time, R::send(channel, request)).await {
             Ok(Ok(reply)) => {
-                self.servers.answered(address);
                 let mut reply = reply.into_inner();
+                let server = R::cluster_of(&reply);
+                if server.conflicts_with(client) {
+                    self.servers.note_foreign(address);
+                    return Err(Failure::of_other_cluster(address, server, client));
+                }
+                self.servers.answered(address);
                 if let Some(routes) = R::routes(&mut reply) {
                     self.learn(address, &routes)?;
                 }
@@ -50,24 +59,25 @@ impl Inner {
             }
             Err(_) => Failure::silent(address, time),
         };
-        if failure.unanswered {
+        self.note_failure(address, &failure);
+        Err(failure)
+    }
+
+    /// Notes what a failure says about its server.
+    pub(crate) fn note_failure(&self, address: &str, failure: &Failure) {
+        if failure.reason == Reason::ClusterMismatch {
+            self.servers.note_foreign(address);
+        } else if failure.unanswered {
             self.servers.silent(address);
         } else {
             self.servers.answered(address);
         }
-        Err(failure)
     }
 
     pub(crate) fn learn(&self, address: &str, routes: &RoutingTable) -> Result<(), Failure> {
         let newer = self.table.learn(routes).map_err(|other| {
-            Failure::new(
-                Reason::Refused,
-                Verdict::Final,
-                format!(
-                    "the AllocSvr at {address} is of cluster {}, this client's routing table of cluster {}; give the addresses of one cluster, and start the client anew if the cluster was made anew",
-                    other.theirs, other.ours
-                ),
-            )
+            self.servers.note_foreign(address);
+            Failure::of_other_cluster(address, other.theirs, other.ours)
         })?;
         if newer && let Some(known) = self.table.known() {
             let in_table = |a: &str| known.addresses.iter().any(|b| a == b);

@@ -11,7 +11,7 @@ use seqsvr_core::route::{Route, RoutingTable};
 use seqsvr_proto::convert::namespace_name;
 use seqsvr_proto::limits::{ALLOC_PORT, ITEMS_MAX};
 use seqsvr_proto::v1;
-use seqsvr_proto::v1::raise_to_request;
+use seqsvr_proto::v1::{Reason, raise_to_request};
 use tokio::sync::{Mutex, watch};
 use tokio::time::sleep;
 
@@ -21,7 +21,7 @@ use crate::batch::{CurrentBatch, NextBatch};
 use crate::budget::Budget;
 use crate::channels::{Channels, server_address};
 use crate::error::Error;
-use crate::failure::Failure;
+use crate::failure::{Failure, Verdict};
 use crate::item::Item;
 use crate::key::Key;
 use crate::keyed::One;
@@ -265,6 +265,20 @@ impl Client {
 impl Inner {
     /// How long to wait before the next try, or the error to end with.
     pub(crate) fn pause(&self, budget: &mut Budget, failure: &Failure) -> Result<Duration, Error> {
+        let known = self.table.known();
+        let addresses = known.as_ref().map_or(&[][..], |known| &known.addresses);
+        if failure.reason == Reason::ClusterMismatch && self.servers.are_all_foreign(addresses) {
+            let message = format!(
+                "every server belongs to another cluster; {}",
+                failure.message
+            );
+            let last = Failure {
+                message,
+                verdict: Verdict::Final,
+                ..failure.clone()
+            };
+            return budget.pause(&last, &self.servers, &self.trouble);
+        }
         budget.pause(failure, &self.servers, &self.trouble)
     }
 }

@@ -3,6 +3,7 @@
 use std::error::Error as _;
 use std::time::Duration;
 
+use seqsvr_proto::cluster_tag::{ClusterTag, mismatch};
 use seqsvr_proto::error::{Fault, code_of};
 use seqsvr_proto::v1::{ItemError, Reason};
 use tonic::{Code, Status};
@@ -73,6 +74,21 @@ impl Failure {
                 format!("no answer from {address} within {time:.1?}"),
             )
         }
+    }
+
+    /// The server belongs to another cluster: its answers must not be used. Other servers may belong to
+    /// the client's.
+    pub(crate) fn of_other_cluster(
+        address: &str,
+        server: ClusterTag,
+        client: ClusterTag,
+    ) -> Failure {
+        let fault = mismatch(server, client);
+        Failure::new(
+            fault.reason(),
+            Verdict::Retry,
+            format!("{fault} (from {address})"),
+        )
     }
 
     /// A reply that breaks the contract. Its numbers must not be used, and asking again a server
@@ -154,7 +170,8 @@ fn judge(code: Code, reason: Reason, hint: Duration) -> Verdict {
             | Reason::StaleEpoch
             | Reason::NotLeader
             | Reason::NotInitialised
-            | Reason::Unreachable,
+            | Reason::Unreachable
+            | Reason::ClusterMismatch,
         ) => retry,
         (Code::Unavailable | Code::Aborted | Code::Cancelled | Code::DeadlineExceeded, _) => retry,
         (Code::ResourceExhausted, _) if !hint.is_zero() => retry,

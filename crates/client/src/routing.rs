@@ -84,7 +84,14 @@ impl Inner {
                 .servers
                 .any(known.as_ref().map_or(&[], |k| k.addresses.as_slice()));
             let reply = self
-                .try_at(&address, v1::RoutesRequest { base }, budget)
+                .try_at(
+                    &address,
+                    v1::RoutesRequest {
+                        base,
+                        ..v1::RoutesRequest::default()
+                    },
+                    budget,
+                )
                 .await;
             *outcome = reply.err();
             self.fetches.fetch_add(1, Ordering::AcqRel);

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 
+use seqsvr_proto::cluster_tag::{ClusterTag, NamesCluster};
 use seqsvr_proto::limits::MESSAGE_MAX;
 use seqsvr_proto::v1;
 use seqsvr_proto::v1::admin_client::AdminClient;
@@ -20,6 +21,14 @@ pub(crate) trait Rpc: Clone + Send + 'static {
 
     /// The routing table attached to a reply.
     fn routes(reply: &mut Self::Reply) -> Option<v1::RoutingTable>;
+
+    /// Names the client's cluster, if the request can.
+    fn name_cluster(&mut self, _: ClusterTag) {}
+
+    /// Returns the cluster that a reply names.
+    fn cluster_of(_: &Self::Reply) -> ClusterTag {
+        ClusterTag::NONE
+    }
 }
 
 /// A request about one key, which carries what the client knows of routes.
@@ -29,7 +38,7 @@ pub(crate) trait Routed: Rpc {
 }
 
 macro_rules! rpc {
-    ($client:ident, $method:ident, $request:ident -> $reply:ident, $routes:expr) => {
+    ($client:ident, $method:ident, $request:ident -> $reply:ident, $routes:expr $(, $named:item)*) => {
         impl Rpc for v1::$request {
             type Reply = v1::$reply;
 
@@ -45,12 +54,34 @@ macro_rules! rpc {
                 let routes: fn(&mut v1::$reply) -> Option<v1::RoutingTable> = $routes;
                 routes(reply)
             }
+
+            $($named)*
         }
     };
 }
 
-rpc!(SequenceClient, raise_to, RaiseToRequest -> RaiseToResponse, |r| r.routes.take());
-rpc!(SequenceClient, routes, RoutesRequest -> RoutingTable, |r| Some(std::mem::take(r)));
+rpc!(
+    SequenceClient,
+    raise_to,
+    RaiseToRequest -> RaiseToResponse,
+    |r| r.routes.take(),
+    fn name_cluster(&mut self, tag: ClusterTag) {
+        self.set_cluster_tag(tag);
+    },
+    fn cluster_of(reply: &v1::RaiseToResponse) -> ClusterTag {
+        reply.cluster_tag()
+    }
+);
+// The table itself names its cluster, and is learned only if that is the client's.
+rpc!(
+    SequenceClient,
+    routes,
+    RoutesRequest -> RoutingTable,
+    |r| Some(std::mem::take(r)),
+    fn name_cluster(&mut self, tag: ClusterTag) {
+        self.set_cluster_tag(tag);
+    }
+);
 rpc!(AdminClient, create_namespace, CreateNamespaceRequest -> Namespace, |_| None);
 rpc!(AdminClient, alter_namespace, AlterNamespaceRequest -> Namespace, |_| None);
 rpc!(AdminClient, list_namespaces, ListNamespacesRequest -> ListNamespacesResponse, |_| None);

@@ -1,7 +1,8 @@
 //! Which server to ask when the owner is not known or does not answer.
 //!
 //! A server that could not be reached or stayed silent is *suspect* for a moment: calls go to
-//! others (which forward), so that a dead machine costs one try and not one try a call.
+//! others (which forward), so that a dead machine costs one try and not one try a call. A server of
+//! another cluster is suspect for longer: it answers, but its answers are of no use.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,14 +15,34 @@ use tokio::time::Instant;
 
 /// How long a suspicion lasts.
 const SUSPECT_FOR: Duration = Duration::from_secs(1);
+/// How long a server of another cluster is avoided. Its address may be given back to the client's.
+const FOREIGN_FOR: Duration = Duration::from_secs(10);
 /// Most suspects remembered.
 const SUSPECTS_MAX: usize = 1024;
 
+/// Why a server is avoided. Foreign servers are asked last.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Suspicion {
+    /// It was silent at this time.
+    Silent(Instant),
+    /// It named another cluster at this time.
+    Foreign(Instant),
+}
+
+impl Suspicion {
+    fn holds(self) -> bool {
+        match self {
+            Suspicion::Silent(since) => since.elapsed() < SUSPECT_FOR,
+            Suspicion::Foreign(since) => since.elapsed() < FOREIGN_FOR,
+        }
+    }
+}
+
 pub(crate) struct Servers {
     given: Vec<String>,
-    /// When each was last found silent; expired entries stay until they answer or make room, for
+    /// What was last found of each; expired entries stay until they answer or make room, for
     /// the order in which silent servers are asked again.
-    suspects: Mutex<HashMap<String, Instant>>,
+    suspects: Mutex<HashMap<String, Suspicion>>,
     /// Length of `suspects`, so that the usual case takes no lock.
     suspected: AtomicUsize,
     rng: Mutex<SmallRng>,
@@ -42,15 +63,33 @@ impl Servers {
     }
 
     pub(crate) fn silent(&self, address: &str) {
-        let now = Instant::now();
+        self.suspect(address, Suspicion::Silent(Instant::now()));
+    }
+
+    /// Notes that a server belongs to another cluster.
+    pub(crate) fn note_foreign(&self, address: &str) {
+        self.suspect(address, Suspicion::Foreign(Instant::now()));
+    }
+
+    fn suspect(&self, address: &str, suspicion: Suspicion) {
         let mut suspects = self.suspects.lock();
         if suspects.len() >= SUSPECTS_MAX {
-            suspects.retain(|_, since| now.duration_since(*since) < SUSPECT_FOR);
+            suspects.retain(|_, suspicion| suspicion.holds());
         }
         if suspects.len() < SUSPECTS_MAX {
-            suspects.insert(address.to_owned(), now);
+            suspects.insert(address.to_owned(), suspicion);
         }
         self.suspected.store(suspects.len(), Ordering::Relaxed);
+    }
+
+    /// Whether every server, given or known, was found to belong to another cluster.
+    pub(crate) fn are_all_foreign(&self, known: &[String]) -> bool {
+        let suspects = self.suspects.lock();
+        let is_foreign = |address: &String| {
+            let suspicion = suspects.get(address);
+            suspicion.is_some_and(|s| matches!(s, Suspicion::Foreign(_)) && s.holds())
+        };
+        self.given.iter().chain(known).all(is_foreign)
     }
 
     pub(crate) fn answered(&self, address: &str) {
@@ -67,7 +106,7 @@ impl Servers {
                 .suspects
                 .lock()
                 .get(address)
-                .is_some_and(|since| since.elapsed() < SUSPECT_FOR)
+                .is_some_and(|suspicion| suspicion.holds())
     }
 
     /// A server at random from the given ones and the table's; if all are suspect, the one found
@@ -97,6 +136,29 @@ impl Servers {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn foreign_servers_are_asked_last_until_their_time_is_over() {
+        let servers = Servers::new(vec!["a:1".into(), "b:1".into()], Some(7));
+        let known = ["c:1".to_owned()];
+        servers.note_foreign("a:1");
+        servers.note_foreign("c:1");
+        assert!(!servers.are_all_foreign(&known));
+        servers.silent("b:1");
+        assert!(!servers.are_all_foreign(&known));
+        assert_eq!(
+            servers.any(&known),
+            "b:1",
+            "a silent one before a foreign one"
+        );
+        servers.note_foreign("b:1");
+        assert!(servers.are_all_foreign(&known));
+        servers.answered("c:1");
+        assert!(!servers.are_all_foreign(&known));
+        servers.note_foreign("c:1");
+        tokio::time::advance(FOREIGN_FOR).await;
+        assert!(!servers.are_all_foreign(&known) && !servers.is_suspect("a:1"));
+    }
 
     #[tokio::test(start_paused = true)]
     async fn suspects_are_avoided_then_asked_in_turn() {

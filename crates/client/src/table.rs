@@ -12,6 +12,7 @@ use arc_swap::{ArcSwapOption, Guard};
 use parking_lot::Mutex;
 use seqsvr_core::id::{ClusterId, Slot};
 use seqsvr_core::route::{Delta, Error, Owner, RoutingTable};
+use seqsvr_proto::cluster_tag::ClusterTag;
 use seqsvr_proto::v1;
 
 use crate::pipe::Pipe;
@@ -55,8 +56,17 @@ impl Known {
 /// The reply came from another cluster: neither its table nor its numbers are ours.
 #[derive(Debug)]
 pub(crate) struct OtherCluster {
-    pub(crate) ours: ClusterId,
-    pub(crate) theirs: ClusterId,
+    pub(crate) ours: ClusterTag,
+    pub(crate) theirs: ClusterTag,
+}
+
+impl OtherCluster {
+    fn new(ours: ClusterId, theirs: ClusterId) -> OtherCluster {
+        OtherCluster {
+            ours: ClusterTag::of(ours),
+            theirs: ClusterTag::of(theirs),
+        }
+    }
 }
 
 #[derive(Default)]
@@ -79,6 +89,15 @@ impl Table {
         self.known.load()
     }
 
+    /// Returns the tag of this client's cluster; none before the first table.
+    pub(crate) fn cluster_tag(&self) -> ClusterTag {
+        let known = self.guard();
+        let known = known.as_ref();
+        known.map_or(ClusterTag::NONE, |known| {
+            ClusterTag::of(known.table.cluster())
+        })
+    }
+
     /// Whether a gap was met, and nobody has fetched the full table since.
     pub(crate) fn has_gap(&self) -> bool {
         self.gap.load(Ordering::Relaxed)
@@ -98,8 +117,7 @@ impl Table {
             Some(known) => {
                 let ours = known.table.cluster();
                 if ours != delta.cluster {
-                    let theirs = delta.cluster;
-                    return Err(OtherCluster { ours, theirs });
+                    return Err(OtherCluster::new(ours, delta.cluster));
                 }
                 if delta.version <= known.table.version() {
                     return Ok(false);
@@ -121,7 +139,7 @@ impl Table {
                 Ok(true)
             }
             Ok(None) => Ok(false),
-            Err(Error::OtherCluster { ours, theirs }) => Err(OtherCluster { ours, theirs }),
+            Err(Error::OtherCluster { ours, theirs }) => Err(OtherCluster::new(ours, theirs)),
             Err(Error::Gap { .. }) => {
                 self.gap.store(true, Ordering::Relaxed);
                 Ok(false)

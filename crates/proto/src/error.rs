@@ -10,6 +10,7 @@ use bytes::Bytes;
 use prost::Message;
 use tonic::{Code, Status};
 
+use crate::cluster_tag::ClusterTag;
 use crate::v1::{ErrorDetail, Reason, RoutingTable};
 
 /// google.rpc.Status, as every gRPC library reads it from `grpc-status-details-bin`.
@@ -60,7 +61,7 @@ pub fn code_of(reason: Reason) -> Code {
         Reason::StaleEpoch | Reason::NotLeader | Reason::Refused | Reason::NotInitialised => {
             Code::FailedPrecondition
         }
-        Reason::NoSuchSession => Code::FailedPrecondition,
+        Reason::NoSuchSession | Reason::ClusterMismatch => Code::FailedPrecondition,
         Reason::NoSuchNamespace => Code::NotFound,
         Reason::SequenceExhausted | Reason::AboveBound => Code::OutOfRange,
         Reason::TooMany => Code::ResourceExhausted,
@@ -114,6 +115,12 @@ impl Fault {
     /// Attaches when a retry makes sense.
     pub fn with_retry_after_ms(mut self, ms: u32) -> Fault {
         self.detail.retry_after_ms = ms;
+        self
+    }
+
+    /// Names the cluster that answers.
+    pub fn with_cluster_tag(mut self, tag: ClusterTag) -> Fault {
+        self.detail.cluster_tag = tag.0;
         self
     }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use seqsvr_core::command::{Batch, Command, Reply};
 use seqsvr_core::id::{SessionId, Slot};
+use seqsvr_proto::cluster_tag::{ClusterTag, mismatch};
 use seqsvr_proto::error::Fault;
 use seqsvr_proto::transport::Connections;
 use seqsvr_proto::v1;
@@ -81,6 +82,21 @@ impl Context {
         match self.node.identity().cluster {
             Some(_) => Ok(()),
             None => Err(fault::not_initialised()),
+        }
+    }
+
+    /// Tag of the cluster that this store belongs to, if it does.
+    pub(crate) fn cluster_tag(&self) -> ClusterTag {
+        let cluster = self.node.identity().cluster;
+        cluster.map_or(ClusterTag::NONE, ClusterTag::of)
+    }
+
+    /// Refuses a request that names another cluster.
+    pub(crate) fn check_cluster(&self, caller: ClusterTag) -> Result<(), Fault> {
+        let own = self.cluster_tag();
+        match own.conflicts_with(caller) {
+            true => Err(mismatch(own, caller).with_cluster_tag(own)),
+            false => Ok(()),
         }
     }
 

@@ -19,6 +19,7 @@ pub mod five_processes;
 pub mod large;
 pub mod members;
 pub mod mistaken;
+pub mod other_cluster;
 mod outcome;
 pub mod overload;
 pub mod owner_killed;
@@ -72,6 +73,9 @@ macro_rules! scenarios {
             backup::restored_too_low: "margins that were too small: who shows a greater floor or epoch is refused loudly";
             overload::connections: "10,000 connections to one alloc, others work; one too many is told so";
             mistaken::second_of_a_name: "a second alloc of a name gives up and disturbs nobody";
+            other_cluster::address_reused: "`dev` is started on another directory at the same ports: a bench ends, and mixes nothing";
+            other_cluster::address_reused_forwarder: "an owner's address is given to another cluster: no number of it is forwarded";
+            other_cluster::stores_made_again: "stores are wiped and made again: an alloc ends once its lease is over; one stray store ends nothing";
             mistaken::directory_of_another_cluster: "a store on another cluster's directory stays out";
         }
     };

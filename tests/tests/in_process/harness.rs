@@ -181,7 +181,7 @@ pub(crate) async fn settle(allocs: &[Alloc]) {
 /// Addresses of the owners of all slots; None while any has none.
 async fn owners(address: SocketAddr) -> Option<BTreeSet<String>> {
     let mut alloc = SequenceClient::connect(url(address)).await.ok()?;
-    let table = alloc.routes(v1::RoutesRequest { base: 0 }).await.ok()?;
+    let table = alloc.routes(v1::RoutesRequest::default()).await.ok()?;
     let delta = seqsvr_core::route::Delta::try_from(&table.into_inner()).ok()?;
     let table = seqsvr_core::route::RoutingTable::new(delta).ok()?;
     table

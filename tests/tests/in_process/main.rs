@@ -23,6 +23,7 @@ mod limits;
 mod link;
 mod memory_net;
 mod moves;
+mod other_cluster;
 mod overload;
 mod page;
 mod pipe;

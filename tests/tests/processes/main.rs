@@ -18,12 +18,15 @@ static LOADED: Mutex<()> = Mutex::const_new(());
 static WAITING: Mutex<()> = Mutex::const_new(());
 
 /// Scenarios of a few calls.
-const LIGHT: [&str; 5] = [
+const LIGHT: [&str; 8] = [
     "dev",
     "members_refused",
     "restored_too_low",
     "second_of_a_name",
     "directory_of_another_cluster",
+    "address_reused",
+    "address_reused_forwarder",
+    "stores_made_again",
 ];
 
 /// Runs a scenario in its turn, and prints its row.

@@ -6,12 +6,14 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures::Stream;
+use seqsvr_proto::cluster_tag::ClusterTag;
 use seqsvr_proto::limits::MESSAGE_MAX;
 use seqsvr_proto::v1::sequence_client::SequenceClient;
-use seqsvr_proto::v1::{PipeRequest, PipeResponse, pipe_response};
+use seqsvr_proto::v1::{PipeRequest, PipeResponse, Reason, pipe_response};
 use tokio::time::{Instant, MissedTickBehavior, interval};
-use tonic::Streaming;
+use tonic::metadata::MetadataMap;
 use tonic::transport::Channel;
+use tonic::{Request, Streaming};
 
 use crate::client::Inner;
 use crate::failure::Failure;
@@ -67,7 +69,12 @@ pub(super) async fn run(pipe: Arc<Pipe>, channel: Channel, inner: Weak<Inner>) {
     let mut client = SequenceClient::new(channel).max_decoding_message_size(MESSAGE_MAX);
     let began = Instant::now();
     let mut looks = Looks::new();
-    let opening = client.pipe(writer);
+    let own = inner
+        .upgrade()
+        .map_or(ClusterTag::NONE, |inner| inner.table.cluster_tag());
+    let mut request = Request::new(writer);
+    own.write_metadata(request.metadata_mut());
+    let opening = client.pipe(request);
     tokio::pin!(opening);
     let opened = loop {
         tokio::select! {
@@ -76,16 +83,31 @@ pub(super) async fn run(pipe: Arc<Pipe>, channel: Channel, inner: Weak<Inner>) {
         }
     };
     let failure = match opened {
-        Ok(answers) => read(&pipe, answers.into_inner(), &inner, &mut looks).await,
+        Ok(answers) => match check_cluster(&pipe.address, own, answers.metadata()) {
+            Ok(()) => read(&pipe, answers.into_inner(), &inner, &mut looks).await,
+            Err(failure) => failure,
+        },
         Err(status) => Failure::from_status(&pipe.address, &status, began.elapsed()),
     };
-    if failure.unanswered
+    let is_foreign = failure.reason == Reason::ClusterMismatch;
+    if (is_foreign || failure.unanswered)
         && let Some(inner) = inner.upgrade()
         && !pipe.is_done()
     {
-        inner.servers.silent(&pipe.address);
+        inner.note_failure(&pipe.address, &failure);
     }
     pipe.fail(&failure);
+}
+
+/// Checks the cluster that the server named when the pipe was opened, before any answer is read.
+fn check_cluster(address: &str, own: ClusterTag, metadata: &MetadataMap) -> Result<(), Failure> {
+    match ClusterTag::from_metadata(metadata) {
+        Ok(server) if server.conflicts_with(own) => {
+            Err(Failure::of_other_cluster(address, server, own))
+        }
+        Ok(_) => Ok(()),
+        Err(fault) => Err(Failure::malformed(address, &fault.message)),
+    }
 }
 
 async fn read(

@@ -160,6 +160,8 @@ impl Frame {
                 strict: self.strict,
                 table_version: self.version,
                 forwarded: false,
+                // Named once, when the pipe was opened.
+                cluster_tag: 0,
             }),
             Asks::Current => pipe_request::Ask::Current(v1::CurrentManyRequest {
                 namespace: self.namespace,
@@ -169,6 +171,7 @@ impl Frame {
                 table_version: self.version,
                 forwarded: false,
                 epochs,
+                cluster_tag: 0,
             }),
         };
         let request = v1::PipeRequest {

@@ -22,6 +22,7 @@ use seqsvr_client::{Client, Key, Options};
 use seqsvr_core::id::{ClusterId, Epoch, NamespaceId, SessionId, Slot};
 use seqsvr_core::namespace::{Namespace, Spec};
 use seqsvr_core::route::{Delta, KeyRef, Owner, Route, RoutingTable};
+use seqsvr_proto::cluster_tag::ClusterTag;
 use seqsvr_proto::convert::namespace_name;
 use seqsvr_proto::error::Fault;
 use seqsvr_proto::v1::admin_server::AdminServer;
@@ -42,6 +43,8 @@ pub struct Script {
     pub gap: bool,
     /// Attach the table of this cluster.
     pub cluster: Option<u128>,
+    /// Name this cluster at the opening of a Pipe and in answers of RaiseTo; refuse nothing.
+    pub names: ClusterTag,
     /// Answer with these first, one a call of Next.
     pub faults: Vec<Fault>,
     /// Keys that fail once in NextMany, as UNAVAILABLE.

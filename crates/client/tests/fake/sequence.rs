@@ -38,6 +38,7 @@ impl Sequence for Node {
                 last,
                 epoch,
                 routes,
+                cluster_tag: 0,
             })),
             Err(fault) => Err(fault.with_routes(routes).into()),
         }
@@ -98,6 +99,7 @@ impl Sequence for Node {
             value: value.unwrap_or(0),
             epoch: 1,
             routes: None,
+            cluster_tag: 0,
         }))
     }
 
@@ -164,7 +166,10 @@ impl Sequence for Node {
                 });
             }
         });
-        Ok(Response::new(ReceiverStream::new(out)))
+        let mut response = Response::new(ReceiverStream::new(out));
+        let names = self.script.lock().names;
+        names.write_metadata(response.metadata_mut());
+        Ok(response)
     }
 
     async fn raise_to(
@@ -181,6 +186,7 @@ impl Sequence for Node {
             value: *last,
             epoch: 1,
             routes: None,
+            cluster_tag: self.script.lock().names.0,
         }))
     }
 
@@ -212,6 +218,7 @@ impl Node {
                             epochs: vec![reply.epoch],
                             errors: Vec::new(),
                             routes: reply.routes,
+                            cluster_tag: 0,
                         }
                     }
                     Err(status) => {
@@ -222,6 +229,7 @@ impl Node {
                             epochs: vec![0],
                             errors: vec![item_error(0, &fault)],
                             routes: fault.detail.routes,
+                            cluster_tag: 0,
                         }
                     }
                 })
@@ -281,6 +289,7 @@ fn single(many: &v1::NextManyRequest) -> v1::NextRequest {
         strict: many.strict,
         table_version: many.table_version,
         forwarded: many.forwarded,
+        cluster_tag: 0,
     }
 }
 

@@ -25,7 +25,12 @@ impl Routes {
         let kept = self.0.lock().clone();
         if let Some(kept) = kept {
             let base = kept.version();
-            let news = sequence.routes(request(RoutesRequest { base })).await?;
+            let news = sequence
+                .routes(request(RoutesRequest {
+                    base,
+                    cluster_tag: 0,
+                }))
+                .await?;
             let news = news.into_inner();
             if news.version == base {
                 return Ok(kept);
@@ -36,7 +41,7 @@ impl Routes {
                 return Ok(self.keep(table));
             }
         }
-        let whole = sequence.routes(request(RoutesRequest { base: 0 })).await?;
+        let whole = sequence.routes(request(RoutesRequest::default())).await?;
         let whole = Delta::try_from(&whole.into_inner());
         let whole = whole.map_err(|e| Status::internal(e.to_string()))?;
         let table = RoutingTable::new(whole).map_err(|e| Status::internal(e.to_string()))?;

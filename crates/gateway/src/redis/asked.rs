@@ -212,7 +212,7 @@ impl<S: LocalSequence> Asked<'_, S> {
         if let Some(stride) = self.about.stride(name) {
             return Ok(stride);
         }
-        let request = self.request(RoutesRequest { base: 0 });
+        let request = self.request(RoutesRequest::default());
         let table = self.sequence.routes(request).await;
         let table = table.map_err(|status| Refusal::from(&status))?.into_inner();
         let strides = table.namespaces.into_iter();

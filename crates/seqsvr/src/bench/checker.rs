@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use rand::rngs::SmallRng;
 use seqsvr_check::{Answer, Call, Kind, Outcome, Recorder};
-use seqsvr_client::{Current, CurrentKind, Error, Numbers};
+use seqsvr_client::{Current, CurrentKind, Error, Numbers, Reason};
 use tokio::time::Instant;
 
 use super::figures::Figures;
@@ -27,6 +27,8 @@ pub(crate) struct Run {
     pub(crate) verifier: Verifier,
     /// What was received wrongly, in words; the first few.
     pub(crate) wrong: Mutex<Vec<String>>,
+    /// The servers belong to another cluster now, so that the run cannot go on.
+    pub(crate) mismatch: Mutex<Option<Error>>,
     /// Times count from here.
     pub(crate) origin: Instant,
 }
@@ -162,7 +164,16 @@ impl Checker {
                     let before = asked.befores.get(i).copied().unwrap_or(0);
                     tally.numbers += self.verify(*key, before, call, &got);
                 }
-                Err(error) => tally.failures.push(error),
+                Err(error) => {
+                    if error.reason == Reason::ClusterMismatch {
+                        self.run.pace.stop();
+                        self.run
+                            .mismatch
+                            .lock()
+                            .get_or_insert_with(|| error.clone());
+                    }
+                    tally.failures.push(error);
+                }
             }
         }
         Ok(())

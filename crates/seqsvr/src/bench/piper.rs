@@ -103,9 +103,9 @@ impl Piper {
         }
         loop {
             let (sender, requests) = mpsc::channel(self.calls.len().max(1));
-            let mut client = self.plain.client.clone();
-            let ended = match client.pipe(ReceiverStream::new(requests)).await {
-                Ok(opened) => self.drive(&sender, opened.into_inner()).await?,
+            let opened = self.plain.open_pipe(ReceiverStream::new(requests)).await;
+            let ended = match opened {
+                Ok(opened) => self.drive(&sender, opened).await?,
                 Err(status) => self.unopened(status).await,
             };
             match ended {

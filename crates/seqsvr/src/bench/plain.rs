@@ -6,13 +6,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use seqsvr_client::{Code, Current, CurrentKind, Details, Error, Numbers, Reason};
+use seqsvr_proto::cluster_tag::{ClusterTag, NamesCluster, mismatch};
 use seqsvr_proto::error::Fault;
 use seqsvr_proto::limits::MESSAGE_MAX;
 use seqsvr_proto::v1;
 use seqsvr_proto::v1::sequence_client::SequenceClient;
-use seqsvr_proto::v1::{ItemError, NextManyRequest, NextManyResponse};
-use tonic::Status;
+use seqsvr_proto::v1::{ItemError, NextManyRequest, NextManyResponse, PipeRequest, PipeResponse};
+use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Channel, Endpoint};
+use tonic::{Request, Response, Status, Streaming};
 
 /// One server, over a connection of its own.
 #[derive(Clone)]
@@ -22,6 +24,8 @@ pub(crate) struct Plain {
     strides: Arc<HashMap<String, u32>>,
     /// How long a call may take.
     pub(super) timeout: Duration,
+    /// The cluster that is measured. Numbers of another one must not be taken for its.
+    cluster: ClusterTag,
 }
 
 impl Plain {
@@ -31,6 +35,7 @@ impl Plain {
         server: &str,
         strides: Arc<HashMap<String, u32>>,
         timeout: Duration,
+        cluster: ClusterTag,
     ) -> anyhow::Result<Plain> {
         let endpoint = Endpoint::from_shared(format!("http://{server}"))?.tcp_nodelay(true);
         let client = SequenceClient::new(endpoint.connect_lazy());
@@ -38,7 +43,42 @@ impl Plain {
             client: client.max_decoding_message_size(MESSAGE_MAX),
             strides,
             timeout,
+            cluster,
         })
+    }
+
+    /// A request that names the cluster and ends in time.
+    pub(super) fn request<T: NamesCluster>(&self, mut message: T) -> Request<T> {
+        message.set_cluster_tag(self.cluster);
+        let mut request = Request::new(message);
+        request.set_timeout(self.timeout);
+        request
+    }
+
+    /// Opens a Pipe in which both sides have named the cluster.
+    pub(super) async fn open_pipe(
+        &self,
+        requests: ReceiverStream<PipeRequest>,
+    ) -> Result<Streaming<PipeResponse>, Status> {
+        let mut request = Request::new(requests);
+        self.cluster.write_metadata(request.metadata_mut());
+        let opened = self.client.clone().pipe(request).await?;
+        self.check(ClusterTag::from_metadata(opened.metadata())?)?;
+        Ok(opened.into_inner())
+    }
+
+    /// Passes on an answer of this cluster.
+    pub(super) fn answer<T: NamesCluster>(&self, response: Response<T>) -> Result<T, Status> {
+        let answer = response.into_inner();
+        self.check(answer.cluster_tag())?;
+        Ok(answer)
+    }
+
+    fn check(&self, server: ClusterTag) -> Result<(), Status> {
+        match server.conflicts_with(self.cluster) {
+            true => Err(mismatch(server, self.cluster).into()),
+            false => Ok(()),
+        }
     }
 
     pub(super) fn stride(&self, namespace: &str) -> u32 {

@@ -5,7 +5,7 @@ use seqsvr_client::{Current, Error, Key, Numbers};
 use seqsvr_proto::v1::{
     CurrentManyRequest, CurrentRequest, NextRequest, current_request, next_request,
 };
-use tonic::{Request, Status};
+use tonic::Status;
 
 use super::caller::Answers;
 use super::plain::{Plain, current, failures, next_many, numbers, range, status_error};
@@ -55,8 +55,8 @@ impl Plain {
         };
         let answered = self.client.clone().next(self.request(request)).await;
         let r = answered
-            .map_err(|status| status_error(&status))?
-            .into_inner();
+            .and_then(|answer| self.answer(answer))
+            .map_err(|status| status_error(&status))?;
         range(r.first, r.last, r.epoch, count, self.stride(namespace))
     }
 
@@ -68,7 +68,7 @@ impl Plain {
         count: u32,
     ) -> Result<Vec<Result<Numbers, Error>>, Status> {
         let request = self.request(next_many(namespace, keys, count));
-        let r = self.client.clone().next_many(request).await?.into_inner();
+        let r = self.answer(self.client.clone().next_many(request).await?)?;
         Ok(numbers(&r, asked, count, self.stride(namespace)))
     }
 
@@ -86,12 +86,8 @@ impl Plain {
                 key_kind: Some(key),
                 ..CurrentRequest::default()
             };
-            let r = self
-                .client
-                .clone()
-                .current(self.request(request))
-                .await?
-                .into_inner();
+            let request = self.request(request);
+            let r = self.answer(self.client.clone().current(request).await?)?;
             answers.push(current(r.kind(), r.value, r.epoch));
         }
         Ok(answers)
@@ -108,22 +104,12 @@ impl Plain {
             keys,
             ..CurrentManyRequest::default()
         };
-        let r = self
-            .client
-            .clone()
-            .current_many(self.request(request))
-            .await?
-            .into_inner();
+        let request = self.request(request);
+        let r = self.answer(self.client.clone().current_many(request).await?)?;
         let columns = r.kinds().zip(&r.values).zip(&r.epochs);
         let one = |((kind, value), epoch): ((_, &u64), &u64)| current(kind, *value, *epoch);
         let mut all: Vec<_> = columns.map(one).collect();
         failures(&mut all, &r.errors);
         Ok(all)
-    }
-
-    fn request<T>(&self, message: T) -> Request<T> {
-        let mut request = Request::new(message);
-        request.set_timeout(self.timeout);
-        request
     }
 }

@@ -12,6 +12,7 @@ use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use seqsvr_check::Recorder;
 use seqsvr_core::namespace::{DEFAULT, KEYS};
+use seqsvr_proto::cluster_tag::ClusterTag;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
@@ -69,7 +70,9 @@ pub(crate) async fn run(args: cli::Bench) -> anyhow::Result<()> {
     let strides = known
         .iter()
         .map(|k| (k.spec.name.clone(), k.spec.progression.stride));
-    let askers = askers(&args, &sessions, strides.collect())?;
+    // The cluster that is measured, for callers without the SDK.
+    let cluster = ClusterTag::of(sessions[0].client.routes().await?.cluster());
+    let askers = askers(&args, &sessions, strides.collect(), cluster)?;
     let recorder = args.history.as_ref().map(Recorder::create).transpose()?;
     let run = Arc::new(Run {
         mode: args.mode,
@@ -79,6 +82,7 @@ pub(crate) async fn run(args: cli::Bench) -> anyhow::Result<()> {
         pace: Pace::new(args.warm_up + args.duration, args.rate),
         verifier: Verifier::new(all, args.in_flight as usize),
         wrong: Mutex::default(),
+        mismatch: Mutex::default(),
         origin: Instant::now(),
     });
     let figures = (0..FIGURES).map(|_| Mutex::new(Figures::new()));
@@ -133,6 +137,9 @@ pub(crate) async fn run(args: cli::Bench) -> anyhow::Result<()> {
         let told = wrong.join("\n  ");
         bail!("what was received is wrong, so nothing was measured:\n  {told}");
     }
+    if let Some(error) = run.mismatch.lock().take() {
+        return Err(error.into());
+    }
     if measured.figures.calls == 0 {
         let errors = measured.figures.errors.into_values().next();
         let why = errors.map_or_else(String::new, |failures| format!(": {}", failures.first));
@@ -158,12 +165,13 @@ fn askers(
     args: &cli::Bench,
     sessions: &[Session],
     strides: HashMap<String, u32>,
+    cluster: ClusterTag,
 ) -> anyhow::Result<Vec<By>> {
     if args.unary && args.mode == cli::Mode::Pipe {
         return Err(BadInput("--mode pipe sends frames, so it cannot be --unary".into()).into());
     }
     let (servers, strides) = (args.server.addresses(), Arc::new(strides));
-    let plain = |server: &str| Plain::new(server, strides.clone(), args.server.timeout);
+    let plain = |server: &str| Plain::new(server, strides.clone(), args.server.timeout, cluster);
     let each = sessions.iter().zip(servers.iter().cycle());
     let asker = |(session, server): (&Session, &&str)| match (args.mode, args.unary) {
         (cli::Mode::Pipe, _) => Ok(By::Frames(plain(server)?)),

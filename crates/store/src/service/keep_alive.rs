@@ -41,6 +41,7 @@ pub(super) async fn keep_alive(
             moves,
             moves_planned,
             stores: stores(context),
+            ..v1::KeepAliveResponse::default()
         })
     })
 }

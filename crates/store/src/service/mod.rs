@@ -13,6 +13,7 @@ mod watch;
 use std::sync::Arc;
 
 use seqsvr_core::id::ClusterId;
+use seqsvr_proto::cluster_tag::NamesCluster;
 use seqsvr_proto::convert::{u128_bytes, u128_from};
 use seqsvr_proto::error::Fault;
 use seqsvr_proto::v1;
@@ -32,6 +33,35 @@ type Answer<T> = Result<Response<T>, Status>;
 
 fn answer<T>(result: Result<T, Fault>) -> Answer<T> {
     result.map(Response::new).map_err(Status::from)
+}
+
+impl Service {
+    /// Serves a request of this store's cluster, and names the cluster in the answer. A request of
+    /// another cluster is refused before it has any effect: see [`seqsvr_proto::cluster_tag`].
+    async fn serve_cluster<R, T, F>(
+        &self,
+        request: Request<R>,
+        serve: impl FnOnce(R) -> F,
+    ) -> Answer<T>
+    where
+        R: NamesCluster,
+        T: NamesCluster,
+        F: Future<Output = Result<T, Fault>>,
+    {
+        let request = request.into_inner();
+        let served = match self.0.check_cluster(request.cluster_tag()) {
+            Ok(()) => serve(request).await,
+            Err(fault) => Err(fault),
+        };
+        let own = self.0.cluster_tag();
+        answer(match served {
+            Ok(mut response) => {
+                response.set_cluster_tag(own);
+                Ok(response)
+            }
+            Err(fault) => Err(fault.with_cluster_tag(own)),
+        })
+    }
 }
 
 #[tonic::async_trait]
@@ -58,42 +88,50 @@ impl store_server::Store for Service {
         &self,
         request: Request<v1::OpenSessionRequest>,
     ) -> Answer<v1::OpenSessionResponse> {
-        answer(session::open(&self.0, request.into_inner()).await)
+        self.serve_cluster(request, |request| session::open(&self.0, request))
+            .await
     }
 
     async fn keep_alive(
         &self,
         request: Request<v1::KeepAliveRequest>,
     ) -> Answer<v1::KeepAliveResponse> {
-        answer(keep_alive::keep_alive(&self.0, request.into_inner()).await)
+        self.serve_cluster(request, |request| keep_alive::keep_alive(&self.0, request))
+            .await
     }
 
     type WatchStream = ReceiverStream<Result<v1::RoutingTable, Status>>;
 
     async fn watch(&self, request: Request<v1::WatchRequest>) -> Answer<Self::WatchStream> {
-        answer(watch::watch(&self.0, request.into_inner().table_version))
+        let request = request.into_inner();
+        let checked = self.0.check_cluster(request.cluster_tag());
+        answer(checked.and_then(|()| watch::watch(&self.0, request.table_version)))
     }
 
     async fn submit(&self, request: Request<v1::SubmitRequest>) -> Answer<v1::SubmitResponse> {
-        answer(submit::submit(&self.0, request.into_inner()).await)
+        self.serve_cluster(request, |request| submit::submit(&self.0, request))
+            .await
     }
 
     async fn close_session(
         &self,
         request: Request<v1::CloseSessionRequest>,
     ) -> Answer<v1::CloseSessionResponse> {
-        answer(session::close(&self.0, request.into_inner()).await)
+        self.serve_cluster(request, |request| session::close(&self.0, request))
+            .await
     }
 
     async fn move_slot(
         &self,
         request: Request<v1::MoveSlotRequest>,
     ) -> Answer<v1::MoveSlotResponse> {
-        answer(move_slot::move_slot(&self.0, request.into_inner()).await)
+        self.serve_cluster(request, |request| move_slot::move_slot(&self.0, request))
+            .await
     }
 
     async fn read(&self, request: Request<v1::ReadRequest>) -> Answer<v1::ReadResponse> {
-        answer(read::read(&self.0, request.into_inner()).await)
+        self.serve_cluster(request, |request| read::read(&self.0, request))
+            .await
     }
 }
 

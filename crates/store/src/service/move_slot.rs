@@ -55,6 +55,7 @@ pub(super) async fn move_slot(
         Reply::Slot { epoch, owner } => Ok(v1::MoveSlotResponse {
             epoch: epoch.0,
             owner: owner.map_or(0, |id| id.0),
+            ..v1::MoveSlotResponse::default()
         }),
         other => Err(fault::unavailable(format!("unexpected reply {other:?}"))),
     }

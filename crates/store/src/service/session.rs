@@ -45,6 +45,7 @@ pub(super) async fn open(
         Reply::Session(session) => Ok(v1::OpenSessionResponse {
             session: session.0,
             lease_ms: lease_ms(context)?,
+            ..v1::OpenSessionResponse::default()
         }),
         other => Err(fault::unavailable(format!("unexpected reply {other:?}"))),
     }
@@ -67,7 +68,7 @@ pub(super) async fn close(
         last: request.last,
     };
     context.propose(command).await?;
-    Ok(v1::CloseSessionResponse {})
+    Ok(v1::CloseSessionResponse::default())
 }
 
 fn lease_ms(context: &Context) -> Result<u32, Fault> {

@@ -32,5 +32,6 @@ pub(super) async fn submit(
     let replies = replies.map_err(fault::not_proposed)?;
     Ok(v1::SubmitResponse {
         replies: replies.iter().map(section_reply).collect(),
+        ..v1::SubmitResponse::default()
     })
 }

@@ -120,7 +120,10 @@ impl Alloc {
         &self,
         commands: Vec<v1::SectionCommand>,
     ) -> Result<Vec<section_reply::Reply>, Fault> {
-        let request = v1::SubmitRequest { commands };
+        let request = v1::SubmitRequest {
+            commands,
+            cluster_tag: 0,
+        };
         let response = ask(&self.addresses, |mut c| {
             let request = request.clone();
             async move { c.submit(request).await }
@@ -149,6 +152,7 @@ async fn keep_alive(
             session,
             table_version: 0,
             draining: false,
+            cluster_tag: 0,
         };
         c.keep_alive(request).await
     })
@@ -163,7 +167,13 @@ async fn follow(addresses: Vec<SocketAddr>, sender: watch::Sender<Option<Routing
             let client = v1::store_client::StoreClient::connect(format!("http://{address}")).await;
             let Ok(mut client) = client else { continue };
             let table_version = sender.borrow().as_ref().map_or(0, |t| t.version());
-            let Ok(stream) = client.watch(v1::WatchRequest { table_version }).await else {
+            let Ok(stream) = client
+                .watch(v1::WatchRequest {
+                    table_version,
+                    cluster_tag: 0,
+                })
+                .await
+            else {
                 continue;
             };
             let mut stream = stream.into_inner();

@@ -145,6 +145,7 @@ async fn a_session_from_opening_to_expiry() {
             })
             .to_vec(),
         slots: vec![fence.slot],
+        cluster_tag: 0,
     };
     request.sections[1].section = alloc.fences(2)[1].section;
     let read = store.read(request.clone()).await.unwrap().into_inner();
@@ -222,6 +223,7 @@ async fn a_closed_session_hands_back_and_its_slots_go_on() {
             value: 42,
         }],
         last: true,
+        cluster_tag: 0,
     };
     store.close_session(last).await.unwrap();
     let mine = second.session;
@@ -267,6 +269,7 @@ async fn a_proof_supersedes_at_once() {
         session,
         table_version: 0,
         draining: false,
+        cluster_tag: 0,
     };
     let mut again = first.clone();
     again.nonce = nonce(2);

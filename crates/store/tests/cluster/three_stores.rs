@@ -32,6 +32,7 @@ async fn a_store_that_does_not_lead_names_the_one_that_does() {
                 session: 1,
                 table_version: 0,
                 draining: false,
+                cluster_tag: 0,
             };
             let fault = Fault::from_status(&store.keep_alive(request).await.unwrap_err());
             assert_eq!(fault.reason(), Reason::NotLeader, "{fault}");
@@ -168,7 +169,10 @@ async fn a_leaders_loss_ends_no_session_and_a_dead_ones_slots_move() {
     let mut back = cluster.store(leader).await;
     let known = allocs[0].table.borrow().as_ref().unwrap().version();
     let mut stream = back
-        .watch(v1::WatchRequest { table_version: 0 })
+        .watch(v1::WatchRequest {
+            table_version: 0,
+            cluster_tag: 0,
+        })
         .await
         .unwrap()
         .into_inner();
@@ -200,6 +204,7 @@ async fn a_lost_quorum_ends_no_session() {
         session: alloc.session,
         table_version: 0,
         draining: false,
+        cluster_tag: 0,
     };
     while lost.elapsed() < std::time::Duration::from_millis(2_000) {
         let status = store.keep_alive(request).await.unwrap_err();

@@ -52,6 +52,7 @@ mod tests {
         last: 8,
         epoch: 3,
         routes: None,
+        cluster_tag: 0,
     }));
 
     #[tokio::test]

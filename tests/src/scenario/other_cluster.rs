@@ -1,0 +1,242 @@
+//! Addresses are given to another cluster: none of its numbers is taken for one of the first cluster's.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use seqsvr_client::{Client, Options};
+use seqsvr_proto::v1::next_request::KeyKind;
+use seqsvr_proto::v1::sequence_client::SequenceClient;
+use seqsvr_proto::v1::{NextRequest, NextResponse};
+use tonic::Status;
+
+use super::Outcome;
+use crate::cluster::Cluster;
+use crate::process::{Process, binary, free_ports};
+use crate::wait::until;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const LEASE: Duration = Duration::from_secs(3);
+
+/// A bench is measuring `dev`; `dev` is killed and started on another directory, at the same ports. For
+/// each way to call, the bench ends with an error that names the other cluster.
+pub async fn address_reused() -> Outcome {
+    let mut outcome = Outcome::default();
+    for way in [&[][..], &["--unary"], &["--mode", "pipe"]] {
+        let dir = tempfile::tempdir().unwrap();
+        let ports = [free_ports(1), free_ports(1)];
+        let mut first = start_dev(dir.path(), "first", ports).await;
+        let server = format!("127.0.0.1:{}", ports[0]);
+        let bench = [
+            "bench",
+            "--rate",
+            "200",
+            "--keys",
+            "50",
+            "--duration",
+            "120s",
+            "--server",
+        ];
+        let bench = Command::new(binary())
+            .args(bench)
+            .arg(&server)
+            .args(way)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the bench starts");
+        // With 50 keys, hardly any key is then without a number.
+        let admin = Client::new(Options::new([server.clone()]))
+            .expect("a good address")
+            .admin();
+        until("the bench to take 500 numbers", PATIENCE, async || {
+            let status = admin.node_status(&server).await.ok()?;
+            (status.counters["numbers"] >= 500).then_some(())
+        })
+        .await;
+        first.kill();
+        first.reap();
+        let _second = start_dev(dir.path(), "second", ports).await;
+        let (success, errors) = ended(bench).await;
+        assert!(!success, "the bench ended without an error:\n{errors}");
+        assert!(!errors.contains("given twice"), "{errors}");
+        let last = errors.lines().last().unwrap_or_default();
+        assert!(last.contains("cluster mismatch"), "{errors}");
+        outcome.note(format!("bench {way:?}: {last}"));
+    }
+    outcome
+}
+
+/// An owner is killed, and its address is given to an AllocSvr of another cluster while the first
+/// cluster still routes there: what is asked elsewhere is forwarded, and no number of the other cluster
+/// comes back.
+pub async fn address_reused_forwarder() -> Outcome {
+    let mut outcome = Outcome::default();
+    let mut cluster = Cluster::start(1, 2, LEASE.as_millis() as u32).await;
+    let other = Cluster::start(1, 1, LEASE.as_millis() as u32).await;
+    let (asked, reused) = (
+        cluster.alloc_addresses[0].clone(),
+        cluster.alloc_addresses[1].clone(),
+    );
+    let client = cluster.client();
+    let mut uids = Vec::new();
+    for uid in (0..).step_by(100_000) {
+        let (_, _, route) = client.route("", uid).await.expect("a route");
+        if route.owner.is_some_and(|owner| owner.address == reused) {
+            uids.push(uid);
+        }
+        if uids.len() == 20 {
+            break;
+        }
+    }
+    let mut last: BTreeMap<u64, u64> = BTreeMap::new();
+    for uid in &uids {
+        for _ in 0..50 {
+            let given = next(&asked, *uid).await.expect("it is forwarded").first;
+            last.insert(*uid, given);
+        }
+    }
+    cluster.allocs[1].kill();
+    cluster.allocs[1].reap();
+    let stores = other.store_addresses.join(",");
+    let args = [
+        "alloc", "--name", "b2", "--listen", &reused, "--stores", &stores,
+    ];
+    let args = args.map(str::to_owned).to_vec();
+    let _stray = Process::start(other.dir(), "alloc-b2", args);
+    until("the other cluster to answer there", PATIENCE, async || {
+        next(&reused, 99).await.ok()
+    })
+    .await;
+    let (mut answered, mut refused) = (0_u64, 0_u64);
+    let deadline = Instant::now() + PATIENCE;
+    while answered < 200 {
+        assert!(Instant::now() < deadline, "{answered} answers only");
+        for uid in &uids {
+            match next(&asked, *uid).await {
+                Ok(response) => {
+                    let before = last.insert(*uid, response.first).unwrap_or(0);
+                    let given = response.first;
+                    assert!(given > before, "uid {uid}: {given} after {before}");
+                    answered += 1;
+                }
+                Err(_) => refused += 1,
+            }
+        }
+    }
+    outcome.note(format!(
+        "{answered} answers, all of the own cluster, {refused} errors before"
+    ));
+    outcome
+}
+
+/// All stores are wiped and made again while an AllocSvr lives: it ends with one clear line once its
+/// lease is over. One stray store of three ends nothing.
+pub async fn stores_made_again() -> Outcome {
+    let mut outcome = Outcome::default();
+    let mut cluster = Cluster::start(3, 1, LEASE.as_millis() as u32).await;
+    let server = cluster.alloc_addresses[0].clone();
+    let given = next(&server, 1).await.expect("a number").first;
+    wipe(&mut cluster, 2).await;
+    init(&cluster, &[2]).await;
+    let began = Instant::now();
+    while began.elapsed() < 3 * LEASE {
+        next(&server, 1)
+            .await
+            .expect("one stray store disturbs nothing");
+        tokio::time::sleep(LEASE / 30).await;
+    }
+    assert!(!cluster.allocs[0].has_ended());
+    for store in 0..3 {
+        wipe(&mut cluster, store).await;
+    }
+    init(&cluster, &[0, 1, 2]).await;
+    let wiped = Instant::now();
+    let status = cluster.allocs[0].wait_exit(PATIENCE).await;
+    assert!(!status.success());
+    let log = cluster.allocs[0].log();
+    let last = log.lines().last().unwrap_or_default();
+    assert!(
+        last.contains("cluster mismatch") && last.contains("--stores"),
+        "{log}"
+    );
+    outcome.note(format!(
+        "{:.1?} after the stores were made again: {last}",
+        wiped.elapsed()
+    ));
+    // Started again it joins the new cluster, whose numbers begin anew.
+    cluster.allocs[0].restart();
+    let first = until("numbers of the new cluster", PATIENCE, async || {
+        next(&server, 1).await.ok()
+    })
+    .await
+    .first;
+    assert!(given >= 1 && first == 1, "{given}, then {first}");
+    outcome
+}
+
+/// Kills a store, wipes its directory, and starts it again.
+async fn wipe(cluster: &mut Cluster, store: usize) {
+    cluster.stores[store].kill();
+    cluster.stores[store].reap();
+    let data = cluster.stores[store].arg("--data-dir").to_owned();
+    std::fs::remove_dir_all(data).expect("it can be removed");
+    cluster.stores[store].restart();
+}
+
+/// Makes a cluster of these stores.
+async fn init(cluster: &Cluster, stores: &[usize]) {
+    let members: Vec<String> = stores
+        .iter()
+        .map(|at| format!("{}={}", at + 1, cluster.store_addresses[*at]))
+        .collect();
+    let members = members.join(",");
+    until("the cluster to be made", PATIENCE, async || {
+        let made = crate::process::run(&["init", "--stores", &members]).await;
+        made.status.success().then_some(())
+    })
+    .await;
+}
+
+async fn start_dev(dir: &Path, data: &str, ports: [u16; 2]) -> Process {
+    let data_dir = dir.join(data).display().to_string();
+    let [port, store] = ports.map(|port| port.to_string());
+    let args = [
+        "dev",
+        "--port",
+        &port,
+        "--store-port",
+        &store,
+        "--data-dir",
+        &data_dir,
+    ];
+    let process = Process::start(dir, data, args.map(str::to_owned).to_vec());
+    until("dev to be ready", PATIENCE, async || {
+        process.log().contains("\nready after").then_some(())
+    })
+    .await;
+    process
+}
+
+/// Waits for a child in bounded time; returns whether it succeeded, and its errors.
+async fn ended(mut child: Child) -> (bool, String) {
+    until("the bench to end", PATIENCE, async || {
+        child.try_wait().expect("it can be waited for")
+    })
+    .await;
+    let output = child.wait_with_output().expect("its output");
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.success(), errors)
+}
+
+async fn next(server: &str, uid: u64) -> Result<NextResponse, Status> {
+    let connected = SequenceClient::connect(format!("http://{server}")).await;
+    let mut client = connected.map_err(|error| Status::unavailable(error.to_string()))?;
+    let mut request = tonic::Request::new(NextRequest {
+        key_kind: Some(KeyKind::Uid(uid)),
+        ..NextRequest::default()
+    });
+    request.set_timeout(Duration::from_secs(1));
+    client.next(request).await.map(tonic::Response::into_inner)
+}
