@@ -117,6 +117,32 @@ pub enum Command {
         /// New limits.
         limits: Limits,
     },
+    /// Raises the format level of the cluster; a level already reached is answered `Done`.
+    SetLevel {
+        /// New format level.
+        level: u32,
+    },
+}
+
+impl Command {
+    /// Format level that introduced this command. An entry with it is stored and sent under that
+    /// version, so an older build refuses it instead of misreading it.
+    pub fn level(&self) -> u32 {
+        match self {
+            Command::Init { .. }
+            | Command::OpenSession(_)
+            | Command::CloseSession { .. }
+            | Command::ExpireSession { .. }
+            | Command::Assign { .. }
+            | Command::Open { .. }
+            | Command::Raise { .. }
+            | Command::CloseSection { .. }
+            | Command::MoveSlot { .. }
+            | Command::CreateNamespace(_)
+            | Command::AlterNamespace { .. } => 1,
+            Command::SetLevel { .. } => 2,
+        }
+    }
 }
 
 /// Registration of an AllocSvr process.

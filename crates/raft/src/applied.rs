@@ -64,6 +64,17 @@ impl Applied {
                 Vec::new()
             }
         };
+        // With the entry that makes the member, not beside it: an id is used from that entry on, on
+        // every replica. The raise of the level itself covers the members of that moment.
+        if let Some(highest) = self
+            .membership
+            .membership()
+            .nodes()
+            .map(|(id, _)| *id)
+            .max()
+        {
+            self.state.note_store(highest, &mut rows);
+        }
         for key in &rows {
             let now = match self.state.row(*key) {
                 Some(row) => self.digests.insert(*key, {

@@ -99,10 +99,11 @@ impl Backup {
     /// Those of `out`.
     pub fn write(&self, out: &mut impl Write) -> io::Result<()> {
         out.write_all(MAGIC)?;
-        out.write_all(&frame::encode(&Header {
+        let header = Header {
             about: self.about.clone(),
             rows: self.state.rows().count() as u64,
-        })?)?;
+        };
+        out.write_all(&frame::encode_at(self.state.level(), &header)?)?;
         write_rows(out, &self.state)
     }
 }

@@ -12,8 +12,10 @@ use std::io::{self, Read};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Version of everything this build writes.
-pub(crate) const VERSION: u8 = 1;
+/// Newest version this build reads and writes: its newest format level. A value is written under the
+/// level that introduced its kind, so level 1 keeps its bytes, and a build that does not know the kind
+/// refuses the frame by its version instead of misreading it.
+pub(crate) const VERSION: u8 = seqsvr_core::state::LEVEL_MAX as u8;
 /// Longest body a frame may have; entries and rows stay far below.
 pub(crate) const BODY_MAX: usize = 16 << 20;
 const HEAD: usize = 9;
@@ -46,8 +48,21 @@ impl From<Damage> for io::Error {
     }
 }
 
-/// A value as a frame.
+/// A value whose kind belongs to a format level.
+pub(crate) trait Leveled {
+    /// Format level that introduced the value's kind.
+    fn level(&self) -> u32 {
+        1
+    }
+}
+
+/// A value of level 1 as a frame.
 pub(crate) fn encode<T: Serialize>(value: &T) -> io::Result<Vec<u8>> {
+    encode_at(1, value)
+}
+
+/// A value of a given format level as a frame.
+pub(crate) fn encode_at<T: Serialize>(level: u32, value: &T) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; HEAD];
     bincode::serde::encode_into_std_write(value, &mut bytes, bincode::config::standard())
         .map_err(io::Error::other)?;
@@ -58,7 +73,7 @@ pub(crate) fn encode<T: Serialize>(value: &T) -> io::Result<Vec<u8>> {
             format!("a value of {length} bytes is above the limit of {BODY_MAX}"),
         ));
     }
-    bytes[0] = VERSION;
+    bytes[0] = u8::try_from(level).map_err(io::Error::other)?;
     bytes[1..5].copy_from_slice(&(length as u32).to_be_bytes());
     let head = crc32fast::hash(&bytes[..5]);
     bytes[5..HEAD].copy_from_slice(&head.to_be_bytes());
@@ -113,7 +128,7 @@ fn check_head(head: &[u8; HEAD]) -> Result<usize, Damage> {
     if crc32fast::hash(&head[..5]) != crc {
         return Err(Damage::Checksum);
     }
-    if head[0] != VERSION {
+    if !(1..=VERSION).contains(&head[0]) {
         return Err(Damage::Version(head[0]));
     }
     let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]) as usize;
@@ -181,9 +196,9 @@ mod tests {
     #[test]
     fn a_newer_version_is_named() {
         let mut newer = encode(&7u64).unwrap();
-        newer[0] = 2;
+        newer[0] = VERSION + 1;
         let head = crc32fast::hash(&newer[..5]);
         newer[5..9].copy_from_slice(&head.to_be_bytes());
-        assert_eq!(decode::<u64>(&newer), Err(Damage::Version(2)));
+        assert_eq!(decode::<u64>(&newer), Err(Damage::Version(VERSION + 1)));
     }
 }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::directory::{self, Directory};
 use crate::error::Error;
-use crate::frame;
+use crate::frame::{self, Leveled};
 
 /// Identity of a node's data directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +25,8 @@ pub struct Identity {
     /// The cluster; None until it is made or joined.
     pub cluster: Option<ClusterId>,
 }
+
+impl Leveled for Identity {}
 
 impl Identity {
     /// A new directory's identity.

@@ -9,7 +9,7 @@
 //! - the identity is written last: a directory that was left half made does not start;
 //! - a directory in which anything lies is refused, never overwritten.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use openraft::storage::RaftLogStorage;
@@ -65,7 +65,9 @@ pub async fn prepare(state: &State, options: &Options) -> Result<Identity, Error
         last_log_id: Some(first),
         last_membership: StoredMembership::new(Some(first), alone),
     };
-    snapshot::write(&directory, &meta, state)?;
+    let mut state = state.clone();
+    state.note_store(options.node, &mut BTreeSet::new());
+    snapshot::write(&directory, &meta, &state)?;
     let mut log = LogStore::open(&directory, options.log_file_bytes)?;
     let path = directory.log();
     let writing = |e| Error::io("cannot write", &path)(e);

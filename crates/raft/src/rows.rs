@@ -123,7 +123,9 @@ impl Rows {
         let mut batch = sled::Batch::default();
         for key in keys {
             match applied.state.row(key) {
-                Some(row) => batch.insert(row_key(&key)?, frame::encode(&row)?),
+                Some(row) => {
+                    batch.insert(row_key(&key)?, frame::encode_at(row.level(), &row)?);
+                }
                 None => batch.remove(row_key(&key)?),
             }
         }

@@ -3,6 +3,7 @@
 //! ```text
 //! "SEQSNAP\n" | header frame | rows frame … | trailer frame
 //! ```
+//! Every frame of it bears the state's format level, so an older build refuses the file at its header.
 //! The header names cluster, last log id, membership and row count; each rows frame carries up to
 //! [`ROWS_PER_FRAME`] rows; the trailer repeats the row count and holds the digest over all rows.
 //! Invariant: a file under its final name is whole and durable (written aside, synced, renamed,
@@ -86,17 +87,19 @@ pub(crate) fn write(
 fn write_to(file: File, meta: &SnapshotMeta, state: &State) -> io::Result<()> {
     let mut out = BufWriter::new(file);
     out.write_all(MAGIC)?;
-    out.write_all(&frame::encode(&Header {
+    let header = Header {
         cluster: state.cluster().map(|c| c.id),
         meta: meta.clone(),
         rows: state.rows().count() as u64,
-    })?)?;
+    };
+    out.write_all(&frame::encode_at(state.level(), &header)?)?;
     write_rows(&mut out, state)?;
     out.into_inner().map_err(|e| e.into_error())?.sync_all()
 }
 
-/// Writes all rows and the trailer.
+/// Writes all rows and the trailer, under the state's format level.
 pub(crate) fn write_rows(out: &mut impl Write, state: &State) -> io::Result<()> {
+    let level = state.level();
     let mut rows = 0;
     let mut digest = Digest::default();
     let mut part: Vec<(RowKey, Row)> = Vec::with_capacity(ROWS_PER_FRAME);
@@ -105,14 +108,14 @@ pub(crate) fn write_rows(out: &mut impl Write, state: &State) -> io::Result<()> 
         digest.add(Digest::of_row(&key, &row)?);
         part.push((key, row));
         if part.len() == ROWS_PER_FRAME {
-            out.write_all(&frame::encode(&part)?)?;
+            out.write_all(&frame::encode_at(level, &part)?)?;
             part.clear();
         }
     }
     if !part.is_empty() {
-        out.write_all(&frame::encode(&part)?)?;
+        out.write_all(&frame::encode_at(level, &part)?)?;
     }
-    out.write_all(&frame::encode(&Trailer { rows, digest })?)
+    out.write_all(&frame::encode_at(level, &Trailer { rows, digest })?)
 }
 
 /// Reads a snapshot file to its end and checks all of it.

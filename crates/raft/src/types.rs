@@ -6,8 +6,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use openraft::vote::RaftLeaderId;
-use seqsvr_core::command::{Batch, Reply};
+use seqsvr_core::command::{Batch, Command, Reply};
 use serde::{Deserialize, Serialize};
+
+use crate::frame::Leveled;
 
 openraft::declare_raft_types!(
     /// Our instance of openraft.
@@ -47,6 +49,21 @@ impl Serialize for Proposal {
 impl<'de> Deserialize<'de> for Proposal {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Batch::deserialize(deserializer).map(|batch| Proposal(Arc::new(batch)))
+    }
+}
+
+impl Leveled for LogId {}
+impl Leveled for Vote {}
+
+impl Leveled for Payload {
+    fn level(&self) -> u32 {
+        match self {
+            Payload::Blank | Payload::Membership(_) => 1,
+            Payload::Normal(proposal) => {
+                let levels = proposal.0.commands.iter().map(Command::level);
+                levels.max().unwrap_or(1)
+            }
+        }
     }
 }
 

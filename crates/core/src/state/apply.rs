@@ -12,7 +12,7 @@ use crate::namespace::Spec;
 pub(super) type Outcome = Result<Reply, Refusal>;
 
 /// Bounds of the lease D, in milliseconds.
-const LEASE_MS: std::ops::RangeInclusive<u32> = 300..=60_000;
+pub(super) const LEASE_MS: std::ops::RangeInclusive<u32> = 300..=60_000;
 
 impl State {
     /// Applies the batch of a log entry whose term is `term`. Adds every row it changed (or removed)
@@ -98,6 +98,7 @@ impl State {
             Command::AlterNamespace { id, step, limits } => {
                 self.alter_namespace(*id, *step, *limits, touched)
             }
+            Command::SetLevel { level } => self.set_level(*level, touched),
         }
     }
 

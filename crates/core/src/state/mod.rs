@@ -9,6 +9,7 @@
 //!   generation handed it back by its true final.
 
 mod apply;
+mod format;
 mod namespaces;
 pub mod restore;
 mod rows;
@@ -21,7 +22,8 @@ mod tests;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-pub use rows::{Cluster, Row, RowKey, Section, Session, SlotRow};
+pub use format::LEVEL_MAX;
+pub use rows::{Cluster, FormatRow, Row, RowKey, Section, Session, SlotRow};
 
 use crate::geometry::slot_of;
 use crate::id::{NamespaceId, SectionKey, SessionId, Slot};
@@ -36,6 +38,8 @@ pub struct State {
     sections: BTreeMap<SectionKey, Section>,
     slots: Vec<SlotRow>,
     sessions: BTreeMap<SessionId, Session>,
+    /// None: level 1.
+    format: Option<FormatRow>,
 }
 
 impl State {

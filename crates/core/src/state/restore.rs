@@ -30,7 +30,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::{Cluster, Section, SlotRow, State};
+use super::{Cluster, FormatRow, Section, SlotRow, State};
 use crate::id::{ClusterId, Epoch, Generation, NamespaceId, SectionKey};
 use crate::namespace::{NAMESPACES_MAX, Namespace};
 use crate::progression::Progression;
@@ -176,6 +176,11 @@ impl State {
                 // As many as can have been made since.
                 next_namespace: old.next_namespace.saturating_add(NAMESPACES_MAX as u32),
                 ..old.clone()
+            }),
+            // Store ids begin again: no node of the old cluster takes part in the new one.
+            format: self.format.map(|old| FormatRow {
+                next_store: 1,
+                ..old
             }),
             ..State::default()
         };

@@ -26,6 +26,16 @@ pub struct Cluster {
     pub next_namespace: u32,
 }
 
+/// Format level of the cluster, and what exists from level 2 on. A state without this row is at
+/// level 1; a row of its own keeps the bytes of a level-1 cluster row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FormatRow {
+    /// Format level; never falls.
+    pub level: u32,
+    /// Lowest store id that no member ever had; never falls.
+    pub next_store: u64,
+}
+
 /// Durable truth of one section.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Section {
@@ -80,6 +90,8 @@ pub enum RowKey {
     Slot(Slot),
     /// A session.
     Session(SessionId),
+    /// The only format row; from level 2 on.
+    Format,
 }
 
 /// A row's content.
@@ -95,6 +107,22 @@ pub enum Row {
     Slot(SlotRow),
     /// Of [`RowKey::Session`].
     Session(Session),
+    /// Of [`RowKey::Format`].
+    Format(FormatRow),
+}
+
+impl Row {
+    /// Format level that introduced this kind of row.
+    pub fn level(&self) -> u32 {
+        match self {
+            Row::Cluster(_)
+            | Row::Namespace(_)
+            | Row::Section(_)
+            | Row::Slot(_)
+            | Row::Session(_) => 1,
+            Row::Format(_) => 2,
+        }
+    }
 }
 
 impl State {
@@ -106,6 +134,7 @@ impl State {
             RowKey::Section(key) => self.sections.get(&key).cloned().map(Row::Section),
             RowKey::Slot(slot) => self.slots.get(usize::from(slot.0)).cloned().map(Row::Slot),
             RowKey::Session(id) => self.sessions.get(&id).cloned().map(Row::Session),
+            RowKey::Format => self.format.map(Row::Format),
         }
     }
 
@@ -132,11 +161,13 @@ impl State {
             .sessions
             .iter()
             .map(|(id, s)| (RowKey::Session(*id), Row::Session(s.clone())));
+        let format = self.format.map(|f| (RowKey::Format, Row::Format(f)));
         cluster
             .chain(namespaces)
             .chain(sections)
             .chain(slots)
             .chain(sessions)
+            .chain(format)
     }
 
     /// Rebuilds a state from its rows, in any order; None if a row does not fit its key or a slot
@@ -151,6 +182,7 @@ impl State {
                 (RowKey::Section(key), Row::Section(s)) => drop(state.sections.insert(key, s)),
                 (RowKey::Slot(slot), Row::Slot(s)) => drop(slots.insert(slot, s)),
                 (RowKey::Session(id), Row::Session(s)) => drop(state.sessions.insert(id, s)),
+                (RowKey::Format, Row::Format(f)) => state.format = Some(f),
                 _ => return None,
             }
         }

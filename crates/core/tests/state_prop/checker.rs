@@ -12,7 +12,7 @@ use seqsvr_core::state::{RowKey, State};
 
 use crate::owners::{sessions, slots, table};
 use crate::rules::{
-    finals_in_force, rebuilt_from_rows, refused_changes_nothing, sections, touched_rows,
+    finals_in_force, format, rebuilt_from_rows, refused_changes_nothing, sections, touched_rows,
 };
 
 /// One command applied.
@@ -62,6 +62,7 @@ impl Ledger {
     pub(crate) fn check(&mut self, t: &Transition<'_>) -> Verdict {
         touched_rows(t)?;
         refused_changes_nothing(t)?;
+        format(t)?;
         rebuilt_from_rows(t.after)?;
         sections(t)?;
         slots(t)?;

@@ -207,6 +207,7 @@ pub(crate) fn command(op: Op, state: &State, term: u64, log: &[Command]) -> Opti
             lease_ms: 3_000,
             slots: SLOTS,
         },
+        Op::SetLevel { level } => Command::SetLevel { level },
         Op::Again { which } if !log.is_empty() => which.get(log).clone(),
         Op::Again { .. } | Op::NewTerm => return None,
     })

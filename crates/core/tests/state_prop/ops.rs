@@ -68,6 +68,9 @@ pub(crate) enum Op {
     Init {
         cluster: u8,
     },
+    SetLevel {
+        level: u32,
+    },
     /// An earlier command comes once more, late.
     Again {
         which: Index,
@@ -141,6 +144,7 @@ pub(crate) fn op() -> impl Strategy<Value = Op> {
         1 => (0u32..6, 0u32..100, 0u32..300)
             .prop_map(|(namespace, step, step_max)| Op::Alter { namespace, step, step_max }),
         1 => (7u8..9).prop_map(|cluster| Op::Init { cluster }),
+        1 => (0u32..4).prop_map(|level| Op::SetLevel { level }),
         8 => index().prop_map(|which| Op::Again { which }),
         1 => Just(Op::NewTerm),
     ]

@@ -33,6 +33,16 @@ pub(crate) fn refused_changes_nothing(t: &Transition<'_>) -> Verdict {
     )
 }
 
+/// The format level and the mark of store ids never fall.
+pub(crate) fn format(t: &Transition<'_>) -> Verdict {
+    let row = |state: &State| (state.level(), state.next_store());
+    let (before, after) = (row(t.before), row(t.after));
+    let kept = before.0 <= after.0 && before.1 <= after.1;
+    hold("the format level never falls", kept, || {
+        format!("{before:?} -> {after:?}")
+    })
+}
+
 pub(crate) fn rebuilt_from_rows(after: &State) -> Verdict {
     let rebuilt = State::from_rows(after.rows());
     hold(

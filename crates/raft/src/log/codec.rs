@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::done::Done;
-use crate::frame;
+use crate::frame::{self, Leveled};
 use crate::identity::Identity;
 use crate::types::{LogId, Payload, Vote};
 
@@ -15,9 +15,9 @@ use crate::types::{LogId, Payload, Vote};
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Framed<T>(pub(crate) T);
 
-impl<T: Serialize> Encode for Framed<T> {
+impl<T: Serialize + Leveled> Encode for Framed<T> {
     fn encode<W: io::Write>(&self, mut writer: W) -> io::Result<usize> {
-        let bytes = frame::encode(&self.0)?;
+        let bytes = frame::encode_at(self.0.level(), &self.0)?;
         writer.write_all(&bytes)?;
         Ok(bytes.len())
     }

@@ -15,11 +15,11 @@ use seqsvr_core::id::{ClusterId, NamespaceId};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::samples::{append_answers, commands, first_commands, payloads, rows};
+use super::samples::{append_answers, commands, first_commands, level_payload, payloads, rows};
 use super::*;
 use crate::backup::{self, About, Backup, Seen};
 use crate::digest::Digest;
-use crate::frame;
+use crate::frame::{self, Leveled};
 use crate::identity::Identity;
 use crate::rows::{Meta, Proven};
 use crate::snapshot::{self, SnapshotFile};
@@ -52,7 +52,11 @@ fn golden(name: &str, bytes: &[u8]) -> Vec<u8> {
 }
 
 fn check<T: Serialize + DeserializeOwned + Debug>(name: &str, value: &T) {
-    let bytes = frame::encode(value).unwrap();
+    check_at(1, name, value);
+}
+
+fn check_at<T: Serialize + DeserializeOwned + Debug>(level: u32, name: &str, value: &T) {
+    let bytes = frame::encode_at(level, value).unwrap();
     let read: T = frame::decode(&golden(name, &bytes)).unwrap();
     assert_eq!(format!("{read:?}"), format!("{value:?}"), "{name}");
 }
@@ -81,8 +85,10 @@ fn golden_log() {
         check(name, &payload);
     }
     for (name, command) in commands() {
-        check(&format!("command-{name}"), &command);
+        check_at(command.level(), &format!("command-{name}"), &command);
     }
+    let (level, payload) = (level_payload().level(), level_payload());
+    check_at(level, "log-level", &payload);
 }
 
 /// The log crate's own records around our frames: the bytes of a whole file.
@@ -135,16 +141,16 @@ async fn golden_log_file() {
 
 #[test]
 fn golden_rows() {
-    for (key, row) in rows() {
+    for (key, row) in rows(2) {
         let name = format!("{row:?}");
         let name = name.split('(').next().unwrap().to_lowercase();
-        check(&format!("row-{name}"), &row);
+        check_at(row.level(), &format!("row-{name}"), &row);
         let key_bytes = crate::rows::row_key(&key).unwrap();
         let stored = golden(&format!("key-{name}"), &key_bytes);
         assert!(crate::rows::parse_key(&stored).is_ok_and(|k| k == key));
     }
     let mut digest = Digest::default();
-    for (key, row) in rows() {
+    for (key, row) in rows(1) {
         digest.add(Digest::of_row(&key, &row).unwrap());
     }
     let meta = Meta {
@@ -167,15 +173,20 @@ fn golden_rows() {
 
 #[test]
 fn golden_snapshot() {
+    golden_snapshot_at(1, "snapshot");
+    golden_snapshot_at(2, "snapshot-level-2");
+}
+
+fn golden_snapshot_at(level: u32, name: &str) {
     let dir = tempfile::tempdir().unwrap();
     let directory = crate::directory::Directory::open(dir.path()).unwrap();
     let meta = SnapshotMeta {
         last_log_id: Some(log_id(5, 1_234)),
         last_membership: stored_membership(),
     };
-    let state = seqsvr_core::state::State::from_rows(rows()).unwrap();
+    let state = seqsvr_core::state::State::from_rows(rows(level)).unwrap();
     let path = snapshot::write(&directory, &meta, &state).unwrap();
-    let stored = golden("snapshot", &std::fs::read(&path).unwrap());
+    let stored = golden(name, &std::fs::read(&path).unwrap());
     std::fs::write(&path, stored).unwrap();
     let (read, rows) = snapshot::read(&SnapshotFile::open(&path).unwrap()).unwrap();
     assert_eq!((read, rows), (meta, state));
@@ -183,7 +194,12 @@ fn golden_snapshot() {
 
 #[test]
 fn golden_backup() {
-    let state = seqsvr_core::state::State::from_rows(rows()).unwrap();
+    golden_backup_at(1, "backup");
+    golden_backup_at(2, "backup-level-2");
+}
+
+fn golden_backup_at(level: u32, name: &str) {
+    let state = seqsvr_core::state::State::from_rows(rows(level)).unwrap();
     let taken = Backup {
         about: About {
             cluster: state.cluster().unwrap().id,
@@ -201,7 +217,7 @@ fn golden_backup() {
     taken.write(&mut bytes).unwrap();
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("backup");
-    std::fs::write(&file, golden("backup", &bytes)).unwrap();
+    std::fs::write(&file, golden(name, &bytes)).unwrap();
     assert_eq!(backup::read(&file).unwrap(), taken);
 }
 

@@ -10,7 +10,7 @@ use seqsvr_core::id::{
     ClusterId, Epoch, Generation, NamespaceId, Nonce, SectionId, SectionKey, SessionId, Slot,
 };
 use seqsvr_core::namespace::{Limits, Namespace, Spec};
-use seqsvr_core::state::{Cluster, Row, RowKey, Section, Session, SlotRow};
+use seqsvr_core::state::{Cluster, FormatRow, Row, RowKey, Section, Session, SlotRow};
 
 use super::*;
 use crate::types::{TypeConfig, Vote};
@@ -131,6 +131,7 @@ pub(super) fn commands() -> Vec<(&'static str, Command)> {
         "create-namespace-dense":
             Command::CreateNamespace(Spec { geometry: Geometry::Dense { .. }, .. }) =>
             Command::CreateNamespace(Spec::default_dense());
+        "set-level": Command::SetLevel { .. } => Command::SetLevel { level: 2 };
     }
 }
 
@@ -175,8 +176,13 @@ pub(super) fn append_answers() -> Vec<(&'static str, AppendEntriesResponse<TypeC
     }
 }
 
-/// Every row with its key, of a state that fits together.
-pub(super) fn rows() -> Vec<(RowKey, Row)> {
+/// The entry that raises a cluster to level 2.
+pub(super) fn level_payload() -> Payload {
+    entry(5, 7, vec![Command::SetLevel { level: 2 }]).payload
+}
+
+/// Every row of a level, with its key, of a state that fits together.
+pub(super) fn rows(level: u32) -> Vec<(RowKey, Row)> {
     let cluster = Cluster {
         id: ClusterId(0xc1),
         lease_ms: 3_000,
@@ -209,12 +215,17 @@ pub(super) fn rows() -> Vec<(RowKey, Row)> {
         incarnation: 99,
         nonce: Nonce(5),
     };
-    let rows = vec![
+    let format = FormatRow {
+        level: 2,
+        next_store: 4,
+    };
+    let mut rows = vec![
         (RowKey::Cluster, Row::Cluster(cluster)),
         (RowKey::Namespace(NamespaceId(1)), Row::Namespace(namespace)),
         (RowKey::Section(section()), Row::Section(row)),
         (RowKey::Slot(Slot(0)), Row::Slot(slot)),
         (RowKey::Session(SessionId(4)), Row::Session(session)),
+        (RowKey::Format, Row::Format(format)),
     ];
     // A kind that is missing here does not compile.
     let kind = |key: &RowKey, row: &Row| match (key, row) {
@@ -223,16 +234,24 @@ pub(super) fn rows() -> Vec<(RowKey, Row)> {
         (RowKey::Section(_), Row::Section(_)) => 2,
         (RowKey::Slot(_), Row::Slot(_)) => 3,
         (RowKey::Session(_), Row::Session(_)) => 4,
+        (RowKey::Format, Row::Format(_)) => 5,
         (
             RowKey::Cluster
             | RowKey::Namespace(_)
             | RowKey::Section(_)
             | RowKey::Slot(_)
-            | RowKey::Session(_),
-            Row::Cluster(_) | Row::Namespace(_) | Row::Section(_) | Row::Slot(_) | Row::Session(_),
+            | RowKey::Session(_)
+            | RowKey::Format,
+            Row::Cluster(_)
+            | Row::Namespace(_)
+            | Row::Section(_)
+            | Row::Slot(_)
+            | Row::Session(_)
+            | Row::Format(_),
         ) => panic!("a key with a row of another kind"),
     };
     let kinds = rows.iter().map(|(key, row)| kind(key, row));
-    assert!(kinds.eq(0..5), "every kind, once");
+    assert!(kinds.eq(0..6), "every kind, once");
+    rows.retain(|(_, row)| row.level() <= level);
     rows
 }

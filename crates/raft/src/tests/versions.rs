@@ -23,7 +23,8 @@ fn frames(bytes: &[u8]) -> Vec<usize> {
     let mut at = 0;
     while at + 13 <= bytes.len() {
         let head = &bytes[at..at + 9];
-        if head[0] == frame::VERSION && crc32fast::hash(&head[..5]).to_be_bytes() == head[5..9] {
+        let known = (1..=frame::VERSION).contains(&head[0]);
+        if known && crc32fast::hash(&head[..5]).to_be_bytes() == head[5..9] {
             found.push(at);
             let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]);
             at += 13 + length as usize;
@@ -78,7 +79,8 @@ async fn written(dir: &Path) {
         payload: EntryPayload::Blank,
     };
     let mut entries = vec![members, blank, entry(1, 2, vec![init])];
-    entries.extend((3..9).map(|i| entry(1, i, vec![expire(i)])));
+    entries.push(entry(1, 3, vec![Command::SetLevel { level: 2 }]));
+    entries.extend((4..9).map(|i| entry(1, i, vec![expire(i)])));
     let (tx, rx) = TypeConfig::oneshot();
     log.append(entries.clone(), IOFlushed::signal(tx))
         .await

@@ -173,6 +173,7 @@ fn class_of(command: &Command) -> usize {
         Command::Init { .. }
         | Command::OpenSession(_)
         | Command::CreateNamespace(_)
-        | Command::AlterNamespace { .. } => 2,
+        | Command::AlterNamespace { .. }
+        | Command::SetLevel { .. } => 2,
     }
 }

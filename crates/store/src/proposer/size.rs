@@ -27,6 +27,7 @@ pub(super) fn of(command: &Command) -> usize {
         Command::MoveSlot { finals, .. } => 2 + 8 + LENGTH + finals.len() * FENCE + 1 + 8,
         Command::CreateNamespace(spec) => LENGTH + spec.name.len() + VARIANT + 12 + 16 + 4 + 12,
         Command::AlterNamespace { .. } => 4 + 4 + 12,
+        Command::SetLevel { .. } => 4,
     };
     let bytes = VARIANT + body;
     bytes + bytes / 4
