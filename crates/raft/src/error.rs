@@ -67,6 +67,18 @@ pub enum Error {
         /// What it lacks: an entry, or a vote.
         what: String,
     },
+    /// Another process has this node's id.
+    #[error(
+        "another process has this id: a vote of term {term} is for store {node}, and this process did not ask for it, so it takes no further part. Find the copy of {dir} that runs elsewhere and stop it, then start this one again; if there is none, {dir} is itself an older copy: remove store {node} and add a new store under a new id"
+    )]
+    Twin {
+        /// This node's id.
+        node: u64,
+        /// Term of the vote.
+        term: u64,
+        /// This node's data directory.
+        dir: PathBuf,
+    },
     /// The operating system refused.
     #[error("{what} {file}: {reason}: {}", remedy(reason.kind()))]
     Io {

@@ -4,22 +4,29 @@
 //! this node's cluster; a node without a cluster adopts the one of the first call that knows its
 //! incarnation, durably, before that call has any effect. Only who asked this directory for its
 //! incarnation can know it. Schedules: see `identity.rs`; and two clusters made over overlapping
-//! addresses, where a vote of one must never count in the other.
+//! addresses, where a vote of one must never count in the other. From format level 2 on the sender must be
+//! who the membership says, see `sender.rs`.
 
 use std::path::PathBuf;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::RwLock;
 use prost::Message;
 use seqsvr_core::id::ClusterId;
 use seqsvr_proto::v1::{RaftHeader, RaftRefusal, RaftRefusalReason};
+use tokio::sync::watch;
 use tokio::time::Instant;
 use tonic::{Code, Status};
 
+use crate::applied::Shared;
 use crate::directory::Directory;
 use crate::error::Error;
 use crate::identity::Identity;
-use crate::log::LogStore;
+use crate::log::{self, LogStore};
+use crate::sender::reject_sender;
+use crate::twin::{VoteSource, proves_twin};
+use crate::types::Vote;
 
 /// A line that would repeat with every call is logged this often.
 const SELDOM: Duration = Duration::from_secs(10);
@@ -46,17 +53,76 @@ pub(crate) struct Gate {
     /// Held while adopting; None once the node has shut down.
     storage: tokio::sync::Mutex<Option<(Directory, LogStore)>>,
     snapshots: PathBuf,
+    root: PathBuf,
     told: Seldom,
+    shared: Arc<Shared>,
+    log: Weak<log::Inner>,
+    level_max: u32,
+    /// Why this node takes no further part, once that is known.
+    ended: watch::Sender<Option<String>>,
 }
 
 impl Gate {
-    pub(crate) fn new(identity: Identity, directory: Directory, log: LogStore) -> Gate {
+    pub(crate) fn new(
+        identity: Identity,
+        directory: Directory,
+        log: LogStore,
+        shared: Arc<Shared>,
+        level_max: u32,
+    ) -> Gate {
         Gate {
             identity: RwLock::new(identity),
             snapshots: directory.snapshots(),
+            root: directory.root().to_owned(),
+            log: log.watch(),
             storage: tokio::sync::Mutex::new(Some((directory, log))),
             told: Seldom::default(),
+            shared,
+            level_max,
+            ended: watch::Sender::new(None),
         }
+    }
+
+    /// Newest format level that this node supports.
+    pub(crate) fn level_max(&self) -> u32 {
+        self.level_max
+    }
+
+    /// Ends this node's part in the group; the first reason stays.
+    pub(crate) fn end(&self, why: String) {
+        self.ended.send_if_modified(|ended| {
+            let first = ended.is_none();
+            ended.get_or_insert(why);
+            first
+        });
+    }
+
+    /// Holds why this node takes no further part, once that is known.
+    pub(crate) fn ended(&self) -> watch::Receiver<Option<String>> {
+        self.ended.subscribe()
+    }
+
+    /// Looks at a vote before openraft does, and ends this node if the vote proves that another
+    /// process has its id.
+    ///
+    /// # Errors
+    /// Why this node ends.
+    pub(crate) fn check_vote(&self, vote: &Vote, source: VoteSource) -> Result<(), String> {
+        // Without a log it has shut down.
+        let Some(log) = self.log.upgrade() else {
+            return Ok(());
+        };
+        let node = self.identity().node;
+        if !proves_twin(node, log.held().vote.as_ref(), vote, source) {
+            return Ok(());
+        }
+        let why = Error::Twin {
+            node,
+            term: vote.leader_id.term,
+            dir: self.root.clone(),
+        };
+        self.end(why.to_string());
+        Err(why.to_string())
     }
 
     pub(crate) fn identity(&self) -> Identity {
@@ -73,14 +139,19 @@ impl Gate {
         self.storage.lock().await.take();
     }
 
-    /// Header of a call to `target`; None while this node has no cluster.
+    /// Header of a call to `target`; None while this node has no cluster,
+    /// or takes no further part.
     pub(crate) fn header(&self, target: u64, target_incarnation: u64) -> Option<RaftHeader> {
         let identity = self.identity();
+        if self.ended.borrow().is_some() {
+            return None;
+        }
         Some(RaftHeader {
             cluster: identity.cluster?.0.to_be_bytes().to_vec().into(),
             target,
             target_incarnation,
             sender: identity.node,
+            sender_incarnation: (self.level_max > 1).then_some(identity.incarnation),
         })
     }
 
@@ -99,6 +170,11 @@ impl Gate {
             RaftRefusalReason::WrongNode
         } else if header.target_incarnation != ours.incarnation {
             RaftRefusalReason::WrongIncarnation
+        } else if let Some(reason) = {
+            let applied = self.shared.applied.read();
+            reject_sender(&applied, header.sender, header.sender_incarnation)
+        } {
+            reason
         } else {
             if ours.cluster.is_none() {
                 let adopted = self.adopt(cluster).await;
@@ -157,6 +233,13 @@ impl Gate {
                 ours.node,
                 ours.node
             ),
+            RaftRefusalReason::WrongSender | RaftRefusalReason::Removed => tracing::warn!(
+                node = ours.node,
+                sender,
+                sender_incarnation = header.sender_incarnation.map(|i| format!("{i:016x}")),
+                reason = reason.as_str_name(),
+                "call rejected: the membership does not record this sender"
+            ),
             RaftRefusalReason::WrongNode => tracing::warn!(
                 node = ours.node,
                 sender,
@@ -188,6 +271,9 @@ fn refusal(reason: RaftRefusalReason, ours: &Identity) -> Status {
         RaftRefusalReason::WrongCluster => "this node belongs to another cluster",
         RaftRefusalReason::WrongNode => "another node lives at this address",
         RaftRefusalReason::Removed => "the node that asks was removed from the cluster",
+        RaftRefusalReason::WrongSender => {
+            "the membership records another data directory for the sender's id"
+        }
         _ => "this node's data directory was wiped or replaced since it became a member",
     };
     Status::with_details(

@@ -7,8 +7,8 @@
 //! How data passes through: `propose` → openraft → `log` (durable on a quorum) → `machine` →
 //! `applied` (memory, what readers see) → `rows` (sled) → replies. From time to time `snapshot`
 //! writes the state to a file and the log below it is purged. `network` calls the other nodes,
-//! `service` is called by them, `gate` decides who they are, and `lost` finds the one that forgot what
-//! it acknowledged. `storage` opens a data directory and decides what in it can be trusted: log, vote,
+//! `service` is called by them, `gate` and `sender` decide who they are, `lost` finds the one that forgot
+//! what it acknowledged, and `twin` a second process with this node's id. `storage` opens a data directory and decides what in it can be trusted: log, vote,
 //! identity and snapshots are the truth and damage there is a refusal to start; the rows are a
 //! shortcut, and rebuilt if in doubt.
 //!
@@ -25,6 +25,7 @@ mod frame;
 mod gate;
 mod identity;
 mod leadership;
+mod levels;
 mod log;
 mod lost;
 mod machine;
@@ -34,11 +35,13 @@ mod options;
 mod outlive;
 pub mod restore;
 mod rows;
+mod sender;
 mod service;
 mod snapshot;
 mod storage;
 #[cfg(test)]
 mod tests;
+mod twin;
 mod types;
 
 pub use applied::Progress;

@@ -27,11 +27,13 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 
-use crate::frame;
+use crate::frame::{self, Leveled};
 use crate::gate::{Gate, Seldom, refused};
+use crate::levels::SupportedLevels;
 use crate::lost::Acknowledged;
 use crate::machine::Snapshot;
 use crate::snapshot::SnapshotFile;
+use crate::twin::VoteSource;
 use crate::types::{Peer, TypeConfig, Vote};
 
 /// Longest message either way: the largest append is [`crate::ENTRIES_PER_APPEND`] entries of
@@ -49,6 +51,7 @@ pub(crate) struct Network {
     transport: Arc<dyn Transport>,
     channels: Arc<Mutex<HashMap<String, Channel>>>,
     acknowledged: Arc<Acknowledged>,
+    levels: Arc<SupportedLevels>,
     told: Arc<Seldom>,
     told_removed: Arc<Seldom>,
 }
@@ -60,9 +63,15 @@ impl Network {
             transport,
             channels: Arc::default(),
             acknowledged: Arc::default(),
+            levels: Arc::default(),
             told: Arc::default(),
             told_removed: Arc::default(),
         }
+    }
+
+    /// Format levels that the peers support.
+    pub(crate) fn levels(&self) -> &SupportedLevels {
+        &self.levels
     }
 
     pub(crate) fn connect(&self, target: u64, peer: &Peer) -> Connection {
@@ -127,7 +136,9 @@ impl Connection {
             .network
             .gate
             .header(self.target, self.peer.incarnation)
-            .ok_or_else(|| unreachable("this node belongs to no cluster yet"))?;
+            .ok_or_else(|| {
+                unreachable("this node belongs to no cluster, or takes no further part")
+            })?;
         Ok((client, header))
     }
 
@@ -138,7 +149,7 @@ impl Connection {
         limit: Duration,
     ) -> Result<A, Failure> {
         let (mut client, header) = self.start()?;
-        let body = frame::encode(request).map_err(|e| NetworkError::new(&e))?;
+        let body = frame::encode_at(kind.level(), request).map_err(|e| NetworkError::new(&e))?;
         let request = RaftRequest {
             header: Some(header),
             body: body.into(),
@@ -155,8 +166,16 @@ impl Connection {
         let answer = tokio::time::timeout(limit, answer).await;
         let answer = answer.map_err(|_| self.timeout(kind.rpc_type(), limit))?;
         let answer = answer.map_err(|status| self.failure(status))?.into_inner();
+        let peer = (self.target, self.peer.incarnation);
+        self.network.levels.note(peer, answer.level);
         let answer = frame::decode(&answer.body).map_err(|e| NetworkError::new(&e))?;
         Ok(answer)
+    }
+
+    /// Checks a vote in an answer before openraft gets it.
+    fn check_vote(&self, vote: &Vote) -> Result<(), Failure> {
+        let checked = self.network.gate.check_vote(vote, VoteSource::Answer);
+        checked.map_err(|why| Failure::Unreachable(Unreachable::from_string(why)))
     }
 
     fn timeout(&self, action: RPCTypes, timeout: Duration) -> Failure {
@@ -222,7 +241,7 @@ impl Connection {
 
 #[derive(Clone, Copy)]
 enum Kind {
-    Append { acknowledged: u64 },
+    Append { acknowledged: u64, level: u32 },
     Vote,
     PreVote,
     TransferLeader,
@@ -237,9 +256,17 @@ impl Kind {
         }
     }
 
+    /// Format level of the call: an older build rejects a call that carries a newer entry.
+    fn level(self) -> u32 {
+        match self {
+            Kind::Append { level, .. } => level,
+            _ => 1,
+        }
+    }
+
     fn acknowledged(self) -> u64 {
         match self {
-            Kind::Append { acknowledged } => acknowledged,
+            Kind::Append { acknowledged, .. } => acknowledged,
             _ => 0,
         }
     }
@@ -262,9 +289,15 @@ impl RaftNetworkV2<TypeConfig> for Connection {
         let peer = (self.target, self.peer.incarnation);
         let known = &self.network.acknowledged;
         let acknowledged = known.end(peer, &rpc.vote);
-        let answer = self
-            .call(Kind::Append { acknowledged }, &rpc, limit)
-            .await?;
+        let levels = rpc.entries.iter().map(|entry| entry.payload.level());
+        let kind = Kind::Append {
+            acknowledged,
+            level: levels.max().unwrap_or(1),
+        };
+        let answer = self.call(kind, &rpc, limit).await?;
+        if let AppendEntriesResponse::HigherVote(vote) = &answer {
+            self.check_vote(vote)?;
+        }
         known.note(peer, &rpc, &answer);
         Ok(answer)
     }
@@ -274,7 +307,10 @@ impl RaftNetworkV2<TypeConfig> for Connection {
         rpc: VoteRequest<TypeConfig>,
         option: RPCOption,
     ) -> Result<VoteResponse<TypeConfig>, Failure> {
-        self.call(Kind::Vote, &rpc, option.soft_ttl()).await
+        let answer: VoteResponse<TypeConfig> =
+            self.call(Kind::Vote, &rpc, option.soft_ttl()).await?;
+        self.check_vote(&answer.vote)?;
+        Ok(answer)
     }
 
     async fn pre_vote(
@@ -282,7 +318,10 @@ impl RaftNetworkV2<TypeConfig> for Connection {
         rpc: VoteRequest<TypeConfig>,
         option: RPCOption,
     ) -> Result<VoteResponse<TypeConfig>, Failure> {
-        self.call(Kind::PreVote, &rpc, option.soft_ttl()).await
+        let answer: VoteResponse<TypeConfig> =
+            self.call(Kind::PreVote, &rpc, option.soft_ttl()).await?;
+        self.check_vote(&answer.vote)?;
+        Ok(answer)
     }
 
     async fn transfer_leader(
@@ -328,7 +367,9 @@ impl RaftNetworkV2<TypeConfig> for Connection {
         }
         let answer = answer.map_err(|_| self.timeout(RPCTypes::InstallSnapshot, limit))?;
         let answer = answer.map_err(|status| self.failure(status))?.into_inner();
-        let answer = frame::decode(&answer.body).map_err(|e| NetworkError::new(&e))?;
+        let answer: SnapshotResponse<TypeConfig> =
+            frame::decode(&answer.body).map_err(|e| NetworkError::new(&e))?;
+        self.check_vote(&answer.vote)?;
         Ok(answer)
     }
 }

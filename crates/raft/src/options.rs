@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use openraft::{Config, SnapshotPolicy};
+use seqsvr_core::state::LEVEL_MAX;
 
 use crate::ENTRIES_PER_APPEND;
 use crate::error::Error;
@@ -34,6 +35,9 @@ pub struct Options {
     pub keep_entries: u64,
     /// A log file is closed at this size; space is freed by whole files.
     pub log_file_bytes: usize,
+    /// Newest format level that this node says it supports, 1 to [`LEVEL_MAX`]. The cluster's level
+    /// rises only as far as all members say, so a lower value holds it back.
+    pub level_max: u32,
 }
 
 impl Options {
@@ -49,6 +53,7 @@ impl Options {
             snapshot_every_entries: 20_000,
             keep_entries: 5_000,
             log_file_bytes: 4 << 20,
+            level_max: LEVEL_MAX,
         }
     }
 
@@ -70,6 +75,12 @@ impl Options {
             return wrong(format!(
                 "times must be 0 < heartbeat < election-min < election-max, not {}, {}, {} ms",
                 self.heartbeat_ms, self.election_min_ms, self.election_max_ms
+            ));
+        }
+        if !(1..=LEVEL_MAX).contains(&self.level_max) {
+            return wrong(format!(
+                "the format level must be 1 to {LEVEL_MAX}, not {}",
+                self.level_max
             ));
         }
         if self.snapshot_every_entries == 0 || self.log_file_bytes == 0 {

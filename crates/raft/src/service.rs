@@ -23,6 +23,7 @@ use crate::machine::Snapshot;
 use crate::node::Node;
 use crate::outlive::outliving;
 use crate::snapshot::SnapshotFile;
+use crate::twin::VoteSource;
 use crate::types::{SnapshotMeta, TypeConfig, Vote};
 
 /// A sender that is silent for so long in the middle of a snapshot is given up.
@@ -64,6 +65,22 @@ impl Service {
         }
     }
 
+    /// Checks a vote in a call before openraft gets it.
+    fn check_vote(&self, vote: &Vote) -> Result<(), Status> {
+        let checked = self.gate.check_vote(vote, VoteSource::Request);
+        checked.map_err(Status::unavailable)
+    }
+
+    fn answer<A: Serialize>(&self, answer: &A) -> Answer {
+        let body = frame::encode(answer).map_err(internal)?.into();
+        // A build of level 1 answers 0.
+        let level = Some(self.gate.level_max()).filter(|level| *level > 1);
+        Ok(Response::new(RaftResponse {
+            body,
+            level: level.unwrap_or(0),
+        }))
+    }
+
     async fn receive(&self, mut chunks: Streaming<RaftSnapshotChunk>) -> Answer {
         let first = next(&mut chunks)
             .await?
@@ -71,6 +88,7 @@ impl Service {
         self.let_in(first.header).await?;
         let (vote, meta): (Vote, SnapshotMeta) = frame::decode(&first.description)
             .map_err(|e| Status::invalid_argument(e.to_string()))?;
+        self.check_vote(&vote)?;
         let one = self
             .receiving
             .clone()
@@ -114,7 +132,7 @@ impl Service {
             answer
         })
         .await;
-        answer_frame(&answer.map_err(unavailable)?)
+        self.answer(&answer.map_err(unavailable)?)
     }
 }
 
@@ -150,11 +168,6 @@ async fn next(
     }
 }
 
-fn answer_frame<A: Serialize>(answer: &A) -> Answer {
-    let body = frame::encode(answer).map_err(internal)?.into();
-    Ok(Response::new(RaftResponse { body }))
-}
-
 #[expect(clippy::needless_pass_by_value, reason = "fits map_err")]
 fn internal(error: std::io::Error) -> Status {
     Status::internal(error.to_string())
@@ -169,6 +182,7 @@ impl raft_server::Raft for Service {
     async fn append(&self, request: Request<RaftRequest>) -> Answer {
         let acknowledged = request.get_ref().acknowledged;
         let rpc: AppendEntriesRequest<TypeConfig> = self.admit(request).await?;
+        self.check_vote(&rpc.vote)?;
         let judged = self.node.judge(&rpc.vote, acknowledged);
         judged.map_err(Status::unavailable)?;
         let raft = self.node.raft().clone();
@@ -177,20 +191,22 @@ impl raft_server::Raft for Service {
         if !matches!(answer, AppendEntriesResponse::HigherVote(_)) {
             self.node.note_leader();
         }
-        answer_frame(&answer)
+        self.answer(&answer)
     }
 
     async fn vote(&self, request: Request<RaftRequest>) -> Answer {
         let rpc: VoteRequest<TypeConfig> = self.admit(request).await?;
+        self.check_vote(&rpc.vote)?;
         let raft = self.node.raft().clone();
         let answer = outliving(async move { raft.vote(rpc).await }).await;
-        answer_frame(&answer.map_err(unavailable)?)
+        self.answer(&answer.map_err(unavailable)?)
     }
 
     async fn pre_vote(&self, request: Request<RaftRequest>) -> Answer {
         let header = request.get_ref().header.as_ref();
         let sender = header.map_or(0, |h| h.sender);
         let rpc: VoteRequest<TypeConfig> = self.admit(request).await?;
+        self.check_vote(&rpc.vote)?;
         // A leader that a quorum hears grants no pre-vote anyway; this says why, so that the
         // removed node can tell its operator.
         if self.node.has_removed(sender) {
@@ -198,14 +214,15 @@ impl raft_server::Raft for Service {
         }
         let raft = self.node.raft().clone();
         let answer = outliving(async move { raft.pre_vote(rpc).await }).await;
-        answer_frame(&answer.map_err(unavailable)?)
+        self.answer(&answer.map_err(unavailable)?)
     }
 
     async fn transfer_leader(&self, request: Request<RaftRequest>) -> Answer {
         let rpc: TransferLeaderRequest<TypeConfig> = self.admit(request).await?;
+        self.check_vote(rpc.from_leader())?;
         let raft = self.node.raft().clone();
         let answer = outliving(async move { raft.handle_transfer_leader(rpc).await }).await;
-        answer_frame(&answer.map_err(unavailable)?)
+        self.answer(&answer.map_err(unavailable)?)
     }
 
     async fn install_snapshot(&self, request: Request<Streaming<RaftSnapshotChunk>>) -> Answer {

@@ -89,6 +89,11 @@ impl Node {
                 members.len() as u64 - voters,
             ),
             gauge(
+                "format_level",
+                "Format level of the cluster",
+                self.with_state(|state| u64::from(state.level())),
+            ),
+            gauge(
                 "snapshot_index",
                 "Index the newest snapshot stands at; 0: none",
                 now.snapshot_index,

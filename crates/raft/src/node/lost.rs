@@ -6,9 +6,9 @@ use crate::lost;
 use crate::types::{LogId, Vote};
 
 impl Node {
-    /// Why this node takes no further part, if its log has lost what it acknowledged.
+    /// Why this node takes no further part, if it does not.
     pub(crate) fn lost(&self) -> Option<String> {
-        self.inner.lost.borrow().clone()
+        self.inner.gate.ended().borrow().clone()
     }
 
     /// Looks whether the log still has what the leader of `vote` says it acknowledged, before openraft
@@ -27,18 +27,7 @@ impl Node {
         };
         let log = log.path().to_owned();
         let why = Error::LogLost { log, what }.to_string();
-        let first = self.inner.lost.send_if_modified(|lost| {
-            let first = lost.is_none();
-            lost.get_or_insert_with(|| why.clone());
-            first
-        });
-        if first {
-            let raft = self.inner.raft.clone();
-            self.inner.tasks.spawn(async move {
-                // The only error is that openraft's task had panicked, and then it is stopped as well.
-                let _ = raft.shutdown().await;
-            });
-        }
+        self.inner.gate.end(why.clone());
         Err(why)
     }
 

@@ -16,6 +16,8 @@
 //!   majority can commit until 4 has everything. Hence learner first.
 //! - *A living voter taken away while another is dead*: of {1,2,3} with 3 dead, taking 2 away leaves
 //!   {1,3}, which never commits again, not even to bring 2 back.
+//! - *An id that was used before* (from format level 2 on, which records it): a stale leader finds its
+//!   own id in a newer vote and leads again without an election, see `sender.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -58,14 +60,15 @@ pub(super) struct Group {
 
 impl Group {
     /// What speaks against this node as a new member, if anything.
-    fn check(&self, id: u64, wanted: &Peer) -> Result<(), MemberError> {
+    fn check(&self, id: u64, wanted: &Peer, next_store: u64) -> Result<(), MemberError> {
         let refuse = |text: String| Err(MemberError::Refused(text));
         if id == 0 || wanted.address.is_empty() || wanted.address.len() > ADDRESS_MAX {
             return refuse(format!(
                 "an id is above 0, an address has 1 to {ADDRESS_MAX} bytes"
             ));
         }
-        let free = self.peers.keys().max().map_or(1, |max| max + 1).max(id + 1);
+        let above = self.peers.keys().max().map_or(1, |max| max + 1);
+        let free = above.max(next_store).max(id.saturating_add(1));
         match self.peers.get(&id) {
             Some(known) if known == wanted => return Ok(()),
             Some(known) if known.incarnation == wanted.incarnation => {
@@ -86,6 +89,12 @@ impl Group {
         if let Some((other, _)) = self.peers.iter().find(same_address) {
             return refuse(format!(
                 "{} is the address of member {other}: give the new store one of its own, or remove {other} first",
+                wanted.address
+            ));
+        }
+        if id < next_store {
+            return refuse(format!(
+                "store id {id} is or was in use, and ids are never reused: a store of that id may still run somewhere. Start the new store with an empty --data-dir and a new --id, such as {next_store}, and run `seqsvr member add {next_store}={}`",
                 wanted.address
             ));
         }
@@ -121,7 +130,10 @@ impl Node {
             incarnation,
         };
         let mut group = self.group();
-        group.check(id, &wanted)?;
+        // Everything committed before the call is applied here, so the mark covers every member that
+        // was added and removed again.
+        let next_store = self.with_state(|state| state.next_store().unwrap_or(1));
+        group.check(id, &wanted, next_store)?;
         if group.voters.contains(&id) {
             return Ok(());
         }
@@ -182,11 +194,13 @@ impl Node {
     }
 
     /// Lets one change in at a time, and only where it can be made.
-    pub(super) async fn begin_change(&self) -> Result<MutexGuard<'_, ()>, MemberError> {
+    pub(super) async fn begin_change(&self) -> Result<[MutexGuard<'_, ()>; 2], MemberError> {
         let one = self.inner.changing.try_lock();
         let one = one.map_err(|_| MemberError::Busy)?;
+        // Bounded: raising the level gives up within seconds.
+        let no_raise = self.inner.raising.lock().await;
         self.confirm().await?;
-        Ok(one)
+        Ok([one, no_raise])
     }
 
     pub(super) fn group(&self) -> Group {

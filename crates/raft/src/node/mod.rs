@@ -4,6 +4,7 @@ mod calls;
 mod counters;
 mod figures;
 mod init;
+mod level;
 mod lost;
 mod members;
 mod transfer;
@@ -75,8 +76,6 @@ struct Inner {
     lock: std::sync::Weak<std::fs::File>,
     leadership: watch::Receiver<Leadership>,
     failed: watch::Receiver<Option<String>>,
-    /// Why this node takes no further part, once its log is known to have lost what it acknowledged.
-    lost: watch::Sender<Option<String>>,
     stop: CancellationToken,
     tasks: TaskTracker,
     /// When a leader was heard last.
@@ -85,6 +84,8 @@ struct Inner {
     confirm_wait: Duration,
     /// Held by the one change of the members, or of the leader, that is under way.
     changing: tokio::sync::Mutex<()>,
+    /// Held while the format level is raised, and by a change that must not overlap with that.
+    raising: tokio::sync::Mutex<()>,
 }
 
 impl Drop for Inner {
@@ -116,7 +117,13 @@ impl Node {
         let snapshots = machine.counters();
         let lock = directory.lock_watch();
         let log_watch = log.watch();
-        let gate = Arc::new(Gate::new(identity, directory, log.clone()));
+        let gate = Arc::new(Gate::new(
+            identity,
+            directory,
+            log.clone(),
+            shared.clone(),
+            options.level_max,
+        ));
         let network = Network::new(gate.clone(), transport);
         let raft = Raft::new(
             options.node,
@@ -132,15 +139,14 @@ impl Node {
         let tasks = TaskTracker::new();
         let (leadership_tx, leadership) = watch::channel(Leadership::default());
         let (failed_tx, failed) = watch::channel(None);
-        let (lost, lost_rx) = watch::channel(None);
         tasks.spawn(leadership::follow(
             raft.metrics(),
-            lost_rx,
+            gate.ended(),
             leadership_tx,
             failed_tx,
             stop.clone(),
         ));
-        tasks.close();
+        tasks.spawn(stop_once_ended(raft.clone(), gate.ended(), stop.clone()));
         tracing::info!(
             node = identity.node,
             incarnation = format!("{:016x}", identity.incarnation),
@@ -148,26 +154,28 @@ impl Node {
             applied = shared.applied.read().index(),
             "raft started"
         );
-        Ok(Node {
-            inner: Arc::new(Inner {
-                raft,
-                gate,
-                network,
-                shared,
-                log: log_watch,
-                snapshots,
-                lock,
-                leadership,
-                failed,
-                lost,
-                stop,
-                tasks,
-                leader_heard: Mutex::default(),
-                data_dir: options.data_dir,
-                confirm_wait: Duration::from_millis(options.election_max_ms) * 2,
-                changing: tokio::sync::Mutex::default(),
-            }),
-        })
+        let inner = Arc::new(Inner {
+            raft,
+            gate,
+            network,
+            shared,
+            log: log_watch,
+            snapshots,
+            lock,
+            leadership,
+            failed,
+            stop,
+            tasks,
+            leader_heard: Mutex::default(),
+            data_dir: options.data_dir,
+            confirm_wait: Duration::from_millis(options.election_max_ms) * 2,
+            changing: tokio::sync::Mutex::default(),
+            raising: tokio::sync::Mutex::default(),
+        });
+        let raising = level::keep_raising(Arc::downgrade(&inner), inner.stop.clone());
+        inner.tasks.spawn(raising);
+        inner.tasks.close();
+        Ok(Node { inner })
     }
 
     /// Who this data directory is.
@@ -297,5 +305,22 @@ impl Node {
 
     pub(crate) fn raft(&self) -> &Raft {
         &self.inner.raft
+    }
+}
+
+/// Stops openraft once this node has a reason to take no further part, so that it asks for no votes
+/// either.
+async fn stop_once_ended(
+    raft: Raft,
+    mut ended: watch::Receiver<Option<String>>,
+    stop: CancellationToken,
+) {
+    let ended = tokio::select! {
+        () = stop.cancelled() => return,
+        ended = ended.wait_for(Option::is_some) => ended.is_ok(),
+    };
+    if ended {
+        // The only error is that openraft's task had panicked, and then it is stopped as well.
+        let _ = raft.shutdown().await;
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use openraft::network::RPCOption;
 use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse};
+use openraft::storage::RaftLogStorage;
 use openraft::{RaftNetworkV2, StoredMembership};
 use seqsvr_core::id::ClusterId;
 use seqsvr_core::state::State;
@@ -44,12 +45,18 @@ async fn a_snapshot_over_a_conflict_accuses_nobody() {
     let follower = Node::open(options, Arc::new(Tcp)).await.unwrap();
     let router = tonic::transport::Server::builder().add_service(follower.service());
     tokio::spawn(router.serve_with_incoming(TcpListenerStream::new(listener)));
-    let leader = open_storage(&Options::new(2, "127.0.0.1:1", dir.path().join("2"))).unwrap();
+    let mut leader = open_storage(&Options::new(2, "127.0.0.1:1", dir.path().join("2"))).unwrap();
     let identity = Identity {
         cluster: Some(ClusterId(7)),
         ..leader.identity
     };
-    let gate = Gate::new(identity, leader.directory.clone(), leader.log.clone());
+    let gate = Gate::new(
+        identity,
+        leader.directory.clone(),
+        leader.log.clone(),
+        leader.machine.shared(),
+        1,
+    );
     let network = Network::new(Arc::new(gate), Arc::new(Tcp));
     let peer = Peer {
         address,
@@ -63,6 +70,9 @@ async fn a_snapshot_over_a_conflict_accuses_nobody() {
     let answer = stream.append_entries(first, wait()).await.unwrap();
     assert_eq!(answer, AppendEntriesResponse::Success);
     let vote = Vote::new_committed(2, 2);
+    // As a leader does before it appends; without it an answer that bears the vote would prove that
+    // another process has its id.
+    leader.log.save_vote(&vote).await.unwrap();
     let heartbeat = append(vote, Some(log_id(1, 3)));
     let answer = stream.append_entries(heartbeat.clone(), wait()).await;
     assert_eq!(answer.unwrap(), AppendEntriesResponse::Success);

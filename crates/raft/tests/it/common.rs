@@ -1,6 +1,6 @@
 //! Real nodes on real directories and real loopback gRPC, for the tests.
 
-use seqsvr_proto::transport::Tcp;
+use seqsvr_proto::transport::{Tcp, Transport};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -27,6 +27,7 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 pub(crate) struct Running {
     pub(crate) node: Node,
     pub(crate) options: Options,
+    transport: Arc<dyn Transport>,
     stop: CancellationToken,
     server: JoinHandle<()>,
 }
@@ -34,7 +35,16 @@ pub(crate) struct Running {
 impl Running {
     /// Starts a node at an address that was bound before.
     pub(crate) async fn start(options: Options, listener: TcpListener) -> Result<Running, Error> {
-        let node = Node::open(options.clone(), Arc::new(Tcp)).await?;
+        Running::start_in(options, listener, Arc::new(Tcp)).await
+    }
+
+    /// Starts a node that reaches the others through `transport`.
+    pub(crate) async fn start_in(
+        options: Options,
+        listener: TcpListener,
+        transport: Arc<dyn Transport>,
+    ) -> Result<Running, Error> {
+        let node = Node::open(options.clone(), transport.clone()).await?;
         let stop = CancellationToken::new();
         let router = tonic::transport::Server::builder().add_service(node.service());
         let stopped = stop.clone();
@@ -48,6 +58,7 @@ impl Running {
         Ok(Running {
             node,
             options,
+            transport,
             stop,
             server,
         })
@@ -55,6 +66,24 @@ impl Running {
 
     /// Starts it again on the same directory and address.
     pub(crate) async fn restart(options: Options) -> Result<Running, Error> {
+        Running::restart_in(options, Arc::new(Tcp)).await
+    }
+
+    /// Starts it again, with its options changed by `tune`.
+    pub(crate) async fn again(self, tune: impl FnOnce(&mut Options)) -> Running {
+        let transport = self.transport.clone();
+        let mut options = self.kill().await;
+        tune(&mut options);
+        Running::restart_in(options, transport)
+            .await
+            .expect("restart")
+    }
+
+    /// Starts it again on the same directory and address, with this transport.
+    pub(crate) async fn restart_in(
+        options: Options,
+        transport: Arc<dyn Transport>,
+    ) -> Result<Running, Error> {
         nobody_holds(&options.data_dir).await;
         let address: SocketAddr = options.address.parse().expect("address");
         let deadline = Instant::now() + LIMIT;
@@ -65,7 +94,7 @@ impl Running {
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         };
-        Running::start(options, listener).await
+        Running::start_in(options, listener, transport).await
     }
 
     /// Stops it at once: connections are cut, nothing is handed over.

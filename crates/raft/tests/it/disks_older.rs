@@ -56,6 +56,7 @@ async fn answers(member: &Member) -> Vec<tonic::Status> {
             target: member.id,
             target_incarnation: member.incarnation,
             sender: 9,
+            sender_incarnation: None,
         })
     };
     let request = || RaftRequest {

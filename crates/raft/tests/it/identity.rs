@@ -26,6 +26,7 @@ async fn knock(
             target,
             target_incarnation,
             sender: 9,
+            sender_incarnation: None,
         }),
         body: bytes::Bytes::from_static(b"never read by who refuses"),
         acknowledged: 0,

@@ -156,12 +156,12 @@ async fn every_damage_of_a_backup_is_refused() {
         );
     }
     let mut newer = good.clone();
-    newer[8] = 2;
+    newer[8] = 3;
     let head = crc32fast::hash(&newer[8..13]);
     newer[13..17].copy_from_slice(&head.to_be_bytes());
     let refused = read(&newer);
     assert!(
-        matches!(refused, Err(backup::Error::Version { version: 2, .. })),
+        matches!(refused, Err(backup::Error::Version { version: 3, .. })),
         "{refused:?}"
     );
     let mut longer = good.clone();

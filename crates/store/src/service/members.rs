@@ -67,6 +67,14 @@ pub(super) async fn add(
             return Err(Fault::new(Reason::Refused, text));
         }
     }
+    let level = context.node.with_state(|state| state.level());
+    if found.format_level.max(1) < level {
+        let text = format!(
+            "store {id} at {address} supports format level {}, the cluster is at {level}: start it with the build that the other stores run",
+            found.format_level.max(1)
+        );
+        return Err(Fault::new(Reason::Refused, text));
+    }
     // As `init` does it: under the address it wants to be reached at.
     let added = context
         .node

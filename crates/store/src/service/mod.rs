@@ -77,6 +77,7 @@ impl store_server::Store for Service {
                 .unwrap_or_default(),
             address: self.0.address.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            format_level: self.0.node.level_max(),
         }))
     }
 

@@ -1,0 +1,93 @@
+//! Finds out that another process has this node's id.
+//!
+//! Invariant: one process campaigns, leads and answers as one node. Schedule that breaks Raft without
+//! it: the machine of store 3 is cloned while it runs, and the clone starts with the same directory,
+//! lock file included. Both have the same id, incarnation, vote and log. The clone wins term t + 1 with
+//! the vote of store 1. The heartbeat of the original is answered with the vote (t + 1, 3, committed);
+//! openraft finds its own id there, and the original leads term t + 1 as well, with another log. Two
+//! leaders share one vote.
+//!
+//! What proves it: a node saves its vote before it asks for others' votes, and a committed vote before
+//! it appends (openraft 0.10.0-alpha.37, `core/raft_core.rs`, `run_save_vote` is awaited before the
+//! next command runs). So the vote in its own log is at least every vote that it ever asked for, also
+//! after a restart, and:
+//! - a *request* that bears this node's id comes from another process, because no node calls itself;
+//! - an *answer* that bears this node's id, with a vote that is not at or below the saved one, was
+//!   asked for by another process. (An answer at or below it may be a late one of this node's own.)
+//!
+//! A directory that was put back from an older copy meets the same proof, because it has forgotten the
+//! votes that it asked for. It must end for the same reason.
+
+use std::cmp::Ordering;
+
+use crate::types::Vote;
+
+/// What carried a vote to this node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum VoteSource {
+    /// A call to this node.
+    Request,
+    /// An answer to a call of this node.
+    Answer,
+}
+
+/// Whether a vote proves that another process has the id of `node`; `saved` is the vote in its log.
+pub(crate) fn proves_twin(
+    node: u64,
+    saved: Option<&Vote>,
+    seen: &Vote,
+    source: VoteSource,
+) -> bool {
+    if seen.leader_id.voted_for != node {
+        return false;
+    }
+    match (source, saved) {
+        (VoteSource::Request, _) | (VoteSource::Answer, None) => true,
+        // Not comparable: this node gave its vote of that term to another one, and kept none.
+        (VoteSource::Answer, Some(saved)) => !matches!(
+            seen.partial_cmp(saved),
+            Some(Ordering::Less | Ordering::Equal)
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_vote_that_was_not_asked_for_proves_it() {
+        let (asked, led) = (Vote::new(5, 3), Vote::new_committed(5, 3));
+        let other = Vote::new_committed(5, 1);
+        for (saved, seen, proves) in [
+            // What this node asked for, and what it led, may come back late.
+            (asked, asked, false),
+            (led, asked, false),
+            (led, led, false),
+            (Vote::new(6, 1), led, false),
+            (other, asked, false),
+            // What it did not ask for.
+            (asked, led, true),
+            (led, Vote::new(6, 3), true),
+            (led, Vote::new_committed(6, 3), true),
+            (Vote::new(5, 1), asked, true),
+            (other, led, true),
+            // Others' votes prove nothing.
+            (asked, other, false),
+            (asked, Vote::new_committed(9, 1), false),
+        ] {
+            let found = proves_twin(3, Some(&saved), &seen, VoteSource::Answer);
+            assert_eq!(found, proves, "{seen} seen, {saved} saved");
+        }
+        assert!(proves_twin(3, None, &asked, VoteSource::Answer));
+    }
+
+    #[test]
+    fn every_request_with_its_own_id_proves_it() {
+        let saved = Vote::new_committed(9, 3);
+        let mine = Vote::new(5, 3);
+        assert!(proves_twin(3, Some(&saved), &mine, VoteSource::Request));
+        let theirs = Vote::new_committed(10, 1);
+        assert!(!proves_twin(3, Some(&saved), &theirs, VoteSource::Request));
+    }
+}

@@ -1,0 +1,110 @@
+//! A transport whose links can be cut and restored while nodes use it.
+
+use std::collections::HashSet;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use seqsvr_proto::transport::{Io, Listener, Tcp, Transport};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// Names of nodes that are cut off from all others.
+#[derive(Clone, Default)]
+pub(crate) struct Links(Arc<Mutex<HashSet<String>>>);
+
+impl Links {
+    /// Cuts a node off: nothing reaches it and nothing comes from it.
+    pub(crate) fn cut(&self, address: &str) {
+        self.0.lock().unwrap().insert(address.to_owned());
+    }
+
+    /// Restores a node's links.
+    pub(crate) fn restore(&self, address: &str) {
+        self.0.lock().unwrap().remove(address);
+    }
+
+    /// The transport of the node at `address`.
+    pub(crate) fn of(&self, address: &str) -> Arc<dyn Transport> {
+        Arc::new(Node {
+            links: self.clone(),
+            address: address.to_owned(),
+        })
+    }
+
+    fn open(&self, from: &str, to: &str) -> io::Result<()> {
+        let cut = self.0.lock().unwrap();
+        match cut.contains(from) || cut.contains(to) {
+            true => Err(io::ErrorKind::ConnectionReset.into()),
+            false => Ok(()),
+        }
+    }
+}
+
+struct Node {
+    links: Links,
+    address: String,
+}
+
+impl Transport for Node {
+    fn connect(&self, address: String) -> BoxFuture<'static, io::Result<Box<dyn Io>>> {
+        let (links, from) = (self.links.clone(), self.address.clone());
+        async move {
+            links.open(&from, &address)?;
+            let io = Tcp.connect(address.clone()).await?;
+            let to = address;
+            Ok(Box::new(Link {
+                links,
+                from,
+                to,
+                io,
+            }) as Box<dyn Io>)
+        }
+        .boxed()
+    }
+
+    fn listen(&self, address: SocketAddr) -> BoxFuture<'static, io::Result<Box<dyn Listener>>> {
+        Tcp.listen(address)
+    }
+}
+
+struct Link {
+    links: Links,
+    from: String,
+    to: String,
+    io: Box<dyn Io>,
+}
+
+impl AsyncRead for Link {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.links.open(&self.from, &self.to)?;
+        Pin::new(&mut self.io).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Link {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.links.open(&self.from, &self.to)?;
+        Pin::new(&mut self.io).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.links.open(&self.from, &self.to)?;
+        Pin::new(&mut self.io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+}
