@@ -236,6 +236,13 @@ impl Process {
         }
     }
 
+    /// Adds a flag without a value for the next start, if it does not have it.
+    pub fn set_flag(&mut self, flag: &str) {
+        if !self.args.iter().any(|arg| arg == flag) {
+            self.args.push(flag.to_owned());
+        }
+    }
+
     fn value_at(&self, flag: &str) -> Option<usize> {
         let flag = self.args.iter().position(|arg| arg == flag)?;
         Some(flag + 1)

@@ -3,6 +3,7 @@
 //! ```text
 //! lock         held by the one process that uses the directory
 //! identity     node id, incarnation, cluster
+//! binding      inode of the lock file, by which a copy is told from the original
 //! log/         entries and vote
 //! state/       rows of the state; not trusted, rebuilt from snapshot and log if in doubt
 //! state.bad.N  state directories that were set aside
@@ -12,6 +13,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -59,6 +61,13 @@ impl Directory {
     /// Resolves to nothing once nobody holds the lock any more.
     pub(crate) fn lock_watch(&self) -> std::sync::Weak<File> {
         Arc::downgrade(&self.lock)
+    }
+
+    /// Inode of the lock file.
+    pub(crate) fn lock_inode(&self) -> Result<u64, Error> {
+        let about = self.lock.metadata();
+        let about = about.map_err(Error::io("cannot read", &self.root.join("lock")))?;
+        Ok(about.ino())
     }
 
     pub(crate) fn root(&self) -> &Path {

@@ -27,6 +27,18 @@ pub enum Error {
         /// Node asked for.
         asked: u64,
     },
+    /// The directory is a copy of another one.
+    #[error(
+        "data directory {dir} is a copy: its lock file has inode {found}, and it was bound to inode {bound}. Nothing was changed. Start the original instead; if the original was moved here on purpose and no process uses it any more, start once with --moved-data-dir"
+    )]
+    Copied {
+        /// The directory.
+        dir: PathBuf,
+        /// Inode of the lock file of the original.
+        bound: u64,
+        /// Inode of the lock file here.
+        found: u64,
+    },
     /// The node is in a cluster, and not in the one meant.
     #[error(
         "this node belongs to cluster {ours}, not to {asked}: a node belongs to one cluster for ever; use an empty data directory to join another"

@@ -17,6 +17,7 @@
 mod applied;
 mod aside;
 pub mod backup;
+mod binding;
 mod calm;
 mod digest;
 mod directory;

@@ -38,6 +38,9 @@ pub struct Options {
     /// Newest format level that this node says it supports, 1 to [`LEVEL_MAX`]. The cluster's level
     /// rises only as far as all members say, so a lower value holds it back.
     pub level_max: u32,
+    /// The data directory was moved or copied on purpose, and nothing uses the original any more. For
+    /// one start.
+    pub moved_data_dir: bool,
 }
 
 impl Options {
@@ -54,6 +57,7 @@ impl Options {
             keep_entries: 5_000,
             log_file_bytes: 4 << 20,
             level_max: LEVEL_MAX,
+            moved_data_dir: false,
         }
     }
 

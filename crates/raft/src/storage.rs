@@ -1,7 +1,8 @@
 //! Opens everything a data directory holds, in the order that decides what can be trusted: lock,
-//! identity, log, snapshot, and last the rows, which are believed only as far as the others bear
+//! binding, identity, log, snapshot, and last the rows, which are believed only as far as the others bear
 //! them out.
 
+use crate::binding::Binding;
 use crate::directory::Directory;
 use crate::error::Error;
 use crate::identity::Identity;
@@ -25,6 +26,8 @@ impl Storage {
     pub(crate) fn open(options: &Options) -> Result<Storage, Error> {
         let directory = Directory::open(&options.data_dir)?;
         let stored = Identity::load(&directory, options.node)?;
+        // Before the log is opened, which drops a torn record at its end.
+        let unbound = Binding::check(&directory, options.moved_data_dir)?;
         if stored.is_some() && !LogStore::exists(&directory)? {
             return Err(Error::damaged(
                 &directory.log(),
@@ -77,6 +80,9 @@ impl Storage {
         snapshot::remove_unfinished(&directory)?;
         if let Some(meta) = &newest {
             snapshot::remove_older(&directory, &snapshot::path_of(&directory, meta))?;
+        }
+        if unbound {
+            Binding::store(&directory)?;
         }
         let machine = Machine::new(&directory, rows, applied, newest);
         Ok(Storage {

@@ -17,6 +17,8 @@ pub struct Options {
     pub advertise: Option<String>,
     /// Directory of this store's own; made if absent.
     pub data_dir: PathBuf,
+    /// The data directory was moved or copied on purpose, and nothing uses the original any more.
+    pub moved_data_dir: bool,
     /// How often a leader makes itself heard.
     pub heartbeat_ms: u64,
     /// A follower that hears nothing for a random time between this …
@@ -70,6 +72,7 @@ impl Options {
             listen,
             advertise: None,
             data_dir: raft.data_dir,
+            moved_data_dir: raft.moved_data_dir,
             heartbeat_ms: raft.heartbeat_ms,
             election_min_ms: raft.election_min_ms,
             election_max_ms: raft.election_max_ms,
@@ -87,6 +90,7 @@ impl Options {
             election_max_ms: self.election_max_ms,
             snapshot_every_entries: self.snapshot_every_entries,
             keep_entries: self.snapshot_every_entries / 4,
+            moved_data_dir: self.moved_data_dir,
             ..seqsvr_raft::Options::new(self.node, address, self.data_dir.clone())
         }
     }

@@ -71,6 +71,8 @@ impl Stage {
                 process.set_arg("--data-dir", moved.to_str().unwrap());
                 disks.push(disk);
             }
+            // Copies take the directory's place from here on.
+            process.set_flag("--moved-data-dir");
             old.push(copied);
         }
         for process in &mut cluster.stores {

@@ -18,6 +18,7 @@ use serde::de::DeserializeOwned;
 use super::samples::{append_answers, commands, first_commands, level_payload, payloads, rows};
 use super::*;
 use crate::backup::{self, About, Backup, Seen};
+use crate::binding::Binding;
 use crate::digest::Digest;
 use crate::frame::{self, Leveled};
 use crate::identity::Identity;
@@ -74,6 +75,7 @@ fn golden_identity() {
     };
     check("identity-waiting", &identity(None));
     check("identity", &identity(Some(ClusterId(0xc1))));
+    check("binding", &Binding { inode: 1_234_567 });
 }
 
 #[test]

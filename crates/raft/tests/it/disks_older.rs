@@ -132,6 +132,8 @@ async fn older_copy(another_term: bool) {
     nodes.pop().unwrap().kill().await;
     std::fs::remove_dir_all(data).unwrap();
     copy_tree(&copy, data);
+    let mut options = options.clone();
+    options.moved_data_dir = true;
 
     let older = Running::restart(options.clone()).await.unwrap();
     is_out(&older).await;

@@ -3,6 +3,7 @@
 
 mod cluster;
 mod common;
+mod copies;
 mod damage;
 #[path = "../../src/tests/disk.rs"]
 mod disk;

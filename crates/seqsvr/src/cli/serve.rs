@@ -23,6 +23,9 @@ pub(crate) struct Dev {
     /// Where everything is kept.
     #[arg(long, env = "SEQSVR_DATA_DIR", default_value = "./seqsvr-data")]
     pub(crate) data_dir: PathBuf,
+    /// Accept a data directory that was copied or moved, once. No process may use the original.
+    #[arg(long)]
+    pub(crate) moved_data_dir: bool,
     /// StoreSvrs to run: 1, 3 or 5 (up to 7).
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=7))]
     pub(crate) stores: u64,
@@ -73,6 +76,9 @@ pub(crate) struct Place {
 pub(crate) struct Store {
     #[command(flatten)]
     pub(crate) place: Place,
+    /// Accept a data directory that was copied or moved, once. No process may use the original.
+    #[arg(long)]
+    pub(crate) moved_data_dir: bool,
     /// A snapshot is taken and older log freed after so many log entries.
     #[arg(long, default_value_t = 20_000, value_name = "ENTRIES", value_parser = clap::value_parser!(u64).range(100..=10_000_000))]
     pub(crate) snapshot_every: u64,

@@ -58,8 +58,11 @@ pub(crate) async fn run(args: cli::Dev) -> anyhow::Result<()> {
     let (mut stores, mut store_doors) = (Vec::new(), Vec::new());
     for (i, address) in store_addrs.iter().enumerate() {
         let id = i as u64 + 1;
-        let options =
-            seqsvr_store::Options::new(id, *address, args.data_dir.join(format!("store-{id}")));
+        let data_dir = args.data_dir.join(format!("store-{id}"));
+        let options = seqsvr_store::Options {
+            moved_data_dir: args.moved_data_dir,
+            ..seqsvr_store::Options::new(id, *address, data_dir)
+        };
         let store = Store::start(options)
             .await
             .with_context(|| format!("store {id}"))?;

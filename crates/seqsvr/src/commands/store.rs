@@ -19,6 +19,7 @@ pub(crate) async fn run(args: cli::Store) -> anyhow::Result<()> {
     let listen = cli::socket_addr(&place.listen, STORE_PORT)?;
     let mut options = Options::new(place.id, listen, &place.data_dir);
     options.advertise = place.advertise;
+    options.moved_data_dir = args.moved_data_dir;
     options.connections_max = args.connections.connections_max as usize;
     options.streams_max = args.connections.streams_max;
     options.snapshot_every_entries = args.snapshot_every;

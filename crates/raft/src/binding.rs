@@ -1,0 +1,71 @@
+//! Binds a data directory to the inode of its lock file.
+//!
+//! Invariant: a process uses a data directory only if it is the one that was used before, not a copy
+//! of it. Schedule that breaks Raft without it: the directory of store 3 is copied while store 3 runs,
+//! and a second store is started on the copy. Both have the same id, incarnation and vote, and may
+//! lead the same term with different logs. The lock does not help, for the copy has a lock of its own.
+//!
+//! A copied file has another inode, so the binding that was copied with it does not match. Only the
+//! inode counts, not the device and not the host: a volume that is attached to another host, or comes
+//! back as another device, keeps its inodes and starts. A clone of a whole volume keeps them as well,
+//! and is found by its votes (`twin.rs`). After a move on purpose the operator says so once.
+//!
+//! A directory without a binding was last used by a build that did not write one. It is bound at its
+//! next start.
+
+use std::io;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::directory::{self, Directory};
+use crate::error::Error;
+use crate::frame;
+
+/// What a data directory is bound to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Binding {
+    /// Inode of the lock file.
+    pub(crate) inode: u64,
+}
+
+impl Binding {
+    /// Checks the directory before anything in it is used. Returns whether it has to be bound.
+    pub(crate) fn check(directory: &Directory, moved: bool) -> Result<bool, Error> {
+        let path = path_of(directory);
+        let bytes = match std::fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(true),
+            Err(e) => return Err(Error::io("cannot read", &path)(e)),
+        };
+        let bound: Binding = frame::decode(&bytes).map_err(Error::frame(&path))?;
+        let found = directory.lock_inode()?;
+        if bound.inode == found {
+            return Ok(false);
+        }
+        let dir = directory.root().to_owned();
+        if moved {
+            tracing::warn!(data_dir = %dir.display(), "data directory was moved: binding it to its new place");
+            return Ok(true);
+        }
+        Err(Error::Copied {
+            dir,
+            bound: bound.inode,
+            found,
+        })
+    }
+
+    /// Binds the directory to the lock file that it has now.
+    pub(crate) fn store(directory: &Directory) -> Result<(), Error> {
+        let path = path_of(directory);
+        let binding = Binding {
+            inode: directory.lock_inode()?,
+        };
+        let bytes = frame::encode(&binding).map_err(Error::io("cannot encode", &path))?;
+        directory::replace_file(&path, &bytes)
+    }
+}
+
+fn path_of(directory: &Directory) -> PathBuf {
+    directory.root().join("binding")
+}
