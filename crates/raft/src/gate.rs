@@ -22,6 +22,7 @@ use tonic::{Code, Status};
 use crate::applied::Shared;
 use crate::directory::Directory;
 use crate::error::Error;
+use crate::founder;
 use crate::identity::Identity;
 use crate::log::{self, LogStore};
 use crate::sender::reject_sender;
@@ -196,6 +197,28 @@ impl Gate {
     /// Makes this node part of a cluster, for ever. Repeating it is harmless.
     pub(crate) async fn adopt(&self, cluster: ClusterId) -> Result<(), Error> {
         let storage = self.storage.lock().await;
+        self.adopt_in(storage.as_ref(), cluster).await
+    }
+
+    /// Makes this node part of a cluster that it is asked to make. Returns whether it may begin the
+    /// log: not if it got the cluster from another node, see `founder.rs`.
+    pub(crate) async fn found(&self, cluster: ClusterId) -> Result<bool, Error> {
+        let storage = self.storage.lock().await;
+        let Some((directory, _)) = storage.as_ref() else {
+            return Err(Error::Stopped(String::from("it was shut down")));
+        };
+        if self.identity().cluster.is_none() {
+            founder::store(directory, cluster)?;
+        }
+        self.adopt_in(storage.as_ref(), cluster).await?;
+        Ok(founder::load(directory)? == Some(cluster))
+    }
+
+    async fn adopt_in(
+        &self,
+        storage: Option<&(Directory, LogStore)>,
+        cluster: ClusterId,
+    ) -> Result<(), Error> {
         let mut identity = self.identity();
         match identity.cluster {
             Some(ours) if ours == cluster => return Ok(()),
@@ -207,7 +230,7 @@ impl Gate {
             }
             None => identity.cluster = Some(cluster),
         }
-        let Some((directory, log)) = storage.as_ref() else {
+        let Some((directory, log)) = storage else {
             return Err(Error::Stopped(String::from("it was shut down")));
         };
         // The log first: an identity with a cluster vouches for a log that bears its stamp.

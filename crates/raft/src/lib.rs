@@ -22,6 +22,7 @@ mod calm;
 mod digest;
 mod directory;
 mod error;
+mod founder;
 mod frame;
 mod gate;
 mod identity;

@@ -1,7 +1,8 @@
 //! Making the cluster, once.
 //!
 //! Invariant: everything that can be refused is refused before this node belongs to the cluster, and
-//! every step after that may be repeated.
+//! every step after that may be repeated. Only the node that was asked first begins the log, see
+//! `founder.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -22,6 +23,9 @@ use crate::{ADDRESS_MAX, MEMBERS_MAX};
 
 /// How long `init` waits for a quorum of the members.
 const INIT_WAIT: Duration = Duration::from_secs(15);
+/// How long `init` waits for a leader at a node that must not begin the log itself.
+const JOINED_WAIT: Duration = Duration::from_secs(3);
+
 impl Node {
     /// Makes the cluster with these members, among them this node; each must run and tell the
     /// incarnation given. Waits until the state says that the cluster exists. Repeating the call
@@ -50,15 +54,20 @@ impl Node {
             return Err(Error::Members(refusal.to_string()));
         }
         let peers = self.check_members(members)?;
-        self.inner.gate.adopt(cluster).await?;
-        let raft = self.inner.raft.clone();
-        match outliving(async move { raft.initialize(peers).await }).await {
-            Ok(()) | Err(RaftError::APIError(InitializeError::NotAllowed(_))) => {}
-            Err(RaftError::APIError(e)) => return Err(Error::Members(e.to_string())),
-            Err(RaftError::Fatal(e)) => return Err(Error::Stopped(e.to_string())),
+        let founder = self.inner.gate.found(cluster).await?;
+        let (wait, mut why) = match founder {
+            true => (INIT_WAIT, String::from("no leader yet")),
+            false => (
+                JOINED_WAIT,
+                String::from(
+                    "this store got the cluster from another store, which must make it, and hears no leader",
+                ),
+            ),
+        };
+        if founder {
+            self.begin_log(peers).await?;
         }
-        let deadline = Instant::now() + INIT_WAIT;
-        let mut why = String::from("no leader yet");
+        let deadline = Instant::now() + wait;
         loop {
             if let Some(made) = self.with_state(|s| s.cluster().map(|c| c.id)) {
                 return match made == cluster {
@@ -75,12 +84,22 @@ impl Node {
             let step = self.propose_init(&init, lease_ms, slots);
             match tokio::time::timeout_at(deadline, step).await {
                 Ok(Ok(())) => {}
+                Ok(Err(_)) if !founder => {}
                 Ok(Err(e)) => why = e,
                 Err(_) => why = String::from("no quorum of the members answers"),
             }
             // Applied here a moment after the leader applied it; or a leader is still to be found.
             let mut progress = self.applied();
             let _ = tokio::time::timeout(Duration::from_millis(50), progress.changed()).await;
+        }
+    }
+
+    async fn begin_log(&self, peers: BTreeMap<u64, Peer>) -> Result<(), Error> {
+        let raft = self.inner.raft.clone();
+        match outliving(async move { raft.initialize(peers).await }).await {
+            Ok(()) | Err(RaftError::APIError(InitializeError::NotAllowed(_))) => Ok(()),
+            Err(RaftError::APIError(e)) => Err(Error::Members(e.to_string())),
+            Err(RaftError::Fatal(e)) => Err(Error::Stopped(e.to_string())),
         }
     }
 

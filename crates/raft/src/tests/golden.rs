@@ -76,6 +76,7 @@ fn golden_identity() {
     check("identity-waiting", &identity(None));
     check("identity", &identity(Some(ClusterId(0xc1))));
     check("binding", &Binding { inode: 1_234_567 });
+    check("founder", &ClusterId(0xc1));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod conflict;
 mod disk;
+mod founder;
 mod golden;
 mod log_damage;
 mod lost;

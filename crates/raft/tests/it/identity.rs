@@ -94,6 +94,24 @@ async fn a_new_node_adopts_only_from_who_knows_its_incarnation() {
     assert_eq!(refusal.unwrap().reason(), RaftRefusalReason::WrongCluster);
 }
 
+/// Schedule of finding B3: a node adopts a cluster by another's call and loses its power before its
+/// vote is saved. Asked to make that cluster, it must not begin its log a second time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_adopted_a_cluster_never_begins_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let one = start(dir.path(), 1, |_| {}).await;
+    let own = one.member();
+    let passed = knock(&own.address, CLUSTER, 1, own.incarnation).await;
+    assert_eq!(passed.unwrap_err().code(), Code::InvalidArgument);
+    let one = Running::restart(one.kill().await).await.unwrap();
+    assert_eq!(one.node.identity().cluster, Some(CLUSTER));
+    let made = one.node.init(vec![own], CLUSTER, 3_000, 64).await;
+    let text = made.unwrap_err().to_string();
+    assert!(text.contains("from another store"), "{text}");
+    assert!(one.node.members().is_empty());
+    assert!(one.node.with_state(|s| s.cluster().is_none()));
+}
+
 /// Schedule: three voters; one is wiped and comes back under its id; then the leader goes. If the
 /// empty one could vote, the other follower and it would be a quorum that need not hold what was
 /// acknowledged.

@@ -72,17 +72,17 @@ pub(crate) async fn make(
         lease_ms,
         slots,
     };
-    // Any member will do; one that knows the cluster already can tell whether this is a repeat.
-    let first = described
+    // Any store will do if none has a cluster. Otherwise only those that have it: one of them was asked
+    // first and goes on. A store without it would begin the cluster a second time.
+    let began = described.iter().any(|d| !d.cluster.is_empty());
+    let addresses: Vec<&str> = described
         .iter()
-        .position(|d| !d.cluster.is_empty())
-        .unwrap_or(0);
-    let address = stores
-        .values()
-        .nth(first)
-        .map(String::as_str)
-        .unwrap_or_default();
-    loop {
+        .zip(stores.values())
+        .filter(|(d, _)| !began || !d.cluster.is_empty())
+        .map(|(_, address)| address.as_str())
+        .take(if began { usize::MAX } else { 1 })
+        .collect();
+    for address in addresses.into_iter().cycle() {
         let status = match StoreClient::new(channel(address)?)
             .init(request.clone())
             .await

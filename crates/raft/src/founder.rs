@@ -1,0 +1,42 @@
+//! Notes that this node was asked to make the cluster it belongs to.
+//!
+//! Invariant: only the node that was asked to make a cluster, and drew nothing from another node, may
+//! begin its log. Schedule that makes two histories under one cluster id without it: node 1 makes the
+//! cluster; node 2 adopts it by node 1's first call and loses its power before its vote is saved;
+//! nodes 1 and 3 commit entries; node 3 is wiped, node 1 is cut off; the operator repeats `init`, and
+//! node 2 is asked. Its log is empty, so openraft would let it begin the log once more, and with the
+//! wiped node 3 it is a majority.
+//!
+//! The note is durable before the node belongs to the cluster. A node that lost its power in between
+//! has no cluster, or is its founder; nobody else knows that cluster then, because a node calls others
+//! only after its own vote is saved.
+
+use std::io;
+use std::path::PathBuf;
+
+use seqsvr_core::id::ClusterId;
+
+use crate::directory::{self, Directory};
+use crate::error::Error;
+use crate::frame;
+
+/// Notes, durably, that this node was asked to make the cluster.
+pub(crate) fn store(directory: &Directory, cluster: ClusterId) -> Result<(), Error> {
+    let path = path_of(directory);
+    let bytes = frame::encode(&cluster).map_err(Error::io("cannot encode", &path))?;
+    directory::replace_file(&path, &bytes)
+}
+
+/// The cluster that this node was asked to make; None if it was never asked.
+pub(crate) fn load(directory: &Directory) -> Result<Option<ClusterId>, Error> {
+    let path = path_of(directory);
+    match std::fs::read(&path) {
+        Ok(bytes) => frame::decode(&bytes).map(Some).map_err(Error::frame(&path)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(Error::io("cannot read", &path)(e)),
+    }
+}
+
+fn path_of(directory: &Directory) -> PathBuf {
+    directory.root().join("founder")
+}

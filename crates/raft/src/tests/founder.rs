@@ -1,0 +1,48 @@
+//! The power goes while a node makes a cluster, before its log begins.
+
+use std::sync::Arc;
+
+use seqsvr_core::id::ClusterId;
+use seqsvr_proto::transport::Tcp;
+
+use super::*;
+use crate::founder;
+use crate::identity::Identity;
+use crate::node::{Member, Node};
+
+const CLUSTER: ClusterId = ClusterId(0xc1);
+
+/// What lies in the directory after a cut behind the adoption; `noted` says that the node was asked.
+async fn cut_after_adoption(options: &Options, noted: bool) -> Member {
+    let storage = open_storage(options).unwrap();
+    let identity = Identity {
+        cluster: Some(CLUSTER),
+        ..storage.identity
+    };
+    if noted {
+        founder::store(&storage.directory, CLUSTER).unwrap();
+    }
+    storage.log.set_stamp(identity).await.unwrap();
+    identity.store(&storage.directory).unwrap();
+    Member {
+        id: identity.node,
+        address: options.address.clone(),
+        incarnation: identity.incarnation,
+        voter: true,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_interrupted_init_goes_on_at_the_founder_only() {
+    for noted in [true, false] {
+        let dir = tempfile::tempdir().unwrap();
+        let options = Options::new(1, "127.0.0.1:1", dir.path());
+        let member = cut_after_adoption(&options, noted).await;
+        // A child of another test may hold the lock for a moment.
+        drop(open_storage(&options).unwrap());
+        let node = Node::open(options, Arc::new(Tcp)).await.unwrap();
+        let made = node.init(vec![member], CLUSTER, 3_000, 4).await;
+        assert_eq!(made.is_ok(), noted, "{made:?}");
+        node.shutdown().await;
+    }
+}
