@@ -9,6 +9,7 @@ use seqsvr_core::command::Reply;
 use seqsvr_core::state::{RowKey, State};
 use tokio::sync::watch;
 
+use crate::checkpoints::Checkpoints;
 use crate::digest::Digest;
 use crate::rows::Meta;
 use crate::types::{Entry, LogId, SnapshotMeta, StoredMembership};
@@ -138,6 +139,7 @@ pub struct Progress {
 pub(crate) struct Shared {
     pub(crate) applied: RwLock<Applied>,
     pub(crate) progress: watch::Sender<Progress>,
+    pub(crate) checkpoints: Checkpoints,
 }
 
 impl Shared {
@@ -146,6 +148,7 @@ impl Shared {
         Shared {
             applied: RwLock::new(applied),
             progress,
+            checkpoints: Checkpoints::default(),
         }
     }
 

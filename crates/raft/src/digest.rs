@@ -20,6 +20,14 @@ impl Digest {
         Ok(Digest(xxh3_128(&bytes)))
     }
 
+    pub(crate) fn to_bytes(self) -> [u8; 16] {
+        self.0.to_be_bytes()
+    }
+
+    pub(crate) fn from_bytes(bytes: [u8; 16]) -> Digest {
+        Digest(u128::from_be_bytes(bytes))
+    }
+
     pub(crate) fn add(&mut self, row: Digest) {
         self.0 = self.0.wrapping_add(row.0);
     }

@@ -79,6 +79,18 @@ pub enum Error {
         /// What it lacks: an entry, or a vote.
         what: String,
     },
+    /// The node's state differs from that of a majority.
+    #[error(
+        "the state of store {node} differs from that of a majority of the stores at entry {index}, so it takes no further part: its memory or its disk failed, or its build applies entries in another way. Keep {dir} for a report, remove store {node} and add a new store under a new id"
+    )]
+    Diverged {
+        /// This node's id.
+        node: u64,
+        /// Index of the entry at which the digests differ.
+        index: u64,
+        /// This node's data directory.
+        dir: PathBuf,
+    },
     /// Another process has this node's id.
     #[error(
         "another process has this id: a vote of term {term} is for store {node}, and this process did not ask for it, so it takes no further part. Find the copy of {dir} that runs elsewhere and stop it, then start this one again; if there is none, {dir} is itself an older copy: remove store {node} and add a new store under a new id"

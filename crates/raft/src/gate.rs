@@ -7,6 +7,7 @@
 //! addresses, where a vote of one must never count in the other. From format level 2 on the sender must be
 //! who the membership says, see `sender.rs`.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -14,12 +15,13 @@ use std::time::Duration;
 use parking_lot::RwLock;
 use prost::Message;
 use seqsvr_core::id::ClusterId;
-use seqsvr_proto::v1::{RaftHeader, RaftRefusal, RaftRefusalReason};
+use seqsvr_proto::v1::{RaftCheckpoint, RaftHeader, RaftRefusal, RaftRefusalReason};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tonic::{Code, Status};
 
 use crate::applied::Shared;
+use crate::checkpoints::{self, Agreement, DigestPoll};
 use crate::directory::Directory;
 use crate::error::Error;
 use crate::founder;
@@ -59,6 +61,7 @@ pub(crate) struct Gate {
     shared: Arc<Shared>,
     log: Weak<log::Inner>,
     level_max: u32,
+    poll: DigestPoll,
     /// Why this node takes no further part, once that is known.
     ended: watch::Sender<Option<String>>,
 }
@@ -80,6 +83,7 @@ impl Gate {
             told: Seldom::default(),
             shared,
             level_max,
+            poll: DigestPoll::default(),
             ended: watch::Sender::new(None),
         }
     }
@@ -138,6 +142,78 @@ impl Gate {
     /// Lets go of the data directory.
     pub(crate) async fn close(&self) {
         self.storage.lock().await.take();
+    }
+
+    /// This node's newest checkpoint, as a leader sends it.
+    pub(crate) fn newest_checkpoint(&self) -> Option<RaftCheckpoint> {
+        let (index, digest) = self.shared.checkpoints.newest()?;
+        self.poll.note(index, self.identity().node, digest);
+        let agreement = self.poll.agreement(index, digest, &self.voters());
+        let agreed = agreement == Agreement::Agreed;
+        Some(checkpoints::to_message(index, digest, agreed))
+    }
+
+    /// This node's digest at a leader's checkpoint. Ends this node if a majority has another one.
+    ///
+    /// # Errors
+    /// Why this node ends.
+    pub(crate) fn compare_checkpoint(
+        &self,
+        theirs: &RaftCheckpoint,
+    ) -> Result<Option<RaftCheckpoint>, String> {
+        let Some(own) = self.shared.checkpoints.get(theirs.index) else {
+            return Ok(None);
+        };
+        if theirs.agreed && checkpoints::digest_of(theirs).is_some_and(|digest| digest != own) {
+            return Err(self.end_diverged(theirs.index));
+        }
+        Ok(Some(checkpoints::to_message(theirs.index, own, false)))
+    }
+
+    /// Counts another node's digest at this leader's checkpoint. Ends this node if a majority has
+    /// another one than this node.
+    ///
+    /// # Errors
+    /// Why this node ends.
+    pub(crate) fn count_checkpoint(
+        &self,
+        node: u64,
+        theirs: &RaftCheckpoint,
+    ) -> Result<(), String> {
+        let own = self.shared.checkpoints.get(theirs.index);
+        let (Some(own), Some(digest)) = (own, checkpoints::digest_of(theirs)) else {
+            return Ok(());
+        };
+        self.poll.note(theirs.index, node, digest);
+        let agreement = self.poll.agreement(theirs.index, own, &self.voters());
+        if agreement == Agreement::Outvoted {
+            return Err(self.end_diverged(theirs.index));
+        }
+        if digest != own && self.told.allow() {
+            tracing::error!(
+                node = self.identity().node,
+                other = node,
+                index = theirs.index,
+                majority = agreement == Agreement::Agreed,
+                "the states of two stores differ at the same entry"
+            );
+        }
+        Ok(())
+    }
+
+    fn end_diverged(&self, index: u64) -> String {
+        let why = Error::Diverged {
+            node: self.identity().node,
+            index,
+            dir: self.root.clone(),
+        };
+        self.end(why.to_string());
+        why.to_string()
+    }
+
+    fn voters(&self) -> BTreeSet<u64> {
+        let applied = self.shared.applied.read();
+        applied.membership.membership().voter_ids().collect()
     }
 
     /// Header of a call to `target`; None while this node has no cluster,

@@ -8,17 +8,22 @@
 //! `applied` (memory, what readers see) → `rows` (sled) → replies. From time to time `snapshot`
 //! writes the state to a file and the log below it is purged. `network` calls the other nodes,
 //! `service` is called by them, `gate` and `sender` decide who they are, `lost` finds the one that forgot
-//! what it acknowledged, and `twin` a second process with this node's id. `storage` opens a data directory and decides what in it can be trusted: log, vote,
+//! what it acknowledged, `twin` a second process with this node's id, and `checkpoints` a node whose
+//! state differs. `storage` opens a data directory and decides what in it can be trusted: log, vote,
 //! identity and snapshots are the truth and damage there is a refusal to start; the rows are a
 //! shortcut, and rebuilt if in doubt.
 //!
 //! What it may not know: sessions, leases, routing, what a command means.
+
+#[cfg(test)]
+extern crate self as seqsvr_raft;
 
 mod applied;
 mod aside;
 pub mod backup;
 mod binding;
 mod calm;
+mod checkpoints;
 mod digest;
 mod directory;
 mod error;

@@ -153,6 +153,8 @@ impl RaftStateMachine<TypeConfig> for Machine {
                 for item in items {
                     let (entry, responder) = item?;
                     let replies = applied.apply(&entry, &mut touched)?;
+                    let checkpoints = &self.shared.checkpoints;
+                    checkpoints.note(entry.log_id.index, applied.digest());
                     answers.extend(responder.map(|r| (r, replies)));
                 }
                 self.disk.rows.write(&applied, touched)?

@@ -154,6 +154,10 @@ impl Connection {
             header: Some(header),
             body: body.into(),
             acknowledged: kind.acknowledged(),
+            checkpoint: match kind {
+                Kind::Append { .. } => self.network.gate.newest_checkpoint(),
+                _ => None,
+            },
         };
         let answer = async {
             match kind {
@@ -168,6 +172,10 @@ impl Connection {
         let answer = answer.map_err(|status| self.failure(status))?.into_inner();
         let peer = (self.target, self.peer.incarnation);
         self.network.levels.note(peer, answer.level);
+        if let Some(theirs) = &answer.checkpoint {
+            let counted = self.network.gate.count_checkpoint(self.target, theirs);
+            counted.map_err(|why| Failure::Unreachable(Unreachable::from_string(why)))?;
+        }
         let answer = frame::decode(&answer.body).map_err(|e| NetworkError::new(&e))?;
         Ok(answer)
     }

@@ -78,6 +78,7 @@ impl Service {
         Ok(Response::new(RaftResponse {
             body,
             level: level.unwrap_or(0),
+            checkpoint: None,
         }))
     }
 
@@ -181,17 +182,22 @@ fn unavailable(error: impl std::fmt::Display) -> Status {
 impl raft_server::Raft for Service {
     async fn append(&self, request: Request<RaftRequest>) -> Answer {
         let acknowledged = request.get_ref().acknowledged;
+        let theirs = request.get_ref().checkpoint.clone();
         let rpc: AppendEntriesRequest<TypeConfig> = self.admit(request).await?;
         self.check_vote(&rpc.vote)?;
         let judged = self.node.judge(&rpc.vote, acknowledged);
         judged.map_err(Status::unavailable)?;
+        let compared = theirs.map(|theirs| self.gate.compare_checkpoint(&theirs));
+        let own = compared.transpose().map_err(Status::unavailable)?.flatten();
         let raft = self.node.raft().clone();
         let answer = outliving(async move { raft.append_entries(rpc).await }).await;
         let answer = answer.map_err(unavailable)?;
         if !matches!(answer, AppendEntriesResponse::HigherVote(_)) {
             self.node.note_leader();
         }
-        self.answer(&answer)
+        let mut answer = self.answer(&answer)?;
+        answer.get_mut().checkpoint = own;
+        Ok(answer)
     }
 
     async fn vote(&self, request: Request<RaftRequest>) -> Answer {

@@ -1,7 +1,11 @@
 //! Tests that need the inside of the crate: storage by itself, without openraft's core.
 
+#[path = "../../tests/it/common.rs"]
+#[allow(dead_code, reason = "the tests from outside need all of it")]
+mod common;
 mod conflict;
 mod disk;
+mod diverged;
 mod founder;
 mod golden;
 mod log_damage;

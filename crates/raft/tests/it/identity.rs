@@ -30,6 +30,7 @@ async fn knock(
         }),
         body: bytes::Bytes::from_static(b"never read by who refuses"),
         acknowledged: 0,
+        checkpoint: None,
     };
     let status = client.vote(request).await.unwrap_err();
     match status.code() {

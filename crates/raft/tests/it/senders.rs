@@ -30,6 +30,7 @@ async fn knock(
         }),
         body: bytes::Bytes::from_static(b"not a call"),
         acknowledged: 0,
+        checkpoint: None,
     };
     let status = client.vote(request).await.unwrap_err();
     let refusal = RaftRefusal::decode(status.details()).unwrap();
