@@ -136,6 +136,9 @@ impl Protocol {
                     });
                 }
             }
+            if !self.rules.has(Rule::SenderKnown) {
+                actions.push(Action::Usurp { node });
+            }
             if world.nodes[node].applied.0 < world.store.version {
                 actions.push(Action::CatchUp { node });
             }
@@ -186,6 +189,7 @@ impl Protocol {
                 let (term, command) = world.raft.tail.take()?;
                 self.commit(world, command, term);
             }
+            Action::Usurp { node } => self.usurp(world, node)?,
             Action::CatchUp { node } => world.nodes[node].applied = view(&world.store),
             Action::DecideExpire { .. } | Action::DecideAssign { .. } => {
                 self.decide(world, action)?
@@ -195,7 +199,8 @@ impl Protocol {
                 world.nodes[node].expiring = 0;
             }
             Action::Propose { node } => {
-                allow(self.leads(world, node) && world.nodes[node].first != 0)?;
+                let elected = world.raft.leader == node;
+                allow(elected && self.leads(world, node) && world.nodes[node].first != 0)?;
                 allow(world.raft.tail.is_none())?;
                 let command = world.nodes[node].decided.take()?;
                 world.raft.tail = Some((world.raft.term, command));
@@ -233,9 +238,27 @@ impl Protocol {
         }
     }
 
-    /// Is this node the leader of the newest term, whatever it believes?
+    /// Does this node lead the newest term, whatever it believes? Only who was elected has its term,
+    /// and without [`Rule::SenderKnown`] a usurper as well.
     pub(super) fn leads(&self, world: &World, node: usize) -> bool {
-        world.raft.leader == node && world.nodes[node].term == world.raft.term
+        world.nodes[node].term == world.raft.term
+    }
+
+    /// A deposed leader whose id was given to the elected one finds that id in the newest vote, and
+    /// leads the newest term without an election. A quorum answers its rounds, because the others
+    /// know a leader by its id only. What it appends is stored nowhere.
+    fn usurp(&self, world: &mut World, node: usize) -> Option<()> {
+        allow(!self.rules.has(Rule::SenderKnown))?;
+        let waits = self.rules.has(Rule::WaitAfterElection);
+        let deposed = &mut world.nodes[node];
+        allow(deposed.term != 0 && deposed.term < world.raft.term)?;
+        deposed.term = world.raft.term;
+        deposed.first = deposed.applied.0;
+        deposed.leading = if waits { 0 } else { TAKEOVER_WAIT };
+        deposed.stamps = [TAKEOVER_WAIT; 4];
+        deposed.expiring = 0;
+        deposed.round = None;
+        Some(())
     }
 
     /// Time passes for all: see the module's overview for why one clock is enough.

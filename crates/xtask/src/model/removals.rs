@@ -59,6 +59,7 @@ pub const REMOVALS: &[Removal] = &[
     breaks(&[WaitAfterElection], "leases", MONOTONIC),
     breaks(&[DriftMargin], "expiry", MONOTONIC),
     breaks(&[ExpireTerm], "leases", MONOTONIC),
+    breaks(&[SenderKnown], "leases", MONOTONIC),
     redundant(
         &[ArbiterFirstEntry],
         "leases",

@@ -57,6 +57,7 @@ rules! {
     ArbiterFirstEntry = "the arbiter acts only after applying its own term's first entry",
     WaitAfterElection = "W counts from the election at the earliest",
     DriftMargin = "W is larger than D by the drift bound",
+    SenderKnown = "a store's calls count only from the data directory that the membership records",
     // Owners: leases.
     LeaseFromT0 = "the lease counts from t0, noted before sending",
     LeaseFromRenewalOnly = "OpenSession grants no lease by itself",

@@ -81,6 +81,7 @@ pub enum Action {
     Elect { node: usize, keep_tail: bool },
     FirstEntry,
     CommitTail,
+    Usurp { node: usize },
     CatchUp { node: usize },
     DecideExpire { node: usize, sid: Sid },
     DecideAssign { node: usize, sid: Sid },
@@ -285,6 +286,7 @@ impl Model for Protocol {
             | Action::Elect { .. }
             | Action::FirstEntry
             | Action::CommitTail
+            | Action::Usurp { .. }
             | Action::CatchUp { .. }
             | Action::DecideExpire { .. }
             | Action::DecideAssign { .. }
