@@ -93,7 +93,7 @@ pub enum Error {
     },
     /// Another process has this node's id.
     #[error(
-        "another process has this id: a vote of term {term} is for store {node}, and this process did not ask for it, so it takes no further part. Find the copy of {dir} that runs elsewhere and stop it, then start this one again; if there is none, {dir} is itself an older copy: remove store {node} and add a new store under a new id"
+        "another process has this id: it holds a vote of term {term} for store {node} that is not this process's own, so this one takes no further part. Find the copy of {dir} that runs elsewhere and stop it, then start this one again; if there is none, {dir} is itself an older copy: remove store {node} and add a new store under a new id"
     )]
     Twin {
         /// This node's id.

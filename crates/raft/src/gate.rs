@@ -28,7 +28,7 @@ use crate::founder;
 use crate::identity::Identity;
 use crate::log::{self, LogStore};
 use crate::sender::reject_sender;
-use crate::twin::{VoteSource, proves_twin};
+use crate::twin::{VoteBearers, VoteSource, proves_twin};
 use crate::types::Vote;
 
 /// A line that would repeat with every call is logged this often.
@@ -50,6 +50,15 @@ impl Seldom {
     }
 }
 
+/// A call that bears a vote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BearerCall {
+    /// Asks for the vote.
+    Vote,
+    /// Comes from a leader.
+    Leader,
+}
+
 /// The identity of this node and the way to change it.
 pub(crate) struct Gate {
     identity: RwLock<Identity>,
@@ -61,6 +70,9 @@ pub(crate) struct Gate {
     shared: Arc<Shared>,
     log: Weak<log::Inner>,
     level_max: u32,
+    /// Random number of this process.
+    process: u64,
+    bearers: VoteBearers,
     poll: DigestPoll,
     /// Why this node takes no further part, once that is known.
     ended: watch::Sender<Option<String>>,
@@ -83,6 +95,8 @@ impl Gate {
             told: Seldom::default(),
             shared,
             level_max,
+            process: rand::random_range(1..=u64::MAX),
+            bearers: VoteBearers::default(),
             poll: DigestPoll::default(),
             ended: watch::Sender::new(None),
         }
@@ -121,13 +135,49 @@ impl Gate {
         if !proves_twin(node, log.held().vote.as_ref(), vote, source) {
             return Ok(());
         }
+        Err(self.end_twin(vote.leader_id.term))
+    }
+
+    /// Lets in one process for each vote.
+    pub(crate) fn check_bearer(
+        &self,
+        vote: &Vote,
+        process: u64,
+        call: BearerCall,
+    ) -> Result<(), Status> {
+        if process == 0 {
+            return Ok(());
+        }
+        if call == BearerCall::Vote && !self.bearers.has(vote) {
+            let log = self.log.upgrade();
+            let saved = log.and_then(|log| log.held().vote);
+            if saved.is_some_and(|saved| saved.leader_id == vote.leader_id) {
+                return Err(Status::unavailable(
+                    "this vote was granted before this store started; campaign for a new term",
+                ));
+            }
+        }
+        match self.bearers.note(vote, process) {
+            true => Ok(()),
+            false => Err(refusal(RaftRefusalReason::AnotherProcess, &self.identity())),
+        }
+    }
+
+    /// Ends this node because another process bore the vote that is this node's own.
+    pub(crate) fn end_bearer(&self) {
+        let saved = self.log.upgrade().and_then(|log| log.held().vote);
+        self.end_twin(saved.map_or(0, |vote| vote.leader_id.term));
+    }
+
+    /// Ends this node because another process has its id.
+    pub(crate) fn end_twin(&self, term: u64) -> String {
         let why = Error::Twin {
-            node,
-            term: vote.leader_id.term,
+            node: self.identity().node,
+            term,
             dir: self.root.clone(),
         };
         self.end(why.to_string());
-        Err(why.to_string())
+        why.to_string()
     }
 
     pub(crate) fn identity(&self) -> Identity {
@@ -229,6 +279,7 @@ impl Gate {
             target_incarnation,
             sender: identity.node,
             sender_incarnation: (self.level_max > 1).then_some(identity.incarnation),
+            sender_process: if self.level_max > 1 { self.process } else { 0 },
         })
     }
 
@@ -370,6 +421,7 @@ fn refusal(reason: RaftRefusalReason, ours: &Identity) -> Status {
         RaftRefusalReason::WrongCluster => "this node belongs to another cluster",
         RaftRefusalReason::WrongNode => "another node lives at this address",
         RaftRefusalReason::Removed => "the node that asks was removed from the cluster",
+        RaftRefusalReason::AnotherProcess => "another process bore this vote before",
         RaftRefusalReason::WrongSender => {
             "the membership records another data directory for the sender's id"
         }

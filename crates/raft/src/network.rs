@@ -198,6 +198,9 @@ impl Connection {
     fn failure(&self, status: Status) -> Failure {
         match refused(&status) {
             Some(RaftRefusalReason::Removed) => self.tell_removed(),
+            Some(RaftRefusalReason::AnotherProcess) => {
+                self.network.gate.end_bearer();
+            }
             Some(reason) if self.network.told.allow() => tracing::warn!(
                 node = self.target,
                 address = %self.peer.address,

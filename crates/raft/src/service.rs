@@ -18,7 +18,7 @@ use serde::Serialize;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::frame;
-use crate::gate::Gate;
+use crate::gate::{BearerCall, Gate};
 use crate::machine::Snapshot;
 use crate::node::Node;
 use crate::outlive::outliving;
@@ -86,10 +86,12 @@ impl Service {
         let first = next(&mut chunks)
             .await?
             .ok_or_else(|| Status::invalid_argument("an empty stream"))?;
+        let process = process_of(first.header.as_ref());
         self.let_in(first.header).await?;
         let (vote, meta): (Vote, SnapshotMeta) = frame::decode(&first.description)
             .map_err(|e| Status::invalid_argument(e.to_string()))?;
         self.check_vote(&vote)?;
+        self.gate.check_bearer(&vote, process, BearerCall::Leader)?;
         let one = self
             .receiving
             .clone()
@@ -160,6 +162,11 @@ impl Drop for Received {
     }
 }
 
+/// Random number of the sender's process; 0: a build of format level 1.
+fn process_of(header: Option<&RaftHeader>) -> u64 {
+    header.map_or(0, |header| header.sender_process)
+}
+
 async fn next(
     chunks: &mut Streaming<RaftSnapshotChunk>,
 ) -> Result<Option<RaftSnapshotChunk>, Status> {
@@ -183,8 +190,13 @@ impl raft_server::Raft for Service {
     async fn append(&self, request: Request<RaftRequest>) -> Answer {
         let acknowledged = request.get_ref().acknowledged;
         let theirs = request.get_ref().checkpoint.clone();
+        let process = process_of(request.get_ref().header.as_ref());
         let rpc: AppendEntriesRequest<TypeConfig> = self.admit(request).await?;
         self.check_vote(&rpc.vote)?;
+        let checked = self
+            .gate
+            .check_bearer(&rpc.vote, process, BearerCall::Leader);
+        checked?;
         let judged = self.node.judge(&rpc.vote, acknowledged);
         judged.map_err(Status::unavailable)?;
         let compared = theirs.map(|theirs| self.gate.compare_checkpoint(&theirs));
@@ -201,8 +213,11 @@ impl raft_server::Raft for Service {
     }
 
     async fn vote(&self, request: Request<RaftRequest>) -> Answer {
+        let process = process_of(request.get_ref().header.as_ref());
         let rpc: VoteRequest<TypeConfig> = self.admit(request).await?;
         self.check_vote(&rpc.vote)?;
+        let checked = self.gate.check_bearer(&rpc.vote, process, BearerCall::Vote);
+        checked?;
         let raft = self.node.raft().clone();
         let answer = outliving(async move { raft.vote(rpc).await }).await;
         self.answer(&answer.map_err(unavailable)?)

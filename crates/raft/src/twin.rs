@@ -15,12 +15,52 @@
 //! - an *answer* that bears this node's id, with a vote that is not at or below the saved one, was
 //!   asked for by another process. (An answer at or below it may be a late one of this node's own.)
 //!
+//! Two processes may still campaign for the same term at the same moment. A voter that granted the vote
+//! to one of them would grant an equal vote to the other as well (`vote_handler/mod.rs`,
+//! `update_vote`), and both would lead that term. So a process draws a random number at its start and
+//! says it in each call, and a receiver lets in one process for each vote ([`VoteBearers`]). A process
+//! that is started again never bears a vote that it bore before: it campaigns above its saved vote,
+//! and does not lead again without an election (`enable_leader_restore` is off). The receiver
+//! remembers this in memory only; after its own restart it rejects requests for the vote that it
+//! granted before, which costs an election at worst.
+//!
 //! A directory that was put back from an older copy meets the same proof, because it has forgotten the
 //! votes that it asked for. It must end for the same reason.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+use parking_lot::Mutex;
 
 use crate::types::Vote;
+
+/// Votes whose processes are remembered; those of the lowest terms are forgotten first.
+const BEARERS_MAX: usize = 64;
+
+/// The process that bore each of the newest votes.
+#[derive(Default)]
+pub(crate) struct VoteBearers(Mutex<BTreeMap<(u64, u64), u64>>);
+
+impl VoteBearers {
+    /// Notes the process that bears a vote. Returns whether no other process bore it before.
+    pub(crate) fn note(&self, vote: &Vote, process: u64) -> bool {
+        let mut known = self.0.lock();
+        let first = *known.entry(key(vote)).or_insert(process);
+        if known.len() > BEARERS_MAX {
+            known.pop_first();
+        }
+        first == process
+    }
+
+    /// Whether some process is known to bear this vote.
+    pub(crate) fn has(&self, vote: &Vote) -> bool {
+        self.0.lock().contains_key(&key(vote))
+    }
+}
+
+fn key(vote: &Vote) -> (u64, u64) {
+    (vote.leader_id.term, vote.leader_id.voted_for)
+}
 
 /// What carried a vote to this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,6 +14,7 @@ mod model;
 mod power_cut;
 mod samples;
 mod suite;
+mod twins;
 mod versions;
 
 use std::collections::BTreeMap;

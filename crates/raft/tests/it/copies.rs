@@ -149,7 +149,7 @@ async fn a_clone_is_found_by_its_votes() {
         let failed = clone.node.failed();
         until("the clone ends", || failed.borrow().is_some()).await;
         let line = failed.borrow().clone().unwrap();
-        for part in ["another process has this id", "did not ask for it"] {
+        for part in ["another process has this id", "not this process's own"] {
             assert!(line.contains(part), "no {part:?} in: {line}");
         }
         assert!(!line.contains('\n'), "{line}");

@@ -57,6 +57,7 @@ async fn answers(member: &Member) -> Vec<tonic::Status> {
             target_incarnation: member.incarnation,
             sender: 9,
             sender_incarnation: None,
+            sender_process: 0,
         })
     };
     let request = || RaftRequest {

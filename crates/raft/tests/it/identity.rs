@@ -27,6 +27,7 @@ async fn knock(
             target_incarnation,
             sender: 9,
             sender_incarnation: None,
+            sender_process: 0,
         }),
         body: bytes::Bytes::from_static(b"never read by who refuses"),
         acknowledged: 0,

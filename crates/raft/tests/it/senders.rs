@@ -27,6 +27,7 @@ async fn knock(
             target_incarnation: to.incarnation,
             sender,
             sender_incarnation,
+            sender_process: 0,
         }),
         body: bytes::Bytes::from_static(b"not a call"),
         acknowledged: 0,
