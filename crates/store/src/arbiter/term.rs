@@ -22,9 +22,13 @@ pub(super) struct Term {
     /// When the timers were started last.
     pub(super) since: Reading,
     pub(super) sessions: HashMap<SessionId, Seen>,
+    /// Whether the last tick's quorum round succeeded.
     pub(super) quorum: bool,
+    /// When the last tick ended.
     pub(super) last_tick: Option<Reading>,
-    /// When a late tick last started the timers anew, until those have run out.
+    /// When the last tick with a quorum ended; before the first one, when the term began.
+    pub(super) last_quorum: Option<Reading>,
+    /// When a late tick or a regained quorum last restarted the timers, until those have run out.
     pub(super) forgiven: Option<Reading>,
     /// Whether a tick has told of this term.
     pub(super) told: bool,
@@ -52,45 +56,50 @@ impl Term {
             sessions: HashMap::new(),
             quorum: true,
             last_tick: None,
+            last_quorum: Some(now),
             forgiven: None,
             told: false,
         }
     }
 
-    /// Starts all timers anew after a regained quorum or an own late tick.
+    /// Restarts all timers after a time in which this arbiter could answer no renewal: a lost quorum,
+    /// or an own late tick.
+    ///
+    /// Invariant: between two restarts the timers run out once and a tick with a quorum acts on them,
+    /// whatever the causes (ADR 0019). Schedule that breaks it: the rounds of some ticks fail, at least
+    /// one in each W. If every regained quorum restarted the timers, they would never run out, and a
+    /// dead owner would keep its slots. Safety needs no restart: it rests on the stamps and on the start
+    /// of the term; a restart is for fairness alone.
     pub(super) fn restart(
         &mut self,
         tick: &Tick<'_>,
         lease: Duration,
         counters: &mut Counters,
     ) -> Option<Restart> {
-        // Lateness errs to the side of seeing it: the larger of the two clocks.
-        let late = self
-            .last_tick
-            .map(|last| tick.begun.elapsed_owner(last).saturating_sub(tick.interval))
-            .filter(|late| *late > lease / 4);
-        // Forgiven once; not again before the timers started by it have run out and were acted on,
-        // which takes W. An arbiter whose every tick is late still expires at every second one.
+        // Both times err to the side of seeing a cause: the larger of the two clocks.
+        let beyond = |last: Reading| tick.begun.elapsed_owner(last).saturating_sub(tick.interval);
+        let late = self.last_tick.replace(tick.now).map(beyond);
+        counters.late_ticks += u64::from(late.is_some_and(|late| late > lease / 4));
+        if !tick.quorum {
+            self.quorum = false;
+            return None;
+        }
+        // Without a quorum nothing is expired, so only ticks with one count: neither is the restart
+        // used up before the quorum is back, nor are the timers believed to have been acted on.
+        let unable = self.last_quorum.replace(tick.now).map(beyond);
+        let regained = !std::mem::replace(&mut self.quorum, true);
         let forgivable = self.forgiven.is_none();
         let ran_out = |at: &Reading| tick.now.elapsed_arbiter(*at) >= takeover_wait(lease);
         if self.forgiven.as_ref().is_some_and(ran_out) {
             self.forgiven = None;
         }
-        let regained = tick.quorum && !self.quorum;
-        self.quorum = tick.quorum;
-        self.last_tick = Some(tick.now);
-        counters.late_ticks += u64::from(late.is_some());
-        let why = match late {
-            Some(late) if forgivable => {
-                self.forgiven = Some(tick.now);
-                Restart::LateTick(late)
-            }
-            _ if regained => Restart::QuorumRegained,
-            _ => return None,
-        };
-        self.since = tick.now;
+        let unable = unable.filter(|unable| *unable > lease / 4 && forgivable)?;
+        (self.forgiven, self.since) = (Some(tick.now), tick.now);
         counters.timer_restarts += 1;
-        Some(why)
+        Some(match regained {
+            true => Restart::QuorumRegained,
+            false => Restart::LateTick(unable),
+        })
     }
 
     /// Notes sessions seen for the first time and forgets those that ended.

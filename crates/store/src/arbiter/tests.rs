@@ -300,6 +300,91 @@ fn a_regained_quorum_restarts_the_timers() {
     assert_eq!(leader.wait(regained + W_MS), expiry(a, 1));
 }
 
+/// Schedule: the quorum round of every tick but one in each W fails. A timer restart at every regained
+/// quorum would keep the owner of dead slots alive without bound.
+#[test]
+fn a_flapping_quorum_does_not_keep_a_dead_session_alive() {
+    for failed in 1..=9 {
+        let mut leader = Leader::new(4);
+        let (alive, dead) = (leader.open(1), leader.open(2));
+        leader.run(1_000, &[alive, dead]);
+        let died = leader.now_ms;
+        let mut commands = Vec::new();
+        while commands.is_empty() {
+            for _ in 0..failed {
+                leader.now_ms += 125;
+                assert_eq!(leader.tick_with(false, Some(1)).commands, []);
+            }
+            leader.now_ms += 125;
+            leader.renew(alive).unwrap();
+            commands = leader.tick().commands;
+            assert!(
+                leader.now_ms <= died + 3 * W_MS,
+                "no expiry with {failed} failed rounds between two good ones"
+            );
+        }
+        assert_eq!(commands, expiry(dead, 1));
+        assert!(leader.arbiter.counters().timer_restarts <= 2);
+    }
+}
+
+/// Schedule: late ticks and a regained quorum in turn. If each cause had a bound of its own, each could
+/// restart the timers that the other one had started, and they would never run out.
+#[test]
+fn late_ticks_and_a_flapping_quorum_share_one_bound() {
+    let mut leader = Leader::new(4);
+    let dead = leader.open(1);
+    leader.run(1_000, &[dead]);
+    let died = leader.now_ms;
+    let mut commands = Vec::new();
+    while commands.is_empty() {
+        leader.now_ms += 600;
+        commands = leader.tick().commands;
+        leader.now_ms += 125;
+        leader.tick_with(false, Some(1));
+        leader.now_ms += 400;
+        leader.tick_with(false, Some(1));
+        leader.now_ms += 125;
+        if commands.is_empty() {
+            commands = leader.tick().commands;
+        }
+        assert!(leader.now_ms <= died + 4 * W_MS, "no expiry");
+    }
+    assert_eq!(commands, expiry(dead, 1));
+}
+
+/// A quorum lost for no longer than D/4 costs a renewal one try: that is no reason to start over.
+#[test]
+fn a_quorum_lost_for_a_moment_restarts_nothing() {
+    let mut leader = Leader::new(4);
+    let a = leader.open(1);
+    leader.run(1_000, &[a]);
+    leader.now_ms += 125;
+    leader.tick_with(false, Some(1));
+    leader.now_ms += 125;
+    assert_eq!(leader.tick().restarted, None);
+    assert!(leader.wait(1_000 + W_MS - 1).is_empty());
+    assert_eq!(leader.wait(1_000 + W_MS), expiry(a, 1));
+}
+
+/// Schedule: a tick is late while the quorum is lost. It must not use up the restart that the sessions
+/// need once the quorum is back: nothing was expired meanwhile, and none of them could renew.
+#[test]
+fn a_late_tick_without_quorum_uses_up_no_restart() {
+    let mut leader = Leader::new(4);
+    let a = leader.open(1);
+    leader.run(1_000, &[a]);
+    for gap in [600, 125, 600, 125, 600] {
+        leader.now_ms += gap;
+        assert_eq!(leader.tick_with(false, Some(1)), Wanted::default());
+    }
+    leader.now_ms += 125;
+    let wanted = leader.tick();
+    assert_eq!(wanted.restarted, Some(Restart::QuorumRegained));
+    assert_eq!(wanted.commands, []);
+    assert_eq!(leader.arbiter.counters().late_ticks, 3);
+}
+
 #[test]
 fn the_slower_clock_decides_expiry_and_the_faster_liveness() {
     let mut leader = Leader::new(4);
