@@ -6,8 +6,8 @@
 //! Order: raises first, because callers run dry behind them, and with them what the arbiter wants;
 //! then sections opened and closed; creations last. Reordering across classes is harmless: every
 //! command is fenced, and a sender awaits the reply to one before it sends what builds on it.
-//! A class left out of one entry may fill the first quarter of the next, so that a flood of raises
-//! slows the rest down but never stops it.
+//! Each class left out of one entry has a quarter of the next one to itself, the last class first, so that
+//! a flood of the classes before it slows it down but never stops it.
 
 use std::collections::VecDeque;
 
@@ -79,11 +79,16 @@ impl<T> Queue<T> {
     /// dropped unproposed.
     pub fn gather(&mut self, gone: impl Fn(&T) -> bool) -> Option<Gathered<T>> {
         let mut entry = Entry::default();
-        for class in (0..CLASSES)
-            .filter(|class| self.left_out[*class])
-            .collect::<Vec<_>>()
-        {
-            self.fill(&mut entry, class, ENTRY_BYTES_MAX / 4, &gone);
+        // Invariant: a class left out of one entry gets into the next one. Schedule that breaks it: raises
+        // and section commands each fill an entry at every gather. If the classes left out shared one
+        // quarter, section commands would fill it, and creations would wait without bound. The last class
+        // comes first because all its commands are small: the quarter of another one may be exceeded by
+        // a command of up to 43 KB, which still fits after this.
+        for class in (0..CLASSES).rev() {
+            if self.left_out[class] {
+                let below = entry.bytes + ENTRY_BYTES_MAX / 4;
+                self.fill(&mut entry, class, below, &gone);
+            }
         }
         for class in 0..CLASSES {
             self.fill(&mut entry, class, ENTRY_BYTES_MAX, &gone);

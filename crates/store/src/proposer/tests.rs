@@ -69,6 +69,20 @@ fn close_session(n: u32) -> Command {
     }
 }
 
+fn large_move(n: u32) -> Command {
+    let last = seqsvr_core::command::Final {
+        section: fence(n).section,
+        generation: Generation(u64::MAX),
+        value: u64::MAX,
+    };
+    Command::MoveSlot {
+        slot: Slot(1),
+        epoch: Epoch(1),
+        finals: vec![last; seqsvr_core::command::FINALS_MAX],
+        to: None,
+    }
+}
+
 fn command(kind: u8, n: u32) -> Command {
     match kind {
         0 => raise(n),
@@ -81,7 +95,7 @@ fn command(kind: u8, n: u32) -> Command {
 fn kind(command: &Command) -> u8 {
     match command {
         Command::Raise { .. } => 0,
-        Command::Open { .. } | Command::CloseSession { .. } => 1,
+        Command::Open { .. } | Command::CloseSession { .. } | Command::MoveSlot { .. } => 1,
         _ => 2,
     }
 }
@@ -150,6 +164,31 @@ fn a_flood_of_raises_does_not_stop_the_rest() {
         rest += gathered.waiters.iter().filter(|w| **w).count();
         entries += 1;
         assert!(entries < 10, "left out for ever");
+    }
+}
+
+/// Schedule: at every gather raises and section commands fill more than an entry: three AllocSvrs with
+/// full Submits, or a drain with large moves. Both lower classes were left out of the entry before, so
+/// the second class fills the shared quarter, and the last class finds no room in any entry.
+#[test]
+fn a_flood_of_all_higher_classes_does_not_stop_the_last() {
+    for flood in [open as fn(u32) -> Command, close_session, large_move] {
+        let mut queue = Queue::default();
+        queue
+            .push((0..100).map(|n| (session(n), true)).collect())
+            .unwrap();
+        let (mut entries, mut sessions, mut section_commands) = (0, 0, 0);
+        while sessions < 100 {
+            let raises = || (0..50).map(|n| (raise(n), false)).collect();
+            while queue.push(vec![(flood(1), false)]).is_ok() && queue.push(raises()).is_ok() {}
+            let gathered = queue.gather(|_| false).unwrap();
+            sessions += gathered.waiters.iter().filter(|w| **w).count();
+            let kinds = gathered.batch.commands.iter().map(kind);
+            section_commands += kinds.filter(|kind| *kind == 1).count();
+            entries += 1;
+            assert!(entries < 20, "left out for ever: {sessions} of 100");
+        }
+        assert!(section_commands > 0, "section commands were left out");
     }
 }
 
