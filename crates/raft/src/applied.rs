@@ -2,14 +2,17 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
+use std::time::Instant;
 
 use openraft::EntryPayload;
 use parking_lot::RwLock;
 use seqsvr_core::command::Reply;
+use seqsvr_core::state::growth::{Before, Growth};
 use seqsvr_core::state::{RowKey, State};
 use tokio::sync::watch;
 
 use crate::checkpoints::Checkpoints;
+use crate::backup::Seen;
 use crate::digest::Digest;
 use crate::rows::Meta;
 use crate::types::{Entry, LogId, SnapshotMeta, StoredMembership};
@@ -23,6 +26,51 @@ pub(crate) struct Applied {
     pub(crate) membership: StoredMembership,
     digests: HashMap<RowKey, Digest>,
     digest: Digest,
+    pub(crate) pace: Pace,
+}
+
+/// How fast the applied entries added numbers: information for people, no part of the state.
+pub(crate) struct Pace {
+    growth: Growth,
+    since: Instant,
+    /// Last entry of the log at the start: it and those before it say nothing about the time since.
+    replayed: Option<LogId>,
+}
+
+impl Default for Pace {
+    fn default() -> Pace {
+        Pace {
+            growth: Growth::default(),
+            since: Instant::now(),
+            replayed: None,
+        }
+    }
+}
+
+impl Pace {
+    /// Counts entries that come after the last one of the log at the start.
+    pub(crate) fn after(replayed: Option<LogId>) -> Pace {
+        Pace {
+            replayed,
+            ..Pace::default()
+        }
+    }
+
+    /// Begins again: a snapshot has stood in for entries, and what they added is unknown.
+    pub(crate) fn restart(&mut self) {
+        self.growth.restart();
+        self.since = Instant::now();
+    }
+
+    /// What a backup made at `taken_at` (seconds since 1970) says about it.
+    pub(crate) fn seen(&self, taken_at: u64) -> Seen {
+        Seen {
+            taken_at,
+            watched: self.since.elapsed().as_secs(),
+            added: self.growth.totals(),
+            peak: self.growth.peaks(),
+        }
+    }
 }
 
 impl Applied {
@@ -44,6 +92,7 @@ impl Applied {
             membership,
             digests,
             digest,
+            pace: Pace::default(),
         })
     }
 
@@ -57,8 +106,14 @@ impl Applied {
         let replies = match &entry.payload {
             EntryPayload::Blank => Vec::new(),
             EntryPayload::Normal(p) => {
-                self.state
-                    .apply(entry.log_id.leader_id.term, &p.0, &mut rows)
+                let before = Before::of(&p.0, &self.state);
+                let term = entry.log_id.leader_id.term;
+                let replies = self.state.apply(term, &p.0, &mut rows);
+                if Some(entry.log_id) > self.pace.replayed {
+                    let at = self.pace.since.elapsed();
+                    self.pace.growth.add(before, &replies, &self.state, at);
+                }
+                replies
             }
             EntryPayload::Membership(m) => {
                 self.membership = StoredMembership::new(Some(entry.log_id), m.clone());

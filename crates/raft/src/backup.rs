@@ -2,7 +2,9 @@
 //!
 //! ```text
 //! "SEQBKUP\n" | header frame | rows frame … | trailer frame
+//! "SEQBKU2\n" | header frame | peaks frame | rows frame … | trailer frame
 //! ```
+//! The second form also says how many numbers the busiest minute added; the first one stays readable.
 //! Rows and trailer are those of a snapshot (`snapshot.rs`); the header says what the backup is
 //! of, and what helps to choose the margins of a restore. Invariant: [`read`] returns what was
 //! written or an error; every byte is under a checksum, and a file that was cut short or that goes
@@ -21,6 +23,8 @@ use crate::frame::{self, Damage};
 use crate::snapshot::{invalid, read_rows, write_rows};
 
 const MAGIC: &[u8; 8] = b"SEQBKUP\n";
+/// Beginning of a backup that holds [`Seen::peak`].
+const MAGIC_PEAKS: &[u8; 8] = b"SEQBKU2\n";
 
 /// What a backup is of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,15 +39,19 @@ pub struct About {
     pub seen: Seen,
 }
 
-/// What the leader that made a backup had seen: information for people, no part of any protocol.
+/// What the store that made a backup had seen: information for people, no part of any protocol.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seen {
     /// Wall-clock time of the backup, seconds since 1970.
     pub taken_at: u64,
-    /// For how long the leader's process had been running, seconds.
+    /// Time for which the store had counted, seconds: since its process started or last took a snapshot
+    /// from another store.
     pub watched: u64,
-    /// Numbers that Opens and Raises added in that time as far as this process led, by namespace.
+    /// Numbers that the Opens and Raises applied in that time added, by namespace.
     pub added: Vec<(NamespaceId, u64)>,
+    /// Numbers of the minute that added most since the process started, by namespace; empty if unknown.
+    #[serde(skip)]
+    pub peak: Vec<(NamespaceId, u64)>,
 }
 
 /// A backup in memory.
@@ -98,12 +106,17 @@ impl Backup {
     /// # Errors
     /// Those of `out`.
     pub fn write(&self, out: &mut impl Write) -> io::Result<()> {
-        out.write_all(MAGIC)?;
+        let peak = &self.about.seen.peak;
+        out.write_all(if peak.is_empty() { MAGIC } else { MAGIC_PEAKS })?;
         let header = Header {
             about: self.about.clone(),
             rows: self.state.rows().count() as u64,
         };
-        out.write_all(&frame::encode_at(self.state.level(), &header)?)?;
+        let level = self.state.level();
+        out.write_all(&frame::encode_at(level, &header)?)?;
+        if !peak.is_empty() {
+            out.write_all(&frame::encode_at(level, peak)?)?;
+        }
         write_rows(out, &self.state)
     }
 }
@@ -138,10 +151,13 @@ pub fn read(file: &Path) -> Result<Backup, Error> {
 fn read_from(input: &mut impl Read) -> io::Result<Backup> {
     let mut magic = [0; 8];
     input.read_exact(&mut magic)?;
-    if &magic != MAGIC {
+    if &magic != MAGIC && &magic != MAGIC_PEAKS {
         return Err(invalid("it does not begin like a backup"));
     }
-    let Header { about, rows } = frame::read(input)?;
+    let Header { mut about, rows } = frame::read(input)?;
+    if &magic == MAGIC_PEAKS {
+        about.seen.peak = frame::read(input)?;
+    }
     let state = read_rows(input, rows)?;
     if state.cluster().map(|c| c.id) != Some(about.cluster) {
         return Err(invalid("its rows are of another cluster than its header"));

@@ -100,7 +100,7 @@ impl Machine {
         }
         let writing = |e| Error::io("cannot encode", &received.path)(e);
         let new = Applied::new(state, meta.last_log_id, meta.last_membership.clone());
-        let new = new.map_err(writing)?;
+        let mut new = new.map_err(writing)?;
         let keys: BTreeSet<_> = self
             .shared
             .applied
@@ -110,7 +110,12 @@ impl Machine {
             .collect();
         let step = self.disk.rows.write(&new, keys).map_err(writing)?;
         self.disk.rows.commit(step)?;
-        *self.shared.applied.write() = new;
+        {
+            let mut applied = self.shared.applied.write();
+            new.pace = std::mem::take(&mut applied.pace);
+            new.pace.restart();
+            *applied = new;
+        }
         self.shared.announce();
         self.disk.published(meta, path)
     }

@@ -3,6 +3,7 @@
 //! them out.
 
 use crate::binding::Binding;
+use crate::applied::Pace;
 use crate::directory::Directory;
 use crate::error::Error;
 use crate::identity::Identity;
@@ -76,7 +77,8 @@ impl Storage {
             ));
         }
         let judge = |loaded: &Loaded| judge(loaded, &identity, &log, snapshot_id);
-        let (rows, applied) = Rows::open(&directory, identity.incarnation, log.durable(), judge)?;
+        let (rows, mut applied) =
+            Rows::open(&directory, identity.incarnation, log.durable(), judge)?;
         snapshot::remove_unfinished(&directory)?;
         if let Some(meta) = &newest {
             snapshot::remove_older(&directory, &snapshot::path_of(&directory, meta))?;
@@ -84,6 +86,7 @@ impl Storage {
         if unbound {
             Binding::store(&directory)?;
         }
+        applied.pace = Pace::after(log.last());
         let machine = Machine::new(&directory, rows, applied, newest);
         Ok(Storage {
             directory,

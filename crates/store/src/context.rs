@@ -22,7 +22,7 @@ use crate::clock::Clock;
 use crate::confirm::{self, Confirmer};
 use crate::fault;
 use crate::proposer::{self, Proposer};
-use crate::service::backup::{Backups, Before};
+use crate::service::backup::Backups;
 
 /// Most Watch streams at a time.
 const WATCHERS_MAX: usize = 8_192;
@@ -183,9 +183,7 @@ impl Context {
 
     /// One log entry: the proposer's way into Raft.
     pub(crate) async fn write(&self, batch: Batch) -> Result<Vec<Reply>, proposer::Error> {
-        // One entry is in flight at a time, so it is applied on what is applied now.
-        let before = self.node.with_state(|s| Before::of(&batch, s));
-        let replies = self.node.propose(batch).await.map_err(|e| match e {
+        self.node.propose(batch).await.map_err(|e| match e {
             ProposeError::NotLeader { leader } => proposer::Error::NotLeader {
                 leader: address(leader),
             },
@@ -193,10 +191,7 @@ impl Context {
                 proposer::Error::Uncertain(e.to_string())
             }
             ProposeError::Stopped(_) => proposer::Error::Stopped,
-        })?;
-        let count = |s: &_| self.backups.count(before, &replies, s);
-        self.node.with_state(count);
-        Ok(replies)
+        })
     }
 
     /// One quorum round: the confirmer's way into Raft.

@@ -10,6 +10,7 @@
 
 mod apply;
 mod format;
+pub mod growth;
 mod namespaces;
 pub mod restore;
 mod rows;

@@ -144,6 +144,11 @@ impl LogStore {
         self.inner.log.lock().log_state().purged().map(|id| id.0)
     }
 
+    /// Returns the id of the last entry, if there is any.
+    pub(crate) fn last(&self) -> Option<LogId> {
+        self.inner.log.lock().log_state().last().map(|id| id.0)
+    }
+
     /// Id of the entry at `index`, if the log holds it.
     pub(crate) fn log_id(&self, index: u64) -> io::Result<Option<LogId>> {
         let log = self.inner.log.lock();

@@ -28,7 +28,7 @@ use tokio_util::task::TaskTracker;
 use tonic::transport::Channel;
 
 use crate::applied::{Progress, Shared};
-use crate::backup::{About, Backup, Seen};
+use crate::backup::{About, Backup};
 use crate::error::Error;
 use crate::gate::Gate;
 use crate::identity::Identity;
@@ -193,9 +193,9 @@ impl Node {
         read(&self.inner.shared.applied.read().state)
     }
 
-    /// The applied state of this moment, as a backup; None before the cluster is made. Of the
-    /// cluster's newest state only after [`Node::confirm`].
-    pub fn backup(&self, seen: Seen) -> Option<Backup> {
+    /// Returns the applied state of this moment as a backup; None before the cluster is made. It is the
+    /// cluster's newest state only after [`Node::confirm`]. `taken_at`: seconds since 1970.
+    pub fn backup(&self, taken_at: u64) -> Option<Backup> {
         let applied = self.inner.shared.applied.read();
         let last = applied.last_applied?;
         Some(Backup {
@@ -203,7 +203,7 @@ impl Node {
                 cluster: applied.state.cluster()?.id,
                 term: last.leader_id.term,
                 index: last.index,
-                seen,
+                seen: applied.pace.seen(taken_at),
             },
             state: applied.state.clone(),
         })

@@ -197,11 +197,12 @@ fn golden_snapshot_at(level: u32, name: &str) {
 
 #[test]
 fn golden_backup() {
-    golden_backup_at(1, "backup");
-    golden_backup_at(2, "backup-level-2");
+    golden_backup_at(1, "backup", Vec::new());
+    golden_backup_at(1, "backup-peaks", vec![(NamespaceId(1), 4_000)]);
+    golden_backup_at(2, "backup-level-2", Vec::new());
 }
 
-fn golden_backup_at(level: u32, name: &str) {
+fn golden_backup_at(level: u32, name: &str, peak: Vec<(NamespaceId, u64)>) {
     let state = seqsvr_core::state::State::from_rows(rows(level)).unwrap();
     let taken = Backup {
         about: About {
@@ -212,6 +213,7 @@ fn golden_backup_at(level: u32, name: &str) {
                 taken_at: 1_700_000_000,
                 watched: 3_600,
                 added: vec![(NamespaceId(1), 20_000)],
+                peak,
             },
         },
         state,

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use seqsvr_core::command::{Batch, Command, Fence, Reply};
+use seqsvr_core::command::{Batch, Cause, Command, Fence, Reply};
 use seqsvr_core::id::{
     ClusterId, Epoch, Generation, NamespaceId, Nonce, SectionId, SectionKey, Slot,
 };
 use seqsvr_core::state::State;
 use seqsvr_core::state::restore::Margins;
 use seqsvr_proto::transport::Tcp;
-use seqsvr_raft::backup::{self, Backup, Seen};
+use seqsvr_raft::backup::{self, Backup};
 use seqsvr_raft::{Error, Node, restore};
 
 use crate::common::{Running, agree, cluster, leader, listen, nobody_holds, start, until, write};
@@ -53,13 +53,7 @@ async fn open(node: &Node) -> u64 {
     }
 }
 
-fn seen() -> Seen {
-    Seen {
-        taken_at: 1_700_000_000,
-        watched: 60,
-        added: vec![(NamespaceId(1), 100)],
-    }
-}
+const TAKEN_AT: u64 = 1_700_000_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_backup_is_restored_as_a_cluster_of_its_own() {
@@ -69,8 +63,9 @@ async fn a_backup_is_restored_as_a_cluster_of_its_own() {
     let at = leader(&nodes).await;
     assert_eq!(open(&nodes[at].node).await, 0);
     let index = nodes[at].node.confirm().await.unwrap();
-    let taken = nodes[at].node.backup(seen()).unwrap();
+    let taken = nodes[at].node.backup(TAKEN_AT).unwrap();
     assert!(taken.about.index >= index);
+    assert_eq!(taken.about.seen.added, [(NamespaceId(1), 100)]);
     assert_eq!(taken.state, nodes[at].node.with_state(State::clone));
 
     let file = dir.path().join("backup");
@@ -133,7 +128,7 @@ async fn every_damage_of_a_backup_is_refused() {
     let nodes = cluster(&dir.path().join("old"), 1, |_| {}).await;
     write(&nodes, "a1").await;
     open(&nodes[0].node).await;
-    let taken: Backup = nodes[0].node.backup(seen()).unwrap();
+    let taken: Backup = nodes[0].node.backup(TAKEN_AT).unwrap();
     let mut good = Vec::new();
     taken.write(&mut good).unwrap();
     let file = dir.path().join("backup");
@@ -156,12 +151,12 @@ async fn every_damage_of_a_backup_is_refused() {
         );
     }
     let mut newer = good.clone();
-    newer[8] = 3;
+    newer[8] = 9;
     let head = crc32fast::hash(&newer[8..13]);
     newer[13..17].copy_from_slice(&head.to_be_bytes());
     let refused = read(&newer);
     assert!(
-        matches!(refused, Err(backup::Error::Version { version: 3, .. })),
+        matches!(refused, Err(backup::Error::Version { version: 9, .. })),
         "{refused:?}"
     );
     let mut longer = good.clone();
@@ -169,6 +164,64 @@ async fn every_damage_of_a_backup_is_refused() {
     assert!(matches!(read(&longer), Err(backup::Error::Damaged { .. })));
     let absent = backup::read(&dir.path().join("absent"));
     assert!(matches!(absent, Err(backup::Error::Io { .. })));
+}
+
+/// Schedule: a store applies for days as a follower, leads for an hour, and makes a backup. If it counted
+/// only what it proposed itself, its pace would be a small part of the true one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_store_counts_what_it_applies() {
+    let dir = tempfile::tempdir().unwrap();
+    let nodes = cluster(dir.path(), 3, |_| {}).await;
+    write(&nodes, "a1").await;
+    let at = leader(&nodes).await;
+    open(&nodes[at].node).await;
+    let index = nodes[at].node.applied().borrow().index;
+    for one in &nodes {
+        until("all have applied it", || {
+            one.node.applied().borrow().index >= index
+        })
+        .await;
+        let seen = one.node.backup(TAKEN_AT).unwrap().about.seen;
+        assert_eq!(seen.taken_at, TAKEN_AT);
+        assert_eq!(seen.added, [(NamespaceId(1), 100)]);
+        assert_eq!(seen.peak, [(NamespaceId(1), 100)]);
+    }
+}
+
+/// Schedule: a store restarts and applies its log again. Those entries may be days old: as numbers of the
+/// seconds since the start they would make any pace.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn entries_applied_again_at_a_start_are_not_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut nodes = cluster(dir.path(), 1, |_| {}).await;
+    write(&nodes, "a1").await;
+    open(&nodes[0].node).await;
+    let options = nodes.remove(0).kill().await;
+    // Without its rows it applies the whole log.
+    std::fs::remove_dir_all(options.data_dir.join("state")).unwrap();
+    nodes.push(Running::restart(options).await.unwrap());
+    leader(&nodes).await;
+    let node = &nodes[0].node;
+    until("the section is there", || {
+        node.with_state(|s| s.section(section()).is_some())
+    })
+    .await;
+    let seen = node.backup(TAKEN_AT).unwrap().about.seen;
+    assert_eq!((seen.added, seen.peak), (vec![], vec![]));
+    let raise = Command::Raise {
+        fence: Fence {
+            slot: node.with_state(|s| s.slot_of(section())).unwrap(),
+            epoch: Epoch(1),
+            section: section(),
+        },
+        generation: Generation(1),
+        to: 150,
+        cause: Cause::Refill,
+    };
+    let commands = vec![raise];
+    node.propose(Batch { commands }).await.unwrap();
+    let seen = node.backup(TAKEN_AT).unwrap().about.seen;
+    assert_eq!(seen.added, [(NamespaceId(1), 50)]);
 }
 
 /// A snapshot is no backup: it says nothing of when it was taken.

@@ -8,6 +8,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use seqsvr_core::id::NamespaceId;
 use seqsvr_core::state::restore::Windows;
 use seqsvr_store::backup::{self, Backup};
 
@@ -81,24 +82,38 @@ fn aside(file: &Path) -> anyhow::Result<PathBuf> {
     Ok(part)
 }
 
-/// A line for each namespace: what it had open, and how fast it went.
+/// Returns a line for each namespace: its open windows, and how fast numbers were added.
 pub(super) fn namespaces(taken: &Backup) -> Vec<String> {
     let windows = taken.state.open_windows();
     let line = |n: &seqsvr_core::namespace::Namespace| {
         let Windows { open, largest } = windows.get(&n.id).copied().unwrap_or_default();
         let name = &n.spec.name;
         let pace = pace(taken, n.id);
+        let peak = match peak(taken, n.id) {
+            Some(peak) => format!("at most {peak} in a minute"),
+            None => String::from("the peak is unknown"),
+        };
         format!(
-            "namespace {name}: {open} sections open, largest window {largest} numbers, {pace:.1} numbers added a second"
+            "namespace {name}: {open} sections open, largest window {largest} numbers, {pace:.1} numbers added a second on average, {peak}"
         )
     };
     taken.state.namespaces().map(line).collect()
 }
 
-/// Numbers a second that the leader saw added in a namespace.
-pub(super) fn pace(taken: &Backup, id: seqsvr_core::id::NamespaceId) -> f64 {
+/// Returns the average of numbers a second that the store saw added in a namespace. It is no bound.
+fn pace(taken: &Backup, id: NamespaceId) -> f64 {
     let seen = &taken.about.seen;
-    let of = |(namespace, n): &(_, u64)| (*namespace == id).then_some(*n);
-    let added = seen.added.iter().find_map(of).unwrap_or(0);
-    added as f64 / seen.watched.max(1) as f64
+    of(&seen.added, id) as f64 / seen.watched.max(1) as f64
+}
+
+/// Returns the numbers of the minute that added most in a namespace; None if the store saw nothing, or if
+/// an older build made the backup.
+pub(super) fn peak(taken: &Backup, id: NamespaceId) -> Option<u64> {
+    let peak = &taken.about.seen.peak;
+    (!peak.is_empty()).then(|| of(peak, id))
+}
+
+fn of(all: &[(NamespaceId, u64)], id: NamespaceId) -> u64 {
+    let found = all.iter().find(|(namespace, _)| *namespace == id);
+    found.map_or(0, |(_, n)| *n)
 }

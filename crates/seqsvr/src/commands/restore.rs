@@ -13,7 +13,7 @@ use seqsvr_proto::limits::STORE_PORT;
 use seqsvr_store::backup::{self, Backup};
 use seqsvr_store::{Options, restore};
 
-use super::backup::{namespaces, pace};
+use super::backup::{namespaces, peak};
 use crate::exit::BadInput;
 use crate::{cli, out};
 
@@ -95,27 +95,27 @@ fn help(taken: &Backup) -> String {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let ago = now.map_or(0, |d| d.as_secs()).saturating_sub(seen.taken_at);
     let least = taken.state.least_margins();
-    let paces = taken.state.namespaces().map(|n| pace(taken, n.id));
-    let fastest = paces.fold(0.0, f64::max);
+    let peaks = taken.state.namespaces().map(|n| peak(taken, n.id));
+    let highest = peaks.flatten().max();
     let mut lines = vec![
         format!(
-            "The backup was made {} ago by the clock of this machine, at log index {}, of cluster {}. Its leader had run for {}.",
+            "The backup was made {} ago by the clock of this machine, at log index {}, of cluster {}. The store that made it had watched for {}.",
             span(ago),
             taken.about.index,
             taken.about.cluster,
             span(seen.watched)
         ),
-        String::from("What that leader saw:"),
+        String::from("What that store saw:"),
     ];
     lines.extend(
         namespaces(taken)
             .into_iter()
             .map(|line| format!("  {line}")),
     );
-    lines.push(format!(
-        "At the pace of the fastest namespace {:.0} numbers were added since, if all of it was one section. Its pace may have been higher since, and higher before that leader started.",
-        fastest * ago as f64
-    ));
+    lines.extend(highest.map(|highest| format!(
+        "If every minute since was like the busiest one it saw, {} numbers were added, if all of them went to one section. A minute before it watched, or after the backup, may have been busier.",
+        u128::from(highest) * u128::from(ago.div_ceil(60).max(1))
+    )));
     lines.push(format!(
         "  --lift-max-seq N  numbers added to any one section since: at least {}",
         least.max_seq

@@ -7,21 +7,15 @@
 //! Bounds: a few backups at a time, each a copy of the state in memory; a receiver that takes nothing
 //! for a while is dropped.
 
-use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use parking_lot::Mutex;
-use seqsvr_core::command::{Batch, Command, Reply};
-use seqsvr_core::id::{NamespaceId, SectionKey};
-use seqsvr_core::state::State;
 use seqsvr_proto::error::Fault;
 use seqsvr_proto::v1::BackupChunk;
-use seqsvr_raft::backup::Seen;
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, mpsc};
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
@@ -41,77 +35,24 @@ type Sender = mpsc::Sender<Result<BackupChunk, Status>>;
 /// What a store keeps for backups.
 pub(crate) struct Backups {
     permits: Arc<Semaphore>,
-    since: Instant,
-    /// Numbers added since then by entries of this leader.
-    added: Mutex<BTreeMap<NamespaceId, u64>>,
 }
 
 impl Default for Backups {
     fn default() -> Backups {
         Backups {
             permits: Arc::new(Semaphore::new(AT_ONCE)),
-            since: Instant::now(),
-            added: Mutex::default(),
         }
     }
 }
 
-/// Sections an entry opens or raises, one a command, and where their max_seq was.
-pub(crate) struct Before {
-    sections: Vec<Option<SectionKey>>,
-    max_seq: BTreeMap<SectionKey, u64>,
-}
-
-impl Before {
-    /// To be called with the state on which the entry will be applied.
-    pub(crate) fn of(batch: &Batch, state: &State) -> Before {
-        let sections = batch.commands.iter().map(|command| match command {
-            Command::Open { fence, .. } | Command::Raise { fence, .. } => Some(fence.section),
-            _ => None,
-        });
-        let sections: Vec<_> = sections.collect();
-        let at = |key: &SectionKey| Some((*key, state.section(*key)?.max_seq));
-        Before {
-            max_seq: sections.iter().flatten().filter_map(at).collect(),
-            sections,
-        }
-    }
-}
-
-impl Backups {
-    /// Counts the numbers that an entry added.
-    pub(crate) fn count(&self, mut before: Before, replies: &[Reply], state: &State) {
-        let mut added = self.added.lock();
-        for (key, reply) in before.sections.iter().zip(replies) {
-            let (Some(key), Reply::Opened { max_seq, .. } | Reply::Raised { max_seq, .. }) =
-                (key, reply)
-            else {
-                continue;
-            };
-            let Some(namespace) = state.namespace(key.namespace) else {
-                continue;
-            };
-            let progression = namespace.spec.progression;
-            let was = before.max_seq.entry(*key).or_insert(progression.floor());
-            let more = progression.count_between(*was, *max_seq);
-            *was = *max_seq;
-            let sum = added.entry(key.namespace).or_default();
-            *sum = sum.saturating_add(more);
-        }
-    }
-
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the one use of wall time: for people who choose margins later, for nothing else"
-    )]
-    fn seen(&self) -> Seen {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        Seen {
-            taken_at: now.map_or(0, |d| d.as_secs()),
-            watched: self.since.elapsed().as_secs(),
-            added: self.added.lock().iter().map(|(k, v)| (*k, *v)).collect(),
-        }
-    }
+/// Seconds since 1970.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one use of wall time: for people who choose margins later, for nothing else"
+)]
+fn wall_time() -> u64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    now.map_or(0, |d| d.as_secs())
 }
 
 pub(super) async fn backup(
@@ -124,7 +65,7 @@ pub(super) async fn backup(
         ))
     })?;
     context.confirm().await?;
-    let backup = context.node.backup(context.backups.seen());
+    let backup = context.node.backup(wall_time());
     let backup = backup.ok_or_else(fault::not_initialised)?;
     let (sender, receiver) = mpsc::channel(AHEAD);
     let runtime = Handle::current();
@@ -176,81 +117,5 @@ impl Write for Chunks {
             Ok(Err(_)) => Err(io::Error::other("the receiver hung up")),
             Err(_) => Err(io::Error::other("the receiver took nothing")),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use seqsvr_core::command::{Cause, Fence, OpenSession};
-    use seqsvr_core::id::{ClusterId, Epoch, Generation, Nonce, SectionId, SessionId, Slot};
-
-    use super::*;
-
-    #[test]
-    fn numbers_added_are_counted_once() {
-        let key = SectionKey {
-            namespace: NamespaceId(1),
-            section: SectionId(0),
-        };
-        let fence = Fence {
-            slot: Slot(0),
-            epoch: Epoch(1),
-            section: key,
-        };
-        let raise = |to| Command::Raise {
-            fence,
-            generation: Generation(1),
-            to,
-            cause: Cause::Refill,
-        };
-        let open = Command::Open {
-            fence,
-            expected: Generation(0),
-            nonce: Nonce(2),
-            step: 100,
-        };
-        let mut state = State::default();
-        let backups = Backups::default();
-        let mut play = |commands: Vec<Command>| {
-            let batch = Batch { commands };
-            let before = Before::of(&batch, &state);
-            let replies = state.apply(1, &batch, &mut BTreeSet::new());
-            backups.count(before, &replies, &state);
-            backups.seen().added
-        };
-        play(vec![
-            Command::Init {
-                cluster: ClusterId(1),
-                lease_ms: 3_000,
-                slots: 1,
-            },
-            Command::OpenSession(OpenSession {
-                name: "a1".into(),
-                address: "x:1".into(),
-                incarnation: 1,
-                nonce: Nonce(1),
-                proof: None,
-            }),
-            Command::Assign {
-                slot: Slot(0),
-                from: Epoch(0),
-                to: SessionId(1),
-            },
-        ]);
-        let added = |n| vec![(NamespaceId(1), n)];
-        assert_eq!(play(vec![open.clone()]), added(100));
-        // A retry of each, and two raises of one section in one entry.
-        assert_eq!(play(vec![open, raise(150), raise(150)]), added(150));
-        assert_eq!(play(vec![raise(150), raise(400)]), added(400));
-        // Refused: nothing was added.
-        let stale = Command::Raise {
-            fence,
-            generation: Generation(9),
-            to: 500,
-            cause: Cause::Refill,
-        };
-        assert_eq!(play(vec![stale]), added(400));
     }
 }
