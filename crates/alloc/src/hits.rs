@@ -15,6 +15,11 @@
 //! still has its slot at its epoch in that session. Were the table read before taking trusted alone,
 //! a node that was stopped in between and then learnt of a new owner would answer an older number
 //! after the new owner had answered greater ones.
+//!
+//! Invariant (DESIGN 5.9): an answer given here is of a namespace that is not strict by the table read
+//! after taking. Schedule that breaks it: the node is cut off; the namespace becomes strict; more than D
+//! later a call takes its numbers by the old table; a renewal brings lease and table; the check passes by
+//! the new lease. The session is checked before the newest table is read: a renewal stores the table first.
 
 mod current;
 mod entered;
@@ -145,8 +150,8 @@ impl Node {
         all
     }
 
-    /// The table changed while numbers were taken: withdraws those of slots that are not ours any
-    /// more as they were, which burns them. What was only read is asked again.
+    /// The table changed while numbers were taken: withdraws those of namespaces that have become strict,
+    /// and of slots that are not ours any more as they were, which burns them. What was only read is asked again.
     fn withdraw(
         &self,
         frame: &Frame,
@@ -156,7 +161,9 @@ impl Node {
         session: &Session,
     ) {
         let namespace = table.namespace(frame.namespace_name());
-        let (Some(namespace), Asks::Next) = (namespace, frame.asks) else {
+        let strict = namespace.is_none_or(|known| newest.is_strict(known));
+        let (Some(namespace), Asks::Next, false) = (namespace, frame.asks, strict) else {
+            self.counters.burned.add(hits.numbers);
             *hits = Hits::none(frame);
             return;
         };

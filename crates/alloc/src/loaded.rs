@@ -1,7 +1,7 @@
 //! A loaded section: its counters, and the session, slot epoch and generation they belong to.
 //!
-//! Invariant: a number taken here is answered only if [`Loaded::serves`] held at a clock reading
-//! made after the request was received: the session this object was opened in still lives, its
+//! Invariant: a number taken here is answered only if, at a clock reading
+//! made after the request was received, the session this object was opened in still lives, its
 //! lease holds, and the slot still has the epoch this object was opened at.
 
 use std::sync::Arc;
@@ -100,11 +100,6 @@ impl Loaded {
             epoch: self.fence.epoch,
             session: self.session.id,
         }
-    }
-
-    /// The check of the invariant above.
-    pub(crate) fn serves(&self, now: Reading, table: &RoutingTable) -> bool {
-        self.session.serves(now) && self.is_current(table)
     }
 
     /// Whether the slot still has the epoch this object was opened at, in the same session.

@@ -10,7 +10,7 @@
 
 use std::sync::atomic::{
     AtomicBool, AtomicU64,
-    Ordering::{Acquire, Relaxed, Release},
+    Ordering::{Acquire, Release},
 };
 use std::time::Duration;
 
@@ -43,8 +43,10 @@ impl Session {
     /// Takes a renewal; one that arrives late never shortens the lease.
     pub(crate) fn renew(&self, lease: Lease) {
         let deadline = lease.deadline();
-        self.main_ns.fetch_max(deadline.main_ns, Relaxed);
-        self.raw_ns.fetch_max(deadline.raw_ns, Relaxed);
+        // Release, and Acquire at the readers: a thread that sees the new lease sees the table that came
+        // with it as well.
+        self.main_ns.fetch_max(deadline.main_ns, Release);
+        self.raw_ns.fetch_max(deadline.raw_ns, Release);
     }
 
     /// Whether this session may serve at a reading made after the request was received.
@@ -54,8 +56,8 @@ impl Session {
 
     fn deadline(&self) -> Reading {
         Reading {
-            main_ns: self.main_ns.load(Relaxed),
-            raw_ns: self.raw_ns.load(Relaxed),
+            main_ns: self.main_ns.load(Acquire),
+            raw_ns: self.raw_ns.load(Acquire),
         }
     }
 

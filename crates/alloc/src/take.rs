@@ -83,11 +83,17 @@ impl Node {
         if taken.is_empty() {
             return misses;
         }
-        // By the table of this pass, which was read after the request was received.
-        let strict = call.strict || namespace.spec.limits.strict;
-        // After every number of this pass was taken: see above.
+        // After every number of this pass was taken: see above. The leases are looked at before the newest
+        // table: a renewal stores the table first, so a lease that it brought is never believed without it.
         let now = self.clock.now();
+        let leased = taken.iter().all(|taken| taken.loaded.session.serves(now));
         let table = self.table.load();
+        let table = table.as_deref().filter(|_| leased);
+        // By both tables: that of this pass was read after the request was received, and the namespace may
+        // have become strict while this node had no lease (see `hits`).
+        let strict = call.strict
+            || namespace.spec.limits.strict
+            || table.is_some_and(|table| table.is_strict(namespace));
         let mut numbers = 0;
         for Taken {
             index,
@@ -95,10 +101,7 @@ impl Node {
             answer,
         } in taken
         {
-            if !table
-                .as_deref()
-                .is_some_and(|table| loaded.serves(now, table))
-            {
+            if !table.is_some_and(|table| loaded.is_current(table)) {
                 self.burn(items[index as usize].ask);
                 misses.push((index, Miss::Wait(Reason::NoLease, self.no_lease())));
             } else if strict {

@@ -225,6 +225,12 @@ impl RoutingTable {
         self.by_name.get(name).map(|i| &self.namespaces[*i])
     }
 
+    /// Returns whether a namespace, known from this table or an older one, is strict or gone.
+    pub fn is_strict(&self, known: &Namespace) -> bool {
+        let now = self.namespace_by_id(known.id);
+        now.is_none_or(|now| now.spec.limits.strict)
+    }
+
     /// A namespace by id.
     pub fn namespace_by_id(&self, id: NamespaceId) -> Option<&Namespace> {
         self.namespaces.iter().find(|n| n.id == id)

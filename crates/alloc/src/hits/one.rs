@@ -72,7 +72,9 @@ impl Node {
         }
         let newest = self.table.guard();
         let newest = newest.as_ref().filter(|newest| !Arc::ptr_eq(newest, table));
-        let moved = newest.is_some_and(|newest| !session.owns(fence.slot, fence.epoch, newest));
+        let moved = newest.is_some_and(|newest| {
+            !session.owns(fence.slot, fence.epoch, newest) || newest.is_strict(namespace)
+        });
         let count = u64::from(wanted.count.get());
         if lapsed || moved {
             self.counters.burned.add(count);

@@ -84,6 +84,20 @@ fn delta(version: u64, routes: Vec<(Slot, Route)>) -> Delta {
     }
 }
 
+/// An alteration of `default` that makes it strict, at a version.
+fn strict(version: u64) -> Delta {
+    let mut spec = Spec::default_dense();
+    spec.limits.strict = true;
+    Delta {
+        namespaces: vec![Namespace {
+            id: NamespaceId(1),
+            spec,
+            version,
+        }],
+        ..delta(version, Vec::new())
+    }
+}
+
 struct World {
     node: Arc<Node>,
     clock: Arc<Hooked>,
@@ -175,6 +189,22 @@ impl World {
         let frame = Frame::from(request);
         frame.check(10_000).unwrap();
         self.node.hit(&frame)
+    }
+
+    /// At the check the lease has run out, the namespace is strict since more than D, and a renewal brings
+    /// both.
+    fn strict_at_the_check(&self) {
+        let (node, clock, session) = (self.node.clone(), self.clock.clone(), self.session.clone());
+        self.at_the_check(move || {
+            let late = 3 * D.as_nanos() as u64;
+            clock.ns.store(late, Relaxed);
+            assert!(node.table.apply(strict(2)).unwrap());
+            let now = Reading {
+                main_ns: late,
+                raw_ns: late,
+            };
+            session.renew(Lease::new(now, D));
+        });
     }
 
     fn burned(&self) -> u64 {

@@ -174,3 +174,12 @@ async fn a_section_that_single_numbers_were_taken_of_is_refilled() {
     assert_eq!(world.one(7, wanted(200)), Some((401, 600)));
     assert!(!loaded.begin_raise(), "a raise is under way");
 }
+
+/// Schedule: see `withdrawn`.
+#[tokio::test]
+async fn one_number_of_a_namespace_that_became_strict_meanwhile_is_not_answered() {
+    let world = World::new().await;
+    world.strict_at_the_check();
+    assert_eq!(world.one(7, wanted(2)), None);
+    assert_eq!((world.counted(), world.burned()), ((0, 0), 2));
+}

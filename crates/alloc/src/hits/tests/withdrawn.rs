@@ -1,8 +1,13 @@
 //! The schedules between taking and checking: what was taken, or read, is not answered.
 
+use std::num::NonZeroU32;
+
 use seqsvr_proto::v1::CurrentKind;
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
 
 use super::*;
+use crate::ask::{Ask, Call, Item, ItemKey, Miss};
 
 /// The schedule of DESIGN 5.4: stopped between taking and checking for longer than the lease.
 #[tokio::test]
@@ -105,4 +110,64 @@ async fn current_is_answered_by_the_same_check() {
     let clock = world.clock.clone();
     world.at_the_check(move || clock.ns.store(D.as_nanos() as u64, Relaxed));
     assert_eq!(ask(&four()).missed.len(), 4);
+}
+
+/// Schedule: cut off for more than D, while the namespace becomes strict; a call takes numbers by the old
+/// table; then a renewal brings lease and table. By the new lease alone the check would pass.
+#[tokio::test]
+async fn numbers_of_a_namespace_that_became_strict_meanwhile_are_not_answered() {
+    let world = World::new().await;
+    assert_eq!(world.next(&four()).columns.values, [1; 4]);
+    world.strict_at_the_check();
+    let hits = world.next(&four());
+    assert_eq!(hits.missed, [0, 1, 2, 3]);
+    assert!(hits.columns.values.is_empty());
+    assert_eq!(world.burned(), 4);
+    assert_eq!(world.node.counters.numbers.get(), 4);
+}
+
+#[tokio::test]
+async fn a_number_read_of_a_namespace_that_became_strict_meanwhile_is_not_answered() {
+    let world = World::new().await;
+    world.next(&four());
+    world.strict_at_the_check();
+    let request = CurrentManyRequest {
+        uids: four().to_vec(),
+        ..CurrentManyRequest::default()
+    };
+    assert_eq!(world.node.hit(&Frame::from(request)).missed, [0, 1, 2, 3]);
+}
+
+/// The same schedule on the long way: the number waits for a confirmation, as one of a strict call.
+#[tokio::test]
+async fn the_long_way_sees_that_a_namespace_became_strict_meanwhile() {
+    let world = World::new().await;
+    world.strict_at_the_check();
+    let call = Call {
+        namespace: String::new(),
+        deadline: Instant::now() + D,
+        forwarded: false,
+        table_version: 0,
+        strict: false,
+        share: None,
+        trace: None,
+        opens: Semaphore::new(1),
+    };
+    let ask = Ask::Next {
+        count: NonZeroU32::MIN,
+        floor: 0,
+    };
+    let items = [Item {
+        key: ItemKey::Uid(7),
+        ask,
+        epoch: 0,
+    }];
+    let table = world.node.table.load().unwrap();
+    let mut answers = vec![None];
+    let namespace = &table.namespaces()[0];
+    let misses = world
+        .node
+        .pass(&call, &table, namespace, &items, &[0], &mut answers);
+    assert!(answers[0].is_none());
+    assert!(matches!(misses[..], [(0, Miss::Confirm(..))]));
 }
