@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::id::{
     ClusterId, Epoch, Generation, NamespaceId, Nonce, SectionId, SectionKey, SessionId, Slot,
 };
-use crate::namespace::{Limits, Spec};
+use crate::namespace::{Change, Limits, Spec};
 
 /// Most finals one command may carry, so that an entry stays under 64 KiB.
 pub const FINALS_MAX: usize = 1_000;
@@ -122,6 +122,13 @@ pub enum Command {
         /// New format level.
         level: u32,
     },
+    /// Changes the named ones of step and limits; the others keep the value they have when it applies.
+    ChangeNamespace {
+        /// Namespace to change.
+        id: NamespaceId,
+        /// Values to change.
+        change: Change,
+    },
 }
 
 impl Command {
@@ -140,7 +147,7 @@ impl Command {
             | Command::MoveSlot { .. }
             | Command::CreateNamespace(_)
             | Command::AlterNamespace { .. } => 1,
-            Command::SetLevel { .. } => 2,
+            Command::SetLevel { .. } | Command::ChangeNamespace { .. } => 2,
         }
     }
 }

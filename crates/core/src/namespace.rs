@@ -35,6 +35,31 @@ pub struct Limits {
     pub strict: bool,
 }
 
+/// Change of step and limits; a value that is None stays as it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// New step.
+    pub step: Option<u32>,
+    /// New [`Limits::step_max`].
+    pub step_max: Option<u32>,
+    /// New [`Limits::raise_to_max`].
+    pub raise_to_max: Option<u64>,
+    /// New [`Limits::strict`].
+    pub strict: Option<bool>,
+}
+
+impl Change {
+    /// Returns step and limits of a namespace after this change.
+    pub fn of(&self, spec: &Spec) -> (u32, Limits) {
+        let limits = Limits {
+            step_max: self.step_max.unwrap_or(spec.limits.step_max),
+            raise_to_max: self.raise_to_max.unwrap_or(spec.limits.raise_to_max),
+            strict: self.strict.unwrap_or(spec.limits.strict),
+        };
+        (self.step.unwrap_or(spec.step), limits)
+    }
+}
+
 /// A namespace as the state holds it and the routing table carries it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Namespace {

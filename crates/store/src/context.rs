@@ -41,6 +41,8 @@ pub(crate) struct Context {
     pub(crate) watchers: Arc<Semaphore>,
     pub(crate) connections: Arc<Connections>,
     pub(crate) backups: Backups,
+    /// Held from reading a namespace until its alteration is applied.
+    pub(crate) altering: tokio::sync::Mutex<()>,
     pub(crate) stop: CancellationToken,
 }
 
@@ -62,6 +64,7 @@ impl Context {
             clock,
             connections,
             backups: Backups::default(),
+            altering: tokio::sync::Mutex::default(),
             watchers: Arc::new(Semaphore::new(WATCHERS_MAX)),
             stop: CancellationToken::new(),
         }

@@ -98,6 +98,7 @@ impl State {
             Command::AlterNamespace { id, step, limits } => {
                 self.alter_namespace(*id, *step, *limits, touched)
             }
+            Command::ChangeNamespace { id, change } => self.change_namespace(*id, change, touched),
             Command::SetLevel { level } => self.set_level(*level, touched),
         }
     }

@@ -6,7 +6,7 @@ use super::apply::Outcome;
 use super::{RowKey, State};
 use crate::command::{Refusal, Reply};
 use crate::id::NamespaceId;
-use crate::namespace::{Limits, NAMESPACES_MAX, Namespace, Spec, check_step};
+use crate::namespace::{Change, Limits, NAMESPACES_MAX, Namespace, Spec, check_step};
 
 impl State {
     pub(super) fn create_namespace(
@@ -43,6 +43,23 @@ impl State {
         );
         touched.insert(RowKey::Namespace(id));
         Ok(Reply::Namespace(id))
+    }
+
+    /// Changes only what the command names.
+    ///
+    /// Invariant: an alteration that was acknowledged holds until one that names the same value. Schedule
+    /// that breaks it with absolute values: two handlers read strict = false; the first one's command sets
+    /// it; the second one's, about the step, writes false back; both are acknowledged.
+    pub(super) fn change_namespace(
+        &mut self,
+        id: NamespaceId,
+        change: &Change,
+        touched: &mut BTreeSet<RowKey>,
+    ) -> Outcome {
+        let found = self.namespaces.get(&id);
+        let found = found.ok_or(Refusal::NoSuchNamespace(id))?;
+        let (step, limits) = change.of(&found.spec);
+        self.alter_namespace(id, step, limits, touched)
     }
 
     pub(super) fn alter_namespace(

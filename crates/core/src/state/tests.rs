@@ -12,7 +12,7 @@ use crate::geometry::Geometry;
 use crate::id::{
     ClusterId, Epoch, Generation, NamespaceId, Nonce, SectionId, SectionKey, SessionId, Slot,
 };
-use crate::namespace::{Limits, Spec};
+use crate::namespace::{Change, Limits, Spec};
 use crate::progression::Progression;
 
 const TERM: u64 = 5;
@@ -454,6 +454,51 @@ fn namespaces_are_created_once_and_altered_without_needless_versions() {
     assert_eq!(state.table_version(), version + 2);
     let unknown = Refusal::NoSuchNamespace(NamespaceId(9));
     assert_eq!(state.one(alter(NamespaceId(9), 7)), Reply::Refused(unknown));
+}
+
+/// Schedule: two operators read strict = false; one makes the namespace strict, the other changes its step.
+/// Whatever the order, and although each comes again late, both hold.
+#[test]
+fn a_change_of_one_value_leaves_the_others() {
+    let change = |change| Command::ChangeNamespace {
+        id: NamespaceId(1),
+        change,
+    };
+    let strict = change(Change {
+        strict: Some(true),
+        ..Change::default()
+    });
+    let step = change(Change {
+        step: Some(7),
+        step_max: Some(70),
+        ..Change::default()
+    });
+    for order in [[&strict, &step, &strict], [&step, &strict, &step]] {
+        let mut state = cluster();
+        let before = state.namespace(NamespaceId(1)).unwrap().spec.limits;
+        for command in order {
+            assert_eq!(state.one(command.clone()), Reply::Done);
+        }
+        let spec = &state.namespace(NamespaceId(1)).unwrap().spec;
+        let expected = Limits {
+            step_max: 70,
+            strict: true,
+            ..before
+        };
+        assert_eq!((spec.step, spec.limits), (7, expected));
+    }
+    let mut state = cluster();
+    let bad = change(Change {
+        step_max: Some(7),
+        ..Change::default()
+    });
+    let version = state.table_version();
+    assert!(matches!(
+        state.one(bad),
+        Reply::Refused(Refusal::Invalid(_))
+    ));
+    assert_eq!(state.one(change(Change::default())), Reply::Done);
+    assert_eq!(state.table_version(), version);
 }
 
 #[test]

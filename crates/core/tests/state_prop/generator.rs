@@ -7,7 +7,7 @@ use seqsvr_core::geometry::Geometry;
 use seqsvr_core::id::{
     ClusterId, Epoch, Generation, NamespaceId, Nonce, SectionId, SectionKey, SessionId, Slot,
 };
-use seqsvr_core::namespace::{Limits, Spec};
+use seqsvr_core::namespace::{Change, Limits, Spec};
 use seqsvr_core::progression::Progression;
 use seqsvr_core::state::{Section, State};
 
@@ -200,6 +200,19 @@ pub(crate) fn command(op: Op, state: &State, term: u64, log: &[Command]) -> Opti
                 step_max,
                 raise_to_max: u64::from(step) * 10,
                 strict: step % 2 == 0,
+            },
+        },
+        Op::Change {
+            namespace,
+            step,
+            step_max,
+        } => Command::ChangeNamespace {
+            id: NamespaceId(namespace),
+            change: Change {
+                step,
+                step_max,
+                raise_to_max: step.map(|step| u64::from(step) * 10),
+                strict: step_max.map(|step_max| step_max % 2 == 0),
             },
         },
         Op::Init { cluster } => Command::Init {

@@ -65,6 +65,11 @@ pub(crate) enum Op {
         step: u32,
         step_max: u32,
     },
+    Change {
+        namespace: u32,
+        step: Option<u32>,
+        step_max: Option<u32>,
+    },
     Init {
         cluster: u8,
     },
@@ -143,6 +148,8 @@ pub(crate) fn op() -> impl Strategy<Value = Op> {
         1 => (0u8..3, 1u32..3).prop_map(|(which, step)| Op::Create { which, step }),
         1 => (0u32..6, 0u32..100, 0u32..300)
             .prop_map(|(namespace, step, step_max)| Op::Alter { namespace, step, step_max }),
+        1 => (0u32..6, prop::option::of(0u32..100), prop::option::of(0u32..300))
+            .prop_map(|(namespace, step, step_max)| Op::Change { namespace, step, step_max }),
         1 => (7u8..9).prop_map(|cluster| Op::Init { cluster }),
         1 => (0u32..4).prop_map(|level| Op::SetLevel { level }),
         8 => index().prop_map(|which| Op::Again { which }),

@@ -9,7 +9,7 @@ use seqsvr_core::geometry::Geometry;
 use seqsvr_core::id::{
     ClusterId, Epoch, Generation, NamespaceId, Nonce, SectionId, SectionKey, SessionId, Slot,
 };
-use seqsvr_core::namespace::{Limits, Namespace, Spec};
+use seqsvr_core::namespace::{Change, Limits, Namespace, Spec};
 use seqsvr_core::state::{Cluster, FormatRow, Row, RowKey, Section, Session, SlotRow};
 
 use super::*;
@@ -132,6 +132,15 @@ pub(super) fn commands() -> Vec<(&'static str, Command)> {
             Command::CreateNamespace(Spec { geometry: Geometry::Dense { .. }, .. }) =>
             Command::CreateNamespace(Spec::default_dense());
         "set-level": Command::SetLevel { .. } => Command::SetLevel { level: 2 };
+        "change-namespace": Command::ChangeNamespace { .. } => Command::ChangeNamespace {
+            id: NamespaceId(2),
+            change: Change {
+                step: Some(500),
+                step_max: None,
+                raise_to_max: Some(0),
+                strict: Some(true),
+            },
+        };
     }
 }
 

@@ -179,6 +179,7 @@ fn class_of(command: &Command) -> usize {
         | Command::OpenSession(_)
         | Command::CreateNamespace(_)
         | Command::AlterNamespace { .. }
+        | Command::ChangeNamespace { .. }
         | Command::SetLevel { .. } => 2,
     }
 }

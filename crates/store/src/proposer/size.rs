@@ -28,6 +28,8 @@ pub(super) fn of(command: &Command) -> usize {
         Command::CreateNamespace(spec) => LENGTH + spec.name.len() + VARIANT + 12 + 16 + 4 + 12,
         Command::AlterNamespace { .. } => 4 + 4 + 12,
         Command::SetLevel { .. } => 4,
+        // A byte before each value tells whether it is there.
+        Command::ChangeNamespace { .. } => 4 + 4 + (4 + 4 + 8 + 1),
     };
     let bytes = VARIANT + body;
     bytes + bytes / 4

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use seqsvr_core::command::{Command, Reply};
 use seqsvr_core::id::SessionId;
-use seqsvr_core::namespace::Limits;
+use seqsvr_core::namespace::Change;
 use seqsvr_metrics::by_name;
 use seqsvr_proto::convert::{spec_from, u128_bytes};
 use seqsvr_proto::error::Fault;
@@ -121,20 +121,26 @@ async fn alter(
     context: &Context,
     request: v1::AlterNamespaceRequest,
 ) -> Result<v1::Namespace, Fault> {
+    let change = Change {
+        step: request.step,
+        step_max: request.step_max,
+        raise_to_max: request.raise_to_max,
+        strict: request.strict,
+    };
+    // Below level 2 the command is absolute: what this handler reads must not be altered by another one
+    // before its command applies, or that alteration is lost although it was acknowledged.
+    let _one_at_a_time = context.altering.lock().await;
     context.confirm().await?;
-    let found = context
+    let (found, level) = context
         .node
-        .with_state(|s| s.namespace_named(&request.name).cloned());
+        .with_state(|s| (s.namespace_named(&request.name).cloned(), s.level()));
     let found = found.ok_or_else(|| no_such_namespace(&request.name))?;
-    let limits = found.spec.limits;
-    let command = Command::AlterNamespace {
-        id: found.id,
-        step: request.step.unwrap_or(found.spec.step),
-        limits: Limits {
-            step_max: request.step_max.unwrap_or(limits.step_max),
-            raise_to_max: request.raise_to_max.unwrap_or(limits.raise_to_max),
-            strict: request.strict.unwrap_or(limits.strict),
-        },
+    let id = found.id;
+    let command = if level >= 2 {
+        Command::ChangeNamespace { id, change }
+    } else {
+        let (step, limits) = change.of(&found.spec);
+        Command::AlterNamespace { id, step, limits }
     };
     context.propose(command).await?;
     named(context, &request.name)

@@ -104,3 +104,42 @@ async fn namespaces_and_limits() {
     let status = store.read(many).await.unwrap_err();
     assert_eq!(Fault::from_status(&status).reason(), Reason::TooMany);
 }
+
+/// Schedule: one operator makes a namespace strict while another one changes its step. Each is told of
+/// success; neither may undo what the other did.
+#[tokio::test]
+async fn alterations_at_one_time_lose_nothing() {
+    let cluster = Cluster::started_and_made(1).await;
+    let admin = cluster.admin(0).await;
+    let alter = |change: v1::AlterNamespaceRequest| {
+        let mut admin = admin.clone();
+        async move {
+            let request = v1::AlterNamespaceRequest {
+                name: "default".into(),
+                ..change
+            };
+            admin.alter_namespace(request).await.unwrap();
+        }
+    };
+    for round in 1..=20 {
+        let strict = alter(v1::AlterNamespaceRequest {
+            strict: Some(round % 2 == 0),
+            ..Default::default()
+        });
+        let step = alter(v1::AlterNamespaceRequest {
+            step: Some(round),
+            ..Default::default()
+        });
+        let raise_to = alter(v1::AlterNamespaceRequest {
+            raise_to_max: Some(u64::from(round)),
+            ..Default::default()
+        });
+        tokio::join!(strict, step, raise_to);
+        let mut admin = admin.clone();
+        let all = admin.list_namespaces(v1::ListNamespacesRequest {}).await;
+        let all = all.unwrap().into_inner().namespaces;
+        let now = all.iter().find(|n| n.name == "default").unwrap();
+        let expected = (round % 2 == 0, round, u64::from(round));
+        assert_eq!((now.strict, now.step, now.raise_to_max), expected);
+    }
+}
