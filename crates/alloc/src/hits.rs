@@ -205,4 +205,4 @@ impl Node {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

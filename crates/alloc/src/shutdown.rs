@@ -9,14 +9,16 @@ use std::time::Duration;
 
 use seqsvr_core::command::FINALS_MAX;
 use seqsvr_proto::v1::{CloseSessionRequest, SectionFinal};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout_at};
 
 use crate::node::Node;
 
 /// How long the stores are asked for one chunk.
 const DEADLINE: Duration = Duration::from_secs(3);
-/// How long what is being opened or closed is waited for; what takes longer costs a gap.
+/// How long moves, openings and closings under way are waited for; what takes longer costs a gap.
 const QUIET_MAX: Duration = Duration::from_secs(2);
+/// How long the stores are asked for all chunks.
+const CLOSE_MAX: Duration = Duration::from_secs(8);
 
 impl Node {
     /// Ends the session; the keeper must have stopped.
@@ -24,10 +26,16 @@ impl Node {
         let Some(session) = self.session.swap(None) else {
             return;
         };
-        // No move begins any more; those under way have noted what they took out.
-        self.moves.all_noted().await;
+        // Invariant: each wait of a shutdown has a bound, and all together stay below the 30 s after which
+        // the service manager kills the process. Schedule that breaks it: the stores are away, and 10,000
+        // Opens wait for them; a move waits for those of its slot, and the shutdown for the move.
+        //
+        // No move begins any more; those under way have noted what they took out. One that has not come so
+        // far has taken nothing out yet: its sections are found below, like all others.
+        let quiet = Instant::now() + QUIET_MAX;
+        let _ = timeout_at(quiet, self.moves.all_noted()).await;
         // A close under way would come after the end of the session, and be refused.
-        let _ = timeout(QUIET_MAX, self.sections.all_quiet()).await;
+        let _ = timeout_at(quiet, self.sections.all_quiet()).await;
         let mut finals = self.sections.all_unsure();
         for loaded in self.sections.end_session(&session) {
             let value = loaded.drained().await;
@@ -44,6 +52,7 @@ impl Node {
             chunks.push(Vec::new());
         }
         let count = chunks.len();
+        let end = Instant::now() + CLOSE_MAX;
         for (i, finals) in chunks.into_iter().enumerate() {
             let request = CloseSessionRequest {
                 session: session.id.0,
@@ -54,7 +63,7 @@ impl Node {
             let closed = self
                 .stores
                 .send(
-                    Instant::now() + DEADLINE,
+                    end.min(Instant::now() + DEADLINE),
                     DEADLINE / 3,
                     request,
                     |mut store, request| async move { store.close_session(request).await },
@@ -66,5 +75,58 @@ impl Node {
             }
         }
         tracing::info!(session = %session.id, "session closed");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use seqsvr_core::command::Fence;
+    use seqsvr_core::id::{Epoch, NamespaceId, SectionId, SectionKey, SessionId};
+
+    use super::*;
+    use crate::hits::tests::World;
+
+    const OPENS: u32 = 3_000;
+
+    /// Schedule: no store answers; thousands of Opens wait, and a move waits for those of its slot.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_shutdown_while_no_store_answers_has_a_bound() {
+        let world = World::new().await;
+        let (node, session) = (world.node.clone(), world.session.clone());
+        let table = node.table.load().unwrap();
+        let fence = |section| {
+            let key = SectionKey {
+                namespace: NamespaceId(1),
+                section: SectionId(section),
+            };
+            Fence {
+                slot: table.slot_of(key),
+                epoch: Epoch(1),
+                section: key,
+            }
+        };
+        let under_way = || node.sections.busy.lock().going_on.len();
+        for section in 0..OPENS {
+            let (node, session) = (node.clone(), session.clone());
+            let fence = fence(10_000 + section);
+            tokio::spawn(async move { node.open(fence, session).await });
+        }
+        while under_way() < OPENS as usize {
+            tokio::task::yield_now().await;
+        }
+        // The one asked for last waits longest.
+        let slot = fence(10_000 + OPENS - 1).slot;
+        let moving = (node.clone(), session.clone());
+        tokio::spawn(async move {
+            let (node, session) = moving;
+            node.move_slot(&session, slot, Epoch(1), SessionId(2)).await
+        });
+        while !node.sections.is_stopped(slot, Epoch(1)) {
+            tokio::task::yield_now().await;
+        }
+        let bound = QUIET_MAX + CLOSE_MAX;
+        let closed = tokio::time::timeout(bound, node.close_session()).await;
+        assert!(closed.is_ok(), "not closed after {bound:?}");
+        assert!(!session.lives() && under_way() > 0);
     }
 }

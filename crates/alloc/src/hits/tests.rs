@@ -98,17 +98,17 @@ fn strict(version: u64) -> Delta {
     }
 }
 
-struct World {
-    node: Arc<Node>,
+pub(crate) struct World {
+    pub(crate) node: Arc<Node>,
     clock: Arc<Hooked>,
-    session: Arc<Session>,
+    pub(crate) session: Arc<Session>,
     _alloc: Alloc,
 }
 
 impl World {
     /// A node that owns all slots at epoch 1 and has the first four sections of `default` and all of
     /// `keys` loaded.
-    async fn new() -> World {
+    pub(crate) async fn new() -> World {
         let clock = Arc::new(Hooked::default());
         let environment = Environment {
             clock: clock.clone(),
