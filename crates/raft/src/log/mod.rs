@@ -3,10 +3,7 @@
 //!
 //! Invariants:
 //! - a vote is durable before `save_vote` returns, an entry before its callback;
-//! - what is read at start is durable before it is used. Schedule that breaks it otherwise: a
-//!   follower writes an entry and is killed before its fdatasync; restarted it finds the entry in
-//!   the page cache and tells the leader so, the leader commits it, the power goes, the entry is
-//!   lost though acknowledged. So [`LogStore::open`] syncs every file first.
+//! - what is read at start is durable before it is used, see [`reread`].
 //! - the committed log id is written without sync: losing it only means that replay waits for the
 //!   leader.
 
@@ -14,8 +11,8 @@ mod codec;
 mod done;
 mod fault;
 mod raft;
+mod reread;
 
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -79,12 +76,7 @@ impl LogStore {
     /// is not as written is refused.
     pub(crate) fn open(directory: &Directory, file_bytes: usize) -> Result<LogStore, Error> {
         let path = directory.log();
-        for file in log_files(&path)? {
-            File::open(&file)
-                .and_then(|f| f.sync_all())
-                .map_err(Error::io("cannot sync", &file))?;
-        }
-        directory::sync_dir(&path)?;
+        reread::make_durable(&path)?;
         let dir = path
             .to_str()
             .ok_or_else(|| Error::Options(format!("{} is not valid UTF-8", path.display())))?;

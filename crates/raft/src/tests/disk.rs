@@ -41,10 +41,15 @@ impl Disk {
         run("truncate", &["-s", size, image])?;
         // No blocks are kept back for root: full means full.
         run("mkfs.ext4", &["-q", "-F", "-m", "0", image])?;
+        Disk::of_image(image, dir.join("mount"))
+    }
+
+    /// Mounts the file system in a file at `mount`, which it makes.
+    pub(crate) fn of_image(image: &str, mount: PathBuf) -> Result<Disk, String> {
         let device = run("losetup", &["-f", "--show", image])?;
         let mut disk = Disk {
             device,
-            mount: dir.join("mount"),
+            mount,
             mounted: false,
         };
         std::fs::create_dir(&disk.mount).map_err(|e| e.to_string())?;

@@ -7,6 +7,7 @@ mod conflict;
 mod disk;
 mod diverged;
 mod founder;
+mod failed_sync;
 mod golden;
 mod log_damage;
 mod lost;

@@ -1,0 +1,69 @@
+//! Makes durable what the start is about to read.
+//!
+//! Invariant: every byte of the log that the start reads is on the disk, or the start fails.
+//!
+//! Schedule that breaks it without any sync: a follower writes an entry and is killed before its
+//! fdatasync; restarted it finds the entry in the page cache and acknowledges it, the leader commits
+//! it, the power goes, and an acknowledged entry is lost.
+//!
+//! Schedule that breaks it with a sync alone: the fdatasync fails. ext4 and XFS then mark the pages
+//! clean and keep their new content, so the sync of the next start has nothing to write and
+//! succeeds, while the disk holds what it held before. The restarted follower finds the entry, and
+//! the rest is as above. Writing the same bytes over the file is not enough either: ext4 (seen on
+//! Linux 6.18) skips the conversion of an unwritten extent whose first write failed, never repeats
+//! it for the cached block, and reads zeros from it once the cache is gone, though the second write
+//! and its sync succeeded. So the tail is copied to a new file, which is synced and renamed.
+//!
+//! Only the tail can differ from the disk. raft-log writes the first record of a file after the
+//! sync of the file before it succeeded, and its writer ends with the first sync that fails
+//! (chunked-wal 0.2.3, `wal/chunked_wal.rs` `try_close_full_chunk`, `wal/flush_worker.rs`
+//! `run_inner`). So each file before the last one that holds anything was synced without a failure.
+//!
+//! Names and lengths need no such care: they are metadata, and a journal that cannot be written
+//! ends the file system, not one sync.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::Path;
+
+use crate::directory;
+use crate::error::Error;
+
+/// Name of the copy while it is written. raft-log takes no notice of it.
+const COPY: &str = "tail.tmp";
+
+/// Replaces the tail of the log in `path` by a copy of itself, and syncs all other files.
+///
+/// # Errors
+/// The disk does not take them.
+pub(super) fn make_durable(path: &Path) -> Result<(), Error> {
+    let copy = path.join(COPY);
+    // An earlier start may have ended before the rename.
+    if copy.exists() {
+        fs::remove_file(&copy).map_err(Error::io("cannot delete", &copy))?;
+    }
+    let files = super::log_files(path)?;
+    let mut tail = None;
+    for file in &files {
+        let open = File::open(file).map_err(Error::io("cannot open", file))?;
+        open.sync_all().map_err(Error::io("cannot sync", file))?;
+        let about = open.metadata().map_err(Error::io("cannot read", file))?;
+        if about.len() > 0 {
+            tail = Some(file);
+        }
+    }
+    if let Some(tail) = tail {
+        write_copy(tail, &copy).map_err(Error::io("cannot copy the end of the log to", &copy))?;
+        fs::rename(&copy, tail).map_err(Error::io("cannot rename to", tail))?;
+    }
+    directory::sync_dir(path)
+}
+
+/// Copies a file, which is no longer than a log file may be, and syncs the copy. The bytes go
+/// through memory: a copy within the kernel may share the blocks of the file.
+fn write_copy(file: &Path, copy: &Path) -> io::Result<()> {
+    let bytes = fs::read(file)?;
+    let mut to = File::create_new(copy)?;
+    to.write_all(&bytes)?;
+    to.sync_all()
+}
