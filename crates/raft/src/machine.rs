@@ -221,9 +221,8 @@ impl RaftSnapshotBuilder<TypeConfig> for Builder {
         let state = std::mem::take(&mut self.state);
         let (meta, disk) = (self.meta.clone(), self.disk.clone());
         let file = blocking(move || {
-            let path = snapshot::write(&disk.directory, &meta, &state)?;
-            let file = SnapshotFile::open(&path).map_err(Error::io("cannot open", &path))?;
-            disk.published(&meta, path)?;
+            let file = snapshot::write(&disk.directory, &meta, &state)?;
+            disk.published(&meta, file.path.clone())?;
             Ok(file)
         })
         .await?;

@@ -71,17 +71,22 @@ pub(crate) fn path_of(directory: &Directory, meta: &SnapshotMeta) -> PathBuf {
 }
 
 /// Writes a snapshot and publishes it durably.
+///
+/// Invariant: the file is open before it has its final name. Schedule that breaks it: a snapshot at
+/// entry 100 is renamed, a leader's snapshot at entry 200 is installed and deletes the older ones,
+/// the first one is opened: it is gone, and to openraft that is a broken disk, which stops the node.
 pub(crate) fn write(
     directory: &Directory,
     meta: &SnapshotMeta,
     state: &State,
-) -> Result<PathBuf, Error> {
+) -> Result<SnapshotFile, Error> {
     let path = path_of(directory, meta);
     let tmp = path.with_extension("building");
     let file = File::create(&tmp).map_err(Error::io("cannot create", &tmp))?;
     write_to(file, meta, state).map_err(Error::io("cannot write", &tmp))?;
+    let file = File::open(&tmp).map_err(Error::io("cannot open", &tmp))?;
     directory::publish(&tmp, &path)?;
-    Ok(path)
+    Ok(SnapshotFile { path, file })
 }
 
 fn write_to(file: File, meta: &SnapshotMeta, state: &State) -> io::Result<()> {

@@ -21,7 +21,7 @@ use crate::machine::Snapshot;
 use crate::network::Network;
 use crate::node::Node;
 use crate::options::Options;
-use crate::snapshot::{self, SnapshotFile};
+use crate::snapshot;
 use crate::types::{LogId, Peer, SnapshotMeta, TypeConfig, Vote};
 
 fn append(vote: Vote, prev: Option<LogId>) -> AppendEntriesRequest<TypeConfig> {
@@ -81,8 +81,7 @@ async fn a_snapshot_over_a_conflict_accuses_nobody() {
         last_log_id: Some(log_id(2, 8)),
         last_membership: StoredMembership::new(Some(log_id(1, 0)), membership([1, 2, 3])),
     };
-    let path = snapshot::write(&leader.directory, &meta, &State::default()).unwrap();
-    let snapshot = SnapshotFile::open(&path).unwrap();
+    let snapshot = snapshot::write(&leader.directory, &meta, &State::default()).unwrap();
     let snapshot = Snapshot { meta, snapshot };
     let never = std::future::pending();
     let install =

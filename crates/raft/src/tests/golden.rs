@@ -188,7 +188,7 @@ fn golden_snapshot_at(level: u32, name: &str) {
         last_membership: stored_membership(),
     };
     let state = seqsvr_core::state::State::from_rows(rows(level)).unwrap();
-    let path = snapshot::write(&directory, &meta, &state).unwrap();
+    let path = snapshot::write(&directory, &meta, &state).unwrap().path;
     let stored = golden(name, &std::fs::read(&path).unwrap());
     std::fs::write(&path, stored).unwrap();
     let (read, rows) = snapshot::read(&SnapshotFile::open(&path).unwrap()).unwrap();

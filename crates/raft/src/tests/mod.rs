@@ -14,6 +14,7 @@ mod lost;
 mod model;
 mod power_cut;
 mod samples;
+mod snapshot_race;
 mod suite;
 mod twins;
 mod versions;

@@ -1,0 +1,46 @@
+//! A snapshot built here while a leader's snapshot is installed.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use openraft::StoredMembership;
+use openraft::storage::{RaftSnapshotBuilder, RaftStateMachine};
+
+use super::*;
+use crate::snapshot;
+use crate::types::SnapshotMeta;
+
+/// Schedule: a snapshot is built and renamed; before its builder goes on, an install that ends
+/// deletes all snapshots older than its own. A thread deletes without a pause, so it meets the time
+/// between the rename and the sync of the directory.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_build_that_ends_while_an_install_ends_is_no_broken_disk() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options::new(1, "127.0.0.1:1", dir.path().join("data"));
+    let mut storage = open_storage(&options).unwrap();
+    let installed = SnapshotMeta {
+        last_log_id: Some(log_id(1, 200)),
+        last_membership: StoredMembership::default(),
+    };
+    let installed = snapshot::path_of(&storage.directory, &installed);
+    let (directory, stop) = (storage.directory.clone(), Arc::new(AtomicBool::new(false)));
+    let stopped = stop.clone();
+    let installs = std::thread::spawn(move || {
+        while !stopped.load(Ordering::Relaxed) {
+            // The builder deletes older ones too, and then the file may be gone already.
+            let _ = snapshot::remove_older(&directory, &installed);
+        }
+    });
+    for build in 0..50 {
+        let built = async {
+            let mut builder = storage.machine.get_snapshot_builder().await;
+            let built = builder.build_snapshot().await.map_err(|e| e.to_string())?;
+            snapshot::read(&built.snapshot).map_err(|e| e.to_string())
+        };
+        if let Err(e) = built.await {
+            stop.store(true, Ordering::Relaxed);
+            panic!("build {build} stops the node: {e}");
+        }
+    }
+    stop.store(true, Ordering::Relaxed);
+    installs.join().unwrap();
+}
