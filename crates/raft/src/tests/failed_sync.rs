@@ -104,7 +104,7 @@ impl Drop for FailingDisk {
 }
 
 /// Appends one entry and waits until it is durable.
-async fn append(log: &mut LogStore, index: u64) -> Result<(), String> {
+pub(super) async fn append(log: &mut LogStore, index: u64) -> Result<(), String> {
     let (tx, rx) = TypeConfig::oneshot();
     let queued = log.append([work(1, index)], IOFlushed::signal(tx)).await;
     queued.map_err(|e| e.to_string())?;
@@ -113,7 +113,7 @@ async fn append(log: &mut LogStore, index: u64) -> Result<(), String> {
 }
 
 /// A log that has acknowledged `count` entries of a member of a cluster.
-async fn opened(options: &Options, count: u64) -> Storage {
+pub(super) async fn opened(options: &Options, count: u64) -> Storage {
     let mut storage = open_storage(options).unwrap();
     let identity = Identity {
         cluster: Some(ClusterId(1)),
@@ -128,7 +128,7 @@ async fn opened(options: &Options, count: u64) -> Storage {
     storage
 }
 
-async fn entries(storage: &mut Storage) -> Vec<Entry> {
+pub(super) async fn entries(storage: &mut Storage) -> Vec<Entry> {
     storage.log.try_get_log_entries(..).await.unwrap()
 }
 

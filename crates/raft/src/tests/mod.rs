@@ -13,10 +13,12 @@ mod log_damage;
 mod lost;
 mod model;
 mod power_cut;
+mod rotation;
 mod samples;
 mod snapshot_race;
 mod suite;
 mod twins;
+mod upstream;
 mod versions;
 
 use std::collections::BTreeMap;

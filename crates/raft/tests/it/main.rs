@@ -16,6 +16,7 @@ mod identity;
 mod levels;
 mod links;
 mod members;
+mod members_hung;
 mod restore;
 mod senders;
 mod single;

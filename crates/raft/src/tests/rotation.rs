@@ -1,0 +1,125 @@
+//! The power goes at and after the moment at which the log begins a new file.
+//!
+//! raft-log before 0.3.0 did not sync the new file, so entries in it were acknowledged and lost.
+//!
+//! Needs root; prints loudly that it was skipped otherwise.
+
+use openraft::storage::{IOFlushed, RaftLogStorage};
+use openraft::type_config::TypeConfigExt;
+
+use super::disk::{Disk, skipped};
+use super::failed_sync::{append, entries, opened};
+use super::model::work;
+use super::*;
+use crate::types::TypeConfig;
+
+fn options(disk: &Disk) -> Options {
+    let mut options = Options::new(1, "127.0.0.1:1", disk.mount.join("data"));
+    options.log_file_bytes = 8_000;
+    options
+}
+
+fn file_count(storage: &Storage) -> usize {
+    let files = crate::directory::list(&storage.directory.log()).unwrap();
+    let wal = |f: &&std::path::PathBuf| f.extension().is_some_and(|e| e == "wal");
+    files.iter().filter(wal).count()
+}
+
+/// Takes the power away while the log is in use, brings it back and opens the log again.
+fn cycle_power(disk: &mut Disk, storage: Storage) -> Storage {
+    disk.cut().unwrap();
+    drop(storage);
+    disk.again().unwrap();
+    open_storage(&options(disk)).unwrap()
+}
+
+fn written(count: u64) -> Vec<Entry> {
+    (0..count).map(|index| work(1, index)).collect()
+}
+
+/// Shows the sync on the new file: what was acknowledged in it is there after the cut, and a record
+/// that was written behind it without a sync is not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_acknowledged_in_a_new_log_file_survives_a_power_cut() {
+    if skipped() {
+        return;
+    }
+    for more in 0..4 {
+        let dir = tempfile::tempdir().unwrap();
+        let mut disk = Disk::make(dir.path()).unwrap();
+        let mut storage = opened(&options(&disk), 1).await;
+        let mut next = 1;
+        let before = file_count(&storage);
+        while file_count(&storage) == before {
+            append(&mut storage.log, next).await.unwrap();
+            next += 1;
+        }
+        for _ in 0..more {
+            append(&mut storage.log, next).await.unwrap();
+            next += 1;
+        }
+        let last = log_id(1, next - 1);
+        storage.log.save_committed(Some(last)).await.unwrap();
+
+        let mut storage = cycle_power(&mut disk, storage);
+        let kept = entries(&mut storage).await;
+        assert_eq!(kept.len() as u64, next, "{more} after the rotation");
+        assert_eq!(kept, written(next));
+        let committed = storage.log.read_committed().await.unwrap();
+        assert_eq!(
+            committed, None,
+            "the cut loses nothing, so it shows nothing"
+        );
+    }
+}
+
+/// The power goes the moment the new file appears, with appends under way before and after it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_power_cut_at_the_rotation_of_the_log_loses_nothing_acknowledged() {
+    if skipped() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let mut disk = Disk::make(dir.path()).unwrap();
+    let mut storage = opened(&options(&disk), 1).await;
+    let mut known = 1;
+    for round in 0..10 {
+        let mut waiting = Vec::new();
+        let before = file_count(&storage);
+        let mut cut = disk.arm().unwrap();
+        let mut fired = false;
+        loop {
+            let (tx, rx) = TypeConfig::oneshot();
+            let index = known + waiting.len() as u64;
+            let queued = storage.log.append([work(1, index)], IOFlushed::signal(tx));
+            if queued.await.is_err() {
+                break;
+            }
+            waiting.push(rx);
+            // Counting works no more once the power is off.
+            if !fired && file_count(&storage) > before {
+                cut.fire().unwrap();
+                fired = true;
+            }
+        }
+        cut.finish().unwrap();
+        let written_count = known + waiting.len() as u64;
+        let mut acknowledged = known;
+        for flushed in waiting {
+            match flushed.await {
+                Ok(Ok(())) => acknowledged += 1,
+                _ => break,
+            }
+        }
+        drop(storage);
+        disk.again().unwrap();
+        storage = open_storage(&options(&disk)).unwrap();
+        let kept = entries(&mut storage).await;
+        known = kept.len() as u64;
+        println!(
+            "round {round}: {written_count} written, {acknowledged} acknowledged, {known} kept"
+        );
+        assert!(known >= acknowledged, "{known} of {acknowledged} kept");
+        assert_eq!(kept, written(known));
+    }
+}

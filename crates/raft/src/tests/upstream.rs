@@ -1,0 +1,217 @@
+//! Bugs that openraft fixed in 2026, each as the schedule that showed it, against a node of ours and
+//! a leader played by the test. The numbers are those of its issues.
+//!
+//! - 1808: a snapshot over an uncommitted membership left that membership in effect, so that two
+//!   disjoint quorums were possible;
+//! - 1810: a call that hangs froze the leader when the follower was removed: `tests/it`
+//!   `members_hung.rs`;
+//! - 1816 (alpha.28): late acknowledgements counted after a follower's log went back. Our use does
+//!   not reach it: `allow_next_revert` is never called and the feature that allows it always is off,
+//!   and a node whose log went back stops before openraft answers (`lost.rs`; `tests/it`
+//!   `disks_older.rs`, `disks_swapped.rs`);
+//! - alpha.29 to alpha.37: completions out of order, and snapshots that conflict with what is there.
+
+use std::time::Duration;
+
+use openraft::network::RPCOption;
+use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse};
+use openraft::storage::{IOFlushed, RaftLogStorage};
+use openraft::type_config::TypeConfigExt;
+use openraft::{RaftNetworkV2, StoredMembership};
+use seqsvr_core::id::ClusterId;
+use seqsvr_core::state::State;
+use seqsvr_proto::transport::Tcp;
+use tokio::net::TcpListener;
+use tokio::time::Instant;
+use tokio_stream::wrappers::TcpListenerStream;
+
+use super::*;
+use crate::gate::Gate;
+use crate::identity::Identity;
+use crate::machine::Snapshot;
+use crate::network::Network;
+use crate::node::Node;
+use crate::snapshot;
+use crate::types::{SnapshotMeta, TypeConfig, Vote};
+
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// A node of ours, node 1, and the storage and network of the leader that the test plays.
+struct Stage {
+    follower: Node,
+    leader: Storage,
+    network: Network,
+    peer: Peer,
+    _dir: tempfile::TempDir,
+}
+
+impl Stage {
+    async fn new() -> Stage {
+        let dir = tempfile::tempdir().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let options = Options::new(1, &address, dir.path().join("1"));
+        let follower = Node::open(options, Arc::new(Tcp)).await.unwrap();
+        let router = tonic::transport::Server::builder().add_service(follower.service());
+        tokio::spawn(router.serve_with_incoming(TcpListenerStream::new(listener)));
+        let leader = open_storage(&Options::new(2, "127.0.0.1:1", dir.path().join("2"))).unwrap();
+        let identity = Identity {
+            cluster: Some(ClusterId(7)),
+            ..leader.identity
+        };
+        let gate = Gate::new(identity, leader.directory.clone(), leader.log.clone());
+        let network = Network::new(Arc::new(gate), Arc::new(Tcp));
+        let peer = Peer {
+            address,
+            incarnation: follower.identity().incarnation,
+        };
+        Stage {
+            follower,
+            leader,
+            network,
+            peer,
+            _dir: dir,
+        }
+    }
+
+    async fn append(&self, term: u64, prev: Option<LogId>, entries: Vec<Entry>, commit: LogId) {
+        let request = AppendEntriesRequest {
+            vote: Vote::new_committed(term, 2),
+            prev_log_id: prev,
+            entries,
+            leader_commit: Some(commit),
+        };
+        let mut connection = self.network.connect(1, &self.peer);
+        let answer = connection.append_entries(request, RPCOption::new(LIMIT));
+        assert_eq!(answer.await.unwrap(), AppendEntriesResponse::Success);
+    }
+
+    async fn install(&self, term: u64, meta: SnapshotMeta) {
+        let written = snapshot::write(&self.leader.directory, &meta, &State::default()).unwrap();
+        let snapshot = Snapshot {
+            meta,
+            snapshot: written,
+        };
+        let vote = Vote::new_committed(term, 2);
+        let mut connection = self.network.connect(1, &self.peer);
+        let never = std::future::pending();
+        let answer = connection.full_snapshot(vote, snapshot, never, RPCOption::new(LIMIT));
+        assert_eq!(answer.await.unwrap().vote, vote);
+    }
+
+    /// Waits until the follower's membership has these voters; metrics lag behind an answer.
+    async fn voters(&self, expected: &[u64]) {
+        let deadline = Instant::now() + LIMIT;
+        loop {
+            let members = self.follower.members();
+            let voters: Vec<u64> = members.iter().filter(|m| m.voter).map(|m| m.id).collect();
+            if voters == expected {
+                return;
+            }
+            assert!(Instant::now() < deadline, "{voters:?}, not {expected:?}");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+fn members(log_id: LogId, voters: impl IntoIterator<Item = u64>) -> Entry {
+    Entry {
+        log_id,
+        payload: EntryPayload::Membership(membership(voters)),
+    }
+}
+
+fn empty(term: u64, index: u64) -> Entry {
+    entry(term, index, vec![])
+}
+
+/// 1808. Node 1 has entry 5 of term 1, which makes it a voter and is not committed; the leader of
+/// term 2 never had it and sends a snapshot up to its own entry 8, whose membership is of entry 0.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_membership_that_a_snapshot_covers_is_in_effect_no_more() {
+    let stage = Stage::new().await;
+    let mut first: Vec<Entry> = vec![members(log_id(1, 0), [2, 3])];
+    first.extend((1..5).map(|index| empty(1, index)));
+    stage.append(1, None, first, log_id(1, 4)).await;
+    stage.voters(&[2, 3]).await;
+    let joint = vec![members(log_id(1, 5), [1, 2, 3])];
+    stage
+        .append(1, Some(log_id(1, 4)), joint, log_id(1, 4))
+        .await;
+    stage.voters(&[1, 2, 3]).await;
+    let meta = SnapshotMeta {
+        last_log_id: Some(log_id(2, 8)),
+        last_membership: StoredMembership::new(Some(log_id(1, 0)), membership([2, 3])),
+    };
+    stage.install(2, meta).await;
+    stage.voters(&[2, 3]).await;
+    assert_eq!(*stage.follower.failed().borrow(), None);
+    stage.follower.shutdown().await;
+}
+
+/// A snapshot older than what is committed here comes late: nothing goes back, nothing is lost.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_snapshot_older_than_what_is_committed_takes_nothing_back() {
+    let stage = Stage::new().await;
+    let mut first: Vec<Entry> = vec![members(log_id(1, 0), [2, 3])];
+    first.extend((1..10).map(|index| empty(1, index)));
+    stage.append(1, None, first, log_id(1, 9)).await;
+    let mut progress = stage.follower.applied();
+    let applied = progress.wait_for(|p| p.index == 9);
+    tokio::time::timeout(LIMIT, applied).await.unwrap().unwrap();
+    let meta = SnapshotMeta {
+        last_log_id: Some(log_id(1, 3)),
+        last_membership: StoredMembership::new(Some(log_id(1, 0)), membership([2, 3])),
+    };
+    stage.install(1, meta).await;
+    // What follows entry 9 finds it there.
+    let next = vec![empty(1, 10)];
+    stage
+        .append(1, Some(log_id(1, 9)), next, log_id(1, 10))
+        .await;
+    let applied = progress.wait_for(|p| p.index != 9);
+    let applied = tokio::time::timeout(LIMIT, applied)
+        .await
+        .unwrap()
+        .unwrap()
+        .index;
+    assert_eq!(applied, 10);
+    assert_eq!(stage.follower.counters().snapshots_installed, 0);
+    assert_eq!(*stage.follower.failed().borrow(), None);
+    stage.follower.shutdown().await;
+}
+
+/// Completions of the log come in the order of its writes, whatever is written between: when one is
+/// complete, each earlier one is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn writes_of_the_log_complete_in_their_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut options = Options::new(1, "127.0.0.1:1", dir.path().join("data"));
+    options.log_file_bytes = 2_000;
+    let mut log = open_storage(&options).unwrap().log;
+    let mut next = 0;
+    for round in 0..20 {
+        let mut waiting = Vec::new();
+        for _ in 0..10 {
+            let (tx, rx) = TypeConfig::oneshot();
+            let entries: Vec<Entry> = (next..next + 3).map(|index| empty(1, index)).collect();
+            next += 3;
+            log.append(entries, IOFlushed::signal(tx)).await.unwrap();
+            waiting.push(rx);
+        }
+        // A vote, a purge and a truncation are durable only after what was written before them.
+        match round % 4 {
+            0 => log.save_vote(&Vote::new(2 + round, 1)).await.unwrap(),
+            1 => log.purge(log_id(1, next - 40)).await.unwrap(),
+            2 => {
+                next -= 5;
+                log.truncate_after(Some(log_id(1, next - 1))).await.unwrap();
+            }
+            _ => waiting.pop().unwrap().await.unwrap().unwrap(),
+        }
+        for flushed in &mut waiting {
+            let completed = flushed.try_recv();
+            assert!(matches!(completed, Ok(Ok(()))), "{completed:?}");
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! A member whose calls hang is removed, and the group works on (openraft's issue 1810).
+
+use std::time::Duration;
+
+use seqsvr_raft::Node;
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpListener;
+
+use crate::common::{LIMIT, Running, agree, cluster, leader, write};
+
+/// Accepts connections at `address` and reads what comes, without an answer.
+async fn hang_at(address: &str) -> tokio::task::JoinHandle<()> {
+    let deadline = tokio::time::Instant::now() + LIMIT;
+    let listener = loop {
+        match TcpListener::bind(address).await {
+            Ok(listener) => break listener,
+            Err(e) => assert!(tokio::time::Instant::now() < deadline, "{address}: {e}"),
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    };
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut bytes = [0; 4096];
+                while stream.read(&mut bytes).await.is_ok_and(|count| count > 0) {}
+            });
+        }
+    })
+}
+
+async fn confirm(nodes: &[Running]) {
+    let node: &Node = &nodes[leader(nodes).await].node;
+    node.confirm().await.expect("a quorum answers");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_whose_calls_hang_is_removed_and_the_group_works_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut nodes = cluster(dir.path(), 4, |_| {}).await;
+    write(&nodes, "before").await;
+    let at = (leader(&nodes).await + 1) % nodes.len();
+    let hung = nodes.remove(at).kill().await;
+    let hanging = hang_at(&hung.address).await;
+    // Calls to it are under way, and none of them is answered.
+    for i in 0..20 {
+        write(&nodes, &format!("while-{i}")).await;
+    }
+    let led = leader(&nodes).await;
+    let removed = tokio::time::timeout(LIMIT, nodes[led].node.remove_member(hung.node)).await;
+    removed.expect("the leader hangs").expect("removed");
+    confirm(&nodes).await;
+    let mut names: Vec<String> = Vec::new();
+    for i in 0..20 {
+        names.push(format!("after-{i}"));
+        write(&nodes, &names[i]).await;
+    }
+    confirm(&nodes).await;
+    agree(&nodes, names.iter().map(String::as_str)).await;
+    hanging.abort();
+}
