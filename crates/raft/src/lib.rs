@@ -41,6 +41,7 @@ mod node;
 mod options;
 mod outlive;
 pub mod restore;
+mod rot;
 mod rows;
 mod sender;
 mod service;

@@ -84,6 +84,19 @@ impl Machine {
         self.counters.clone()
     }
 
+    /// Reads the newest snapshot from the disk and checks all of it.
+    pub(crate) fn verify_newest(&self) -> Result<(), Error> {
+        let (meta, snapshot) = {
+            let current = self.disk.current.lock();
+            let Some((meta, path)) = current.as_ref() else {
+                return Ok(());
+            };
+            let file = SnapshotFile::open(path).map_err(Error::io("cannot open", path))?;
+            (meta.clone(), file)
+        };
+        snapshot::verify(&snapshot, &meta)
+    }
+
     fn install(&self, meta: &SnapshotMeta, received: &SnapshotFile) -> Result<(), Error> {
         let (header, state) = snapshot::read(received)?;
         if header != *meta {

@@ -23,6 +23,7 @@ use seqsvr_proto::v1::{
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio::sync::Notify;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
@@ -54,6 +55,8 @@ pub(crate) struct Network {
     levels: Arc<SupportedLevels>,
     told: Arc<Seldom>,
     told_removed: Arc<Seldom>,
+    told_snapshot: Arc<Seldom>,
+    suspected: Arc<Notify>,
 }
 
 impl Network {
@@ -66,12 +69,19 @@ impl Network {
             levels: Arc::default(),
             told: Arc::default(),
             told_removed: Arc::default(),
+            told_snapshot: Arc::default(),
+            suspected: Arc::default(),
         }
     }
 
     /// Format levels that the peers support.
     pub(crate) fn levels(&self) -> &SupportedLevels {
         &self.levels
+    }
+
+    /// Notified when a snapshot that this node sent was refused as damaged, or did not read back.
+    pub(crate) fn suspected_snapshot(&self) -> Arc<Notify> {
+        self.suspected.clone()
     }
 
     pub(crate) fn connect(&self, target: u64, peer: &Peer) -> Connection {
@@ -214,6 +224,19 @@ impl Connection {
             Code::Cancelled | Code::DeadlineExceeded => NetworkError::new(&status).into(),
             _ => Unreachable::new(&status).into(),
         }
+    }
+
+    /// Has this node check its own snapshot file, see [`crate::rot`].
+    fn suspect_snapshot(&self, error: &dyn std::fmt::Display) {
+        if self.network.told_snapshot.allow() {
+            tracing::warn!(
+                node = self.target,
+                address = %self.peer.address,
+                %error,
+                "snapshot not accepted as whole; checking the own file"
+            );
+        }
+        self.network.suspected.notify_one();
     }
 
     fn tell_removed(&self) {
@@ -374,10 +397,17 @@ impl RaftNetworkV2<TypeConfig> for Connection {
         // A file that cannot be read ends the stream early; the receiver refuses the stump, and
         // this says why.
         if let Ok(Err(e)) = reader.await {
+            self.suspect_snapshot(&e);
             return Err(NetworkError::new(&e).into());
         }
         let answer = answer.map_err(|_| self.timeout(RPCTypes::InstallSnapshot, limit))?;
-        let answer = answer.map_err(|status| self.failure(status))?.into_inner();
+        let answer = answer.map_err(|status| {
+            if status.code() == Code::DataLoss {
+                self.suspect_snapshot(&status.message());
+            }
+            self.failure(status)
+        })?;
+        let answer = answer.into_inner();
         let answer: SnapshotResponse<TypeConfig> =
             frame::decode(&answer.body).map_err(|e| NetworkError::new(&e))?;
         self.check_vote(&answer.vote)?;

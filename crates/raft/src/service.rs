@@ -18,7 +18,7 @@ use serde::Serialize;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::frame;
-use crate::gate::{BearerCall, Gate};
+use crate::gate::{BearerCall, Gate, Seldom};
 use crate::machine::Snapshot;
 use crate::node::Node;
 use crate::outlive::outliving;
@@ -37,6 +37,7 @@ pub struct Service {
     gate: Arc<Gate>,
     /// One snapshot is received at a time.
     receiving: Arc<tokio::sync::Mutex<()>>,
+    told_snapshot: Seldom,
 }
 
 impl Service {
@@ -45,6 +46,7 @@ impl Service {
             node,
             gate,
             receiving: Arc::default(),
+            told_snapshot: Seldom::default(),
         }
     }
 
@@ -87,6 +89,7 @@ impl Service {
             .await?
             .ok_or_else(|| Status::invalid_argument("an empty stream"))?;
         let process = process_of(first.header.as_ref());
+        let sender = first.header.as_ref().map_or(0, |h| h.sender);
         self.let_in(first.header).await?;
         let (vote, meta): (Vote, SnapshotMeta) = frame::decode(&first.description)
             .map_err(|e| Status::invalid_argument(e.to_string()))?;
@@ -119,7 +122,12 @@ impl Service {
             crate::snapshot::read(&snapshot).map(|(header, _)| (header, snapshot))
         });
         let checked = check.await.map_err(|e| Status::internal(e.to_string()))?;
-        let (header, snapshot) = checked.map_err(|e| Status::data_loss(e.to_string()))?;
+        let (header, snapshot) = checked.map_err(|e| {
+            if self.told_snapshot.allow() {
+                tracing::warn!(sender, error = %e, "received snapshot is damaged; asking for it again");
+            }
+            Status::data_loss(e.to_string())
+        })?;
         if header != meta {
             return Err(Status::invalid_argument(
                 "the snapshot is not what its sender announced",

@@ -14,6 +14,7 @@ use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Advice, fadvise};
 use seqsvr_core::id::ClusterId;
 use seqsvr_core::state::{Row, RowKey, State};
 use serde::{Deserialize, Serialize};
@@ -72,6 +73,10 @@ pub(crate) fn path_of(directory: &Directory, meta: &SnapshotMeta) -> PathBuf {
 
 /// Writes a snapshot and publishes it durably.
 ///
+/// Invariant: it reads back before it has its final name. Schedule that breaks it: the disk stores
+/// the file wrong, the log below it and the older snapshot are deleted, and this node can neither
+/// start again nor help another.
+///
 /// Invariant: the file is open before it has its final name. Schedule that breaks it: a snapshot at
 /// entry 100 is renamed, a leader's snapshot at entry 200 is installed and deletes the older ones,
 /// the first one is opened: it is gone, and to openraft that is a broken disk, which stops the node.
@@ -84,9 +89,10 @@ pub(crate) fn write(
     let tmp = path.with_extension("building");
     let file = File::create(&tmp).map_err(Error::io("cannot create", &tmp))?;
     write_to(file, meta, state).map_err(Error::io("cannot write", &tmp))?;
-    let file = File::open(&tmp).map_err(Error::io("cannot open", &tmp))?;
+    let built = SnapshotFile::open(&tmp).map_err(Error::io("cannot open", &tmp))?;
+    verify(&built, meta)?;
     directory::publish(&tmp, &path)?;
-    Ok(SnapshotFile { path, file })
+    Ok(SnapshotFile { path, ..built })
 }
 
 fn write_to(file: File, meta: &SnapshotMeta, state: &State) -> io::Result<()> {
@@ -128,7 +134,24 @@ pub(crate) fn read(snapshot: &SnapshotFile) -> Result<(SnapshotMeta, State), Err
     read_from(&snapshot.file).map_err(Error::reading(&snapshot.path))
 }
 
-fn read_from(mut file: &File) -> io::Result<(SnapshotMeta, State)> {
+/// Reads what a snapshot file has on the disk to its end and checks all of it, without the memory
+/// that its state takes.
+pub(crate) fn verify(snapshot: &SnapshotFile, meta: &SnapshotMeta) -> Result<(), Error> {
+    let check = || {
+        // The file is synced, so its pages are clean and go. A kernel that keeps some of them makes
+        // the check see less, and no more than that.
+        fadvise(&snapshot.file, 0, None, Advice::DontNeed)?;
+        let (header, mut input) = begin(&snapshot.file)?;
+        if header.meta != *meta {
+            return Err(invalid("its header is not what was written"));
+        }
+        each_part(&mut input, header.rows, drop)
+    };
+    check().map_err(Error::reading(&snapshot.path))
+}
+
+/// Reads the header; the rows follow.
+fn begin(mut file: &File) -> io::Result<(Header, BufReader<&File>)> {
     file.rewind()?;
     let mut input = BufReader::new(file);
     let mut magic = [0; 8];
@@ -136,7 +159,12 @@ fn read_from(mut file: &File) -> io::Result<(SnapshotMeta, State)> {
     if &magic != MAGIC {
         return Err(invalid("it is not a snapshot"));
     }
-    let header: Header = frame::read(&mut input)?;
+    let header = frame::read(&mut input)?;
+    Ok((header, input))
+}
+
+fn read_from(file: &File) -> io::Result<(SnapshotMeta, State)> {
+    let (header, mut input) = begin(file)?;
     let state = read_rows(&mut input, header.rows)?;
     if state.cluster().map(|c| c.id) != header.cluster {
         return Err(invalid("its rows are of another cluster than its header"));
@@ -146,9 +174,20 @@ fn read_from(mut file: &File) -> io::Result<(SnapshotMeta, State)> {
 
 /// Reads so many rows and the trailer, which must be the end.
 pub(crate) fn read_rows(input: &mut impl Read, count: u64) -> io::Result<State> {
-    let mut digest = Digest::default();
     let mut rows: Vec<(RowKey, Row)> = Vec::new();
-    while (rows.len() as u64) < count {
+    each_part(input, count, |part| rows.extend(part))?;
+    State::from_rows(rows).ok_or_else(|| invalid("its rows do not fit together"))
+}
+
+/// Hands so many rows on, a frame of them at a time, and checks them against the trailer.
+fn each_part(
+    input: &mut impl Read,
+    count: u64,
+    mut take: impl FnMut(Vec<(RowKey, Row)>),
+) -> io::Result<()> {
+    let mut digest = Digest::default();
+    let mut rows = 0;
+    while rows < count {
         let part: Vec<(RowKey, Row)> = frame::read(input)?;
         if part.is_empty() {
             return Err(invalid("it has fewer rows than it says"));
@@ -156,16 +195,17 @@ pub(crate) fn read_rows(input: &mut impl Read, count: u64) -> io::Result<State> 
         for (key, row) in &part {
             digest.add(Digest::of_row(key, row)?);
         }
-        rows.extend(part);
+        rows += part.len() as u64;
+        take(part);
     }
     let trailer: Trailer = frame::read(input)?;
-    if trailer.rows != rows.len() as u64 || trailer.digest != digest {
+    if trailer.rows != rows || trailer.digest != digest {
         return Err(invalid("its digest does not match its rows"));
     }
     if input.read(&mut [0])? != 0 {
         return Err(invalid("bytes follow its end"));
     }
-    State::from_rows(rows).ok_or_else(|| invalid("its rows do not fit together"))
+    Ok(())
 }
 
 pub(crate) fn invalid(text: &str) -> io::Error {

@@ -38,11 +38,12 @@ use crate::machine::{Machine, SnapshotCounters};
 use crate::network::{MESSAGE_BYTES_MAX, Network};
 use crate::options::Options;
 use crate::outlive::outliving;
+use crate::rot;
 use crate::service::Service;
 use crate::storage::Storage;
 use crate::types::{Peer, TypeConfig};
 
-type Raft = openraft::Raft<TypeConfig, Machine>;
+pub(crate) type Raft = openraft::Raft<TypeConfig, Machine>;
 
 /// How long `shutdown` waits for the last user of the data directory.
 const CLOSE_WAIT: Duration = Duration::from_secs(10);
@@ -125,6 +126,7 @@ impl Node {
             options.level_max,
         ));
         let network = Network::new(gate.clone(), transport);
+        let checked = machine.clone();
         let raft = Raft::new(
             options.node,
             Arc::new(config),
@@ -147,6 +149,12 @@ impl Node {
             stop.clone(),
         ));
         tasks.spawn(stop_once_ended(raft.clone(), gate.ended(), stop.clone()));
+        tasks.spawn(rot::follow(
+            network.suspected_snapshot(),
+            checked,
+            raft.clone(),
+            stop.clone(),
+        ));
         tracing::info!(
             node = identity.node,
             incarnation = format!("{:016x}", identity.incarnation),

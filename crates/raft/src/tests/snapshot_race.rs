@@ -6,6 +6,8 @@ use openraft::StoredMembership;
 use openraft::storage::{RaftSnapshotBuilder, RaftStateMachine};
 
 use super::*;
+use seqsvr_core::state::State;
+
 use crate::snapshot;
 use crate::types::SnapshotMeta;
 
@@ -43,4 +45,30 @@ async fn a_build_that_ends_while_an_install_ends_is_no_broken_disk() {
     }
     stop.store(true, Ordering::Relaxed);
     installs.join().unwrap();
+}
+
+/// The check before a snapshot gets its name sees damage anywhere in its file.
+#[test]
+fn a_snapshot_that_does_not_read_back_is_not_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options::new(1, "127.0.0.1:1", dir.path().join("data"));
+    let directory = open_storage(&options).unwrap().directory;
+    let meta = SnapshotMeta {
+        last_log_id: Some(log_id(1, 100)),
+        last_membership: StoredMembership::new(Some(log_id(1, 0)), membership([1, 2, 3])),
+    };
+    let state = State::from_rows(super::samples::rows()).unwrap();
+    let written = snapshot::write(&directory, &meta, &state).unwrap();
+    snapshot::verify(&written, &meta).unwrap();
+    let good = std::fs::read(&written.path).unwrap();
+    for at in (0..good.len()).step_by(7) {
+        let mut bad = good.clone();
+        bad[at] ^= 1 << (at % 8);
+        std::fs::write(&written.path, bad).unwrap();
+        snapshot::verify(&written, &meta).expect_err("damage");
+    }
+    for kept in [0, 8, good.len() / 2, good.len() - 1] {
+        std::fs::write(&written.path, &good[..kept]).unwrap();
+        snapshot::verify(&written, &meta).expect_err("a cut");
+    }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use seqsvr_core::state::State;
 use seqsvr_raft::{Error, Node, Options};
 
-use crate::common::{Running, agree, cluster, nobody_holds, until, write};
+use crate::common::{Running, agree, cluster, leader, nobody_holds, until, write};
 
 /// A node with some history on its disk: entries, a snapshot, a purged log.
 pub(crate) async fn history(dir: &Path) -> (Options, State) {
@@ -221,4 +221,48 @@ async fn damaged_snapshot_identity_and_log_are_refused() {
         fs::write(file, bytes).unwrap();
     }
     comes_back(&options, &state).await;
+}
+
+/// The leader's newest snapshot rots on its disk while it runs, and a follower needs it: the leader
+/// notices, builds another, and the follower catches up.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_snapshot_that_rots_on_a_running_leader_is_built_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut nodes = cluster(dir.path(), 3, |o| {
+        o.snapshot_every_entries = 40;
+        o.keep_entries = 5;
+        o.log_file_bytes = 16 << 10;
+    })
+    .await;
+    let at = (leader(&nodes).await + 1) % nodes.len();
+    let late = nodes.remove(at).kill().await;
+    let mut names: Vec<String> = Vec::new();
+    for i in 0..120 {
+        names.push(format!("n{i}"));
+        write(&nodes, &names[i]).await;
+    }
+    let led = leader(&nodes).await;
+    let leading = &nodes[led];
+    // The newest, and no build is under way that would hide the damage.
+    until("a snapshot and a purge", || {
+        let now = leading.node.counters();
+        now.purged_index > 60 && now.snapshot_index + 40 > now.applied_index
+    })
+    .await;
+    let built = leading.node.counters().snapshots_built;
+    let newest = files(&leading.options.data_dir.join("snapshots"));
+    let newest = newest
+        .iter()
+        .rfind(|f| f.extension().is_some_and(|e| e == "snapshot"));
+    let newest = newest.unwrap();
+    let middle = fs::metadata(newest).unwrap().len() as usize / 2;
+    flip(newest, middle);
+    let term = leading.node.counters().term;
+
+    nodes.push(Running::restart(late).await.unwrap());
+    agree(&nodes, names.iter().map(String::as_str)).await;
+    let now = nodes[led].node.counters();
+    assert!(now.snapshots_built > built, "the damaged one was sent");
+    assert_eq!(now.term, term, "another leader helped");
+    assert_eq!(*nodes[led].node.failed().borrow(), None);
 }

@@ -1,0 +1,49 @@
+//! A snapshot file that is damaged while its node runs.
+//!
+//! Invariant: a leader does not send a damaged snapshot for longer than it takes to write another.
+//! Schedule that breaks it: the file rots on the leader's disk; a follower that needs it refuses it
+//! each time, and openraft sends the same file again, without an end and without a line in the log.
+//!
+//! So the receiver logs what it refuses, and the sender of a refused snapshot reads its own file
+//! again. If that is damaged, the node builds another from the state in memory: under the same name
+//! if nothing was applied since, and then it replaces the damaged file.
+
+use std::sync::Arc;
+
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use crate::machine::Machine;
+use crate::node::Raft;
+
+/// Checks the newest snapshot each time `suspected` says that a receiver refused it, until stopped.
+pub(crate) async fn follow(
+    suspected: Arc<Notify>,
+    machine: Machine,
+    raft: Raft,
+    stop: CancellationToken,
+) {
+    loop {
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => return,
+            () = suspected.notified() => {}
+        }
+        let checked = machine.clone();
+        let check = tokio::task::spawn_blocking(move || checked.verify_newest()).await;
+        match check {
+            Ok(Ok(())) => tracing::warn!(
+                "own snapshot file is whole; the receiver's disk or the network damaged the copy"
+            ),
+            Ok(Err(damage)) => {
+                tracing::error!(
+                    error = %damage,
+                    "own snapshot file is damaged; building another from the state in memory"
+                );
+                // The only error is that openraft has stopped, and then its reason is logged.
+                let _ = raft.trigger().snapshot().await;
+            }
+            Err(e) => tracing::warn!(error = %e, "own snapshot file was not checked"),
+        }
+    }
+}
