@@ -31,6 +31,7 @@ mod founder;
 mod frame;
 mod gate;
 mod identity;
+mod lag;
 mod leadership;
 mod levels;
 mod log;
@@ -68,3 +69,6 @@ pub const MEMBERS_MAX: usize = 9;
 pub const ENTRY_BYTES_MAX: usize = 128 << 10;
 /// Most entries of one append call.
 pub(crate) const ENTRIES_PER_APPEND: u64 = 64;
+/// Bytes of entries in one append call; the last entry may pass it. A slow link would otherwise take
+/// longer for a call than it may take, and the same entries would be sent again without an end.
+pub(crate) const APPEND_BYTES_MAX: usize = 256 << 10;

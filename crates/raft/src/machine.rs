@@ -51,6 +51,8 @@ struct Disk {
     rows: Rows,
     /// The newest snapshot.
     current: Mutex<Option<(SnapshotMeta, PathBuf)>>,
+    /// Index it stands at.
+    newest: Arc<AtomicU64>,
     directory: Directory,
 }
 
@@ -61,6 +63,7 @@ impl Machine {
         applied: Applied,
         newest: Option<SnapshotMeta>,
     ) -> Machine {
+        let index = newest.as_ref().map_or(0, index_of);
         let current = newest.map(|meta| {
             let path = snapshot::path_of(directory, &meta);
             (meta, path)
@@ -70,6 +73,7 @@ impl Machine {
             disk: Arc::new(Disk {
                 rows,
                 current: Mutex::new(current),
+                newest: Arc::new(AtomicU64::new(index)),
                 directory: directory.clone(),
             }),
             counters: Arc::default(),
@@ -82,6 +86,11 @@ impl Machine {
 
     pub(crate) fn counters(&self) -> Arc<SnapshotCounters> {
         self.counters.clone()
+    }
+
+    /// Index the newest snapshot stands at.
+    pub(crate) fn newest(&self) -> Arc<AtomicU64> {
+        self.disk.newest.clone()
     }
 
     /// Reads the newest snapshot from the disk and checks all of it.
@@ -134,6 +143,10 @@ impl Machine {
     }
 }
 
+fn index_of(meta: &SnapshotMeta) -> u64 {
+    meta.last_log_id.map_or(0, |id| id.index)
+}
+
 impl Disk {
     /// Makes a durable snapshot the current one, unless a newer one has been installed meanwhile.
     fn published(&self, meta: &SnapshotMeta, path: PathBuf) -> Result<(), Error> {
@@ -143,6 +156,7 @@ impl Disk {
             .is_none_or(|(c, _)| c.last_log_id <= meta.last_log_id)
         {
             snapshot::remove_older(&self.directory, &path)?;
+            self.newest.store(index_of(meta), Ordering::Release);
             *current = Some((meta.clone(), path));
         }
         Ok(())

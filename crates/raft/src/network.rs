@@ -30,6 +30,7 @@ use tonic::{Code, Status};
 
 use crate::frame::{self, Leveled};
 use crate::gate::{Gate, Seldom, refused};
+use crate::lag::LagBound;
 use crate::levels::SupportedLevels;
 use crate::lost::Acknowledged;
 use crate::machine::Snapshot;
@@ -37,11 +38,14 @@ use crate::snapshot::SnapshotFile;
 use crate::twin::VoteSource;
 use crate::types::{Peer, TypeConfig, Vote};
 
-/// Longest message either way: the largest append is [`crate::ENTRIES_PER_APPEND`] entries of
-/// [`crate::ENTRY_BYTES_MAX`].
+/// Longest message either way. The largest append has [`crate::APPEND_BYTES_MAX`] and an entry of
+/// [`crate::ENTRY_BYTES_MAX`]; one of an older build has [`crate::ENTRIES_PER_APPEND`] such entries.
 pub(crate) const MESSAGE_BYTES_MAX: usize = frame::BODY_MAX + (64 << 10);
 /// Data of one snapshot chunk.
 const CHUNK_BYTES: usize = 64 << 10;
+/// Bytes a second of the slowest link over which entries pass: an append may take the time that its
+/// bytes take on such a link, on top of its limit.
+const BYTES_PER_SECOND_MIN: u32 = 64 << 10;
 /// A connection that says nothing for so long is given up.
 const KEEP_ALIVE: Duration = Duration::from_secs(2);
 
@@ -57,6 +61,7 @@ pub(crate) struct Network {
     told_removed: Arc<Seldom>,
     told_snapshot: Arc<Seldom>,
     suspected: Arc<Notify>,
+    lag: Option<LagBound>,
 }
 
 impl Network {
@@ -71,6 +76,15 @@ impl Network {
             told_removed: Arc::default(),
             told_snapshot: Arc::default(),
             suspected: Arc::default(),
+            lag: None,
+        }
+    }
+
+    /// Sends no entries to followers that lag by more than this.
+    pub(crate) fn with_lag_bound(self, lag: LagBound) -> Network {
+        Network {
+            lag: Some(lag),
+            ..self
         }
     }
 
@@ -160,6 +174,7 @@ impl Connection {
     ) -> Result<A, Failure> {
         let (mut client, header) = self.start()?;
         let body = frame::encode_at(kind.level(), request).map_err(|e| NetworkError::new(&e))?;
+        let limit = limit + kind.transfer_time(body.len());
         let request = RaftRequest {
             header: Some(header),
             body: body.into(),
@@ -224,6 +239,25 @@ impl Connection {
             Code::Cancelled | Code::DeadlineExceeded => NetworkError::new(&status).into(),
             _ => Unreachable::new(&status).into(),
         }
+    }
+
+    /// Fails if the peer is to be sent a snapshot and not these entries, see [`crate::lag`].
+    fn check_lag(&self, rpc: &AppendEntriesRequest<TypeConfig>) -> Result<(), Failure> {
+        let Some(lag) = &self.network.lag else {
+            return Ok(());
+        };
+        if !lag.is_exceeded(rpc.prev_log_id, rpc.leader_commit) {
+            return Ok(());
+        }
+        let next = rpc.prev_log_id.map_or(0, |id| id.index + 1);
+        tracing::info!(
+            node = self.target,
+            next,
+            committed = rpc.leader_commit.map(|id| id.index),
+            "follower lags too far; sending a snapshot instead of entries"
+        );
+        let text = "the follower lags too far for entries";
+        Err(NetworkError::from_string(text).into())
     }
 
     /// Has this node check its own snapshot file, see [`crate::rot`].
@@ -298,6 +332,14 @@ impl Kind {
         }
     }
 
+    /// Time that a body of so many bytes may take on a link that is only just fast enough.
+    fn transfer_time(self, bytes: usize) -> Duration {
+        match self {
+            Kind::Append { .. } => Duration::from_secs(bytes as u64) / BYTES_PER_SECOND_MIN,
+            _ => Duration::ZERO,
+        }
+    }
+
     fn acknowledged(self) -> u64 {
         match self {
             Kind::Append { acknowledged, .. } => acknowledged,
@@ -320,6 +362,9 @@ impl RaftNetworkV2<TypeConfig> for Connection {
             true => option.soft_ttl(),
             false => option.hard_ttl() * 10,
         };
+        if !rpc.entries.is_empty() {
+            self.check_lag(&rpc)?;
+        }
         let peer = (self.target, self.peer.incarnation);
         let known = &self.network.acknowledged;
         let acknowledged = known.end(peer, &rpc.vote);
@@ -341,8 +386,9 @@ impl RaftNetworkV2<TypeConfig> for Connection {
         rpc: VoteRequest<TypeConfig>,
         option: RPCOption,
     ) -> Result<VoteResponse<TypeConfig>, Failure> {
+        // The whole time that openraft waits: the voter's fdatasync is in it.
         let answer: VoteResponse<TypeConfig> =
-            self.call(Kind::Vote, &rpc, option.soft_ttl()).await?;
+            self.call(Kind::Vote, &rpc, option.hard_ttl()).await?;
         self.check_vote(&answer.vote)?;
         Ok(answer)
     }

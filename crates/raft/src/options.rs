@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use openraft::{Config, SnapshotPolicy};
+use rand::RngExt;
 use seqsvr_core::state::LEVEL_MAX;
 
 use crate::ENTRIES_PER_APPEND;
@@ -11,6 +12,10 @@ use crate::error::Error;
 
 /// How long a snapshot may take on its way to a follower.
 const SNAPSHOT_WAIT: Duration = Duration::from_secs(120);
+
+/// A snapshot is taken up to this part of `snapshot_every_entries` later than after as many, chosen
+/// at random by each process.
+const SNAPSHOT_JITTER: u64 = 4;
 
 /// Options of one node.
 #[derive(Clone, Debug)]
@@ -29,7 +34,7 @@ pub struct Options {
     /// … and this asks for votes: after 0.6 to 0.8 s with the defaults, well under half the lease
     /// of an AllocSvr.
     pub election_max_ms: u64,
-    /// A snapshot is taken after so many new entries.
+    /// A snapshot is taken after so many new entries, or up to a quarter more.
     pub snapshot_every_entries: u64,
     /// Entries kept in the log behind the newest snapshot, for followers that lag a little.
     pub keep_entries: u64,
@@ -95,9 +100,15 @@ impl Options {
         Ok(())
     }
 
+    /// Entries that a follower may lag before it is sent a snapshot instead.
+    pub(crate) fn lag_max(&self) -> u64 {
+        2 * (self.snapshot_every_entries + self.keep_entries)
+    }
+
     /// What openraft is told.
     pub(crate) fn raft(&self) -> Result<Config, Error> {
         let every = self.snapshot_every_entries;
+        let jitter = rand::rng().random_range(0..=every / SNAPSHOT_JITTER);
         let config = Config {
             cluster_name: String::from("seqsvr"),
             heartbeat_interval: self.heartbeat_ms,
@@ -105,10 +116,11 @@ impl Options {
             election_timeout_max: self.election_max_ms,
             install_snapshot_timeout: SNAPSHOT_WAIT.as_millis() as u64,
             max_payload_entries: ENTRIES_PER_APPEND,
-            snapshot_policy: SnapshotPolicy::LogsSinceLast(every),
+            // Not all nodes at the same entry: a build takes a core and the disk for a while.
+            snapshot_policy: SnapshotPolicy::LogsSinceLast(every + jitter),
             max_in_snapshot_log_to_keep: self.keep_entries,
-            // A follower is sent entries as long as the log has them.
-            replication_lag_threshold: 2 * (every + self.keep_entries),
+            // Looked at when a member is added; see `crate::lag` for the others.
+            replication_lag_threshold: self.lag_max(),
             backoff: String::from("50ms 100ms 200ms ...500ms"),
             enable_pre_vote: Some(true),
             // Check-quorum: a leader that hears no quorum falls silent, so that a quorum which hears
@@ -120,5 +132,25 @@ impl Options {
             ..Config::default()
         };
         config.validate().map_err(|e| Error::Options(e.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// Three stores that take a snapshot at the same entry are all slow at the same time.
+    #[test]
+    fn processes_take_snapshots_at_different_entries() {
+        let options = Options::new(1, "127.0.0.1:1", "unused");
+        let every = || match options.raft().unwrap().snapshot_policy {
+            SnapshotPolicy::LogsSinceLast(entries) => entries,
+            other => panic!("{other:?}"),
+        };
+        let chosen: BTreeSet<u64> = (0..20).map(|_| every()).collect();
+        assert!(chosen.len() > 10, "{chosen:?}");
+        assert!(chosen.iter().all(|e| (20_000..=25_000).contains(e)));
     }
 }

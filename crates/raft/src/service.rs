@@ -133,12 +133,11 @@ impl Service {
                 "the snapshot is not what its sender announced",
             ));
         }
-        self.node.cover(meta.last_log_id);
         let snapshot = Snapshot { meta, snapshot };
-        let raft = self.node.raft().clone();
+        let node = self.node.clone();
         // The file must stay for as long as openraft works with it.
         let answer = outliving(async move {
-            let answer = raft.install_full_snapshot(vote, snapshot).await;
+            let answer = node.install(vote, snapshot).await;
             drop((received, one));
             answer
         })

@@ -51,8 +51,10 @@ pub(crate) struct Inner {
     fault: Arc<Fault>,
     /// Entries below this index are durable here.
     durable: Arc<AtomicU64>,
-    /// Entries below this index are, or soon will be, in a snapshot that a leader sent.
+    /// Entries below this index are, or soon will be, in a snapshot that openraft took.
     covered: AtomicU64,
+    /// The same of a snapshot that openraft has not answered yet.
+    offered: AtomicU64,
     entries: AtomicU64,
     votes: AtomicU64,
     /// From an append until it was durable.
@@ -99,6 +101,7 @@ impl LogStore {
                 path,
                 durable: Arc::new(AtomicU64::new(durable)),
                 covered: AtomicU64::new(0),
+                offered: AtomicU64::new(0),
                 entries: AtomicU64::new(0),
                 votes: AtomicU64::new(0),
                 appends: Arc::default(),
@@ -193,17 +196,32 @@ impl Inner {
         let state = log.log_state();
         let end = |id: Option<&Framed<LogId>>| id.map_or(0, |id| id.0.index + 1);
         let logged = end(state.last()).max(end(state.purged()));
+        let covered = self.covered.load(Ordering::Acquire);
+        let offered = self.offered.load(Ordering::Acquire);
         Held {
             vote: state.vote().map(|v| v.0),
-            end: logged.max(self.covered.load(Ordering::Acquire)),
+            end: logged.max(covered).max(offered),
         }
     }
 
-    /// Notes that a snapshot up to this entry came. Called before openraft hears of it, see
+    /// Notes that a snapshot up to this entry goes to openraft, one at a time, before it does; see
     /// [`crate::lost`].
-    pub(crate) fn cover(&self, last: Option<LogId>) {
+    pub(crate) fn offer(&self, last: Option<LogId>) {
         let end = last.map_or(0, |id| id.index + 1);
-        self.covered.fetch_max(end, Ordering::AcqRel);
+        self.offered.store(end, Ordering::Release);
+    }
+
+    /// Notes whether openraft took the snapshot that was offered.
+    ///
+    /// Invariant: a refused snapshot covers nothing. Schedule that breaks it: a deposed leader sends
+    /// a snapshot up to entry 900 and is refused; the leader sees that this node, which has lost its
+    /// log behind entry 500, acknowledged entry 800; nothing is found missing.
+    pub(crate) fn settle(&self, taken: bool) {
+        let end = self.offered.load(Ordering::Acquire);
+        if taken {
+            self.covered.fetch_max(end, Ordering::AcqRel);
+        }
+        self.offered.store(0, Ordering::Release);
     }
 
     pub(crate) fn path(&self) -> &Path {

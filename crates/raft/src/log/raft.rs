@@ -12,7 +12,9 @@ use raft_log::api::raft_log_writer::RaftLogWriter;
 use super::LogStore;
 use super::codec::Framed;
 use super::done::Done;
+use crate::APPEND_BYTES_MAX;
 use crate::error::Error;
+use crate::frame;
 use crate::types::{Entry, LogId, Payload, TypeConfig, Vote};
 
 impl RaftLogReader<TypeConfig> for LogStore {
@@ -41,6 +43,27 @@ impl RaftLogReader<TypeConfig> for LogStore {
         let entries: io::Result<Vec<Entry>> =
             log.read(from, to).map(|item| item.map(entry)).collect();
         entries.map_err(|e| Error::reading(&self.inner.path)(e).into())
+    }
+
+    async fn limited_get_log_entries(&mut self, start: u64, end: u64) -> io::Result<Vec<Entry>> {
+        let log = self.inner.log.lock();
+        let mut entries = Vec::new();
+        let mut bytes = 0;
+        for item in log.read(start, end) {
+            let (id, payload) = item.map_err(Error::reading(&self.inner.path))?;
+            // Two entries fit, however long they are.
+            if end - start > 2 {
+                bytes += frame::body_len(&payload.0);
+            }
+            entries.push(Entry {
+                log_id: id.0,
+                payload: payload.0,
+            });
+            if bytes >= APPEND_BYTES_MAX {
+                break;
+            }
+        }
+        Ok(entries)
     }
 
     async fn read_vote(&mut self) -> io::Result<Option<Vote>> {

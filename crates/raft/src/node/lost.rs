@@ -1,9 +1,13 @@
 //! What a node does about a log that lost what it acknowledged; see [`crate::lost`].
 
+use openraft::errors::Fatal;
+use openraft::raft::SnapshotResponse;
+
 use super::Node;
 use crate::error::Error;
 use crate::lost;
-use crate::types::{LogId, Vote};
+use crate::machine::Snapshot;
+use crate::types::{TypeConfig, Vote};
 
 impl Node {
     /// Why this node takes no further part, if it does not.
@@ -31,10 +35,20 @@ impl Node {
         Err(why)
     }
 
-    /// Notes that a snapshot up to this entry goes to openraft.
-    pub(crate) fn cover(&self, last: Option<LogId>) {
-        if let Some(log) = self.inner.log.upgrade() {
-            log.cover(last);
+    /// Hands a snapshot to openraft; until it is refused, what it covers counts as held.
+    pub(crate) async fn install(
+        &self,
+        vote: Vote,
+        snapshot: Snapshot,
+    ) -> Result<SnapshotResponse<TypeConfig>, Fatal<TypeConfig>> {
+        let log = self.inner.log.clone();
+        if let Some(log) = log.upgrade() {
+            log.offer(snapshot.meta.last_log_id);
         }
+        let answer = self.inner.raft.install_full_snapshot(vote, snapshot).await;
+        if let Some(log) = log.upgrade() {
+            log.settle(answer.as_ref().is_ok_and(|answer| answer.vote == vote));
+        }
+        answer
     }
 }

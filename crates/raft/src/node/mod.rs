@@ -32,6 +32,7 @@ use crate::backup::{About, Backup};
 use crate::error::Error;
 use crate::gate::Gate;
 use crate::identity::Identity;
+use crate::lag::LagBound;
 use crate::leadership::{self, Leadership};
 use crate::log;
 use crate::machine::{Machine, SnapshotCounters};
@@ -125,7 +126,8 @@ impl Node {
             shared.clone(),
             options.level_max,
         ));
-        let network = Network::new(gate.clone(), transport);
+        let lag = LagBound::new(&options, machine.newest());
+        let network = Network::new(gate.clone(), transport).with_lag_bound(lag);
         let checked = machine.clone();
         let raft = Raft::new(
             options.node,

@@ -105,8 +105,12 @@ impl Drop for FailingDisk {
 
 /// Appends one entry and waits until it is durable.
 pub(super) async fn append(log: &mut LogStore, index: u64) -> Result<(), String> {
+    append_entry(log, work(1, index)).await
+}
+
+pub(super) async fn append_entry(log: &mut LogStore, entry: Entry) -> Result<(), String> {
     let (tx, rx) = TypeConfig::oneshot();
-    let queued = log.append([work(1, index)], IOFlushed::signal(tx)).await;
+    let queued = log.append([entry], IOFlushed::signal(tx)).await;
     queued.map_err(|e| e.to_string())?;
     let flushed = rx.await.map_err(|e| e.to_string())?;
     flushed.map_err(|e| e.to_string())

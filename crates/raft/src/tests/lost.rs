@@ -120,9 +120,15 @@ async fn the_end_of_a_log_is_known_at_once() {
     assert_eq!(held(), (Some(vote), 8));
     log.purge(log_id(5, 7)).await.unwrap();
     assert_eq!(held(), (Some(vote), 8));
-    inner.cover(Some(log_id(5, 19)));
+    inner.offer(Some(log_id(5, 90)));
+    assert_eq!(held(), (Some(vote), 91));
+    inner.settle(false);
+    assert_eq!(held(), (Some(vote), 8));
+    inner.offer(Some(log_id(5, 19)));
+    inner.settle(true);
     assert_eq!(held(), (Some(vote), 20));
-    inner.cover(None);
+    inner.offer(None);
+    inner.settle(true);
     log.purge(log_id(5, 19)).await.unwrap();
     assert_eq!(held(), (Some(vote), 20));
 }

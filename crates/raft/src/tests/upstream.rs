@@ -11,108 +11,13 @@
 //!   `disks_older.rs`, `disks_swapped.rs`);
 //! - alpha.29 to alpha.37: completions out of order, and snapshots that conflict with what is there.
 
-use std::time::Duration;
-
-use openraft::network::RPCOption;
-use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse};
+use openraft::StoredMembership;
 use openraft::storage::{IOFlushed, RaftLogStorage};
 use openraft::type_config::TypeConfigExt;
-use openraft::{RaftNetworkV2, StoredMembership};
-use seqsvr_core::id::ClusterId;
-use seqsvr_core::state::State;
-use seqsvr_proto::transport::Tcp;
-use tokio::net::TcpListener;
-use tokio::time::Instant;
-use tokio_stream::wrappers::TcpListenerStream;
 
+use super::stage::{LIMIT, Stage};
 use super::*;
-use crate::gate::Gate;
-use crate::identity::Identity;
-use crate::machine::Snapshot;
-use crate::network::Network;
-use crate::node::Node;
-use crate::snapshot;
 use crate::types::{SnapshotMeta, TypeConfig, Vote};
-
-const LIMIT: Duration = Duration::from_secs(30);
-
-/// A node of ours, node 1, and the storage and network of the leader that the test plays.
-struct Stage {
-    follower: Node,
-    leader: Storage,
-    network: Network,
-    peer: Peer,
-    _dir: tempfile::TempDir,
-}
-
-impl Stage {
-    async fn new() -> Stage {
-        let dir = tempfile::tempdir().unwrap();
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap().to_string();
-        let options = Options::new(1, &address, dir.path().join("1"));
-        let follower = Node::open(options, Arc::new(Tcp)).await.unwrap();
-        let router = tonic::transport::Server::builder().add_service(follower.service());
-        tokio::spawn(router.serve_with_incoming(TcpListenerStream::new(listener)));
-        let leader = open_storage(&Options::new(2, "127.0.0.1:1", dir.path().join("2"))).unwrap();
-        let identity = Identity {
-            cluster: Some(ClusterId(7)),
-            ..leader.identity
-        };
-        let gate = Gate::new(identity, leader.directory.clone(), leader.log.clone());
-        let network = Network::new(Arc::new(gate), Arc::new(Tcp));
-        let peer = Peer {
-            address,
-            incarnation: follower.identity().incarnation,
-        };
-        Stage {
-            follower,
-            leader,
-            network,
-            peer,
-            _dir: dir,
-        }
-    }
-
-    async fn append(&self, term: u64, prev: Option<LogId>, entries: Vec<Entry>, commit: LogId) {
-        let request = AppendEntriesRequest {
-            vote: Vote::new_committed(term, 2),
-            prev_log_id: prev,
-            entries,
-            leader_commit: Some(commit),
-        };
-        let mut connection = self.network.connect(1, &self.peer);
-        let answer = connection.append_entries(request, RPCOption::new(LIMIT));
-        assert_eq!(answer.await.unwrap(), AppendEntriesResponse::Success);
-    }
-
-    async fn install(&self, term: u64, meta: SnapshotMeta) {
-        let written = snapshot::write(&self.leader.directory, &meta, &State::default()).unwrap();
-        let snapshot = Snapshot {
-            meta,
-            snapshot: written,
-        };
-        let vote = Vote::new_committed(term, 2);
-        let mut connection = self.network.connect(1, &self.peer);
-        let never = std::future::pending();
-        let answer = connection.full_snapshot(vote, snapshot, never, RPCOption::new(LIMIT));
-        assert_eq!(answer.await.unwrap().vote, vote);
-    }
-
-    /// Waits until the follower's membership has these voters; metrics lag behind an answer.
-    async fn voters(&self, expected: &[u64]) {
-        let deadline = Instant::now() + LIMIT;
-        loop {
-            let members = self.follower.members();
-            let voters: Vec<u64> = members.iter().filter(|m| m.voter).map(|m| m.id).collect();
-            if voters == expected {
-                return;
-            }
-            assert!(Instant::now() < deadline, "{voters:?}, not {expected:?}");
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    }
-}
 
 fn members(log_id: LogId, voters: impl IntoIterator<Item = u64>) -> Entry {
     Entry {
@@ -143,7 +48,7 @@ async fn a_membership_that_a_snapshot_covers_is_in_effect_no_more() {
         last_log_id: Some(log_id(2, 8)),
         last_membership: StoredMembership::new(Some(log_id(1, 0)), membership([2, 3])),
     };
-    stage.install(2, meta).await;
+    assert_eq!(stage.install(2, meta).await, Vote::new_committed(2, 2));
     stage.voters(&[2, 3]).await;
     assert_eq!(*stage.follower.failed().borrow(), None);
     stage.follower.shutdown().await;
@@ -163,7 +68,7 @@ async fn a_snapshot_older_than_what_is_committed_takes_nothing_back() {
         last_log_id: Some(log_id(1, 3)),
         last_membership: StoredMembership::new(Some(log_id(1, 0)), membership([2, 3])),
     };
-    stage.install(1, meta).await;
+    assert_eq!(stage.install(1, meta).await, Vote::new_committed(1, 2));
     // What follows entry 9 finds it there.
     let next = vec![empty(1, 10)];
     stage

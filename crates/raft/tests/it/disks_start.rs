@@ -180,7 +180,7 @@ async fn missing_files_are_named() {
         o.log_file_bytes = 2 << 10;
     })
     .await;
-    for i in 0..100 {
+    for i in 0..130 {
         write(&nodes, &format!("n{i}")).await;
     }
     until("a snapshot and a purge", || {

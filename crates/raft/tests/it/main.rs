@@ -20,3 +20,4 @@ mod members_hung;
 mod restore;
 mod senders;
 mod single;
+mod slow_link;

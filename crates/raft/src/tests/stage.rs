@@ -1,0 +1,121 @@
+//! A node of ours as a follower, and a leader that the test plays.
+
+use std::time::Duration;
+
+use openraft::RaftNetworkV2;
+use openraft::network::RPCOption;
+use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse};
+use seqsvr_core::id::ClusterId;
+use seqsvr_core::state::State;
+use seqsvr_proto::transport::Tcp;
+use seqsvr_proto::v1::RaftHeader;
+use tokio::net::TcpListener;
+use tokio::time::Instant;
+use tokio_stream::wrappers::TcpListenerStream;
+
+use super::*;
+use crate::gate::Gate;
+use crate::identity::Identity;
+use crate::machine::Snapshot;
+use crate::network::Network;
+use crate::node::Node;
+use crate::snapshot;
+use crate::types::{SnapshotMeta, Vote};
+
+pub(super) const LIMIT: Duration = Duration::from_secs(30);
+
+/// A node of ours, node 1, and the storage and network of the leader that the test plays.
+pub(super) struct Stage {
+    pub(super) follower: Node,
+    leader: Storage,
+    pub(super) network: Network,
+    pub(super) peer: Peer,
+    _dir: tempfile::TempDir,
+}
+
+impl Stage {
+    pub(super) async fn new() -> Stage {
+        let dir = tempfile::tempdir().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let options = Options::new(1, &address, dir.path().join("1"));
+        let follower = Node::open(options, Arc::new(Tcp)).await.unwrap();
+        let router = tonic::transport::Server::builder().add_service(follower.service());
+        tokio::spawn(router.serve_with_incoming(TcpListenerStream::new(listener)));
+        let leader = open_storage(&Options::new(2, "127.0.0.1:1", dir.path().join("2"))).unwrap();
+        let identity = Identity {
+            cluster: Some(ClusterId(7)),
+            ..leader.identity
+        };
+        let gate = Gate::new(identity, leader.directory.clone(), leader.log.clone());
+        let network = Network::new(Arc::new(gate), Arc::new(Tcp));
+        let peer = Peer {
+            address,
+            incarnation: follower.identity().incarnation,
+        };
+        Stage {
+            follower,
+            leader,
+            network,
+            peer,
+            _dir: dir,
+        }
+    }
+
+    /// Sends entries, which the node must take.
+    pub(super) async fn append(
+        &self,
+        term: u64,
+        prev: Option<LogId>,
+        entries: Vec<Entry>,
+        commit: LogId,
+    ) {
+        let request = AppendEntriesRequest {
+            vote: Vote::new_committed(term, 2),
+            prev_log_id: prev,
+            entries,
+            leader_commit: Some(commit),
+        };
+        let mut connection = self.network.connect(1, &self.peer);
+        let answer = connection.append_entries(request, RPCOption::new(LIMIT));
+        assert_eq!(answer.await.unwrap(), AppendEntriesResponse::Success);
+    }
+
+    /// Sends a snapshot without a row; returns the vote that the node answers with.
+    pub(super) async fn install(&self, term: u64, meta: SnapshotMeta) -> Vote {
+        let written = snapshot::write(&self.leader.directory, &meta, &State::default()).unwrap();
+        let snapshot = Snapshot {
+            meta,
+            snapshot: written,
+        };
+        let vote = Vote::new_committed(term, 2);
+        let mut connection = self.network.connect(1, &self.peer);
+        let never = std::future::pending();
+        let answer = connection.full_snapshot(vote, snapshot, never, RPCOption::new(LIMIT));
+        answer.await.unwrap().vote
+    }
+
+    /// Waits until the follower's membership has these voters; metrics lag behind an answer.
+    pub(super) async fn voters(&self, expected: &[u64]) {
+        let deadline = Instant::now() + LIMIT;
+        loop {
+            let members = self.follower.members();
+            let voters: Vec<u64> = members.iter().filter(|m| m.voter).map(|m| m.id).collect();
+            if voters == expected {
+                return;
+            }
+            assert!(Instant::now() < deadline, "{voters:?}, not {expected:?}");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Header of a call to the follower.
+    pub(super) fn header(&self, cluster: ClusterId) -> RaftHeader {
+        RaftHeader {
+            cluster: cluster.0.to_be_bytes().to_vec().into(),
+            target: 1,
+            target_incarnation: self.peer.incarnation,
+            sender: 2,
+        }
+    }
+}

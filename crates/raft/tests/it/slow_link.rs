@@ -1,0 +1,189 @@
+//! Followers behind a link that is slow but works.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use seqsvr_core::command::{Batch, Command};
+use seqsvr_core::id::SessionId;
+use seqsvr_raft::{Member, Options};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::task::JoinSet;
+
+use crate::common::{
+    CLUSTER, LEASE_MS, LIMIT, Running, SLOTS, agree, leader, listen, until, write,
+};
+
+/// A link that passes so many bytes a second towards a node, and all that come back.
+struct SlowLink {
+    address: String,
+    target: String,
+    bytes_per_second: Arc<AtomicU64>,
+}
+
+impl SlowLink {
+    fn to(target: String) -> SlowLink {
+        let socket = TcpSocket::new_v4().unwrap();
+        // What waits for the link waits at the sender, not here.
+        socket.set_recv_buffer_size(8 << 10).unwrap();
+        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let listener = socket.listen(16).unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let bytes_per_second = Arc::new(AtomicU64::new(u64::MAX));
+        let (rate, behind) = (bytes_per_second.clone(), target.clone());
+        tokio::spawn(async move {
+            while let Ok((from, _)) = listener.accept().await {
+                let Ok(to) = TcpStream::connect(&behind).await else {
+                    continue;
+                };
+                let ((mut from_read, mut from_write), (mut to_read, mut to_write)) =
+                    (from.into_split(), to.into_split());
+                tokio::spawn(async move { tokio::io::copy(&mut to_read, &mut from_write).await });
+                let rate = rate.clone();
+                tokio::spawn(async move {
+                    let mut bytes = [0; 1_024];
+                    while let Ok(count @ 1..) = from_read.read(&mut bytes).await {
+                        let rate = rate.load(Ordering::Relaxed);
+                        if rate < u64::MAX {
+                            let time = Duration::from_secs(1) * count as u32 / rate as u32;
+                            tokio::time::sleep(time).await;
+                        }
+                        if to_write.write_all(&bytes[..count]).await.is_err() {
+                            break;
+                        }
+                    }
+                });
+            }
+        });
+        SlowLink {
+            address,
+            target,
+            bytes_per_second,
+        }
+    }
+
+    fn set(&self, bytes_per_second: u64) {
+        self.bytes_per_second
+            .store(bytes_per_second, Ordering::Relaxed);
+    }
+}
+
+/// Three nodes that lead to each other directly, but for the third one, which is behind a link.
+async fn three(dir: &Path, tune: impl Fn(&mut Options)) -> (Vec<Running>, SlowLink) {
+    let mut nodes = Vec::new();
+    let mut listeners: Vec<(TcpListener, String)> = Vec::new();
+    for _ in 0..3 {
+        listeners.push(listen().await);
+    }
+    let link = SlowLink::to(listeners[2].1.clone());
+    for (id, (listener, address)) in (1..).zip(listeners) {
+        let mut options = Options::new(id, address, dir.join(id.to_string()));
+        if id == 3 {
+            options.address.clone_from(&link.address);
+        }
+        tune(&mut options);
+        nodes.push(Running::start(options, listener).await.unwrap());
+    }
+    let members: Vec<Member> = nodes.iter().map(Running::member).collect();
+    let made = nodes[0].node.init(members, CLUSTER, LEASE_MS, SLOTS).await;
+    made.unwrap();
+    // The third must not lead: what it sends is not slow.
+    while leader(&nodes).await == 2 {
+        let _ = nodes[2].node.transfer_leader(Some(1)).await;
+    }
+    (nodes, link)
+}
+
+/// A batch of so many commands that change nothing, of 20 bytes each.
+fn idle_batch(commands: u64) -> Batch {
+    let command = |i| Command::ExpireSession {
+        session: SessionId(u64::MAX - i),
+        term: u64::MAX - i,
+    };
+    Batch {
+        commands: (0..commands).map(command).collect(),
+    }
+}
+
+/// Proposes batches at the leader, some at a time.
+async fn propose(node: &seqsvr_raft::Node, count: usize, commands: u64) {
+    let mut under_way = JoinSet::new();
+    for _ in 0..count {
+        if under_way.len() == 32 {
+            under_way.join_next().await.unwrap().unwrap();
+        }
+        let node = node.clone();
+        under_way.spawn(async move {
+            node.propose(idle_batch(commands))
+                .await
+                .expect("a quorum is well");
+        });
+    }
+    under_way.join_all().await;
+}
+
+/// A follower takes entries more slowly than they come. The leader's log stays bounded: the follower
+/// is sent a snapshot once it lags by more than 2 x (40 + 5) entries.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slow_follower_does_not_hold_up_the_purge_of_the_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let (nodes, link) = three(dir.path(), |o| {
+        o.snapshot_every_entries = 40;
+        o.keep_entries = 5;
+        o.log_file_bytes = 16 << 10;
+    })
+    .await;
+    link.set(24 << 10);
+    let led = leader(&nodes).await;
+    let node = &nodes[led].node;
+    // The purge goes past the entry that the follower has, although entries pass without a failure.
+    let deadline = tokio::time::Instant::now() + LIMIT;
+    loop {
+        propose(node, 100, 10).await;
+        let purged = node.counters().purged_index;
+        let matched = node.matched().get(&3).copied().unwrap_or(0);
+        if purged > matched {
+            println!("purged up to {purged}, the slow follower at {matched}");
+            break;
+        }
+        let last = node.counters().last_log_index;
+        assert!(
+            tokio::time::Instant::now() < deadline && last < 5_000,
+            "{} entries in the log, the slow follower at {matched}",
+            last - purged
+        );
+    }
+    link.set(u64::MAX);
+    write(&nodes, "last").await;
+    agree(&nodes, ["last"].into_iter()).await;
+}
+
+/// A follower has much to catch up with over a slow link, in entries as long as they get: no call is
+/// longer than the link can pass in the time of a call.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn long_entries_pass_a_slow_link() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut nodes, link) = three(dir.path(), |_| {}).await;
+    write(&nodes, "first").await;
+    let led = leader(&nodes).await;
+    let id = nodes[led].options.node;
+    let late = nodes.pop().unwrap();
+    assert_ne!(late.options.node, id);
+    let mut options = late.kill().await;
+    let leading = &nodes[led].node;
+    propose(leading, 40, 2_800).await;
+    let goal = leading.counters().last_log_index;
+    // 2.2 MB, so 4 s; as one call, which gets 1 s, they never passed.
+    link.set(512 << 10);
+    options.address = link.target.clone();
+    let mut late = Running::restart(options).await.unwrap();
+    late.options.address = link.address.clone();
+    until("the follower has caught up", || {
+        late.node.counters().applied_index >= goal
+    })
+    .await;
+    nodes.push(late);
+    agree(&nodes, ["first"].into_iter()).await;
+}
