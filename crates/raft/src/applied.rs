@@ -11,8 +11,8 @@ use seqsvr_core::state::growth::{Before, Growth};
 use seqsvr_core::state::{RowKey, State};
 use tokio::sync::watch;
 
-use crate::checkpoints::Checkpoints;
 use crate::backup::Seen;
+use crate::checkpoints::Checkpoints;
 use crate::digest::Digest;
 use crate::rows::Meta;
 use crate::types::{Entry, LogId, SnapshotMeta, StoredMembership};

@@ -2,8 +2,8 @@
 //! binding, identity, log, snapshot, and last the rows, which are believed only as far as the others bear
 //! them out.
 
-use crate::binding::Binding;
 use crate::applied::Pace;
+use crate::binding::Binding;
 use crate::directory::Directory;
 use crate::error::Error;
 use crate::identity::Identity;

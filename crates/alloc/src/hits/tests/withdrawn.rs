@@ -146,6 +146,7 @@ async fn the_long_way_sees_that_a_namespace_became_strict_meanwhile() {
     let call = Call {
         namespace: String::new(),
         deadline: Instant::now() + D,
+        cluster: Default::default(),
         forwarded: false,
         table_version: 0,
         strict: false,
