@@ -41,15 +41,28 @@ impl Node {
                 sweep_at = Instant::now() + every;
             }
             let victims = pick(self.sections.all(), sweep, budget);
-            let closing =
-                futures::stream::iter(victims).for_each_concurrent(CLOSING_MAX, |loaded| {
-                    let node = self.clone();
-                    async move { node.close(loaded).await }
-                });
+            let closing = self.close_all(victims);
             if cancel.run_until_cancelled(closing).await.is_none() {
                 return;
             }
         }
+    }
+
+    /// Closes sections, if a store answers.
+    ///
+    /// Invariant: a section in use is sealed for memory only when a store has just renewed the lease.
+    /// Schedule that breaks it: the stores go away; busy sections above the budget are sealed; their callers
+    /// wait for an Open, although the windows would have served them until the lease ends. After that
+    /// nothing is handed out, so memory grows for at most D without a store.
+    async fn close_all(self: &Arc<Self>, victims: Vec<Arc<Loaded>>) {
+        if victims.is_empty() || !self.refresh(Instant::now() + BUDGET_EVERY).await {
+            return;
+        }
+        let closing = futures::stream::iter(victims).for_each_concurrent(CLOSING_MAX, |loaded| {
+            let node = self.clone();
+            async move { node.close(loaded).await }
+        });
+        closing.await;
     }
 }
 
@@ -90,6 +103,7 @@ pub(crate) mod tests {
 
     use super::*;
     use crate::session::Session;
+    use crate::{Alloc, Options};
 
     /// A section object with a window of 1,000.
     pub(crate) fn loaded(section: u32, size: u32) -> Arc<Loaded> {
@@ -102,6 +116,11 @@ pub(crate) mod tests {
             epoch: Epoch(1),
             section: key,
         };
+        let session = Arc::new(Session::new(SessionId(1)));
+        Arc::new(Loaded::new(fence, session, object(size), 10))
+    }
+
+    fn object(size: u32) -> Section {
         let open = Open {
             generation: 1,
             base: 0,
@@ -109,9 +128,32 @@ pub(crate) mod tests {
             first: Some(1),
             stride: 1,
         };
-        let session = Arc::new(Session::new(SessionId(1)));
-        let section = Section::dense(open, size);
-        Arc::new(Loaded::new(fence, session, section, 10))
+        Section::dense(open, size)
+    }
+
+    /// A node whose store does not answer.
+    pub(crate) async fn node() -> (Alloc, Arc<Node>) {
+        let any = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
+        let options = Options::new("a1", any, vec!["127.0.0.1:1".into()]);
+        let alloc = Alloc::start(options).await.unwrap();
+        let node = alloc.node.clone();
+        (alloc, node)
+    }
+
+    /// Schedule: the stores go away while sections are above the budget.
+    #[tokio::test]
+    async fn nothing_is_sealed_for_memory_while_no_store_answers() {
+        let (_alloc, node) = node().await;
+        let session = loaded(1, 10).session.clone();
+        let one = Loaded::new(loaded(1, 10).fence, session, object(10), 10);
+        let key = one.key();
+        node.sections.publish(one);
+        let victims = pick(node.sections.all(), false, 0);
+        assert_eq!(victims.len(), 1);
+        node.close_all(victims).await;
+        let found = node.sections.get(key).expect("still loaded");
+        assert!(!found.section.is_sealed());
+        touch(&found);
     }
 
     fn touch(loaded: &Loaded) {

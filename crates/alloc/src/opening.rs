@@ -4,20 +4,64 @@
 //! and taken out before the close is sent, and the next opening waits until the answer has come.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use seqsvr_core::command::Fence;
 use seqsvr_core::id::{SectionKey, Slot};
+use seqsvr_core::namespace::Namespace;
 use seqsvr_core::route::RoutingTable;
 use seqsvr_proto::convert::u128_bytes;
 use seqsvr_proto::error::Fault;
+use seqsvr_proto::v1::refused::Kind;
 use seqsvr_proto::v1::section_reply::Reply;
 use seqsvr_proto::v1::{self, Reason, SectionCommand, SectionFinal, section_command};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::loaded::Loaded;
 use crate::node::Node;
 use crate::sections::{Outcome, outcome};
 use crate::session::Session;
+
+/// How long a table with a newer step is waited for.
+const REFRESH: Duration = Duration::from_secs(1);
+
+/// An opening or a closing under way. When it is dropped, callers that wait for it get its outcome.
+///
+/// Invariant: an opening or a closing ends, however its task ends. Schedule that breaks it: the task
+/// panics; its section stays among those under way; each later call of it, each move of its slot and the
+/// shutdown wait for an outcome that never comes.
+struct Exclusive {
+    node: Arc<Node>,
+    key: SectionKey,
+    tx: watch::Sender<Outcome>,
+    done: Option<Result<(), Fault>>,
+}
+
+impl Exclusive {
+    fn new(node: Arc<Node>, key: SectionKey, tx: watch::Sender<Outcome>) -> Exclusive {
+        Exclusive {
+            node,
+            key,
+            tx,
+            done: None,
+        }
+    }
+
+    fn finish(mut self, done: Result<(), Fault>) {
+        self.done = Some(done);
+    }
+}
+
+impl Drop for Exclusive {
+    fn drop(&mut self) {
+        let done = self.done.take().unwrap_or_else(|| {
+            let text = "internal error: opening or closing the section broke off; retry";
+            Err(Fault::new(Reason::Unreachable, text))
+        });
+        self.node.sections.end(self.key, &self.tx, done);
+    }
+}
 
 impl Node {
     /// Loads a section this node owns at `fence`; whoever asks meanwhile joins. The work goes on if
@@ -38,11 +82,11 @@ impl Node {
             }
         };
         let rx = tx.subscribe();
-        let node = self.clone();
+        let exclusive = Exclusive::new(self.clone(), key, tx);
         self.spawn(async move {
             let _permit = permit;
-            let done = node.open_now(fence, session).await;
-            node.sections.end(key, &tx, done);
+            let opened = exclusive.node.open_now(fence, session).await;
+            exclusive.finish(opened);
         });
         outcome(rx).await
     }
@@ -55,37 +99,73 @@ impl Node {
         {
             return Ok(());
         }
-        let table = self
-            .table
-            .load()
-            .ok_or_else(|| Fault::new(Reason::NotOwner, "no routing table yet"))?;
-        let namespace = table.namespace_by_id(fence.section.namespace);
-        let namespace = namespace
-            .ok_or_else(|| Fault::new(Reason::NoSuchNamespace, "the namespace is gone"))?;
-        let step = namespace.spec.step;
-        let nonce: u128 = self.random.draw();
-        // `expected` stays open: the store fills in what it has applied. The nonce keeps retries from
-        // opening twice, the fence keeps out whoever lost the slot.
-        let open = v1::Open {
-            expected: None,
-            nonce: u128_bytes(nonce),
-            step,
-        };
-        let command = SectionCommand {
-            fence: Some(fence.into()),
-            command: Some(section_command::Command::Open(open)),
-        };
-        match self.submitter.submit(command).await? {
-            Reply::Opened(opened) => {
-                self.counters.opens.add(1);
-                let section = self.sections.build(namespace, &opened);
-                self.sections
-                    .publish(Loaded::new(fence, session, section, step));
-                Ok(())
+        loop {
+            let namespace = self.namespace_by_id(fence.section)?;
+            let step = namespace.spec.step;
+            let nonce: u128 = self.random.draw();
+            // Where this process has not had the section at this epoch, the store fills in the generation
+            // that it has applied. The nonce keeps retries from opening twice, the fence keeps out a
+            // process that lost the slot.
+            let open = v1::Open {
+                expected: self.sections.last_generation(fence),
+                nonce: u128_bytes(nonce),
+                step,
+            };
+            let command = SectionCommand {
+                fence: Some(fence.into()),
+                command: Some(section_command::Command::Open(open)),
+            };
+            match self.submitter.submit(command).await? {
+                Reply::Opened(opened) => {
+                    self.counters.opens.add(1);
+                    let section = self.sections.build(&namespace, &opened);
+                    self.sections
+                        .publish(Loaded::new(fence, session, section, step));
+                    return Ok(());
+                }
+                Reply::Refused(refused) if refused.kind() == Kind::Invalid => {
+                    self.newer_step(fence.section, step, &refused).await?;
+                }
+                Reply::Refused(refused) => {
+                    if refused.kind() == Kind::StaleGeneration {
+                        self.sections.note_generation(fence, refused.value);
+                    }
+                    return Err(self.refusal(&refused));
+                }
+                Reply::Raised(_) | Reply::Closed(_) => return Err(unexpected()),
             }
-            Reply::Refused(refused) => Err(self.refusal(&refused)),
-            Reply::Raised(_) | Reply::Closed(_) => Err(unexpected()),
         }
+    }
+
+    /// Waits until the table has another step than the one that the store refused.
+    ///
+    /// Invariant: a caller gets no error because an operator lowered step and step_max. Schedule that
+    /// breaks it: an Open waits for the store; step and step_max are lowered; the Open arrives with the
+    /// step of before, and the state refuses it. Another step is tried only if there is one, so this ends.
+    async fn newer_step(
+        &self,
+        section: SectionKey,
+        step: u32,
+        refused: &v1::Refused,
+    ) -> Result<(), Fault> {
+        let renewed = self.refresh(Instant::now() + REFRESH).await;
+        match self.namespace_by_id(section)?.spec.step != step {
+            true => Ok(()),
+            false if renewed => Err(self.refusal(refused)),
+            false => {
+                let text = format!(
+                    "the step of section {section} was changed and no store has sent the new one yet; retry"
+                );
+                Err(Fault::new(Reason::Unreachable, text))
+            }
+        }
+    }
+
+    fn namespace_by_id(&self, section: SectionKey) -> Result<Namespace, Fault> {
+        let table = self.table.load();
+        let table = table.ok_or_else(|| Fault::new(Reason::NotOwner, "no routing table yet"))?;
+        let namespace = table.namespace_by_id(section.namespace).cloned();
+        namespace.ok_or_else(|| Fault::new(Reason::NoSuchNamespace, "the namespace is gone"))
     }
 
     /// Hands an idle section back: the next owner (or we) go on right above the highest number used.
@@ -95,14 +175,19 @@ impl Node {
             return;
         };
         let rx = tx.subscribe();
-        let node = self.clone();
-        self.spawn(async move { node.close_now(loaded, tx).await });
+        let exclusive = Exclusive::new(self.clone(), loaded.key(), tx);
+        self.spawn(async move {
+            exclusive.node.close_now(loaded).await;
+            exclusive.finish(Ok(()));
+        });
         let _ = outcome(rx).await;
     }
 
-    async fn close_now(&self, loaded: Arc<Loaded>, tx: watch::Sender<Outcome>) {
+    async fn close_now(&self, loaded: Arc<Loaded>) {
         let key = loaded.key();
         if self.sections.retire(&loaded) {
+            self.sections
+                .note_generation(loaded.fence, loaded.generation.0);
             let value = loaded.drained().await;
             let close = v1::Close {
                 generation: loaded.generation.0,
@@ -126,12 +211,10 @@ impl Node {
                 ),
             }
         }
-        self.sections.end(key, &tx, Ok(()));
     }
 
     /// What a refusal by the state means to a caller.
     pub(crate) fn refusal(&self, refused: &v1::Refused) -> Fault {
-        use v1::refused::Kind;
         match refused.kind() {
             Kind::NotOwner => {
                 self.refresh_soon();
@@ -163,4 +246,24 @@ pub(crate) fn unexpected() -> Fault {
         Reason::Unspecified,
         "the store answered another command than the one asked",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::idle::tests::{loaded, node};
+
+    /// The task of an opening is dropped before its end, as a panic does it.
+    #[tokio::test]
+    async fn an_opening_that_breaks_off_ends() {
+        let (_alloc, node) = node().await;
+        let fence = loaded(1, 10).fence;
+        let tx = node.sections.begin(fence).unwrap();
+        let waits = outcome(tx.subscribe());
+        drop(Exclusive::new(node.clone(), fence.section, tx));
+        let fault = waits.await.expect_err("it broke off");
+        assert_eq!(fault.reason(), Reason::Unreachable);
+        node.sections.quiet(fence.slot).await;
+        assert!(node.sections.begin(fence).is_ok());
+    }
 }

@@ -10,8 +10,10 @@ use seqsvr_proto::error::Fault;
 use seqsvr_proto::v1::refused::Kind;
 use seqsvr_proto::v1::section_reply::Reply;
 use seqsvr_proto::v1::{self, Reason, SectionCommand, section_command};
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use crate::ask::ItemKey;
 use crate::loaded::Loaded;
 use crate::node::Node;
 use crate::opening::unexpected;
@@ -62,6 +64,53 @@ impl Node {
                 self.pause().await;
             }
         }
+    }
+
+    /// Raises the window for a RaiseTo of these keys, and sets their counters, even if the caller goes away.
+    ///
+    /// Invariant: a window that a RaiseTo opened is used by it. Schedule that breaks it: the caller goes away
+    /// while the raise is on its way; the window reaches up to raise_to_max numbers above the counters; the
+    /// process dies, and all keys of the section jump by that much. A caller that goes away does not learn
+    /// whether its call took effect, so setting the counter is one of the outcomes it has to expect.
+    pub(crate) async fn raise_to(
+        self: &Arc<Self>,
+        loaded: Arc<Loaded>,
+        to: u64,
+        force: bool,
+        keys: Vec<ItemKey>,
+    ) -> Result<(), Fault> {
+        let (done, raised) = oneshot::channel();
+        let node = self.clone();
+        self.spawn(async move {
+            let outcome = node.raise(&loaded, to, true, force).await;
+            if outcome.is_ok() {
+                node.set_counters(&loaded, to, &keys);
+            }
+            // The caller may have gone away.
+            let _ = done.send(outcome);
+        });
+        let ended = |_| {
+            let text = "internal error: the raise broke off; retry";
+            Fault::new(Reason::Unreachable, text)
+        };
+        raised.await.map_err(ended)?
+    }
+
+    /// Sets the counters of keys of a section whose window reaches `to`; never lowers one.
+    fn set_counters(&self, loaded: &Loaded, to: u64, keys: &[ItemKey]) {
+        let Some(table) = self.table.load() else {
+            return;
+        };
+        let Some(namespace) = table.namespace_by_id(loaded.key().namespace) else {
+            return;
+        };
+        for key in keys {
+            if let Ok(place) = key.place(namespace, &table) {
+                // Sealed meanwhile: its final was or is taken, and the next generation starts above it.
+                let _ = loaded.section.raise_to(place.key(), to);
+            }
+        }
+        loaded.jumped();
     }
 
     /// Raises max_seq of this very generation and widens its window.

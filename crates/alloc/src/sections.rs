@@ -27,6 +27,8 @@ use crate::session::Session;
 /// Most sections being opened at one time; more wait in the order they came, each call for few of
 /// its own. (Closings have a bound where they are begun.)
 const OPENING_MAX: usize = 4_096;
+/// Maximum number of sections whose last generation is remembered; above it all are forgotten.
+const GENERATIONS_MAX: usize = 100_000;
 
 /// What became of an opening or closing; None while it goes on.
 pub(crate) type Outcome = Option<Result<(), Fault>>;
@@ -60,6 +62,8 @@ pub(crate) struct Busy {
     pub(crate) stopped: HashMap<Slot, Epoch>,
     /// Closes whose answer never came: their finals go along with a move.
     pub(crate) unsure: HashMap<SectionKey, SectionFinal>,
+    /// Last generations of sections that were loaded here, with the epoch they were loaded at.
+    generations: HashMap<SectionKey, (Epoch, u64)>,
 }
 
 impl Sections {
@@ -171,6 +175,27 @@ impl Sections {
         Ok(tx)
     }
 
+    /// Returns the generation that an Open of the section must follow; None if this process does not know.
+    ///
+    /// Invariant: a late duplicate of an Open of a section that was loaded here before begins no
+    /// generation. Schedule that breaks it: an Open is answered by its second try, the section is closed,
+    /// the first try arrives. If the store filled in the generation, it would begin one that nothing uses,
+    /// and the next Open would start above its window. For the first Open at an epoch that gap remains.
+    pub(crate) fn last_generation(&self, fence: Fence) -> Option<u64> {
+        let busy = self.busy.lock();
+        let (epoch, last) = busy.generations.get(&fence.section)?;
+        (*epoch == fence.epoch).then_some(*last)
+    }
+
+    /// Remembers the last generation of a section that is closed, or that the store told of.
+    pub(crate) fn note_generation(&self, fence: Fence, last: u64) {
+        let mut busy = self.busy.lock();
+        if busy.generations.len() >= GENERATIONS_MAX {
+            busy.generations.clear();
+        }
+        busy.generations.insert(fence.section, (fence.epoch, last));
+    }
+
     pub(crate) fn end(
         &self,
         key: SectionKey,
@@ -189,6 +214,7 @@ impl Sections {
         }
         // Its Open was applied after the close, or instead of it.
         busy.unsure.remove(&loaded.key());
+        busy.generations.remove(&loaded.key());
         let map = self.map.pin();
         if let Some(old) = map.get(&loaded.key()) {
             if old.generation >= loaded.generation {

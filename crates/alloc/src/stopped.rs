@@ -181,6 +181,18 @@ mod tests {
         assert_eq!(sections.unsure(Slot(0), Epoch(5)), []);
     }
 
+    /// What an Open after a close names, so that a late duplicate of an earlier one begins nothing.
+    #[test]
+    fn the_last_generation_is_known_after_a_close_at_its_epoch_alone() {
+        let (sections, session) = (Sections::new([1, 2]), Arc::new(Session::new(SessionId(1))));
+        assert_eq!(sections.last_generation(fence(5)), None);
+        sections.note_generation(fence(5), 7);
+        assert_eq!(sections.last_generation(fence(5)), Some(7));
+        assert_eq!(sections.last_generation(fence(6)), None);
+        sections.publish(loaded(5, &session));
+        assert_eq!(sections.last_generation(fence(5)), None, "it is loaded");
+    }
+
     /// The end of a session may overtake a move under way: what the move took out of the map goes
     /// along with the end as well.
     #[test]

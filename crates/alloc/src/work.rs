@@ -62,10 +62,11 @@ impl Node {
                     Err(fault) => done(members, &Err(fault)),
                 }
             }),
-            Group::Raise(Object(loaded), to, force) => Box::pin(async move {
-                let raised = self.raise(&loaded, to, true, force).await;
-                self.outcome(members, raised).await
-            }),
+            Group::Raise(Object(loaded), to, force) => {
+                let keys = members.iter().map(|i| items[*i as usize].key.clone());
+                let raised = self.raise_to(loaded, to, force, keys.collect());
+                Box::pin(async move { self.outcome(members, raised.await).await })
+            }
             Group::Read(section) => Box::pin(self.read(section, table.slot_of(section), members)),
             // Its answers are taken out by whoever calls this: see `serve`.
             Group::Confirm(_) => Box::pin(std::future::ready(again(members))),

@@ -9,6 +9,7 @@
     reason = "a test fails by panicking; clippy.toml allows it only inside test functions"
 )]
 
+mod away;
 mod background;
 mod bad_input;
 mod clock;
