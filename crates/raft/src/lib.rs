@@ -44,6 +44,7 @@ mod outlive;
 pub mod restore;
 mod rot;
 mod rows;
+pub mod salvage;
 mod sender;
 mod service;
 mod snapshot;

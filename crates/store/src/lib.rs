@@ -26,7 +26,7 @@ mod service;
 mod store;
 
 /// Backup files and restoring, which are of the replicated state.
-pub use seqsvr_raft::{backup, restore};
+pub use seqsvr_raft::{backup, restore, salvage};
 
 pub use options::{Error, Options};
 pub use store::{Environment, Store};

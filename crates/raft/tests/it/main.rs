@@ -18,6 +18,7 @@ mod links;
 mod members;
 mod members_hung;
 mod restore;
+mod salvage;
 mod senders;
 mod single;
 mod slow_link;

@@ -16,7 +16,7 @@ use crate::common::{Running, agree, cluster, leader, listen, nobody_holds, start
 
 const NEW: ClusterId = ClusterId(0xbeef);
 
-fn section() -> SectionKey {
+pub(crate) fn section() -> SectionKey {
     SectionKey {
         namespace: NamespaceId(1),
         section: SectionId(3),
@@ -24,7 +24,7 @@ fn section() -> SectionKey {
 }
 
 /// Opens a section at its owner, who takes its slot first.
-async fn open(node: &Node) -> u64 {
+pub(crate) async fn open(node: &Node) -> u64 {
     let slot = node.with_state(|s| s.slot_of(section())).unwrap();
     let to = node.with_state(|s| s.sessions().next().map(|(id, _)| id));
     let epoch = |slot: Slot| node.with_state(|s| s.slots()[usize::from(slot.0)].epoch);
@@ -54,6 +54,23 @@ async fn open(node: &Node) -> u64 {
 }
 
 const TAKEN_AT: u64 = 1_700_000_000;
+
+/// Closes the section at its owner, with no number of it used.
+pub(crate) async fn close(node: &Node) {
+    let slot = node.with_state(|s| s.slot_of(section())).unwrap();
+    let close = Command::CloseSection {
+        fence: Fence {
+            slot,
+            epoch: node.with_state(|s| s.slots()[usize::from(slot.0)].epoch),
+            section: section(),
+        },
+        generation: node.with_state(|s| s.section(section()).unwrap().generation),
+        value: 0,
+    };
+    let commands = vec![close];
+    // The caller may cut it off from a quorum.
+    let _ = node.propose(Batch { commands }).await;
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_backup_is_restored_as_a_cluster_of_its_own() {

@@ -18,6 +18,10 @@ Example:
 pub(crate) struct Backup {
     /// File to write; it must not exist.
     pub(crate) file: PathBuf,
+    /// Read the data directory of a stopped store instead of asking the cluster; --server is not used
+    /// then. Only for when a majority of the directories is lost and no fresh backup exists.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) server: Server,
 }

@@ -14,14 +14,17 @@ use seqsvr_store::backup::{self, Backup};
 
 use super::server::Session;
 use crate::exit::BadInput;
-use crate::{cli, out};
+use crate::{cli, log, out};
 
 pub(crate) async fn run(args: cli::Backup) -> anyhow::Result<()> {
     let file = &args.file;
     refuse_existing(file)?;
-    let session = Session::open(&args.server)?;
     let part = aside(file)?;
-    let taken = match fetch(&session, &part).await {
+    let taken = match &args.data_dir {
+        Some(dir) => salvage(dir, &part).await,
+        None => fetch(&args.server, &part).await,
+    };
+    let taken = match taken {
         Ok(taken) => taken,
         Err(error) => {
             // The error says what went wrong; a leftover is only in the way of the next try.
@@ -48,7 +51,8 @@ pub(crate) async fn run(args: cli::Backup) -> anyhow::Result<()> {
 }
 
 /// Fetches it into a file that exists already, makes that durable, and reads it back.
-async fn fetch(session: &Session, part: &Path) -> anyhow::Result<Backup> {
+async fn fetch(server: &cli::Server, part: &Path) -> anyhow::Result<Backup> {
+    let session = Session::open(server)?;
     let writing = || format!("cannot write {}", part.display());
     let file = OpenOptions::new().write(true).open(part);
     let mut out = BufWriter::new(file.with_context(writing)?);
@@ -58,6 +62,31 @@ async fn fetch(session: &Session, part: &Path) -> anyhow::Result<Backup> {
     }
     let file = out.into_inner().map_err(io::Error::from);
     file.and_then(|f| f.sync_all()).with_context(writing)?;
+    Ok(backup::read(part)?)
+}
+
+/// Writes what a stopped store's directory has into a file that exists already, and reads it back.
+async fn salvage(dir: &Path, part: &Path) -> anyhow::Result<Backup> {
+    let scratch = part.with_extension("log");
+    let salvaged = seqsvr_store::salvage::read(dir, &scratch).await;
+    // The copy of the log is of no use any more.
+    let _ = fs::remove_dir_all(&scratch);
+    let salvaged = salvaged?;
+    let writing = || format!("cannot write {}", part.display());
+    let file = OpenOptions::new().write(true).open(part);
+    let mut out = BufWriter::new(file.with_context(writing)?);
+    salvaged.backup.write(&mut out).with_context(writing)?;
+    let file = out.into_inner().map_err(io::Error::from);
+    file.and_then(|f| f.sync_all()).with_context(writing)?;
+    log::say(format_args!(
+        "WARNING: this backup has the state of one store's directory, not of the cluster.\n\
+         The cluster may have acknowledged numbers after log index {} that are not in it, and how fast\n\
+         it went is not known. {} of its last log entries are not known to be committed.\n\
+         Use it only if a majority of the directories is lost and no fresher backup exists. Stop everything\n\
+         of the old cluster, and choose the margins of `seqsvr restore` for all that it can have handed\n\
+         out since this store last heard from a leader, at most.",
+        salvaged.backup.about.index, salvaged.unconfirmed
+    ));
     Ok(backup::read(part)?)
 }
 

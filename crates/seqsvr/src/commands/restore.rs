@@ -107,6 +107,11 @@ fn help(taken: &Backup) -> String {
         ),
         String::from("What that store saw:"),
     ];
+    if seen.watched == 0 {
+        lines.push(String::from(
+            "  Nothing of the pace, if the backup was made of a store's directory with --data-dir: its numbers a second are not known.",
+        ));
+    }
     lines.extend(
         namespaces(taken)
             .into_iter()

@@ -1,0 +1,157 @@
+//! The state that a store's data directory has, read offline: for the day when a majority of the
+//! directories is lost and no fresh backup exists.
+//!
+//! What one directory has is not what the cluster acknowledged: entries may be missing that a lost
+//! majority had. So it becomes a backup, and a restore with margins, never a member.
+//!
+//! Invariants:
+//! - nothing that is salvaged is changed: the log is copied and the copy is opened, since opening a
+//!   log drops a torn record and replaces its tail;
+//! - no sequence stands lower than any history of this log allows. Entries behind the last one known
+//!   to be committed may have been, so they are applied as well, but for those commands that lower
+//!   max_seq. Schedule that breaks it otherwise: the last entry closes a section at 100 and was never
+//!   committed; its owner, whose window reached 1,000, went on from there under another leader.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::path::Path;
+use std::time::SystemTime;
+
+use openraft::EntryPayload;
+use openraft::storage::{RaftLogReader, RaftLogStorage};
+use seqsvr_core::command::{Batch, Command};
+use seqsvr_core::state::State;
+
+use crate::backup::{About, Backup, Seen};
+use crate::directory::{self, Directory};
+use crate::error::Error;
+use crate::log::LogStore;
+use crate::snapshot;
+
+/// Size of a log file; the copy is only read.
+const FILE_BYTES: usize = 4 << 20;
+
+/// What a data directory has.
+#[derive(Debug)]
+pub struct Salvaged {
+    /// Its state. Nothing is known of the pace; the time is when the log was last written.
+    pub backup: Backup,
+    /// Entries in it that are not known to be committed.
+    pub unconfirmed: u64,
+}
+
+/// Reads the directory of a store that does not run. `scratch` is a directory that does not exist;
+/// it is made for the copy of the log, and the caller deletes it.
+///
+/// # Errors
+/// The directory is in use or holds no store, has no state, or is damaged.
+pub async fn read(data_dir: &Path, scratch: &Path) -> Result<Salvaged, Error> {
+    if !data_dir.join("identity").exists() {
+        return Err(Error::Options(format!(
+            "{} is not the data directory of a store: it has no identity file",
+            data_dir.display()
+        )));
+    }
+    let directory = Directory::open(data_dir)?;
+    let mut state = State::default();
+    let mut last = None;
+    if let Some((meta, of_snapshot)) = snapshot::newest(&directory)? {
+        (last, state) = (meta.last_log_id, of_snapshot);
+    }
+    fs::create_dir(scratch).map_err(Error::io("cannot make directory", scratch))?;
+    let copy = Directory::open(scratch)?;
+    let taken_at = copy_log(&directory, &copy)?;
+    let mut log = LogStore::open(&copy, FILE_BYTES)?;
+    let reading = |e| Error::reading(&directory.log())(e);
+    let held = log.get_log_state().await.map_err(reading)?;
+    if held.last_purged_log_id > last {
+        return Err(Error::damaged(
+            &directory.snapshots(),
+            "the newest snapshot is older than where the log begins: a snapshot is missing",
+        ));
+    }
+    let committed = log.read_committed().await.map_err(reading)?;
+    let mut unconfirmed = 0;
+    let end = held.last_log_id.map_or(0, |id| id.index + 1);
+    for index in last.map_or(0, |id| id.index + 1)..end {
+        let entry = log.try_get_log_entries(index..=index).await;
+        let entry = entry.map_err(reading)?.pop();
+        let entry = entry
+            .ok_or_else(|| Error::damaged(&directory.log(), format!("entry {index} is missing")))?;
+        let confirmed = Some(entry.log_id) <= committed;
+        unconfirmed += u64::from(!confirmed);
+        if let EntryPayload::Normal(proposal) = &entry.payload {
+            let term = entry.log_id.leader_id.term;
+            let batch = match confirmed {
+                true => Batch::clone(&proposal.0),
+                false => without_finals(&proposal.0),
+            };
+            state.apply(term, &batch, &mut BTreeSet::new());
+        }
+        last = Some(entry.log_id);
+    }
+    let (Some(cluster), Some(last)) = (state.cluster().map(|c| c.id), last) else {
+        return Err(Error::Options(format!(
+            "{} has no state: its store never belonged to a cluster",
+            data_dir.display()
+        )));
+    };
+    if let Some(stamped) = log.stamp().and_then(|stamp| stamp.cluster)
+        && stamped != cluster
+    {
+        let what = format!("it is of cluster {stamped}, and the snapshot is of cluster {cluster}");
+        return Err(Error::damaged(&directory.log(), what));
+    }
+    let about = About {
+        cluster,
+        term: last.leader_id.term,
+        index: last.index,
+        seen: Seen {
+            taken_at,
+            ..Seen::default()
+        },
+    };
+    Ok(Salvaged {
+        backup: Backup { about, state },
+        unconfirmed,
+    })
+}
+
+/// The same commands without what lowers a sequence: closes of sections, and the finals of slots that
+/// are given up or moved.
+fn without_finals(batch: &Batch) -> Batch {
+    let mut batch = batch.clone();
+    batch.commands.retain_mut(|command| match command {
+        Command::CloseSection { .. } => false,
+        Command::CloseSession { finals, .. } => {
+            finals.clear();
+            true
+        }
+        Command::MoveSlot { finals, .. } => {
+            finals.clear();
+            true
+        }
+        _ => true,
+    });
+    batch
+}
+
+/// Copies the log files; returns when the newest of them was last written, in seconds since 1970.
+fn copy_log(from: &Directory, to: &Directory) -> Result<u64, Error> {
+    let mut newest = SystemTime::UNIX_EPOCH;
+    for file in directory::list(&from.log())? {
+        let (Some(name), true) = (
+            file.file_name(),
+            file.extension().is_some_and(|e| e == "wal"),
+        ) else {
+            continue;
+        };
+        let about = File::open(&file).and_then(|f| f.metadata());
+        let about = about.map_err(Error::io("cannot read", &file))?;
+        newest = newest.max(about.modified().unwrap_or(SystemTime::UNIX_EPOCH));
+        let copy = to.log().join(name);
+        fs::copy(&file, &copy).map_err(Error::io("cannot copy the log to", &copy))?;
+    }
+    let since = newest.duration_since(SystemTime::UNIX_EPOCH);
+    Ok(since.map_or(0, |since| since.as_secs()))
+}

@@ -1,0 +1,110 @@
+//! A backup of a data directory whose store does not run.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use seqsvr_core::state::State;
+use seqsvr_raft::{Error, backup, salvage};
+
+use crate::common::{agree, cluster, leader, nobody_holds, until, write};
+use crate::restore::{close, open, section};
+
+/// Bytes of all files below a directory, without the lock.
+fn contents(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut all = BTreeMap::new();
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            all.extend(contents(&path));
+        } else {
+            let bytes = std::fs::read(&path).unwrap();
+            all.insert(path, bytes);
+        }
+    }
+    all
+}
+
+/// Two of three directories are lost. The third one has all that was acknowledged, in a snapshot and
+/// the log behind it, and reading it changes nothing in it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_state_of_a_surviving_directory_is_backed_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let nodes = cluster(&dir.path().join("old"), 3, |o| {
+        o.snapshot_every_entries = 30;
+        o.keep_entries = 5;
+        o.log_file_bytes = 4 << 10;
+    })
+    .await;
+    write(&nodes, "owner").await;
+    open(&nodes[leader(&nodes).await].node).await;
+    let mut names = Vec::new();
+    for i in 0..100 {
+        names.push(format!("n{i}"));
+        write(&nodes, &names[i]).await;
+    }
+    agree(&nodes, names.iter().map(String::as_str)).await;
+    let state = nodes[0].node.with_state(State::clone);
+    let running = salvage::read(&nodes[2].options.data_dir, &dir.path().join("s0")).await;
+    assert!(matches!(running, Err(Error::Locked(_))), "{running:?}");
+    let mut survivor = None;
+    for node in nodes {
+        survivor = Some(node.kill().await);
+    }
+    let data = survivor.unwrap().data_dir;
+    nobody_holds(&data).await;
+    let before = contents(&data);
+    assert!(
+        before
+            .keys()
+            .any(|f| f.extension().is_some_and(|e| e == "snapshot"))
+    );
+
+    let salvaged = salvage::read(&data, &dir.path().join("s1")).await.unwrap();
+    assert_eq!(contents(&data), before, "salvaging changed the directory");
+    assert_eq!(salvaged.backup.state, state);
+    let seen = &salvaged.backup.about.seen;
+    assert!(
+        seen.taken_at > 1_700_000_000 && seen.watched == 0,
+        "{seen:?}"
+    );
+    let file = dir.path().join("backup");
+    let mut bytes = Vec::new();
+    salvaged.backup.write(&mut bytes).unwrap();
+    std::fs::write(&file, bytes).unwrap();
+    assert_eq!(backup::read(&file).unwrap(), salvaged.backup);
+
+    let empty = dir.path().join("empty");
+    std::fs::create_dir(&empty).unwrap();
+    let refused = salvage::read(&empty, &dir.path().join("s2")).await;
+    assert!(matches!(refused, Err(Error::Options(_))), "{refused:?}");
+    assert!(contents(&empty).is_empty(), "something was made in it");
+}
+
+/// The log's last entry closes a section and is not known to be committed: it may not lower max_seq.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_close_that_may_not_be_committed_lowers_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut nodes = cluster(dir.path(), 2, |_| {}).await;
+    write(&nodes, "owner").await;
+    let led = leader(&nodes).await;
+    open(&nodes[led].node).await;
+    agree(&nodes, ["owner"].into_iter()).await;
+    let max_seq = |state: &State| state.section(section()).unwrap().max_seq;
+    let window = nodes[led].node.with_state(max_seq);
+    let leading = nodes.remove(led);
+    nodes.remove(0).kill().await;
+    // Written here, acknowledged by no other.
+    let node = leading.node.clone();
+    let closing = tokio::spawn(async move { close(&node).await });
+    let last = leading.node.counters().last_log_index;
+    until("the close is in the log", || {
+        leading.node.counters().last_log_index > last
+    })
+    .await;
+    let data = leading.kill().await.data_dir;
+    closing.abort();
+    nobody_holds(&data).await;
+    let salvaged = salvage::read(&data, &dir.path().join("s1")).await.unwrap();
+    assert!(salvaged.unconfirmed > 0);
+    assert_eq!(max_seq(&salvaged.backup.state), window);
+}
