@@ -30,26 +30,36 @@ pub(crate) use serve::{Alloc, Dev, Doors, Init, Store};
 
 use crate::log::Format;
 
+/// Heading of the flags that every command has. In each help they come last.
+const GLOBAL: &str = "Global options";
+/// Heading of the flags by which a command reaches a server.
+const CONNECTION: &str = "Connection options";
+/// Heading of the bounds of a server.
+const LIMITS: &str = "Limits";
+
 /// The next number of every user: unique, rising, never lost.
 ///
 /// Start with `seqsvr dev`, then `seqsvr next 42` in another shell.
 #[derive(Parser)]
 #[command(name = "seqsvr", version, max_term_width = 100)]
 pub(crate) struct Cli {
-    /// What to log to stderr, such as `info` or `warn,seqsvr_alloc=debug`.
-    #[arg(long, global = true, env = "SEQSVR_LOG", value_name = "FILTER")]
+    /// Filter of the log on stderr, such as `info` or `warn,seqsvr_alloc=debug`.
+    #[arg(long, global = true, help_heading = GLOBAL, env = "SEQSVR_LOG", value_name = "FILTER")]
     pub(crate) log: Option<String>,
-    /// What the log looks like; as JSON, what servers say of themselves on stdout is a line of the log too.
+    /// Format of the log.
+    ///
+    /// With `json`, a server also writes its own messages to the log instead of stdout.
     #[arg(
         long,
         global = true,
+        help_heading = GLOBAL,
         env = "SEQSVR_LOG_FORMAT",
         value_name = "FORMAT",
         default_value = "text"
     )]
     pub(crate) log_format: Format,
     /// TOML file whose keys are flags, in tables `dev`, `store`, `alloc` and `client`.
-    #[arg(long, global = true, env = "SEQSVR_CONFIG", value_name = "FILE")]
+    #[arg(long, global = true, help_heading = GLOBAL, env = "SEQSVR_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -57,60 +67,71 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Everything in one process: real disk, real Raft, real network, for trying and developing.
+    /// Run a whole cluster in one process, for development.
+    ///
+    /// Disk, Raft and network are real.
     Dev(Dev),
-    /// Runs a StoreSvr; it waits for `seqsvr init` if it belongs to no cluster yet.
+    /// Run a StoreSvr.
+    ///
+    /// A StoreSvr on an empty data directory waits for `seqsvr init` or `seqsvr member add`.
     Store(Store),
-    /// Makes the cluster, once, from StoreSvrs that are running.
+    /// Create the cluster, once, from running StoreSvrs.
     Init(Init),
-    /// Runs an AllocSvr.
+    /// Run an AllocSvr.
     Alloc(Alloc),
-    /// Takes the next number of a uid or key and prints it.
+    /// Take the next number of a uid or key and print it.
     Next(Next),
-    /// Prints the last number given out, without taking one.
+    /// Print the last number given out, without taking one.
     Current(Current),
-    /// Prints where a uid or key lives: section, slot, epoch and owner.
+    /// Print where a uid or key lives: section, slot, epoch and owner.
     Route(Route),
-    /// Makes every later number of a uid or key greater than N.
+    /// Make every later number of a uid or key greater than N.
     RaiseTo(RaiseTo),
-    /// Prints the cluster's state and counters.
+    /// Print the cluster's state and counters.
     Status(Status),
-    /// Creates, alters and lists namespaces.
+    /// Create, alter and list namespaces.
     #[command(subcommand)]
     Namespace(Namespace),
-    /// Lists, adds and removes StoreSvrs, and moves their leadership, while the cluster works.
+    /// List, add and remove StoreSvrs, and transfer their leadership.
+    ///
+    /// The cluster serves all the time.
     #[command(subcommand)]
     Member(Member),
-    /// Moves one slot to another AllocSvr, with no number skipped and no call failed.
+    /// Move one slot to another AllocSvr.
+    ///
+    /// No number is skipped and no call fails.
     Move(Move),
-    /// Relieves an AllocSvr of all its slots, so that it can be stopped.
+    /// Move all slots away from an AllocSvr, so that it can be stopped.
     Drain(Drain),
-    /// Writes the state of a running cluster to a file, from which `restore` can make a new one.
+    /// Write the state of a running cluster to a file for `restore`.
     #[command(after_help = BACKUP_HELP)]
     Backup(Backup),
-    /// Makes the first StoreSvr of a new cluster from a backup; it does not start it.
+    /// Create the first StoreSvr of a new cluster from a backup.
+    ///
+    /// The command does not start it.
     #[command(after_help = RESTORE_HELP)]
     Restore(Restore),
-    /// Asks for numbers as fast as it can, or at a given rate; measures, and verifies every one.
+    /// Put load on a cluster, measure it, and verify every number.
     #[command(after_help = BENCH_HELP)]
     Bench(Bench),
-    /// Checks a recorded history of calls for duplicates and order, exactly.
+    /// Check a recorded history of calls for duplicates and order.
     Check(Check),
-    /// Says what is right or wrong with a configuration file.
+    /// Check a configuration file.
     #[command(subcommand)]
     Config(Config),
-    /// Prints the script by which a shell completes seqsvr's commands and flags.
+    /// Print the script by which a shell completes commands and flags.
     #[command(after_help = COMPLETION_HELP)]
     Completion(Completion),
 }
 
 /// Whom a client command asks.
 #[derive(Args)]
+#[command(next_help_heading = CONNECTION)]
 pub(crate) struct Server {
     /// AllocSvr addresses; one is enough.
     #[arg(long, env = "SEQSVR_SERVER", default_value_t = format!("127.0.0.1:{ALLOC_PORT}"), value_name = "ADDR[,ADDR]", value_parser = servers)]
     pub(crate) server: String,
-    /// How long to keep trying.
+    /// Time after which the command stops retrying.
     #[arg(long, env = "SEQSVR_TIMEOUT", default_value = "20s", value_parser = duration)]
     pub(crate) timeout: Duration,
 }
@@ -124,7 +145,7 @@ impl Server {
 
 #[derive(Args)]
 pub(crate) struct Status {
-    /// As JSON, with all counters.
+    /// Print JSON, with all counters.
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
@@ -133,9 +154,9 @@ pub(crate) struct Status {
 
 #[derive(Args)]
 pub(crate) struct Move {
-    /// The slot; `seqsvr route` says which one a uid or key is in.
+    /// Slot to move; `seqsvr route` prints the slot of a uid or key.
     pub(crate) slot: u32,
-    /// Name of the AllocSvr that is to own it.
+    /// Name of the AllocSvr that shall own the slot.
     pub(crate) name: String,
     #[command(flatten)]
     pub(crate) server: Server,
@@ -145,7 +166,7 @@ pub(crate) struct Move {
 pub(crate) struct Drain {
     /// Name of the AllocSvr.
     pub(crate) name: String,
-    /// Let it have slots again.
+    /// Let the AllocSvr own slots again.
     #[arg(long)]
     pub(crate) undo: bool,
     #[command(flatten)]
@@ -154,7 +175,7 @@ pub(crate) struct Drain {
 
 #[derive(Args)]
 pub(crate) struct List {
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
@@ -163,7 +184,7 @@ pub(crate) struct List {
 
 #[derive(Args)]
 pub(crate) struct Check {
-    /// History file, as recorded by a load test.
+    /// History file, as written by `seqsvr bench --history`.
     pub(crate) file: PathBuf,
 }
 
@@ -174,7 +195,7 @@ const COMPLETION_HELP: &str = r#"For one shell, or in its start file (~/.bashrc;
 
 #[derive(Args)]
 pub(crate) struct Completion {
-    /// The shell.
+    /// Shell to print the script for.
     pub(crate) shell: Shell,
 }
 
@@ -187,5 +208,135 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    /// The command itself and all below it, with their full names.
+    fn all(command: &clap::Command, above: &str) -> Vec<(String, clap::Command)> {
+        let name = format!("{above}{}", command.get_name());
+        // `help` is clap's own.
+        let own = command
+            .get_subcommands()
+            .filter(|sub| sub.get_name() != "help");
+        let below = own.flat_map(|sub| all(sub, &format!("{name} ")));
+        let below: Vec<_> = below.collect();
+        std::iter::once((name, command.clone()))
+            .chain(below)
+            .collect()
+    }
+
+    fn commands() -> Vec<(String, clap::Command)> {
+        let mut root = Cli::command();
+        root.build();
+        all(&root, "")
+    }
+
+    /// Headings of a help, and the flags below each, in their order.
+    fn sections(help: &str) -> Vec<(String, Vec<String>)> {
+        let mut sections: Vec<(String, Vec<String>)> = Vec::new();
+        for line in help.lines() {
+            if let Some(heading) = line.strip_suffix(':').filter(|h| !h.starts_with(' ')) {
+                sections.push((heading.to_owned(), Vec::new()));
+            }
+            let line = line.trim_start();
+            // Behind a short one: `-h, --help`.
+            let flag = match line.as_bytes() {
+                [b'-', _, b',', b' ', ..] => &line[4..],
+                _ => line,
+            };
+            if let (Some(flag), Some((_, flags))) = (flag.strip_prefix("--"), sections.last_mut()) {
+                let end = flag.find([' ', '=']).unwrap_or(flag.len());
+                flags.push(flag[..end].to_owned());
+            }
+        }
+        sections
+    }
+
+    #[test]
+    fn a_help_shows_the_flags_of_the_command_first_and_those_of_all_commands_last() {
+        let commands = commands();
+        assert!(commands.len() > 25, "{}", commands.len());
+        for (name, command) in commands {
+            // Without the examples behind it.
+            let mut command = command.after_help("");
+            let help = command.render_long_help().to_string();
+            let sections = sections(&help);
+            let (heading, global) = sections.last().unwrap();
+            assert_eq!(heading, GLOBAL, "{name}: {help}");
+            assert_eq!(global, &["log", "log-format", "config"], "{name}: {help}");
+            let has = |heading| sections.iter().any(|(found, _)| found == heading);
+            assert!(has("Options") || !has(CONNECTION), "{name}: {help}");
+            for arg in command.get_arguments() {
+                assert_eq!(
+                    arg.is_global_set(),
+                    arg.get_help_heading() == Some(GLOBAL),
+                    "{name} {arg}"
+                );
+            }
+            // In the order of the declaration, section by section.
+            for (heading, flags) in &sections {
+                let args = command.get_arguments().filter(|arg| {
+                    let is_own = !["help", "version"].contains(&arg.get_id().as_str());
+                    is_own && arg.get_help_heading().unwrap_or("Options") == heading
+                });
+                let declared: Vec<&str> = args.filter_map(clap::Arg::get_long).collect();
+                let shown: Vec<&String> = flags
+                    .iter()
+                    .filter(|flag| *flag != "help" && *flag != "version")
+                    .collect();
+                if !declared.is_empty() {
+                    assert_eq!(shown, declared, "{name}, {heading}: {help}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn flags_stand_below_the_heading_of_what_they_are_about() {
+        let commands = commands();
+        let find = |wanted: &str| {
+            let found = commands.iter().find(|(name, _)| name == wanted);
+            let help = found.unwrap().1.clone().render_long_help().to_string();
+            sections(&help)
+        };
+        let headings = |name| -> Vec<String> { find(name).into_iter().map(|(h, _)| h).collect() };
+        assert_eq!(
+            headings("seqsvr next"),
+            ["Arguments", "Options", CONNECTION, GLOBAL]
+        );
+        assert_eq!(headings("seqsvr dev"), ["Options", "Ports", GLOBAL]);
+        assert_eq!(
+            headings("seqsvr store"),
+            ["Options", LIMITS, "HTTP options", GLOBAL]
+        );
+        assert_eq!(
+            headings("seqsvr alloc"),
+            ["Options", LIMITS, "Redis options", "HTTP options", GLOBAL]
+        );
+        let own: Vec<String> = find("seqsvr next").swap_remove(1).1;
+        assert_eq!(own, ["count", "floor", "strict", "namespace", "help"]);
+    }
+
+    #[test]
+    fn the_first_line_of_a_help_is_short_and_says_what_to_do() {
+        for (name, command) in commands() {
+            let about = command.get_about().unwrap().to_string();
+            let verb = about.split(' ').next().unwrap();
+            let root = name == "seqsvr";
+            assert!(
+                root || !verb.ends_with('s'),
+                "{name}: {about:?} is no imperative"
+            );
+            let args = command
+                .get_arguments()
+                .filter_map(|arg| Some((arg.get_id(), arg.get_help()?)));
+            let args = args.map(|(id, help)| (format!("{name} {id}"), help.to_string()));
+            for (what, line) in args.chain([(name.clone(), about)]) {
+                assert!(
+                    line.chars().count() <= 80,
+                    "{what}: {line:?} has more than 80 characters"
+                );
+                assert!(!line.contains('\n'), "{what}: {line:?} is more than a line");
+            }
+        }
     }
 }

@@ -16,7 +16,7 @@ Example:
 
 #[derive(Args)]
 pub(crate) struct Backup {
-    /// File to write; it must not exist.
+    /// File to write. It must not exist.
     pub(crate) file: PathBuf,
     /// Read the data directory of a stopped store instead of asking the cluster; --server is not used
     /// then. Only for when a majority of the directories is lost and no fresh backup exists.
@@ -39,17 +39,17 @@ Example, in two shells; then grow with `seqsvr member add`:
 
 #[derive(Args)]
 pub(crate) struct Restore {
-    /// The backup.
+    /// Backup to read.
     pub(crate) file: PathBuf,
     #[command(flatten)]
     pub(crate) place: Place,
-    /// Most numbers that any one section can have been given since the backup.
+    /// Maximum numbers that any one section can have received since the backup.
     #[arg(long, value_name = "N")]
     pub(crate) lift_max_seq: Option<u64>,
-    /// Most numbers that any one section first used since the backup can have been given.
+    /// Maximum numbers that any one section not in the backup can have received.
     #[arg(long, value_name = "N")]
     pub(crate) lift_start: Option<u64>,
-    /// Most changes of owner that any one slot can have seen since the backup.
+    /// Maximum changes of owner that any one slot can have had since the backup.
     #[arg(long, value_name = "N")]
     pub(crate) lift_epoch: Option<u64>,
 }

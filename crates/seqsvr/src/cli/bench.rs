@@ -19,10 +19,10 @@ Examples:
 
 #[derive(Args)]
 pub(crate) struct Bench {
-    /// What a call asks.
+    /// Kind of the calls.
     #[arg(long, value_enum, default_value_t = Mode::Next)]
     pub(crate) mode: Mode,
-    /// Clients with connections of their own.
+    /// Clients, each with connections of its own.
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub(crate) connections: u32,
     /// Calls in flight, over all connections.
@@ -31,13 +31,15 @@ pub(crate) struct Bench {
     /// Uids from 0, or as many keys, in each namespace.
     #[arg(long, default_value_t = 10_000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 31))]
     pub(crate) keys: u32,
-    /// Keys of so many bytes instead of uids.
+    /// Use keys of this length instead of uids.
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(10..=128))]
     pub(crate) key_bytes: Option<u32>,
-    /// Which of them a call asks for.
+    /// Distribution of the calls over the uids or keys.
     #[arg(long, value_enum, default_value_t = Distribution::Uniform)]
     pub(crate) distribution: Distribution,
-    /// Namespaces, each asked as often; without it `default`, or `keys` with --key-bytes.
+    /// Namespaces, with as many calls each. Default: `default`, or `keys`.
+    ///
+    /// The default is `keys` with --key-bytes.
     #[arg(
         long = "namespace",
         short = 'n',
@@ -45,31 +47,32 @@ pub(crate) struct Bench {
         value_name = "NAME,…"
     )]
     pub(crate) namespaces: Vec<String>,
-    /// Each call is one plain gRPC request to the server named, as any gRPC client makes it, instead of
-    /// going through the SDK.
+    /// Send each call as one unary gRPC request, without the SDK.
     #[arg(long)]
     pub(crate) unary: bool,
-    /// Items of a call: 100 for next-many and pipe unless told otherwise, 1 for current; next has no
-    /// other.
+    /// Items of a call. Default: 100 for next-many and pipe, 1 for current.
+    ///
+    /// A call of `next` has one item.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) batch: Option<u32>,
-    /// Numbers each item takes.
+    /// Numbers that each item takes.
     #[arg(long, short = 'c', default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) count: u32,
-    /// How long, after the warm-up.
+    /// Time that is measured, after the warm-up.
     #[arg(long, default_value = "10s", value_parser = duration)]
     pub(crate) duration: Duration,
-    /// Time before that which does not count.
+    /// Time before it that is not measured.
     #[arg(long, default_value = "1s", value_parser = duration)]
     pub(crate) warm_up: Duration,
-    /// Open loop: so many calls a second fall due, whether the earlier ones are answered or not, and
-    /// latency is counted from there. Without it each answer is followed by the next call.
+    /// Open-loop mode: start CALLS calls per second.
+    ///
+    /// Latency is measured from the scheduled start. Default: each answer is followed by the next call.
     #[arg(long, value_name = "CALLS", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rate: Option<u32>,
-    /// The result as JSON.
+    /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Records every call for `seqsvr check`.
+    /// Record every call in this file, for `seqsvr check`.
     #[arg(long, value_name = "FILE")]
     pub(crate) history: Option<PathBuf>,
     #[command(flatten)]

@@ -6,18 +6,19 @@ use clap::{Args, Subcommand};
 
 #[derive(Subcommand)]
 pub(crate) enum Config {
-    /// Reads the file as the commands would, and names all that is wrong: tables, keys, values.
+    /// Check tables, keys and values of the file, as the commands read it.
     ///
-    /// Exit code 0: all is right, and what is set is printed; 2: something is wrong. No name server is asked.
+    /// Exit code 0: the file is valid, and its settings are printed. Exit code 2: it is not, and every mistake is
+    /// printed. Names of hosts are not resolved.
     Check(CheckConfig),
 }
 
 #[derive(Args)]
 pub(crate) struct CheckConfig {
-    /// The file; without it, the one of --config.
+    /// File to check. Default: the file of --config.
     #[arg(value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -6,17 +6,22 @@ use super::{List, Server};
 
 #[derive(Subcommand)]
 pub(crate) enum Member {
-    /// Lists the StoreSvrs: id, address, role, how many log entries each lags behind the leader, and
-    /// when the leader last heard it.
+    /// List the StoreSvrs: id, address, role, lag and last contact.
+    ///
+    /// The lag is the number of log entries behind the leader. The last contact is the leader's.
     #[command(after_help = MEMBER_LIST_HELP)]
     List(List),
-    /// Adds a StoreSvr that is running on a new data directory; done when it has caught up and votes.
+    /// Add a StoreSvr that runs on a new data directory.
+    ///
+    /// The command ends when the StoreSvr has caught up and votes.
     #[command(after_help = MEMBER_ADD_HELP)]
     Add(AddMember),
-    /// Removes a StoreSvr, dead or alive.
+    /// Remove a StoreSvr, dead or alive.
     #[command(after_help = MEMBER_REMOVE_HELP)]
     Remove(RemoveMember),
-    /// Hands the leadership to another StoreSvr; done when it leads.
+    /// Transfer the leadership to another StoreSvr.
+    ///
+    /// The command ends when the other StoreSvr leads.
     #[command(after_help = MEMBER_TRANSFER_HELP)]
     Transfer(TransferLeader),
 }
@@ -47,7 +52,7 @@ pub(crate) struct AddMember {
     /// Id and address of the new store.
     #[arg(value_name = "ID=ADDR")]
     pub(crate) store: String,
-    /// As JSON, one object a StoreSvr.
+    /// Print JSON, one object per StoreSvr.
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
@@ -59,7 +64,7 @@ pub(crate) struct RemoveMember {
     /// Id of the store.
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) id: u64,
-    /// As JSON, one object a StoreSvr.
+    /// Print JSON, one object per StoreSvr.
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
@@ -68,10 +73,10 @@ pub(crate) struct RemoveMember {
 
 #[derive(Args)]
 pub(crate) struct TransferLeader {
-    /// Id of the store that is to lead; without it any that is up to date.
+    /// Id of the store that shall lead. Default: any that is up to date.
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) id: Option<u64>,
-    /// As JSON, one object a StoreSvr.
+    /// Print JSON, one object per StoreSvr.
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]

@@ -6,21 +6,23 @@ use super::{List, Server};
 
 #[derive(Subcommand)]
 pub(crate) enum Namespace {
-    /// Creates a namespace; the same settings again change nothing.
+    /// Create a namespace.
+    ///
+    /// The same settings again change nothing.
     Create(Create),
-    /// Changes step and limits of a namespace.
+    /// Change step and limits of a namespace.
     Alter(Alter),
-    /// Lists all namespaces.
+    /// List all namespaces.
     List(List),
 }
 
 /// What may be altered later.
 #[derive(Args)]
 pub(crate) struct Limits {
-    /// Most numbers one raise may add; equal to --step it pins the step.
+    /// Maximum numbers that one raise adds. The value of --step pins the step.
     #[arg(long)]
     pub(crate) step_max: Option<u32>,
-    /// How far RaiseTo may jump in one section, in all, without force.
+    /// Maximum sum of the jumps of RaiseTo in one section, without --force.
     #[arg(long)]
     pub(crate) raise_to_max: Option<u64>,
 }
@@ -29,13 +31,13 @@ pub(crate) struct Limits {
 pub(crate) struct Create {
     /// Name of the new namespace.
     pub(crate) name: String,
-    /// Takes keys instead of uids.
+    /// Number keys instead of uids.
     #[arg(long)]
     pub(crate) keyed: bool,
-    /// Uids a dense section holds.
+    /// Uids of a dense section.
     #[arg(long, default_value_t = 100_000, conflicts_with = "keyed")]
     pub(crate) section_size: u32,
-    /// Uids are below this.
+    /// Bound of the uids: each is below it.
     #[arg(long, default_value_t = 1 << 32, conflicts_with = "keyed")]
     pub(crate) max_uid: u64,
     /// Sections of a keyed namespace.
@@ -47,15 +49,15 @@ pub(crate) struct Create {
     /// Distance between numbers.
     #[arg(long, default_value_t = 1)]
     pub(crate) stride: u32,
-    /// Only numbers n with n mod stride = offset.
+    /// Give out only numbers n with n mod stride = offset.
     #[arg(long, default_value_t = 0)]
     pub(crate) offset: u32,
-    /// Numbers a cold section's raise adds.
+    /// Numbers that a raise of a cold section adds.
     #[arg(long, default_value_t = seqsvr_core::namespace::STEP_DEFAULT)]
     pub(crate) step: u32,
     #[command(flatten)]
     pub(crate) limits: Limits,
-    /// Have the store confirm every answer of this namespace, as --strict of a call does for one.
+    /// Let a store confirm every answer of this namespace before it is sent.
     #[arg(long)]
     pub(crate) strict: bool,
     #[command(flatten)]
@@ -66,12 +68,12 @@ pub(crate) struct Create {
 pub(crate) struct Alter {
     /// Name of the namespace.
     pub(crate) name: String,
-    /// Numbers a cold section's raise adds.
+    /// Numbers that a raise of a cold section adds.
     #[arg(long)]
     pub(crate) step: Option<u32>,
     #[command(flatten)]
     pub(crate) limits: Limits,
-    /// Whether the store confirms every answer of this namespace.
+    /// Whether a store confirms every answer of this namespace.
     #[arg(long)]
     pub(crate) strict: Option<bool>,
     #[command(flatten)]

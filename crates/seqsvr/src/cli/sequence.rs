@@ -7,7 +7,7 @@ use super::Server;
 /// Which namespace a key is of.
 #[derive(Args)]
 pub(crate) struct InNamespace {
-    /// Namespace; without it a decimal goes to `default`, anything else to `keys`.
+    /// Namespace. Default: `default` for a decimal, `keys` for anything else.
     #[arg(
         long,
         short = 'n',
@@ -23,13 +23,15 @@ pub(crate) struct Next {
     /// Uid (a decimal) or key.
     #[arg(value_name = "UID|KEY")]
     pub(crate) key: String,
-    /// How many numbers, 1 to 100,000; printed one a line.
+    /// Numbers to take, 1 to 100,000; printed one per line.
     #[arg(long, short = 'c', default_value_t = 1)]
     pub(crate) count: u32,
-    /// Last number seen: the answer is greater, or an error.
+    /// Last number seen. The command prints a greater one, or fails.
     #[arg(long)]
     pub(crate) floor: Option<u64>,
-    /// Have the store confirm the answer: right whatever clocks do, at the price of a round trip.
+    /// Let a store confirm the answer, which costs a round trip.
+    ///
+    /// The answer is then right even if the clock of a server is wrong.
     #[arg(long)]
     pub(crate) strict: bool,
     #[command(flatten)]
@@ -43,10 +45,10 @@ pub(crate) struct Current {
     /// Uids (decimals) or keys.
     #[arg(value_name = "UID|KEY", required = true)]
     pub(crate) keys: Vec<String>,
-    /// Have the store confirm the answers.
+    /// Let a store confirm the answers.
     #[arg(long)]
     pub(crate) strict: bool,
-    /// One JSON object a line.
+    /// Print one JSON object per line.
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
@@ -60,7 +62,7 @@ pub(crate) struct Route {
     /// Uid (a decimal) or key.
     #[arg(value_name = "UID|KEY")]
     pub(crate) key: String,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
@@ -74,10 +76,10 @@ pub(crate) struct RaiseTo {
     /// Uid (a decimal) or key.
     #[arg(value_name = "UID|KEY")]
     pub(crate) key: String,
-    /// Every later number will be greater than this one.
+    /// Bound of the later numbers: each is greater.
     #[arg(value_name = "N", value_parser = clap::value_parser!(u64).range(1..=i64::MAX as u64))]
     pub(crate) value: u64,
-    /// Skip the namespace's bound on jumps.
+    /// Ignore the bound of the namespace on jumps.
     #[arg(long)]
     pub(crate) force: bool,
     #[command(flatten)]

@@ -13,44 +13,54 @@ use seqsvr_proto::limits::{
     WAITING_DEFAULT,
 };
 
-use super::duration;
 use super::parse::{advertise, listen, some_time};
+use super::{LIMITS, duration};
 
 const MESSAGE_MAX_KIB: u64 = MESSAGE_MAX as u64 >> 10;
 
+/// Headings of the doors and of the ports of `dev`.
+const REDIS: &str = "Redis options";
+const HTTP: &str = "HTTP options";
+const PORTS: &str = "Ports";
+
 #[derive(Args)]
 pub(crate) struct Dev {
-    /// Where everything is kept.
+    /// Directory of all data.
     #[arg(long, env = "SEQSVR_DATA_DIR", default_value = "./seqsvr-data")]
     pub(crate) data_dir: PathBuf,
     /// Accept a data directory that was copied or moved, once. No process may use the original.
     #[arg(long)]
     pub(crate) moved_data_dir: bool,
-    /// StoreSvrs to run: 1, 3 or 5 (up to 7).
+    /// StoreSvrs to run, 1 to 7.
+    ///
+    /// Use an odd number.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=7))]
     pub(crate) stores: u64,
-    /// AllocSvrs to run.
+    /// AllocSvrs to run, 1 to 64.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=64))]
     pub(crate) allocs: u64,
-    /// Port of the first AllocSvr; the others take the following ones.
-    #[arg(long, default_value_t = ALLOC_PORT)]
+    /// Port of the first AllocSvr; the others get the following ports.
+    #[arg(long, help_heading = PORTS, default_value_t = ALLOC_PORT)]
     pub(crate) port: u16,
-    /// Port of the first StoreSvr; the others take the following ones.
-    #[arg(long, default_value_t = STORE_PORT)]
+    /// Port of the first StoreSvr; the others get the following ports.
+    #[arg(long, help_heading = PORTS, default_value_t = STORE_PORT)]
     pub(crate) store_port: u16,
-    /// Port of the first AllocSvr for Redis clients; the others take the following ones. 0: none. Without it
-    /// 6380, or none where that is taken.
-    #[arg(long)]
+    /// Port of the first AllocSvr for Redis clients; 0 for none.
+    ///
+    /// The others get the following ports. Default: 6380, or none if that port is in use.
+    #[arg(long, help_heading = PORTS)]
     pub(crate) redis_port: Option<u16>,
-    /// Port of the first AllocSvr for HTTP; the others take the following ones. 0: none. Without it 7780, or
-    /// none where that is taken.
-    #[arg(long)]
+    /// Port of the first AllocSvr for HTTP; 0 for none.
+    ///
+    /// The others get the following ports. Default: 7780, or none if that port is in use.
+    #[arg(long, help_heading = PORTS)]
     pub(crate) http_port: Option<u16>,
-    /// Port of the first StoreSvr for what operators ask by HTTP; the others take the following ones. 0: none.
-    /// Without it 7880, or none where that is taken.
-    #[arg(long)]
+    /// Port of the first StoreSvr for metrics and health checks; 0 for none.
+    ///
+    /// The others get the following ports. Default: 7880, or none if that port is in use.
+    #[arg(long, help_heading = PORTS)]
     pub(crate) store_http_port: Option<u16>,
-    /// Lease D in milliseconds, fixed when the data directory is made.
+    /// Lease D in milliseconds, fixed when the data directory is created.
     #[arg(long, default_value_t = 3_000)]
     pub(crate) lease_ms: u32,
 }
@@ -58,16 +68,16 @@ pub(crate) struct Dev {
 /// Who a StoreSvr is and where it lives.
 #[derive(Args)]
 pub(crate) struct Place {
-    /// This store's id in the cluster, 1 or more.
+    /// Id of this store in the cluster, 1 or more.
     #[arg(long, env = "SEQSVR_ID", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) id: u64,
     /// Address to listen on.
     #[arg(long, env = "SEQSVR_LISTEN", default_value_t = format!("127.0.0.1:{STORE_PORT}"), value_name = "ADDR", value_parser = |text: &str| listen(text, STORE_PORT))]
     pub(crate) listen: String,
-    /// Address under which others reach this store, if not the one it listens on.
+    /// Address under which other servers reach this store. Default: --listen.
     #[arg(long, env = "SEQSVR_ADVERTISE", value_name = "ADDR", value_parser = advertise)]
     pub(crate) advertise: Option<String>,
-    /// This store's own directory.
+    /// Directory of this store alone.
     #[arg(long, env = "SEQSVR_DATA_DIR")]
     pub(crate) data_dir: PathBuf,
 }
@@ -79,24 +89,26 @@ pub(crate) struct Store {
     /// Accept a data directory that was copied or moved, once. No process may use the original.
     #[arg(long)]
     pub(crate) moved_data_dir: bool,
-    /// A snapshot is taken and older log freed after so many log entries.
+    /// Log entries between two snapshots. A snapshot frees the older log.
     #[arg(long, default_value_t = 20_000, value_name = "ENTRIES", value_parser = clap::value_parser!(u64).range(100..=10_000_000))]
     pub(crate) snapshot_every: u64,
     #[command(flatten)]
     pub(crate) connections: Connections,
-    /// Address to listen on for what operators ask by HTTP: /metrics, /healthz, /readyz (port 7880 if it names
-    /// none); without it, none.
-    #[arg(long, env = "SEQSVR_HTTP_LISTEN", value_name = "ADDR", value_parser = |text: &str| listen(text, STORE_HTTP_PORT))]
+    /// Address for metrics and health checks; port 7880 if it names none.
+    ///
+    /// The paths are /metrics, /healthz and /readyz. Default: none.
+    #[arg(long, help_heading = HTTP, env = "SEQSVR_HTTP_LISTEN", value_name = "ADDR", value_parser = |text: &str| listen(text, STORE_HTTP_PORT))]
     pub(crate) http_listen: Option<String>,
 }
 
 /// What callers may use of one server.
 #[derive(Args)]
+#[command(next_help_heading = LIMITS)]
 pub(crate) struct Connections {
-    /// Most connections at a time; more are refused.
+    /// Maximum connections. Further connections are rejected.
     #[arg(long, default_value_t = CONNECTIONS_DEFAULT as u64, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     pub(crate) connections_max: u64,
-    /// Most calls of one connection at a time; more wait at the caller's side.
+    /// Maximum concurrent calls of a connection. Further calls wait at the caller.
     #[arg(long, default_value_t = STREAMS_DEFAULT, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     pub(crate) streams_max: u32,
 }
@@ -106,26 +118,28 @@ pub(crate) struct Init {
     /// All StoreSvrs of the new cluster, as id=address.
     #[arg(long, required = true, value_delimiter = ',', value_name = "ID=ADDR,…")]
     pub(crate) stores: Vec<String>,
-    /// Lease D in milliseconds; a dead AllocSvr's keys are served elsewhere after about 1.25 D.
+    /// Lease D in milliseconds.
+    ///
+    /// About 1.25 D after an AllocSvr dies, other AllocSvrs serve its keys.
     #[arg(long, default_value_t = 3_000)]
     pub(crate) lease_ms: u32,
     /// Slots of the cluster.
     #[arg(long, default_value_t = 1_024)]
     pub(crate) slots: u32,
-    /// How long to wait for the stores to answer.
+    /// Maximum time that the stores may take to answer.
     #[arg(long, default_value = "20s", value_parser = duration)]
     pub(crate) timeout: Duration,
 }
 
 #[derive(Args)]
 pub(crate) struct Alloc {
-    /// Name, unique among running AllocSvrs.
+    /// Name of this AllocSvr, unique among running AllocSvrs.
     #[arg(long, env = "SEQSVR_NAME")]
     pub(crate) name: String,
     /// Address to listen on.
     #[arg(long, env = "SEQSVR_LISTEN", default_value_t = format!("127.0.0.1:{ALLOC_PORT}"), value_name = "ADDR", value_parser = |text: &str| listen(text, ALLOC_PORT))]
     pub(crate) listen: String,
-    /// Address under which clients reach this AllocSvr, if not the one it listens on.
+    /// Address under which clients reach this AllocSvr. Default: --listen.
     #[arg(long, env = "SEQSVR_ADVERTISE", value_name = "ADDR", value_parser = advertise)]
     pub(crate) advertise: Option<String>,
     /// StoreSvr addresses.
@@ -138,31 +152,38 @@ pub(crate) struct Alloc {
         value_parser = |text: &str| server_address(text, STORE_PORT)
     )]
     pub(crate) stores: Vec<String>,
-    /// Directory that lets this AllocSvr, when it is started again on this host, take its own place at
-    /// once; without it, it waits until its earlier session has run out.
+    /// Directory that lets a restarted AllocSvr resume its session at once.
+    ///
+    /// Without it, a restarted AllocSvr waits until its previous session expires.
     #[arg(long, env = "SEQSVR_STATE_DIR", value_name = "DIR")]
     pub(crate) state_dir: Option<PathBuf>,
-    /// How long another session under this name may go on renewing before this process gives up; at
-    /// least three times the takeover wait.
+    /// Time after which the process ends if another session keeps this name.
+    ///
+    /// At least three times the takeover wait.
     #[arg(long, default_value = "20s", value_parser = duration)]
     pub(crate) name_wait: Duration,
-    /// A section unused for about this long is handed back.
-    #[arg(long, default_value = "10m", value_parser = duration)]
+    /// Time after which an unused section is unloaded.
+    #[arg(long, help_heading = LIMITS, default_value = "10m", value_parser = duration)]
     pub(crate) idle_after: Duration,
-    /// Memory for counters in MiB; above it sections are handed back even if busy.
-    #[arg(long, default_value_t = 8_192)]
+    /// Memory for counters in MiB. Above it, busy sections are unloaded too.
+    #[arg(long, help_heading = LIMITS, default_value_t = 8_192)]
     pub(crate) memory_mib: u64,
     #[command(flatten)]
     pub(crate) connections: Connections,
-    /// Most items of calls that have to wait (for a section, a window, a store), at a time; more are
-    /// refused, to come again.
-    #[arg(long, default_value_t = WAITING_DEFAULT as u64, value_parser = clap::value_parser!(u64).range(1..=1 << 24))]
+    /// Maximum items that wait for a section, a window or a store.
+    ///
+    /// Items above the limit are rejected with a retry hint.
+    #[arg(long, help_heading = LIMITS, default_value_t = WAITING_DEFAULT as u64, value_parser = clap::value_parser!(u64).range(1..=1 << 24))]
     pub(crate) waiting_max: u64,
-    /// Most items of one NextMany or CurrentMany; the same on all AllocSvrs of a cluster.
-    #[arg(long, default_value_t = ITEMS_MAX as u64, value_parser = clap::value_parser!(u64).range(1..=ITEMS_MAX as u64))]
+    /// Maximum items of one NextMany or CurrentMany. Larger requests are rejected.
+    ///
+    /// Give all AllocSvrs of a cluster the same value.
+    #[arg(long, help_heading = LIMITS, default_value_t = ITEMS_MAX as u64, value_parser = clap::value_parser!(u64).range(1..=ITEMS_MAX as u64))]
     pub(crate) items_max: u64,
-    /// Largest message in KiB; the same on all AllocSvrs of a cluster.
-    #[arg(long, default_value_t = MESSAGE_MAX_KIB, value_parser = clap::value_parser!(u64).range(64..=MESSAGE_MAX_KIB))]
+    /// Maximum size of a message in KiB. Larger messages are rejected.
+    ///
+    /// Give all AllocSvrs of a cluster the same value.
+    #[arg(long, help_heading = LIMITS, default_value_t = MESSAGE_MAX_KIB, value_parser = clap::value_parser!(u64).range(64..=MESSAGE_MAX_KIB))]
     pub(crate) message_max_kib: u64,
     #[command(flatten)]
     pub(crate) doors: Doors,
@@ -170,11 +191,12 @@ pub(crate) struct Alloc {
 
 /// Where an AllocSvr serves the clients of other protocols.
 #[derive(Args)]
+#[command(next_help_heading = REDIS)]
 pub(crate) struct Doors {
-    /// Address to listen on for Redis clients (port 6380 if it names none); without it, none.
+    /// Address for Redis clients; port 6380 if it names none. Default: none.
     #[arg(long, env = "SEQSVR_REDIS_LISTEN", value_name = "ADDR", value_parser = |text: &str| listen(text, REDIS_PORT))]
     pub(crate) redis_listen: Option<String>,
-    /// Password that Redis clients must give (AUTH), of the user `default`; without it, none.
+    /// Password of the user `default`, for AUTH. Default: none.
     #[arg(
         long,
         env = "SEQSVR_REDIS_PASSWORD",
@@ -183,17 +205,18 @@ pub(crate) struct Doors {
         requires = "redis_listen"
     )]
     pub(crate) redis_password: Option<String>,
-    /// Most Redis connections at a time; more are refused.
+    /// Maximum Redis connections. Further connections are rejected.
     #[arg(long, default_value_t = REDIS_CONNECTIONS_DEFAULT as u64, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     pub(crate) redis_connections_max: u64,
-    /// A Redis connection is closed after so long without a command; without it, never.
+    /// Time without a command that closes a Redis connection. Default: never.
     #[arg(long, value_parser = duration, value_name = "TIME")]
     pub(crate) redis_idle_max: Option<Duration>,
     #[command(flatten)]
     pub(crate) http: Http,
-    /// Token that Tinyid clients must give; without it, any will do.
+    /// Token that Tinyid clients must send. Default: any token is accepted.
     #[arg(
         long,
+        help_heading = HTTP,
         env = "SEQSVR_TINYID_TOKEN",
         hide_env_values = true,
         value_name = "TEXT",
@@ -204,14 +227,15 @@ pub(crate) struct Doors {
 
 /// Where HTTP is served.
 #[derive(Args)]
+#[command(next_help_heading = HTTP)]
 pub(crate) struct Http {
-    /// Address to listen on for HTTP (port 7780 if it names none); without it, none.
+    /// Address for HTTP; port 7780 if it names none. Default: none.
     #[arg(long, env = "SEQSVR_HTTP_LISTEN", value_name = "ADDR", value_parser = |text: &str| listen(text, HTTP_PORT))]
     pub(crate) http_listen: Option<String>,
-    /// Most HTTP connections at a time; more are refused.
+    /// Maximum HTTP connections. Further connections are rejected.
     #[arg(long, default_value_t = HTTP_CONNECTIONS_DEFAULT as u64, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     pub(crate) http_connections_max: u64,
-    /// An HTTP connection is closed after so long without a request.
+    /// Time without a request that closes an HTTP connection.
     #[arg(long, default_value = "75s", value_parser = some_time, value_name = "TIME")]
     pub(crate) http_idle_max: Duration,
 }
