@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand, value_parser};
 use xtask::model::run;
-use xtask::{accept, bare, fuzz, instructions, peers};
+use xtask::{accept, bare, fuzz, instructions, peers, schema};
 
 #[derive(Parser)]
 #[command(about = "Chores of the project", disable_help_subcommand = true)]
@@ -101,6 +101,26 @@ enum Command {
         #[arg(long, default_value_t = 60)]
         seconds: u64,
     },
+    /// Test the OpenAPI document against a `dev` server, with schemathesis
+    ///
+    /// Makes a Python environment under target/, with pinned packages, once. Fails if a request that fits
+    /// the document is rejected for a reason that the document can state, if a request that does not fit
+    /// it is served, if a response is not one that the document names, or if it takes too long. If the
+    /// package index does not answer, it prints `skipped: …` and succeeds.
+    Schema {
+        /// Test this binary; without it, build the release binary and test that
+        #[arg(long, value_name = "FILE")]
+        binary: Option<PathBuf>,
+        /// Requests for each operation
+        #[arg(long, value_name = "N", default_value_t = 100, value_parser = value_parser!(u32).range(1..))]
+        examples: u32,
+        /// Seed of the requests: the same seed makes the same requests
+        #[arg(long, value_name = "N", default_value_t = 1)]
+        seed: u64,
+        /// Maximum time of the tests; a busy machine needs more
+        #[arg(long, default_value_t = 60, value_parser = value_parser!(u64).range(1..))]
+        seconds: u64,
+    },
     /// Serve the bare loop that `peers` compares with
     BareServe {
         /// Address to listen on
@@ -165,6 +185,17 @@ fn main() -> ExitCode {
         })),
         Command::Instructions => instructions::run().map(|()| true),
         Command::Fuzz { only, seconds } => fuzz::run(&only, Duration::from_secs(seconds)),
+        Command::Schema {
+            binary,
+            examples,
+            seed,
+            seconds,
+        } => schema::run(&schema::Options {
+            binary,
+            examples,
+            seed,
+            within: Duration::from_secs(seconds),
+        }),
         Command::BareServe { listen } => on_runtime(async {
             let served = bare::serve::serve(listen).await;
             served.map(|()| true).map_err(|error| error.to_string())

@@ -1,20 +1,27 @@
 //! What stands behind the `?` of a request, or in the body of a form, as fields.
 //!
-//! A value is text, or the bytes of a key; a list has commas between its values.
+//! A value is text, or the bytes of a key. A list is a field that is given several times, or once with commas
+//! between its values.
 
 use std::borrow::Cow;
 
 use percent_encoding::percent_decode;
-use serde::de::value::{Error, MapDeserializer, SeqDeserializer};
-use serde::de::{Deserialize, Deserializer, IntoDeserializer, Visitor};
+use serde::de::value::{Error, MapAccessDeserializer, SeqDeserializer};
+use serde::de::{
+    Deserialize, DeserializeSeed, Deserializer, Error as _, IntoDeserializer, MapAccess, Visitor,
+};
 use serde::forward_to_deserialize_any;
 
 /// Reads fields from `a=1&b=2`.
 ///
 /// # Errors
-/// A field that is unknown, missing, given twice, or not what it should be.
+/// A field that is unknown, missing, given twice and no list, or not what it should be.
 pub(super) fn read<'de, T: Deserialize<'de>>(query: &'de str) -> Result<T, Error> {
-    T::deserialize(MapDeserializer::new(pairs(query)))
+    T::deserialize(MapAccessDeserializer::new(Fields {
+        rest: query,
+        next: None,
+        lists: Vec::new(),
+    }))
 }
 
 /// The decoded value of the first field of this name.
@@ -28,11 +35,95 @@ pub(super) fn value<'a>(query: &'a str, name: &str) -> Option<Cow<'a, str>> {
 
 fn pairs(query: &str) -> impl Iterator<Item = (Cow<'_, str>, Value<'_>)> {
     let pairs = query.split('&').filter(|pair| !pair.is_empty());
-    pairs.map(|pair| {
-        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let name = percent_decode(name.as_bytes()).decode_utf8_lossy();
-        (name, Value(value))
-    })
+    pairs.map(named)
+}
+
+fn named(pair: &str) -> (Cow<'_, str>, Value<'_>) {
+    let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+    let name = percent_decode(name.as_bytes()).decode_utf8_lossy();
+    (name, Value(value))
+}
+
+/// The fields of a query, read from its front.
+struct Fields<'de> {
+    rest: &'de str,
+    /// The field whose name was read last.
+    next: Option<(Cow<'de, str>, Value<'de>)>,
+    /// Lists that were read. Each took all its later pairs with it.
+    lists: Vec<Cow<'de, str>>,
+}
+
+impl<'de> MapAccess<'de> for Fields<'de> {
+    type Error = Error;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, Error> {
+        while !self.rest.is_empty() {
+            let (pair, rest) = self.rest.split_once('&').unwrap_or((self.rest, ""));
+            self.rest = rest;
+            let (name, value) = named(pair);
+            if pair.is_empty() || self.lists.contains(&name) {
+                continue;
+            }
+            let key = seed.deserialize(name.clone().into_deserializer())?;
+            self.next = Some((name, value));
+            return Ok(Some(key));
+        }
+        Ok(None)
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
+        let next = self.next.take();
+        let (name, value) = next.ok_or_else(|| Error::custom("a value without a name"))?;
+        seed.deserialize(Field {
+            fields: self,
+            name,
+            value,
+        })
+    }
+}
+
+/// The value of a field, and what follows: there are the other values of a list.
+struct Field<'a, 'de> {
+    fields: &'a mut Fields<'de>,
+    name: Cow<'de, str>,
+    value: Value<'de>,
+}
+
+impl<'de> Deserializer<'de> for Field<'_, 'de> {
+    type Error = Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        self.value.deserialize_any(visitor)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        self.value.deserialize_enum(name, variants, visitor)
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_some(self)
+    }
+
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        let more = pairs(self.fields.rest).filter(|(name, _)| *name == self.name);
+        let all = std::iter::once(self.value).chain(more.map(|(_, value)| value));
+        let read = visitor.visit_seq(SeqDeserializer::new(all.flat_map(Value::items)))?;
+        self.fields.lists.push(self.name);
+        Ok(read)
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct
+        newtype_struct tuple tuple_struct map struct identifier ignored_any
+    }
 }
 
 /// Not decoded yet: a comma that is escaped belongs to a key.
@@ -40,6 +131,11 @@ fn pairs(query: &str) -> impl Iterator<Item = (Cow<'_, str>, Value<'_>)> {
 struct Value<'a>(&'a str);
 
 impl<'a> Value<'a> {
+    /// The values between its commas.
+    fn items(self) -> impl Iterator<Item = Value<'a>> {
+        self.0.split(',').map(Value)
+    }
+
     fn decoded(self) -> Cow<'a, [u8]> {
         if !self.0.contains(['+', '%']) {
             return Cow::Borrowed(self.0.as_bytes());
@@ -73,17 +169,6 @@ impl<'de> Deserializer<'de> for Value<'de> {
         }
     }
 
-    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        match self.0 {
-            "" | "true" | "1" => visitor.visit_bool(true),
-            "false" | "0" => visitor.visit_bool(false),
-            _ => Err(serde::de::Error::custom(format_args!(
-                "{:?} is neither true nor false",
-                self.0
-            ))),
-        }
-    }
-
     fn deserialize_enum<V: Visitor<'de>>(
         self,
         _: &'static str,
@@ -99,12 +184,11 @@ impl<'de> Deserializer<'de> for Value<'de> {
     }
 
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        let values = self.0.split(',').map(Value);
-        visitor.visit_seq(SeqDeserializer::new(values))
+        visitor.visit_seq(SeqDeserializer::new(self.items()))
     }
 
     forward_to_deserialize_any! {
-        i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct
         newtype_struct tuple tuple_struct map struct identifier ignored_any
     }
 }
@@ -119,7 +203,7 @@ mod tests {
     #[serde(default, deny_unknown_fields)]
     struct Fields<'a> {
         one: Option<String>,
-        flag: bool,
+        flag: Option<String>,
         #[serde(borrow)]
         many: Vec<Cow<'a, str>>,
     }
@@ -134,13 +218,17 @@ mod tests {
             all,
             Fields {
                 one,
-                flag: true,
+                flag: Some(String::new()),
                 many
             }
         );
         assert_eq!(read("&&").unwrap(), Fields::default());
-        assert!(!read("flag=false").unwrap().flag);
-        for bad in ["two=1", "one=1&one=2", "flag=yes", "one=%ff"] {
+        let many = ["x", "y", "z,"].map(Cow::from).to_vec();
+        let several = read("many=x&flag&many=y,z%2C&&").unwrap();
+        assert_eq!((several.many, several.flag), (many, Some(String::new())));
+        let many = ["", ""].map(Cow::from).to_vec();
+        assert_eq!(read("many=&%6dany").unwrap().many, many);
+        for bad in ["two=1", "one=1&one=2", "one=%ff", "many=1&flag&flag"] {
             read(bad).unwrap_err();
         }
         assert_eq!(value("a=1&b=%32", "b").unwrap(), "2");

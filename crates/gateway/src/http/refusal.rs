@@ -48,6 +48,15 @@ impl Refusal {
         Refusal::of(Code::InvalidArgument, Reason::Invalid, message.into(), 0)
     }
 
+    /// The request has the right form, but its fields do not go together.
+    pub(super) fn unprocessable(message: impl Into<String>) -> Refusal {
+        let refusal = Refusal::invalid(message);
+        Refusal {
+            status: StatusCode::UNPROCESSABLE_ENTITY,
+            ..refusal
+        }
+    }
+
     /// More than there is room for at the moment.
     pub(super) fn full() -> Refusal {
         let message = "too many large requests at a time; come again".to_owned();
@@ -73,12 +82,14 @@ impl From<&Status> for Refusal {
     fn from(status: &Status) -> Refusal {
         let fault = Fault::from_status(status);
         let reason = fault.reason();
-        Refusal::of(
-            fault.code,
-            reason,
-            fault.message,
-            fault.detail.retry_after_ms,
-        )
+        let retry_after_ms = fault.detail.retry_after_ms;
+        let mut refusal = Refusal::of(fault.code, reason, fault.message, retry_after_ms);
+        // 400 is for what openapi.json rules out. The service also rejects requests that fit it: a uid above the
+        // namespace's bound, a floor that the cluster never gave out, columns of different lengths.
+        if refusal.status == StatusCode::BAD_REQUEST {
+            refusal.status = StatusCode::UNPROCESSABLE_ENTITY;
+        }
+        refusal
     }
 }
 

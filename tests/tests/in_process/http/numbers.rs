@@ -194,8 +194,8 @@ async fn bad_input_is_told_what_to_do_and_takes_nothing() {
     let mut http = Http::connect(door.local_addr()).await;
     let long = format!("/v1/next?key={}", "k".repeat(129));
     for (path, status, told) in [
-        ("/v1/next", 400, "name one key: uid, key or key_base64"),
-        ("/v1/next?uid=1&key=a", 400, "name one key"),
+        ("/v1/next", 422, "name one key: uid, key or key_base64"),
+        ("/v1/next?uid=1&key=a", 422, "name one key"),
         (
             "/v1/next?uid=1&cuont=2",
             400,
@@ -208,17 +208,17 @@ async fn bad_input_is_told_what_to_do_and_takes_nothing() {
         ("/v1/next?uid=", 400, "a whole number"),
         (
             "/v1/next?uid=1&count=0",
-            400,
+            422,
             "count must be 1 to 100000, not 0",
         ),
         (
             "/v1/next?uid=1&count=100001",
-            400,
+            422,
             "count must be 1 to 100000",
         ),
         (
             "/v1/next?uid=1&count=99999999999",
-            400,
+            422,
             "count must be 1 to 100000",
         ),
         ("/v1/next?uid=1&strict=maybe", 400, "neither true nor false"),
@@ -232,27 +232,27 @@ async fn bad_input_is_told_what_to_do_and_takes_nothing() {
             400,
             "timeout_ms is 1 to 60000",
         ),
-        ("/v1/next?uid=3&floor=5", 400, "floor"),
-        ("/v1/next?uid=99999999999", 400, "uid"),
+        ("/v1/next?uid=3&floor=5", 422, "floor"),
+        ("/v1/next?uid=99999999999", 422, "uid"),
         (
             "/v1/next?namespace=nosuch&uid=1",
             404,
             "seqsvr namespace create",
         ),
-        ("/v1/next?namespace=default&key=a", 400, "uid"),
-        (&long, 400, "a key has 1 to 128 bytes"),
-        ("/v1/next?key=", 400, "a key has 1 to 128 bytes, not 0"),
+        ("/v1/next?namespace=default&key=a", 422, "uid"),
+        (&long, 422, "a key has 1 to 128 bytes"),
+        ("/v1/next?key=", 422, "a key has 1 to 128 bytes, not 0"),
         ("/v1/next?key_base64=!", 400, "not base64"),
         (
             "/v1/next-many?uids=1&keys=a",
-            400,
+            422,
             "name the keys in one way",
         ),
-        ("/v1/next-many?uids=1,2&counts=1", 400, "count"),
+        ("/v1/next-many?uids=1,2&counts=1", 422, "count"),
         ("/v1/raise-to?uid=1", 400, "missing field `value`"),
         (
             "/v1/raise-to?uid=1&value=0",
-            400,
+            422,
             "RaiseTo takes a number from 1",
         ),
         ("/v1/nothing", 404, "/v1/openapi.json tells what there is"),

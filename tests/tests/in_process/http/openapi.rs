@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::{Http, JSON, open};
+use super::{FORM, Http, JSON, open};
 use crate::harness::{Cluster, D};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -26,7 +26,11 @@ async fn the_openapi_document_is_true() {
         let parameters: Vec<&Value> = parameters.iter().map(|p| found(&document, p)).collect();
         let examples = parameters.iter().filter(|p| !p["example"].is_null());
         let query: Vec<String> = examples
-            .map(|p| format!("{}={}", name(p), plain(&p["example"])))
+            .flat_map(|p| match &p["example"] {
+                Value::Object(fields) => fields.clone().into_iter().collect(),
+                other => vec![(name(p).to_owned(), other.clone())],
+            })
+            .map(|(name, example)| format!("{name}={}", plain(&example)))
             .collect();
         let query = query.join("&");
         for format in ["", "&format=string"] {
@@ -35,8 +39,11 @@ async fn the_openapi_document_is_true() {
             let schema = &found(&document, &get["responses"]["200"])["content"][JSON]["schema"];
             fits(&document, schema, &told.json()).unwrap_or_else(|why| panic!("{path}: {why}"));
         }
-        let failed = &found(&document, &get["responses"]["default"])["content"][JSON]["schema"];
-        let names: BTreeSet<String> = parameters.iter().map(|p| name(p).to_owned()).collect();
+        let failed = &found(&document, &get["responses"]["400"])["content"][JSON]["schema"];
+        let names: BTreeSet<String> = parameters
+            .iter()
+            .flat_map(|p| names(&document, p))
+            .collect();
         let told = http.get(&format!("{path}?nonsense=1")).await;
         fits(&document, failed, &told.json()).unwrap();
         assert_eq!(names, fields(&told.body), "{path}");
@@ -63,6 +70,163 @@ async fn the_openapi_document_is_true() {
     let told = http.get("/v1/next-many?keys=alice,").await.json();
     assert!(told["items"][1]["error"].is_object(), "{told}");
     fits(&document, many, &told).unwrap();
+    door.shutdown().await;
+    cluster.stop(&allocs).await;
+}
+
+/// Each bound of a number, of a list and of a key is the server's: what is on it is read, what is past it is not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_bounds_of_the_openapi_document_are_those_of_the_server() {
+    let cluster = Cluster::start(1, D).await;
+    let allocs = cluster.allocs(["a1"]).await;
+    let door = open(&allocs[0]).await;
+    let mut http = Http::connect(door.local_addr()).await;
+    let document = http.get("/v1/openapi.json").await.json();
+    let mut bounds = 0;
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        let body = &methods["post"]["requestBody"]["content"][JSON];
+        let schema = found(&document, &body["schema"]);
+        let mut base = body["example"].clone();
+        base.as_object_mut().unwrap().remove("count");
+        for (field, of) in schema["properties"].as_object().unwrap() {
+            let of = found(&document, of);
+            let mut values: Vec<(Value, bool)> = vec![(Value::Null, false)];
+            if let Some(integer) = of["oneOf"].get(0).filter(|of| of["type"] == "integer") {
+                let [least, most] = ["minimum", "maximum"].map(|at| integer[at].as_u64().unwrap());
+                let past = [least.checked_sub(1), most.checked_add(1)];
+                let past = past.into_iter().flatten().map(|n| (n, false));
+                for (n, fine) in past.chain([(least, true), (most, true)]) {
+                    values.extend([(n.into(), fine), (n.to_string().into(), fine)]);
+                    values.push((format!("{n:030}").into(), fine));
+                }
+                values.push(((u128::from(most) + 1).to_string().into(), false));
+                values.extend(["", "-1", "+1", "1.5", "0x1"].map(|text| (text.into(), false)));
+            }
+            if field == "strict" {
+                let texts = of["oneOf"][1]["enum"].as_array().unwrap();
+                values.extend(texts.iter().map(|text| (text.clone(), true)));
+                values.extend([true.into(), false.into()].map(|flag| (flag, true)));
+                values.extend(["maybe".into(), 1.into()].map(|flag| (flag, false)));
+            }
+            if of["type"] == "array" {
+                let item: Value = match field.as_str() {
+                    "keys" => "k".into(),
+                    "keys_base64" => "aw==".into(),
+                    _ => 1.into(),
+                };
+                let most = of["maxItems"].as_u64().unwrap() as usize;
+                values.push((vec![item.clone(); most + 1].into(), false));
+                values.push((vec![item; 1].into(), true));
+                values.push((Value::Array(Vec::new()), of["minItems"].is_null()));
+            }
+            if field == "key" {
+                let most = of["maxLength"].as_u64().unwrap() as usize;
+                assert_eq!(of["minLength"], 1);
+                values.extend([
+                    ("k".repeat(most).into(), true),
+                    ("k".repeat(most + 1).into(), false),
+                ]);
+                values.push(("".into(), false));
+            }
+            if field == "key_base64" {
+                let bytes = |n: usize| "////".repeat(n / 3) + ["", "/w==", "//8="][n % 3];
+                values.extend([0, 129].map(|n| (bytes(n).into(), false)));
+                values.extend([1, 2, 3, 126, 127, 128].map(|n| (bytes(n).into(), true)));
+                values
+                    .extend(["a", "aw", "aw=", "ax==", "a-==", " aw=="].map(|b| (b.into(), false)));
+            }
+            for (value, fine) in values {
+                let mut body = base.clone();
+                let keys = ["uid", "key", "key_base64", "uids", "keys", "keys_base64"];
+                if keys.contains(&field.as_str()) {
+                    body.as_object_mut()
+                        .unwrap()
+                        .retain(|name, _| !keys.contains(&name.as_str()));
+                    body.as_object_mut().unwrap().remove("counts");
+                }
+                body[field] = value;
+                let told = http.post(path, JSON, &body.to_string()).await;
+                // What the namespace allows, and how far the key has come, are the server's to judge.
+                let beyond = ["not below the max_uid", "floor", "above", "entries for"];
+                let beyond = beyond.iter().any(|text| told.body.contains(text));
+                let is_fine =
+                    matches!(told.status, 200 | 409 | 504) || told.status == 422 && beyond;
+                let text: String = body.to_string().chars().take(200).collect();
+                assert_eq!(
+                    is_fine, fine,
+                    "{path} {text}: {} {:.300}",
+                    told.status, told.body
+                );
+                assert!(
+                    fine || matches!(told.status, 400 | 422),
+                    "{path} {text}: {told:?}"
+                );
+                let said = fits(&document, schema, &body).is_ok();
+                assert!(
+                    said || !fine,
+                    "{path} {text} is served, but does not fit the document"
+                );
+                bounds += 1;
+            }
+        }
+    }
+    assert!(bounds > 200, "{bounds}");
+    // More than one way to name keys, or none, in each kind of request.
+    for (path, both) in [
+        ("/v1/next", r#"{"uid":1,"key":"a"}"#),
+        ("/v1/next", r#"{"key":"a","key_base64":"aw=="}"#),
+        ("/v1/next", "{}"),
+        ("/v1/next-many", r#"{"uids":[1],"keys":["a"]}"#),
+        ("/v1/next-many", r#"{"uids":[],"keys":["a"]}"#),
+        ("/v1/next-many", "{}"),
+        ("/v1/current", "{}"),
+        ("/v1/current-many", r#"{"keys":[],"keys_base64":[]}"#),
+        ("/v1/raise-to", r#"{"value":1}"#),
+    ] {
+        let told = http.post(path, JSON, both).await;
+        assert!(
+            told.status == 422 && told.body.contains("name"),
+            "{path} {both}: {told:?}"
+        );
+    }
+    // A field of the query is read whether the body says the same or not.
+    for query in ["?format=hex", "?nonsense", "?format=number&format=number"] {
+        let path = format!("/v1/next{query}");
+        let told = http
+            .post(&path, JSON, r#"{"uid":1,"format":"string"}"#)
+            .await;
+        assert_eq!(told.status, 400, "{query}: {told:?}");
+    }
+    // A list is given once with commas, or several times.
+    let [commas, several] = ["uids=7,8&counts=2,1", "uids=7&counts=2&uids=8&counts=1"];
+    for (kind, fields) in [
+        ("query", commas),
+        ("query", several),
+        ("form", commas),
+        ("form", several),
+    ] {
+        let told = match kind {
+            "query" => http.get(&format!("/v1/next-many?{fields}")).await,
+            _ => http.post("/v1/next-many", FORM, fields).await,
+        };
+        assert_eq!(told.status, 200, "{kind} {fields}: {told:?}");
+        assert_eq!(
+            told.json()["items"].as_array().unwrap().len(),
+            2,
+            "{told:?}"
+        );
+    }
+    let told = http.get("/v1/current-many?uids=7,8").await.json();
+    let values = [&told["items"][0]["value"], &told["items"][1]["value"]];
+    assert_eq!(values, [8, 4], "{told}");
+    // A 405 names the methods that there are.
+    http.send("DELETE /v1/next HTTP/1.1\r\nhost: x\r\n\r\n")
+        .await;
+    let told = http.answer().await;
+    assert!(
+        told.status == 405 && told.head.contains("allow: GET, POST"),
+        "{told:?}"
+    );
     door.shutdown().await;
     cluster.stop(&allocs).await;
 }
@@ -110,6 +274,19 @@ fn name(parameter: &Value) -> &str {
     parameter["name"].as_str().unwrap()
 }
 
+/// Names of the fields of a query that a parameter stands for: its own, or those of an object.
+fn names(document: &Value, parameter: &Value) -> Vec<String> {
+    let schema = found(document, &parameter["schema"]);
+    match schema["type"].as_str() {
+        Some("object") => {
+            let ways = schema["oneOf"].as_array().unwrap().iter();
+            ways.flat_map(|way| way["properties"].as_object().unwrap().keys().cloned())
+                .collect()
+        }
+        _ => vec![name(parameter).to_owned()],
+    }
+}
+
 /// As it is written in a query.
 fn plain(example: &Value) -> String {
     match example {
@@ -132,7 +309,18 @@ fn found<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
 /// Whether a value is what a schema says, as far as schemas go here.
 fn fits(document: &Value, schema: &Value, value: &Value) -> Result<(), String> {
     let schema = found(document, schema);
-    if let Some(of) = schema["oneOf"].as_array() {
+    if schema["type"] == "object" && schema["oneOf"].is_array() {
+        // Says which fields are there; the properties below say what they are.
+        let object = value.as_object().ok_or(format!("{value} is no object"))?;
+        let ways = schema["oneOf"].as_array().into_iter().flatten();
+        let fit = ways.filter(|way| {
+            let mut required = way["required"].as_array().into_iter().flatten();
+            required.all(|name| object.contains_key(name.as_str().unwrap()))
+        });
+        if fit.count() != 1 {
+            return Err(format!("{value} names not one of {schema}"));
+        }
+    } else if let Some(of) = schema["oneOf"].as_array() {
         let fit = of
             .iter()
             .filter(|one| fits(document, one, value).is_ok())
@@ -142,14 +330,20 @@ fn fits(document: &Value, schema: &Value, value: &Value) -> Result<(), String> {
             .ok_or(format!("{value} is {fit} of {schema}"));
     }
     let right = match schema["type"].as_str() {
-        Some("integer") => value.is_u64(),
+        Some("integer") => value.as_u64().is_some_and(|n| {
+            n >= schema["minimum"].as_u64().unwrap_or(0)
+                && n <= schema["maximum"].as_u64().unwrap_or(u64::MAX)
+        }),
         Some("boolean") => value.is_boolean(),
         Some("string") => value.as_str().is_some_and(|text| {
             let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+            let numeric = schema["pattern"]
+                .as_str()
+                .is_some_and(|p| p.contains("[0-9]{"));
             let listed = schema["enum"]
                 .as_array()
                 .is_none_or(|all| all.contains(value));
-            listed && (schema["pattern"].is_null() || digits)
+            listed && (!numeric || digits)
         }),
         Some("array") => {
             for item in value.as_array().ok_or(format!("{value} is no list"))? {

@@ -5,8 +5,9 @@ use seqsvr_proto::v1::{
     CurrentManyRequest, CurrentRequest, NextManyRequest, NextRequest, RaiseToRequest,
     current_request, next_request, raise_to_request,
 };
+use serde::{Deserialize, Deserializer};
 
-use super::field::{Base64, Format, Items, Key, Number};
+use super::field::{Base64, Flag, Format, Items, Key, Number};
 
 /// How long the caller waits, milliseconds, and how numbers are written in the answer; None: as usual, or as the
 /// query says.
@@ -36,15 +37,23 @@ const KEYS: &str = "name the keys in one way: uids, keys or keys_base64";
 pub(super) struct Next {
     #[serde(default)]
     namespace: String,
+    #[serde(default, deserialize_with = "given")]
     uid: Option<Number>,
+    #[serde(default, deserialize_with = "given")]
     key: Option<Key>,
+    #[serde(default, deserialize_with = "given")]
     key_base64: Option<Base64>,
+    #[serde(default, deserialize_with = "given")]
     count: Option<Number>,
+    #[serde(default, deserialize_with = "given")]
     floor: Option<Number>,
+    #[serde(default, deserialize_with = "given")]
     epoch: Option<Number>,
     #[serde(default)]
-    strict: bool,
+    strict: Flag,
+    #[serde(default, deserialize_with = "given")]
     timeout_ms: Option<Number>,
+    #[serde(default, deserialize_with = "given")]
     format: Option<Format>,
 }
 
@@ -53,12 +62,12 @@ pub(super) struct Next {
 pub(super) struct NextMany {
     #[serde(default)]
     namespace: String,
-    #[serde(default)]
-    uids: Items<Number>,
-    #[serde(default)]
-    keys: Items<Key>,
-    #[serde(default)]
-    keys_base64: Items<Base64>,
+    #[serde(default, deserialize_with = "given")]
+    uids: Option<Items<Number>>,
+    #[serde(default, deserialize_with = "given")]
+    keys: Option<Items<Key>>,
+    #[serde(default, deserialize_with = "given")]
+    keys_base64: Option<Items<Base64>>,
     #[serde(default)]
     counts: Items<Number>,
     #[serde(default)]
@@ -66,8 +75,10 @@ pub(super) struct NextMany {
     #[serde(default)]
     epochs: Items<Number>,
     #[serde(default)]
-    strict: bool,
+    strict: Flag,
+    #[serde(default, deserialize_with = "given")]
     timeout_ms: Option<Number>,
+    #[serde(default, deserialize_with = "given")]
     format: Option<Format>,
 }
 
@@ -76,13 +87,19 @@ pub(super) struct NextMany {
 pub(super) struct Current {
     #[serde(default)]
     namespace: String,
+    #[serde(default, deserialize_with = "given")]
     uid: Option<Number>,
+    #[serde(default, deserialize_with = "given")]
     key: Option<Key>,
+    #[serde(default, deserialize_with = "given")]
     key_base64: Option<Base64>,
+    #[serde(default, deserialize_with = "given")]
     epoch: Option<Number>,
     #[serde(default)]
-    strict: bool,
+    strict: Flag,
+    #[serde(default, deserialize_with = "given")]
     timeout_ms: Option<Number>,
+    #[serde(default, deserialize_with = "given")]
     format: Option<Format>,
 }
 
@@ -91,17 +108,19 @@ pub(super) struct Current {
 pub(super) struct CurrentMany {
     #[serde(default)]
     namespace: String,
-    #[serde(default)]
-    uids: Items<Number>,
-    #[serde(default)]
-    keys: Items<Key>,
-    #[serde(default)]
-    keys_base64: Items<Base64>,
+    #[serde(default, deserialize_with = "given")]
+    uids: Option<Items<Number>>,
+    #[serde(default, deserialize_with = "given")]
+    keys: Option<Items<Key>>,
+    #[serde(default, deserialize_with = "given")]
+    keys_base64: Option<Items<Base64>>,
     #[serde(default)]
     epochs: Items<Number>,
     #[serde(default)]
-    strict: bool,
+    strict: Flag,
+    #[serde(default, deserialize_with = "given")]
     timeout_ms: Option<Number>,
+    #[serde(default, deserialize_with = "given")]
     format: Option<Format>,
 }
 
@@ -110,19 +129,34 @@ pub(super) struct CurrentMany {
 pub(super) struct RaiseTo {
     #[serde(default)]
     namespace: String,
+    #[serde(default, deserialize_with = "given")]
     uid: Option<Number>,
+    #[serde(default, deserialize_with = "given")]
     key: Option<Key>,
+    #[serde(default, deserialize_with = "given")]
     key_base64: Option<Base64>,
     value: Number,
+    #[serde(default, deserialize_with = "given")]
     epoch: Option<Number>,
+    #[serde(default, deserialize_with = "given")]
     timeout_ms: Option<Number>,
+    #[serde(default, deserialize_with = "given")]
     format: Option<Format>,
+}
+
+/// Reads a field that is present.
+///
+/// `openapi.json` gives no field the type `null`: a field without a value is left out, so that exactly one of
+/// `uid`, `key` and `key_base64` is present.
+fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(from).map(Some)
 }
 
 /// The query of a request whose fields stand in its body.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct OnlyFormat {
+    #[serde(default, deserialize_with = "given")]
     pub(super) format: Option<Format>,
 }
 
@@ -143,7 +177,7 @@ impl Ask for Next {
             count: self.count.map(Number::count),
             floor: self.floor.map(u64::from),
             epoch: self.epoch.map(u64::from),
-            strict: self.strict,
+            strict: self.strict.0,
             ..NextRequest::default()
         })
     }
@@ -165,7 +199,7 @@ impl Ask for NextMany {
             counts: self.counts.0.into_iter().map(Number::count).collect(),
             floors: self.floors.numbers(),
             epochs: self.epochs.numbers(),
-            strict: self.strict,
+            strict: self.strict.0,
             ..NextManyRequest::default()
         })
     }
@@ -186,7 +220,7 @@ impl Ask for Current {
                 One::Key(key) => current_request::KeyKind::Key(key),
             }),
             epoch: self.epoch.map(u64::from),
-            strict: self.strict,
+            strict: self.strict.0,
             ..CurrentRequest::default()
         })
     }
@@ -206,7 +240,7 @@ impl Ask for CurrentMany {
             uids,
             keys,
             epochs: self.epochs.numbers(),
-            strict: self.strict,
+            strict: self.strict.0,
             ..CurrentManyRequest::default()
         })
     }
@@ -247,15 +281,19 @@ fn one(uid: Option<Number>, key: Option<Key>, base64: Option<Base64>) -> Result<
 }
 
 fn many(
-    Items(uids): Items<Number>,
-    Items(keys): Items<Key>,
-    Items(base64): Items<Base64>,
+    uids: Option<Items<Number>>,
+    keys: Option<Items<Key>>,
+    base64: Option<Items<Base64>>,
 ) -> Result<(Vec<u64>, Vec<Bytes>), &'static str> {
-    let ways = [uids.is_empty(), keys.is_empty(), base64.is_empty()];
-    if ways.iter().filter(|empty| !**empty).count() > 1 {
-        return Err(KEYS);
+    match (uids, keys, base64) {
+        (Some(uids), None, None) => Ok((uids.numbers(), Vec::new())),
+        (None, Some(Items(keys)), None) => {
+            Ok((Vec::new(), keys.into_iter().map(|Key(key)| key).collect()))
+        }
+        (None, None, Some(Items(keys))) => Ok((
+            Vec::new(),
+            keys.into_iter().map(|Base64(key)| key).collect(),
+        )),
+        _ => Err(KEYS),
     }
-    let keys = keys.into_iter().map(|Key(key)| key);
-    let keys = keys.chain(base64.into_iter().map(|Base64(key)| key));
-    Ok((uids.into_iter().map(u64::from).collect(), keys.collect()))
 }

@@ -16,6 +16,9 @@ pub(in crate::http) enum Format {
 }
 
 /// A number, or its decimal text.
+///
+/// A number with a fraction part is rejected, even `1.0`: its text may have been rounded to the number of another
+/// key.
 #[derive(Clone, Copy)]
 pub(super) struct Number(pub(super) u64);
 
@@ -50,6 +53,38 @@ impl<'de> Deserialize<'de> for Number {
                 let digits = text.bytes().all(|byte| byte.is_ascii_digit());
                 let number = text.parse().ok().filter(|_| digits).map(Number);
                 number.ok_or_else(|| E::invalid_value(Unexpected::Str(text), &self))
+            }
+        }
+        from.deserialize_any(Reads)
+    }
+}
+
+/// True or false, as a boolean or as text. An empty text is true, as in `?strict`.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Flag(pub(super) bool);
+
+impl<'de> Deserialize<'de> for Flag {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Flag, D::Error> {
+        struct Reads;
+        impl Visitor<'_> for Reads {
+            type Value = Flag;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("true or false")
+            }
+
+            fn visit_bool<E: Error>(self, flag: bool) -> Result<Flag, E> {
+                Ok(Flag(flag))
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Flag, E> {
+                match text {
+                    "" | "true" | "1" => Ok(Flag(true)),
+                    "false" | "0" => Ok(Flag(false)),
+                    _ => Err(E::custom(format_args!(
+                        "{text:?} is neither true nor false"
+                    ))),
+                }
             }
         }
         from.deserialize_any(Reads)

@@ -16,8 +16,9 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{Method, Request, StatusCode, Uri};
-use axum::response::Response;
+use axum::http::header::ALLOW;
+use axum::http::{HeaderValue, Method, Request, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, head};
 use seqsvr_proto::limits::MESSAGE_MAX;
 use seqsvr_proto::v1::sequence_server::Sequence;
@@ -87,9 +88,14 @@ where
 }
 
 /// By another method.
-fn refused(uri: &Uri) -> Refusal {
+fn refused(uri: &Uri) -> Response {
     let text = format!("{} is asked by GET or POST", uri.path());
-    Refusal::http(StatusCode::METHOD_NOT_ALLOWED, Code::Unimplemented, text)
+    let refusal = Refusal::http(StatusCode::METHOD_NOT_ALLOWED, Code::Unimplemented, text);
+    let mut response = refusal.into_response();
+    // RFC 9110, 15.5.6: a 405 must name the methods that the path has.
+    let methods = HeaderValue::from_static("GET, POST");
+    response.headers_mut().insert(ALLOW, methods);
+    response
 }
 
 async fn next<S: Sequence>(
@@ -184,18 +190,22 @@ async fn hear<A: Ask>(
         None => read(&body, form)?,
         Some((_, runtime)) => apart(runtime, size, move || read(&body, form)).await??,
     };
-    let (timeout_ms, format) = ask.how();
-    let format = match (size == 0, format) {
-        (_, Some(format)) => format,
-        (true, None) => Format::default(),
-        (false, None) => fields::<ask::OnlyFormat>(query)?.format.unwrap_or_default(),
-    };
+    let (timeout_ms, mut format) = ask.how();
+    if size > 0 {
+        // Read even if the body names a format: an unknown field of a query is always rejected.
+        let other = fields::<ask::OnlyFormat>(query)?.format;
+        format = format.or(other);
+    }
     let within = timeout_ms.map(heard::within).transpose()?;
-    let mut call = heard::call(&parts, ask.call().map_err(Refusal::invalid)?);
+    let mut call = heard::call(&parts, ask.call().map_err(Refusal::unprocessable)?);
     if let Some(within) = within {
         call.set_timeout(within);
     }
-    Ok(Heard { call, format, size })
+    Ok(Heard {
+        call,
+        format: format.unwrap_or_default(),
+        size,
+    })
 }
 
 /// The fields of a body.
