@@ -16,6 +16,7 @@
 pub mod caller;
 pub mod cluster;
 pub mod door;
+pub mod floor;
 pub mod history;
 pub mod load;
 pub mod plain;

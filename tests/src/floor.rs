@@ -1,0 +1,115 @@
+//! A bare service: the floor of what a call takes on this machine at this moment.
+//!
+//! A scenario that judges a ratio of latencies shares the cores with its own load. Part of the ratio is then the
+//! price of that competition, which any service pays. This service does nothing, and its calls pass between as
+//! many tasks, threads and sockets as those of the SDK: the caller, a task for the connection, the kernel, a
+//! thread of the service, and back. Its ratio in the same run is the floor that the other ratio is judged against.
+
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::{mpsc, oneshot};
+
+/// Bytes of a request and of a response: about those of a frame with one item.
+const BYTES: usize = 64;
+/// Threads of the service: as an AllocSvr has on a machine of two cores.
+const THREADS: usize = 2;
+/// Calls that may wait for the connection.
+const WAITING_MAX: usize = 16;
+
+/// The service, and a connection to it. Its threads end with this value.
+pub struct Floor {
+    runtime: Option<Runtime>,
+    calls: mpsc::Sender<oneshot::Sender<()>>,
+}
+
+impl Floor {
+    /// Starts the service on threads of its own, of the usual priority, and connects to it.
+    pub async fn start() -> Floor {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(THREADS)
+            .thread_name("floor")
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await;
+        let listener = listener.expect("a free port").into_std();
+        let listener = listener.expect("a listener of the system");
+        let address = listener.local_addr().expect("an address");
+        runtime.spawn(async move {
+            // In the runtime whose threads are to be woken up.
+            let listener = TcpListener::from_std(listener).expect("a listener");
+            let (stream, _) = listener.accept().await.expect("a connection");
+            echo(stream).await;
+        });
+        let stream = TcpStream::connect(address).await.expect("it listens");
+        let (calls, waiting) = mpsc::channel(WAITING_MAX);
+        tokio::spawn(drive(stream, waiting));
+        Floor {
+            runtime: Some(runtime),
+            calls,
+        }
+    }
+
+    /// Makes one call, and returns how long it took.
+    pub async fn call(&self) -> Duration {
+        let began = Instant::now();
+        let (answer, answered) = oneshot::channel();
+        let sent = self.calls.send(answer).await;
+        sent.expect("the connection is open");
+        answered.await.expect("the call is answered");
+        began.elapsed()
+    }
+}
+
+impl Drop for Floor {
+    fn drop(&mut self) {
+        // It ends within another runtime, where a blocking shutdown panics.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// Sends back what comes.
+async fn echo(mut stream: TcpStream) {
+    stream.set_nodelay(true).expect("a socket option");
+    let mut bytes = [0; BYTES];
+    while stream.read_exact(&mut bytes).await.is_ok() {
+        if stream.write_all(&bytes).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Makes calls over one connection, one after the other.
+async fn drive(mut stream: TcpStream, mut waiting: mpsc::Receiver<oneshot::Sender<()>>) {
+    stream.set_nodelay(true).expect("a socket option");
+    let mut bytes = [7; BYTES];
+    while let Some(answer) = waiting.recv().await {
+        let sent = stream.write_all(&bytes).await;
+        let read = stream.read_exact(&mut bytes).await;
+        if sent.is_err() || read.is_err() {
+            return;
+        }
+        // The caller may have gone.
+        let _ = answer.send(());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn calls_are_answered_and_a_new_floor_is_another() {
+        for _ in 0..2 {
+            let floor = Floor::start().await;
+            for _ in 0..100 {
+                assert!(floor.call().await > Duration::ZERO);
+            }
+        }
+    }
+}
