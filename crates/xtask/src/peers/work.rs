@@ -56,14 +56,18 @@ pub(super) enum Server {
 }
 
 /// Who speaks Redis's protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Speaker {
     Seqsvr,
     /// A loop over sockets that adds in memory.
     Bare,
-    /// Without persistence.
+    /// Valkey, one thread, without persistence.
+    Valkey,
+    /// Valkey with two threads that read and write, without persistence.
+    ValkeyThreads,
+    /// Redis without persistence.
     Redis,
-    /// With an append-only file that is synced before each answer.
+    /// Redis with an append-only file that is synced before each answer.
     RedisSynced,
 }
 

@@ -122,7 +122,10 @@ pub(super) fn output(command: &mut Command) -> Result<String, Failure> {
 
 /// First line of what a program says of its version; None if it is not here.
 pub(super) fn version(name: &str) -> Option<String> {
-    let path: PathBuf = find(name).ok()?;
+    let path: PathBuf = match name {
+        "valkey-server" => redis::valkey().ok()?,
+        _ => find(name).ok()?,
+    };
     let said = output(Command::new(&path).arg("--version")).ok()?;
     said.lines().next().map(str::to_owned)
 }
