@@ -103,6 +103,7 @@ async fn a_refused_snapshot_covers_nothing() {
         header: Some(stage.header(ClusterId(7))),
         body: frame::encode(&heartbeat).unwrap().into(),
         acknowledged: 51,
+        checkpoint: None,
     };
     let answer = RaftClient::new(channel).append(request).await;
     let refusal = answer.expect_err("the loss is found");

@@ -57,7 +57,7 @@ fn a_snapshot_that_does_not_read_back_is_not_whole() {
         last_log_id: Some(log_id(1, 100)),
         last_membership: StoredMembership::new(Some(log_id(1, 0)), membership([1, 2, 3])),
     };
-    let state = State::from_rows(super::samples::rows()).unwrap();
+    let state = State::from_rows(super::samples::rows(1)).unwrap();
     let written = snapshot::write(&directory, &meta, &state).unwrap();
     snapshot::verify(&written, &meta).unwrap();
     let good = std::fs::read(&written.path).unwrap();

@@ -47,7 +47,13 @@ impl Stage {
             cluster: Some(ClusterId(7)),
             ..leader.identity
         };
-        let gate = Gate::new(identity, leader.directory.clone(), leader.log.clone());
+        let gate = Gate::new(
+            identity,
+            leader.directory.clone(),
+            leader.log.clone(),
+            leader.machine.shared(),
+            1,
+        );
         let network = Network::new(Arc::new(gate), Arc::new(Tcp));
         let peer = Peer {
             address,
@@ -116,6 +122,7 @@ impl Stage {
             target: 1,
             target_incarnation: self.peer.incarnation,
             sender: 2,
+            ..RaftHeader::default()
         }
     }
 }
