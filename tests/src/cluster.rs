@@ -6,7 +6,7 @@ use std::time::Duration;
 use seqsvr_client::{Client, Options};
 use tempfile::TempDir;
 
-use crate::process::{Process, free_ports, run};
+use crate::process::{Process, binary, free_ports, run};
 use crate::variant;
 use crate::wait::until;
 
@@ -34,6 +34,7 @@ pub struct Cluster {
     pub alloc_addresses: Vec<String>,
     /// Where each alloc serves other protocols, on loopback.
     pub doors: Vec<Doors>,
+    binary: &'static Path,
     // Declared last: removed after the processes are gone.
     dir: TempDir,
 }
@@ -53,12 +54,29 @@ impl Cluster {
         store_flags: &[&str],
         alloc_flags: &[&str],
     ) -> Cluster {
+        let counts = (stores, allocs);
+        Cluster::start_all(binary(), counts, lease_ms, store_flags, alloc_flags).await
+    }
+
+    /// Starts all with another binary.
+    pub async fn start_of(binary: &'static Path, stores: u16, allocs: u16) -> Cluster {
+        Cluster::start_all(binary, (stores, allocs), 3_000, &[], &[]).await
+    }
+
+    async fn start_all(
+        binary: &'static Path,
+        (stores, allocs): (u16, u16),
+        lease_ms: u32,
+        store_flags: &[&str],
+        alloc_flags: &[&str],
+    ) -> Cluster {
         let mut cluster = Cluster {
             stores: Vec::new(),
             allocs: Vec::new(),
             store_addresses: Vec::new(),
             alloc_addresses: Vec::new(),
             doors: Vec::new(),
+            binary,
             dir: tempfile::tempdir().expect("a directory"),
         };
         for id in 1..=stores {
@@ -104,7 +122,8 @@ impl Cluster {
         ];
         let args = args.iter().chain(flags).copied().map(str::to_owned);
         let args = args.collect();
-        self.stores.push(Process::start(self.dir(), &name, args));
+        let process = Process::start_of(self.binary, self.dir(), &name, args);
+        self.stores.push(process);
         self.store_addresses.push(address);
     }
 
@@ -133,7 +152,8 @@ impl Cluster {
             &http,
         ];
         let args = args.iter().chain(extra).copied().map(str::to_owned);
-        let process = Process::start(self.dir(), &format!("alloc-{name}"), args.collect());
+        let name = format!("alloc-{name}");
+        let process = Process::start_of(self.binary, self.dir(), &name, args.collect());
         self.allocs.push(process);
         self.alloc_addresses.push(address);
         self.doors.push(doors);

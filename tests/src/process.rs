@@ -132,9 +132,14 @@ pub struct Process {
 impl Process {
     /// Starts the binary; what it prints is appended to `dir/name.log`.
     pub fn start(dir: &Path, name: &str, args: Vec<String>) -> Process {
+        Process::start_of(binary(), dir, name, args)
+    }
+
+    /// Starts another binary in the same way.
+    pub fn start_of(binary: &'static Path, dir: &Path, name: &str, args: Vec<String>) -> Process {
         let mut process = Process {
             name: name.to_owned(),
-            binary: binary(),
+            binary,
             args,
             log: dir.join(format!("{name}.log")),
             child: None,

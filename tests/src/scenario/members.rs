@@ -142,6 +142,16 @@ pub async fn members_refused() -> Outcome {
     )
     .await;
 
+    // The cluster records used ids from format level 2 on, which it reaches by itself.
+    until("format level 2", PATIENCE, async || {
+        let leader = cluster.leader().await;
+        let admin = cluster.client().admin();
+        let status = admin.node_status(&cluster.store_addresses[leader]).await;
+        let level = status.ok()?.counters.get("raft_format_level").copied();
+        (level == Some(2)).then_some(())
+    })
+    .await;
+
     // A voter whose disk was wiped comes back under its id.
     let wiped = (cluster.leader().await + 1) % 3;
     let id = wiped + 1;
@@ -170,6 +180,7 @@ pub async fn members_refused() -> Outcome {
 
     // What the words ask for: remove it, and come back under a new id with an empty directory.
     done(&cluster, &["remove", &id.to_string()]).await;
+    refused(&cluster, &["add", &again], 1, "ids are never reused").await;
     stop(&mut cluster, wiped).await;
     std::fs::remove_dir_all(&dir).expect("the directory can be removed");
     cluster.stores[wiped].set_arg("--id", "4");

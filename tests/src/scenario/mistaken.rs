@@ -1,5 +1,5 @@
-//! Processes started by mistake: under a name that is taken, on a directory of another cluster. They
-//! say so, and the cluster goes on.
+//! Processes started by mistake: under a name that is taken, on a directory of another cluster, on a
+//! copy of a store's directory. They say so, and the cluster goes on.
 
 use std::time::Duration;
 
@@ -110,6 +110,69 @@ pub async fn directory_of_another_cluster() -> Outcome {
     other.allocs[0].restart();
     let theirs = other.client().with_deadline(PATIENCE);
     outcome.call(theirs.next("", 42, 1)).await;
+    outcome
+}
+
+/// A StoreSvr on a copy of a living store's directory does not start; a clone that its files do not
+/// betray ends once the original is elected. No call fails.
+pub async fn copied_store() -> Outcome {
+    let mut outcome = Outcome::default();
+    let mut cluster = Cluster::start(3, 1, 1_000).await;
+    let client = cluster.client();
+    let mut last = outcome.call(client.next("", 42, 1)).await.last;
+    let store = (cluster.leader().await + 1) % 3;
+    let data = cluster.stores[store].arg("--data-dir").to_owned();
+    let copy = format!("{data}-copy");
+    let copied = std::process::Command::new("cp")
+        .args(["-a", &data, &copy])
+        .status();
+    assert!(copied.is_ok_and(|status| status.success()));
+    let listen = format!("127.0.0.1:{}", free_ports(1));
+    let id = cluster.stores[store].arg("--id").to_owned();
+    let args = [
+        "store",
+        "--id",
+        &id,
+        "--listen",
+        &listen,
+        "--data-dir",
+        &copy,
+    ];
+    let args = args.map(str::to_owned).to_vec();
+    let mut twin = Process::start(cluster.dir(), "copy", args);
+    let last_line = |twin: &Process| twin.log().lines().last().unwrap_or_default().to_owned();
+    let status = twin.wait_exit(PATIENCE).await;
+    let said = last_line(&twin);
+    assert!(!status.success(), "{status}: {said}");
+    assert!(
+        said.contains("is a copy") && said.contains("--moved-data-dir"),
+        "{said}"
+    );
+
+    // A clone of the volume has the inodes, too: as if the copy had been moved on purpose.
+    twin.set_flag("--moved-data-dir");
+    twin.restart();
+    let to = id.parse().expect("an id");
+    until("the clone to end", PATIENCE, async || {
+        // Elects the original, once more and again; it fails while it leads already.
+        let _ = client.admin().transfer_leader(Some(to)).await;
+        last = {
+            let numbers = outcome.call(client.next("", 42, 1)).await;
+            assert_eq!(numbers.first, last + 1, "no window was lost");
+            numbers.last
+        };
+        if cluster.leader().await == store {
+            let _ = client.admin().transfer_leader(None).await;
+        }
+        twin.has_ended().then_some(())
+    })
+    .await;
+    outcome.inside = outcome.calls - 1;
+    let status = twin.wait_exit(PATIENCE).await;
+    let said = last_line(&twin);
+    assert!(!status.success(), "{status}: {said}");
+    assert!(said.contains("another process has this id"), "{said}");
+    cluster.assert_none_ended();
     outcome
 }
 

@@ -65,6 +65,7 @@ macro_rules! scenarios {
             paused::majority_paused: "two of three stores are stopped for 3 D";
             deposed::deposed_owner: "an owner is stopped, loses its slots, and goes on alone: no number below the new owner's";
             rolling::rolling_restart: "every process is restarted in turn, by accept to a rebuilt binary: no call fails, nothing is skipped";
+            rolling::level_1_upgrade: "a cluster of format level 1 is taken over under load; the older build refuses level 2";
             members::members: "stores join, leave, lead in turn and are replaced: no call fails";
             members::members_refused: "what must not become a member does not, and is told why";
             disks::disks_of_one: "every disk fault on one store of three: one clear line, no call fails";
@@ -77,6 +78,7 @@ macro_rules! scenarios {
             other_cluster::address_reused_forwarder: "an owner's address is given to another cluster: no number of it is forwarded";
             other_cluster::stores_made_again: "stores are wiped and made again: an alloc ends once its lease is over; one stray store ends nothing";
             mistaken::directory_of_another_cluster: "a store on another cluster's directory stays out";
+            mistaken::copied_store: "a store on a copy does not start, a clone ends: no call fails";
         }
     };
 }

@@ -1,6 +1,7 @@
 //! Every process is restarted, one after the other, as an upgrade does it, in an acceptance run to a
-//! rebuilt binary: not one call fails.
+//! rebuilt binary: not one call fails. And a cluster of the newest build of format level 1 is taken over.
 
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::Outcome;
@@ -69,10 +70,107 @@ pub async fn rolling_restart() -> Outcome {
     outcome
 }
 
+/// Names the release binary of the newest build of format level 1, built from commit d3f8c75.
+const LEVEL_1_BINARY: &str = "SEQSVR_LEVEL_1_BINARY";
+
+/// A cluster of format level 1 is taken over under load. A store goes back to the older build while the
+/// level is 1. The level rises once all stores run the newer build, and the older one then refuses
+/// their directories.
+pub async fn level_1_upgrade() -> Outcome {
+    let mut outcome = Outcome::default();
+    let Some(old) = std::env::var_os(LEVEL_1_BINARY) else {
+        outcome.note(format!(
+            "skipped: {LEVEL_1_BINARY} names no binary of commit d3f8c75"
+        ));
+        return outcome;
+    };
+    let old: &'static Path = Box::leak(PathBuf::from(old).into_boxed_path());
+    let mut cluster = Cluster::start_of(old, 3, 2).await;
+    let (callers, client) = super::callers_that_try_again(&cluster);
+    subject::make_third(&client).await;
+    let history = History::create(cluster.dir());
+    let load = Load::start(&history, subject::all(), &callers, 6, UNTIL_STOPPED);
+    load.answer_more(EACH, PATIENCE).await;
+    let before = load.answered();
+    for (store, to) in [(0, binary()), (1, binary()), (1, old), (1, binary())] {
+        restart_with(&mut cluster.stores[store], to).await;
+        caught_up(&cluster, store).await;
+        load.answer_more(EACH, PATIENCE).await;
+    }
+    // Older builds do not say it.
+    assert!(
+        levels(&cluster)
+            .await
+            .iter()
+            .all(|level| *level == Some(1) || level.is_none())
+    );
+    restart_with(&mut cluster.stores[2], binary()).await;
+    until("format level 2 on all stores", PATIENCE, async || {
+        let levels = levels(&cluster).await;
+        levels.iter().all(|level| *level == Some(2)).then_some(())
+    })
+    .await;
+    for alloc in 0..2 {
+        restart_with(&mut cluster.allocs[alloc], binary()).await;
+        cluster.whole(2).await;
+        load.answer_more(EACH, PATIENCE).await;
+    }
+    outcome.inside = load.answered() - before;
+
+    // There is no way back, and it says so.
+    let store = (cluster.leader().await + 1) % 3;
+    restart_with(&mut cluster.stores[store], old).await;
+    let status = cluster.stores[store].wait_exit(PATIENCE).await;
+    let log = cluster.stores[store].log();
+    let said = log.lines().last().unwrap_or_default();
+    assert!(!status.success(), "{status}: {said}");
+    assert!(
+        said.contains("format version 2 is unknown to this build"),
+        "{said}"
+    );
+    cluster.stores[store].set_binary(binary());
+    cluster.stores[store].restart();
+    caught_up(&cluster, store).await;
+    let summary = load.stop().await;
+    outcome.add("load", &summary);
+    assert_eq!(summary.failed, 0, "{:?}", summary.failures);
+    cluster.assert_none_ended();
+    history.check();
+    outcome
+}
+
+/// The format level that each store tells.
+async fn levels(cluster: &Cluster) -> Vec<Option<u64>> {
+    let admin = cluster.client().admin();
+    let mut levels = Vec::new();
+    for address in &cluster.store_addresses {
+        let status = admin.node_status(address).await.ok();
+        levels.push(status.and_then(|s| s.counters.get("raft_format_level").copied()));
+    }
+    levels
+}
+
+/// Waits until a store has applied what the leader has applied now.
+async fn caught_up(cluster: &Cluster, store: usize) {
+    let address = cluster.store_addresses[store].clone();
+    let leader = cluster.leader().await;
+    let goal = [cluster.store_addresses[leader].clone()];
+    let goal = cluster.counter(&goal, "raft_applied_index").await;
+    until("the restarted store to catch up", PATIENCE, async || {
+        let status = cluster.client().admin().node_status(&address).await.ok()?;
+        (status.counters["raft_applied_index"] >= goal).then_some(())
+    })
+    .await;
+}
+
 async fn restart(process: &mut Process) {
+    restart_with(process, upgraded()).await;
+}
+
+async fn restart_with(process: &mut Process, to: &'static Path) {
     process.signal(Signal::TERM);
     let status = process.wait_exit(PATIENCE).await;
     assert!(status.success(), "{status}");
-    process.set_binary(upgraded());
+    process.set_binary(to);
     process.restart();
 }

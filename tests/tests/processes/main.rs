@@ -18,7 +18,7 @@ static LOADED: Mutex<()> = Mutex::const_new(());
 static WAITING: Mutex<()> = Mutex::const_new(());
 
 /// Scenarios of a few calls.
-const LIGHT: [&str; 8] = [
+const LIGHT: [&str; 9] = [
     "dev",
     "members_refused",
     "restored_too_low",
@@ -27,6 +27,7 @@ const LIGHT: [&str; 8] = [
     "address_reused",
     "address_reused_forwarder",
     "stores_made_again",
+    "copied_store",
 ];
 
 /// Runs a scenario in its turn, and prints its row.

@@ -94,7 +94,7 @@ impl Group {
         }
         if id < next_store {
             return refuse(format!(
-                "store id {id} is or was in use, and ids are never reused: a store of that id may still run somewhere. Start the new store with an empty --data-dir and a new --id, such as {next_store}, and run `seqsvr member add {next_store}={}`",
+                "store id {id} may have been used before, and ids are never reused: the lowest id that was never used is {next_store}. Start the new store with an empty --data-dir and a new --id, such as {next_store}, and run `seqsvr member add {next_store}={}`",
                 wanted.address
             ));
         }
