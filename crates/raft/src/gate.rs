@@ -7,29 +7,30 @@
 //! addresses, where a vote of one must never count in the other. From format level 2 on the sender must be
 //! who the membership says, see `sender.rs`.
 
-use std::collections::BTreeSet;
+mod checks;
+
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+pub(crate) use checks::BearerCall;
 use parking_lot::RwLock;
 use prost::Message;
 use seqsvr_core::id::ClusterId;
-use seqsvr_proto::v1::{RaftCheckpoint, RaftHeader, RaftRefusal, RaftRefusalReason};
+use seqsvr_proto::v1::{RaftHeader, RaftRefusal, RaftRefusalReason};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tonic::{Code, Status};
 
 use crate::applied::Shared;
-use crate::checkpoints::{self, Agreement, DigestPoll};
+use crate::checkpoints::DigestPoll;
 use crate::directory::Directory;
 use crate::error::Error;
 use crate::founder;
 use crate::identity::Identity;
 use crate::log::{self, LogStore};
 use crate::sender::reject_sender;
-use crate::twin::{VoteBearers, VoteSource, proves_twin};
-use crate::types::Vote;
+use crate::twin::VoteBearers;
 
 /// A line that would repeat with every call is logged this often.
 const SELDOM: Duration = Duration::from_secs(10);
@@ -48,15 +49,6 @@ impl Seldom {
         }
         allowed
     }
-}
-
-/// A call that bears a vote.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum BearerCall {
-    /// Asks for the vote.
-    Vote,
-    /// Comes from a leader.
-    Leader,
 }
 
 /// The identity of this node and the way to change it.
@@ -121,65 +113,6 @@ impl Gate {
         self.ended.subscribe()
     }
 
-    /// Looks at a vote before openraft does, and ends this node if the vote proves that another
-    /// process has its id.
-    ///
-    /// # Errors
-    /// Why this node ends.
-    pub(crate) fn check_vote(&self, vote: &Vote, source: VoteSource) -> Result<(), String> {
-        // Without a log it has shut down.
-        let Some(log) = self.log.upgrade() else {
-            return Ok(());
-        };
-        let node = self.identity().node;
-        if !proves_twin(node, log.held().vote.as_ref(), vote, source) {
-            return Ok(());
-        }
-        Err(self.end_twin(vote.leader_id.term))
-    }
-
-    /// Lets in one process for each vote.
-    pub(crate) fn check_bearer(
-        &self,
-        vote: &Vote,
-        process: u64,
-        call: BearerCall,
-    ) -> Result<(), Status> {
-        if process == 0 {
-            return Ok(());
-        }
-        if call == BearerCall::Vote && !self.bearers.has(vote) {
-            let log = self.log.upgrade();
-            let saved = log.and_then(|log| log.held().vote);
-            if saved.is_some_and(|saved| saved.leader_id == vote.leader_id) {
-                return Err(Status::unavailable(
-                    "this vote was granted before this store started; campaign for a new term",
-                ));
-            }
-        }
-        match self.bearers.note(vote, process) {
-            true => Ok(()),
-            false => Err(refusal(RaftRefusalReason::AnotherProcess, &self.identity())),
-        }
-    }
-
-    /// Ends this node because another process bore the vote that is this node's own.
-    pub(crate) fn end_bearer(&self) {
-        let saved = self.log.upgrade().and_then(|log| log.held().vote);
-        self.end_twin(saved.map_or(0, |vote| vote.leader_id.term));
-    }
-
-    /// Ends this node because another process has its id.
-    pub(crate) fn end_twin(&self, term: u64) -> String {
-        let why = Error::Twin {
-            node: self.identity().node,
-            term,
-            dir: self.root.clone(),
-        };
-        self.end(why.to_string());
-        why.to_string()
-    }
-
     pub(crate) fn identity(&self) -> Identity {
         *self.identity.read()
     }
@@ -192,78 +125,6 @@ impl Gate {
     /// Lets go of the data directory.
     pub(crate) async fn close(&self) {
         self.storage.lock().await.take();
-    }
-
-    /// This node's newest checkpoint, as a leader sends it.
-    pub(crate) fn newest_checkpoint(&self) -> Option<RaftCheckpoint> {
-        let (index, digest) = self.shared.checkpoints.newest()?;
-        self.poll.note(index, self.identity().node, digest);
-        let agreement = self.poll.agreement(index, digest, &self.voters());
-        let agreed = agreement == Agreement::Agreed;
-        Some(checkpoints::to_message(index, digest, agreed))
-    }
-
-    /// This node's digest at a leader's checkpoint. Ends this node if a majority has another one.
-    ///
-    /// # Errors
-    /// Why this node ends.
-    pub(crate) fn compare_checkpoint(
-        &self,
-        theirs: &RaftCheckpoint,
-    ) -> Result<Option<RaftCheckpoint>, String> {
-        let Some(own) = self.shared.checkpoints.get(theirs.index) else {
-            return Ok(None);
-        };
-        if theirs.agreed && checkpoints::digest_of(theirs).is_some_and(|digest| digest != own) {
-            return Err(self.end_diverged(theirs.index));
-        }
-        Ok(Some(checkpoints::to_message(theirs.index, own, false)))
-    }
-
-    /// Counts another node's digest at this leader's checkpoint. Ends this node if a majority has
-    /// another one than this node.
-    ///
-    /// # Errors
-    /// Why this node ends.
-    pub(crate) fn count_checkpoint(
-        &self,
-        node: u64,
-        theirs: &RaftCheckpoint,
-    ) -> Result<(), String> {
-        let own = self.shared.checkpoints.get(theirs.index);
-        let (Some(own), Some(digest)) = (own, checkpoints::digest_of(theirs)) else {
-            return Ok(());
-        };
-        self.poll.note(theirs.index, node, digest);
-        let agreement = self.poll.agreement(theirs.index, own, &self.voters());
-        if agreement == Agreement::Outvoted {
-            return Err(self.end_diverged(theirs.index));
-        }
-        if digest != own && self.told.allow() {
-            tracing::error!(
-                node = self.identity().node,
-                other = node,
-                index = theirs.index,
-                majority = agreement == Agreement::Agreed,
-                "the states of two stores differ at the same entry"
-            );
-        }
-        Ok(())
-    }
-
-    fn end_diverged(&self, index: u64) -> String {
-        let why = Error::Diverged {
-            node: self.identity().node,
-            index,
-            dir: self.root.clone(),
-        };
-        self.end(why.to_string());
-        why.to_string()
-    }
-
-    fn voters(&self) -> BTreeSet<u64> {
-        let applied = self.shared.applied.read();
-        applied.membership.membership().voter_ids().collect()
     }
 
     /// Header of a call to `target`; None while this node has no cluster,

@@ -1,0 +1,155 @@
+//! What a node looks at in calls and answers before openraft does: votes, the processes that bear
+//! them, and checkpoints of the state. The rules are in `twin.rs` and `checkpoints.rs`.
+
+use std::collections::BTreeSet;
+
+use seqsvr_proto::v1::{RaftCheckpoint, RaftRefusalReason};
+use tonic::Status;
+
+use super::{Gate, refusal};
+use crate::checkpoints::{self, Agreement};
+use crate::error::Error;
+use crate::twin::{VoteSource, proves_twin};
+use crate::types::Vote;
+
+/// A call that bears a vote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BearerCall {
+    /// Asks for the vote.
+    Vote,
+    /// Comes from a leader.
+    Leader,
+}
+
+impl Gate {
+    /// Looks at a vote before openraft does, and ends this node if the vote proves that another
+    /// process has its id.
+    ///
+    /// # Errors
+    /// Why this node ends.
+    pub(crate) fn check_vote(&self, vote: &Vote, source: VoteSource) -> Result<(), String> {
+        // Without a log it has shut down.
+        let Some(log) = self.log.upgrade() else {
+            return Ok(());
+        };
+        let node = self.identity().node;
+        if !proves_twin(node, log.held().vote.as_ref(), vote, source) {
+            return Ok(());
+        }
+        Err(self.end_twin(vote.leader_id.term))
+    }
+
+    /// Lets in one process for each vote.
+    pub(crate) fn check_bearer(
+        &self,
+        vote: &Vote,
+        process: u64,
+        call: BearerCall,
+    ) -> Result<(), Status> {
+        if process == 0 {
+            return Ok(());
+        }
+        if call == BearerCall::Vote && !self.bearers.has(vote) {
+            let log = self.log.upgrade();
+            let saved = log.and_then(|log| log.held().vote);
+            if saved.is_some_and(|saved| saved.leader_id == vote.leader_id) {
+                return Err(Status::unavailable(
+                    "this vote was granted before this store started; campaign for a new term",
+                ));
+            }
+        }
+        match self.bearers.note(vote, process) {
+            true => Ok(()),
+            false => Err(refusal(RaftRefusalReason::AnotherProcess, &self.identity())),
+        }
+    }
+
+    /// Ends this node because another process bore the vote that is this node's own.
+    pub(crate) fn end_bearer(&self) {
+        let saved = self.log.upgrade().and_then(|log| log.held().vote);
+        self.end_twin(saved.map_or(0, |vote| vote.leader_id.term));
+    }
+
+    /// Ends this node because another process has its id.
+    pub(crate) fn end_twin(&self, term: u64) -> String {
+        let why = Error::Twin {
+            node: self.identity().node,
+            term,
+            dir: self.root.clone(),
+        };
+        self.end(why.to_string());
+        why.to_string()
+    }
+
+    /// This node's newest checkpoint, as a leader sends it.
+    pub(crate) fn newest_checkpoint(&self) -> Option<RaftCheckpoint> {
+        let (index, digest) = self.shared.checkpoints.newest()?;
+        self.poll.note(index, self.identity().node, digest);
+        let agreement = self.poll.agreement(index, digest, &self.voters());
+        let agreed = agreement == Agreement::Agreed;
+        Some(checkpoints::to_message(index, digest, agreed))
+    }
+
+    /// This node's digest at a leader's checkpoint. Ends this node if a majority has another one.
+    ///
+    /// # Errors
+    /// Why this node ends.
+    pub(crate) fn compare_checkpoint(
+        &self,
+        theirs: &RaftCheckpoint,
+    ) -> Result<Option<RaftCheckpoint>, String> {
+        let Some(own) = self.shared.checkpoints.get(theirs.index) else {
+            return Ok(None);
+        };
+        if theirs.agreed && checkpoints::digest_of(theirs).is_some_and(|digest| digest != own) {
+            return Err(self.end_diverged(theirs.index));
+        }
+        Ok(Some(checkpoints::to_message(theirs.index, own, false)))
+    }
+
+    /// Counts another node's digest at this leader's checkpoint. Ends this node if a majority has
+    /// another one than this node.
+    ///
+    /// # Errors
+    /// Why this node ends.
+    pub(crate) fn count_checkpoint(
+        &self,
+        node: u64,
+        theirs: &RaftCheckpoint,
+    ) -> Result<(), String> {
+        let own = self.shared.checkpoints.get(theirs.index);
+        let (Some(own), Some(digest)) = (own, checkpoints::digest_of(theirs)) else {
+            return Ok(());
+        };
+        self.poll.note(theirs.index, node, digest);
+        let agreement = self.poll.agreement(theirs.index, own, &self.voters());
+        if agreement == Agreement::Outvoted {
+            return Err(self.end_diverged(theirs.index));
+        }
+        if digest != own && self.told.allow() {
+            tracing::error!(
+                node = self.identity().node,
+                other = node,
+                index = theirs.index,
+                majority = agreement == Agreement::Agreed,
+                "the states of two stores differ at the same entry"
+            );
+        }
+        Ok(())
+    }
+
+    fn end_diverged(&self, index: u64) -> String {
+        let why = Error::Diverged {
+            node: self.identity().node,
+            index,
+            dir: self.root.clone(),
+        };
+        self.end(why.to_string());
+        why.to_string()
+    }
+
+    fn voters(&self) -> BTreeSet<u64> {
+        let applied = self.shared.applied.read();
+        applied.membership.membership().voter_ids().collect()
+    }
+}
