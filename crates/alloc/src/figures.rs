@@ -20,6 +20,7 @@ impl Node {
     pub(crate) fn figures(&self, survey: Survey) -> Vec<Figure> {
         let (gauge, counter) = (Figure::gauge, Figure::counter);
         let (draining, planned) = self.plan();
+        let counters = seqsvr_core::section::memory();
         let in_ms = |name, help, ms| Figure {
             kind: Kind::GaugeMs,
             ..gauge(name, help, ms)
@@ -30,6 +31,16 @@ impl Node {
             gauge("sections_loaded", "Sections in memory", survey.sections),
             gauge("keys_touched", "Keys with a counter in memory", survey.keys),
             gauge("section_bytes", "Memory of loaded sections", survey.bytes),
+            gauge(
+                "counter_bytes_mapped",
+                "Memory of counters that the process has taken from the system",
+                counters.mapped as u64,
+            ),
+            gauge(
+                "counter_bytes_free",
+                "Memory of counters that no section has now, kept for the next ones",
+                counters.free as u64,
+            ),
             gauge(
                 "waiting_for_refill",
                 "Calls that wait for a raise now",

@@ -194,6 +194,8 @@ impl Alloc {
             stopping: CancellationToken::new(),
         });
         let (failed_tx, failed) = watch::channel(None);
+        // All AllocSvrs of a process share the memory of its counters.
+        seqsvr_core::section::add_memory_limit(options.memory_budget);
         let alloc = Alloc {
             all: node.stopping.clone(),
             node,

@@ -4,11 +4,19 @@
 //! handed out that another section still counts in, each would give out numbers of the other; were it
 //! not zero, keys nobody touched would seem to stand above their section's base.
 //!
-//! Sizes are powers of two. What is put back is cut for smaller ones and never joined again.
+//! Sizes are powers of two, and a piece lies at a multiple of its size in its region. What is put back is
+//! joined with its free other half, again and again, and cut for smaller sizes.
+//!
+//! Invariant: once the memory of counters has reached the limit, free memory is used before more is mapped,
+//! whatever its pieces are. Schedule that breaks it: sections of many small pieces fill the budget; sections
+//! that need large ones come and some of the former are closed; hardly any two free neighbors join, so all
+//! large pieces would be new memory, and the process would grow to twice the budget. Hence above the limit a
+//! large piece may consist of scattered chunks ([`Taken::Scattered`]).
 
+use std::collections::{BTreeMap, BTreeSet};
 // Not part of any protocol: memory is handed from thread to thread by this lock, and from who makes a
 // part of a section to who reads it by that part's once-cell.
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
 use super::sync::AtomicU32;
@@ -26,39 +34,93 @@ pub(super) type Cells = &'static [AtomicU32];
 /// [`CHUNK`] cells.
 pub(super) type Chunk = &'static [AtomicU32; CHUNK];
 
-static POOL: Mutex<Pool> = Mutex::new(Pool {
-    fresh: &[],
-    used: [const { Vec::new() }; SIZES],
-});
+/// Cells in one piece, or in chunks of their own.
+pub(super) enum Taken {
+    Whole(Cells),
+    Scattered(Box<[Chunk]>),
+}
+
+/// Memory of counters of this process, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// Taken from the system and used once; never given back.
+    pub mapped: usize,
+    /// Of that, what no section has now.
+    pub free: usize,
+}
+
+/// Bytes up to which new memory is preferred to scattered free chunks.
+static LIMIT: AtomicUsize = AtomicUsize::new(0);
+
+static POOL: Mutex<Pool> = Mutex::new(Pool::new());
 
 struct Pool {
-    /// What nobody ever had of the newest region; zero.
-    fresh: Cells,
-    /// What was put back, by size.
-    used: [Vec<Cells>; SIZES],
+    /// All regions, by the address of their first cell.
+    regions: BTreeMap<usize, Cells>,
+    /// Address of the newest region, and how many of its cells were used once; the others are zero.
+    newest: (usize, usize),
+    /// Addresses of free pieces, by size.
+    free: [BTreeSet<usize>; SIZES],
+    /// Cells of free pieces.
+    free_cells: usize,
+    /// Cells used once.
+    mapped_cells: usize,
+}
+
+/// Raises the limit of this process: an owner of sections keeps them within so many bytes.
+pub fn add_memory_limit(bytes: u64) {
+    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+    let add = |limit: usize| Some(limit.saturating_add(bytes));
+    // Always Some, so it does not fail.
+    let _ = LIMIT.fetch_update(Relaxed, Relaxed, add);
+}
+
+/// Returns what the counters of this process have.
+pub fn memory() -> Memory {
+    let pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
+    Memory {
+        mapped: pool.mapped_cells * size_of::<AtomicU32>(),
+        free: pool.free_cells * size_of::<AtomicU32>(),
+    }
 }
 
 /// `n` cells of zeros; `n` is [`CHUNK`] times a power of two.
-pub(super) fn take(n: usize) -> Cells {
-    let mut pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(cells) = pool.cut(n) {
-        drop(pool);
-        cells.iter().for_each(|cell| cell.store(0, Relaxed));
-        return cells;
-    }
+fn take(n: usize) -> Cells {
     // loom's atomics belong to one run of a model, so there nothing is left over for the next.
-    if n > REGION || cfg!(loom) {
-        drop(pool);
+    if cfg!(loom) {
         return region(n);
     }
-    loop {
-        if let Some((cells, rest)) = pool.fresh.split_at_checked(n) {
-            pool.fresh = rest;
-            return cells;
-        }
-        let end = std::mem::replace(&mut pool.fresh, region(REGION));
-        pool.keep(end);
+    let mut pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(cells) = pool.cut(n) else {
+        return pool.map(n);
+    };
+    drop(pool);
+    clear(cells);
+    cells
+}
+
+/// `n` cells of zeros, in one piece unless that took new memory above the limit.
+pub(super) fn take_any(n: usize) -> Taken {
+    if cfg!(loom) {
+        return Taken::Whole(region(n));
     }
+    let mut pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
+    let limit = LIMIT.load(Relaxed) / size_of::<AtomicU32>();
+    match pool.scatter(n, limit) {
+        Some(chunks) => {
+            drop(pool);
+            chunks.iter().for_each(|chunk| clear(*chunk));
+            Taken::Scattered(chunks)
+        }
+        None => {
+            drop(pool);
+            Taken::Whole(take(n))
+        }
+    }
+}
+
+fn clear(cells: &[AtomicU32]) {
+    cells.iter().for_each(|cell| cell.store(0, Relaxed));
 }
 
 /// [`take`] of the smallest size.
@@ -79,33 +141,114 @@ pub(super) fn put_back(all: impl Iterator<Item = Cells>) {
     #[cfg(not(loom))]
     {
         let mut pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
-        all.for_each(|cells| pool.used[size_of(cells.len())].push(cells));
+        all.for_each(|cells| pool.keep(address_of(cells), cells.len()));
     }
 }
 
 impl Pool {
-    /// Of what was put back: the smallest piece that is large enough, without what is too much of it.
-    fn cut(&mut self, n: usize) -> Option<Cells> {
-        let piece = self.used[size_of(n)..].iter_mut().find_map(Vec::pop)?;
-        let (cells, rest) = piece.split_at(n);
-        self.keep(rest);
-        Some(cells)
+    const fn new() -> Pool {
+        Pool {
+            regions: BTreeMap::new(),
+            newest: (0, REGION),
+            free: [const { BTreeSet::new() }; SIZES],
+            free_cells: 0,
+            mapped_cells: 0,
+        }
     }
 
-    /// Keeps cells in pieces as large as can be.
-    fn keep(&mut self, mut rest: Cells) {
-        while !rest.is_empty() {
-            let size = (rest.len() / CHUNK).ilog2() as usize;
-            let piece;
-            (piece, rest) = rest.split_at(CHUNK << size);
-            self.used[size].push(piece);
+    /// Takes the smallest free piece that is large enough, without what is too much of it.
+    fn cut(&mut self, n: usize) -> Option<Cells> {
+        let wanted = size_of_piece(n);
+        let sizes = self.free[wanted..].iter_mut().zip(wanted..);
+        let (at, found) = { sizes }.find_map(|(free, size)| Some((free.pop_last()?, size)))?;
+        for size in wanted..found {
+            let half = at + (CHUNK << size) * size_of::<AtomicU32>();
+            self.free[size].insert(half);
         }
+        self.free_cells -= n;
+        self.cells(at, n)
+    }
+
+    /// Takes free chunks for more than one chunk, if no free piece is large enough and new memory would
+    /// pass the limit (in cells).
+    fn scatter(&mut self, n: usize, limit: usize) -> Option<Box<[Chunk]>> {
+        let whole = self.free[size_of_piece(n)..]
+            .iter()
+            .any(|free| !free.is_empty());
+        if n == CHUNK || whole || self.mapped_cells + n <= limit || self.free_cells < n {
+            return None;
+        }
+        let chunks = (0..n / CHUNK).map_while(|_| self.cut(CHUNK)?.first_chunk());
+        Some(chunks.collect())
+    }
+
+    /// Takes memory that was never used. Its beginning is a multiple of `n`; what is left out is kept.
+    fn map(&mut self, n: usize) -> Cells {
+        if n > REGION {
+            let cells = region(n);
+            self.regions.insert(address_of(cells), cells);
+            self.mapped_cells += n;
+            return cells;
+        }
+        let (at, used) = self.newest;
+        let begin = used.next_multiple_of(n);
+        self.keep_unused(at, used, begin.min(REGION));
+        if begin + n <= REGION
+            && let Some(cells) = self.cells(at + begin * size_of::<AtomicU32>(), n)
+        {
+            self.newest.1 = begin + n;
+            self.mapped_cells += n;
+            return cells;
+        }
+        self.keep_unused(at, begin.min(REGION), REGION);
+        let new = region(REGION);
+        self.regions.insert(address_of(new), new);
+        self.newest = (address_of(new), n);
+        self.mapped_cells += n;
+        &new[..n]
+    }
+
+    /// Keeps cells of the newest region that were never used.
+    fn keep_unused(&mut self, at: usize, mut begin: usize, end: usize) {
+        self.mapped_cells += end - begin;
+        while begin < end {
+            let aligned = 1 << (begin | REGION).trailing_zeros();
+            let n = aligned.min(1 << (end - begin).ilog2());
+            self.keep(at + begin * size_of::<AtomicU32>(), n);
+            begin += n;
+        }
+    }
+
+    /// Keeps a piece, joined with its other half as long as that is free.
+    fn keep(&mut self, at: usize, n: usize) {
+        let Some((&base, region)) = self.regions.range(..=at).next_back() else {
+            return;
+        };
+        self.free_cells += n;
+        let place = |offset: usize| base + offset * size_of::<AtomicU32>();
+        let (mut offset, mut n, whole) = ((at - base) / size_of::<AtomicU32>(), n, region.len());
+        while n < whole && self.free[size_of_piece(n)].remove(&place(offset ^ n)) {
+            offset &= !n;
+            n *= 2;
+        }
+        self.free[size_of_piece(n)].insert(place(offset));
+    }
+
+    /// The cells at an address.
+    fn cells(&self, at: usize, n: usize) -> Option<Cells> {
+        let (base, region) = self.regions.range(..=at).next_back()?;
+        let begin = (at - base) / size_of::<AtomicU32>();
+        region.get(begin..begin + n)
     }
 }
 
 /// Which size so many cells are.
-fn size_of(cells: usize) -> usize {
+fn size_of_piece(cells: usize) -> usize {
     (cells / CHUNK).trailing_zeros() as usize
+}
+
+fn address_of(cells: &[AtomicU32]) -> usize {
+    cells.as_ptr().addr()
 }
 
 #[cfg(not(loom))]
@@ -117,3 +260,6 @@ fn region(cells: usize) -> Cells {
 fn region(cells: usize) -> Cells {
     Vec::from_iter((0..cells).map(|_| AtomicU32::new(0))).leak()
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -27,12 +27,13 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use siphasher::sip128::SipHasher13;
 
 use super::Refusal;
-use super::chunks::{self, CHUNK, Cells};
+use super::chunks::{self, CHUNK, Cells, Taken};
 use super::counter::Cell;
+use super::scattered::Scattered;
 use super::sync::{AtomicU32, Mutex, OnceLock, Ordering, lock};
 
 /// All levels together hold 50 million keys.
-const LEVELS: usize = if cfg!(loom) { 3 } else { 20 };
+pub(super) const LEVELS: usize = if cfg!(loom) { 3 } else { 20 };
 
 /// Entries of a level: of the first 8, 128 bytes. Tiny under loom, so that a test reaches the last.
 const fn size(level: usize) -> usize {
@@ -47,10 +48,10 @@ const fn size(level: usize) -> usize {
 const FETCHED: usize = 3;
 
 /// Cells of an entry: three of the hash, and the offset.
-const ENTRY: usize = 4;
+pub(super) const ENTRY: usize = 4;
 const OFFSET: usize = 3;
 /// Cells of a cache line; those of the first level under loom.
-const LINE: usize = if cfg!(loom) { 8 } else { 16 };
+pub(super) const LINE: usize = if cfg!(loom) { 8 } else { 16 };
 
 /// Entries as cells.
 enum Level {
@@ -76,7 +77,7 @@ impl Deref for Level {
 pub(super) struct Hash {
     /// Kept and compared; the first is not 0.
     kept: [u32; OFFSET],
-    place: u32,
+    pub(super) place: u32,
 }
 
 pub(super) struct Keyed {
@@ -84,6 +85,8 @@ pub(super) struct Keyed {
     /// Levels in use.
     depth: AtomicU32,
     levels: Box<[OnceLock<Level>; LEVELS]>,
+    /// Levels that are not in one piece; empty in `levels`.
+    scattered: OnceLock<Box<Scattered>>,
     writer: Mutex<Writer>,
     bytes: AtomicUsize,
 }
@@ -100,6 +103,7 @@ impl Keyed {
             hash_key,
             depth: AtomicU32::new(0),
             levels: Box::new(std::array::from_fn(|_| OnceLock::new())),
+            scattered: OnceLock::new(),
             writer: Mutex::new(Writer::default()),
             bytes: AtomicUsize::new(size_of::<[OnceLock<Level>; LEVELS]>()),
         }
@@ -161,13 +165,23 @@ impl Keyed {
     #[inline]
     pub(super) fn search(&self, hash: Hash) -> Option<Cell<'_>> {
         let depth = self.depth.load(Ordering::Acquire) as usize;
-        (0..depth).rev().find_map(|level| {
+        let found = (0..depth).rev().find_map(|level| {
             let entries = self.levels[level].get()?;
             match probe(entries, hash)? {
                 (at, true) => Some(cell(entries, level, at)),
                 (_, false) => None,
             }
-        })
+        });
+        found.or_else(|| self.scattered()?.search(hash, depth))
+    }
+
+    /// Under loom all memory comes in one piece.
+    #[inline]
+    fn scattered(&self) -> Option<&Scattered> {
+        match cfg!(loom) {
+            true => None,
+            false => self.scattered.get().map(|scattered| &**scattered),
+        }
     }
 
     /// Opens the next level and tells how many entries it may take. Writer only.
@@ -175,15 +189,26 @@ impl Keyed {
         let depth = self.depth.load(Ordering::Acquire);
         let level = self.levels.get(depth as usize).ok_or(Refusal::Full)?;
         let size = size(depth as usize);
-        level.get_or_init(|| {
-            let cells = size * ENTRY;
-            self.bytes
-                .fetch_add(cells * size_of::<AtomicU32>(), Relaxed);
-            match cells < CHUNK {
-                true => Level::Small((0..cells).map(|_| AtomicU32::new(0)).collect()),
-                false => Level::Large(chunks::take(cells)),
+        let cells = size * ENTRY;
+        let mut bytes = cells * size_of::<AtomicU32>();
+        let taken = match cells < CHUNK {
+            true => Ok(Level::Small(
+                (0..cells).map(|_| AtomicU32::new(0)).collect(),
+            )),
+            false => match chunks::take_any(cells) {
+                Taken::Whole(cells) => Ok(Level::Large(cells)),
+                Taken::Scattered(chunks) => Err(chunks),
+            },
+        };
+        match taken {
+            Ok(cells) => drop(level.get_or_init(|| cells)),
+            Err(chunks) => {
+                bytes += size_of_val(&*chunks);
+                let scattered = self.scattered.get_or_init(Scattered::new);
+                scattered.set(depth as usize, chunks);
             }
-        });
+        }
+        self.bytes.fetch_add(bytes, Relaxed);
         self.depth.store(depth + 1, Ordering::Release);
         Ok(size * 3 / 4)
     }
@@ -191,13 +216,18 @@ impl Keyed {
     /// Adds an entry to the newest level. Writer only, when the key has none and there is room.
     fn add(&self, hash: Hash) -> Option<Cell<'_>> {
         let level = (self.depth.load(Ordering::Acquire) as usize).checked_sub(1)?;
-        let entries = self.levels[level].get()?;
-        let (at, _) = probe(entries, hash)?;
+        let (entry, at) = match self.levels[level].get() {
+            Some(entries) => {
+                let (at, _) = probe(entries, hash)?;
+                (entries.as_chunks().0.get(at)?, at)
+            }
+            None => self.scattered()?.free(hash, level)?,
+        };
         let [first, second, third] = hash.kept;
-        entries[at * ENTRY + 1].store(second, Ordering::Relaxed);
-        entries[at * ENTRY + 2].store(third, Ordering::Relaxed);
-        entries[at * ENTRY].store(first, Ordering::Release);
-        Some(cell(entries, level, at))
+        entry[1].store(second, Ordering::Relaxed);
+        entry[2].store(third, Ordering::Relaxed);
+        entry[0].store(first, Ordering::Release);
+        Some(cell_at(entry, level, at))
     }
 }
 
@@ -209,6 +239,9 @@ impl Drop for Keyed {
             Level::Small(_) => None,
             Level::Large(cells) => Some(*cells),
         }));
+        if let Some(scattered) = self.scattered() {
+            chunks::put_back(scattered.chunks().map(|chunk| chunk.as_slice()));
+        }
     }
 }
 
@@ -216,23 +249,33 @@ impl Drop for Keyed {
 /// in a full level a key that is not there takes 1.6 of them, from the middle of one it would be 2.6.
 #[inline]
 fn probe(entries: &[AtomicU32], hash: Hash) -> Option<(usize, bool)> {
-    let [first, second, third] = hash.kept;
     let (lines, _) = entries.as_chunks::<LINE>();
     let begin = place(lines, hash);
     (begin..begin + lines.len()).find_map(|line| {
         let line = line & (lines.len() - 1);
-        let (entries, _) = lines.get(line)?.as_chunks::<ENTRY>();
-        let mut all = (line * entries.len()..).zip(entries);
-        all.find_map(|(at, entry)| match entry[0].load(Ordering::Acquire) {
-            0 => Some((at, false)),
-            kept if kept == first
-                && entry[1].load(Ordering::Relaxed) == second
-                && entry[2].load(Ordering::Relaxed) == third =>
-            {
-                Some((at, true))
-            }
-            _ => None,
-        })
+        probe_line(lines.get(line)?, line, hash)
+    })
+}
+
+/// As [`probe`], in the line of that number.
+#[inline(always)]
+pub(super) fn probe_line(
+    cells: &[AtomicU32; LINE],
+    line: usize,
+    hash: Hash,
+) -> Option<(usize, bool)> {
+    let [first, second, third] = hash.kept;
+    let (entries, _) = cells.as_chunks::<ENTRY>();
+    let mut all = (line * entries.len()..).zip(entries);
+    all.find_map(|(at, entry)| match entry[0].load(Ordering::Acquire) {
+        0 => Some((at, false)),
+        kept if kept == first
+            && entry[1].load(Ordering::Relaxed) == second
+            && entry[2].load(Ordering::Relaxed) == third =>
+        {
+            Some((at, true))
+        }
+        _ => None,
     })
 }
 
@@ -245,6 +288,13 @@ fn place(lines: &[[AtomicU32; LINE]], hash: Hash) -> usize {
 fn cell(entries: &[AtomicU32], level: usize, at: usize) -> Cell<'_> {
     Cell {
         narrow: &entries[at * ENTRY + OFFSET],
+        id: (level as u64) << 32 | at as u64,
+    }
+}
+
+pub(super) fn cell_at(entry: &[AtomicU32; ENTRY], level: usize, at: usize) -> Cell<'_> {
+    Cell {
+        narrow: &entry[OFFSET],
         id: (level as u64) << 32 | at as u64,
     }
 }

@@ -12,6 +12,7 @@
 //! - `gate`: once sealed nobody enters; drained means everybody who entered has left.
 //! - `window`: the part of the sequence that may be handed out; it only ever grows.
 //! - `dense`, `keyed`: where a key's counter lives; its address never changes.
+//! - `chunks`: the memory of all of them, within a limit; `scattered`: levels whose memory is in many pieces.
 //! - `counter`: moves one counter forward, never back, never past the window.
 //!
 //! The promise kept here: within one section object no number of a key is handed out twice, every
@@ -28,6 +29,7 @@ mod counter;
 mod dense;
 mod gate;
 mod keyed;
+mod scattered;
 mod spot;
 mod sync;
 #[cfg(test)]
@@ -41,6 +43,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 pub use adder::Adder;
 pub use call::{Current, Key, Open, Range, Refusal};
+pub use chunks::{Memory, add_memory_limit, memory};
 use counter::{Cell, Step, Wide};
 use dense::Dense;
 use gate::Gate;
