@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand, value_parser};
 use xtask::model::run;
-use xtask::{accept, bare, fuzz, instructions, peers, schema};
+use xtask::{accept, bare, fuzz, instructions, memory, peers, schema};
 
 #[derive(Parser)]
 #[command(about = "Chores of the project", disable_help_subcommand = true)]
@@ -90,6 +90,23 @@ enum Command {
     /// Counts the counters of `core`, and the paths of requests through an AllocSvr, by Valgrind: so the
     /// figures repeat on one build. `cargo bench -p seqsvr-core` measures times. Prints a table in Markdown.
     Instructions,
+    /// Hold the resident memory of an AllocSvr against its budget
+    ///
+    /// Starts one StoreSvr and one AllocSvr of the release binary, and loads them in four phases: dense,
+    /// keyed, dense, keyed, each kind with twice as many keys the second time. Prints a table in Markdown:
+    /// peak and last resident memory of each phase, and the memory of counters. Exits 1 if the peak of a
+    /// phase is above budget and base. Needs about 5 GB of memory with the defaults.
+    Memory {
+        /// Budget of the AllocSvr, its `--memory-mib`
+        #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = value_parser!(u64).range(16..=16_384))]
+        budget_mib: u64,
+        /// Memory beside the budget: the process without counters, and what callers touch in 2 s
+        #[arg(long, value_name = "MIB", default_value_t = 192)]
+        base_mib: u64,
+        /// Minutes of all phases together
+        #[arg(long, value_name = "N", default_value_t = 30, value_parser = value_parser!(u64).range(1..=1_440))]
+        minutes: u64,
+    },
     /// Fuzz what reads callers' bytes
     ///
     /// With libFuzzer, on the ordinary toolchain; it needs a C++ compiler. Fails if a target panics; what made
@@ -185,6 +202,15 @@ fn main() -> ExitCode {
             against,
         })),
         Command::Instructions => instructions::run().map(|()| true),
+        Command::Memory {
+            budget_mib,
+            base_mib,
+            minutes,
+        } => on_runtime(memory::run(&memory::Options {
+            budget_mib,
+            base_mib,
+            time: Duration::from_secs(60 * minutes),
+        })),
         Command::Fuzz { only, seconds } => fuzz::run(&only, Duration::from_secs(seconds)),
         Command::Schema {
             binary,
