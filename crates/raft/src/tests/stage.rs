@@ -68,6 +68,17 @@ impl Stage {
         }
     }
 
+    /// Stores the vote as a leader does before it sends anything. Without it an answer that bears the
+    /// vote would prove that another process has the leader's id.
+    async fn lead(&self, term: u64) -> Vote {
+        let vote = Vote::new_committed(term, 2);
+        let mut log = self.leader.log.clone();
+        if log.read_vote().await.unwrap() < Some(vote) {
+            log.save_vote(&vote).await.unwrap();
+        }
+        vote
+    }
+
     /// Sends entries, which the node must take.
     pub(super) async fn append(
         &self,
@@ -77,7 +88,7 @@ impl Stage {
         commit: LogId,
     ) {
         let request = AppendEntriesRequest {
-            vote: Vote::new_committed(term, 2),
+            vote: self.lead(term).await,
             prev_log_id: prev,
             entries,
             leader_commit: Some(commit),
@@ -94,7 +105,7 @@ impl Stage {
             meta,
             snapshot: written,
         };
-        let vote = Vote::new_committed(term, 2);
+        let vote = self.lead(term).await;
         let mut connection = self.network.connect(1, &self.peer);
         let never = std::future::pending();
         let answer = connection.full_snapshot(vote, snapshot, never, RPCOption::new(LIMIT));
