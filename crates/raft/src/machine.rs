@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use futures::{Stream, StreamExt};
 use openraft::storage::{EntryResponder, RaftSnapshotBuilder, RaftStateMachine};
 use parking_lot::Mutex;
-use seqsvr_core::state::State;
+use seqsvr_core::state::{RowKey, State};
 
 use crate::applied::{Applied, Shared};
 use crate::directory::{self, Directory};
@@ -31,6 +31,9 @@ pub(crate) type Snapshot = openraft::storage::Snapshot<
 
 /// Most entries of one step.
 const STEP_MAX: usize = 64;
+
+/// Rows of one step while a snapshot is installed.
+const PART_ROWS: usize = 10_000;
 
 /// Snapshots made and received since the start.
 #[derive(Default)]
@@ -106,8 +109,11 @@ impl Machine {
         snapshot::verify(&snapshot, &meta)
     }
 
-    fn install(&self, meta: &SnapshotMeta, received: &SnapshotFile) -> Result<(), Error> {
-        let (header, state) = snapshot::read(received)?;
+    fn install(&self, meta: &SnapshotMeta, mut received: SnapshotFile) -> Result<(), Error> {
+        let (header, state) = match received.content.take() {
+            Some(content) => *content,
+            None => snapshot::read(&received)?,
+        };
         if header != *meta {
             return Err(Error::damaged(
                 &received.path,
@@ -123,15 +129,7 @@ impl Machine {
         let writing = |e| Error::io("cannot encode", &received.path)(e);
         let new = Applied::new(state, meta.last_log_id, meta.last_membership.clone());
         let mut new = new.map_err(writing)?;
-        let keys: BTreeSet<_> = self
-            .shared
-            .applied
-            .read()
-            .keys()
-            .chain(new.keys())
-            .collect();
-        let step = self.disk.rows.write(&new, keys).map_err(writing)?;
-        self.disk.rows.commit(step)?;
+        self.store_rows(&new, PART_ROWS, usize::MAX)?;
         {
             let mut applied = self.shared.applied.write();
             new.pace = std::mem::take(&mut applied.pace);
@@ -140,6 +138,33 @@ impl Machine {
         }
         self.shared.announce();
         self.disk.published(meta, path)
+    }
+
+    /// Replaces the stored rows by those of `new`, so many at a time: all in one step would be in
+    /// memory once more. Ends early after `parts`, as a process does that is killed.
+    pub(crate) fn store_rows(
+        &self,
+        new: &Applied,
+        part_rows: usize,
+        parts: usize,
+    ) -> Result<(), Error> {
+        let writing = |e| Error::io("cannot encode", &self.disk.directory.state())(e);
+        let gone: Vec<RowKey> = {
+            let old = self.shared.applied.read();
+            let keys = old.keys();
+            keys.filter(|key| new.state.row(*key).is_none()).collect()
+        };
+        let mut keys = new.keys().chain(gone);
+        for _ in 0..parts {
+            let part: Vec<RowKey> = keys.by_ref().take(part_rows).collect();
+            if part.is_empty() {
+                let step = self.disk.rows.write(new, []).map_err(writing)?;
+                return self.disk.rows.commit(step);
+            }
+            let step = self.disk.rows.write_part(new, part).map_err(writing)?;
+            self.disk.rows.commit(step)?;
+        }
+        Ok(())
     }
 }
 
@@ -216,7 +241,7 @@ impl RaftStateMachine<TypeConfig> for Machine {
         snapshot: SnapshotFile,
     ) -> io::Result<()> {
         let (machine, meta) = (self.clone(), meta.clone());
-        blocking(move || machine.install(&meta, &snapshot)).await?;
+        blocking(move || machine.install(&meta, snapshot)).await?;
         self.counters.installed.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }

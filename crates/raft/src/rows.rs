@@ -120,15 +120,7 @@ impl Rows {
         applied: &Applied,
         keys: impl IntoIterator<Item = RowKey>,
     ) -> io::Result<Step> {
-        let mut batch = sled::Batch::default();
-        for key in keys {
-            match applied.state.row(key) {
-                Some(row) => {
-                    batch.insert(row_key(&key)?, frame::encode_at(row.level(), &row)?);
-                }
-                None => batch.remove(row_key(&key)?),
-            }
-        }
+        let Step(mut batch) = self.write_part(applied, keys)?;
         batch.insert(META, frame::encode(&applied.meta())?);
         // Otherwise the proof of an earlier step stays.
         if let Some(entry) = applied.last_applied
@@ -137,6 +129,27 @@ impl Rows {
             let incarnation = self.incarnation;
             let proven = Proven { incarnation, entry };
             batch.insert(PROVEN, frame::encode(&proven)?);
+        }
+        Ok(Step(batch))
+    }
+
+    /// Stores the rows of `keys` as they are now, and nothing beside them.
+    ///
+    /// A process that ends between the parts and the step that follows them leaves rows whose digest
+    /// is not the one beside them, so they are set aside and rebuilt.
+    pub(crate) fn write_part(
+        &self,
+        applied: &Applied,
+        keys: impl IntoIterator<Item = RowKey>,
+    ) -> io::Result<Step> {
+        let mut batch = sled::Batch::default();
+        for key in keys {
+            match applied.state.row(key) {
+                Some(row) => {
+                    batch.insert(row_key(&key)?, frame::encode_at(row.level(), &row)?);
+                }
+                None => batch.remove(row_key(&key)?),
+            }
         }
         Ok(Step(batch))
     }

@@ -119,7 +119,8 @@ impl Service {
         // A stump must be refused here: to openraft a snapshot that does not install is a broken
         // disk, and it would stop this node.
         let check = tokio::task::spawn_blocking(move || {
-            crate::snapshot::read(&snapshot).map(|(header, _)| (header, snapshot))
+            let content = crate::snapshot::read(&snapshot)?;
+            Ok::<_, crate::Error>((content.0.clone(), snapshot.with_content(content)))
         });
         let checked = check.await.map_err(|e| Status::internal(e.to_string()))?;
         let (header, snapshot) = checked.map_err(|e| {

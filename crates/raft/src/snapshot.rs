@@ -50,6 +50,8 @@ struct Trailer {
 pub(crate) struct SnapshotFile {
     pub(crate) path: PathBuf,
     pub(crate) file: File,
+    /// What was read from it, so that an install does not read it again: reading a large one takes many seconds.
+    pub(crate) content: Option<Box<(SnapshotMeta, State)>>,
 }
 
 impl SnapshotFile {
@@ -57,7 +59,16 @@ impl SnapshotFile {
         Ok(SnapshotFile {
             path: path.to_owned(),
             file: File::open(path)?,
+            content: None,
         })
+    }
+
+    /// The file with what was read from it.
+    pub(crate) fn with_content(self, content: (SnapshotMeta, State)) -> SnapshotFile {
+        SnapshotFile {
+            content: Some(Box::new(content)),
+            ..self
+        }
     }
 }
 

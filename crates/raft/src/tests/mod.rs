@@ -9,6 +9,7 @@ mod diverged;
 mod failed_sync;
 mod founder;
 mod golden;
+mod install;
 mod log_damage;
 mod lost;
 mod model;
