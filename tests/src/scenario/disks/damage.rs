@@ -59,7 +59,7 @@ pub(super) const TRUTH: &[Case] = &[
     Case {
         name: "identity, newer format",
         damage: |p| newer(&p.data.join("identity")),
-        says: &["format version 2 is unknown to this build", "newer build"],
+        says: &["format version 3 is unknown to this build", "newer build"],
     },
     Case {
         name: "log, a bit",
@@ -109,7 +109,7 @@ pub(super) const TRUTH: &[Case] = &[
             newer(&wal(&p.data));
             p.data.join("log")
         },
-        says: &["format version 2 is unknown to this build", "newer build"],
+        says: &["format version 3 is unknown to this build", "newer build"],
     },
     Case {
         name: "snapshot that is none",
@@ -245,7 +245,8 @@ fn newer(path: &Path) -> PathBuf {
     let mut bytes = fs::read(path).unwrap();
     let is_head = |head: &[u8]| crc32(&head[..5]).to_be_bytes() == head[5..9];
     let at = bytes.windows(9).position(is_head).unwrap();
-    bytes[at] += 1;
+    // The first above the newest format level.
+    bytes[at] = 3;
     let head = crc32(&bytes[at..at + 5]);
     bytes[at + 5..at + 9].copy_from_slice(&head.to_be_bytes());
     fs::write(path, bytes).unwrap();
