@@ -5,6 +5,7 @@ use std::time::Duration;
 use openraft::RaftNetworkV2;
 use openraft::network::RPCOption;
 use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse};
+use openraft::storage::RaftLogReader;
 use seqsvr_core::id::ClusterId;
 use seqsvr_core::state::State;
 use seqsvr_proto::transport::Tcp;
