@@ -32,6 +32,11 @@ use crate::error::Error;
 /// Name of the copy while it is written. raft-log takes no notice of it.
 const COPY: &str = "tail.tmp";
 
+/// Bytes that a disk writes wholly or not at all.
+const SECTOR: usize = 512;
+/// So many zeros a whole record may end in.
+const ZEROS_MIN: usize = 16;
+
 /// Replaces the tail of the log in `path` by a copy of itself, and syncs all other files.
 ///
 /// # Errors
@@ -64,6 +69,25 @@ pub(super) fn make_durable(path: &Path) -> Result<(), Error> {
 fn write_copy(file: &Path, copy: &Path) -> io::Result<()> {
     let bytes = fs::read(file)?;
     let mut to = File::create_new(copy)?;
-    to.write_all(&bytes)?;
+    to.write_all(without_lost_end(&bytes))?;
     to.sync_all()
+}
+
+/// What was written, without sectors at the end that were not.
+///
+/// ext4 may make a file longer before its new block has its content. After a power cut the block
+/// reads as zeros, and the record that began in the block before it is torn. raft-log drops a torn
+/// record if the file ends in it, or if all from its first byte is zero; it takes this one for
+/// damage, and the store would not start. Without the zeros the file ends in it. Nothing that was
+/// acknowledged goes: the sync of such a record never returned.
+///
+/// A whole record is never cut: its last 8 bytes are a checksum, so it does not end in more zeros
+/// than [`ZEROS_MIN`].
+fn without_lost_end(bytes: &[u8]) -> &[u8] {
+    let written = bytes.iter().rposition(|byte| *byte != 0);
+    let written = written.map_or(0, |at| at + 1).next_multiple_of(SECTOR);
+    match bytes.len().saturating_sub(written) > ZEROS_MIN {
+        true => &bytes[..written],
+        false => bytes,
+    }
 }

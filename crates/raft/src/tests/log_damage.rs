@@ -85,6 +85,37 @@ async fn a_torn_tail_is_dropped_and_the_rest_kept() {
     }
 }
 
+/// What a power cut leaves on ext4: the file has its length, and its last blocks are zeros.
+#[tokio::test]
+async fn a_tail_of_blocks_that_were_not_written_is_dropped_and_the_rest_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = written(dir.path(), 100).await;
+    let good = fs::read(&file).unwrap();
+    let mut lengths = Vec::new();
+    for lost in (1_024..good.len() - 16).step_by(512) {
+        let mut torn = good.clone();
+        torn[lost..].fill(0);
+        fs::write(&file, &torn).unwrap();
+        let mut storage = open_storage(&options(dir.path())).unwrap();
+        let entries = storage.log.try_get_log_entries(..).await.unwrap();
+        let expected: Vec<Entry> = (0..entries.len() as u64).map(work).collect();
+        assert_eq!(entries, expected);
+        lengths.push(entries.len());
+        drop(storage);
+        for extra in crate::directory::list(file.parent().unwrap()).unwrap() {
+            fs::remove_file(extra).unwrap();
+        }
+    }
+    assert!(lengths.len() > 5 && lengths.is_sorted(), "{lengths:?}");
+    // Zeros behind whole records take none of them away.
+    let mut longer = good.clone();
+    longer.resize(good.len() + 5_000, 0);
+    fs::write(&file, &longer).unwrap();
+    let mut storage = open_storage(&options(dir.path())).unwrap();
+    let entries = storage.log.try_get_log_entries(..).await.unwrap();
+    assert_eq!(entries.len(), 100);
+}
+
 #[tokio::test]
 async fn an_emptied_log_of_a_member_is_refused() {
     let dir = tempfile::tempdir().unwrap();
