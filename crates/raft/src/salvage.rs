@@ -27,6 +27,7 @@ use crate::directory::{self, Directory};
 use crate::error::Error;
 use crate::log::LogStore;
 use crate::snapshot;
+use crate::types::Membership;
 
 /// Size of a log file; the copy is only read.
 const FILE_BYTES: usize = 4 << 20;
@@ -55,8 +56,10 @@ pub async fn read(data_dir: &Path, scratch: &Path) -> Result<Salvaged, Error> {
     let directory = Directory::open(data_dir)?;
     let mut state = State::default();
     let mut last = None;
+    let mut highest = None;
     if let Some((meta, of_snapshot)) = snapshot::newest(&directory)? {
         (last, state) = (meta.last_log_id, of_snapshot);
+        highest = highest_id(meta.last_membership.membership());
     }
     fs::create_dir(scratch).map_err(Error::io("cannot make directory", scratch))?;
     let copy = Directory::open(scratch)?;
@@ -80,6 +83,9 @@ pub async fn read(data_dir: &Path, scratch: &Path) -> Result<Salvaged, Error> {
             .ok_or_else(|| Error::damaged(&directory.log(), format!("entry {index} is missing")))?;
         let confirmed = Some(entry.log_id) <= committed;
         unconfirmed += u64::from(!confirmed);
+        if let EntryPayload::Membership(membership) = &entry.payload {
+            highest = highest_id(membership);
+        }
         if let EntryPayload::Normal(proposal) = &entry.payload {
             let term = entry.log_id.leader_id.term;
             let batch = match confirmed {
@@ -87,6 +93,9 @@ pub async fn read(data_dir: &Path, scratch: &Path) -> Result<Salvaged, Error> {
                 false => without_finals(&proposal.0),
             };
             state.apply(term, &batch, &mut BTreeSet::new());
+        }
+        if let Some(highest) = highest {
+            state.note_store(highest, &mut BTreeSet::new());
         }
         last = Some(entry.log_id);
     }
@@ -115,6 +124,11 @@ pub async fn read(data_dir: &Path, scratch: &Path) -> Result<Salvaged, Error> {
         backup: Backup { about, state },
         unconfirmed,
     })
+}
+
+/// Highest store id of a membership.
+fn highest_id(membership: &Membership) -> Option<u64> {
+    membership.nodes().map(|(id, _)| *id).max()
 }
 
 /// The same commands without what lowers a sequence: closes of sections, and the finals of slots that

@@ -28,6 +28,7 @@ pub(crate) type Vote = openraft::Vote<LeaderId>;
 pub(crate) type Payload = openraft::EntryPayload<Proposal, u64, Peer>;
 pub(crate) type Entry = openraft::Entry<CommittedLeaderId, Payload>;
 pub(crate) type StoredMembership = openraft::StoredMembership<CommittedLeaderId, u64, Peer>;
+pub(crate) type Membership = openraft::Membership<u64, Peer>;
 pub(crate) type SnapshotMeta = openraft::SnapshotMeta<CommittedLeaderId, u64, Peer>;
 
 /// A batch in the log; cloned for every reader of the log, so it is shared.

@@ -28,7 +28,9 @@ pub(crate) struct Dev {
     /// Directory of all data.
     #[arg(long, env = "SEQSVR_DATA_DIR", default_value = "./seqsvr-data")]
     pub(crate) data_dir: PathBuf,
-    /// Accept a data directory that was copied or moved, once. No process may use the original.
+    /// Accept a copied or moved data directory, once.
+    ///
+    /// No process may use the original any more. Without this flag a copy does not start.
     #[arg(long)]
     pub(crate) moved_data_dir: bool,
     /// StoreSvrs to run, 1 to 7.
@@ -86,7 +88,9 @@ pub(crate) struct Place {
 pub(crate) struct Store {
     #[command(flatten)]
     pub(crate) place: Place,
-    /// Accept a data directory that was copied or moved, once. No process may use the original.
+    /// Accept a copied or moved data directory, once.
+    ///
+    /// No process may use the original any more. Without this flag a copy does not start.
     #[arg(long)]
     pub(crate) moved_data_dir: bool,
     /// Log entries between two snapshots. A snapshot frees the older log.
