@@ -25,6 +25,22 @@ pub(crate) async fn history(dir: &Path) -> (Options, State) {
         nodes[0].node.counters().purged_index > 30
     })
     .await;
+    // Where in a round of snapshots this is differs from process to process. Go on to the middle of
+    // one, where no snapshot is due, and to a log of several files.
+    let log = nodes[0].options.data_dir.join("log");
+    let is_settled = || {
+        let now = nodes[0].node.counters();
+        let wals = files(&log).into_iter();
+        let wals = wals.filter(|f| f.extension().is_some_and(|e| e == "wal"));
+        (15..25).contains(&(now.applied_index - now.snapshot_index)) && wals.count() > 1
+    };
+    for i in 100..400 {
+        if is_settled() {
+            break;
+        }
+        write(&nodes, &format!("n{i}")).await;
+    }
+    assert!(is_settled());
     let state = nodes[0].node.with_state(State::clone);
     let node = nodes.into_iter().next().unwrap();
     (node.kill().await, state)
