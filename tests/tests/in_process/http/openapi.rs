@@ -146,11 +146,12 @@ async fn the_bounds_of_the_openapi_document_are_those_of_the_server() {
                 }
                 body[field] = value;
                 let told = http.post(path, JSON, &body.to_string()).await;
-                // What the namespace allows, and how far the key has come, are the server's to judge.
+                // What the namespace allows, and how far the key has come, are the server's to judge. On a
+                // busy machine a request within bounds may also be late (503, 504).
                 let beyond = ["not below the max_uid", "floor", "above", "entries for"];
                 let beyond = beyond.iter().any(|text| told.body.contains(text));
                 let is_fine =
-                    matches!(told.status, 200 | 409 | 504) || told.status == 422 && beyond;
+                    matches!(told.status, 200 | 409 | 503 | 504) || told.status == 422 && beyond;
                 let text: String = body.to_string().chars().take(200).collect();
                 assert_eq!(
                     is_fine, fine,
