@@ -187,7 +187,7 @@ impl Sections {
         (*epoch == fence.epoch).then_some(*last)
     }
 
-    /// Remembers the last generation of a section that is closed, or that the store told of.
+    /// Remembers the last generation of a section that is closed, or that the store named.
     pub(crate) fn note_generation(&self, fence: Fence, last: u64) {
         let mut busy = self.busy.lock();
         if busy.generations.len() >= GENERATIONS_MAX {

@@ -8,7 +8,7 @@
 //! Every node keeps the digest over its rows at every [`CHECKPOINT_ENTRIES`]th entry. The leader sends
 //! its newest one with each append and gets the receiver's digest at the same entry. Once a majority of
 //! the voters has one digest, the leader says so, and a node that has another one ends. So does the
-//! leader if the majority has another one than its own. Without a majority nobody knows who is right:
+//! leader if the majority has another one than its own. Without a majority it is not known which is right:
 //! the difference is logged.
 //!
 //! Committed entries are the same on all nodes, so the index alone names the entry.

@@ -3,7 +3,7 @@
 //! ```text
 //! lock         held by the one process that uses the directory
 //! identity     node id, incarnation, cluster
-//! binding      inode of the lock file, by which a copy is told from the original
+//! binding      inode of the lock file, which tells a copy from the original
 //! founder      the cluster that this node was asked to make, if it was
 //! log/         entries and vote
 //! state/       rows of the state; not trusted, rebuilt from snapshot and log if in doubt

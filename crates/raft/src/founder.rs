@@ -8,7 +8,7 @@
 //! wiped node 3 it is a majority.
 //!
 //! The note is durable before the node belongs to the cluster. A node that lost its power in between
-//! has no cluster, or is its founder; nobody else knows that cluster then, because a node calls others
+//! has no cluster, or is its founder; no other node knows that cluster then, because a node calls others
 //! only after its own vote is saved.
 
 use std::io;

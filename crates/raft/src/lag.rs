@@ -1,6 +1,6 @@
 //! Followers that lag so far that they hold up the purge of the leader's log.
 //!
-//! Invariant: the log of a leader is bounded, whatever its followers do. Schedule that breaks it: a
+//! Invariant: the log of a leader is bounded, also with slow followers. Schedule that breaks it: a
 //! follower takes entries, only more slowly than they come. openraft 0.10.0-alpha.37 streams to it
 //! everything behind the entry it acknowledged last, and purges nothing that is being streamed
 //! (`replication_handler/mod.rs`, `try_purge_log`; `progress/entry/mod.rs`,

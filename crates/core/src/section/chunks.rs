@@ -8,7 +8,7 @@
 //! joined with its free other half, again and again, and cut for smaller sizes.
 //!
 //! Invariant: once the memory of counters has reached the limit, free memory is used before more is mapped,
-//! whatever its pieces are. Schedule that breaks it: sections of many small pieces fill the budget; sections
+//! for pieces of every size. Schedule that breaks it: sections of many small pieces fill the budget; sections
 //! that need large ones come and some of the former are closed; hardly any two free neighbors join, so all
 //! large pieces would be new memory, and the process would grow to twice the budget. Hence above the limit a
 //! large piece may consist of scattered chunks ([`Taken::Scattered`]).

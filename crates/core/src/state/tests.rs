@@ -457,7 +457,7 @@ fn namespaces_are_created_once_and_altered_without_needless_versions() {
 }
 
 /// Schedule: two operators read strict = false; one makes the namespace strict, the other changes its step.
-/// Whatever the order, and although each comes again late, both hold.
+/// In every order, and although each is repeated late, both hold.
 #[test]
 fn a_change_of_one_value_leaves_the_others() {
     let change = |change| Command::ChangeNamespace {
