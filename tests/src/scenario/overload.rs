@@ -1,6 +1,7 @@
 //! More than one server should bear: ten thousand connections, and callers who spray uids, keys,
 //! namespaces and half-finished calls. Somebody else is served as before.
 
+mod idle;
 mod spray;
 mod sprayers;
 

@@ -14,6 +14,7 @@ use tokio::task::JoinSet;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 
+use super::idle::{Threads, move_to_idle_class};
 use crate::raw::Raw;
 
 /// Namespace of small sections: a random uid of it is always of one that is not loaded.
@@ -76,14 +77,13 @@ pub(super) struct Spray {
 }
 
 impl Spray {
-    /// One of each kind. Their thread stands below all others: on a machine of their own they would
-    /// take the caller who is measured no time.
+    /// Starts one of each kind, on a thread of the idle class: they stand for callers on other machines.
     pub(super) fn start(address: &str, seed: u64) -> Spray {
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("spray")
             .on_thread_start(|| {
-                rustix::process::nice(19).expect("less is always allowed");
+                move_to_idle_class(rustix::thread::gettid(), Threads::One);
             })
             .enable_all()
             .build()

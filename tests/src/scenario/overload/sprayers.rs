@@ -1,12 +1,11 @@
 //! A caller beside sprayers: its calls take about as long as without them, and none fails.
 
-use std::process::Command;
 use std::time::{Duration, Instant};
 
-use rustix::process::Pid;
 use seqsvr_core::geometry::Geometry;
 use seqsvr_core::namespace::Spec;
 
+use super::idle::{Threads, move_to_idle_class};
 use super::spray::{SPRAYED, Spray, Sprayed, UIDS};
 use crate::caller::{Ask, Caller};
 use crate::cluster::Cluster;
@@ -54,7 +53,8 @@ pub async fn sprayers() -> Outcome {
     alloc.restart();
     cluster.whole(1).await;
     for store in &cluster.stores {
-        stands_back(store.pid());
+        // A store should have a machine of its own, alone and beside sprayers.
+        move_to_idle_class(store.pid(), Threads::All);
     }
     let (address, pid) = (cluster.alloc_addresses[0].clone(), cluster.allocs[0].pid());
     let client = cluster.client();
@@ -169,17 +169,6 @@ fn judge(
          {bare_alone:.0?}, {bare_beside:.0?}, {floor:.2} times; at most {bar:.2}"
     );
     if times <= bar { Ok(text) } else { Err(text) }
-}
-
-/// Lets the alloc and whoever is measured go before a store, alone and beside sprayers: on a machine
-/// of its own, as it should have, a store would take them no time. A lower priority alone does not do
-/// that: Linux leaves a running thread its slice of about a millisecond, unless it is an idle one.
-fn stands_back(store: Pid) {
-    let id = store.as_raw_nonzero().to_string();
-    let mut set = Command::new("chrt");
-    set.args(["--all-tasks", "--idle", "--pid", "0", &id]);
-    let set = set.status().expect("`chrt` of util-linux is installed");
-    assert!(set.success(), "chrt: {set}");
 }
 
 /// The caller who is measured.
