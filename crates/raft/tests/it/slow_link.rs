@@ -16,11 +16,13 @@ use crate::common::{
     CLUSTER, LEASE_MS, LIMIT, Running, SLOTS, agree, leader, listen, until, write,
 };
 
-/// A link that passes so many bytes a second towards a node, and all that come back.
+/// A link that passes so many bytes a second towards a node, each part of them after a delay, and all that
+/// come back.
 struct SlowLink {
     address: String,
     target: String,
     bytes_per_second: Arc<AtomicU64>,
+    delay_ms: Arc<AtomicU64>,
 }
 
 impl SlowLink {
@@ -32,7 +34,9 @@ impl SlowLink {
         let listener = socket.listen(16).unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let bytes_per_second = Arc::new(AtomicU64::new(u64::MAX));
-        let (rate, behind) = (bytes_per_second.clone(), target.clone());
+        let delay_ms = Arc::new(AtomicU64::new(0));
+        let (rate, delay) = (bytes_per_second.clone(), delay_ms.clone());
+        let behind = target.clone();
         tokio::spawn(async move {
             while let Ok((from, _)) = listener.accept().await {
                 let Ok(to) = TcpStream::connect(&behind).await else {
@@ -41,7 +45,7 @@ impl SlowLink {
                 let ((mut from_read, mut from_write), (mut to_read, mut to_write)) =
                     (from.into_split(), to.into_split());
                 tokio::spawn(async move { tokio::io::copy(&mut to_read, &mut from_write).await });
-                let rate = rate.clone();
+                let (rate, delay) = (rate.clone(), delay.clone());
                 tokio::spawn(async move {
                     let mut bytes = [0; 1_024];
                     while let Ok(count @ 1..) = from_read.read(&mut bytes).await {
@@ -49,6 +53,10 @@ impl SlowLink {
                         if rate < u64::MAX {
                             let time = Duration::from_secs(1) * count as u32 / rate as u32;
                             tokio::time::sleep(time).await;
+                        }
+                        let delay = Duration::from_millis(delay.load(Ordering::Relaxed));
+                        if !delay.is_zero() {
+                            tokio::time::sleep(delay).await;
                         }
                         if to_write.write_all(&bytes[..count]).await.is_err() {
                             break;
@@ -61,6 +69,7 @@ impl SlowLink {
             address,
             target,
             bytes_per_second,
+            delay_ms,
         }
     }
 
@@ -186,4 +195,43 @@ async fn long_entries_pass_a_slow_link() {
     .await;
     nodes.push(late);
     agree(&nodes, ["first"].into_iter()).await;
+}
+
+/// A vote that takes longer than the shortest election time does not count. Two nodes whose votes take at
+/// least 300 ms elect a leader only with a longer one; with the default of 200 ms they never do.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_with_slow_votes_elect_a_leader_with_a_longer_election_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut nodes = Vec::new();
+    let mut links = Vec::new();
+    for id in 1..=2 {
+        let (listener, address) = listen().await;
+        let link = SlowLink::to(address);
+        let mut options = Options::new(id, &link.address, dir.path().join(id.to_string()));
+        options.election_min_ms = 1_500;
+        options.election_max_ms = 3_000;
+        nodes.push(Running::start(options, listener).await.unwrap());
+        links.push(link);
+    }
+    let members: Vec<Member> = nodes.iter().map(Running::member).collect();
+    let made = nodes[0].node.init(members, CLUSTER, LEASE_MS, SLOTS).await;
+    made.unwrap();
+    write(&nodes, "first").await;
+    for link in &links {
+        link.delay_ms.store(300, Ordering::Relaxed);
+    }
+    // Both start again, so a leader has to be elected.
+    let mut stopped = Vec::new();
+    for node in nodes {
+        stopped.push(node.kill().await);
+    }
+    let mut nodes = Vec::new();
+    for (mut options, link) in stopped.into_iter().zip(&links) {
+        options.address.clone_from(&link.target);
+        let mut node = Running::restart(options).await.unwrap();
+        node.options.address.clone_from(&link.address);
+        nodes.push(node);
+    }
+    leader(&nodes).await;
+    write(&nodes, "last").await;
 }

@@ -23,6 +23,8 @@ pub(crate) async fn run(args: cli::Store) -> anyhow::Result<()> {
     options.connections_max = args.connections.connections_max as usize;
     options.streams_max = args.connections.streams_max;
     options.snapshot_every_entries = args.snapshot_every;
+    options.election_min_ms = args.election_timeout_ms;
+    options.election_max_ms = 2 * args.election_timeout_ms;
     let watching = args
         .http_listen
         .as_ref()
