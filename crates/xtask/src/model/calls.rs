@@ -15,7 +15,7 @@ use super::world::{Action, LEASE, Protocol, World, allow};
 impl Protocol {
     pub(super) fn call(&self, world: &mut World, action: Action) -> Option<()> {
         match action {
-            Action::Enter { alloc, kind } => self.enter(world, alloc, kind)?,
+            Action::Enter { alloc, kind, by } => self.enter(world, alloc, kind, by)?,
             Action::Take { alloc, call } => self.take(world, alloc, call)?,
             Action::EarlyCheck { alloc } => {
                 let object = world.allocs[alloc].object?;
@@ -33,6 +33,7 @@ impl Protocol {
                     floor: 0,
                     number: None,
                     checked: false,
+                    cluster: world.allocs[alloc].cluster,
                 };
                 let early = self.rules.has(Rule::CheckAfterReceive)
                     && self.rules.has(Rule::StrictAfterArrival);
@@ -49,7 +50,7 @@ impl Protocol {
             Action::ReceiveLate { alloc, call } => {
                 let late = &mut world.allocs[alloc].calls[call];
                 allow(!self.rules.has(Rule::TakeAfterReceive) && late.number.is_some())?;
-                late.floor = world.ledger.shown;
+                late.floor = world.ledgers.of(late.cluster).shown;
             }
             Action::Reply { alloc, call } => {
                 let asked = world.allocs[alloc].calls[call];
@@ -57,13 +58,9 @@ impl Protocol {
                 let mine = &world.allocs[alloc];
                 allow(mine.passed || asked.checked || self.check(world, alloc, &asked))?;
                 world.allocs[alloc].calls.remove(call);
-                let ledger = &mut world.ledger;
+                let ledger = world.ledgers.of_mut(asked.cluster);
                 match asked.kind {
-                    Kind::Next => {
-                        ledger.duplicate |= ledger.handed & 1 << number != 0;
-                        ledger.handed |= 1 << number;
-                        ledger.disorder |= number <= asked.floor;
-                    }
+                    Kind::Next => ledger.hand(number, asked.floor),
                     Kind::Current => ledger.disorder |= number < asked.floor,
                     Kind::RaiseTo => {}
                 }
@@ -82,8 +79,10 @@ impl Protocol {
         Some(())
     }
 
-    fn enter(&self, world: &mut World, alloc: usize, kind: Kind) -> Option<()> {
+    /// A call of a caller of cluster `by`.
+    fn enter(&self, world: &mut World, alloc: usize, kind: Kind, by: u8) -> Option<()> {
         let mine = &mut world.allocs[alloc];
+        allow(self.serves(mine, by))?;
         let object = mine.object?;
         let raising = kind == Kind::RaiseTo && !self.rules.has(Rule::RaiseToInMemory);
         allow(
@@ -96,7 +95,7 @@ impl Protocol {
             generation,
             ..
         } = object;
-        let floor = world.ledger.shown;
+        let floor = world.ledgers.of(by).shown;
         mine.calls.push(Call {
             kind,
             sid,
@@ -105,6 +104,7 @@ impl Protocol {
             floor,
             number: None,
             checked: false,
+            cluster: by,
         });
         if self.scenario.adders && kind == Kind::Next {
             return Some(());
@@ -119,6 +119,7 @@ impl Protocol {
 
     fn take(&self, world: &mut World, alloc: usize, call: usize) -> Option<()> {
         let mine = &mut world.allocs[alloc];
+        let ledger = world.ledgers.of_mut(mine.cluster);
         let Call {
             kind,
             generation,
@@ -143,7 +144,7 @@ impl Protocol {
                 object.max
             }
         };
-        world.ledger.top = world.ledger.top.max(object.last);
+        ledger.top = ledger.top.max(object.last);
         mine.calls[call].number = Some(number);
         if !mine.adders().any(|call| {
             mine.older

@@ -2,7 +2,8 @@
 //!
 //! Parts: [`store`] is the replicated state and `apply`; [`leaders`] two StoreSvr nodes that
 //! lead or believe so, with the arbiter and `renewals`; [`owner`] the AllocSvr processes, with
-//! `sections` and `calls`; [`world`] puts them together as a stateright model;
+//! `sections` and `calls`;
+//! `clusters` another cluster at the same addresses; [`ledger`] what callers saw; [`world`] puts them together as a stateright model;
 //! [`scenario`] bounds it and [`reached`] says
 //! what it must come to; [`rules`] are the switches, [`removals`] what must go wrong without
 //! each; [`run`] checks and prints.
@@ -14,7 +15,9 @@
 //! has every behaviour of all clocks between them: one tick moves both.
 
 mod calls;
+mod clusters;
 pub mod leaders;
+pub mod ledger;
 pub mod owner;
 pub mod reached;
 pub mod removals;

@@ -55,6 +55,8 @@ pub struct Call {
     pub number: Option<u8>,
     /// A check before the taking passed (only a removed rule uses it).
     pub checked: bool,
+    /// The caller's cluster.
+    pub cluster: u8,
 }
 
 /// One AllocSvr process. A restart is another process.
@@ -62,6 +64,8 @@ pub struct Call {
 pub struct Alloc {
     /// It runs (or is paused: nothing obliges it to take a step).
     pub up: bool,
+    /// The cluster it belongs to; 0 is none yet.
+    pub cluster: u8,
     /// The session it holds itself to have; 0 is none.
     pub session: Sid,
     /// Bits of all sessions it ever had.
@@ -97,6 +101,7 @@ impl Alloc {
         let owner = served && process == 0;
         Alloc {
             up: true,
+            cluster: store.cluster,
             session: sid,
             sessions: if member { 1 << sid } else { 0 },
             nonce: if member { 100 + sid } else { 0 },
@@ -208,10 +213,12 @@ impl Protocol {
             );
         }
         for &kind in bounds.kinds {
-            list(
-                object && mine.calls.len() < bounds.calls,
-                Action::Enter { alloc, kind },
-            );
+            for by in 1..=world.store.cluster {
+                list(
+                    object && mine.calls.len() < bounds.calls,
+                    Action::Enter { alloc, kind, by },
+                );
+            }
         }
         for (call, asked) in mine.calls.iter().enumerate() {
             let adder = asked.number.is_none();
@@ -228,6 +235,8 @@ impl Protocol {
             Action::Learn { alloc } => {
                 let alloc = &mut world.allocs[alloc];
                 allow(alloc.up && world.store.slot.epoch > alloc.route.epoch)?;
+                allow(self.takes_from(alloc, world.store.cluster))?;
+                alloc.join(world.store.cluster);
                 alloc.route = world.store.slot;
             }
             Action::OpenSession { .. }
@@ -275,6 +284,7 @@ impl Protocol {
                 mine.proof = proof;
                 self.send(
                     world,
+                    alloc,
                     Command::OpenSession {
                         process: alloc as u8,
                         nonce,
@@ -304,7 +314,7 @@ impl Protocol {
                 if let Some(object) = &mut mine.object {
                     object.sealed = true;
                 }
-                self.send(world, leave);
+                self.send(world, alloc, leave);
             }
             Action::Crash { alloc } => {
                 allow(world.allocs[alloc].up)?;

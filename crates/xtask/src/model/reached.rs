@@ -23,15 +23,20 @@ impl Reached {
     }
 }
 
+/// The greatest value shown to callers of the cluster that the stores belong to now.
+fn shown(world: &World) -> u8 {
+    world.ledgers.of(world.store.cluster).shown
+}
+
 fn answered_by(world: &World, sid: Sid) -> bool {
     world.store.slot.owner == sid
         && world.store.section.generation > 1
-        && world.ledger.shown > world.store.section.base
+        && shown(world) > world.store.section.base
 }
 
 pub(super) const SECOND_OWNER: Reached = Reached {
     name: "two owners handed out numbers",
-    condition: |_, world| answered_by(world, 2) && world.ledger.handed & 0b110 != 0,
+    condition: |_, world| answered_by(world, 2) && world.ledgers.of(1).handed & 0b110 != 0,
 };
 pub(super) const BACK_AGAIN: Reached = Reached {
     name: "the first process came back with a new session and handed out a number",
@@ -79,15 +84,15 @@ pub(super) const LATE_RAISE: Reached = Reached {
         world
             .sent
             .iter()
-            .any(|sent| matches!(sent, Command::Raise { generation, .. } if *generation < current))
+            .any(|sent| matches!(sent.command, Command::Raise { generation, .. } if generation < current))
     },
 };
 pub(super) const LATE_FINAL: Reached = Reached {
     name: "a final is late: its generation is over and numbers of the next are handed out",
     condition: |_, world| {
         let section = world.store.section;
-        world.ledger.shown > section.base
-            && world.sent.iter().any(|sent| match sent {
+        shown(world) > section.base
+            && world.sent.iter().any(|sent| match sent.command {
                 Command::CloseSection { last, .. }
                 | Command::MoveSlot { last, .. }
                 | Command::CloseSession { last, .. } => {
@@ -126,10 +131,26 @@ pub(super) const STALE_MOVE: Reached = Reached {
         world
             .sent
             .iter()
-            .any(|sent| matches!(sent, Command::MoveSlot { epoch, .. } if *epoch < now))
+            .any(|sent| matches!(sent.command, Command::MoveSlot { epoch, .. } if epoch < now))
     },
 };
 pub(super) const FAST_RESTART: Reached = Reached {
     name: "a restarted process superseded its old session and handed out a number",
     condition: |_, world| answered_by(world, 2) && world.allocs[1].proof == 1,
+};
+pub(super) const TWO_CLUSTERS: Reached = Reached {
+    name: "callers of both clusters got numbers",
+    condition: |_, world| {
+        world.store.cluster == 2 && world.ledgers.of(1).shown > 0 && shown(world) > 0
+    },
+};
+pub(super) const LATE_OF_OTHER_CLUSTER: Reached = Reached {
+    name: "a MoveSlot of the first cluster may arrive in the second, which has that session and epoch",
+    condition: |_, world| {
+        let store = &world.store;
+        world.sent.iter().any(|sent| {
+            matches!(sent.command, Command::MoveSlot { sid, epoch, .. }
+                if sent.cluster < store.cluster && store.owns(sid, epoch) && shown(world) > 0)
+        })
+    },
 };

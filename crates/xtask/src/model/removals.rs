@@ -154,6 +154,14 @@ pub const REMOVALS: &[Removal] = &[
     breaks(&[StopWaitsForOpens], "moves", TIGHT),
     breaks(&[MoveRepeatsFinals], "moved-back", TIGHT),
     breaks(&[CurrentWhileServed], "moves", MONOTONIC),
+    // Clusters.
+    breaks(&[CallNamesCluster], "clusters", UNIQUE),
+    breaks(&[RequestNamesCluster], "clusters", UNIQUE),
+    redundant(
+        &[ReplyNamesCluster],
+        "clusters",
+        "covered by RequestNamesCluster: stores of another cluster refuse what this AllocSvr sends next; stays: a store of before that rule refuses nothing",
+    ),
     // Restart and strict mode.
     breaks(&[ProofUnderLock], "restart", MONOTONIC),
     redundant(

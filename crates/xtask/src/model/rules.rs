@@ -58,6 +58,10 @@ rules! {
     WaitAfterElection = "W counts from the election at the earliest",
     DriftMargin = "W is larger than D by the drift bound",
     SenderKnown = "a store's calls count only from the data directory that the membership records",
+    // Clusters.
+    CallNamesCluster = "a call names its cluster: an AllocSvr of another takes no number for it",
+    RequestNamesCluster = "a request names its cluster: a store of another applies nothing",
+    ReplyNamesCluster = "a store's answers and routes name its cluster: an AllocSvr of another takes nothing from them",
     // Owners: leases.
     LeaseFromT0 = "the lease counts from t0, noted before sending",
     LeaseFromRenewalOnly = "OpenSession grants no lease by itself",

@@ -40,6 +40,8 @@ pub struct Scenario {
     pub terms: u8,
     pub expiries: u8,
     pub assigns: u8,
+    /// How often the stores are wiped and made again as another cluster.
+    pub remakes: u8,
     pub opens: u8,
     pub raises: u8,
     pub closes: u8,
@@ -78,6 +80,7 @@ const EMPTY: Scenario = Scenario {
     terms: 1,
     expiries: 0,
     assigns: 0,
+    remakes: 0,
     opens: 0,
     raises: 0,
     closes: 0,
@@ -253,6 +256,20 @@ pub const SCENARIOS: &[Scenario] = &[
         sessions: 1,
         step: 2,
         reaches: &[SECOND_OWNER, BACK_AGAIN],
+        ..EMPTY
+    },
+    Scenario {
+        name: "clusters",
+        about: "the stores are made again as another cluster, at the same addresses",
+        hostile: true,
+        members: 1,
+        remakes: 1,
+        sessions: 1,
+        assigns: 1,
+        opens: 2,
+        moves: 1,
+        prompt: true,
+        reaches: &[TWO_CLUSTERS, LATE_OF_OTHER_CLUSTER],
         ..EMPTY
     },
 ];

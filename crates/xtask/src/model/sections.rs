@@ -4,6 +4,7 @@
 //! Invariant: a section object hands out only numbers of its own generation's window, and none
 //! after the owner has reported a final for it.
 
+use super::clusters::Answer;
 use super::owner::Object;
 use super::rules::Rule;
 use super::store::{Command, Final, Reply};
@@ -32,7 +33,7 @@ impl Protocol {
                     expected,
                     nonce,
                 };
-                self.send(world, open);
+                self.send(world, alloc, open);
             }
             Action::Raise { alloc } => {
                 let object = world.allocs[alloc].object?;
@@ -47,6 +48,7 @@ impl Protocol {
                 } = object;
                 self.send(
                     world,
+                    alloc,
                     Command::Raise {
                         sid,
                         epoch,
@@ -78,6 +80,7 @@ impl Protocol {
                 };
                 self.send(
                     world,
+                    alloc,
                     Command::CloseSection {
                         sid: object.sid,
                         epoch: object.epoch,
@@ -126,7 +129,7 @@ impl Protocol {
                         object.sealed = true;
                     }
                 }
-                self.send(world, request);
+                self.send(world, alloc, request);
             }
             _ => return None,
         }
@@ -134,15 +137,15 @@ impl Protocol {
     }
 
     /// An AllocSvr takes a reply: each may come late or again.
-    pub(super) fn receive(&self, world: &mut World, reply: Reply) {
-        match reply {
-            Reply::Session {
-                process,
-                nonce,
-                sid,
-            } => {
-                let mine = &mut world.allocs[process as usize];
+    pub(super) fn receive(&self, world: &mut World, answer: Answer) {
+        let mine = &mut world.allocs[usize::from(answer.process)];
+        if !self.takes_from(mine, answer.cluster) {
+            return;
+        }
+        match answer.reply {
+            Reply::Session { nonce, sid } => {
                 if mine.up && mine.nonce == nonce && mine.sessions & 1 << sid == 0 {
+                    mine.join(answer.cluster);
                     mine.session = sid;
                     mine.sessions |= 1 << sid;
                     mine.lease = if self.rules.has(Rule::LeaseFromRenewalOnly) {
@@ -152,19 +155,10 @@ impl Protocol {
                     };
                 }
             }
-            Reply::OpenRefused { sid, nonce } => {
-                if let Some(mine) = world.allocs.iter_mut().find(|alloc| alloc.had(sid)) {
-                    mine.opens &= !(1 << nonce);
-                }
-            }
+            Reply::OpenRefused { nonce, .. } => mine.opens &= !(1 << nonce),
             Reply::Raised {
-                sid,
-                generation,
-                max,
+                generation, max, ..
             } => {
-                let Some(mine) = world.allocs.iter_mut().find(|alloc| alloc.had(sid)) else {
-                    return;
-                };
                 let object = if self.rules.has(Rule::WidenOwnGeneration) {
                     mine.object_of(generation)
                 } else {
@@ -182,9 +176,6 @@ impl Protocol {
                 base,
                 max,
             } => {
-                let Some(mine) = world.allocs.iter_mut().find(|alloc| alloc.had(sid)) else {
-                    return;
-                };
                 mine.opens &= !(1 << nonce);
                 let old = self.rules.has(Rule::IgnoreOldReply) && generation <= mine.installed;
                 if !mine.up || old {

@@ -79,7 +79,6 @@ pub enum Command {
 )]
 pub enum Reply {
     Session {
-        process: u8,
         nonce: u8,
         sid: Sid,
     },
@@ -141,6 +140,8 @@ pub struct Session {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "rows as documented at their types")]
 pub struct Store {
+    /// Which cluster it is: they count from 1.
+    pub cluster: u8,
     pub section: Section,
     pub slot: Slot,
     pub sessions: Vec<Session>,
@@ -149,13 +150,31 @@ pub struct Store {
 }
 
 impl Store {
+    /// The state of a new cluster, which has assigned no slot yet.
+    pub fn empty(cluster: u8) -> Self {
+        Store {
+            cluster,
+            section: Section {
+                max: 0,
+                generation: 0,
+                base: 0,
+                nonce: 0,
+                open: false,
+            },
+            slot: Slot { epoch: 0, owner: 0 },
+            sessions: Vec::new(),
+            sids: 0,
+            version: 1,
+        }
+    }
+
     /// Does the session live?
     pub fn lives(&self, sid: Sid) -> bool {
         self.sessions.iter().any(|session| session.sid == sid)
     }
 
     /// Does the living session own the slot at this epoch?
-    fn owns(&self, sid: Sid, epoch: u8) -> bool {
+    pub(super) fn owns(&self, sid: Sid, epoch: u8) -> bool {
         self.lives(sid) && self.slot == Slot { epoch, owner: sid }
     }
 
@@ -201,7 +220,7 @@ impl Store {
                 process,
                 nonce,
                 proof,
-            } => self.open_session(process, names(process), nonce, proof, rules),
+            } => self.open_session(names(process), nonce, proof, rules),
             Command::CloseSession { sid, epoch, last } => {
                 if self.lives(sid) {
                     if !rules.has(Rule::LeaveOwner) || self.owns(sid, epoch) {
@@ -270,17 +289,9 @@ impl Store {
         }
     }
 
-    fn open_session(
-        &mut self,
-        process: u8,
-        name: u8,
-        nonce: u8,
-        proof: Sid,
-        rules: Rules,
-    ) -> Option<Reply> {
+    fn open_session(&mut self, name: u8, nonce: u8, proof: Sid, rules: Rules) -> Option<Reply> {
         if let Some(same) = self.sessions.iter().find(|session| session.nonce == nonce) {
             return Some(Reply::Session {
-                process,
                 nonce,
                 sid: same.sid,
             });
@@ -304,11 +315,7 @@ impl Store {
         self.sids = sid;
         self.sessions.push(Session { sid, name, nonce });
         self.version += 1;
-        Some(Reply::Session {
-            process,
-            nonce,
-            sid,
-        })
+        Some(Reply::Session { nonce, sid })
     }
 
     fn open(

@@ -42,6 +42,7 @@ scenarios! {
     leave = "leave",
     restart = "restart",
     strict = "strict",
+    clusters = "clusters",
 }
 
 /// No rule is left untried, and no line of the table is left out.

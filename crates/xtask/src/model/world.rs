@@ -7,7 +7,9 @@ use std::collections::BTreeSet;
 
 use stateright::{Model, Property};
 
+use super::clusters::{Answer, Sent};
 use super::leaders::{Node, Raft, Renewal};
+use super::ledger::Ledgers;
 use super::owner::{Alloc, Kind};
 use super::rules::Rules;
 use super::scenario::{Clocks, Scenario};
@@ -17,23 +19,6 @@ use super::store::{Command, Reply, Section, Session, Sid, Slot, Store};
 pub const LEASE: u8 = 2;
 /// W in ticks, as the fastest arbiter clock measures it: 1.25 D / 1.1 > D / 0.9.
 pub const TAKEOVER_WAIT: u8 = 2;
-
-/// What callers have seen: the judge of the promise.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Ledger {
-    /// Numbers handed out, one bit each.
-    pub handed: u64,
-    /// The greatest value that an answered call has shown.
-    pub shown: u8,
-    /// The highest value any counter reached.
-    pub top: u8,
-    /// A number was handed out twice.
-    pub duplicate: bool,
-    /// A call that began after another's answer got no greater number.
-    pub disorder: bool,
-    /// A planned move left max_seq above the highest number really used.
-    pub loose: bool,
-}
 
 /// How much of each bounded thing has happened.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -48,6 +33,7 @@ pub struct Spent {
     pub crashes: u8,
     pub expiries: u8,
     pub assigns: u8,
+    pub remakes: u8,
 }
 
 /// Everything.
@@ -64,11 +50,11 @@ pub struct World {
     /// AllocSvr processes.
     pub allocs: Vec<Alloc>,
     /// Requests sent: any of them may still arrive, again and again.
-    pub sent: BTreeSet<Command>,
+    pub sent: BTreeSet<Sent>,
     /// Replies sent, likewise.
-    pub replies: BTreeSet<Reply>,
+    pub replies: BTreeSet<Answer>,
     /// What callers saw.
-    pub ledger: Ledger,
+    pub ledgers: Ledgers,
     /// What is used up.
     pub spent: Spent,
 }
@@ -93,6 +79,7 @@ pub enum Action {
     Renewed { renewal: usize },
     ExpireAtOnce { sid: Sid },
     AssignAtOnce { sid: Sid },
+    MakeAgain,
     Request { request: usize },
     Answered { reply: usize },
     Learn { alloc: usize },
@@ -105,7 +92,7 @@ pub enum Action {
     Move { alloc: usize, to: Sid },
     Leave { alloc: usize },
     Crash { alloc: usize },
-    Enter { alloc: usize, kind: Kind },
+    Enter { alloc: usize, kind: Kind, by: u8 },
     Take { alloc: usize, call: usize },
     EarlyCheck { alloc: usize },
     CheckBeforeTake { alloc: usize, call: usize },
@@ -136,17 +123,23 @@ impl Protocol {
         );
         if matches!(command, Command::MoveSlot { .. }) && world.store.slot.epoch > epoch {
             let section = world.store.section;
-            world.ledger.loose |= section.max > world.ledger.top.max(section.base);
+            let ledger = world.ledgers.of_mut(world.store.cluster);
+            ledger.loose |= section.max > ledger.top.max(section.base);
         }
         reply
     }
 
     /// A request leaves an AllocSvr: into the network, or straight to the answer.
-    pub(super) fn send(&self, world: &mut World, request: Command) {
+    pub(super) fn send(&self, world: &mut World, alloc: usize, command: Command) {
+        let sent = Sent {
+            command,
+            process: alloc as u8,
+            cluster: world.allocs[alloc].cluster,
+        };
         if self.scenario.hostile {
-            world.sent.insert(request);
-        } else if let Some(reply) = self.commit(world, request, world.raft.term) {
-            self.receive(world, reply);
+            world.sent.insert(sent);
+        } else if let Some(answer) = self.deliver(world, sent) {
+            self.receive(world, answer);
         }
     }
 
@@ -154,8 +147,8 @@ impl Protocol {
         match action {
             Action::Request { request } => {
                 let request = *world.sent.iter().nth(request)?;
-                let reply = self.commit(world, request, world.raft.term);
-                world.replies.extend(reply);
+                let answer = self.deliver(world, request);
+                world.replies.extend(answer);
             }
             Action::Answered { reply } => {
                 let reply = *world.replies.iter().nth(reply)?;
@@ -179,6 +172,7 @@ impl Protocol {
                 let from = world.store.slot.epoch;
                 self.commit(world, Command::Assign { from, to: sid }, world.raft.term);
             }
+            Action::MakeAgain => self.make_again(world)?,
             _ => return None,
         }
         Some(())
@@ -212,6 +206,7 @@ impl Model for Protocol {
             })
             .collect();
         let store = Store {
+            cluster: 1,
             section: Section {
                 max: if served { bounds.step } else { 0 },
                 generation: served.into(),
@@ -228,7 +223,15 @@ impl Model for Protocol {
             version: 1,
         };
         let allocs = (0..bounds.processes)
-            .map(|process| Alloc::new(process, process < bounds.members, served, &store))
+            .map(|process| {
+                let member = process < bounds.members;
+                let mut alloc = Alloc::new(process, member, served, &store);
+                if !member && bounds.remakes > 0 {
+                    alloc.cluster = 0; // it has heard from no store yet
+                    alloc.route = Slot { epoch: 0, owner: 0 };
+                }
+                alloc
+            })
             .collect();
         let nodes = (0..bounds.nodes)
             .map(|node| Node::new(node == 0, bounds.timed, &store))
@@ -245,7 +248,7 @@ impl Model for Protocol {
             allocs,
             sent: BTreeSet::new(),
             replies: BTreeSet::new(),
-            ledger: Ledger::default(),
+            ledgers: Ledgers::default(),
             spent: Spent::default(),
         }]
     }
@@ -268,6 +271,9 @@ impl Model for Protocol {
         if world.spent.assigns < self.scenario.assigns {
             actions.extend(sids.map(|sid| Action::AssignAtOnce { sid }));
         }
+        if world.spent.remakes < self.scenario.remakes {
+            actions.push(Action::MakeAgain);
+        }
         actions.extend((0..world.sent.len()).map(|request| Action::Request { request }));
         actions.extend((0..world.replies.len()).map(|reply| Action::Answered { reply }));
         for alloc in 0..world.allocs.len() {
@@ -281,7 +287,8 @@ impl Model for Protocol {
             Action::Request { .. }
             | Action::Answered { .. }
             | Action::ExpireAtOnce { .. }
-            | Action::AssignAtOnce { .. } => self.network(&mut world, action),
+            | Action::AssignAtOnce { .. }
+            | Action::MakeAgain => self.network(&mut world, action),
             Action::Tick
             | Action::Elect { .. }
             | Action::FirstEntry
@@ -326,16 +333,17 @@ impl Model for Protocol {
 
 impl Protocol {
     fn unique(&self, world: &World) -> bool {
-        !world.ledger.duplicate
+        !world.ledgers.any(|ledger| ledger.duplicate)
     }
 
     /// Promised within the drift bound, and by strict mode always.
     fn monotonic(&self, world: &World) -> bool {
-        !world.ledger.disorder || self.scenario.clocks == Clocks::Unbounded && !self.scenario.strict
+        !world.ledgers.any(|ledger| ledger.disorder)
+            || self.scenario.clocks == Clocks::Unbounded && !self.scenario.strict
     }
 
     /// Promised of planned moves; here judged where there are no unplanned ones.
     fn tight(&self, world: &World) -> bool {
-        !world.ledger.loose || self.scenario.clocks != Clocks::Still
+        !world.ledgers.any(|ledger| ledger.loose) || self.scenario.clocks != Clocks::Still
     }
 }
