@@ -103,9 +103,13 @@ impl Node {
             let namespace = self.namespace_by_id(fence.section)?;
             let step = namespace.spec.step;
             let nonce: u128 = self.random.draw();
-            // Where this process has not had the section at this epoch, the store fills in the generation
-            // that it has applied. The nonce keeps retries from opening twice, the fence keeps out a
-            // process that lost the slot.
+            // If this process does not know the last generation, the store fills in what it has applied, at
+            // each try. The fence keeps out a process that lost the slot. The nonce keeps a retry from
+            // opening twice while the generation is open.
+            // Schedule that the nonce does not stop: the second try is applied, the section is closed, the
+            // first try arrives. It begins a generation that nothing uses. This costs a window, and no
+            // number is repeated: the row has no epoch, so only a longer row, or one more round trip for
+            // each first Open, would tell the duplicate (docs/invariants.md).
             let open = v1::Open {
                 expected: self.sections.last_generation(fence),
                 nonce: u128_bytes(nonce),

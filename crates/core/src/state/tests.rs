@@ -208,6 +208,40 @@ fn late_open_is_refused_by_the_expected_generation() {
     assert!(stale(&state.one(open(1, 0, 2))));
 }
 
+/// The first Open of a section at an epoch does not name the generation that it follows: at each try the
+/// store fills in what it has applied. A late duplicate of it begins generations that nothing uses. Each
+/// costs a window. The owner's own generations stay disjoint and in order, because the duplicate cannot
+/// lower max_seq, and a generation that it ended accepts no raise and no final.
+#[test]
+fn a_late_duplicate_of_a_first_open_costs_a_window_and_repeats_no_number() {
+    let mut state = cluster();
+    let late = |state: &State| {
+        let last = state.section(KEY).map_or(0, |s| s.generation.0);
+        open(1, last, 1)
+    };
+    let (first, taken) = (late(&state), opened(1, 0, 100));
+    assert_eq!(state.one(first), taken);
+    let again = late(&state);
+    assert_eq!(state.one(again), taken, "its generation is open");
+
+    state.one(close(1, 1, 10));
+    let again = late(&state);
+    assert_eq!(state.one(again), opened(2, 10, 110));
+    assert!(stale(&state.one(open(1, 1, 2))), "the owner is told");
+    assert_eq!(state.one(open(1, 2, 2)), opened(3, 110, 210));
+
+    let again = late(&state);
+    assert_eq!(state.one(again), opened(4, 210, 310));
+    assert!(stale(&state.one(raise(1, 3, 250, Cause::Refill))));
+    assert!(stale(&state.one(close(1, 3, 150))));
+    assert_eq!(state.one(open(1, 4, 3)), opened(5, 310, 410));
+
+    state.one(move_slot(1, vec![last(5, 320)], Some(2)));
+    let again = late(&state);
+    assert!(not_owner(&state.one(again)), "the epoch is over");
+    assert_eq!(state.max_seq(), 320);
+}
+
 /// A deposed owner can at most finish the window it has.
 #[test]
 fn deposed_owner_is_refused_by_the_epoch() {
