@@ -186,6 +186,9 @@ impl Node {
                     if self.moves.draining() {
                         self.refresh_soon();
                     }
+                    // The answer has no table version and no address, so it changes no route here. A table
+                    // that changed within a version would be passed on to clients, and no later delta
+                    // would correct it. The slot stays stopped until a table shows the later epoch.
                     let owner = Some(SessionId(moved.owner)).filter(|id| id.0 != 0);
                     return Ok((Epoch(moved.epoch), owner));
                 }
@@ -268,3 +271,6 @@ impl Node {
         )
     }
 }
+
+#[cfg(test)]
+mod tests;
