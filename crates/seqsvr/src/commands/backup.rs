@@ -16,6 +16,9 @@ use super::server::Session;
 use crate::exit::BadInput;
 use crate::{cli, log, out};
 
+/// How to choose the margins of a restore if the backup knows no pace.
+pub(super) const PACE_UNKNOWN: &str = "the pace is not known. Take the most numbers a second from your own graphs, or the number of callers times the most that each can take. Multiply it by the seconds from the backup until the last call, and double it.";
+
 pub(crate) async fn run(args: cli::Backup) -> anyhow::Result<()> {
     let file = &args.file;
     refuse_existing(file)?;
@@ -46,6 +49,9 @@ pub(crate) async fn run(args: cli::Backup) -> anyhow::Result<()> {
     out::line(format_args!("sections  {}", state.sections().count()))?;
     for line in namespaces(&taken) {
         out::line(line)?;
+    }
+    if !knows_pace(&taken) {
+        out::line(format_args!("margins   {PACE_UNKNOWN}"))?;
     }
     Ok(())
 }
@@ -117,22 +123,34 @@ pub(super) fn namespaces(taken: &Backup) -> Vec<String> {
     let line = |n: &seqsvr_core::namespace::Namespace| {
         let Windows { open, largest } = windows.get(&n.id).copied().unwrap_or_default();
         let name = &n.spec.name;
-        let pace = pace(taken, n.id);
-        let peak = match peak(taken, n.id) {
-            Some(peak) => format!("at most {peak} in a minute"),
-            None => String::from("the peak is unknown"),
-        };
-        format!(
-            "namespace {name}: {open} sections open, largest window {largest} numbers, {pace:.1} numbers added a second on average, {peak}"
-        )
+        let pace = pace_text(taken, n.id);
+        format!("namespace {name}: {open} sections open, largest window {largest} numbers, {pace}")
     };
     taken.state.namespaces().map(line).collect()
+}
+
+/// Returns how fast a namespace went while the store watched.
+fn pace_text(taken: &Backup, id: NamespaceId) -> String {
+    if !knows_pace(taken) {
+        return String::from("the pace is not known");
+    }
+    let average = pace(taken, id);
+    let peak = match peak(taken, id) {
+        Some(peak) => format!("at most {peak} in a minute"),
+        None => String::from("the peak is unknown"),
+    };
+    format!("{average:.1} numbers added a second on average, {peak}")
+}
+
+/// Whether the store that made the backup watched what was added. A backup of a data directory knows no pace.
+pub(super) fn knows_pace(taken: &Backup) -> bool {
+    taken.about.seen.watched > 0
 }
 
 /// Returns the average of numbers a second that the store saw added in a namespace. It is no bound.
 fn pace(taken: &Backup, id: NamespaceId) -> f64 {
     let seen = &taken.about.seen;
-    of(&seen.added, id) as f64 / seen.watched.max(1) as f64
+    of(&seen.added, id) as f64 / seen.watched as f64
 }
 
 /// Returns the numbers of the minute that added most in a namespace; None if the store saw nothing, or if
@@ -145,4 +163,58 @@ pub(super) fn peak(taken: &Backup, id: NamespaceId) -> Option<u64> {
 fn of(all: &[(NamespaceId, u64)], id: NamespaceId) -> u64 {
     let found = all.iter().find(|(namespace, _)| *namespace == id);
     found.map_or(0, |(_, n)| *n)
+}
+
+#[cfg(test)]
+mod tests {
+    use seqsvr_core::command::{Batch, Command};
+    use seqsvr_core::id::ClusterId;
+    use seqsvr_core::state::State;
+    use seqsvr_store::backup::{About, Seen};
+
+    use super::*;
+
+    /// A backup of a new cluster. The store watched for so many seconds.
+    fn taken(watched: u64) -> Backup {
+        let cluster = ClusterId(7);
+        let mut state = State::default();
+        let init = Command::Init {
+            cluster,
+            lease_ms: 3_000,
+            slots: 1,
+        };
+        let batch = Batch {
+            commands: vec![init],
+        };
+        state.apply(1, &batch, &mut Default::default());
+        let seen = Seen {
+            watched,
+            added: vec![(NamespaceId(1), 50)],
+            ..Seen::default()
+        };
+        Backup {
+            about: About {
+                cluster,
+                term: 1,
+                index: 1,
+                seen,
+            },
+            state,
+        }
+    }
+
+    /// A pace of 0.0 would let an operator take the least margin.
+    #[test]
+    fn a_backup_of_a_directory_names_no_pace() {
+        let (directory, running) = (namespaces(&taken(0)), namespaces(&taken(10)));
+        assert!(!directory.is_empty());
+        for line in directory {
+            assert!(line.ends_with("the pace is not known"), "{line}");
+        }
+        let known = "5.0 numbers added a second on average, the peak is unknown";
+        assert!(
+            running.iter().any(|line| line.ends_with(known)),
+            "{running:?}"
+        );
+    }
 }

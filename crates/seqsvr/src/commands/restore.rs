@@ -13,7 +13,7 @@ use seqsvr_proto::limits::STORE_PORT;
 use seqsvr_store::backup::{self, Backup};
 use seqsvr_store::{Options, restore};
 
-use super::backup::{namespaces, peak};
+use super::backup::{PACE_UNKNOWN, knows_pace, namespaces, peak};
 use crate::exit::BadInput;
 use crate::{cli, out};
 
@@ -107,11 +107,6 @@ fn help(taken: &Backup) -> String {
         ),
         String::from("What that store saw:"),
     ];
-    if seen.watched == 0 {
-        lines.push(String::from(
-            "  Nothing of the pace, if the backup was made of a store's directory with --data-dir: its numbers a second are not known.",
-        ));
-    }
     lines.extend(
         namespaces(taken)
             .into_iter()
@@ -121,6 +116,11 @@ fn help(taken: &Backup) -> String {
         "If every minute since was like the busiest one it saw, {} numbers were added, if all of them went to one section. A minute before it watched, or after the backup, may have been busier.",
         u128::from(highest) * u128::from(ago.div_ceil(60).max(1))
     )));
+    if !knows_pace(taken) {
+        lines.push(format!(
+            "For --lift-max-seq and --lift-start: {PACE_UNKNOWN}"
+        ));
+    }
     lines.push(format!(
         "  --lift-max-seq N  numbers added to any one section since: at least {}",
         least.max_seq
