@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use seqsvr_metrics::by_name;
 use seqsvr_proto::error::Fault;
-use seqsvr_proto::v1::admin_client::AdminClient;
 use seqsvr_proto::v1::admin_server::Admin;
 use seqsvr_proto::v1::{
     AddMemberRequest, AdminMoveSlotRequest, AdminMoveSlotResponse, AlterNamespaceRequest,
@@ -17,9 +16,9 @@ use seqsvr_proto::v1::{
 };
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout};
-use tonic::transport::Channel;
 use tonic::{Request, Response, Status};
 
+use crate::admin_client::{RelayClient, relay_client};
 use crate::hot::hottest;
 use crate::node::Node;
 use crate::survey::Survey;
@@ -39,7 +38,7 @@ pub(crate) struct AdminService(pub(crate) Arc<Node>);
 impl AdminService {
     async fn relay<T, F, Fut>(&self, ask: F) -> Result<T, Fault>
     where
-        F: Fn(AdminClient<Channel>) -> Fut,
+        F: Fn(RelayClient) -> Fut,
         Fut: Future<Output = Result<Response<T>, Status>>,
     {
         self.relay_for(DEADLINE, TRY, ask).await
@@ -52,13 +51,13 @@ impl AdminService {
         ask: F,
     ) -> Result<T, Fault>
     where
-        F: Fn(AdminClient<Channel>) -> Fut,
+        F: Fn(RelayClient) -> Fut,
         Fut: Future<Output = Result<Response<T>, Status>>,
     {
         self.0
             .stores
             .call(Instant::now() + deadline, one_try, |channel| {
-                ask(AdminClient::new(channel))
+                ask(relay_client(&self.0.cluster, channel))
             })
             .await
     }

@@ -24,6 +24,7 @@
 //! [`Environment`], its seed and tokio's timers, so that a simulation can drive it.
 
 mod admin;
+mod admin_client;
 mod ask;
 mod background;
 mod clock;

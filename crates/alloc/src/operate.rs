@@ -6,14 +6,13 @@ use std::time::Duration;
 
 use seqsvr_core::id::{SessionId, Slot};
 use seqsvr_proto::error::Fault;
-use seqsvr_proto::v1::admin_client::AdminClient;
 use seqsvr_proto::v1::{
     AdminMoveSlotRequest, AdminMoveSlotResponse, ClusterStatusRequest, ClusterStatusResponse,
     DrainRequest, DrainResponse, Reason, SessionStatus,
 };
 use tokio::time::{Instant, timeout_at};
-use tonic::transport::Channel;
 
+use crate::admin_client::{RelayClient, relay_client};
 use crate::node::Node;
 
 /// How long a move or a drain may take to reach the AllocSvr it is about, and to be done there.
@@ -67,8 +66,7 @@ impl Node {
                         forwarded: true,
                         ..request.clone()
                     };
-                    let send =
-                        async |mut owner: AdminClient<Channel>| owner.move_slot(request).await;
+                    let send = async |mut owner: RelayClient| owner.move_slot(request).await;
                     match self.send_on(&owner.address, deadline, send).await {
                         Ok(moved) => return Ok(moved),
                         Err(fault) => fault,
@@ -130,7 +128,7 @@ impl Node {
                 forwarded: true,
                 ..request
             };
-            let send = async |mut named: AdminClient<Channel>| named.drain(request).await;
+            let send = async |mut named: RelayClient| named.drain(request).await;
             return self.send_on(&named.address, deadline, send).await;
         }
         if !request.undo && !self.moves.draining() {
@@ -172,7 +170,7 @@ impl Node {
     async fn cluster_status(&self) -> Result<ClusterStatusResponse, Fault> {
         self.stores
             .call(Instant::now() + TRY, TRY / 2, |channel| async move {
-                AdminClient::new(channel)
+                relay_client(&self.cluster, channel)
                     .cluster_status(ClusterStatusRequest {})
                     .await
             })
@@ -183,11 +181,11 @@ impl Node {
         &self,
         address: &str,
         deadline: Instant,
-        send: impl AsyncFnOnce(AdminClient<Channel>) -> Result<tonic::Response<T>, tonic::Status>,
+        send: impl AsyncFnOnce(RelayClient) -> Result<tonic::Response<T>, tonic::Status>,
     ) -> Result<T, Fault> {
         let channel = self.channels.get(address);
         let channel = channel.map_err(|e| Fault::new(Reason::Unreachable, e.to_string()))?;
-        match timeout_at(deadline, send(AdminClient::new(channel))).await {
+        match timeout_at(deadline, send(relay_client(&self.cluster, channel))).await {
             Ok(answer) => Ok(answer.map_err(|s| Fault::from_status(&s))?.into_inner()),
             Err(_) => Err(Fault::new(
                 Reason::Unreachable,

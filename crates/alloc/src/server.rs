@@ -12,6 +12,7 @@ use tonic::transport::Server;
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
+use crate::admin_client::CheckCluster;
 use crate::node::Node;
 use crate::options::{Error, Options};
 use crate::{admin, service};
@@ -70,6 +71,8 @@ pub(crate) fn serve(
         let sequence = SequenceServer::new(service::SequenceService(node.clone()))
             .max_decoding_message_size(message_max)
             .max_encoding_message_size(MESSAGE_MAX);
+        let check = CheckCluster(node.cluster.clone());
+        let operators = AdminServer::with_interceptor(admin::AdminService(node.clone()), check);
         let incoming = incoming(listener, node.connections.clone());
         Server::builder()
             .max_concurrent_streams(streams_max)
@@ -81,7 +84,7 @@ pub(crate) fn serve(
             .add_service(reflection_v1)
             .add_service(reflection_v1alpha)
             .add_service(sequence)
-            .add_service(AdminServer::new(admin::AdminService(node)))
+            .add_service(operators)
             .serve_with_incoming_shutdown(incoming, cancel.cancelled_owned())
             .await
             .map_err(|e| failed(&e))

@@ -3,11 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use seqsvr_proto::cluster_tag::ClusterTag;
 use seqsvr_proto::limits::MESSAGE_MAX;
 use seqsvr_proto::transport::{Listener, incoming};
 use seqsvr_proto::v1::admin_server::AdminServer;
 use seqsvr_proto::v1::store_server::StoreServer;
+use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Server;
+use tonic::{Request, Status};
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
@@ -53,6 +56,12 @@ pub(crate) fn serve(
     };
     let (reporter, health) = tonic_health::server::health_reporter();
     let service = Service(context.clone());
+    // An AllocSvr that outlived its stores relays operators' calls. A caller that names no cluster is served.
+    let own = context.clone();
+    let check = move |request: Request<()>| -> Result<Request<()>, Status> {
+        own.check_cluster(ClusterTag::from_metadata(request.metadata())?)?;
+        Ok(request)
+    };
     let router = Server::builder()
         .max_concurrent_streams(streams_max)
         .http2_keepalive_interval(Some(PING_INTERVAL))
@@ -62,11 +71,12 @@ pub(crate) fn serve(
                 .max_decoding_message_size(MESSAGE_MAX)
                 .max_encoding_message_size(MESSAGE_MAX),
         )
-        .add_service(
+        .add_service(InterceptedService::new(
             AdminServer::new(service)
                 .max_decoding_message_size(MESSAGE_MAX)
                 .max_encoding_message_size(MESSAGE_MAX),
-        )
+            check,
+        ))
         .add_service(context.node.service())
         .add_service(health)
         .add_service(reflection().build_v1().map_err(descriptors)?)

@@ -4,6 +4,7 @@ use futures::stream;
 use seqsvr_core::id::ClusterId;
 use seqsvr_proto::cluster_tag::ClusterTag;
 use seqsvr_proto::error::Fault;
+use seqsvr_proto::v1::admin_client::AdminClient;
 use seqsvr_proto::v1::store_client::StoreClient;
 use seqsvr_proto::v1::{self, Reason, current_request, raise_to_request};
 use tonic::{Code, Request, Status};
@@ -177,4 +178,26 @@ async fn a_store_refuses_allocs_of_another_cluster() {
     let unknown = store.keep_alive(unknown).await.unwrap_err();
     assert_eq!(Fault::from_status(&unknown).detail.cluster_tag, OWN.0);
     cluster.stop(&[]).await;
+}
+
+/// An AllocSvr that outlived its stores would relay an operator's call to another cluster's leader.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn operators_calls_of_another_cluster_are_refused() {
+    let cluster = Cluster::start(1, D).await;
+    let allocs = cluster.allocs(["a1"]).await;
+    for address in [cluster.addresses[0], allocs[0].local_addr()] {
+        let mut admin = AdminClient::connect(url(address)).await.unwrap();
+        let list = |tag: ClusterTag| {
+            let mut request = Request::new(v1::ListNamespacesRequest {});
+            tag.write_metadata(request.metadata_mut());
+            request
+        };
+        assert_refused(admin.list_namespaces(list(OTHER)).await);
+        // The second address is that of an AllocSvr, which relays in its own cluster's name.
+        for tag in [OWN, ClusterTag::NONE] {
+            let namespaces = admin.list_namespaces(list(tag)).await.unwrap();
+            assert_eq!(namespaces.into_inner().namespaces.len(), 2);
+        }
+    }
+    cluster.stop(&allocs).await;
 }

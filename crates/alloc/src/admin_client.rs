@@ -1,0 +1,70 @@
+//! `Admin` calls that this process sends on, and those that it serves: both name its cluster.
+//!
+//! Invariant: an operator's call to a process of one cluster acts on no store and no AllocSvr of another.
+//!
+//! Schedule that breaks it: the stores are wiped and made again. Before this process ends, an operator asks
+//! it to remove a member or to drain an AllocSvr. It relays the call to the leader at the old address, which
+//! is another cluster's now.
+
+use std::sync::Arc;
+
+use seqsvr_proto::cluster_tag::ClusterTag;
+use seqsvr_proto::v1::admin_client::AdminClient;
+use tonic::service::Interceptor;
+use tonic::service::interceptor::InterceptedService;
+use tonic::transport::Channel;
+use tonic::{Request, Status};
+
+use crate::own_cluster::OwnCluster;
+
+/// Client of the `Admin` service that names the cluster of this process.
+pub(crate) type RelayClient = AdminClient<InterceptedService<Channel, NameCluster>>;
+
+/// Writes the cluster of this process into the metadata of each call.
+#[derive(Clone)]
+pub(crate) struct NameCluster(Arc<OwnCluster>);
+
+impl Interceptor for NameCluster {
+    fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
+        self.0.tag().write_metadata(request.metadata_mut());
+        Ok(request)
+    }
+}
+
+/// Refuses calls whose metadata names another cluster. A caller that names none is served.
+#[derive(Clone)]
+pub(crate) struct CheckCluster(pub(crate) Arc<OwnCluster>);
+
+impl Interceptor for CheckCluster {
+    fn call(&mut self, request: Request<()>) -> Result<Request<()>, Status> {
+        let caller = ClusterTag::from_metadata(request.metadata())?;
+        self.0.check(caller)?;
+        Ok(request)
+    }
+}
+
+/// Makes a client over a channel.
+pub(crate) fn relay_client(cluster: &Arc<OwnCluster>, channel: Channel) -> RelayClient {
+    AdminClient::with_interceptor(channel, NameCluster(cluster.clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_relayed_call_names_the_cluster_and_another_cluster_refuses_it() {
+        let [one, two] = [ClusterTag(1), ClusterTag(2)].map(|tag| {
+            let own = Arc::new(OwnCluster::default());
+            own.join(tag).unwrap();
+            own
+        });
+        let call = |cluster: &Arc<OwnCluster>| {
+            let named = NameCluster(cluster.clone()).call(Request::new(()));
+            CheckCluster(one.clone()).call(named.unwrap())
+        };
+        assert!(call(&one).is_ok());
+        assert!(call(&two).is_err());
+        assert!(call(&Arc::default()).is_ok(), "it names no cluster");
+    }
+}
