@@ -71,7 +71,7 @@ impl Stage {
 
     /// Stores the vote as a leader does before it sends anything. Without it an answer that bears the
     /// vote would prove that another process has the leader's id.
-    async fn lead(&self, term: u64) -> Vote {
+    pub(super) async fn lead(&self, term: u64) -> Vote {
         let vote = Vote::new_committed(term, 2);
         let mut log = self.leader.log.clone();
         if log.read_vote().await.unwrap() < Some(vote) {
@@ -99,13 +99,18 @@ impl Stage {
         assert_eq!(answer.await.unwrap(), AppendEntriesResponse::Success);
     }
 
-    /// Sends a snapshot without a row; returns the vote that the node answers with.
-    pub(super) async fn install(&self, term: u64, meta: SnapshotMeta) -> Vote {
+    /// Writes a snapshot without a row.
+    pub(super) fn snapshot(&self, meta: SnapshotMeta) -> Snapshot {
         let written = snapshot::write(&self.leader.directory, &meta, &State::default()).unwrap();
-        let snapshot = Snapshot {
+        Snapshot {
             meta,
             snapshot: written,
-        };
+        }
+    }
+
+    /// Sends a snapshot without a row; returns the vote that the node answers with.
+    pub(super) async fn install(&self, term: u64, meta: SnapshotMeta) -> Vote {
+        let snapshot = self.snapshot(meta);
         let vote = self.lead(term).await;
         let mut connection = self.network.connect(1, &self.peer);
         let never = std::future::pending();
