@@ -25,6 +25,7 @@ use proptest::sample::Index;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use seqsvr_core::command::{Batch, Command, Reply};
+use seqsvr_core::id::ClusterId;
 use seqsvr_core::route::{Error, RoutingTable};
 use seqsvr_core::state::{RowKey, State};
 
@@ -99,6 +100,7 @@ impl Run {
             command,
             touched
         );
+        kept_counts(&self.state)?;
         self.log.push(command);
         Ok(reply)
     }
@@ -113,11 +115,37 @@ impl Run {
     }
 }
 
+/// The counts that the state keeps are those of its rows.
+fn kept_counts(state: &State) -> Result<(), TestCaseError> {
+    let open = state.sections().filter(|(_, s)| s.open).count() as u64;
+    prop_assert_eq!(state.sections_open(), open);
+    prop_assert_eq!(state.sections_known(), state.sections().count() as u64);
+    prop_assert_eq!(state.rows_len(), state.rows().count() as u64);
+    Ok(())
+}
+
 fn full(state: &State) -> RoutingTable {
     RoutingTable::new(state.delta_since(0).unwrap()).unwrap()
 }
 
 proptest! {
+    /// A state made of rows, or by a restore, keeps the counts of its rows.
+    #[test]
+    fn a_rebuilt_state_keeps_its_counts(ops in prop::collection::vec(op(), 1..120)) {
+        let mut run = Run::new();
+        for op in ops {
+            run.op(op)?;
+        }
+        let rebuilt = State::from_rows(run.state.rows()).unwrap();
+        kept_counts(&rebuilt)?;
+        prop_assert_eq!(&rebuilt, &run.state);
+        let restored = run.state.restored(ClusterId(2), run.state.least_margins());
+        if let Ok(restored) = restored {
+            kept_counts(&restored)?;
+            prop_assert_eq!(restored.sections_open(), 0);
+        }
+    }
+
     #[test]
     fn every_transition_keeps_the_invariants(ops in prop::collection::vec(op(), 1..120)) {
         let mut run = Run::new();

@@ -12,8 +12,10 @@ mod apply;
 mod format;
 pub mod growth;
 mod namespaces;
+mod paged;
 pub mod restore;
 mod rows;
+mod section_rows;
 mod sections;
 mod sessions;
 mod slots;
@@ -24,19 +26,22 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 pub use format::LEVEL_MAX;
-pub use rows::{Cluster, FormatRow, Row, RowKey, Section, Session, SlotRow};
+pub use paged::PagedMap;
+pub use rows::{Cluster, FormatRow, Row, RowKey, Section, Session, SlotRow, StateBuilder};
+use section_rows::SectionRows;
 
 use crate::geometry::slot_of;
 use crate::id::{NamespaceId, SectionKey, SessionId, Slot};
 use crate::namespace::Namespace;
 use crate::route::{Delta, Owner, Route};
 
-/// The replicated state of one Set.
+/// The replicated state of one Set. A copy shares the pages of the sections, so it is made in a time that
+/// hardly depends on their number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
     cluster: Option<Cluster>,
     namespaces: BTreeMap<NamespaceId, Namespace>,
-    sections: BTreeMap<SectionKey, Section>,
+    sections: SectionRows,
     slots: Vec<SlotRow>,
     sessions: BTreeMap<SessionId, Session>,
     /// None: level 1.
@@ -84,6 +89,16 @@ impl State {
     /// All sections ever opened.
     pub fn sections(&self) -> impl Iterator<Item = (&SectionKey, &Section)> {
         self.sections.iter()
+    }
+
+    /// Number of sections ever opened. Constant time.
+    pub fn sections_known(&self) -> u64 {
+        self.sections.len() as u64
+    }
+
+    /// Number of open sections. Constant time.
+    pub fn sections_open(&self) -> u64 {
+        self.sections.open()
     }
 
     /// All slots in order.

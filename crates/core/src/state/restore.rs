@@ -188,7 +188,7 @@ impl State {
             let lifted = namespace.lifted(margins.start, table_version)?;
             new.namespaces.insert(*id, lifted);
         }
-        for (key, section) in &self.sections {
+        for (key, section) in self.sections.iter() {
             let progression = |of: &State| {
                 let namespace = of.namespaces.get(&key.namespace);
                 namespace.map(|n| n.spec.progression)

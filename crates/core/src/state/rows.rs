@@ -3,6 +3,8 @@
 //! Row kinds and fields are persisted: never reorder or remove variants and fields; a new format is
 //! a new version of the stored values (see the `raft` crate).
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::State;
@@ -138,6 +140,13 @@ impl State {
         }
     }
 
+    /// Number of rows. Constant time.
+    pub fn rows_len(&self) -> u64 {
+        let others = self.namespaces.len() + self.slots.len() + self.sessions.len();
+        let single = usize::from(self.cluster.is_some()) + usize::from(self.format.is_some());
+        self.sections_known() + (others + single) as u64
+    }
+
     /// All rows, in a fixed order.
     pub fn rows(&self) -> impl Iterator<Item = (RowKey, Row)> + '_ {
         let cluster = self
@@ -173,25 +182,46 @@ impl State {
     /// Rebuilds a state from its rows, in any order; None if a row does not fit its key or a slot
     /// lies outside the cluster.
     pub fn from_rows(rows: impl IntoIterator<Item = (RowKey, Row)>) -> Option<State> {
-        let mut state = State::default();
-        let mut slots = std::collections::BTreeMap::new();
-        for (key, row) in rows {
-            match (key, row) {
-                (RowKey::Cluster, Row::Cluster(c)) => state.cluster = Some(c),
-                (RowKey::Namespace(id), Row::Namespace(n)) => drop(state.namespaces.insert(id, n)),
-                (RowKey::Section(key), Row::Section(s)) => drop(state.sections.insert(key, s)),
-                (RowKey::Slot(slot), Row::Slot(s)) => drop(slots.insert(slot, s)),
-                (RowKey::Session(id), Row::Session(s)) => drop(state.sessions.insert(id, s)),
-                (RowKey::Format, Row::Format(f)) => state.format = Some(f),
-                _ => return None,
-            }
+        let mut builder = StateBuilder::default();
+        rows.into_iter()
+            .for_each(|(key, row)| builder.add(key, row));
+        builder.finish()
+    }
+}
+
+/// Rebuilds a state from rows that come one by one, in any order.
+#[derive(Debug, Default)]
+pub struct StateBuilder {
+    state: State,
+    slots: BTreeMap<Slot, SlotRow>,
+    /// A row did not fit its key.
+    misfit: bool,
+}
+
+impl StateBuilder {
+    /// Adds a row.
+    pub fn add(&mut self, key: RowKey, row: Row) {
+        let state = &mut self.state;
+        match (key, row) {
+            (RowKey::Cluster, Row::Cluster(c)) => state.cluster = Some(c),
+            (RowKey::Namespace(id), Row::Namespace(n)) => drop(state.namespaces.insert(id, n)),
+            (RowKey::Section(key), Row::Section(s)) => state.sections.insert(key, s),
+            (RowKey::Slot(slot), Row::Slot(s)) => drop(self.slots.insert(slot, s)),
+            (RowKey::Session(id), Row::Session(s)) => drop(state.sessions.insert(id, s)),
+            (RowKey::Format, Row::Format(f)) => state.format = Some(f),
+            _ => self.misfit = true,
         }
+    }
+
+    /// Returns the state; None if a row did not fit its key or a slot lies outside the cluster.
+    pub fn finish(self) -> Option<State> {
+        let (mut state, slots) = (self.state, self.slots);
         let count = state.cluster.as_ref().map_or(0, |c| c.slots as usize);
         let dense = slots
             .keys()
             .enumerate()
             .all(|(i, slot)| usize::from(slot.0) == i);
-        if slots.len() != count || !dense {
+        if self.misfit || slots.len() != count || !dense {
             return None;
         }
         state.slots = slots.into_values().collect();

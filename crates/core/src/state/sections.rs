@@ -90,17 +90,18 @@ impl State {
         let (progression, limits) = (spec.progression, spec.limits);
         let key = fence.section;
         let section = self.current(fence, generation)?;
-        if to > section.max_seq {
-            let jump = progression.count_between(section.max_seq, to);
+        let mut max_seq = section.max_seq;
+        if to > max_seq {
+            let jump = progression.count_between(max_seq, to);
             let bound = match cause {
-                Cause::Refill => progression.advance(section.max_seq, u64::from(limits.step_max)),
+                Cause::Refill => progression.advance(max_seq, u64::from(limits.step_max)),
                 Cause::RaiseTo { force: true } => Some(SEQ_MAX),
                 Cause::RaiseTo { force: false } => {
                     let left = limits.raise_to_max.saturating_sub(section.raised);
                     if left == 0 {
-                        Some(section.max_seq)
+                        Some(max_seq)
                     } else {
-                        progression.advance(section.max_seq, left)
+                        progression.advance(max_seq, left)
                     }
                 }
             };
@@ -108,15 +109,17 @@ impl State {
             if to > bound {
                 return Err(Refusal::AboveBound { to, bound });
             }
-            section.max_seq = to;
-            if cause == (Cause::RaiseTo { force: false }) {
-                section.raised += jump;
-            }
+            let unforced = cause == (Cause::RaiseTo { force: false });
+            self.sections.change(key, |section| {
+                section.max_seq = to;
+                section.raised += if unforced { jump } else { 0 };
+            });
+            max_seq = to;
             touched.insert(RowKey::Section(key));
         }
         Ok(Reply::Raised {
             generation,
-            max_seq: section.max_seq,
+            max_seq,
         })
     }
 
@@ -128,12 +131,14 @@ impl State {
         touched: &mut BTreeSet<RowKey>,
     ) -> Outcome {
         self.check_fence(fence)?;
-        let section = self.current(fence, generation)?;
+        let mut section = self.current(fence, generation)?.clone();
         section.close(value);
+        let max_seq = section.max_seq;
+        self.sections.insert(fence.section, section);
         touched.insert(RowKey::Section(fence.section));
         Ok(Reply::Closed {
             generation,
-            max_seq: section.max_seq,
+            max_seq,
         })
     }
 
@@ -143,11 +148,12 @@ impl State {
         if self.slot_of(last.section) != Some(slot) {
             return;
         }
-        if let Some(section) = self.sections.get_mut(&last.section)
+        if let Some(section) = self.sections.get(&last.section)
             && section.open
             && section.generation == last.generation
         {
-            section.close(last.value);
+            self.sections
+                .change(last.section, |section| section.close(last.value));
             touched.insert(RowKey::Section(last.section));
         }
     }
@@ -186,19 +192,16 @@ impl State {
     }
 
     /// The section's row, if `generation` is current and open.
-    fn current(&mut self, fence: &Fence, generation: Generation) -> Result<&mut Section, Refusal> {
+    fn current(&self, fence: &Fence, generation: Generation) -> Result<&Section, Refusal> {
         let key = fence.section;
-        let last = self
-            .sections
-            .get(&key)
-            .map_or(Generation(0), |s| s.generation);
+        let section = self.sections.get(&key);
+        let last = section.map_or(Generation(0), |s| s.generation);
         let stale = Refusal::StaleGeneration {
             section: key,
             refused: generation,
             last,
         };
-        self.sections
-            .get_mut(&key)
+        section
             .filter(|s| s.open && s.generation == generation)
             .ok_or(stale)
     }

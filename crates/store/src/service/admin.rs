@@ -186,8 +186,8 @@ async fn cluster_status(context: &Context) -> Result<v1::ClusterStatusResponse, 
             stores,
             sessions: sessions.collect(),
             free_slots: state.slots().iter().filter(|s| s.owner.is_none()).count() as u32,
-            sections_open: state.sections().filter(|(_, s)| s.open).count() as u64,
-            sections_known: state.sections().count() as u64,
+            sections_open: state.sections_open(),
+            sections_known: state.sections_known(),
             moves_planned,
         })
     })
