@@ -1,6 +1,6 @@
 //! What this node has applied: the state, up to which entry, under which membership.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::io;
 use std::time::Instant;
 
@@ -8,7 +8,7 @@ use openraft::EntryPayload;
 use parking_lot::RwLock;
 use seqsvr_core::command::Reply;
 use seqsvr_core::state::growth::{Before, Growth};
-use seqsvr_core::state::{RowKey, State};
+use seqsvr_core::state::{PagedMap, RowKey, State};
 use tokio::sync::watch;
 
 use crate::backup::Seen;
@@ -19,12 +19,16 @@ use crate::types::{Entry, LogId, SnapshotMeta, StoredMembership};
 
 /// State with the position it stands at. Invariant: `digest` is the sum of `digests`, which hold one
 /// digest a row of `state`.
+///
+/// The lock around it ([`Shared`]) is needed to apply an entry, and the runtime waits for it. So nothing
+/// that takes longer with more sections happens under it: whoever needs all rows takes a copy of `state`
+/// or of the keys, which costs one pointer a page, and the old value is dropped after the lock.
 #[derive(Default)]
 pub(crate) struct Applied {
     pub(crate) state: State,
     pub(crate) last_applied: Option<LogId>,
     pub(crate) membership: StoredMembership,
-    digests: HashMap<RowKey, Digest>,
+    digests: PagedMap<RowKey, Digest>,
     digest: Digest,
     pub(crate) pace: Pace,
 }
@@ -80,7 +84,7 @@ impl Applied {
         membership: StoredMembership,
     ) -> io::Result<Applied> {
         let mut digest = Digest::default();
-        let mut digests = HashMap::new();
+        let mut digests = PagedMap::default();
         for (key, row) in state.rows() {
             let one = Digest::of_row(&key, &row)?;
             digest.add(one);
@@ -158,8 +162,9 @@ impl Applied {
         self.digest
     }
 
-    pub(crate) fn keys(&self) -> impl Iterator<Item = RowKey> {
-        self.digests.keys().copied()
+    /// The keys of all rows, as a copy that is cheap.
+    pub(crate) fn keys(&self) -> PagedMap<RowKey, Digest> {
+        self.digests.clone()
     }
 
     pub(crate) fn meta(&self) -> Meta {

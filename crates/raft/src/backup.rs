@@ -110,7 +110,7 @@ impl Backup {
         out.write_all(if peak.is_empty() { MAGIC } else { MAGIC_PEAKS })?;
         let header = Header {
             about: self.about.clone(),
-            rows: self.state.rows().count() as u64,
+            rows: self.state.rows_len(),
         };
         let level = self.state.level();
         out.write_all(&frame::encode_at(level, &header)?)?;

@@ -20,6 +20,7 @@ extern crate self as seqsvr_raft;
 
 mod applied;
 mod aside;
+mod backfill;
 pub mod backup;
 mod binding;
 mod calm;

@@ -2,7 +2,8 @@
 //!
 //! Order within a step: memory (one write lock for the step), then sled, then watchers and callers.
 //! Sled may lose the step; memory is rebuilt from snapshot and log. Order of a snapshot: the file is
-//! durable under its final name before openraft hears of it, because it purges the log next.
+//! durable under its final name before openraft hears of it, because it purges the log next. The rows of an
+//! installed snapshot are stored afterwards, see [`crate::backfill`].
 
 use std::collections::BTreeSet;
 use std::io;
@@ -13,9 +14,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use futures::{Stream, StreamExt};
 use openraft::storage::{EntryResponder, RaftSnapshotBuilder, RaftStateMachine};
 use parking_lot::Mutex;
-use seqsvr_core::state::{RowKey, State};
+use seqsvr_core::state::State;
 
 use crate::applied::{Applied, Shared};
+use crate::backfill::{self, Backfill};
 use crate::directory::{self, Directory};
 use crate::error::Error;
 use crate::rows::Rows;
@@ -32,9 +34,6 @@ pub(crate) type Snapshot = openraft::storage::Snapshot<
 /// Most entries of one step.
 const STEP_MAX: usize = 64;
 
-/// Rows of one step while a snapshot is installed.
-const PART_ROWS: usize = 10_000;
-
 /// Snapshots made and received since the start.
 #[derive(Default)]
 pub(crate) struct SnapshotCounters {
@@ -50,13 +49,14 @@ pub(crate) struct Machine {
     counters: Arc<SnapshotCounters>,
 }
 
-struct Disk {
-    rows: Rows,
+pub(crate) struct Disk {
+    pub(crate) rows: Rows,
+    pub(crate) backfill: Backfill,
     /// The newest snapshot.
     current: Mutex<Option<(SnapshotMeta, PathBuf)>>,
     /// Index it stands at.
     newest: Arc<AtomicU64>,
-    directory: Directory,
+    pub(crate) directory: Directory,
 }
 
 impl Machine {
@@ -75,6 +75,7 @@ impl Machine {
             shared: Arc::new(Shared::new(applied)),
             disk: Arc::new(Disk {
                 rows,
+                backfill: Backfill::default(),
                 current: Mutex::new(current),
                 newest: Arc::new(AtomicU64::new(index)),
                 directory: directory.clone(),
@@ -109,10 +110,13 @@ impl Machine {
         snapshot::verify(&snapshot, &meta)
     }
 
-    fn install(&self, meta: &SnapshotMeta, mut received: SnapshotFile) -> Result<(), Error> {
-        let (header, state) = match received.content.take() {
-            Some(content) => *content,
-            None => snapshot::read(&received)?,
+    fn install(&self, meta: &SnapshotMeta, received: SnapshotFile) -> Result<(), Error> {
+        let (received, header, new) = match received.take_content() {
+            Ok(prepared) => prepared,
+            // Its own at the start; no leader waits yet.
+            Err(unread) => unread.prepared()?.take_content().map_err(|unread| {
+                Error::damaged(&unread.path, "it has no content after it was read")
+            })?,
         };
         if header != *meta {
             return Err(Error::damaged(
@@ -122,49 +126,40 @@ impl Machine {
         }
         let path = snapshot::path_of(&self.disk.directory, meta);
         if received.path != path {
-            let sync = received.file.sync_all();
-            sync.map_err(Error::io("cannot sync", &received.path))?;
             directory::publish(&received.path, &path)?;
         }
-        let writing = |e| Error::io("cannot encode", &received.path)(e);
-        let new = Applied::new(state, meta.last_log_id, meta.last_membership.clone());
-        let mut new = new.map_err(writing)?;
-        self.store_rows(&new, PART_ROWS, usize::MAX)?;
-        {
-            let mut applied = self.shared.applied.write();
-            new.pace = std::mem::take(&mut applied.pace);
-            new.pace.restart();
-            *applied = new;
-        }
+        let install = self.disk.backfill.begin();
+        let old = self.replace(new);
         self.shared.announce();
-        self.disk.published(meta, path)
+        self.disk.published(meta, path)?;
+        let (disk, shared) = (Arc::downgrade(&self.disk), Arc::downgrade(&self.shared));
+        tokio::task::spawn_blocking(move || backfill::run(&disk, &shared, install, old));
+        Ok(())
     }
 
-    /// Replaces the stored rows by those of `new`, so many at a time: all in one step would be in
-    /// memory once more. Ends early after `parts`, as a process does that is killed.
-    pub(crate) fn store_rows(
-        &self,
-        new: &Applied,
-        part_rows: usize,
-        parts: usize,
-    ) -> Result<(), Error> {
-        let writing = |e| Error::io("cannot encode", &self.disk.directory.state())(e);
-        let gone: Vec<RowKey> = {
-            let old = self.shared.applied.read();
-            let keys = old.keys();
-            keys.filter(|key| new.state.row(*key).is_none()).collect()
-        };
-        let mut keys = new.keys().chain(gone);
-        for _ in 0..parts {
-            let part: Vec<RowKey> = keys.by_ref().take(part_rows).collect();
-            if part.is_empty() {
-                let step = self.disk.rows.write(new, []).map_err(writing)?;
-                return self.disk.rows.commit(step);
-            }
-            let step = self.disk.rows.write_part(new, part).map_err(writing)?;
-            self.disk.rows.commit(step)?;
-        }
-        Ok(())
+    /// Replaces the state in memory. Returns the old one: to drop it takes longer the more sections it has,
+    /// so that must not happen under the lock.
+    pub(crate) fn replace(&self, mut new: Applied) -> Applied {
+        // No entry is between its step in memory and its step on the disk.
+        let _storing = self.disk.backfill.storing();
+        let mut applied = self.shared.applied.write();
+        new.pace = std::mem::take(&mut applied.pace);
+        new.pace.restart();
+        std::mem::replace(&mut *applied, new)
+    }
+
+    /// Stores so many parts of the rows after [`Machine::replace`], as a process that is killed then.
+    #[cfg(test)]
+    pub(crate) fn store_rows(&self, old: Applied, part_rows: usize, parts: usize) {
+        let (disk, shared) = (Arc::downgrade(&self.disk), Arc::downgrade(&self.shared));
+        let install = self.disk.backfill.begin();
+        backfill::store(&disk, &shared, install, old, part_rows, parts).unwrap();
+    }
+
+    /// What is left to store of an installed snapshot.
+    #[cfg(test)]
+    pub(crate) fn backfill(&self) -> &backfill::Backfill {
+        &self.disk.backfill
     }
 }
 
@@ -205,6 +200,8 @@ impl RaftStateMachine<TypeConfig> for Machine {
         while let Some(items) = steps.next().await {
             let mut touched = BTreeSet::new();
             let mut answers = Vec::new();
+            self.disk.backfill.check()?;
+            let storing = self.disk.backfill.storing();
             let step = {
                 let mut applied = self.shared.applied.write();
                 for item in items {
@@ -217,6 +214,7 @@ impl RaftStateMachine<TypeConfig> for Machine {
                 self.disk.rows.write(&applied, touched)?
             };
             self.disk.rows.commit(step)?;
+            drop(storing);
             self.shared.announce();
             for (responder, replies) in answers {
                 responder.send(replies);

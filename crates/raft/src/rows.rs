@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use seqsvr_core::state::{Row, RowKey, State};
+use seqsvr_core::state::{RowKey, StateBuilder};
 use serde::{Deserialize, Serialize};
 
 use crate::applied::Applied;
@@ -224,7 +224,8 @@ fn open_unlocked(path: &Path) -> Result<sled::Db, Unusable> {
 fn load(db: &sled::Db) -> Result<Loaded, Unusable> {
     let mut meta: Option<Meta> = None;
     let mut proven: Option<Proven> = None;
-    let mut rows: Vec<(RowKey, Row)> = Vec::new();
+    let mut rows = StateBuilder::default();
+    let mut is_empty = true;
     for item in db.iter() {
         let (key, value) = item?;
         if key == META {
@@ -232,11 +233,12 @@ fn load(db: &sled::Db) -> Result<Loaded, Unusable> {
         } else if key == PROVEN {
             proven = Some(frame::decode(&value)?);
         } else {
-            rows.push((parse_key(&key)?, frame::decode(&value)?));
+            rows.add(parse_key(&key)?, frame::decode(&value)?);
+            is_empty = false;
         }
     }
     let Some(meta) = meta else {
-        return match rows.is_empty() {
+        return match is_empty {
             true => Ok(Loaded {
                 applied: Applied::default(),
                 proven: None,
@@ -244,7 +246,8 @@ fn load(db: &sled::Db) -> Result<Loaded, Unusable> {
             false => Err(Unusable::Damaged(String::from("it lost its description"))),
         };
     };
-    let state = State::from_rows(rows)
+    let state = rows
+        .finish()
         .ok_or_else(|| Unusable::Damaged(String::from("its rows do not fit together")))?;
     let applied = Applied::new(state, meta.last_applied, meta.membership)
         .map_err(|e| Unusable::Damaged(e.to_string()))?;

@@ -118,18 +118,15 @@ impl Service {
         let snapshot = SnapshotFile::open(&received.0).map_err(internal)?;
         // A stump must be refused here: to openraft a snapshot that does not install is a broken
         // disk, and it would stop this node.
-        let check = tokio::task::spawn_blocking(move || {
-            let content = crate::snapshot::read(&snapshot)?;
-            Ok::<_, crate::Error>((content.0.clone(), snapshot.with_content(content)))
-        });
+        let check = tokio::task::spawn_blocking(move || snapshot.prepared());
         let checked = check.await.map_err(|e| Status::internal(e.to_string()))?;
-        let (header, snapshot) = checked.map_err(|e| {
+        let snapshot = checked.map_err(|e| {
             if self.told_snapshot.allow() {
                 tracing::warn!(sender, error = %e, "received snapshot is damaged; asking for it again");
             }
             Status::data_loss(e.to_string())
         })?;
-        if header != meta {
+        if snapshot.header() != Some(&meta) {
             return Err(Status::invalid_argument(
                 "the snapshot is not what its sender announced",
             ));

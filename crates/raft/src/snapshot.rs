@@ -16,9 +16,10 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Advice, fadvise};
 use seqsvr_core::id::ClusterId;
-use seqsvr_core::state::{Row, RowKey, State};
+use seqsvr_core::state::{Row, RowKey, State, StateBuilder};
 use serde::{Deserialize, Serialize};
 
+use crate::applied::Applied;
 use crate::digest::Digest;
 use crate::directory::{self, Directory};
 use crate::error::Error;
@@ -46,12 +47,11 @@ struct Trailer {
 }
 
 /// A whole snapshot file. Holds it open, so it can be sent though a newer one replaces it.
-#[derive(Debug)]
 pub(crate) struct SnapshotFile {
     pub(crate) path: PathBuf,
     pub(crate) file: File,
-    /// What was read from it, so that an install does not read it again: reading a large one takes many seconds.
-    pub(crate) content: Option<Box<(SnapshotMeta, State)>>,
+    /// What was read from it, see [`SnapshotFile::prepared`].
+    content: Option<Box<(SnapshotMeta, Applied)>>,
 }
 
 impl SnapshotFile {
@@ -63,11 +63,32 @@ impl SnapshotFile {
         })
     }
 
-    /// The file with what was read from it.
-    pub(crate) fn with_content(self, content: (SnapshotMeta, State)) -> SnapshotFile {
-        SnapshotFile {
-            content: Some(Box::new(content)),
+    /// Does all of an install that takes longer the more rows there are: reads the file to its end, checks
+    /// it, syncs it, and makes the state that [`SnapshotFile::take_content`] returns.
+    pub(crate) fn prepared(self) -> Result<SnapshotFile, Error> {
+        let (meta, state) = read(&self)?;
+        let synced = self.file.sync_all();
+        synced.map_err(Error::io("cannot sync", &self.path))?;
+        let applied = Applied::new(state, meta.last_log_id, meta.last_membership.clone());
+        let applied = applied.map_err(Error::reading(&self.path))?;
+        Ok(SnapshotFile {
+            content: Some(Box::new((meta, applied))),
             ..self
+        })
+    }
+
+    /// What its header says, once it is prepared.
+    pub(crate) fn header(&self) -> Option<&SnapshotMeta> {
+        self.content.as_deref().map(|(meta, _)| meta)
+    }
+
+    /// Returns the file and its content; the file alone if it is not prepared.
+    pub(crate) fn take_content(
+        mut self,
+    ) -> Result<(SnapshotFile, SnapshotMeta, Applied), SnapshotFile> {
+        match self.content.take() {
+            Some(content) => Ok((self, content.0, content.1)),
+            None => Err(self),
         }
     }
 }
@@ -112,7 +133,7 @@ fn write_to(file: File, meta: &SnapshotMeta, state: &State) -> io::Result<()> {
     let header = Header {
         cluster: state.cluster().map(|c| c.id),
         meta: meta.clone(),
-        rows: state.rows().count() as u64,
+        rows: state.rows_len(),
     };
     out.write_all(&frame::encode_at(state.level(), &header)?)?;
     write_rows(&mut out, state)?;
@@ -185,9 +206,13 @@ fn read_from(file: &File) -> io::Result<(SnapshotMeta, State)> {
 
 /// Reads so many rows and the trailer, which must be the end.
 pub(crate) fn read_rows(input: &mut impl Read, count: u64) -> io::Result<State> {
-    let mut rows: Vec<(RowKey, Row)> = Vec::new();
-    each_part(input, count, |part| rows.extend(part))?;
-    State::from_rows(rows).ok_or_else(|| invalid("its rows do not fit together"))
+    let mut state = StateBuilder::default();
+    each_part(input, count, |part| {
+        part.into_iter().for_each(|(key, row)| state.add(key, row));
+    })?;
+    state
+        .finish()
+        .ok_or_else(|| invalid("its rows do not fit together"))
 }
 
 /// Hands so many rows on, a frame of them at a time, and checks them against the trailer.

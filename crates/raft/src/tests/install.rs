@@ -1,6 +1,7 @@
 //! What an install of a snapshot costs, and what is left of one that was cut off.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use openraft::StoredMembership;
 use openraft::storage::RaftStateMachine;
@@ -8,6 +9,7 @@ use seqsvr_core::state::State;
 
 use super::failed_sync::{append, opened};
 use super::model::work;
+use super::stage::LIMIT;
 use super::*;
 use crate::applied::Applied;
 use crate::snapshot::{self, SnapshotFile};
@@ -31,6 +33,11 @@ fn meta_at(index: u64) -> SnapshotMeta {
     }
 }
 
+fn applied_at(index: u64) -> Applied {
+    let meta = meta_at(index);
+    Applied::new(state_at(index), meta.last_log_id, meta.last_membership).unwrap()
+}
+
 async fn apply(storage: &mut Storage, indexes: std::ops::RangeInclusive<u64>) {
     let entries = indexes.map(|index| Ok((work(1, index), None)));
     let applied = storage.machine.apply(futures::stream::iter(entries));
@@ -49,9 +56,8 @@ async fn an_install_does_not_read_the_received_file_again() {
     let path = storage.directory.snapshots().join("received.part");
     std::fs::copy(&written.path, &path).unwrap();
     let received = SnapshotFile::open(&path).unwrap();
-    let content = snapshot::read(&received).unwrap();
+    let received = received.prepared().unwrap();
     std::fs::write(&path, b"").unwrap();
-    let received = received.with_content(content);
     let meta = meta_at(40);
     let installed = storage.machine.install_snapshot(&meta, received);
     installed.await.unwrap();
@@ -62,12 +68,6 @@ async fn an_install_does_not_read_the_received_file_again() {
 /// after some of the parts. The next start never continues from a mixture.
 #[tokio::test]
 async fn rows_of_an_install_that_was_cut_off_are_rebuilt() {
-    let new = Applied::new(
-        state_at(120),
-        Some(log_id(1, 120)),
-        meta_at(120).last_membership,
-    );
-    let new = new.unwrap();
     let mut found = BTreeSet::new();
     for parts in [0, 1, 2, 5, usize::MAX] {
         let dir = tempfile::tempdir().unwrap();
@@ -77,7 +77,8 @@ async fn rows_of_an_install_that_was_cut_off_are_rebuilt() {
             append(&mut storage.log, index).await.unwrap();
         }
         apply(&mut storage, 0..=50).await;
-        storage.machine.store_rows(&new, 40, parts).unwrap();
+        let old = storage.machine.replace(applied_at(120));
+        storage.machine.store_rows(old, 40, parts);
         drop(storage);
         let mut storage = open_storage(&options).unwrap();
         let (applied, _) = storage.machine.applied_state().await.unwrap();
@@ -92,4 +93,122 @@ async fn rows_of_an_install_that_was_cut_off_are_rebuilt() {
     }
     let all = [None, Some(50), Some(120)];
     assert_eq!(found.into_iter().collect::<Vec<_>>(), all);
+}
+
+/// Returns once the rows of the newest install are stored.
+async fn backfilled(storage: &Storage) {
+    let deadline = std::time::Instant::now() + LIMIT;
+    while storage.machine.backfill().is_pending() {
+        assert!(std::time::Instant::now() < deadline, "rows are not stored");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+fn set_aside(dir: &std::path::Path) -> usize {
+    let names = std::fs::read_dir(dir).unwrap().map(|e| e.unwrap());
+    let names = names.filter(|e| e.file_name().to_string_lossy().contains("state.bad"));
+    names.count()
+}
+
+/// openraft saves no vote before an install is done, so an install does not wait until its rows are
+/// stored. The only thread for blocking work is busy with something else when they would be.
+#[test]
+fn an_install_does_not_wait_for_its_rows() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .max_blocking_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options::new(1, "127.0.0.1:1", dir.path().join("1"));
+    let busy = || {
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        let wait = move || released.recv_timeout(LIMIT).unwrap_or_default();
+        tokio::task::spawn_blocking(wait);
+        release
+    };
+    runtime.block_on(async {
+        let mut storage = opened(&options, 0).await;
+        for index in 0..=130 {
+            append(&mut storage.log, index).await.unwrap();
+        }
+        let meta = meta_at(120);
+        let built = snapshot::write(&storage.directory, &meta, &state_at(120)).unwrap();
+        let received = built.prepared().unwrap();
+        let first = busy();
+        let mut machine = storage.machine.clone();
+        let install = tokio::spawn(async move { machine.install_snapshot(&meta, received).await });
+        tokio::task::yield_now().await;
+        let second = busy();
+        drop(first);
+        let install = tokio::time::timeout(LIMIT / 2, install).await;
+        install.expect("it waits").unwrap().unwrap();
+        assert!(storage.machine.backfill().is_pending());
+        // Entries are applied before the rows are stored, and while they are.
+        apply(&mut storage, 121..=125).await;
+        drop(second);
+        apply(&mut storage, 126..=130).await;
+        backfilled(&storage).await;
+    });
+    // What is there now needs no rebuilding.
+    let reopened = open_storage(&options).unwrap();
+    let shared = reopened.machine.shared();
+    assert_eq!(shared.applied.read().state, state_at(130));
+    assert_eq!(set_aside(&options.data_dir), 0);
+}
+
+/// Schedule: rows of an install are stored in parts; entries are applied between two parts and store the
+/// rows they change, with the digest over all; the process is killed before the last part.
+#[tokio::test]
+async fn rows_of_entries_amid_a_cut_off_install_are_rebuilt() {
+    for (parts, is_whole) in [(0, false), (1, false), (3, false), (usize::MAX, true)] {
+        let dir = tempfile::tempdir().unwrap();
+        let options = Options::new(1, "127.0.0.1:1", dir.path().join("data"));
+        let mut storage = opened(&options, 0).await;
+        for index in 0..=130 {
+            append(&mut storage.log, index).await.unwrap();
+        }
+        apply(&mut storage, 0..=50).await;
+        let old = storage.machine.replace(applied_at(120));
+        apply(&mut storage, 121..=123).await;
+        storage.machine.store_rows(old, 40, parts);
+        apply(&mut storage, 124..=125).await;
+        drop(storage);
+        let mut storage = open_storage(&options).unwrap();
+        let (applied, _) = storage.machine.applied_state().await.unwrap();
+        let expected = is_whole.then_some(125);
+        assert_eq!(applied.map(|id| id.index), expected, "{parts} parts");
+        apply(&mut storage, applied.map_or(0, |id| id.index + 1)..=130).await;
+        let state = storage.machine.shared().applied.read().state.clone();
+        assert_eq!(state, state_at(130), "{parts} parts");
+    }
+}
+
+/// Schedule: a part is read from memory, an entry changes one of its rows and stores it, the part is
+/// stored over it. One thread stores all rows again and again while entries are applied.
+#[tokio::test]
+async fn a_part_is_never_stored_over_a_newer_row() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options::new(1, "127.0.0.1:1", dir.path().join("data"));
+    let mut storage = opened(&options, 0).await;
+    for index in 0..=400 {
+        append(&mut storage.log, index).await.unwrap();
+    }
+    apply(&mut storage, 0..=20).await;
+    let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let (machine, stopped) = (storage.machine.clone(), stop.clone());
+    let storing = std::thread::spawn(move || {
+        while !stopped.load(std::sync::atomic::Ordering::Relaxed) {
+            machine.store_rows(Applied::default(), 40, usize::MAX);
+        }
+    });
+    for index in 21..=400 {
+        apply(&mut storage, index..=index).await;
+    }
+    stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    storing.join().unwrap();
+    drop(storage);
+    let storage = open_storage(&options).unwrap();
+    assert_eq!(set_aside(&options.data_dir), 0);
+    assert_eq!(storage.machine.shared().applied.read().state, state_at(400));
 }

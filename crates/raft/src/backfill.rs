@@ -1,0 +1,159 @@
+//! Stores the rows of an installed snapshot while later entries are applied.
+//!
+//! Invariant: an install keeps openraft waiting for about the time of a rename, however many sections
+//! there are. Schedule that breaks it (openraft 0.10.0-alpha.37): a replacement installs 5 million rows,
+//! which takes a minute; the purge of its log waits for the install (`engine/command.rs`, `condition`), and
+//! every later command waits behind the purge, also the one that saves a vote; the leader dies, and no
+//! leader is elected before the install ends. So a snapshot is read, checked, synced and hashed before
+//! openraft gets it ([`SnapshotFile::prepared`]), and its rows are stored here after the install.
+//!
+//! Invariant: a row is never stored over a newer one of the same key. Schedule that breaks it: a part is
+//! read from memory; an entry changes one of its rows and is stored; then the part is stored. So one lock
+//! ([`Backfill::storing`]) covers both reading from memory and storing, here and for entries.
+//!
+//! A process that ends before the last part leaves rows whose digest is not the one stored beside them.
+//! The next start sets them aside and rebuilds the state from snapshot and log, as after any torn step.
+//!
+//! [`SnapshotFile::prepared`]: crate::snapshot::SnapshotFile::prepared
+
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::Weak;
+
+use parking_lot::{Mutex, MutexGuard};
+use seqsvr_core::state::RowKey;
+
+use crate::applied::{Applied, Shared};
+use crate::error::Error;
+use crate::machine::Disk;
+
+/// Rows of one part. An entry that is applied meanwhile waits for at most one part.
+pub(crate) const PART_ROWS: usize = 1_000;
+
+/// What is left to store of installed snapshots.
+#[derive(Default)]
+pub(crate) struct Backfill {
+    storing: Mutex<()>,
+    work: Mutex<Work>,
+}
+
+#[derive(Default)]
+struct Work {
+    /// Number of the newest install. A backfill of an older one stops.
+    install: u64,
+    /// Whether the rows of the newest install are being stored.
+    is_pending: bool,
+    /// Rows that no state since the last complete backfill has any more.
+    gone: BTreeSet<RowKey>,
+    /// Why a backfill failed.
+    failure: Option<String>,
+}
+
+impl Backfill {
+    /// Locks the order of steps: hold it from reading rows in memory until they are stored.
+    pub(crate) fn storing(&self) -> MutexGuard<'_, ()> {
+        self.storing.lock()
+    }
+
+    /// Begins the backfill of another install. Returns its number.
+    pub(crate) fn begin(&self) -> u64 {
+        let mut work = self.work.lock();
+        work.install += 1;
+        work.is_pending = true;
+        work.install
+    }
+
+    /// Fails if a backfill has failed: the disk is broken, and the node must stop.
+    pub(crate) fn check(&self) -> io::Result<()> {
+        match &self.work.lock().failure {
+            Some(why) => Err(io::Error::other(why.clone())),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns whether the rows on the disk lag behind those in memory.
+    #[cfg(test)]
+    pub(crate) fn is_pending(&self) -> bool {
+        self.work.lock().is_pending
+    }
+
+    fn is_newest(&self, install: u64) -> bool {
+        self.work.lock().install == install
+    }
+}
+
+/// Stores all rows of the state that replaced `old`, until a newer install takes over or the node is closed.
+pub(crate) fn run(disk: &Weak<Disk>, shared: &Weak<Shared>, install: u64, old: Applied) {
+    let stored = store(disk, shared, install, old, PART_ROWS, usize::MAX);
+    if let (Err(error), Some(disk)) = (stored, disk.upgrade()) {
+        tracing::error!(%error, "rows of the installed snapshot not stored");
+        disk.backfill.work.lock().failure = Some(error.to_string());
+    }
+}
+
+/// Stores the rows in parts. Ends early after `parts`, as a process does that is killed.
+pub(crate) fn store(
+    disk: &Weak<Disk>,
+    shared: &Weak<Shared>,
+    install: u64,
+    old: Applied,
+    part_rows: usize,
+    parts: usize,
+) -> Result<(), Error> {
+    let Some((keys, gone)) = keys_to_store(disk, shared, old) else {
+        return Ok(());
+    };
+    let mut keys = keys.iter().map(|(key, _)| *key).chain(gone);
+    for _ in 0..parts {
+        let part: Vec<RowKey> = keys.by_ref().take(part_rows).collect();
+        // Not held between the parts, so that a node that is closed lets go of its directory.
+        let (Some(disk), Some(shared)) = (disk.upgrade(), shared.upgrade()) else {
+            return Ok(());
+        };
+        if !disk.backfill.is_newest(install) {
+            return Ok(());
+        }
+        let is_last = part.is_empty();
+        let storing = disk.backfill.storing();
+        let step = {
+            let applied = shared.applied.read();
+            match is_last {
+                true => disk.rows.write(&applied, []),
+                false => disk.rows.write_part(&applied, part),
+            }
+        };
+        let step = step.map_err(|e| Error::io("cannot encode", &disk.directory.state())(e))?;
+        disk.rows.commit(step)?;
+        if is_last {
+            let mut work = disk.backfill.work.lock();
+            if work.install == install {
+                work.is_pending = false;
+                work.gone.clear();
+            }
+            return Ok(());
+        }
+        // Entries that wait go first.
+        MutexGuard::unlock_fair(storing);
+    }
+    Ok(())
+}
+
+type Keys = seqsvr_core::state::PagedMap<RowKey, crate::digest::Digest>;
+
+/// Returns the keys of the state in memory, and those that may be on the disk without being in it.
+fn keys_to_store(
+    disk: &Weak<Disk>,
+    shared: &Weak<Shared>,
+    old: Applied,
+) -> Option<(Keys, Vec<RowKey>)> {
+    let keys = shared.upgrade()?.applied.read().keys();
+    let old_keys = old.keys();
+    drop(old);
+    let gone = old_keys.iter().map(|(key, _)| *key);
+    let gone: Vec<RowKey> = gone.filter(|key| !keys.contains_key(key)).collect();
+    let disk = disk.upgrade()?;
+    let mut work = disk.backfill.work.lock();
+    work.gone.extend(gone);
+    let gone = work.gone.iter().copied().collect();
+    Some((keys, gone))
+}
