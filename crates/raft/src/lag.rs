@@ -10,6 +10,12 @@
 //! So the append to a follower that lags by more than the bound fails before it is sent. openraft
 //! then ends the stream, purges, finds the follower's next entry gone, and sends a snapshot. An
 //! append fails only if the purge frees that entry; otherwise openraft would stream it again.
+//!
+//! Invariant: a follower that has installed a snapshot may lag by as many entries as came in the meantime.
+//! Schedule that breaks it: an install takes three minutes at 500 entries a second, so the follower begins
+//! 90,000 entries behind; the bound is 50,000; the leader sends the next snapshot, and so for ever. Hence
+//! the bound is at least twice what the follower lagged by when it had installed the last snapshot. A
+//! follower that only falls further behind still gets another snapshot.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,6 +32,10 @@ pub(crate) struct LagBound {
     keep: u64,
     /// Entries that a follower may lag behind what is committed.
     lag_max: u64,
+    /// One past the last entry that this node, as a leader, has told any follower to be committed.
+    committed: Arc<AtomicU64>,
+    /// Entries that the last follower lagged by when it had installed a snapshot.
+    installed_lag: Arc<AtomicU64>,
 }
 
 impl LagBound {
@@ -35,6 +45,7 @@ impl LagBound {
             newest,
             keep: options.keep_entries,
             lag_max: options.lag_max(),
+            ..LagBound::default()
         }
     }
 
@@ -42,7 +53,49 @@ impl LagBound {
     pub(crate) fn is_exceeded(&self, prev: Option<LogId>, committed: Option<LogId>) -> bool {
         let end = |id: Option<LogId>| id.map_or(0, |id| id.index + 1);
         let (next, committed) = (end(prev), end(committed));
+        self.committed.fetch_max(committed, Ordering::AcqRel);
+        let lag_max = (2 * self.installed_lag.load(Ordering::Acquire)).max(self.lag_max);
         let kept_from = (self.newest.load(Ordering::Acquire) + 1).saturating_sub(self.keep);
-        committed.saturating_sub(next) > self.lag_max && next < kept_from
+        committed.saturating_sub(next) > lag_max && next < kept_from
+    }
+
+    /// A follower has installed a snapshot up to `last`.
+    pub(crate) fn note_installed(&self, last: Option<LogId>) {
+        let next = last.map_or(0, |id| id.index + 1);
+        let committed = self.committed.load(Ordering::Acquire);
+        let lag = committed.saturating_sub(next);
+        self.installed_lag.store(lag, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::CommittedLeaderId;
+
+    fn id(index: u64) -> Option<LogId> {
+        Some(LogId {
+            leader_id: CommittedLeaderId::new(1),
+            index,
+        })
+    }
+
+    /// Schedule: 300 entries come while a follower installs the snapshot at entry 100; the bound is 40.
+    #[test]
+    fn a_follower_may_lag_by_what_came_during_its_install() {
+        let mut options = Options::new(1, "127.0.0.1:1", "unused");
+        (options.snapshot_every_entries, options.keep_entries) = (15, 5);
+        let newest = Arc::new(AtomicU64::new(380));
+        let lag = LagBound::new(&options, newest);
+        assert!(lag.is_exceeded(id(100), id(400)));
+        // The connection to another follower has seen the newest entry.
+        lag.clone().note_installed(id(100));
+        assert!(!lag.is_exceeded(id(100), id(400)));
+        assert!(!lag.is_exceeded(id(200), id(800)));
+        // It falls further behind.
+        assert!(lag.is_exceeded(id(100), id(701)));
+        // The next install is shorter.
+        lag.note_installed(id(699));
+        assert!(lag.is_exceeded(id(300), id(701)));
     }
 }

@@ -52,6 +52,8 @@ mod snapshot;
 mod storage;
 #[cfg(test)]
 mod tests;
+mod transfer;
+mod turns;
 mod twin;
 mod types;
 

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use futures::{Stream, StreamExt};
 use openraft::storage::{EntryResponder, RaftSnapshotBuilder, RaftStateMachine};
@@ -22,6 +22,7 @@ use crate::directory::{self, Directory};
 use crate::error::Error;
 use crate::rows::Rows;
 use crate::snapshot::{self, SnapshotFile};
+use crate::turns::{BuildTurn, SnapshotTurns};
 use crate::types::{LogId, SnapshotMeta, StoredMembership, TypeConfig};
 
 pub(crate) type Snapshot = openraft::storage::Snapshot<
@@ -47,6 +48,11 @@ pub(crate) struct Machine {
     shared: Arc<Shared>,
     disk: Arc<Disk>,
     counters: Arc<SnapshotCounters>,
+    turns: SnapshotTurns,
+    /// Entries behind the newest snapshot after which another is built, even if one is being sent.
+    hold_entries: u64,
+    /// The newest snapshot is damaged, so that the next one is built in any case.
+    rebuild: Arc<AtomicBool>,
 }
 
 pub(crate) struct Disk {
@@ -65,6 +71,7 @@ impl Machine {
         rows: Rows,
         applied: Applied,
         newest: Option<SnapshotMeta>,
+        hold_entries: u64,
     ) -> Machine {
         let index = newest.as_ref().map_or(0, index_of);
         let current = newest.map(|meta| {
@@ -81,11 +88,35 @@ impl Machine {
                 directory: directory.clone(),
             }),
             counters: Arc::default(),
+            turns: SnapshotTurns::default(),
+            hold_entries,
+            rebuild: Arc::default(),
         }
     }
 
     pub(crate) fn shared(&self) -> Arc<Shared> {
         self.shared.clone()
+    }
+
+    /// Who builds or sends a snapshot now.
+    pub(crate) fn turns(&self) -> SnapshotTurns {
+        self.turns.clone()
+    }
+
+    /// Lets the next snapshot be built even if one is being sent.
+    pub(crate) fn rebuild_snapshot(&self) {
+        self.rebuild.store(true, Ordering::Release);
+    }
+
+    fn builder(&self, turn: BuildTurn) -> Builder {
+        let applied = self.shared.applied.read();
+        Builder {
+            state: applied.state.clone(),
+            meta: applied.snapshot_meta(),
+            disk: self.disk.clone(),
+            counters: self.counters.clone(),
+            turn: Some(turn),
+        }
     }
 
     pub(crate) fn counters(&self) -> Arc<SnapshotCounters> {
@@ -223,14 +254,20 @@ impl RaftStateMachine<TypeConfig> for Machine {
         Ok(())
     }
 
+    async fn try_create_snapshot_builder(&mut self, force: bool) -> Option<Builder> {
+        let newest = self.disk.newest.load(Ordering::Acquire);
+        let entries = self.shared.applied.read().index().saturating_sub(newest);
+        let must = force || entries >= self.hold_entries || self.rebuild.load(Ordering::Acquire);
+        let turn = match must {
+            true => self.turns.build(),
+            false => self.turns.try_build()?,
+        };
+        self.rebuild.store(false, Ordering::Release);
+        Some(self.builder(turn))
+    }
+
     async fn get_snapshot_builder(&mut self) -> Builder {
-        let applied = self.shared.applied.read();
-        Builder {
-            state: applied.state.clone(),
-            meta: applied.snapshot_meta(),
-            disk: self.disk.clone(),
-            counters: self.counters.clone(),
-        }
+        self.builder(self.turns.build())
     }
 
     async fn install_snapshot(
@@ -262,6 +299,8 @@ pub(crate) struct Builder {
     meta: SnapshotMeta,
     disk: Arc<Disk>,
     counters: Arc<SnapshotCounters>,
+    /// Ends with the build.
+    turn: Option<BuildTurn>,
 }
 
 impl RaftSnapshotBuilder<TypeConfig> for Builder {
@@ -276,6 +315,7 @@ impl RaftSnapshotBuilder<TypeConfig> for Builder {
             Ok(file)
         })
         .await?;
+        self.turn = None;
         self.counters.built.fetch_add(1, Ordering::Relaxed);
         Ok(Snapshot {
             meta: self.meta.clone(),

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::future::Future;
-use std::io::{Read, Seek};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,7 +23,6 @@ use seqsvr_proto::v1::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
-use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 
@@ -35,14 +33,14 @@ use crate::levels::SupportedLevels;
 use crate::lost::Acknowledged;
 use crate::machine::Snapshot;
 use crate::snapshot::SnapshotFile;
+use crate::transfer::Transfer;
+use crate::turns::SnapshotTurns;
 use crate::twin::VoteSource;
 use crate::types::{Peer, TypeConfig, Vote};
 
 /// Longest message either way. The largest append has [`crate::APPEND_BYTES_MAX`] and an entry of
 /// [`crate::ENTRY_BYTES_MAX`]; one of an older build has [`crate::ENTRIES_PER_APPEND`] such entries.
 pub(crate) const MESSAGE_BYTES_MAX: usize = frame::BODY_MAX + (64 << 10);
-/// Data of one snapshot chunk.
-const CHUNK_BYTES: usize = 64 << 10;
 /// Bytes a second of the slowest link over which entries pass: an append may take the time that its
 /// bytes take on such a link, on top of its limit.
 const BYTES_PER_SECOND_MIN: u32 = 64 << 10;
@@ -62,6 +60,7 @@ pub(crate) struct Network {
     told_snapshot: Arc<Seldom>,
     suspected: Arc<Notify>,
     lag: Option<LagBound>,
+    turns: SnapshotTurns,
 }
 
 impl Network {
@@ -77,13 +76,15 @@ impl Network {
             told_snapshot: Arc::default(),
             suspected: Arc::default(),
             lag: None,
+            turns: SnapshotTurns::default(),
         }
     }
 
-    /// Sends no entries to followers that lag by more than this.
-    pub(crate) fn with_lag_bound(self, lag: LagBound) -> Network {
+    /// Sends no entries to followers that lag by more than this, and no snapshot while a newer one is built.
+    pub(crate) fn with_bounds(self, lag: LagBound, turns: SnapshotTurns) -> Network {
         Network {
             lag: Some(lag),
+            turns,
             ..self
         }
     }
@@ -421,6 +422,11 @@ impl RaftNetworkV2<TypeConfig> for Connection {
         option: RPCOption,
     ) -> Result<SnapshotResponse<TypeConfig>, StreamingError<TypeConfig>> {
         let (mut client, header) = self.start()?;
+        let mut turn = self.network.turns.try_send().ok_or_else(|| {
+            // openraft asks for the newest snapshot again, soon.
+            Unreachable::from_string("a newer snapshot is being built")
+        })?;
+        let last = snapshot.meta.last_log_id;
         let description =
             frame::encode(&(vote, snapshot.meta)).map_err(|e| NetworkError::new(&e))?;
         let first = RaftSnapshotChunk {
@@ -428,25 +434,28 @@ impl RaftNetworkV2<TypeConfig> for Connection {
             description: description.into(),
             data: Default::default(),
         };
-        let (tx, rx) = tokio::sync::mpsc::channel(4);
-        let reader = tokio::task::spawn_blocking(move || {
-            send_chunks(snapshot.snapshot, first, |chunk| {
-                tx.blocking_send(chunk).is_ok()
-            })
-        });
-        let sending = client.install_snapshot(ReceiverStream::new(rx));
+        let (transfer, chunks) = Transfer::begin(snapshot.snapshot, first);
+        let sending = client.install_snapshot(chunks);
         let limit = option.soft_ttl();
         let answer = tokio::select! {
-            answer = tokio::time::timeout(limit, sending) => answer,
+            answer = sending => Some(answer),
+            () = transfer.stalled(limit) => None,
             closed = cancel => return Err(closed.into()),
         };
+        let is_busy = |answer: &Result<_, Status>| {
+            let status = answer.as_ref().err();
+            status.is_some_and(|status| status.code() == Code::Aborted)
+        };
+        if transfer.is_taken() || answer.as_ref().is_some_and(|a| a.is_ok() || is_busy(a)) {
+            turn.note_taken();
+        }
         // A file that cannot be read ends the stream early; the receiver refuses the stump, and
         // this says why.
-        if let Ok(Err(e)) = reader.await {
+        if let Ok(Err(e)) = transfer.reader.await {
             self.suspect_snapshot(&e);
             return Err(NetworkError::new(&e).into());
         }
-        let answer = answer.map_err(|_| self.timeout(RPCTypes::InstallSnapshot, limit))?;
+        let answer = answer.ok_or_else(|| self.timeout(RPCTypes::InstallSnapshot, limit))?;
         let answer = answer.map_err(|status| {
             if status.code() == Code::DataLoss {
                 self.suspect_snapshot(&status.message());
@@ -457,33 +466,9 @@ impl RaftNetworkV2<TypeConfig> for Connection {
         let answer: SnapshotResponse<TypeConfig> =
             frame::decode(&answer.body).map_err(|e| NetworkError::new(&e))?;
         self.check_vote(&answer.vote)?;
-        Ok(answer)
-    }
-}
-
-/// Feeds `first` and then the file to `send`, until that returns false.
-fn send_chunks(
-    snapshot: SnapshotFile,
-    first: RaftSnapshotChunk,
-    mut send: impl FnMut(RaftSnapshotChunk) -> bool,
-) -> std::io::Result<()> {
-    let mut file = snapshot.file;
-    file.rewind()?;
-    if !send(first) {
-        return Ok(());
-    }
-    loop {
-        let mut data = Vec::with_capacity(CHUNK_BYTES);
-        (&mut file)
-            .take(CHUNK_BYTES as u64)
-            .read_to_end(&mut data)?;
-        let chunk = RaftSnapshotChunk {
-            header: None,
-            description: Default::default(),
-            data: data.into(),
-        };
-        if chunk.data.is_empty() || !send(chunk) {
-            return Ok(());
+        if let Some(lag) = &self.network.lag {
+            lag.note_installed(last);
         }
+        Ok(answer)
     }
 }

@@ -40,6 +40,7 @@ pub(crate) async fn follow(
                     error = %damage,
                     "own snapshot file is damaged; building another from the state in memory"
                 );
+                machine.rebuild_snapshot();
                 // The only error is that openraft has stopped, and then its reason is logged.
                 let _ = raft.trigger().snapshot().await;
             }

@@ -37,7 +37,7 @@ pub struct Service {
     gate: Arc<Gate>,
     /// One snapshot is received at a time.
     receiving: Arc<tokio::sync::Mutex<()>>,
-    told_snapshot: Seldom,
+    told_snapshot: Arc<Seldom>,
 }
 
 impl Service {
@@ -46,7 +46,7 @@ impl Service {
             node,
             gate,
             receiving: Arc::default(),
-            told_snapshot: Seldom::default(),
+            told_snapshot: Arc::default(),
         }
     }
 
@@ -95,52 +95,83 @@ impl Service {
             .map_err(|e| Status::invalid_argument(e.to_string()))?;
         self.check_vote(&vote)?;
         self.gate.check_bearer(&vote, process, BearerCall::Leader)?;
+        // A sender that finds this asks again soon, and does not build another snapshot meanwhile.
         let one = self
             .receiving
             .clone()
             .try_lock_owned()
-            .map_err(|_| Status::unavailable("another snapshot is being received"))?;
+            .map_err(|_| Status::aborted("another snapshot is being received"))?;
         let path = self.gate.snapshots().join("received.part");
         let received = Received::create(path)?;
-        let mut file = received.file()?;
-        let mut bytes = 0;
-        while let Some(chunk) = next(&mut chunks).await? {
-            bytes += chunk.data.len() as u64;
-            if bytes > SNAPSHOT_BYTES_MAX {
-                return Err(Status::resource_exhausted("the snapshot is too large"));
-            }
-            file = tokio::task::spawn_blocking(move || file.write_all(&chunk.data).map(|()| file))
-                .await
-                .map_err(|e| Status::internal(e.to_string()))?
-                .map_err(|e| Status::internal(e.to_string()))?;
+        // The sender went away before an earlier install was done. openraft answers without the file.
+        let is_done = self.node.has_applied(meta.last_log_id);
+        if !is_done {
+            write_chunks(received.file()?, &mut chunks).await?;
         }
-        drop(file);
         let snapshot = SnapshotFile::open(&received.0).map_err(internal)?;
-        // A stump must be refused here: to openraft a snapshot that does not install is a broken
-        // disk, and it would stop this node.
-        let check = tokio::task::spawn_blocking(move || snapshot.prepared());
-        let checked = check.await.map_err(|e| Status::internal(e.to_string()))?;
-        let snapshot = checked.map_err(|e| {
-            if self.told_snapshot.allow() {
-                tracing::warn!(sender, error = %e, "received snapshot is damaged; asking for it again");
-            }
-            Status::data_loss(e.to_string())
-        })?;
-        if snapshot.header() != Some(&meta) {
-            return Err(Status::invalid_argument(
-                "the snapshot is not what its sender announced",
-            ));
-        }
-        let snapshot = Snapshot { meta, snapshot };
-        let node = self.node.clone();
-        // The file must stay for as long as openraft works with it.
+        let (node, told) = (self.node.clone(), self.told_snapshot.clone());
+        // Runs to its end without the sender, whose next attempt then finds it done. The file must stay for
+        // as long as openraft works with it.
         let answer = outliving(async move {
-            let answer = node.install(vote, snapshot).await;
+            let answer = match is_done {
+                true => Ok(snapshot),
+                false => prepare(snapshot, &meta, sender, &told).await,
+            };
+            let answer = match answer {
+                Ok(snapshot) => {
+                    let snapshot = Snapshot { meta, snapshot };
+                    node.install(vote, snapshot).await.map_err(unavailable)
+                }
+                Err(status) => Err(status),
+            };
             drop((received, one));
             answer
         })
-        .await;
-        self.answer(&answer.map_err(unavailable)?)
+        .await?;
+        self.answer(&answer)
+    }
+}
+
+/// Stores the data of all chunks.
+async fn write_chunks(
+    mut file: File,
+    chunks: &mut Streaming<RaftSnapshotChunk>,
+) -> Result<(), Status> {
+    let mut bytes = 0;
+    while let Some(chunk) = next(chunks).await? {
+        bytes += chunk.data.len() as u64;
+        if bytes > SNAPSHOT_BYTES_MAX {
+            return Err(Status::resource_exhausted("the snapshot is too large"));
+        }
+        file = tokio::task::spawn_blocking(move || file.write_all(&chunk.data).map(|()| file))
+            .await
+            .map_err(|e| Status::internal(e.to_string()))?
+            .map_err(|e| Status::internal(e.to_string()))?;
+    }
+    Ok(())
+}
+
+/// Reads and checks a received file. A stump must be rejected here: to openraft a snapshot that does not
+/// install is a broken disk, and it would stop this node.
+async fn prepare(
+    snapshot: SnapshotFile,
+    meta: &SnapshotMeta,
+    sender: u64,
+    told: &Seldom,
+) -> Result<SnapshotFile, Status> {
+    let prepared = tokio::task::spawn_blocking(move || snapshot.prepared()).await;
+    let prepared = prepared.map_err(|e| Status::internal(e.to_string()))?;
+    let snapshot = prepared.map_err(|e| {
+        if told.allow() {
+            tracing::warn!(sender, error = %e, "received snapshot is damaged; asking for it again");
+        }
+        Status::data_loss(e.to_string())
+    })?;
+    match snapshot.header() == Some(meta) {
+        true => Ok(snapshot),
+        false => Err(Status::invalid_argument(
+            "the snapshot is not what its sender announced",
+        )),
     }
 }
 

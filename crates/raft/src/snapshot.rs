@@ -63,6 +63,11 @@ impl SnapshotFile {
         })
     }
 
+    /// Bytes of the file.
+    pub(crate) fn len(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+
     /// Does all of an install that takes longer the more rows there are: reads the file to its end, checks
     /// it, syncs it, and makes the state that [`SnapshotFile::take_content`] returns.
     pub(crate) fn prepared(self) -> Result<SnapshotFile, Error> {

@@ -12,6 +12,7 @@ use crate::machine::Machine;
 use crate::options::Options;
 use crate::rows::{Loaded, Rows};
 use crate::snapshot;
+use crate::turns::HOLD_SNAPSHOTS;
 use crate::types::LogId;
 
 /// A data directory in use.
@@ -87,7 +88,8 @@ impl Storage {
             Binding::store(&directory)?;
         }
         applied.pace = Pace::after(log.last());
-        let machine = Machine::new(&directory, rows, applied, newest);
+        let hold = HOLD_SNAPSHOTS.saturating_mul(options.snapshot_every_entries);
+        let machine = Machine::new(&directory, rows, applied, newest, hold);
         Ok(Storage {
             directory,
             identity,

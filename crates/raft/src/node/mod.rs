@@ -42,7 +42,7 @@ use crate::outlive::outliving;
 use crate::rot;
 use crate::service::Service;
 use crate::storage::Storage;
-use crate::types::{Peer, TypeConfig};
+use crate::types::{LogId, Peer, TypeConfig};
 
 pub(crate) type Raft = openraft::Raft<TypeConfig, Machine>;
 
@@ -127,7 +127,7 @@ impl Node {
             options.level_max,
         ));
         let lag = LagBound::new(&options, machine.newest());
-        let network = Network::new(gate.clone(), transport).with_lag_bound(lag);
+        let network = Network::new(gate.clone(), transport).with_bounds(lag, machine.turns());
         let checked = machine.clone();
         let raft = Raft::new(
             options.node,
@@ -217,6 +217,11 @@ impl Node {
             },
             state: applied.state.clone(),
         })
+    }
+
+    /// Whether the state has all entries up to this one, which is committed.
+    pub(crate) fn has_applied(&self, last: Option<LogId>) -> bool {
+        last <= self.inner.shared.applied.read().last_applied
     }
 
     /// How far the state has been applied. Who sees an index here reads a state of at least that.

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use openraft::StoredMembership;
-use openraft::storage::RaftStateMachine;
+use openraft::storage::{RaftSnapshotBuilder, RaftStateMachine};
 use seqsvr_core::state::State;
 
 use super::failed_sync::{append, opened};
 use super::model::work;
-use super::stage::LIMIT;
+use super::stage::{LIMIT, Stage};
 use super::*;
 use crate::applied::Applied;
 use crate::snapshot::{self, SnapshotFile};
@@ -211,4 +211,56 @@ async fn a_part_is_never_stored_over_a_newer_row() {
     let storage = open_storage(&options).unwrap();
     assert_eq!(set_aside(&options.data_dir), 0);
     assert_eq!(storage.machine.shared().applied.read().state, state_at(400));
+}
+
+/// Schedule: a sender goes away before it has the answer, and sends the snapshot again once it is installed.
+/// The file of the second attempt is not looked at.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_snapshot_that_was_installed_is_not_received_again() {
+    let stage = Stage::new().await;
+    let meta = SnapshotMeta {
+        last_log_id: Some(log_id(4, 100)),
+        last_membership: StoredMembership::new(Some(log_id(1, 0)), membership([2, 3])),
+    };
+    let vote = stage.install(4, meta.clone()).await;
+    let again = stage.send(4, meta, |path| std::fs::write(path, b"").unwrap());
+    assert_eq!(again.await, vote);
+    let newer = SnapshotMeta {
+        last_log_id: Some(log_id(4, 101)),
+        last_membership: StoredMembership::new(Some(log_id(1, 0)), membership([2, 3])),
+    };
+    assert_eq!(stage.install(4, newer).await, vote);
+    assert_eq!(stage.follower.applied().borrow().index, 101);
+    stage.follower.shutdown().await;
+}
+
+/// While a snapshot is sent no other is built, unless the log would grow without bound or the snapshot is
+/// damaged.
+#[tokio::test]
+async fn no_snapshot_is_built_while_one_is_sent() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut options = Options::new(1, "127.0.0.1:1", dir.path().join("data"));
+    options.snapshot_every_entries = 5;
+    let mut storage = opened(&options, 0).await;
+    for index in 0..=100 {
+        append(&mut storage.log, index).await.unwrap();
+    }
+    apply(&mut storage, 0..=50).await;
+    let mut machine = storage.machine.clone();
+    let turns = machine.turns();
+    let send = turns.try_send().unwrap();
+    assert!(machine.try_create_snapshot_builder(false).await.is_none());
+    machine.rebuild_snapshot();
+    let rebuilt = machine.try_create_snapshot_builder(false).await;
+    assert!(rebuilt.is_some() && turns.try_send().is_none());
+    drop(rebuilt);
+    assert!(machine.try_create_snapshot_builder(false).await.is_none());
+    assert!(machine.try_create_snapshot_builder(true).await.is_some());
+    apply(&mut storage, 51..=80).await;
+    assert!(machine.try_create_snapshot_builder(false).await.is_some());
+    drop(send);
+    let mut built = machine.try_create_snapshot_builder(false).await.unwrap();
+    built.build_snapshot().await.unwrap();
+    // It is built, so it may be sent.
+    assert!(turns.try_send().is_some());
 }

@@ -99,7 +99,7 @@ impl Stage {
         assert_eq!(answer.await.unwrap(), AppendEntriesResponse::Success);
     }
 
-    /// Writes a snapshot without a row.
+/// Writes a snapshot without a row.
     pub(super) fn snapshot(&self, meta: SnapshotMeta) -> Snapshot {
         let written = snapshot::write(&self.leader.directory, &meta, &State::default()).unwrap();
         Snapshot {
@@ -110,7 +110,18 @@ impl Stage {
 
     /// Sends a snapshot without a row; returns the vote that the node answers with.
     pub(super) async fn install(&self, term: u64, meta: SnapshotMeta) -> Vote {
+        self.send(term, meta, |_| ()).await
+    }
+
+    /// Sends a snapshot whose file was changed by `change`.
+    pub(super) async fn send(
+        &self,
+        term: u64,
+        meta: SnapshotMeta,
+        change: impl Fn(&std::path::Path),
+    ) -> Vote {
         let snapshot = self.snapshot(meta);
+        change(&snapshot.snapshot.path);
         let vote = self.lead(term).await;
         let mut connection = self.network.connect(1, &self.peer);
         let never = std::future::pending();

@@ -1,0 +1,167 @@
+//! Sends a snapshot file to a follower, and decides when the follower has stopped making progress.
+//!
+//! Invariant: a transfer is given up only if nothing happens, not because it takes long in total. Schedule
+//! that breaks it: an install takes 100 s and a transfer may take 90 s; the leader gives up, sends the
+//! snapshot again from its beginning, and so for ever.
+
+use std::io::{Read, Seek};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use seqsvr_proto::v1::RaftSnapshotChunk;
+use tokio_stream::wrappers::ReceiverStream;
+
+use crate::snapshot::SnapshotFile;
+
+/// Data of one snapshot chunk.
+const CHUNK_BYTES: usize = 64 << 10;
+/// Chunks that are read ahead.
+const AHEAD: usize = 4;
+/// Chunks that may lie between this process and the peer: those read ahead, and buffers of the connection.
+/// A peer that has been handed more takes part.
+const BUFFERED_CHUNKS: u64 = AHEAD as u64 + 64;
+/// Bytes a second of the slowest receiver: after the last chunk it reads the file back, checks it and syncs
+/// it.
+const CHECK_BYTES_PER_SECOND_MIN: u32 = 1 << 20;
+
+/// A snapshot on its way.
+pub(crate) struct Transfer {
+    /// Chunks that the connection has taken.
+    taken: Arc<AtomicU64>,
+    /// Chunks there are.
+    chunks: u64,
+    bytes: u64,
+    pub(crate) reader: tokio::task::JoinHandle<std::io::Result<()>>,
+}
+
+impl Transfer {
+    /// Begins to read the file. The stream has `first` and then the file.
+    pub(crate) fn begin(
+        snapshot: SnapshotFile,
+        first: RaftSnapshotChunk,
+    ) -> (Transfer, ReceiverStream<RaftSnapshotChunk>) {
+        // A file that cannot be read says so when it is read.
+        let bytes = snapshot.len().unwrap_or(0);
+        let (tx, rx) = tokio::sync::mpsc::channel(AHEAD);
+        let taken = Arc::new(AtomicU64::new(0));
+        let count = taken.clone();
+        let reader = tokio::task::spawn_blocking(move || {
+            send_chunks(snapshot, first, |chunk| {
+                let sent = tx.blocking_send(chunk).is_ok();
+                count.fetch_add(u64::from(sent), Ordering::Release);
+                sent
+            })
+        });
+        let transfer = Transfer {
+            taken,
+            chunks: 1 + bytes.div_ceil(CHUNK_BYTES as u64),
+            bytes,
+            reader,
+        };
+        (transfer, ReceiverStream::new(rx))
+    }
+
+    /// Resolves once no chunk has been taken for `limit`, or once the receiver has had that time and the one
+    /// that a slow disk needs since the last chunk.
+    pub(crate) async fn stalled(&self, limit: Duration) {
+        let check = Duration::from_secs(self.bytes) / CHECK_BYTES_PER_SECOND_MIN;
+        let mut seen = self.taken();
+        loop {
+            let is_sent = seen >= self.chunks;
+            let wait = if is_sent { limit + check } else { limit };
+            tokio::time::sleep(wait).await;
+            let taken = self.taken();
+            if taken == seen {
+                return;
+            }
+            seen = taken;
+        }
+    }
+
+    /// Whether the peer has certainly taken some of it.
+    pub(crate) fn is_taken(&self) -> bool {
+        self.taken() > BUFFERED_CHUNKS
+    }
+
+    fn taken(&self) -> u64 {
+        self.taken.load(Ordering::Acquire)
+    }
+}
+
+/// Feeds `first` and then the file to `send`, until that returns false.
+fn send_chunks(
+    snapshot: SnapshotFile,
+    first: RaftSnapshotChunk,
+    mut send: impl FnMut(RaftSnapshotChunk) -> bool,
+) -> std::io::Result<()> {
+    let mut file = snapshot.file;
+    file.rewind()?;
+    if !send(first) {
+        return Ok(());
+    }
+    loop {
+        let mut data = Vec::with_capacity(CHUNK_BYTES);
+        (&mut file)
+            .take(CHUNK_BYTES as u64)
+            .read_to_end(&mut data)?;
+        let chunk = RaftSnapshotChunk {
+            header: None,
+            description: Default::default(),
+            data: data.into(),
+        };
+        if chunk.data.is_empty() || !send(chunk) {
+            return Ok(());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use tokio_stream::StreamExt;
+
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(2);
+
+    fn begin(chunks: usize) -> (Transfer, ReceiverStream<RaftSnapshotChunk>) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        std::fs::write(&path, vec![7; chunks * CHUNK_BYTES]).unwrap();
+        let snapshot = SnapshotFile::open(&path).unwrap();
+        Transfer::begin(snapshot, RaftSnapshotChunk::default())
+    }
+
+    /// Schedule: a transfer takes longer than the limit, and a chunk is taken all the time.
+    #[tokio::test]
+    async fn a_transfer_that_makes_progress_is_not_given_up() {
+        let (transfer, mut stream) = begin(100);
+        let begun = Instant::now();
+        let receive = async {
+            while let Some(_chunk) = stream.next().await {
+                tokio::time::sleep(LIMIT / 60).await;
+            }
+        };
+        tokio::select! {
+            () = receive => {}
+            () = transfer.stalled(LIMIT) => panic!("given up after {:?}", begun.elapsed()),
+        }
+        assert!(begun.elapsed() > LIMIT, "the test shows nothing");
+        assert!(transfer.is_taken());
+        // And then it has to be answered.
+        let answer = tokio::time::timeout(20 * LIMIT, transfer.stalled(LIMIT / 10));
+        answer.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_transfer_of_which_nothing_is_taken_is_given_up() {
+        let (transfer, stream) = begin(100);
+        let given_up = tokio::time::timeout(20 * LIMIT, transfer.stalled(LIMIT / 10));
+        given_up.await.unwrap();
+        assert!(!transfer.is_taken());
+        drop(stream);
+        transfer.reader.await.unwrap().unwrap();
+    }
+}
