@@ -12,12 +12,15 @@ const PAGE_MAX: usize = if cfg!(test) { 8 } else { 512 };
 /// Rows for which a full allocation grows. Doubling would leave up to half of the memory unused.
 const GROWTH: usize = PAGE_MAX / 8;
 
+/// Rows of a page, in order.
+type Page<K, V> = Vec<(K, V)>;
+
 /// Sorted map of small rows. Its copies are cheap.
 #[derive(Clone)]
 pub struct PagedMap<K, V> {
     /// Pages in order, none of them empty, each under a key that is not above its first row and above all
     /// rows of the page before it. The first page also takes smaller keys.
-    pages: Vec<(K, Arc<Vec<(K, V)>>)>,
+    pages: Vec<(K, Arc<Page<K, V>>)>,
     len: usize,
 }
 
@@ -217,7 +220,7 @@ mod tests {
     #[test]
     fn rows_that_come_in_order_fill_their_pages() {
         let mut map = PagedMap::default();
-        (0..10 * PAGE_MAX).for_each(|n| drop(map.insert(n, ())));
+        (0..10 * PAGE_MAX).for_each(|n| assert!(map.insert(n, ()).is_none()));
         assert_eq!(map.pages.len(), 10);
     }
 
@@ -225,7 +228,7 @@ mod tests {
     #[test]
     fn a_copy_shares_all_pages_but_those_that_change() {
         let mut map = PagedMap::default();
-        (0..10 * PAGE_MAX).for_each(|n| drop(map.insert(n, 0)));
+        (0..10 * PAGE_MAX).for_each(|n| assert!(map.insert(n, 0).is_none()));
         let copy = map.clone();
         *map.get_mut(&(3 * PAGE_MAX)).unwrap() = 1;
         assert!(map.get_mut(&(99 * PAGE_MAX)).is_none());
