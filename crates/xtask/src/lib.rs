@@ -2,7 +2,7 @@
 //!
 //! What lives here: [`model`], the protocol as a model that is checked exhaustively; [`accept`],
 //! which runs every scenario on the release binary; [`peers`], which measures it beside the systems
-//! people use today and the [`bare`] loop; [`instructions`], which counts those of a number in memory; [`memory`], which holds that of an AllocSvr against its budget; [`fuzz`], which throws bytes at what reads those of callers; and [`schema`], which tests the
+//! people use today and the [`bare`] loop; [`instructions`], which counts those of a number in memory; [`memory`], which holds that of an AllocSvr against its budget; [`sections`], which measures stores with millions of sections; [`fuzz`], which throws bytes at what reads those of callers; and [`schema`], which tests the
 //! OpenAPI document. [`venv`] makes their Python environments. The
 //! binary `xtask` only parses the command line and prints; everything it runs is in this library, so that
 //! the tests run the same code.
@@ -18,4 +18,5 @@ pub mod memory;
 pub mod model;
 pub mod peers;
 pub mod schema;
+pub mod sections;
 pub mod venv;

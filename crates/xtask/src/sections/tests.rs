@@ -1,0 +1,35 @@
+//! The command with few sections, on a build of the development profile.
+
+use seqsvr_tests::process::{build_of, select_binary};
+
+use super::*;
+
+const COUNT: u64 = 20_000;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replacement_catches_up_with_few_sections() {
+    let build = tokio::task::spawn_blocking(|| build_of("seqsvr", &["-p", "seqsvr"]));
+    let binary: &'static std::path::Path = Box::leak(build.await.unwrap().into_boxed_path());
+    select_binary(Some(binary));
+    let options = Options {
+        count: COUNT,
+        rate: 100,
+    };
+    let measured = measure(&options).await.unwrap();
+    let table = measured.table(&options);
+    println!("{table}");
+    assert_eq!(measured.joins.len(), 2);
+    assert!(measured.caught_up <= CAUGHT_UP_WITHIN, "{table}");
+    assert!(measured.snapshot_bytes > 10 * COUNT, "{table}");
+    assert!(measured.seen.memory >= measured.at_rest, "{table}");
+    assert!(measured.load.answered > 0, "{table}");
+    assert_eq!(measured.load.failed, 0, "{table}");
+    assert!(measured.seen.entries_per_second > 0.0, "{table}");
+}
+
+#[test]
+fn the_state_has_the_sections_that_are_wanted() {
+    let made = state::make(1_050_000).unwrap();
+    assert_eq!(made.sections_known(), 1_050_000);
+    assert_eq!(made.sections_open(), 525_000);
+}
