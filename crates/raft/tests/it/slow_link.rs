@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use seqsvr_core::command::{Batch, Command};
+use seqsvr_core::geometry::Geometry;
 use seqsvr_core::id::SessionId;
+use seqsvr_core::namespace::Spec;
 use seqsvr_raft::{Member, Options};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
@@ -234,4 +236,73 @@ async fn nodes_with_slow_votes_elect_a_leader_with_a_longer_election_time() {
     }
     leader(&nodes).await;
     write(&nodes, "last").await;
+}
+
+/// Schedule: a snapshot takes seconds on its way to a follower; meanwhile the leader applies several times
+/// as many entries as it usually takes a snapshot after. The follower continues with the entries behind
+/// that snapshot. Otherwise the leader would have purged them and would send the next snapshot, and the
+/// one after that, for as long as entries come.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_snapshot_that_takes_long_is_followed_by_entries() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut nodes, link) = three(dir.path(), |o| {
+        o.snapshot_every_entries = 40;
+        o.keep_entries = 5;
+        o.log_file_bytes = 16 << 10;
+    })
+    .await;
+    write(&nodes, "first").await;
+    assert_ne!(nodes[leader(&nodes).await].options.node, 3);
+    let mut options = nodes.pop().unwrap().kill().await;
+    let leading = nodes[leader(&nodes).await].node.clone();
+    for n in 0..100 {
+        let spec = |i| {
+            Spec::new(
+                &format!("namespace-{n}-{i}"),
+                Geometry::Keyed { sections: 1 },
+            )
+        };
+        let commands = (0..40).map(|i| Command::CreateNamespace(spec(i)));
+        let batch = Batch {
+            commands: commands.collect(),
+        };
+        leading.propose(batch).await.unwrap();
+    }
+    link.set(64 << 10);
+    options.address.clone_from(&link.target);
+    let begun_at = leading.counters().last_log_index;
+    let mut late = Running::restart(options).await.unwrap();
+    late.options.address.clone_from(&link.address);
+    let installs = late.node.counters().snapshots_installed;
+    // It catches up although entries come without a pause.
+    let deadline = tokio::time::Instant::now() + LIMIT;
+    let mut installed_at = None;
+    loop {
+        propose(&leading, 1, 1).await;
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        let (now, last) = (late.node.counters(), leading.counters().last_log_index);
+        if now.snapshots_installed > installs {
+            installed_at.get_or_insert(last);
+        }
+        if installed_at.is_some() && now.applied_index + 20 > last {
+            break;
+        }
+        let installed = now.snapshots_installed - installs;
+        assert!(
+            tokio::time::Instant::now() < deadline,
+            "at entry {} of {last} after {installed} snapshots",
+            now.applied_index
+        );
+    }
+    let meanwhile = installed_at.unwrap() - begun_at;
+    println!("{meanwhile} entries came while the snapshot was on its way");
+    assert!(
+        meanwhile > 2 * (40 + 5),
+        "the test shows nothing: {meanwhile}"
+    );
+    assert_eq!(late.node.counters().snapshots_installed, installs + 1);
+    link.set(u64::MAX);
+    nodes.push(late);
+    write(&nodes, "last").await;
+    agree(&nodes, ["first", "last"].into_iter()).await;
 }
