@@ -21,7 +21,7 @@ use crate::types::{Entry, LogId, SnapshotMeta, StoredMembership};
 /// digest a row of `state`.
 ///
 /// The lock around it ([`Shared`]) is needed to apply an entry, and the runtime waits for it. So nothing
-/// that takes longer with more sections happens under it: whoever needs all rows takes a copy of `state`
+/// that takes longer with more sections happens under it: a caller that needs all rows takes a copy of `state`
 /// or of the keys, which costs one pointer a page, and the old value is dropped after the lock.
 #[derive(Default)]
 pub(crate) struct Applied {

@@ -27,7 +27,7 @@ use crate::applied::{Applied, Shared};
 use crate::error::Error;
 use crate::machine::Disk;
 
-/// Rows of one part. An entry that is applied meanwhile waits for at most one part.
+/// Rows of one part. An entry waits for at most one part.
 pub(crate) const PART_ROWS: usize = 1_000;
 
 /// What is left to store of installed snapshots.

@@ -13,7 +13,7 @@
 //!
 //! Invariant: a follower that has installed a snapshot may lag by as many entries as came in the meantime.
 //! Schedule that breaks it: an install takes three minutes at 500 entries a second, so the follower begins
-//! 90,000 entries behind; the bound is 50,000; the leader sends the next snapshot, and so for ever. Hence
+//! 90,000 entries behind; the bound is 50,000; the leader sends the next snapshot, and never stops. Hence
 //! the bound is at least twice what the follower lagged by when it had installed the last snapshot. A
 //! follower that only falls further behind still gets another snapshot.
 
@@ -32,7 +32,7 @@ pub(crate) struct LagBound {
     keep: u64,
     /// Entries that a follower may lag behind what is committed.
     lag_max: u64,
-    /// One past the last entry that this node, as a leader, has told any follower to be committed.
+    /// One past the last entry that this node, as a leader, has reported as committed to a follower.
     committed: Arc<AtomicU64>,
     /// Entries that the last follower lagged by when it had installed a snapshot.
     installed_lag: Arc<AtomicU64>,

@@ -12,12 +12,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use futures::{Stream, StreamExt};
-use openraft::storage::{EntryResponder, RaftSnapshotBuilder, RaftStateMachine};
+use openraft::storage::{EntryResponder, RaftStateMachine};
 use parking_lot::Mutex;
-use seqsvr_core::state::State;
 
 use crate::applied::{Applied, Shared};
 use crate::backfill::{self, Backfill};
+use crate::builder::Builder;
 use crate::directory::{self, Directory};
 use crate::error::Error;
 use crate::rows::Rows;
@@ -98,7 +98,7 @@ impl Machine {
         self.shared.clone()
     }
 
-    /// Who builds or sends a snapshot now.
+    /// The turns of building and sending snapshots.
     pub(crate) fn turns(&self) -> SnapshotTurns {
         self.turns.clone()
     }
@@ -110,13 +110,7 @@ impl Machine {
 
     fn builder(&self, turn: BuildTurn) -> Builder {
         let applied = self.shared.applied.read();
-        Builder {
-            state: applied.state.clone(),
-            meta: applied.snapshot_meta(),
-            disk: self.disk.clone(),
-            counters: self.counters.clone(),
-            turn: Some(turn),
-        }
+        Builder::new(&applied, &self.disk, &self.counters, turn)
     }
 
     pub(crate) fn counters(&self) -> Arc<SnapshotCounters> {
@@ -200,7 +194,7 @@ fn index_of(meta: &SnapshotMeta) -> u64 {
 
 impl Disk {
     /// Makes a durable snapshot the current one, unless a newer one has been installed meanwhile.
-    fn published(&self, meta: &SnapshotMeta, path: PathBuf) -> Result<(), Error> {
+    pub(crate) fn published(&self, meta: &SnapshotMeta, path: PathBuf) -> Result<(), Error> {
         let mut current = self.current.lock();
         if current
             .as_ref()
@@ -293,38 +287,8 @@ impl RaftStateMachine<TypeConfig> for Machine {
     }
 }
 
-/// Writes a snapshot of the state as it was when asked.
-pub(crate) struct Builder {
-    state: State,
-    meta: SnapshotMeta,
-    disk: Arc<Disk>,
-    counters: Arc<SnapshotCounters>,
-    /// Ends with the build.
-    turn: Option<BuildTurn>,
-}
-
-impl RaftSnapshotBuilder<TypeConfig> for Builder {
-    type SnapshotData = SnapshotFile;
-
-    async fn build_snapshot(&mut self) -> io::Result<Snapshot> {
-        let state = std::mem::take(&mut self.state);
-        let (meta, disk) = (self.meta.clone(), self.disk.clone());
-        let file = blocking(move || {
-            let file = snapshot::write(&disk.directory, &meta, &state)?;
-            disk.published(&meta, file.path.clone())?;
-            Ok(file)
-        })
-        .await?;
-        self.turn = None;
-        self.counters.built.fetch_add(1, Ordering::Relaxed);
-        Ok(Snapshot {
-            meta: self.meta.clone(),
-            snapshot: file,
-        })
-    }
-}
-
-async fn blocking<T: Send + 'static>(
+/// Runs work that blocks, away from the runtime.
+pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> io::Result<T> {
     let done = tokio::task::spawn_blocking(work).await;

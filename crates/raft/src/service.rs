@@ -1,10 +1,6 @@
 //! Calls from the other nodes. Each passes the gate first, then goes to openraft.
 
-use std::fs::File;
-use std::io::Write;
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, TransferLeaderRequest, VoteRequest,
@@ -22,14 +18,10 @@ use crate::gate::{BearerCall, Gate, Seldom};
 use crate::machine::Snapshot;
 use crate::node::Node;
 use crate::outlive::outliving;
+use crate::received::{Received, next, prepare, write_chunks};
 use crate::snapshot::SnapshotFile;
 use crate::twin::VoteSource;
 use crate::types::{SnapshotMeta, TypeConfig, Vote};
-
-/// A sender that is silent for so long in the middle of a snapshot is given up.
-const CHUNK_WAIT: Duration = Duration::from_secs(10);
-/// Largest snapshot taken, in bytes.
-const SNAPSHOT_BYTES_MAX: u64 = 16 << 30;
 
 /// The Raft service of one node.
 pub struct Service {
@@ -95,7 +87,7 @@ impl Service {
             .map_err(|e| Status::invalid_argument(e.to_string()))?;
         self.check_vote(&vote)?;
         self.gate.check_bearer(&vote, process, BearerCall::Leader)?;
-        // A sender that finds this asks again soon, and does not build another snapshot meanwhile.
+        // The sender retries soon, and builds no other snapshot until then.
         let one = self
             .receiving
             .clone()
@@ -132,88 +124,15 @@ impl Service {
     }
 }
 
-/// Stores the data of all chunks.
-async fn write_chunks(
-    mut file: File,
-    chunks: &mut Streaming<RaftSnapshotChunk>,
-) -> Result<(), Status> {
-    let mut bytes = 0;
-    while let Some(chunk) = next(chunks).await? {
-        bytes += chunk.data.len() as u64;
-        if bytes > SNAPSHOT_BYTES_MAX {
-            return Err(Status::resource_exhausted("the snapshot is too large"));
-        }
-        file = tokio::task::spawn_blocking(move || file.write_all(&chunk.data).map(|()| file))
-            .await
-            .map_err(|e| Status::internal(e.to_string()))?
-            .map_err(|e| Status::internal(e.to_string()))?;
-    }
-    Ok(())
-}
-
-/// Reads and checks a received file. A stump must be rejected here: to openraft a snapshot that does not
-/// install is a broken disk, and it would stop this node.
-async fn prepare(
-    snapshot: SnapshotFile,
-    meta: &SnapshotMeta,
-    sender: u64,
-    told: &Seldom,
-) -> Result<SnapshotFile, Status> {
-    let prepared = tokio::task::spawn_blocking(move || snapshot.prepared()).await;
-    let prepared = prepared.map_err(|e| Status::internal(e.to_string()))?;
-    let snapshot = prepared.map_err(|e| {
-        if told.allow() {
-            tracing::warn!(sender, error = %e, "received snapshot is damaged; asking for it again");
-        }
-        Status::data_loss(e.to_string())
-    })?;
-    match snapshot.header() == Some(meta) {
-        true => Ok(snapshot),
-        false => Err(Status::invalid_argument(
-            "the snapshot is not what its sender announced",
-        )),
-    }
-}
-
 type Answer = Result<Response<RaftResponse>, Status>;
-
-/// A file being received; deleted unless it became a snapshot under another name.
-struct Received(PathBuf);
-
-impl Received {
-    fn create(path: PathBuf) -> Result<Received, Status> {
-        File::create(&path).map_err(internal)?;
-        Ok(Received(path))
-    }
-
-    fn file(&self) -> Result<File, Status> {
-        File::options().append(true).open(&self.0).map_err(internal)
-    }
-}
-
-impl Drop for Received {
-    fn drop(&mut self) {
-        // Gone if it was installed.
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
 
 /// Random number of the sender's process; 0: a build of format level 1.
 fn process_of(header: Option<&RaftHeader>) -> u64 {
     header.map_or(0, |header| header.sender_process)
 }
 
-async fn next(
-    chunks: &mut Streaming<RaftSnapshotChunk>,
-) -> Result<Option<RaftSnapshotChunk>, Status> {
-    match tokio::time::timeout(CHUNK_WAIT, chunks.message()).await {
-        Ok(chunk) => chunk,
-        Err(_) => Err(Status::deadline_exceeded("the snapshot stopped coming")),
-    }
-}
-
 #[expect(clippy::needless_pass_by_value, reason = "fits map_err")]
-fn internal(error: std::io::Error) -> Status {
+pub(crate) fn internal(error: std::io::Error) -> Status {
     Status::internal(error.to_string())
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a transfer is given up only if nothing happens, not because it takes long in total. Schedule
 //! that breaks it: an install takes 100 s and a transfer may take 90 s; the leader gives up, sends the
-//! snapshot again from its beginning, and so for ever.
+//! snapshot again from its beginning, and never stops.
 
 use std::io::{Read, Seek};
 use std::sync::Arc;

@@ -22,7 +22,7 @@ pub(crate) const HOLD_SNAPSHOTS: u64 = 16;
 /// finishes its install, and the next attempt finds it done.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Who builds or sends a snapshot now.
+/// The turns of building and sending snapshots.
 #[derive(Clone, Default)]
 pub(crate) struct SnapshotTurns(Arc<Mutex<Turns>>);
 

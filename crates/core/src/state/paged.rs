@@ -2,7 +2,7 @@
 //!
 //! A snapshot or a backup needs the state of one moment, and entries are applied while it is written. A
 //! copy of this map takes one pointer a page. A page is copied when a row in it changes for the first time
-//! afterwards, so a change costs at most [`PAGE_MAX`] rows, whatever the number of rows in the map.
+//! afterwards, so a change copies at most [`PAGE_MAX`] rows. That does not depend on the size of the map.
 
 use std::fmt;
 use std::sync::Arc;
@@ -224,7 +224,7 @@ mod tests {
         assert_eq!(map.pages.len(), 10);
     }
 
-    /// What a snapshot costs the entries that are applied meanwhile: the pages they change.
+    /// A snapshot costs the entries that are applied beside it one copy of each page they change.
     #[test]
     fn a_copy_shares_all_pages_but_those_that_change() {
         let mut map = PagedMap::default();

@@ -99,7 +99,7 @@ impl Stage {
         assert_eq!(answer.await.unwrap(), AppendEntriesResponse::Success);
     }
 
-/// Writes a snapshot without a row.
+    /// Writes a snapshot without a row.
     pub(super) fn snapshot(&self, meta: SnapshotMeta) -> Snapshot {
         let written = snapshot::write(&self.leader.directory, &meta, &State::default()).unwrap();
         Snapshot {

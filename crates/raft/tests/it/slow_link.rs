@@ -238,7 +238,7 @@ async fn nodes_with_slow_votes_elect_a_leader_with_a_longer_election_time() {
     write(&nodes, "last").await;
 }
 
-/// Schedule: a snapshot takes seconds on its way to a follower; meanwhile the leader applies several times
+/// Schedule: a snapshot takes seconds on its way to a follower; in this time the leader applies several times
 /// as many entries as it usually takes a snapshot after. The follower continues with the entries behind
 /// that snapshot. Otherwise the leader would have purged them and would send the next snapshot, and the
 /// one after that, for as long as entries come.

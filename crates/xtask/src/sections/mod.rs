@@ -167,20 +167,20 @@ impl Measured {
                 s(self.caught_up),
             ),
             (
-                "entries a second meanwhile",
+                "entries a second during that",
                 format!("{:.0}", self.seen.entries_per_second),
             ),
             (
-                "elections meanwhile (bar: 0)",
+                "elections during that (bar: 0)",
                 self.seen.elections.to_string(),
             ),
             (
-                "longest silence between leader and voter meanwhile",
+                "longest silence between leader and voter during that",
                 ms(self.seen.silence),
             ),
-            ("longest status meanwhile", ms(self.seen.status)),
-            ("longest page meanwhile", ms(self.seen.page)),
-            ("longest call meanwhile", ms(self.load.longest)),
+            ("longest status during that", ms(self.seen.status)),
+            ("longest page during that", ms(self.seen.page)),
+            ("longest call during that", ms(self.load.longest)),
             (
                 "calls answered, failed",
                 format!("{}, {}", self.load.answered, self.load.failed),

@@ -1,0 +1,63 @@
+//! Writes snapshots beside the entries that are applied.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use openraft::storage::RaftSnapshotBuilder;
+use seqsvr_core::state::State;
+
+use crate::applied::Applied;
+use crate::machine::{Disk, Snapshot, SnapshotCounters, blocking};
+use crate::snapshot::{self, SnapshotFile};
+use crate::turns::BuildTurn;
+use crate::types::{SnapshotMeta, TypeConfig};
+
+/// Writes a snapshot of the state as it was when asked.
+pub(crate) struct Builder {
+    state: State,
+    meta: SnapshotMeta,
+    disk: Arc<Disk>,
+    counters: Arc<SnapshotCounters>,
+    /// Ends with the build.
+    turn: Option<BuildTurn>,
+}
+
+impl Builder {
+    /// Takes the state as it is now: a copy that shares its pages.
+    pub(crate) fn new(
+        applied: &Applied,
+        disk: &Arc<Disk>,
+        counters: &Arc<SnapshotCounters>,
+        turn: BuildTurn,
+    ) -> Builder {
+        Builder {
+            state: applied.state.clone(),
+            meta: applied.snapshot_meta(),
+            disk: disk.clone(),
+            counters: counters.clone(),
+            turn: Some(turn),
+        }
+    }
+}
+
+impl RaftSnapshotBuilder<TypeConfig> for Builder {
+    type SnapshotData = SnapshotFile;
+
+    async fn build_snapshot(&mut self) -> io::Result<Snapshot> {
+        let state = std::mem::take(&mut self.state);
+        let (meta, disk) = (self.meta.clone(), self.disk.clone());
+        let file = blocking(move || {
+            let file = snapshot::write(&disk.directory, &meta, &state)?;
+            disk.published(&meta, file.path.clone())?;
+            Ok(file)
+        })
+        .await?;
+        self.turn = None;
+        self.counters.built.fetch_add(1, Ordering::Relaxed);
+        Ok(Snapshot {
+            meta: self.meta.clone(),
+            snapshot: file,
+        })
+    }
+}

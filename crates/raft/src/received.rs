@@ -1,0 +1,93 @@
+//! A snapshot that is received: its file, and the checks before openraft gets it.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use seqsvr_proto::v1::RaftSnapshotChunk;
+use tonic::{Status, Streaming};
+
+use crate::gate::Seldom;
+use crate::service::internal;
+use crate::snapshot::SnapshotFile;
+use crate::types::SnapshotMeta;
+
+/// A sender that is silent for so long in the middle of a snapshot is given up.
+const CHUNK_WAIT: Duration = Duration::from_secs(10);
+/// Largest snapshot taken, in bytes.
+const SNAPSHOT_BYTES_MAX: u64 = 16 << 30;
+
+/// A file being received; deleted unless it became a snapshot under another name.
+pub(crate) struct Received(pub(crate) PathBuf);
+
+impl Received {
+    pub(crate) fn create(path: PathBuf) -> Result<Received, Status> {
+        File::create(&path).map_err(internal)?;
+        Ok(Received(path))
+    }
+
+    pub(crate) fn file(&self) -> Result<File, Status> {
+        File::options().append(true).open(&self.0).map_err(internal)
+    }
+}
+
+impl Drop for Received {
+    fn drop(&mut self) {
+        // Gone if it was installed.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// The next chunk of a snapshot; None at the end.
+pub(crate) async fn next(
+    chunks: &mut Streaming<RaftSnapshotChunk>,
+) -> Result<Option<RaftSnapshotChunk>, Status> {
+    match tokio::time::timeout(CHUNK_WAIT, chunks.message()).await {
+        Ok(chunk) => chunk,
+        Err(_) => Err(Status::deadline_exceeded("the snapshot stopped coming")),
+    }
+}
+
+/// Stores the data of all chunks.
+pub(crate) async fn write_chunks(
+    mut file: File,
+    chunks: &mut Streaming<RaftSnapshotChunk>,
+) -> Result<(), Status> {
+    let mut bytes = 0;
+    while let Some(chunk) = next(chunks).await? {
+        bytes += chunk.data.len() as u64;
+        if bytes > SNAPSHOT_BYTES_MAX {
+            return Err(Status::resource_exhausted("the snapshot is too large"));
+        }
+        file = tokio::task::spawn_blocking(move || file.write_all(&chunk.data).map(|()| file))
+            .await
+            .map_err(|e| Status::internal(e.to_string()))?
+            .map_err(|e| Status::internal(e.to_string()))?;
+    }
+    Ok(())
+}
+
+/// Reads and checks a received file. A stump must be rejected here: to openraft a snapshot that does not
+/// install is a broken disk, and it would stop this node.
+pub(crate) async fn prepare(
+    snapshot: SnapshotFile,
+    meta: &SnapshotMeta,
+    sender: u64,
+    told: &Seldom,
+) -> Result<SnapshotFile, Status> {
+    let prepared = tokio::task::spawn_blocking(move || snapshot.prepared()).await;
+    let prepared = prepared.map_err(|e| Status::internal(e.to_string()))?;
+    let snapshot = prepared.map_err(|e| {
+        if told.allow() {
+            tracing::warn!(sender, error = %e, "received snapshot is damaged; asking for it again");
+        }
+        Status::data_loss(e.to_string())
+    })?;
+    match snapshot.header() == Some(meta) {
+        true => Ok(snapshot),
+        false => Err(Status::invalid_argument(
+            "the snapshot is not what its sender announced",
+        )),
+    }
+}
