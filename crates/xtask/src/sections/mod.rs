@@ -21,6 +21,8 @@ use watch::Watch;
 const PATIENCE: Duration = Duration::from_secs(1_800);
 /// Rounds of status and page on an idle cluster.
 const ROUNDS: u32 = 20;
+/// Time of load before the replacement.
+const IN_STEP: Duration = Duration::from_secs(5);
 /// Wanted: a replacement has caught up within this time.
 const CAUGHT_UP_WITHIN: Duration = Duration::from_secs(90);
 /// Wanted: the peak memory of a store is at most this many times what its state takes at rest.
@@ -55,6 +57,8 @@ pub struct Measured {
     pub status: Duration,
     /// Longest page of the idle cluster.
     pub page: Duration,
+    /// Entries written a second under load, with all stores in step.
+    pub entries_before: f64,
     /// From the empty store's joining until it lags by less than a second of load, and votes.
     pub caught_up: Duration,
     /// What was seen while the replacement caught up.
@@ -120,8 +124,12 @@ pub async fn measure(options: &Options) -> Result<Measured, String> {
         measured.page = measured.page.max(rig.page().await?);
     }
 
-    step("replacing store 3 under load");
+    step("load with all stores in step");
     let load = load::Load::start(rig.alloc_address(), options.rate)?;
+    let watch = Watch::start(&rig)?;
+    tokio::time::sleep(IN_STEP).await;
+    measured.entries_before = watch.stop().await?.entries_per_second;
+    step("replacing store 3 under load");
     rig.remove(3).await?;
     let watch = Watch::start(&rig)?;
     let begun = Instant::now();
@@ -162,6 +170,10 @@ impl Measured {
             ("joins of two stores, without load", joins.join(", ")),
             ("longest status, without load", ms(self.status)),
             ("longest page, without load", ms(self.page)),
+            (
+                "entries a second, under load with all stores in step",
+                format!("{:.0}", self.entries_before),
+            ),
             (
                 "replacement caught up, under load (bar: 90 s)",
                 s(self.caught_up),
