@@ -96,9 +96,9 @@ pub(crate) struct Store {
     /// Log entries between two snapshots. A snapshot frees the older log.
     #[arg(long, default_value_t = 20_000, value_name = "ENTRIES", value_parser = clap::value_parser!(u64).range(100..=10_000_000))]
     pub(crate) snapshot_every: u64,
-    /// Shortest silence of the leader after which this store asks for votes, in milliseconds.
+    /// Shortest time without a leader before an election, in milliseconds.
     ///
-    /// The longest is twice as long. A vote counts only if the voter's disk syncs it within the shorter time, so
+    /// The longest time is twice as long. A vote counts only if the voter's disk syncs it within the shorter time, so
     /// raise it where a sync takes more than 200 ms. Give all stores the same, and keep it below an eighth of
     /// --lease-ms: otherwise AllocSvrs lose their leases when a leader dies.
     #[arg(long, default_value_t = 200, value_name = "MS", value_parser = clap::value_parser!(u64).range(200..=10_000))]
