@@ -22,6 +22,21 @@ pub struct Doors {
     pub http: u16,
 }
 
+/// Returns the command line of a StoreSvr without further flags.
+pub fn store_args(id: u64, address: &str, data_dir: &str) -> Vec<String> {
+    let id = id.to_string();
+    let args = [
+        "store",
+        "--id",
+        &id,
+        "--listen",
+        address,
+        "--data-dir",
+        data_dir,
+    ];
+    args.map(str::to_owned).to_vec()
+}
+
 /// Stores and allocs; all are killed when it is dropped.
 pub struct Cluster {
     /// StoreSvrs, in the order of their ids.
@@ -110,18 +125,8 @@ impl Cluster {
         let name = format!("store-{id}");
         let address = format!("127.0.0.1:{}", free_ports(1));
         let data = self.dir().join(&name).display().to_string();
-        let id = id.to_string();
-        let args = [
-            "store",
-            "--id",
-            &id,
-            "--listen",
-            &address,
-            "--data-dir",
-            &data,
-        ];
-        let args = args.iter().chain(flags).copied().map(str::to_owned);
-        let args = args.collect();
+        let mut args = store_args(u64::from(id), &address, &data);
+        args.extend(flags.iter().map(|flag| (*flag).to_owned()));
         let process = Process::start_of(self.binary, self.dir(), &name, args);
         self.stores.push(process);
         self.store_addresses.push(address);

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use seqsvr_client::{Client, Options as ClientOptions};
 use seqsvr_core::state::State;
 use seqsvr_store::Options as StoreOptions;
+use seqsvr_tests::cluster::store_args;
 use seqsvr_tests::process::{Process, binary, free_ports};
 use seqsvr_tests::vitals::Vitals;
 use tempfile::TempDir;
@@ -83,17 +84,7 @@ impl Rig {
         let data = self.data_dir(id).display().to_string();
         let dir = self.dir.path().to_owned();
         for member in self.members.iter_mut().filter(|m| m.id == id) {
-            let id = id.to_string();
-            let args = [
-                "store",
-                "--id",
-                &id,
-                "--listen",
-                &member.address,
-                "--data-dir",
-                &data,
-            ];
-            let args = args.iter().map(|arg| (*arg).to_owned()).collect();
+            let args = store_args(id, &member.address, &data);
             let process = Process::start_of(binary(), &dir, &format!("store-{id}"), args);
             member.process = Some(process);
         }
