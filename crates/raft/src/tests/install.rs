@@ -64,6 +64,18 @@ async fn an_install_does_not_read_the_received_file_again() {
     assert_eq!(storage.machine.shared().applied.read().state, state);
 }
 
+/// A log of 130 entries, rows of entry 50, and in memory the state of a snapshot at entry 120. Returns the
+/// state that it replaced as well.
+async fn installed_at_120(options: &Options) -> (Storage, Applied) {
+    let mut storage = opened(options, 0).await;
+    for index in 0..=130 {
+        append(&mut storage.log, index).await.unwrap();
+    }
+    apply(&mut storage, 0..=50).await;
+    let old = storage.machine.replace(applied_at(120));
+    (storage, old)
+}
+
 /// Schedule: a snapshot at entry 120 is installed over rows of entry 50, and the process is killed
 /// after some of the parts. The next start never continues from a mixture.
 #[tokio::test]
@@ -72,12 +84,7 @@ async fn rows_of_an_install_that_was_cut_off_are_rebuilt() {
     for parts in [0, 1, 2, 5, usize::MAX] {
         let dir = tempfile::tempdir().unwrap();
         let options = Options::new(1, "127.0.0.1:1", dir.path().join("data"));
-        let mut storage = opened(&options, 0).await;
-        for index in 0..=130 {
-            append(&mut storage.log, index).await.unwrap();
-        }
-        apply(&mut storage, 0..=50).await;
-        let old = storage.machine.replace(applied_at(120));
+        let (storage, old) = installed_at_120(&options).await;
         storage.machine.store_rows(old, 40, parts);
         drop(storage);
         let mut storage = open_storage(&options).unwrap();
@@ -164,12 +171,7 @@ async fn rows_of_entries_amid_a_cut_off_install_are_rebuilt() {
     for (parts, is_whole) in [(0, false), (1, false), (3, false), (usize::MAX, true)] {
         let dir = tempfile::tempdir().unwrap();
         let options = Options::new(1, "127.0.0.1:1", dir.path().join("data"));
-        let mut storage = opened(&options, 0).await;
-        for index in 0..=130 {
-            append(&mut storage.log, index).await.unwrap();
-        }
-        apply(&mut storage, 0..=50).await;
-        let old = storage.machine.replace(applied_at(120));
+        let (mut storage, old) = installed_at_120(&options).await;
         apply(&mut storage, 121..=123).await;
         storage.machine.store_rows(old, 40, parts);
         apply(&mut storage, 124..=125).await;
