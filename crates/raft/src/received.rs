@@ -74,12 +74,12 @@ pub(crate) async fn prepare(
     snapshot: SnapshotFile,
     meta: &SnapshotMeta,
     sender: u64,
-    told: &Seldom,
+    log_limit: &Seldom,
 ) -> Result<SnapshotFile, Status> {
     let prepared = tokio::task::spawn_blocking(move || snapshot.prepared()).await;
     let prepared = prepared.map_err(|e| Status::internal(e.to_string()))?;
     let snapshot = prepared.map_err(|e| {
-        if told.allow() {
+        if log_limit.allow() {
             tracing::warn!(sender, error = %e, "received snapshot is damaged; asking for it again");
         }
         Status::data_loss(e.to_string())

@@ -29,7 +29,7 @@ pub struct Service {
     gate: Arc<Gate>,
     /// One snapshot is received at a time.
     receiving: Arc<tokio::sync::Mutex<()>>,
-    told_snapshot: Arc<Seldom>,
+    snapshot_log_limit: Arc<Seldom>,
 }
 
 impl Service {
@@ -38,7 +38,7 @@ impl Service {
             node,
             gate,
             receiving: Arc::default(),
-            told_snapshot: Arc::default(),
+            snapshot_log_limit: Arc::default(),
         }
     }
 
@@ -101,13 +101,13 @@ impl Service {
             write_chunks(received.file()?, &mut chunks).await?;
         }
         let snapshot = SnapshotFile::open(&received.0).map_err(internal)?;
-        let (node, told) = (self.node.clone(), self.told_snapshot.clone());
+        let (node, log_limit) = (self.node.clone(), self.snapshot_log_limit.clone());
         // Runs to its end without the sender, whose next attempt then finds it done. The file must stay for
         // as long as openraft works with it.
         let answer = outliving(async move {
             let answer = match is_done {
                 true => Ok(snapshot),
-                false => prepare(snapshot, &meta, sender, &told).await,
+                false => prepare(snapshot, &meta, sender, &log_limit).await,
             };
             let answer = match answer {
                 Ok(snapshot) => {

@@ -106,7 +106,7 @@ impl Connection {
             Some(RaftRefusalReason::AnotherProcess) => {
                 self.network.gate.end_bearer();
             }
-            Some(reason) if self.network.told.allow() => tracing::warn!(
+            Some(reason) if self.network.refusal_log_limit.allow() => tracing::warn!(
                 node = self.target,
                 address = %self.peer.address,
                 reason = reason.as_str_name(),
@@ -142,7 +142,7 @@ impl Connection {
 
     /// Has this node check its own snapshot file, see [`crate::rot`].
     pub(super) fn suspect_snapshot(&self, error: &dyn std::fmt::Display) {
-        if self.network.told_snapshot.allow() {
+        if self.network.snapshot_log_limit.allow() {
             tracing::warn!(
                 node = self.target,
                 address = %self.peer.address,
@@ -154,7 +154,7 @@ impl Connection {
     }
 
     fn tell_removed(&self) {
-        if !self.network.told_removed.allow() {
+        if !self.network.removal_log_limit.allow() {
             return;
         }
         let node = self.network.gate.identity().node;
