@@ -227,7 +227,7 @@ fn a_late_duplicate_of_a_first_open_costs_a_window_and_repeats_no_number() {
     state.one(close(1, 1, 10));
     let again = late(&state);
     assert_eq!(state.one(again), opened(2, 10, 110));
-    assert!(stale(&state.one(open(1, 1, 2))), "the owner is told");
+    assert!(stale(&state.one(open(1, 1, 2))), "the owner gets an error");
     assert_eq!(state.one(open(1, 2, 2)), opened(3, 110, 210));
 
     let again = late(&state);
