@@ -83,6 +83,20 @@ pub fn run(options: &Options) -> Result<bool, String> {
     Ok(false)
 }
 
+/// The stage of `.ci/run`: a test, because a build of the command would compile its dependencies once more.
+#[cfg(test)]
+#[test]
+#[ignore = "fetches packages from the network; `.ci/run` runs it as a stage of its own"]
+fn the_server_answers_as_its_document_says() {
+    let options = Options {
+        binary: None,
+        examples: 100,
+        seed: 1,
+        within: Duration::from_secs(60),
+    };
+    assert_eq!(run(&options), Ok(true));
+}
+
 /// A `dev` server that ends with this value.
 struct Server {
     child: Child,
