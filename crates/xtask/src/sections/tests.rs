@@ -1,6 +1,6 @@
-//! The command with few sections, on a build of the development profile.
+//! The command with few sections.
 
-use seqsvr_tests::process::{build_of, select_binary};
+use seqsvr_tests::process::binary;
 
 use super::*;
 
@@ -8,9 +8,8 @@ const COUNT: u64 = 20_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_replacement_catches_up_with_few_sections() {
-    let build = tokio::task::spawn_blocking(|| build_of("seqsvr", &["-p", "seqsvr"]));
-    let binary: &'static std::path::Path = Box::leak(build.await.unwrap().into_boxed_path());
-    select_binary(Some(binary));
+    // Built here, not within the time of a step.
+    tokio::task::spawn_blocking(binary).await.unwrap();
     let options = Options {
         count: COUNT,
         rate: 100,
