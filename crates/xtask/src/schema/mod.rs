@@ -6,7 +6,7 @@
 
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use seqsvr_tests::process::{binary, free_ports};
@@ -21,8 +21,8 @@ const ENVIRONMENT: &str = "schemathesis-4.32.5";
 /// How long the server may take until it accepts connections.
 const STARTED_WITHIN: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(50);
-/// Operations tested at the same time.
-const WORKERS: &str = "2";
+/// Phases of the tests, in two processes: schemathesis keeps one core busy at most.
+const PHASES: [&str; 2] = ["examples,coverage", "fuzzing"];
 
 /// What is tested, and how.
 #[derive(Debug)]
@@ -54,33 +54,69 @@ pub fn run(options: &Options) -> Result<bool, String> {
     let server = Server::start(options.binary.as_deref().unwrap_or_else(|| binary()))?;
     let this = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/schema");
     let began = Instant::now();
-    let mut tests = Command::new(environment.join("bin/st"))
-        .arg("--config-file")
-        .arg(this.join("schemathesis.toml"))
-        .arg("run")
-        .arg(format!("http://{}/v1/openapi.json", server.address))
-        .args(["--max-examples", &options.examples.to_string()])
-        .args(["--seed", &options.seed.to_string()])
-        .args(["--workers", WORKERS])
-        .env("SCHEMATHESIS_HOOKS", "hooks")
-        .env("PYTHONPATH", &this)
-        .env("PYTHONDONTWRITEBYTECODE", "1")
-        .current_dir(server.dir.path())
-        .stdin(Stdio::null())
-        .spawn()
-        .map_err(|e| format!("{}/bin/st: {e}", environment.display()))?;
-    while began.elapsed() < options.within {
-        if let Some(status) = tests.try_wait().map_err(|e| e.to_string())? {
-            println!("schema: {status} after {:.1?}", began.elapsed());
-            return Ok(status.success());
-        }
-        std::thread::sleep(POLL);
+    let mut runs = Vec::new();
+    for phases in PHASES {
+        let report = server.dir.path().join(phases);
+        let file = std::fs::File::create(&report).map_err(|e| e.to_string())?;
+        let run = Command::new(environment.join("bin/st"))
+            .arg("--config-file")
+            .arg(this.join("schemathesis.toml"))
+            .arg("run")
+            .arg(format!("http://{}/v1/openapi.json", server.address))
+            .args(["--phases", phases])
+            .args(["--max-examples", &options.examples.to_string()])
+            .args(["--seed", &options.seed.to_string()])
+            .env("SCHEMATHESIS_HOOKS", "hooks")
+            .env("PYTHONPATH", &this)
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            .current_dir(server.dir.path())
+            .stdin(Stdio::null())
+            .stdout(file)
+            .spawn()
+            .map_err(|e| format!("{}/bin/st: {e}", environment.display()))?;
+        runs.push((phases, report, Running(run)));
     }
-    // Each of these fails only if it has ended already.
-    let _ = tests.kill();
-    let _ = tests.wait();
-    println!("schema: no result within {:?}", options.within);
-    Ok(false)
+    let mut passed = true;
+    for (phases, report, run) in &mut runs {
+        let status = run.wait_until(began + options.within)?;
+        let text = std::fs::read_to_string(report).map_err(|e| e.to_string())?;
+        println!("{text}");
+        match status {
+            Some(status) => {
+                println!("schema: {phases}: {status} after {:.1?}", began.elapsed());
+                passed &= status.success();
+            }
+            None => {
+                println!("schema: {phases}: no result within {:?}", options.within);
+                passed = false;
+            }
+        }
+    }
+    Ok(passed)
+}
+
+/// A process that ends with this value.
+struct Running(Child);
+
+impl Running {
+    /// Waits until it ends; None if it has not ended at this time.
+    fn wait_until(&mut self, deadline: Instant) -> Result<Option<ExitStatus>, String> {
+        loop {
+            let status = self.0.try_wait().map_err(|e| e.to_string())?;
+            if status.is_some() || Instant::now() >= deadline {
+                return Ok(status);
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Each of these fails only if it has ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 /// The stage of `.ci/run`: a test, because a build of the command would compile its dependencies once more.
@@ -99,7 +135,7 @@ fn the_server_answers_as_its_document_says() {
 
 /// A `dev` server that ends with this value.
 struct Server {
-    child: Child,
+    child: Running,
     /// Of its HTTP door.
     address: SocketAddr,
     /// Its data, and what schemathesis writes.
@@ -133,13 +169,13 @@ impl Server {
             .map_err(|e| format!("{}: {e}", binary.display()))?;
         let address = SocketAddr::from(([127, 0, 0, 1], ports + 2));
         let mut server = Server {
-            child,
+            child: Running(child),
             address,
             dir,
         };
         let began = Instant::now();
         while TcpStream::connect(address).is_err() {
-            let ended = server.child.try_wait().map_err(|e| e.to_string())?;
+            let ended = server.child.0.try_wait().map_err(|e| e.to_string())?;
             if ended.is_some() || began.elapsed() > STARTED_WITHIN {
                 let log = std::fs::read_to_string(server.dir.path().join("log"));
                 return Err(format!(
@@ -150,13 +186,5 @@ impl Server {
             std::thread::sleep(POLL);
         }
         Ok(server)
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // Each of these fails only if it has ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
