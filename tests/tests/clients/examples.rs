@@ -45,7 +45,8 @@ async fn runs(mut command: Command, name: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rust() {
-    let args = ["-p", "seqsvr-client", "--example", "sequence"];
+    // With the features of the whole workspace, as the tests are built: it is built already.
+    let args = ["--workspace", "--example", "sequence"];
     let built = tokio::task::spawn_blocking(move || build_of("sequence", &args));
     runs(Command::new(built.await.expect("not cancelled")), "rust").await;
 }
