@@ -82,7 +82,9 @@ impl Node {
         let mut todo: Vec<u32> = (0..items.len() as u32).collect();
         let mut work: Work<'_> = FuturesUnordered::new();
         let mut taken_in = 0;
-        loop {
+        // Nobody gets what is taken after the deadline. Schedule: a background that gets no processor for
+        // long serves frames whose caller has given each up and asked again: a gap for every try.
+        while Instant::now() < call.deadline {
             let known = self
                 .namespace(call, items, &mut so_far.refreshed, &mut places)
                 .await;
@@ -204,5 +206,33 @@ impl Node {
                 return Err(Fault::new(Reason::Unreachable, text));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use seqsvr_proto::v1::NextManyRequest;
+
+    use super::*;
+    use crate::hits::tests::World;
+
+    /// Schedule: the frames of a caller that tries again wait for a thread of the background; when they
+    /// get one, the caller has given them up, and the section is loaded already.
+    #[tokio::test]
+    async fn a_call_after_its_deadline_takes_nothing() {
+        let world = World::new().await;
+        let frame = Frame::from(NextManyRequest {
+            uids: vec![7],
+            ..NextManyRequest::default()
+        });
+        let begun = Instant::now();
+        let late = frame.call(begun, None, None);
+        let late = world.node.serve_frame(&late, &frame).await;
+        assert_eq!(late.values, [0], "no number");
+        let timely = frame.call(begun + Duration::from_secs(60), None, None);
+        let timely = world.node.serve_frame(&timely, &frame).await;
+        assert_eq!(timely.values, [1]);
     }
 }
