@@ -1,10 +1,10 @@
 //! Starting clusters, and waiting for conditions.
 //!
-//! One cluster at a time: figures are measured here, and two cores serve three stores already.
+//! As many clusters at a time as there are test threads, but for a test that measures: it runs alone.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 use seqsvr_alloc::Alloc;
@@ -27,7 +27,14 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(40);
 /// Lease of most tests: D as in production.
 pub(crate) const D: Duration = Duration::from_secs(3);
 
-static ALONE: Mutex<()> = Mutex::new(());
+static MACHINE: RwLock<()> = RwLock::new(());
+
+/// What a cluster has of the machine until it ends.
+#[expect(dead_code, reason = "held, not looked at")]
+enum Share {
+    Part(RwLockReadGuard<'static, ()>),
+    Whole(RwLockWriteGuard<'static, ()>),
+}
 
 /// Stores run on threads of their own, as in a process of their own: a burst of callers' tasks
 /// then delays them no more than the machine does.
@@ -36,21 +43,29 @@ pub(crate) struct Cluster {
     pub(crate) stores: Vec<Store>,
     pub(crate) addresses: Vec<SocketAddr>,
     dirs: Vec<tempfile::TempDir>,
-    _alone: MutexGuard<'static, ()>,
+    _share: Share,
 }
 
 impl Cluster {
     /// Stores that form a cluster, on fresh directories.
     pub(crate) async fn start(count: u64, lease: Duration) -> Cluster {
-        let _alone = ALONE
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let part = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
+        Cluster::start_with(Share::Part(part), count, lease).await
+    }
+
+    /// The same, but no other cluster runs until this one ends: for a test that measures.
+    pub(crate) async fn start_alone(count: u64, lease: Duration) -> Cluster {
+        let whole = MACHINE.write().unwrap_or_else(PoisonError::into_inner);
+        Cluster::start_with(Share::Whole(whole), count, lease).await
+    }
+
+    async fn start_with(_share: Share, count: u64, lease: Duration) -> Cluster {
         let mut cluster = Cluster {
             runtime: Some(threads(2)),
             stores: Vec::new(),
             addresses: Vec::new(),
             dirs: Vec::new(),
-            _alone,
+            _share,
         };
         let mut members = Vec::new();
         for node in 1..=count {

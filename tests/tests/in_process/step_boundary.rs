@@ -43,7 +43,7 @@ async fn nobody_waits_at_a_step_boundary() {
 
 /// False if the lease was lost meanwhile.
 async fn cross_boundaries() -> bool {
-    let mut cluster = Cluster::start(3, D).await;
+    let mut cluster = Cluster::start_alone(3, D).await;
     let [alloc] = cluster.allocs(["a1"]).await;
     let allocs = [alloc.clone()];
 
