@@ -82,8 +82,9 @@ impl Node {
         let mut todo: Vec<u32> = (0..items.len() as u32).collect();
         let mut work: Work<'_> = FuturesUnordered::new();
         let mut taken_in = 0;
-        // Nobody gets what is taken after the deadline. Schedule: a background that gets no processor for
-        // long serves frames whose caller has given each up and asked again: a gap for every try.
+        // Invariant: no number is taken after the deadline, because the client discards its answer. Schedule
+        // that breaks it: the background gets no CPU time while a client retries. Then each frame that timed
+        // out takes a number: a gap for each retry.
         while Instant::now() < call.deadline {
             let known = self
                 .namespace(call, items, &mut so_far.refreshed, &mut places)
@@ -218,8 +219,8 @@ mod tests {
     use super::*;
     use crate::hits::tests::World;
 
-    /// Schedule: the frames of a caller that tries again wait for a thread of the background; when they
-    /// get one, the caller has given them up, and the section is loaded already.
+    /// Schedule: frames of a client that retries wait for a background thread. When they get one, the
+    /// client has given up, and the section is loaded.
     #[tokio::test]
     async fn a_call_after_its_deadline_takes_nothing() {
         let world = World::new().await;

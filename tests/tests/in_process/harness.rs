@@ -1,6 +1,6 @@
 //! Starting clusters, and waiting for conditions.
 //!
-//! As many clusters at a time as there are test threads, but for a test that measures: it runs alone.
+//! Each test thread runs a cluster of its own. A test that measures runs while no other cluster does.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
@@ -29,7 +29,7 @@ pub(crate) const D: Duration = Duration::from_secs(3);
 
 static MACHINE: RwLock<()> = RwLock::new(());
 
-/// What a cluster has of the machine until it ends.
+/// Share of the machine that a cluster holds until it ends.
 #[expect(dead_code, reason = "held, not looked at")]
 enum Share {
     Part(RwLockReadGuard<'static, ()>),
@@ -53,7 +53,7 @@ impl Cluster {
         Cluster::start_with(Share::Part(part), count, lease).await
     }
 
-    /// The same, but no other cluster runs until this one ends: for a test that measures.
+    /// Starts a cluster as `start` does, and no other until this one ends: for a test that measures.
     pub(crate) async fn start_alone(count: u64, lease: Duration) -> Cluster {
         let whole = MACHINE.write().unwrap_or_else(PoisonError::into_inner);
         Cluster::start_with(Share::Whole(whole), count, lease).await
