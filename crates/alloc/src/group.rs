@@ -132,7 +132,9 @@ impl Node {
                 Miss::Remote(address) if redirect => {
                     refuse(Reason::NotOwner, format!("the owner is at {address}"))
                 }
-                Miss::Wait(reason, text) if call.forwarded => refuse(reason, text),
+                Miss::Wait(reason, text) if call.forwarded && reason != Reason::TooMany => {
+                    refuse(reason, text)
+                }
                 Miss::Wait(reason, text) => Ok((Group::Wait, Why::Other(reason, text))),
                 Miss::Open(section, slot) => {
                     Ok((Group::Open(section, slot), Why::Opening(section)))

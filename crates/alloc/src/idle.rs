@@ -2,12 +2,17 @@
 //! closed as well, busy ones too (they open again right above their highest number): those first that
 //! grew last. So whoever touches section upon section, or key upon key, has those sections closed, and
 //! not the steady ones of others.
+//!
+//! Callers may touch keys faster than the budget is looked at. So the process-wide limit of counters has a
+//! slack above the budgets: within it, sections are closed between two looks as well; above it, no key is
+//! touched for the first time until some were closed (`Refusal::NoMemory`).
 
 use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
+use seqsvr_core::section::memory;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
@@ -18,6 +23,10 @@ use crate::node::Node;
 const IDLE_SWEEPS: u32 = 2;
 /// Longest time between two looks at the memory budget.
 const BUDGET_EVERY: Duration = Duration::from_secs(2);
+/// Time between two looks at the memory of the process.
+const MEMORY_EVERY: Duration = Duration::from_millis(50);
+/// Least ratio of the time between two walks over the sections to the time that a walk took.
+const SHARE: u32 = 10;
 /// Closings under way at one time.
 const CLOSING_MAX: usize = 1_000;
 
@@ -31,11 +40,12 @@ impl Node {
     ) {
         let every = idle_after / IDLE_SWEEPS;
         let mut sweep_at = Instant::now() + every;
-        while cancel
-            .run_until_cancelled(sleep_until(sweep_at.min(Instant::now() + BUDGET_EVERY)))
-            .await
-            .is_some()
-        {
+        loop {
+            let due = sweep_at.min(Instant::now() + BUDGET_EVERY);
+            let waited = self.wait_for_look(due, budget);
+            if cancel.run_until_cancelled(waited).await.is_none() {
+                return;
+            }
             let sweep = Instant::now() >= sweep_at;
             if sweep {
                 sweep_at = Instant::now() + every;
@@ -46,6 +56,24 @@ impl Node {
                 return;
             }
         }
+    }
+
+    /// Waits until a look at the budget is due; closes sections above the budget before that, as often as the
+    /// counters of the process have more than half of their slack.
+    async fn wait_for_look(self: &Arc<Self>, due: Instant, budget: u64) {
+        let mut next = Instant::now() + MEMORY_EVERY;
+        while next < due {
+            sleep_until(next).await;
+            let mut pause = MEMORY_EVERY;
+            if memory().is_tight() {
+                let began = Instant::now();
+                let victims = pick_above(self.sections.all(), budget);
+                pause = pause.max(SHARE * began.elapsed());
+                self.close_all(victims).await;
+            }
+            next = Instant::now() + pause;
+        }
+        sleep_until(due).await;
     }
 
     /// Closes sections, if a store answers.
@@ -80,11 +108,31 @@ fn pick(sections: Vec<Arc<Loaded>>, sweep: bool, budget: u64) -> Vec<Arc<Loaded>
             rest.push(((Reverse(worth), !used, bytes), loaded));
         }
     }
-    let mut bytes: u64 = rest.iter().map(|((.., bytes), _)| bytes).sum();
+    victims.extend(above(rest, budget));
+    victims
+}
+
+/// The sections to close between two looks: as [`pick`] does, by what is known without a look.
+fn pick_above(sections: Vec<Arc<Loaded>>, budget: u64) -> Vec<Arc<Loaded>> {
+    let ranked = sections.into_iter().map(|loaded| {
+        let (used, worth) = loaded.rank();
+        let bytes = loaded.section.bytes() as u64;
+        ((Reverse(worth), !used, bytes), loaded)
+    });
+    above(ranked.collect(), budget)
+}
+
+/// Order in which sections are kept: those that compare greater are closed first. Last: their bytes.
+type Rank = (Reverse<u32>, bool, u64);
+
+/// Returns the sections above the budget (bytes), those of the greatest rank.
+fn above(mut ranked: Vec<(Rank, Arc<Loaded>)>, budget: u64) -> Vec<Arc<Loaded>> {
+    let mut bytes: u64 = ranked.iter().map(|((.., bytes), _)| bytes).sum();
+    let mut victims = Vec::new();
     if bytes > budget {
-        rest.sort_by_key(|(rank, _)| *rank);
+        ranked.sort_by_key(|(rank, _)| *rank);
         while bytes > budget
-            && let Some(((.., freed), loaded)) = rest.pop()
+            && let Some(((.., freed), loaded)) = ranked.pop()
         {
             bytes -= freed;
             victims.push(loaded);
@@ -198,6 +246,28 @@ pub(crate) mod tests {
         let victims = pick(all(), false, steady_bytes);
         assert_eq!(victims.len(), growing.len());
         assert!(victims.iter().all(|v| !Arc::ptr_eq(v, &steady)));
+    }
+
+    #[test]
+    fn between_looks_sections_that_grew_go_first_and_no_look_is_made() {
+        let steady = loaded(0, 100_000);
+        touch(&steady);
+        for _ in 0..2 {
+            assert!(pick(vec![steady.clone()], false, u64::MAX).is_empty());
+            touch(&steady);
+        }
+        let new = loaded(1, 100);
+        touch(&new);
+        let all = || vec![steady.clone(), new.clone()];
+        let bytes: u64 = all().iter().map(|l| l.section.bytes() as u64).sum();
+        for _ in 0..2 {
+            assert!(pick_above(all(), bytes).is_empty());
+            let victims = pick_above(all(), bytes - 1);
+            assert_eq!(victims.len(), 1);
+            assert!(Arc::ptr_eq(&victims[0], &new));
+        }
+        assert_eq!(pick_above(all(), 0).len(), 2);
+        assert!(steady.section.is_used(), "the next look still sees the use");
     }
 
     #[test]

@@ -258,6 +258,15 @@ impl Loaded {
         (used, worth)
     }
 
+    /// Returns what [`look`](Self::look) would, and changes nothing: the use so far, and the worth at the last
+    /// look, or nothing if keys were new since.
+    pub(crate) fn rank(&self) -> (bool, u32) {
+        let used = self.section.is_used() || self.waiting.load(Acquire) > 0;
+        let grown = self.touched.load(Relaxed) != self.section.touched();
+        let worth = if grown { 0 } else { self.worth.load(Relaxed) };
+        (used, worth)
+    }
+
     /// Counts sweeps without use; 0 if it was used since the last one. Made after a look.
     pub(crate) fn sweep(&self) -> u32 {
         if self.used.swap(false, Relaxed) {

@@ -107,6 +107,7 @@ impl Node {
         for key in keys {
             if let Ok(place) = key.place(namespace, &table) {
                 // Sealed meanwhile: its final was or is taken, and the next generation starts above it.
+                // No memory: its caller waits for it and asks again.
                 let _ = loaded.section.raise_to(place.key(), to);
             }
         }

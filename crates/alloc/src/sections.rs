@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use seize::Collector;
 use seqsvr_core::command::Fence;
 use seqsvr_core::geometry::Geometry;
 use seqsvr_core::id::{Epoch, SectionKey, Slot};
@@ -72,7 +73,11 @@ impl Sections {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         Sections {
             caches: SectionCaches::new(threads),
-            map: papaya::HashMap::with_hasher(SectionHash(hash_key)),
+            // The counters of a closed section are wanted again at once.
+            map: papaya::HashMap::builder()
+                .hasher(SectionHash(hash_key))
+                .collector(Collector::new().batch_size(1))
+                .build(),
             busy: Mutex::default(),
             opening: Arc::new(Semaphore::new(OPENING_MAX)),
             told: Arc::new(Semaphore::new(1)),

@@ -101,7 +101,7 @@ enum Command {
         /// Budget of the AllocSvr, its `--memory-mib`
         #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = value_parser!(u64).range(16..=16_384))]
         budget_mib: u64,
-        /// Memory beside the budget: the process without counters, and what callers touch in 2 s
+        /// Memory beside the budget: the process without counters, and their slack
         #[arg(long, value_name = "MIB", default_value_t = 192)]
         base_mib: u64,
         /// Minutes of all phases together

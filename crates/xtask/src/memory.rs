@@ -37,8 +37,7 @@ impl Drop for Load {
 pub struct Options {
     /// `--memory-mib` of the AllocSvr.
     pub budget_mib: u64,
-    /// Memory that the process may take beside its counters, and for what callers touch between two looks
-    /// at the budget.
+    /// Memory that the process may take beside its counters, and the slack that counters have.
     pub base_mib: u64,
     /// Time of all phases together.
     pub time: Duration,
@@ -119,4 +118,16 @@ fn start(address: &str, keyed: bool, keys: u64, time: Duration) -> Result<Load, 
     let load = command.spawn();
     load.map(Load)
         .map_err(|e| format!("cannot start the load: {e}"))
+}
+
+#[cfg(test)]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_memory_stays_within_budget_and_base_while_callers_touch_more() {
+    let options = Options {
+        budget_mib: 64,
+        // 64 MiB of slack, the process, and the calls under way.
+        base_mib: 128,
+        time: Duration::from_secs(20),
+    };
+    assert_eq!(run(&options).await, Ok(true));
 }

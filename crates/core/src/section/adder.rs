@@ -28,7 +28,8 @@ impl<'a> Adder<'a> {
     /// touched; only a counter that left 32 bits takes a short lock.
     ///
     /// # Errors
-    /// [`Refusal::Empty`], [`Refusal::Exhausted`], [`Refusal::NotHere`], [`Refusal::Full`].
+    /// [`Refusal::Empty`], [`Refusal::Exhausted`], [`Refusal::NotHere`], [`Refusal::Full`],
+    /// [`Refusal::NoMemory`].
     pub fn next(&self, key: Key<'_>, count: NonZeroU32) -> Result<Range, Refusal> {
         let window = &self.section.window;
         let count = u64::from(count.get());
@@ -78,7 +79,8 @@ impl<'a> Adder<'a> {
     /// every number to come is above it anyway.
     ///
     /// # Errors
-    /// [`Refusal::Empty`], [`Refusal::Exhausted`], [`Refusal::NotHere`], [`Refusal::Full`].
+    /// [`Refusal::Empty`], [`Refusal::Exhausted`], [`Refusal::NotHere`], [`Refusal::Full`],
+    /// [`Refusal::NoMemory`].
     pub fn raise_to(&self, key: Key<'_>, target: u64) -> Result<Current, Refusal> {
         let window = &self.section.window;
         let wanted = window.offset_at_or_above(target)?;

@@ -12,6 +12,10 @@
 //! that need large ones come and some of the former are closed; hardly any two free neighbors join, so all
 //! large pieces would be new memory, and the process would grow to twice the budget. Hence above the limit a
 //! large piece may consist of scattered chunks ([`Taken::Scattered`]).
+//!
+//! Invariant: sections have at most the limit and its slack. Schedule that breaks it: callers touch all keys
+//! of more sections than the limit holds, faster than the owner of the sections looks at the limit and closes
+//! some. Hence nothing is handed out above, and the caller must wait until sections are closed.
 
 use std::collections::{BTreeMap, BTreeSet};
 // Not part of any protocol: memory is handed from thread to thread by this lock, and from who makes a
@@ -47,9 +51,26 @@ pub struct Memory {
     pub mapped: usize,
     /// Of that, what no section has now.
     pub free: usize,
+    /// Bytes in which the owners keep their sections; 0: there is none.
+    pub limit: usize,
 }
 
-/// Bytes up to which new memory is preferred to scattered free chunks.
+impl Memory {
+    /// Returns whether sections have more than the limit and half of its slack: some should be closed at once.
+    pub fn is_tight(&self) -> bool {
+        self.limit > 0 && self.mapped - self.free > self.limit.saturating_add(slack(self.limit) / 2)
+    }
+}
+
+/// Smallest slack. An owner can close its sections only after they have grown.
+const SLACK_MIN: usize = 64 << 20;
+
+/// Returns the bytes that sections may have above the limit: a quarter of it, and at least 64 MiB.
+fn slack(limit: usize) -> usize {
+    (limit / 4).max(SLACK_MIN)
+}
+
+/// Bytes up to which new memory is preferred to scattered free chunks. Sections may have this and its slack.
 static LIMIT: AtomicUsize = AtomicUsize::new(0);
 
 static POOL: Mutex<Pool> = Mutex::new(Pool::new());
@@ -81,40 +102,48 @@ pub fn memory() -> Memory {
     Memory {
         mapped: pool.mapped_cells * size_of::<AtomicU32>(),
         free: pool.free_cells * size_of::<AtomicU32>(),
+        limit: LIMIT.load(Relaxed),
     }
 }
 
-/// `n` cells of zeros; `n` is [`CHUNK`] times a power of two.
-fn take(n: usize) -> Cells {
+/// Takes `n` cells of zeros; `n` is [`CHUNK`] times a power of two. None: sections have too much already.
+fn take(n: usize) -> Option<Cells> {
     // loom's atomics belong to one run of a model, so there nothing is left over for the next.
     if cfg!(loom) {
-        return region(n);
+        return Some(region(n));
     }
     let mut pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
+    if !pool.has_room(n, LIMIT.load(Relaxed)) {
+        return None;
+    }
     let Some(cells) = pool.cut(n) else {
-        return pool.map(n);
+        return Some(pool.map(n));
     };
     drop(pool);
     clear(cells);
-    cells
+    Some(cells)
 }
 
-/// `n` cells of zeros, in one piece unless that took new memory above the limit.
-pub(super) fn take_any(n: usize) -> Taken {
+/// Takes `n` cells of zeros, in one piece unless that took new memory above the limit. None: sections have
+/// too much already.
+pub(super) fn take_any(n: usize) -> Option<Taken> {
     if cfg!(loom) {
-        return Taken::Whole(region(n));
+        return Some(Taken::Whole(region(n)));
     }
     let mut pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
-    let limit = LIMIT.load(Relaxed) / size_of::<AtomicU32>();
-    match pool.scatter(n, limit) {
+    let limit = LIMIT.load(Relaxed);
+    if !pool.has_room(n, limit) {
+        return None;
+    }
+    match pool.scatter(n, limit / size_of::<AtomicU32>()) {
         Some(chunks) => {
             drop(pool);
             chunks.iter().for_each(|chunk| clear(*chunk));
-            Taken::Scattered(chunks)
+            Some(Taken::Scattered(chunks))
         }
         None => {
             drop(pool);
-            Taken::Whole(take(n))
+            take(n).map(Taken::Whole)
         }
     }
 }
@@ -123,10 +152,9 @@ fn clear(cells: &[AtomicU32]) {
     cells.iter().for_each(|cell| cell.store(0, Relaxed));
 }
 
-/// [`take`] of the smallest size.
-#[expect(clippy::expect_used, reason = "that many were asked for")]
-pub(super) fn take_chunk() -> Chunk {
-    take(CHUNK).first_chunk().expect("as many as asked for")
+/// Takes a piece of the smallest size, as [`take`] does.
+pub(super) fn take_chunk() -> Option<Chunk> {
+    take(CHUNK)?.first_chunk()
 }
 
 /// Takes back what nobody looks at any more.
@@ -154,6 +182,12 @@ impl Pool {
             free_cells: 0,
             mapped_cells: 0,
         }
+    }
+
+    /// Returns whether sections may have `n` cells more by the limit (in bytes; 0: no limit).
+    fn has_room(&self, n: usize, limit: usize) -> bool {
+        let used = (self.mapped_cells - self.free_cells + n) * size_of::<AtomicU32>();
+        limit == 0 || used <= limit.saturating_add(slack(limit))
     }
 
     /// Takes the smallest free piece that is large enough, without what is too much of it.

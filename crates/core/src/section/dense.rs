@@ -38,12 +38,25 @@ impl Dense {
 
     /// The uid's cell; makes its chunk if need be.
     pub(super) fn touch(&self, index: u32) -> Result<Cell<'_>, Refusal> {
-        let chunk = self.chunk(index)?.get_or_init(|| {
-            self.bytes
-                .fetch_add(size_of::<[AtomicU32; CHUNK]>(), Relaxed);
-            chunks::take_chunk()
-        });
+        let place = self.chunk(index)?;
+        let chunk = match place.get() {
+            Some(chunk) => chunk,
+            None => self.make_chunk(place)?,
+        };
         Ok(cell(chunk, index))
+    }
+
+    /// Returns the chunk of a place that had none. Of two threads one makes it.
+    fn make_chunk<'a>(&self, place: &'a OnceLock<Chunk>) -> Result<&'a Chunk, Refusal> {
+        let taken = chunks::take_chunk().ok_or(Refusal::NoMemory)?;
+        let kept = place.get_or_init(|| taken);
+        if std::ptr::eq(*kept, taken) {
+            let bytes = size_of::<[AtomicU32; CHUNK]>();
+            self.bytes.fetch_add(bytes, Relaxed);
+        } else {
+            chunks::put_back(std::iter::once(taken.as_slice()));
+        }
+        Ok(kept)
     }
 
     pub(super) fn bytes(&self) -> usize {

@@ -195,7 +195,7 @@ impl Keyed {
             true => Ok(Level::Small(
                 (0..cells).map(|_| AtomicU32::new(0)).collect(),
             )),
-            false => match chunks::take_any(cells) {
+            false => match chunks::take_any(cells).ok_or(Refusal::NoMemory)? {
                 Taken::Whole(cells) => Ok(Level::Large(cells)),
                 Taken::Scattered(chunks) => Err(chunks),
             },

@@ -224,6 +224,11 @@ impl Section {
         self.used.load(Relaxed) && self.used.swap(false, Relaxed)
     }
 
+    /// Returns whether anyone entered since the last [`take_used`](Self::take_used).
+    pub fn is_used(&self) -> bool {
+        self.used.load(Relaxed)
+    }
+
     /// How many keys were touched since load.
     pub fn touched(&self) -> u64 {
         self.touched.load(Relaxed)
