@@ -132,6 +132,7 @@ impl Node {
                 Miss::Remote(address) if redirect => {
                     refuse(Reason::NotOwner, format!("the owner is at {address}"))
                 }
+                // Another AllocSvr may own the slot. Memory is awaited here: this one owns it.
                 Miss::Wait(reason, text) if call.forwarded && reason != Reason::TooMany => {
                     refuse(reason, text)
                 }

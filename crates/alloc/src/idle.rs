@@ -25,8 +25,8 @@ const IDLE_SWEEPS: u32 = 2;
 const BUDGET_EVERY: Duration = Duration::from_secs(2);
 /// Time between two looks at the memory of the process.
 const MEMORY_EVERY: Duration = Duration::from_millis(50);
-/// Least ratio of the time between two walks over the sections to the time that a walk took.
-const SHARE: u32 = 10;
+/// Minimum ratio of the pause after a walk over all sections to the time of the walk.
+const PAUSE_RATIO: u32 = 10;
 /// Closings under way at one time.
 const CLOSING_MAX: usize = 1_000;
 
@@ -68,7 +68,7 @@ impl Node {
             if memory().is_tight() {
                 let began = Instant::now();
                 let victims = pick_above(self.sections.all(), budget);
-                pause = pause.max(SHARE * began.elapsed());
+                pause = pause.max(PAUSE_RATIO * began.elapsed());
                 self.close_all(victims).await;
             }
             next = Instant::now() + pause;
@@ -112,7 +112,7 @@ fn pick(sections: Vec<Arc<Loaded>>, sweep: bool, budget: u64) -> Vec<Arc<Loaded>
     victims
 }
 
-/// The sections to close between two looks: as [`pick`] does, by what is known without a look.
+/// Returns the sections to close between two looks, ranked without a look.
 fn pick_above(sections: Vec<Arc<Loaded>>, budget: u64) -> Vec<Arc<Loaded>> {
     let ranked = sections.into_iter().map(|loaded| {
         let (used, worth) = loaded.rank();

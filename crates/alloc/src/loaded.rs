@@ -258,8 +258,8 @@ impl Loaded {
         (used, worth)
     }
 
-    /// Returns what [`look`](Self::look) would, and changes nothing: the use so far, and the worth at the last
-    /// look, or nothing if keys were new since.
+    /// Returns whether the section was used since the last [`look`](Self::look), and its worth at that look, or
+    /// 0 if keys were new since. Changes nothing.
     pub(crate) fn rank(&self) -> (bool, u32) {
         let used = self.section.is_used() || self.waiting.load(Acquire) > 0;
         let grown = self.touched.load(Relaxed) != self.section.touched();

@@ -73,7 +73,7 @@ impl Sections {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         Sections {
             caches: SectionCaches::new(threads),
-            // The counters of a closed section are wanted again at once.
+            // Frees closed sections one by one. A batch of them would keep counters that others wait for.
             map: papaya::HashMap::builder()
                 .hasher(SectionHash(hash_key))
                 .collector(Collector::new().batch_size(1))

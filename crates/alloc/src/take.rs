@@ -233,9 +233,11 @@ fn refused(refusal: Refusal, loaded: &Arc<Loaded>, place: &Place<'_>) -> Miss {
         Refusal::Sealed => Miss::Open(place.section, place.slot),
         Refusal::Exhausted => Miss::Final(exhausted()),
         Refusal::Full => Miss::Final(Fault::new(Reason::TooMany, refusal.to_string())),
-        // Until sections are closed: see `idle`.
+        // `idle` closes sections, then the item is tried again.
         Refusal::NoMemory => {
-            let text = format!("{refusal} (--memory-mib); sections are being closed to free some");
+            let text = format!(
+                "{refusal} while sections are closed; if this lasts, raise --memory-mib of AllocSvr"
+            );
             Miss::Wait(Reason::TooMany, text)
         }
         Refusal::NotHere => Miss::Final(Fault::new(Reason::Unspecified, refusal.to_string())),

@@ -1,4 +1,4 @@
-//! Sections have at most the limit of the process and its slack, whatever callers touch.
+//! Sections have at most the limit of the process and its slack, however many keys callers touch.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
