@@ -14,7 +14,7 @@ use crate::guard::Holding;
 use crate::loaded::Loaded;
 use crate::node::Node;
 use crate::serve::SoFar;
-use crate::waiting::Places;
+use crate::waiting::{Places, RETRY_MS};
 
 /// Items that wait for the same thing.
 #[derive(PartialEq, Eq, Hash)]
@@ -94,6 +94,10 @@ impl Node {
                 Reason::NotOwner,
                 format!("the owner at {address} has not answered"),
             ),
+            // The client retries this reason only if it has a hint.
+            Some(Why::Other(Reason::TooMany, text)) => {
+                return Fault::new(Reason::TooMany, text.clone()).with_retry_after_ms(RETRY_MS);
+            }
             Some(Why::Other(reason, text)) => (*reason, text.clone()),
             Some(Why::Table) | None => (Reason::Unreachable, "it was still under way".to_owned()),
         };
@@ -174,5 +178,20 @@ impl Node {
             so_far.why.insert(index, why);
             so_far.groups.entry(group).or_default().push(index);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::idle::tests::node;
+
+    #[tokio::test]
+    async fn an_item_that_got_no_memory_in_time_may_be_retried() {
+        let (_alloc, node) = node().await;
+        let full = Why::Other(Reason::TooMany, "no memory".to_owned());
+        let fault = node.too_late(Some(&full));
+        assert_eq!(fault.code, tonic::Code::ResourceExhausted);
+        assert!(fault.detail.retry_after_ms > 0);
     }
 }

@@ -19,7 +19,7 @@ use crate::counters::Counter;
 /// Part of the places that one connection may take: one in so many.
 const SHARE: usize = 4;
 /// When an item that got no place may come again.
-const RETRY_MS: u32 = 100;
+pub(crate) const RETRY_MS: u32 = 100;
 
 /// Places for items that wait.
 #[derive(Debug)]
