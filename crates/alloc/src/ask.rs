@@ -121,6 +121,8 @@ pub(crate) enum Miss {
     Confirm(Arc<Loaded>, Answer),
     /// Another AllocSvr owns it.
     Remote(String),
+    /// This owner has no memory for a new key until it has closed sections.
+    Memory,
     /// Nobody can serve it at the moment; says why.
     Wait(Reason, String),
 }

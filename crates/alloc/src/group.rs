@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use seqsvr_core::id::{SectionKey, Slot};
 use seqsvr_core::route::RoutingTable;
+use seqsvr_core::section::Refusal;
 use seqsvr_proto::error::Fault;
 use seqsvr_proto::v1::Reason;
 
@@ -56,6 +57,7 @@ pub(crate) enum Why {
     NotConfirmed,
     Owner(String),
     Table,
+    Memory,
     Other(Reason, String),
 }
 
@@ -95,8 +97,12 @@ impl Node {
                 format!("the owner at {address} has not answered"),
             ),
             // The client retries this reason only if it has a hint.
-            Some(Why::Other(Reason::TooMany, text)) => {
-                return Fault::new(Reason::TooMany, text.clone()).with_retry_after_ms(RETRY_MS);
+            Some(Why::Memory) => {
+                let text = format!(
+                    "{} while sections are closed; if this lasts, raise --memory-mib of AllocSvr",
+                    Refusal::NoMemory
+                );
+                return Fault::new(Reason::TooMany, text).with_retry_after_ms(RETRY_MS);
             }
             Some(Why::Other(reason, text)) => (*reason, text.clone()),
             Some(Why::Table) | None => (Reason::Unreachable, "it was still under way".to_owned()),
@@ -136,11 +142,10 @@ impl Node {
                 Miss::Remote(address) if redirect => {
                     refuse(Reason::NotOwner, format!("the owner is at {address}"))
                 }
-                // Another AllocSvr may own the slot. Memory is awaited here: this one owns it.
-                Miss::Wait(reason, text) if call.forwarded && reason != Reason::TooMany => {
-                    refuse(reason, text)
-                }
+                // Another AllocSvr may own the slot.
+                Miss::Wait(reason, text) if call.forwarded => refuse(reason, text),
                 Miss::Wait(reason, text) => Ok((Group::Wait, Why::Other(reason, text))),
+                Miss::Memory => Ok((Group::Wait, Why::Memory)),
                 Miss::Open(section, slot) => {
                     Ok((Group::Open(section, slot), Why::Opening(section)))
                 }
@@ -183,14 +188,42 @@ impl Node {
 
 #[cfg(test)]
 mod tests {
+    use seqsvr_proto::v1::NextManyRequest;
+    use tokio::time::Instant;
+
     use super::*;
+    use crate::frame::Frame;
+    use crate::hits::tests::World;
     use crate::idle::tests::node;
+
+    /// Schedule: another AllocSvr forwarded the call, and this owner closes sections to make room.
+    #[tokio::test]
+    async fn a_forwarded_item_waits_for_memory() {
+        let world = World::new().await;
+        let frame = Frame::from(NextManyRequest {
+            uids: vec![7],
+            forwarded: true,
+            ..NextManyRequest::default()
+        });
+        let call = frame.call(Instant::now(), None, None);
+        let table = world.node.table.load().unwrap();
+        let mut so_far = SoFar {
+            answers: vec![None],
+            ..SoFar::default()
+        };
+        let mut places = world.node.waiting.places(None, 1);
+        let misses = std::iter::once((0, Miss::Memory));
+        world
+            .node
+            .sort(&call, false, &table, misses, &mut so_far, &mut places);
+        assert!(so_far.answers[0].is_none(), "not refused");
+        assert_eq!(so_far.groups[&Group::Wait], [0]);
+    }
 
     #[tokio::test]
     async fn an_item_that_got_no_memory_in_time_may_be_retried() {
         let (_alloc, node) = node().await;
-        let full = Why::Other(Reason::TooMany, "no memory".to_owned());
-        let fault = node.too_late(Some(&full));
+        let fault = node.too_late(Some(&Why::Memory));
         assert_eq!(fault.code, tonic::Code::ResourceExhausted);
         assert!(fault.detail.retry_after_ms > 0);
     }

@@ -5,7 +5,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::AcqRel;
+use std::time::Duration;
 
+use seqsvr_core::section::Refusal;
 use seqsvr_proto::error::Fault;
 use seqsvr_proto::v1::refused::Kind;
 use seqsvr_proto::v1::section_reply::Reply;
@@ -20,6 +22,9 @@ use crate::opening::unexpected;
 
 /// Most callers that may wait for one section's window.
 const WAITING_MAX: u32 = 100_000;
+
+/// Longest wait of a RaiseTo for memory after its window was raised.
+const MEMORY_WAIT: Duration = Duration::from_secs(60);
 
 /// One waiting caller. Counted off on drop, because a caller that cancels is dropped while it waits.
 struct Waiting<'a>(&'a Loaded);
@@ -68,10 +73,11 @@ impl Node {
 
     /// Raises the window for a RaiseTo of these keys, and sets their counters, even if the caller goes away.
     ///
-    /// Invariant: a window that a RaiseTo opened is used by it. Schedule that breaks it: the caller goes away
-    /// while the raise is on its way; the window reaches up to raise_to_max numbers above the counters; the
-    /// process dies, and all keys of the section jump by that much. A caller that goes away does not learn
-    /// whether its call took effect, so setting the counter is one of the outcomes it has to expect.
+    /// Invariant: a window that a RaiseTo opened is used by it, if there is memory within 60 s. Schedule that
+    /// breaks it: the caller goes away while the raise is on its way; the window reaches up to raise_to_max
+    /// numbers above the counters; the process dies, and all keys of the section jump by that much. A caller
+    /// that goes away does not learn whether its call took effect, so setting the counter is one of the
+    /// outcomes it has to expect.
     pub(crate) async fn raise_to(
         self: &Arc<Self>,
         loaded: Arc<Loaded>,
@@ -84,7 +90,7 @@ impl Node {
         self.spawn(async move {
             let outcome = node.raise(&loaded, to, true, force).await;
             if outcome.is_ok() {
-                node.set_counters(&loaded, to, &keys);
+                node.set_counters(&loaded, to, &keys).await;
             }
             // The caller may have gone away.
             let _ = done.send(outcome);
@@ -96,22 +102,36 @@ impl Node {
         raised.await.map_err(ended)?
     }
 
-    /// Sets the counters of keys of a section whose window reaches `to`; never lowers one.
-    fn set_counters(&self, loaded: &Loaded, to: u64, keys: &[ItemKey]) {
+    /// Sets the counters of keys of a section whose window reaches `to`; never lowers one. Waits for memory, which
+    /// `idle` makes by closing sections.
+    async fn set_counters(&self, loaded: &Loaded, to: u64, keys: &[ItemKey]) {
+        let end = Instant::now() + MEMORY_WAIT;
+        while self.lacks_memory_to_set(loaded, to, keys)
+            && Instant::now() < end
+            && !self.stopping.is_cancelled()
+        {
+            self.pause().await;
+        }
+        loaded.jumped();
+    }
+
+    /// Sets the counters for which there is memory, and returns whether one was left out.
+    fn lacks_memory_to_set(&self, loaded: &Loaded, to: u64, keys: &[ItemKey]) -> bool {
         let Some(table) = self.table.load() else {
-            return;
+            return false;
         };
         let Some(namespace) = table.namespace_by_id(loaded.key().namespace) else {
-            return;
+            return false;
         };
+        let mut lacks_memory = false;
         for key in keys {
             if let Ok(place) = key.place(namespace, &table) {
                 // Sealed meanwhile: its final was or is taken, and the next generation starts above it.
-                // No memory: its caller waits for it and asks again.
-                let _ = loaded.section.raise_to(place.key(), to);
+                let set = loaded.section.raise_to(place.key(), to);
+                lacks_memory |= set == Err(Refusal::NoMemory);
             }
         }
-        loaded.jumped();
+        lacks_memory
     }
 
     /// Raises max_seq of this very generation and widens its window.

@@ -234,12 +234,7 @@ fn refused(refusal: Refusal, loaded: &Arc<Loaded>, place: &Place<'_>) -> Miss {
         Refusal::Exhausted => Miss::Final(exhausted()),
         Refusal::Full => Miss::Final(Fault::new(Reason::TooMany, refusal.to_string())),
         // `idle` closes sections, then the item is tried again.
-        Refusal::NoMemory => {
-            let text = format!(
-                "{refusal} while sections are closed; if this lasts, raise --memory-mib of AllocSvr"
-            );
-            Miss::Wait(Reason::TooMany, text)
-        }
+        Refusal::NoMemory => Miss::Memory,
         Refusal::NotHere => Miss::Final(Fault::new(Reason::Unspecified, refusal.to_string())),
     }
 }
