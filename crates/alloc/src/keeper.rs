@@ -177,9 +177,12 @@ impl Node {
     }
 
     /// Ends this process once its lease is over and its stores belong to another cluster: it can never
-    /// serve again. While the lease holds, or a store of its own cluster answers, it goes on.
+    /// serve again. While the lease holds, or a store of its own cluster answers, it continues.
     fn check_stores(&self) -> Result<(), Error> {
-        if self.has_lease() || !self.stores.are_foreign() {
+        // Not `has_lease`: without lease checks (`--cfg unleased`) a session serves beyond its lease.
+        let session = self.session.load();
+        let left = session.as_ref().map(|s| s.left(self.clock.now()));
+        if left.is_some_and(|left| !left.is_zero()) || !self.stores.are_foreign() {
             return Ok(());
         }
         Err(Error::OtherCluster {
