@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use seqsvr_metrics::by_name;
 use seqsvr_proto::error::Fault;
+use seqsvr_proto::os;
 use seqsvr_proto::v1::admin_server::Admin;
 use seqsvr_proto::v1::{
     AddMemberRequest, AdminMoveSlotRequest, AdminMoveSlotResponse, AlterNamespaceRequest,
@@ -14,7 +15,6 @@ use seqsvr_proto::v1::{
     ListNamespacesResponse, MembersResponse, Namespace, NodeStatusRequest, NodeStatusResponse,
     Reason, RemoveMemberRequest, TransferLeaderRequest,
 };
-use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout};
 use tonic::{Request, Response, Status};
 
@@ -202,7 +202,7 @@ impl Admin for AdminService {
         })?;
         // A walk over all sections, which waits for whoever adds one meanwhile: they do so in the
         // background, where a thread may have been put off, and the hot path is not to wait for it.
-        let walk = spawn_blocking(move || {
+        let walk = os::spawn_blocking(move || {
             let _turn = turn;
             let sections = node.sections.all();
             let figures = node.figures(Survey::of(sections.iter()));

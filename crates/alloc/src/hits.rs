@@ -33,6 +33,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use seqsvr_core::id::Epoch;
 use seqsvr_core::route::RoutingTable;
+use seqsvr_core::{planted, reached};
 
 use place::place;
 use take::Taking;
@@ -101,6 +102,7 @@ impl Node {
         let (Some(table), Some(session)) = (table.as_ref(), session.as_ref()) else {
             return frames.iter().map(Hits::none).collect();
         };
+        let early = planted!(CheckBeforeTake).then(|| self.clock.now());
         let items = frames.iter().map(Frame::len).sum();
         let map = self.sections.pin();
         let mut cache = self.sections.caches.take(session);
@@ -128,15 +130,19 @@ impl Node {
         }
         drop(cache);
         // After every number was taken: see above.
-        let now = self.clock.now();
+        let now = early.unwrap_or_else(|| self.clock.now());
         if !session.serves(now) {
             let burned = all.iter().map(|hits| hits.numbers).sum();
+            if burned > 0 {
+                reached!("alloc: numbers burned, the lease was over");
+            }
             self.counters.burned.add(burned);
             self.lapsed.store(true, Relaxed);
             return frames.iter().map(Hits::none).collect();
         }
         let newest = self.table.guard();
-        if let Some(newest) = newest.as_ref().filter(|newest| !Arc::ptr_eq(newest, table)) {
+        let newest = newest.as_ref().filter(|_| !planted!(SkipTableCheck));
+        if let Some(newest) = newest.filter(|newest| !Arc::ptr_eq(newest, table)) {
             for (frame, hits) in frames.iter().zip(&mut all) {
                 self.withdraw(frame, hits, table, newest, session);
             }
@@ -189,6 +195,9 @@ impl Node {
                 hits.missed.push(i as u32);
             }
             at += 1;
+        }
+        if old.numbers > hits.numbers {
+            reached!("alloc: numbers withdrawn, the slot moved on");
         }
         self.counters.burned.add(old.numbers - hits.numbers);
     }

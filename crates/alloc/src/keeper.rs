@@ -10,10 +10,12 @@ use std::time::Duration;
 use seqsvr_core::command::Proof;
 use seqsvr_core::id::{Nonce, SessionId};
 use seqsvr_core::lease::{Lease, renew_interval, renew_timeout};
+use seqsvr_core::planted;
 use seqsvr_core::route::{Delta, Error as RouteError};
 use seqsvr_proto::cluster_tag::{NamesCluster, mismatch};
 use seqsvr_proto::convert::u128_bytes;
 use seqsvr_proto::error::Fault;
+use seqsvr_proto::os;
 use seqsvr_proto::v1::store_client::StoreClient;
 use seqsvr_proto::v1::{self, KeepAliveRequest, OpenSessionRequest, Reason, WatchRequest};
 use tokio::sync::watch;
@@ -169,11 +171,12 @@ impl Node {
         };
         let name = self.name.clone();
         // Nobody waits for the disk: whoever dies before it is stored has its successor wait.
-        self.tasks.spawn_blocking(move || {
+        let stored = os::spawn_blocking(move || {
             if let Err(e) = dir.store(&name, proof) {
                 tracing::warn!("the session's proof was not stored, so a restart will wait: {e}");
             }
         });
+        self.tasks.spawn(stored);
     }
 
     /// Ends this process once its lease is over and its stores belong to another cluster: it can never
@@ -267,6 +270,10 @@ impl Node {
         let fault = match renewed {
             Ok(response) => {
                 let lease = Duration::from_millis(u64::from(response.lease_ms));
+                let t0 = match planted!(LeaseFromAnswer) {
+                    true => self.clock.now(),
+                    false => t0,
+                };
                 session.renew(Lease::new(t0, lease));
                 self.stores.learn(response.stores);
                 self.follow_plan(session, draining, response.moves_planned, &response.moves);

@@ -40,6 +40,8 @@ mod hot;
 mod idle;
 mod keeper;
 mod loaded;
+#[cfg(sim)]
+mod look;
 mod moves;
 mod node;
 mod opening;
@@ -87,6 +89,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use clock::{Clock, SystemClock};
+#[cfg(sim)]
+pub use look::{AllocView, SectionView, SessionView};
 pub use options::{Environment, Error, Options};
 
 use crate::counters::Counters;

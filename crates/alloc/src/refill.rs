@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::AcqRel;
 use std::time::Duration;
 
+use seqsvr_core::reached;
 use seqsvr_core::section::Refusal;
 use seqsvr_proto::error::Fault;
 use seqsvr_proto::v1::refused::Kind;
@@ -196,6 +197,7 @@ impl Node {
             .with_retry_after_ms(100));
         }
         self.counters.waited_for_refill.add(1);
+        reached!("alloc: a call waited for the window");
         loaded.need(needed);
         let waited = tokio::time::timeout_at(deadline, async {
             loop {

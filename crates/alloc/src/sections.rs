@@ -70,7 +70,11 @@ pub(crate) struct Busy {
 impl Sections {
     /// `hash_key`: a random secret of this process.
     pub(crate) fn new(hash_key: [u64; 2]) -> Sections {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        // A simulation has one thread, on every machine.
+        let threads = match cfg!(sim) {
+            true => 1,
+            false => std::thread::available_parallelism().map_or(1, usize::from),
+        };
         Sections {
             caches: SectionCaches::new(threads),
             // Frees closed sections one by one. A batch of them would keep counters that others wait for.

@@ -114,8 +114,11 @@ impl Node {
                             yield_now().await;
                         }
                     }
-                    let groups = std::mem::take(&mut so_far.groups).into_iter();
-                    for (n, (group, members)) in groups.enumerate() {
+                    // By their first items: what is sent first does not depend on addresses of memory.
+                    let mut groups: Vec<_> =
+                        std::mem::take(&mut so_far.groups).into_iter().collect();
+                    groups.sort_unstable_by_key(|(_, members)| members.first().copied());
+                    for (n, (group, members)) in groups.into_iter().enumerate() {
                         if n > 0 && n % AT_ONCE == 0 {
                             yield_now().await;
                         }

@@ -19,6 +19,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use seqsvr_core::command::Proof;
 use seqsvr_core::id::{Nonce, SessionId};
+use seqsvr_proto::os;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
@@ -79,8 +80,7 @@ impl StateDir {
             Err(e) => return Err(failed("lock", &e)),
         }
         let meta = lock.metadata().map_err(|e| failed("use", &e))?;
-        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
-            .map_err(|e| failed("read this boot's id for", &e))?;
+        let boot = os::boot_id().map_err(|e| failed("read this boot's id for", &e))?;
         Ok(StateDir {
             dir: dir.to_owned(),
             _lock: lock,
@@ -152,9 +152,9 @@ impl StateDir {
         options.create(true).truncate(true).write(true).mode(0o600);
         let mut file = options.open(&new)?;
         file.write_all(text.as_bytes())?;
-        file.sync_all()?;
+        os::sync_file(&file)?;
         std::fs::rename(&new, self.dir.join("proof"))?;
-        File::open(&self.dir)?.sync_all()
+        os::sync_dir(&self.dir)
     }
 }
 

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use seqsvr_core::id::{Epoch, NamespaceId, SectionId, SectionKey, Slot};
+use seqsvr_core::planted;
 use seqsvr_proto::v1::SectionFinal;
 
 use crate::loaded::Loaded;
@@ -30,7 +31,8 @@ impl Sections {
     /// Whether a slot is stopped at this epoch.
     pub(crate) fn is_stopped(&self, slot: Slot, epoch: Epoch) -> bool {
         let busy = self.busy.lock();
-        busy.stopped.get(&slot).is_some_and(|at| *at >= epoch)
+        let is_stopped = busy.stopped.get(&slot).is_some_and(|at| *at >= epoch);
+        is_stopped && !planted!(ServeStoppedSlots)
     }
 
     /// Waits until no section of the slot is being opened or closed.
@@ -72,6 +74,9 @@ impl Sections {
 
     /// Finals of a slot's closes that are not known to be applied.
     pub(crate) fn unsure(&self, slot: Slot, epoch: Epoch) -> Vec<SectionFinal> {
+        if planted!(ForgetUnsureFinals) {
+            return Vec::new();
+        }
         let busy = self.busy.lock();
         let fenced = (u32::from(slot.0), epoch.0);
         let here = busy.unsure.values().filter(|last| {

@@ -44,6 +44,9 @@ impl Reading {
 
 /// Takeover wait W = 1.25 x D.
 pub fn takeover_wait(lease: Duration) -> Duration {
+    if crate::planted!(ShortTakeoverWait) {
+        return lease;
+    }
     lease + lease / 4
 }
 

@@ -22,7 +22,43 @@ pub mod pages;
 pub mod progression;
 pub mod route;
 pub mod section;
+#[cfg(sim)]
+pub mod sim;
 pub mod state;
+
+/// Whether a bug is planted here, for a simulation to find. Always false without `--cfg sim`.
+#[cfg(sim)]
+#[macro_export]
+macro_rules! planted {
+    ($bug:ident) => {
+        $crate::sim::is_planted(stringify!($bug))
+    };
+}
+
+/// Whether a bug is planted here, for a simulation to find. Always false without `--cfg sim`.
+#[cfg(not(sim))]
+#[macro_export]
+macro_rules! planted {
+    ($bug:ident) => {
+        false
+    };
+}
+
+/// Counts in a simulation that this branch was reached. Nothing without `--cfg sim`.
+#[cfg(sim)]
+#[macro_export]
+macro_rules! reached {
+    ($branch:literal) => {
+        $crate::sim::reach($branch)
+    };
+}
+
+/// Counts in a simulation that this branch was reached. Nothing without `--cfg sim`.
+#[cfg(not(sim))]
+#[macro_export]
+macro_rules! reached {
+    ($branch:literal) => {};
+}
 
 /// Greatest number a sequence may reach, 2^63 - 1. Beyond it a clear error, never a wrap.
 pub const SEQ_MAX: u64 = i64::MAX as u64;

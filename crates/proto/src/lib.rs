@@ -13,6 +13,7 @@ pub mod convert;
 pub mod error;
 pub mod limits;
 mod local;
+pub mod os;
 pub mod trace;
 pub mod transport;
 

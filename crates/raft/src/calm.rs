@@ -1,10 +1,17 @@
 //! sled's failures as ordinary errors, in the operating system's words.
+#![cfg_attr(
+    sim,
+    allow(unreachable_patterns, reason = "rows in memory have one kind of error")
+)]
 
 use std::fs::File;
 use std::io;
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+
+#[cfg(sim)]
+use crate::memory_rows as sled;
 
 /// A call of sled whose panic is an error like its others: a panic in openraft's task would leave a
 /// node that goes on acknowledging and never applies again.

@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{FlockOperation, flock};
+use seqsvr_proto::os;
 
 use crate::error::Error;
 
@@ -94,9 +95,7 @@ impl Directory {
 
 /// Makes the names in a directory durable.
 pub(crate) fn sync_dir(dir: &Path) -> Result<(), Error> {
-    File::open(dir)
-        .and_then(|d| d.sync_all())
-        .map_err(Error::io("cannot sync directory", dir))
+    os::sync_dir(dir).map_err(Error::io("cannot sync directory", dir))
 }
 
 /// Replaces a small file: written aside, synced, renamed, directory synced. After a power cut the
@@ -106,7 +105,7 @@ pub(crate) fn replace_file(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let write = || {
         let mut file = File::create(&tmp)?;
         file.write_all(bytes)?;
-        file.sync_all()
+        os::sync_file(&file)
     };
     write().map_err(Error::io("cannot write", &tmp))?;
     publish(&tmp, path)

@@ -17,6 +17,7 @@ pub(crate) use checks::BearerCall;
 use parking_lot::RwLock;
 use prost::Message;
 use seqsvr_core::id::ClusterId;
+use seqsvr_proto::os;
 use seqsvr_proto::v1::{RaftHeader, RaftRefusal, RaftRefusalReason};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -87,7 +88,7 @@ impl Gate {
             told: Seldom::default(),
             shared,
             level_max,
-            process: rand::random_range(1..=u64::MAX),
+            process: os::random_u64().max(1),
             bearers: VoteBearers::default(),
             poll: DigestPoll::default(),
             ended: watch::Sender::new(None),

@@ -9,6 +9,7 @@
 use std::path::Path;
 
 use seqsvr_core::id::ClusterId;
+use seqsvr_proto::os;
 use serde::{Deserialize, Serialize};
 
 use crate::directory::{self, Directory};
@@ -33,7 +34,7 @@ impl Identity {
     pub(crate) fn new(node: u64) -> Identity {
         Identity {
             node,
-            incarnation: rand::random(),
+            incarnation: os::random_u64(),
             cluster: None,
         }
     }

@@ -39,6 +39,8 @@ mod levels;
 mod log;
 mod lost;
 mod machine;
+#[cfg(sim)]
+mod memory_rows;
 mod network;
 mod node;
 mod options;
@@ -50,6 +52,8 @@ mod rows;
 pub mod salvage;
 mod sender;
 mod service;
+#[cfg(sim)]
+pub mod sim;
 mod snapshot;
 mod storage;
 #[cfg(test)]

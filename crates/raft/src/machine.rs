@@ -14,6 +14,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use futures::{Stream, StreamExt};
 use openraft::storage::{EntryResponder, RaftStateMachine};
 use parking_lot::Mutex;
+use seqsvr_core::reached;
+use seqsvr_proto::os;
 
 use crate::applied::{Applied, Shared};
 use crate::backfill::{self, Backfill};
@@ -158,7 +160,7 @@ impl Machine {
         self.shared.announce();
         self.disk.published(meta, path)?;
         let (disk, shared) = (Arc::downgrade(&self.disk), Arc::downgrade(&self.shared));
-        tokio::task::spawn_blocking(move || backfill::run(&disk, &shared, install, old));
+        os::spawn_blocking(move || backfill::run(&disk, &shared, install, old));
         Ok(())
     }
 
@@ -272,6 +274,7 @@ impl RaftStateMachine<TypeConfig> for Machine {
         let (machine, meta) = (self.clone(), meta.clone());
         blocking(move || machine.install(&meta, snapshot)).await?;
         self.counters.installed.fetch_add(1, Ordering::Relaxed);
+        reached!("raft: a snapshot was installed");
         Ok(())
     }
 
@@ -291,6 +294,6 @@ impl RaftStateMachine<TypeConfig> for Machine {
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> io::Result<T> {
-    let done = tokio::task::spawn_blocking(work).await;
+    let done = os::spawn_blocking(work).await;
     done.map_err(io::Error::other)?.map_err(io::Error::from)
 }

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use openraft::{Config, SnapshotPolicy};
-use rand::RngExt;
 use seqsvr_core::state::LEVEL_MAX;
+use seqsvr_proto::os;
 
 use crate::ENTRIES_PER_APPEND;
 use crate::error::Error;
@@ -108,7 +108,7 @@ impl Options {
     /// What openraft is told.
     pub(crate) fn raft(&self) -> Result<Config, Error> {
         let every = self.snapshot_every_entries;
-        let jitter = rand::rng().random_range(0..=every / SNAPSHOT_JITTER);
+        let jitter = os::random_u64() % (every / SNAPSHOT_JITTER + 1);
         let config = Config {
             cluster_name: String::from("seqsvr"),
             heartbeat_interval: self.heartbeat_ms,

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use seqsvr_proto::os;
 use seqsvr_proto::v1::RaftSnapshotChunk;
 use tonic::{Status, Streaming};
 
@@ -60,7 +61,7 @@ pub(crate) async fn write_chunks(
         if bytes > SNAPSHOT_BYTES_MAX {
             return Err(Status::resource_exhausted("the snapshot is too large"));
         }
-        file = tokio::task::spawn_blocking(move || file.write_all(&chunk.data).map(|()| file))
+        file = os::spawn_blocking(move || file.write_all(&chunk.data).map(|()| file))
             .await
             .map_err(|e| Status::internal(e.to_string()))?
             .map_err(|e| Status::internal(e.to_string()))?;
@@ -76,7 +77,7 @@ pub(crate) async fn prepare(
     sender: u64,
     log_limit: &Seldom,
 ) -> Result<SnapshotFile, Status> {
-    let prepared = tokio::task::spawn_blocking(move || snapshot.prepared()).await;
+    let prepared = os::spawn_blocking(move || snapshot.prepared()).await;
     let prepared = prepared.map_err(|e| Status::internal(e.to_string()))?;
     let snapshot = prepared.map_err(|e| {
         if log_limit.allow() {

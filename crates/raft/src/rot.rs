@@ -10,6 +10,7 @@
 
 use std::sync::Arc;
 
+use seqsvr_proto::os;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -30,7 +31,7 @@ pub(crate) async fn follow(
             () = suspected.notified() => {}
         }
         let checked = machine.clone();
-        let check = tokio::task::spawn_blocking(move || checked.verify_newest()).await;
+        let check = os::spawn_blocking(move || checked.verify_newest()).await;
         match check {
             Ok(Ok(())) => tracing::warn!(
                 "own snapshot file is whole; the receiver's disk or the network damaged the copy"

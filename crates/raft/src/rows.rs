@@ -18,6 +18,10 @@
 //! node stops, and its log says after a restart what the rows lost.
 //!
 //! Values stay under 4 KiB: sled keeps larger ones in files it never syncs.
+#![cfg_attr(
+    sim,
+    allow(unreachable_patterns, reason = "rows in memory have one kind of error")
+)]
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -36,6 +40,8 @@ use crate::digest::Digest;
 use crate::directory::Directory;
 use crate::error::Error;
 use crate::frame;
+#[cfg(sim)]
+use crate::memory_rows as sled;
 use crate::types::{LogId, StoredMembership};
 
 const CACHE_BYTES: u64 = 32 << 20;
@@ -99,13 +105,17 @@ impl Rows {
                 Ok((db, loaded)) => match judge(&loaded)? {
                     None => return Ok((rows(db), loaded.applied)),
                     Some(why) => {
+                        seqsvr_core::reached!("raft: rows were not borne out by the log");
                         drop(db);
                         set_aside(directory, &why)?;
                     }
                 },
                 Err(Unusable::Refused(e)) => return Err(Error::io("cannot open", &path)(e)),
                 Err(Unusable::Locked) => return Err(Error::Locked(directory.root().to_owned())),
-                Err(Unusable::Damaged(what)) => set_aside(directory, &what)?,
+                Err(Unusable::Damaged(what)) => {
+                    seqsvr_core::reached!("raft: rows were damaged");
+                    set_aside(directory, &what)?;
+                }
             }
         }
         let made = calm(|| config(&path).open());

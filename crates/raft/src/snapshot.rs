@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Advice, fadvise};
 use seqsvr_core::id::ClusterId;
 use seqsvr_core::state::{Row, RowKey, State, StateBuilder};
+use seqsvr_proto::os;
 use serde::{Deserialize, Serialize};
 
 use crate::applied::Applied;
@@ -72,7 +73,7 @@ impl SnapshotFile {
     /// it, syncs it, and makes the state that [`SnapshotFile::take_content`] returns.
     pub(crate) fn prepared(self) -> Result<SnapshotFile, Error> {
         let (meta, state) = read(&self)?;
-        let synced = self.file.sync_all();
+        let synced = os::sync_file(&self.file);
         synced.map_err(Error::io("cannot sync", &self.path))?;
         let applied = Applied::new(state, meta.last_log_id, meta.last_membership.clone());
         let applied = applied.map_err(Error::reading(&self.path))?;
@@ -142,7 +143,7 @@ fn write_to(file: File, meta: &SnapshotMeta, state: &State) -> io::Result<()> {
     };
     out.write_all(&frame::encode_at(state.level(), &header)?)?;
     write_rows(&mut out, state)?;
-    out.into_inner().map_err(|e| e.into_error())?.sync_all()
+    os::sync_file(&out.into_inner().map_err(|e| e.into_error())?)
 }
 
 /// Writes all rows and the trailer, under the state's format level.

@@ -2,6 +2,8 @@
 //! binding, identity, log, snapshot, and last the rows, which are believed only as far as the others bear
 //! them out.
 
+use seqsvr_core::planted;
+
 use crate::applied::Pace;
 use crate::binding::Binding;
 use crate::directory::Directory;
@@ -107,6 +109,9 @@ fn judge(
     log: &LogStore,
     snapshot: Option<LogId>,
 ) -> Result<Option<String>, Error> {
+    if planted!(TrustRows) {
+        return Ok(None);
+    }
     let stands = |id: LogId| {
         let found = log.log_id(id.index).map_err(Error::reading(log.path()))?;
         Ok::<bool, Error>(found == Some(id))

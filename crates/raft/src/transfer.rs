@@ -4,12 +4,15 @@
 //! that breaks it: an install takes 100 s and a transfer may take 90 s; the leader gives up, sends the
 //! snapshot again from its beginning, and never stops.
 
-use std::io::{Read, Seek};
+use std::fs::File;
+use std::io::{self, Read, Seek};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use seqsvr_proto::os;
 use seqsvr_proto::v1::RaftSnapshotChunk;
+use tokio::sync::mpsc::{self, Sender};
 use tokio_stream::wrappers::ReceiverStream;
 
 use crate::snapshot::SnapshotFile;
@@ -32,7 +35,7 @@ pub(crate) struct Transfer {
     /// Chunks there are.
     chunks: u64,
     bytes: u64,
-    pub(crate) reader: tokio::task::JoinHandle<std::io::Result<()>>,
+    pub(crate) reader: tokio::task::JoinHandle<io::Result<()>>,
 }
 
 impl Transfer {
@@ -43,16 +46,10 @@ impl Transfer {
     ) -> (Transfer, ReceiverStream<RaftSnapshotChunk>) {
         // A file that cannot be read says so when it is read.
         let bytes = snapshot.len().unwrap_or(0);
-        let (tx, rx) = tokio::sync::mpsc::channel(AHEAD);
+        let (tx, rx) = mpsc::channel(AHEAD);
         let taken = Arc::new(AtomicU64::new(0));
         let count = taken.clone();
-        let reader = tokio::task::spawn_blocking(move || {
-            send_chunks(snapshot, first, |chunk| {
-                let sent = tx.blocking_send(chunk).is_ok();
-                count.fetch_add(u64::from(sent), Ordering::Release);
-                sent
-            })
-        });
+        let reader = tokio::spawn(send_chunks(snapshot.file, first, tx, count));
         let transfer = Transfer {
             taken,
             chunks: 1 + bytes.div_ceil(CHUNK_BYTES as u64),
@@ -89,31 +86,36 @@ impl Transfer {
     }
 }
 
-/// Feeds `first` and then the file to `send`, until that returns false.
-fn send_chunks(
-    snapshot: SnapshotFile,
+/// Sends `first` and then the file, and counts the chunks in `taken`.
+async fn send_chunks(
+    mut file: File,
     first: RaftSnapshotChunk,
-    mut send: impl FnMut(RaftSnapshotChunk) -> bool,
-) -> std::io::Result<()> {
-    let mut file = snapshot.file;
+    chunks: Sender<RaftSnapshotChunk>,
+    taken: Arc<AtomicU64>,
+) -> io::Result<()> {
     file.rewind()?;
-    if !send(first) {
-        return Ok(());
-    }
-    loop {
-        let mut data = Vec::with_capacity(CHUNK_BYTES);
-        (&mut file)
-            .take(CHUNK_BYTES as u64)
-            .read_to_end(&mut data)?;
-        let chunk = RaftSnapshotChunk {
+    let mut chunk = first;
+    while chunks.send(chunk).await.is_ok() {
+        taken.fetch_add(1, Ordering::Release);
+        let read = os::spawn_blocking(move || read_chunk(&file).map(|data| (file, data)));
+        let (rest, data) = read.await.map_err(io::Error::other)??;
+        if data.is_empty() {
+            break;
+        }
+        file = rest;
+        chunk = RaftSnapshotChunk {
             header: None,
             description: Default::default(),
             data: data.into(),
         };
-        if chunk.data.is_empty() || !send(chunk) {
-            return Ok(());
-        }
     }
+    Ok(())
+}
+
+fn read_chunk(file: &File) -> io::Result<Vec<u8>> {
+    let mut data = Vec::with_capacity(CHUNK_BYTES);
+    file.take(CHUNK_BYTES as u64).read_to_end(&mut data)?;
+    Ok(data)
 }
 
 #[cfg(test)]

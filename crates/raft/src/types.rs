@@ -19,7 +19,13 @@ openraft::declare_raft_types!(
         NodeId = u64,
         Node = Peer,
         LeaderId = openraft::impls::leader_id_std::LeaderId<u64, u64>,
+        AsyncRuntime = Runtime,
 );
+
+#[cfg(sim)]
+pub(crate) use crate::sim::runtime::Runtime;
+#[cfg(not(sim))]
+pub(crate) type Runtime = openraft::impls::TokioRuntime;
 
 pub(crate) type LeaderId = openraft::impls::leader_id_std::LeaderId<u64, u64>;
 pub(crate) type CommittedLeaderId = <LeaderId as RaftLeaderId>::Committed;

@@ -19,12 +19,16 @@ pub mod confirm;
 mod context;
 mod fault;
 mod figures;
+#[cfg(sim)]
+mod look;
 mod options;
 pub mod proposer;
 mod server;
 mod service;
 mod store;
 
+#[cfg(sim)]
+pub use seqsvr_raft::sim;
 /// Backup files and restoring, which are of the replicated state.
 pub use seqsvr_raft::{backup, restore, salvage};
 

@@ -12,4 +12,5 @@ mod log;
 mod memory;
 mod metrics;
 mod namespace;
+mod simulation;
 mod trace;

@@ -37,6 +37,7 @@ impl State {
                 .proof
                 .is_some_and(|p| p.session == *id && p.nonce == *nonce)
             {
+                crate::reached!("state: a name was taken");
                 return Err(Refusal::NameTaken {
                     name: open.name.clone(),
                     session: *id,
@@ -61,6 +62,7 @@ impl State {
         self.sessions.insert(id, session);
         touched.insert(RowKey::Session(id));
         if let Some((old, ..)) = holder {
+            crate::reached!("state: a session took the place of its own earlier one");
             for slot in self.slots_of(old) {
                 self.give(slot, Some(id), touched);
             }

@@ -10,34 +10,36 @@
 mod codec;
 mod done;
 mod fault;
+#[cfg(any(sim, test))]
+pub(crate) mod memory;
 mod raft;
+#[cfg(not(sim))]
 mod reread;
+#[cfg(not(sim))]
+mod wal;
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use codec::{Framed, Kinds};
 use done::Done;
 use fault::Fault;
 use parking_lot::Mutex;
-use raft_log::RaftLog;
-use raft_log::api::raft_log_writer::RaftLogWriter;
 use seqsvr_metrics::Histogram;
 
-use crate::directory::{self, Directory};
+use crate::directory::Directory;
 use crate::error::Error;
-use crate::frame;
 use crate::identity::Identity;
 use crate::lost::Held;
 use crate::types::LogId;
 
-/// Entries younger than the last closed file are kept in memory, older ones up to this many bytes.
-const CACHE_BYTES: usize = 32 << 20;
-/// How long the writer waits for company before a sync; it takes what is queued anyway.
-const GATHER: Duration = Duration::from_micros(50);
+#[cfg(sim)]
+use memory as wal;
+use wal::RaftLog;
+#[cfg(not(sim))]
+use wal::RaftLogWriter;
 
 /// The log of one node. Clones share it.
 #[derive(Clone)]
@@ -78,19 +80,7 @@ impl LogStore {
     /// is not as written is refused.
     pub(crate) fn open(directory: &Directory, file_bytes: usize) -> Result<LogStore, Error> {
         let path = directory.log();
-        reread::make_durable(&path)?;
-        let dir = path
-            .to_str()
-            .ok_or_else(|| Error::Options(format!("{} is not valid UTF-8", path.display())))?;
-        let mut config = raft_log::Config::new(dir);
-        config.log_cache_capacity = Some(CACHE_BYTES);
-        config.wal.read_buffer_size = Some(1 << 20);
-        config.wal.chunk_max_size = Some(file_bytes);
-        config.wal.flush_batch_wait = Some(GATHER);
-        let log: RaftLog<Kinds> = RaftLog::open(Arc::new(config)).map_err(|e| match e.kind() {
-            io::ErrorKind::WouldBlock => Error::Locked(directory.root().to_owned()),
-            _ => opening(&path, e),
-        })?;
+        let log = wal::open(directory, &path, file_bytes)?;
         let last = log.log_state().last();
         let durable = last.map_or(0, |id| id.0.index + 1);
         whole(&log, &path)?;
@@ -112,7 +102,7 @@ impl LogStore {
 
     /// Whether any log file exists.
     pub(crate) fn exists(directory: &Directory) -> Result<bool, Error> {
-        Ok(!log_files(&directory.log())?.is_empty())
+        wal::exists(&directory.log())
     }
 
     /// Whether nothing of Raft was ever written here.
@@ -246,12 +236,6 @@ impl Inner {
     }
 }
 
-fn log_files(path: &Path) -> Result<Vec<PathBuf>, Error> {
-    let mut files = directory::list(path)?;
-    files.retain(|f| f.extension().is_some_and(|e| e == "wal"));
-    Ok(files)
-}
-
 /// Refuses a log that lost files at its beginning: raft-log checks that its files follow each other,
 /// not that the first is the first.
 fn whole(log: &RaftLog<Kinds>, path: &Path) -> Result<(), Error> {
@@ -265,20 +249,4 @@ fn whole(log: &RaftLog<Kinds>, path: &Path) -> Result<(), Error> {
         ));
     }
     Ok(())
-}
-
-/// `raft-log` hands our errors on as text, so kind and text are all that is left of them.
-fn opening(path: &Path, error: io::Error) -> Error {
-    if let Some(version) = frame::unknown_version(&error.to_string()) {
-        return Error::Version {
-            file: path.to_owned(),
-            version,
-        };
-    }
-    match error.kind() {
-        io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof | io::ErrorKind::Other => {
-            Error::damaged(path, error)
-        }
-        _ => Error::io("cannot open log", path)(error),
-    }
 }

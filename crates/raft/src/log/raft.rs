@@ -7,11 +7,14 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use openraft::storage::{IOFlushed, LogState, RaftLogReader, RaftLogStorage};
-use raft_log::api::raft_log_writer::RaftLogWriter;
+
+use seqsvr_core::{planted, reached};
 
 use super::LogStore;
 use super::codec::Framed;
 use super::done::Done;
+#[cfg(not(sim))]
+use super::wal::RaftLogWriter;
 use crate::APPEND_BYTES_MAX;
 use crate::error::Error;
 use crate::frame;
@@ -88,6 +91,10 @@ impl RaftLogStorage<TypeConfig> for LogStore {
     }
 
     async fn save_vote(&mut self, vote: &Vote) -> io::Result<()> {
+        if planted!(VoteBeforeSync) {
+            self.inner.write(|log| log.save_vote(Framed(*vote)))?;
+            return Ok(());
+        }
         self.durably(|log| log.save_vote(Framed(*vote))).await?;
         self.inner.votes.fetch_add(1, Ordering::Relaxed);
         Ok(())
@@ -138,6 +145,7 @@ impl RaftLogStorage<TypeConfig> for LogStore {
             _ => Ok(()),
         })
         .await?;
+        reached!("raft: the log was truncated");
         // What was queued before has completed, so nothing raises it again to what is gone.
         self.inner.durable.fetch_min(next, Ordering::AcqRel);
         Ok(())

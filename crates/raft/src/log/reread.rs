@@ -47,7 +47,7 @@ pub(super) fn make_durable(path: &Path) -> Result<(), Error> {
     if copy.exists() {
         fs::remove_file(&copy).map_err(Error::io("cannot delete", &copy))?;
     }
-    let files = super::log_files(path)?;
+    let files = super::wal::log_files(path)?;
     let mut tail = None;
     for file in &files {
         let open = File::open(file).map_err(Error::io("cannot open", file))?;

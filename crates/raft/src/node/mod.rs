@@ -19,6 +19,7 @@ pub use counters::Counters;
 use openraft::async_runtime::watch::WatchReceiver;
 use parking_lot::Mutex;
 use seqsvr_core::state::State;
+use seqsvr_proto::os;
 use seqsvr_proto::transport::Transport;
 use seqsvr_proto::v1::raft_server::RaftServer;
 use tokio::sync::watch;
@@ -107,7 +108,7 @@ impl Node {
         let config = options.raft()?;
         let opened = {
             let options = options.clone();
-            tokio::task::spawn_blocking(move || Storage::open(&options)).await
+            os::spawn_blocking(move || Storage::open(&options)).await
         };
         let Storage {
             directory,
@@ -316,6 +317,19 @@ impl Node {
         while self.inner.lock.strong_count() > 0 && Instant::now() < deadline {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
+    }
+
+    /// Newest applied entry, digest of the state, and the voters, all of one moment.
+    #[cfg(sim)]
+    pub(crate) fn applied_for_look(&self) -> (Option<LogId>, [u8; 16], Vec<Vec<u64>>) {
+        let applied = self.inner.shared.applied.read();
+        let configs = applied.membership.membership().get_joint_config();
+        let voters = configs.iter().map(|ids| ids.iter().copied().collect());
+        (
+            applied.last_applied,
+            applied.digest().to_bytes(),
+            voters.collect(),
+        )
     }
 
     pub(crate) fn raft(&self) -> &Raft {

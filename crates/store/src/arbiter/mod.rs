@@ -45,6 +45,7 @@ use seqsvr_core::command::Command;
 use seqsvr_core::id::SessionId;
 use seqsvr_core::lease::Reading;
 use seqsvr_core::state::State;
+use seqsvr_core::{planted, reached};
 
 pub use even::Move;
 use term::{Seen, Term};
@@ -153,7 +154,8 @@ impl Arbiter {
             return Err(NotRenewed::Gone);
         }
         let seen = term.sessions.entry(session).or_insert(Seen::opened(now));
-        if seen.expiring {
+        if seen.expiring && !planted!(RenewWhileExpiring) {
+            reached!("arbiter: a renewal came while the session was being expired");
             self.counters.renewals_refused += 1;
             return Err(NotRenewed::BeingExpired);
         }

@@ -9,6 +9,7 @@ use seqsvr_core::command::Command;
 use seqsvr_core::id::{SessionId, Slot};
 use seqsvr_core::lease::{Reading, takeover_wait};
 use seqsvr_core::state::State;
+use seqsvr_core::{planted, reached};
 
 use super::{Counters, Restart, Tick, even, spread};
 
@@ -96,6 +97,7 @@ impl Term {
         let unable = unable.filter(|unable| *unable > lease / 4 && forgivable)?;
         (self.forgiven, self.since) = (Some(tick.now), tick.now);
         counters.timer_restarts += 1;
+        reached!("arbiter: timers were restarted");
         Some(match regained {
             true => Restart::QuorumRegained,
             false => Restart::LateTick(unable),
@@ -116,7 +118,9 @@ impl Term {
         let (wait, since) = (takeover_wait(lease), self.since);
         let passed = |from: Reading| now.elapsed_arbiter(from) >= wait;
         let silent = self.sessions.values_mut().filter(|s| {
-            !s.expiring && passed(since) && passed(s.opened) && s.renewed.is_none_or(passed)
+            let has_waited = passed(since) && passed(s.opened);
+            let has_waited = has_waited || planted!(NoWaitAfterElection);
+            !s.expiring && has_waited && s.renewed.is_none_or(passed)
         });
         silent.map(|s| s.expiring = true).count() as u64
     }

@@ -1,0 +1,92 @@
+//! What the judges of a simulation see of a running AllocSvr. Only with `--cfg sim`.
+
+use seqsvr_core::id::{ClusterId, Epoch, SectionKey, SessionId, Slot};
+use seqsvr_core::lease::Reading;
+
+use crate::Alloc;
+
+/// An AllocSvr at one moment.
+#[derive(Clone, Debug)]
+pub struct AllocView {
+    /// Its session, if it has one that has not ended.
+    pub session: Option<SessionView>,
+    /// Cluster and version of its table.
+    pub table: Option<(ClusterId, u64)>,
+    /// Slots whose calls it would answer if its lease holds, with their epochs.
+    pub slots: Vec<(Slot, Epoch)>,
+    /// Its loaded sections.
+    pub sections: Vec<SectionView>,
+    /// Items of calls that wait.
+    pub waiting: usize,
+    /// Why it ended, if it did.
+    pub failure: Option<String>,
+}
+
+/// A session and its lease.
+#[derive(Clone, Copy, Debug)]
+pub struct SessionView {
+    /// Its id.
+    pub id: SessionId,
+    /// End of the lease on the clocks of this AllocSvr.
+    pub deadline: Reading,
+}
+
+/// A loaded section.
+#[derive(Clone, Copy, Debug)]
+pub struct SectionView {
+    /// The section.
+    pub key: SectionKey,
+    /// Session in which it was opened.
+    pub session: SessionId,
+    /// Epoch of its slot.
+    pub epoch: Epoch,
+    /// Its generation.
+    pub generation: u64,
+    /// Greatest number that it may hand out.
+    pub max_seq: u64,
+    /// Whether it hands out nothing any more.
+    pub is_sealed: bool,
+}
+
+impl Alloc {
+    /// Looks at this AllocSvr. Waits for nothing.
+    pub fn look(&self) -> AllocView {
+        let node = &self.node;
+        let session = node.session.load_full().filter(|session| session.lives());
+        let table = node.table.load();
+        let slots = match (&session, &table) {
+            (Some(session), Some(table)) => {
+                let owned = table.routes().map(|(slot, route)| (slot, route.epoch));
+                let owned = owned.filter(|(slot, epoch)| {
+                    session.owns(*slot, *epoch, table) && !node.sections.is_stopped(*slot, *epoch)
+                });
+                owned.collect()
+            }
+            _ => Vec::new(),
+        };
+        let sections = node.sections.all();
+        let mut sections: Vec<SectionView> = sections
+            .iter()
+            .map(|loaded| SectionView {
+                key: loaded.key(),
+                session: loaded.session.id,
+                epoch: loaded.fence.epoch,
+                generation: loaded.generation.0,
+                max_seq: loaded.section.max_seq(),
+                is_sealed: loaded.section.is_sealed() || !loaded.session.lives(),
+            })
+            .collect();
+        sections.sort_by_key(|section| section.key);
+        AllocView {
+            session: session.map(|session| SessionView {
+                id: session.id,
+                deadline: session.deadline(),
+            }),
+            table: table.map(|table| (table.cluster(), table.version())),
+            slots,
+            sections,
+            waiting: node.waiting.taken(),
+            failure: self.failed.borrow().as_ref().map(ToString::to_string),
+        }
+    }
+}

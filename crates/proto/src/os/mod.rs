@@ -1,0 +1,65 @@
+//! Calls of the operating system that a simulation replaces: work that may block, syncs of files, and chance.
+
+#[cfg(sim)]
+pub mod files;
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use tokio::task::JoinHandle;
+
+/// Starts work that may block, on a thread for such work. A simulation has one thread, so there it is a task.
+pub fn spawn_blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> JoinHandle<T> {
+    #[cfg(not(sim))]
+    return tokio::task::spawn_blocking(work);
+    #[cfg(sim)]
+    tokio::spawn(async move {
+        let ms = seqsvr_core::sim::draw("blocking work") % 3;
+        tokio::time::sleep(std::time::Duration::from_millis(ms)).await;
+        work()
+    })
+}
+
+/// Waits until the content of a file is durable.
+///
+/// # Errors
+/// The disk does not take it.
+pub fn sync_file(file: &File) -> io::Result<()> {
+    #[cfg(not(sim))]
+    return file.sync_all();
+    #[cfg(sim)]
+    files::sync(file)
+}
+
+/// Waits until the names in a directory are durable.
+///
+/// # Errors
+/// The directory cannot be opened, or the disk does not take them.
+pub fn sync_dir(dir: &Path) -> io::Result<()> {
+    #[cfg(not(sim))]
+    return File::open(dir)?.sync_all();
+    #[cfg(sim)]
+    files::sync_dir(dir)
+}
+
+/// Returns the id of this boot of the machine.
+///
+/// # Errors
+/// The system does not say it.
+pub fn boot_id() -> io::Result<String> {
+    #[cfg(not(sim))]
+    return std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
+    #[cfg(sim)]
+    Ok(seqsvr_core::sim::boot())
+}
+
+/// Returns a random number.
+pub fn random_u64() -> u64 {
+    #[cfg(not(sim))]
+    return rand::random();
+    #[cfg(sim)]
+    seqsvr_core::sim::draw("random")
+}

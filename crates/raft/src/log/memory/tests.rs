@@ -1,0 +1,272 @@
+//! Holds the log in memory against `raft-log`, and plays what a crash does to it.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+use std::sync::Arc;
+
+use openraft::EntryPayload;
+use proptest::prelude::*;
+use raft_log::RaftLog;
+use raft_log::api::raft_log_writer::RaftLogWriter;
+use tokio::runtime::Runtime;
+
+use super::super::codec::Kinds;
+use super::super::fault::Fault;
+use super::*;
+use crate::types::CommittedLeaderId;
+
+fn id(term: u64, index: u64) -> Id {
+    Framed(LogId {
+        leader_id: CommittedLeaderId::new(term),
+        index,
+    })
+}
+
+fn entry(term: u64, index: u64) -> Entry {
+    (id(term, index), Framed(EntryPayload::Blank))
+}
+
+#[derive(Clone, Debug)]
+enum Call {
+    Vote(u64),
+    /// Entries behind the last one, or so far away from there.
+    Append {
+        term: u64,
+        count: u64,
+        away: i64,
+    },
+    Truncate(u64),
+    Purge(u64, u64),
+    Commit(u64, u64),
+    UserData(u64),
+    Reopen,
+}
+
+fn call() -> impl Strategy<Value = Call> {
+    let (term, index) = (0..4_u64, 0..30_u64);
+    prop_oneof![
+        1 => term.clone().prop_map(Call::Vote),
+        8 => (term.clone(), 1..6_u64, prop_oneof![9 => Just(0_i64), 1 => -2..3_i64])
+            .prop_map(|(term, count, away)| Call::Append { term, count, away }),
+        2 => index.clone().prop_map(Call::Truncate),
+        2 => (term.clone(), index.clone()).prop_map(|(term, index)| Call::Purge(term, index)),
+        2 => (term, index).prop_map(|(term, index)| Call::Commit(term, index)),
+        1 => (0..3_u64).prop_map(Call::UserData),
+        1 => Just(Call::Reopen),
+    ]
+}
+
+/// Both logs, and a runtime for their callbacks.
+struct Both {
+    runtime: Runtime,
+    dir: tempfile::TempDir,
+    real: Option<RaftLog<Kinds>>,
+    memory: MemoryLog<Kinds>,
+}
+
+fn open_real(dir: &Path) -> RaftLog<Kinds> {
+    let config = raft_log::Config::new(dir.to_str().unwrap());
+    RaftLog::open(Arc::new(config)).unwrap()
+}
+
+impl Both {
+    fn new() -> Both {
+        let dir = tempfile::tempdir().unwrap();
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        Both {
+            runtime: builder.enable_time().start_paused(true).build().unwrap(),
+            real: Some(open_real(dir.path())),
+            memory: MemoryLog::open(dir.path()),
+            dir,
+        }
+    }
+
+    fn real(&mut self) -> &mut RaftLog<Kinds> {
+        self.real.as_mut().unwrap()
+    }
+
+    /// Makes a call of both, and tells whether each of them took it.
+    fn make(&mut self, call: &Call) -> (bool, bool) {
+        let next = next_index(self.memory.log_state().last());
+        match *call {
+            Call::Vote(term) => {
+                let vote = || Framed(Vote::new(term, 1));
+                (
+                    self.real().save_vote(vote()).is_ok(),
+                    self.memory.save_vote(vote()).is_ok(),
+                )
+            }
+            Call::Append { term, count, away } => {
+                let from = next.saturating_add_signed(away);
+                let entries = || (from..from + count).map(|index| entry(term, index));
+                (
+                    self.real().append(entries()).is_ok(),
+                    self.memory.append(entries()).is_ok(),
+                )
+            }
+            Call::Truncate(index) => (
+                self.real().truncate(index).is_ok(),
+                self.memory.truncate(index).is_ok(),
+            ),
+            // Up to an entry that it has, or to the end of a snapshot that is ahead of it.
+            Call::Purge(term, index) => {
+                let ahead = self
+                    .memory
+                    .log_state()
+                    .last()
+                    .map_or(0, |last| last.0.leader_id.term);
+                let known = self.memory.read(index, index + 1).next();
+                let term = known.map_or(term.max(ahead), |entry| entry.unwrap().0.0.leader_id.term);
+                let upto = || id(term, index);
+                (
+                    self.real().purge(upto()).is_ok(),
+                    self.memory.purge(upto()).is_ok(),
+                )
+            }
+            Call::Commit(term, index) => (
+                self.real().commit(id(term, index)).is_ok(),
+                self.memory.commit(id(term, index)).is_ok(),
+            ),
+            Call::UserData(node) => {
+                let data = || {
+                    let incarnation = 7;
+                    let cluster = None;
+                    let identity = Identity {
+                        node,
+                        incarnation,
+                        cluster,
+                    };
+                    (node > 0).then_some(Framed(identity))
+                };
+                (
+                    self.real().save_user_data(data()).is_ok(),
+                    self.memory.save_user_data(data()).is_ok(),
+                )
+            }
+            Call::Reopen => {
+                self.flush();
+                self.real = None;
+                self.real = Some(open_real(self.dir.path()));
+                self.memory = MemoryLog::open(self.dir.path());
+                (true, true)
+            }
+        }
+    }
+
+    /// Flushes both, and waits for their callbacks.
+    fn flush(&mut self) {
+        let fault = Arc::new(Fault::new(self.dir.path()));
+        let _runtime = self.runtime.enter();
+        let (done, real) = Done::caller(fault.clone());
+        self.real.as_mut().unwrap().flush(true, Some(done)).unwrap();
+        let (done, memory) = Done::caller(fault);
+        self.memory.flush(true, Some(done)).unwrap();
+        self.runtime.block_on(async {
+            real.await.unwrap().unwrap();
+            memory.await.unwrap().unwrap();
+        });
+    }
+
+    fn assert_equal(&mut self) {
+        let real = self.real.as_ref().unwrap();
+        let (a, b) = (real.log_state(), self.memory.log_state());
+        assert_eq!(
+            (
+                a.vote(),
+                a.last(),
+                a.committed(),
+                a.purged(),
+                a.user_data.as_ref()
+            ),
+            (
+                b.vote(),
+                b.last(),
+                b.committed(),
+                b.purged(),
+                b.user_data.as_ref()
+            )
+        );
+        let all = |entries: &mut dyn Iterator<Item = io::Result<Entry>>| -> Vec<Entry> {
+            entries.map(Result::unwrap).collect()
+        };
+        let entries = all(&mut real.read(0, u64::MAX));
+        assert_eq!(entries, all(&mut self.memory.read(0, u64::MAX)));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// The log in memory answers each call as `raft-log` does, also after both were opened again.
+    #[test]
+    fn the_log_in_memory_is_as_raft_log(calls in prop::collection::vec(call(), 1..60)) {
+        let mut both = Both::new();
+        for (n, call) in calls.iter().enumerate() {
+            let (real, memory) = both.make(call);
+            prop_assert_eq!(real, memory, "{:?}", call);
+            if n % 3 == 0 {
+                both.flush();
+            }
+            both.assert_equal();
+        }
+        remove(both.dir.path());
+    }
+}
+
+fn in_runtime<T>(work: impl Future<Output = T>) -> T {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.enable_time().start_paused(true).build().unwrap();
+    runtime.block_on(work)
+}
+
+async fn sync(log: &mut MemoryLog<Kinds>) -> io::Result<()> {
+    let (done, wait) = Done::caller(Arc::new(Fault::new(Path::new("log"))));
+    log.flush(true, Some(done))?;
+    wait.await.unwrap()
+}
+
+#[test]
+fn a_power_cut_keeps_what_was_synced_and_a_prefix_of_the_rest() {
+    in_runtime(async {
+        let path = Path::new("cut");
+        let mut log = MemoryLog::<Kinds>::open(path);
+        log.append((0..5).map(|index| entry(1, index))).unwrap();
+        sync(&mut log).await.unwrap();
+        log.append((5..9).map(|index| entry(1, index))).unwrap();
+        cut_power(path, |dirty| dirty - 1);
+        let log = MemoryLog::<Kinds>::open(path);
+        assert_eq!(log.log_state().last(), Some(&id(1, 7)));
+        remove(path);
+    });
+}
+
+/// Schedule: a sync fails; the process is started again, reads what the page cache has, and syncs it; the power
+/// goes. What was rewritten is there, what was only synced once more is not.
+#[test]
+fn a_record_whose_sync_failed_is_durable_only_if_it_is_written_anew() {
+    for is_rewritten in [false, true] {
+        in_runtime(async {
+            let path = Path::new("failed");
+            let mut log = MemoryLog::<Kinds>::open(path);
+            log.append([entry(1, 0)]).unwrap();
+            let fails = SyncConduct {
+                fails: true,
+                ..SyncConduct::default()
+            };
+            set_conduct(path, fails);
+            assert!(sync(&mut log).await.is_err());
+            assert!(sync(&mut log).await.is_err(), "its writer has ended");
+            set_conduct(path, SyncConduct::default());
+            if is_rewritten {
+                make_durable(path).unwrap();
+            }
+            let mut log = MemoryLog::<Kinds>::open(path);
+            assert_eq!(log.log_state().last(), Some(&id(1, 0)));
+            sync(&mut log).await.unwrap();
+            cut_power(path, |dirty| dirty);
+            let left = MemoryLog::<Kinds>::open(path).log_state().last().is_some();
+            assert_eq!(left, is_rewritten);
+            remove(path);
+        });
+    }
+}

@@ -1,0 +1,68 @@
+//! Opens the files of `raft-log`.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(super) use raft_log::RaftLog;
+pub(super) use raft_log::api::raft_log_writer::RaftLogWriter;
+
+use super::codec::Kinds;
+use super::reread;
+use crate::directory::{self, Directory};
+use crate::error::Error;
+use crate::frame;
+
+/// Entries younger than the last closed file are kept in memory, older ones up to this many bytes.
+const CACHE_BYTES: usize = 32 << 20;
+/// How long the writer waits for company before a sync; it takes what is queued anyway.
+const GATHER: Duration = Duration::from_micros(50);
+
+/// Returns whether any log file exists.
+pub(super) fn exists(path: &Path) -> Result<bool, Error> {
+    Ok(!log_files(path)?.is_empty())
+}
+
+/// Opens the log, or makes it.
+pub(super) fn open(
+    directory: &Directory,
+    path: &Path,
+    file_bytes: usize,
+) -> Result<RaftLog<Kinds>, Error> {
+    reread::make_durable(path)?;
+    let dir = path
+        .to_str()
+        .ok_or_else(|| Error::Options(format!("{} is not valid UTF-8", path.display())))?;
+    let mut config = raft_log::Config::new(dir);
+    config.log_cache_capacity = Some(CACHE_BYTES);
+    config.wal.read_buffer_size = Some(1 << 20);
+    config.wal.chunk_max_size = Some(file_bytes);
+    config.wal.flush_batch_wait = Some(GATHER);
+    RaftLog::open(Arc::new(config)).map_err(|e| match e.kind() {
+        io::ErrorKind::WouldBlock => Error::Locked(directory.root().to_owned()),
+        _ => opening(path, e),
+    })
+}
+
+pub(super) fn log_files(path: &Path) -> Result<Vec<PathBuf>, Error> {
+    let mut files = directory::list(path)?;
+    files.retain(|f| f.extension().is_some_and(|e| e == "wal"));
+    Ok(files)
+}
+
+/// `raft-log` hands our errors on as text, so kind and text are all that is left of them.
+fn opening(path: &Path, error: io::Error) -> Error {
+    if let Some(version) = frame::unknown_version(&error.to_string()) {
+        return Error::Version {
+            file: path.to_owned(),
+            version,
+        };
+    }
+    match error.kind() {
+        io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof | io::ErrorKind::Other => {
+            Error::damaged(path, error)
+        }
+        _ => Error::io("cannot open log", path)(error),
+    }
+}

@@ -1,0 +1,109 @@
+//! What a simulated world does to the disks of a node, and what its judges see of them. Only with `--cfg sim`.
+
+mod look;
+pub mod runtime;
+
+use std::path::Path;
+
+use seqsvr_proto::os::files;
+
+use crate::log::memory::{self, SyncConduct};
+use crate::memory_rows::{self, Crash};
+use crate::types::{CommittedLeaderId, LogId};
+
+pub use look::{Entry, NodeView};
+
+/// Forgets the disks of this thread, at the begin of a run.
+pub fn forget_all() {
+    memory::forget_all();
+    memory_rows::forget_all();
+    files::forget_all();
+}
+
+/// What happens to the rows of a node that crashes. Log, vote and snapshots are not rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowsCrash {
+    /// The last steps are lost: up to so many.
+    Lose(u64),
+    /// All rows are lost.
+    Remove,
+    /// One value is not what was written.
+    Damage,
+}
+
+/// Kills the process that uses a data directory.
+pub fn kill(data_dir: &Path, rows: RowsCrash, mut draw: impl FnMut(u64) -> u64) {
+    memory::kill(&data_dir.join("log"), |n| draw(n as u64 + 1) as usize);
+    crash_rows(data_dir, rows, &mut draw);
+}
+
+/// Cuts the power of the machine that has a data directory.
+///
+/// # Errors
+/// Those of the file system.
+pub fn cut_power(
+    data_dir: &Path,
+    rows: RowsCrash,
+    mut draw: impl FnMut(u64) -> u64,
+) -> std::io::Result<()> {
+    memory::cut_power(&data_dir.join("log"), |n| draw(n as u64 + 1) as usize);
+    crash_rows(data_dir, rows, &mut draw);
+    let dirs = [data_dir.to_owned(), data_dir.join("snapshots")];
+    files::cut_power(&dirs, draw)
+}
+
+fn crash_rows(data_dir: &Path, rows: RowsCrash, draw: &mut impl FnMut(u64) -> u64) {
+    let path = data_dir.join("state");
+    match rows {
+        RowsCrash::Lose(most) => memory_rows::crash(&path, Crash::Lose(draw(most + 1) as usize)),
+        RowsCrash::Damage => memory_rows::crash(&path, Crash::Damage(draw(u64::MAX))),
+        // The next open makes them anew. There may be none yet.
+        RowsCrash::Remove => drop(std::fs::remove_dir_all(&path)),
+    }
+}
+
+/// Sets how long the syncs of a log take (milliseconds, shortest and longest), and whether all syncs fail.
+pub fn set_syncs(data_dir: &Path, ms: (u64, u64), fails: bool) {
+    memory::set_conduct(&data_dir.join("log"), SyncConduct { ms, fails });
+    files::set_failing(data_dir, fails);
+}
+
+/// Deletes what is not a real file of a data directory; the caller deletes the rest.
+pub fn remove(data_dir: &Path) {
+    memory::remove(&data_dir.join("log"));
+    files::set_failing(data_dir, false);
+}
+
+/// Returns whether an entry is durable in the log or in a snapshot of a data directory.
+pub fn has_durable(data_dir: &Path, entry: Entry) -> bool {
+    let id = LogId {
+        leader_id: CommittedLeaderId::new(entry.term),
+        index: entry.index,
+    };
+    let in_log = memory::durable(&data_dir.join("log")).is_some_and(|log| {
+        let purged = log.state.purged().is_some_and(|purged| purged.0 >= id);
+        purged
+            || log
+                .entries
+                .get(&id.index)
+                .is_some_and(|(found, _)| found.0 == id)
+    });
+    in_log || newest_snapshot(data_dir).is_some_and(|snapshot| snapshot >= id.index)
+}
+
+/// Returns the term of the durable vote of a data directory.
+pub fn durable_term(data_dir: &Path) -> u64 {
+    let log = memory::durable(&data_dir.join("log"));
+    let vote = log.and_then(|log| log.state.vote().map(|vote| vote.0.leader_id().term));
+    vote.unwrap_or(0)
+}
+
+/// Index of the newest durable snapshot.
+fn newest_snapshot(data_dir: &Path) -> Option<u64> {
+    let names = files::durable_names(&data_dir.join("snapshots"));
+    let index = |name: &str| {
+        let stem = name.strip_suffix(".snapshot")?;
+        stem.split_once('-')?.1.parse().ok()
+    };
+    names.iter().filter_map(|name| index(name)).max()
+}

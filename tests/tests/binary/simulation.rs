@@ -1,0 +1,26 @@
+//! Nothing of the simulation is in the release binary.
+
+use seqsvr_tests::process::binary;
+
+#[test]
+fn the_release_binary_has_no_symbol_of_the_simulation() {
+    let bytes = std::fs::read(binary()).unwrap();
+    // Names of functions as they are mangled.
+    let crates = bytes.windows(7).enumerate();
+    let found = crates.filter(|(_, window)| *window == b"seqsvr_");
+    let names: Vec<&[u8]> = found
+        .map(|(at, _)| &bytes[at..bytes.len().min(at + 40)])
+        .collect();
+    let has = |symbol: &str| names.iter().any(|name| name.starts_with(symbol.as_bytes()));
+    assert!(has("seqsvr_core7section"), "the test would show nothing");
+    for symbol in [
+        "seqsvr_core3sim",
+        "seqsvr_raft3sim",
+        "seqsvr_raft11memory_rows",
+        "seqsvr_raft3log6memory",
+        "seqsvr_proto2os5files",
+        "seqsvr_sim",
+    ] {
+        assert!(!has(symbol), "{symbol} is in the binary");
+    }
+}
