@@ -2,8 +2,8 @@
 //!
 //! What lives here: [`model`], the protocol as a model that is checked exhaustively; [`accept`],
 //! which runs every scenario on the release binary; [`peers`], which measures it beside the systems
-//! people use today and the [`bare`] loop; [`instructions`], which counts those of a number in memory; [`memory`], which holds that of an AllocSvr against its budget; [`sections`], which measures stores with millions of sections; [`fuzz`], which throws bytes at what reads those of callers; and [`schema`], which tests the
-//! OpenAPI document. [`venv`] makes their Python environments. The
+//! people use today and the [`bare`] loop; [`instructions`], which counts those of a number in memory; [`memory`], which holds that of an AllocSvr against its budget; [`sections`], which measures stores with millions of sections; [`fuzz`], which throws bytes at what reads those of callers; [`schema`], which tests the
+//! OpenAPI document; and [`sim`], which runs clusters in a simulated world. [`venv`] makes their Python environments. The
 //! binary `xtask` only parses the command line and prints; everything it runs is in this library, so that
 //! the tests run the same code.
 //!
@@ -19,4 +19,5 @@ pub mod model;
 pub mod peers;
 pub mod schema;
 pub mod sections;
+pub mod sim;
 pub mod venv;

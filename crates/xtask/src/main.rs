@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::{Parser, Subcommand, value_parser};
 use seqsvr_tests::process;
 use xtask::model::run;
-use xtask::{accept, bare, fuzz, instructions, memory, peers, schema, sections};
+use xtask::{accept, bare, fuzz, instructions, memory, peers, schema, sections, sim};
 
 #[derive(Parser)]
 #[command(about = "Chores of the project", disable_help_subcommand = true)]
@@ -158,6 +158,15 @@ enum Command {
         #[arg(long, default_value_t = 60, value_parser = value_parser!(u64).range(1..))]
         seconds: u64,
     },
+    /// Run clusters in a simulated world
+    ///
+    /// Runs the plans of many seeds, or of one. `cargo xtask sim --help` prints the options.
+    #[command(disable_help_flag = true)]
+    Sim {
+        /// Options of the simulation
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Serve the bare loop that `peers` compares with
     BareServe {
         /// Address to listen on
@@ -252,6 +261,7 @@ fn main() -> ExitCode {
             seed,
             within: Duration::from_secs(seconds),
         }),
+        Command::Sim { arguments } => sim::run(&arguments),
         Command::BareServe { listen } => on_runtime(async {
             let served = bare::serve::serve(listen).await;
             served.map(|()| true).map_err(|error| error.to_string())

@@ -1,0 +1,147 @@
+//! Clocks of a machine: each runs at a rate of its own, and a suspended machine stops some of them.
+
+use seqsvr_core::lease::Reading;
+
+/// A rate of 1, in parts per million.
+pub const TRUE_RATE: u64 = 1_000_000;
+
+/// A clock that runs at a constant rate since a moment.
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    /// World time of that moment, ns.
+    from: u64,
+    /// What the clock showed then, ns.
+    showed: u64,
+    /// Parts per million of true time.
+    rate: u64,
+}
+
+impl Line {
+    fn at(&self, now: u64) -> u64 {
+        let passed = u128::from(now - self.from) * u128::from(self.rate);
+        self.showed + (passed / u128::from(TRUE_RATE)) as u64
+    }
+
+    fn set_rate(&mut self, now: u64, rate: u64) {
+        *self = Line {
+            from: now,
+            showed: self.at(now),
+            rate,
+        };
+    }
+}
+
+/// Rates of a machine's clocks, in parts per million.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Rates {
+    /// BOOTTIME and MONOTONIC, which are slewed.
+    pub main: u64,
+    /// MONOTONIC_RAW.
+    pub raw: u64,
+}
+
+impl Rates {
+    /// Clocks without error.
+    pub const TRUE: Rates = Rates {
+        main: TRUE_RATE,
+        raw: TRUE_RATE,
+    };
+}
+
+/// All clocks of one machine. Times are nanoseconds of the world.
+#[derive(Clone, Debug)]
+pub struct Clocks {
+    boot: Line,
+    monotonic: Line,
+    raw: Line,
+    rates: Rates,
+    is_suspended: bool,
+}
+
+/// What all clocks show at the begin of a run, so that no reading is near zero.
+const BEGIN_NS: u64 = 1_000_000_000_000;
+
+impl Clocks {
+    /// Clocks of a machine at the begin of a run.
+    pub fn new(rates: Rates) -> Clocks {
+        let line = |rate| Line {
+            from: 0,
+            showed: BEGIN_NS,
+            rate,
+        };
+        Clocks {
+            boot: line(rates.main),
+            monotonic: line(rates.main),
+            raw: line(rates.raw),
+            rates,
+            is_suspended: false,
+        }
+    }
+
+    /// Changes the rates.
+    pub fn set_rates(&mut self, now: u64, rates: Rates) {
+        self.rates = rates;
+        self.apply_rates(now);
+    }
+
+    /// Suspends the machine, or wakes it: all but BOOTTIME stop while it is suspended.
+    pub fn set_suspended(&mut self, now: u64, is_suspended: bool) {
+        self.is_suspended = is_suspended;
+        self.apply_rates(now);
+    }
+
+    fn apply_rates(&mut self, now: u64) {
+        let awake = u64::from(!self.is_suspended);
+        self.boot.set_rate(now, self.rates.main);
+        self.monotonic.set_rate(now, self.rates.main * awake);
+        self.raw.set_rate(now, self.rates.raw * awake);
+    }
+
+    /// Moves MONOTONIC and BOOTTIME forward, which no kernel does.
+    pub fn jump(&mut self, now: u64, by: u64) {
+        self.boot.set_rate(now, self.boot.rate);
+        self.monotonic.set_rate(now, self.monotonic.rate);
+        self.boot.showed += by;
+        self.monotonic.showed += by;
+    }
+
+    /// What an AllocSvr reads.
+    pub fn alloc_reading(&self, now: u64) -> Reading {
+        Reading {
+            main_ns: self.boot.at(now),
+            raw_ns: self.raw.at(now),
+        }
+    }
+
+    /// What a store reads.
+    pub fn store_reading(&self, now: u64) -> Reading {
+        Reading {
+            main_ns: self.monotonic.at(now),
+            raw_ns: self.raw.at(now),
+        }
+    }
+
+    /// What timers follow.
+    pub fn timer_ns(&self, now: u64) -> u64 {
+        self.monotonic.at(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_suspended_machine_stops_all_clocks_but_boottime() {
+        let mut clocks = Clocks::new(Rates {
+            main: 1_100_000,
+            raw: 900_000,
+        });
+        clocks.set_suspended(1_000, true);
+        clocks.set_suspended(2_000, false);
+        let reading = clocks.alloc_reading(3_000);
+        assert_eq!(reading.main_ns - BEGIN_NS, 3_300);
+        assert_eq!(reading.raw_ns - BEGIN_NS, 1_800);
+        assert_eq!(clocks.timer_ns(3_000) - BEGIN_NS, 2_200);
+    }
+}

@@ -1,0 +1,21 @@
+//! Whole clusters in a simulated world: the real core, store, alloc, client and raft code, with time, network,
+//! disks and chance that one seed decides. See `docs/simulation.md`.
+
+#![cfg(sim)]
+
+#[cfg(not(tokio_unstable))]
+compile_error!("a simulation seeds tokio's generator: build it with `cargo xtask sim`");
+
+mod callers;
+mod clock;
+mod cluster;
+pub mod command;
+mod faults;
+mod judge;
+mod net;
+pub mod plan;
+mod planted;
+mod process;
+pub mod run;
+mod shim;
+mod trace;

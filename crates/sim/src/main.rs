@@ -1,0 +1,12 @@
+//! Whole clusters in a simulated world: one thread, one seed. See `docs/simulation.md`.
+
+#[cfg(not(sim))]
+fn main() {
+    eprintln!("this binary needs --cfg sim; run `cargo xtask sim`");
+    std::process::exit(2);
+}
+
+#[cfg(sim)]
+fn main() -> std::process::ExitCode {
+    seqsvr_sim::command::run_command()
+}

@@ -1,0 +1,156 @@
+//! The seam of `seqsvr-proto`, over this network.
+
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::task::Poll;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use seqsvr_proto::transport::{Io, Listener, Transport};
+use tokio::sync::oneshot;
+
+use super::stream::Stream;
+use super::{Connection, Ear, Flight, MachineId, Net, Segment};
+
+impl Net {
+    /// The network as this machine sees it.
+    pub fn transport(&self, machine: MachineId) -> Arc<dyn Transport> {
+        let net = self.clone();
+        Arc::new(MachineTransport { machine, net })
+    }
+}
+
+struct MachineTransport {
+    machine: MachineId,
+    net: Net,
+}
+
+fn refused() -> io::Error {
+    io::ErrorKind::ConnectionRefused.into()
+}
+
+impl Transport for MachineTransport {
+    fn connect(&self, address: String) -> BoxFuture<'static, io::Result<Box<dyn Io>>> {
+        let (machine, net) = (self.machine, self.net.clone());
+        async move {
+            let address: SocketAddr = address.parse().map_err(|_| refused())?;
+            let (answer, answered) = oneshot::channel();
+            let id = {
+                let mut state = net.lock();
+                let to = state
+                    .hosts
+                    .get(&address.ip())
+                    .copied()
+                    .ok_or_else(refused)?;
+                let id = state.connections_made;
+                state.connections_made += 1;
+                let connection = Connection {
+                    ends: [machine, to],
+                    ways: Default::default(),
+                    answer: Some(answer),
+                    address,
+                    is_dropped: [false; 2],
+                };
+                state.connections.insert(id, connection);
+                state.send(Flight {
+                    connection: id,
+                    from: 0,
+                    segment: Segment::Connect,
+                });
+                id
+            };
+            // Dropped with this future, if the caller gives up.
+            let stream = Stream::connected(net, id);
+            match answered.await {
+                Ok(true) => Ok(Box::new(stream) as Box<dyn Io>),
+                _ => Err(refused()),
+            }
+        }
+        .boxed()
+    }
+
+    fn listen(&self, address: SocketAddr) -> BoxFuture<'static, io::Result<Box<dyn Listener>>> {
+        let mut state = self.net.lock();
+        let is_free = !state.listeners.contains_key(&address);
+        if is_free {
+            let ear = Ear {
+                machine: self.machine,
+                accepted: Default::default(),
+                waker: None,
+            };
+            state.listeners.insert(address, ear);
+        }
+        drop(state);
+        let (net, machine) = (self.net.clone(), self.machine);
+        async move {
+            match is_free {
+                true => Ok(Box::new(SimListener {
+                    net,
+                    address,
+                    machine,
+                }) as Box<dyn Listener>),
+                false => Err(io::ErrorKind::AddrInUse.into()),
+            }
+        }
+        .boxed()
+    }
+}
+
+struct SimListener {
+    net: Net,
+    address: SocketAddr,
+    machine: MachineId,
+}
+
+impl Drop for SimListener {
+    fn drop(&mut self) {
+        let mut state = self.net.lock();
+        let is_own = state
+            .listeners
+            .get(&self.address)
+            .is_some_and(|e| e.machine == self.machine);
+        // A machine without power has none any more.
+        let ear = match is_own && !state.dark.contains(&self.machine) {
+            true => state.listeners.remove(&self.address),
+            false => None,
+        };
+        // Connections that were not accepted are reset, without the lock.
+        let ids = ear.map(|ear| {
+            ear.accepted
+                .into_iter()
+                .map(|stream| stream.claim(self.net.clone()))
+        });
+        let unaccepted: Vec<Stream> = ids.into_iter().flatten().collect();
+        drop(state);
+        drop(unaccepted);
+    }
+}
+
+impl Listener for SimListener {
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        Ok(self.address)
+    }
+
+    fn accept(&mut self) -> BoxFuture<'_, io::Result<(Box<dyn Io>, SocketAddr)>> {
+        let (net, address) = (self.net.clone(), self.address);
+        poll_fn(move |cx| {
+            let mut state = net.lock();
+            let Some(ear) = state.listeners.get_mut(&address) else {
+                return Poll::Pending;
+            };
+            match ear.accepted.pop_front() {
+                Some(stream) => {
+                    let stream = Box::new(stream.claim(net.clone())) as Box<dyn Io>;
+                    Poll::Ready(Ok((stream, address)))
+                }
+                None => {
+                    ear.waker = Some(cx.waker().clone());
+                    Poll::Pending
+                }
+            }
+        })
+        .boxed()
+    }
+}

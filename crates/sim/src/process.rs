@@ -1,0 +1,210 @@
+//! A process of the world: a tokio runtime of its own, whose time follows the clocks of its machine.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use seqsvr_core::lease::Reading;
+use seqsvr_core::sim;
+use tokio::runtime::{Builder, RngSeed, Runtime};
+use tokio::time::Instant;
+
+use crate::clock::Clocks;
+
+const NS_PER_MS: u64 = 1_000_000;
+
+/// The clocks of a machine, and what its process does at a clock read. Clones share them.
+#[derive(Clone)]
+pub struct MachineClock(Arc<ClockState>);
+
+struct ClockState {
+    clocks: Mutex<Clocks>,
+    /// World time, ms.
+    now: AtomicU64,
+    /// Clock reads until the process is stopped in the middle of one; 0: it is not.
+    reads_to_pause: AtomicU64,
+    /// How long it is stopped then, ms.
+    pause_ms: AtomicU64,
+    /// Until when the process is stopped, ms. Reads after the stop show that time.
+    stopped_until: AtomicU64,
+    /// Holds back what the machine sends until then.
+    silence: Box<dyn Fn(u64) + Send + Sync>,
+}
+
+impl MachineClock {
+    /// Clocks at the begin of a run. `silence` holds back what the machine sends until a time (ms).
+    pub fn new(clocks: Clocks, silence: impl Fn(u64) + Send + Sync + 'static) -> MachineClock {
+        MachineClock(Arc::new(ClockState {
+            clocks: Mutex::new(clocks),
+            now: AtomicU64::new(0),
+            reads_to_pause: AtomicU64::new(0),
+            pause_ms: AtomicU64::new(0),
+            stopped_until: AtomicU64::new(0),
+            silence: Box::new(silence),
+        }))
+    }
+
+    /// Forgets a stop at a clock read: the process has ended, or the world is calm.
+    pub fn forget_pause(&self) {
+        self.0.reads_to_pause.store(0, Relaxed);
+        self.0.stopped_until.store(0, Relaxed);
+        (self.0.silence)(0);
+    }
+
+    /// Changes the clocks; gives the time in ns.
+    pub fn change(&self, change: impl FnOnce(&mut Clocks, u64)) {
+        let now = self.0.now.load(Relaxed) * NS_PER_MS;
+        change(&mut self.0.clocks.lock(), now);
+    }
+
+    /// Stops the process at a clock read, after so many others, for a time.
+    pub fn pause_at_read(&self, reads: u64, ms: u64) {
+        self.0.pause_ms.store(ms, Relaxed);
+        self.0.reads_to_pause.store(reads + 1, Relaxed);
+    }
+
+    /// Until when the process is stopped in a clock read, ms.
+    pub fn stopped_until(&self) -> u64 {
+        self.0.stopped_until.load(Relaxed)
+    }
+
+    /// Sets the world time, ms.
+    pub fn set_now(&self, now: u64) {
+        self.0.now.store(now, Relaxed);
+    }
+
+    /// Counts a clock read of the process, and returns the time that it sees, ns.
+    fn read(&self) -> u64 {
+        let state = &self.0;
+        let now = state.now.load(Relaxed);
+        let left = state.reads_to_pause.load(Relaxed);
+        if left > 0 {
+            state.reads_to_pause.store(left - 1, Relaxed);
+            if left == 1 {
+                let until = now + state.pause_ms.load(Relaxed);
+                state.stopped_until.store(until, Relaxed);
+                (state.silence)(until);
+                seqsvr_core::reached!("a process was stopped in the middle of a clock read");
+            }
+        }
+        now.max(state.stopped_until.load(Relaxed)) * NS_PER_MS
+    }
+
+    /// What an AllocSvr reads; counts as a clock read.
+    pub fn read_alloc(&self) -> Reading {
+        let now = self.read();
+        self.0.clocks.lock().alloc_reading(now)
+    }
+
+    /// What a store reads; counts as a clock read.
+    pub fn read_store(&self) -> Reading {
+        let now = self.read();
+        self.0.clocks.lock().store_reading(now)
+    }
+
+    /// What an AllocSvr would read now, for judges.
+    pub fn peek_alloc(&self) -> Reading {
+        let now = self.0.now.load(Relaxed) * NS_PER_MS;
+        self.0.clocks.lock().alloc_reading(now)
+    }
+
+    fn timer_ns(&self) -> u64 {
+        let now = self.0.now.load(Relaxed) * NS_PER_MS;
+        self.0.clocks.lock().timer_ns(now)
+    }
+}
+
+/// A running process.
+pub struct Process {
+    /// Number of its start, unique in the run.
+    pub start: u64,
+    runtime: Option<Runtime>,
+    /// Its first moment, in its own time and by its machine's timers.
+    base: Instant,
+    base_ns: u64,
+    clock: MachineClock,
+    /// It gets no turn until then, ms.
+    paused_until: u64,
+    /// It has missed turns.
+    is_late: bool,
+}
+
+impl Process {
+    /// A process that has run nothing yet.
+    pub fn new(start: u64, seed: u64, clock: MachineClock, now: u64) -> std::io::Result<Process> {
+        clock.set_now(now);
+        let seed = sim::mix(seed, start);
+        let runtime = Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .rng_seed(RngSeed::from_bytes(&seed.to_le_bytes()))
+            .event_interval(1 + (seed % 61) as u32)
+            .global_queue_interval(1 + (seed >> 32) as u32 % 31)
+            .build()?;
+        let base = {
+            let _entered = runtime.enter();
+            Instant::now()
+        };
+        Ok(Process {
+            start,
+            runtime: Some(runtime),
+            base,
+            base_ns: clock.timer_ns(),
+            clock,
+            paused_until: 0,
+            is_late: false,
+        })
+    }
+
+    /// Gives it a task.
+    pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        if let Some(runtime) = &self.runtime {
+            runtime.spawn(task);
+        }
+    }
+
+    /// Stops it, as SIGSTOP does, until a time of the world (ms).
+    pub fn pause(&mut self, until: u64) {
+        self.paused_until = self.paused_until.max(until);
+    }
+
+    /// Continues it.
+    pub fn resume(&mut self, now: u64) {
+        self.paused_until = self.paused_until.min(now);
+    }
+
+    /// Whether it gets a turn at this time.
+    pub fn is_running(&self, now: u64) -> bool {
+        now >= self.paused_until.max(self.clock.stopped_until())
+    }
+
+    /// Runs it until its own time is that of the world's `now` (ms).
+    pub fn step(&mut self, now: u64) {
+        self.clock.set_now(now);
+        if !self.is_running(now) {
+            self.is_late = true;
+            return;
+        }
+        let Some(runtime) = &self.runtime else { return };
+        sim::enter(self.start);
+        let passed = self.clock.timer_ns() - self.base_ns;
+        let until = self.base + Duration::from_nanos(passed);
+        if std::mem::take(&mut self.is_late) {
+            // A stopped process sees the time jump, and all its timers are late.
+            runtime.block_on(async move {
+                let late = until.saturating_duration_since(Instant::now());
+                tokio::time::advance(late).await;
+            });
+        }
+        runtime.block_on(async move { tokio::time::sleep_until(until).await });
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        sim::enter(self.start);
+        drop(self.runtime.take());
+    }
+}
