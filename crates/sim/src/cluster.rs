@@ -332,7 +332,7 @@ fn alloc_options(setup: &Setup, id: MachineId, dir: &Path, seed: u64) -> seqsvr_
         .collect();
     seqsvr_alloc::Options {
         seed: Some(seed),
-        // It is not started again by anybody.
+        // No service manager would start it again.
         name_wait: Duration::from_secs(3_600),
         idle_after: Duration::from_millis(setup.idle_after_ms),
         // Some prove that they are restarted, the others wait.

@@ -125,7 +125,7 @@ impl Faults {
     }
 }
 
-/// Starts a store again that ended by itself, or did not start.
+/// Restarts a store that ended after a failure, or did not start.
 fn restart_if_ended(cluster: &mut Cluster, id: MachineId) -> io::Result<()> {
     let Some(machine) = cluster.machines.get(&id) else {
         return Ok(());

@@ -363,7 +363,7 @@ impl Net {
         let all = state.connections.iter().filter(|(_, c)| between(&c.ends));
         let all: Vec<u64> = all.map(|(id, _)| *id).collect();
         for id in all {
-            // Each end hears of it at its own time.
+            // It reaches each end at a time of its own.
             for from in [0, 1] {
                 state.send(Flight {
                     connection: id,

@@ -78,7 +78,7 @@ pub fn run(plan: &Plan, prints: bool) -> io::Result<Outcome> {
     })
 }
 
-/// Runs a plan on a thread of its own, so that what belongs to threads begins anew.
+/// Runs a plan on a thread of its own, so that all thread-locals are new.
 ///
 /// # Errors
 /// As [`run`], and panics in words.

@@ -57,7 +57,7 @@ fn crash_rows(data_dir: &Path, rows: RowsCrash, draw: &mut impl FnMut(u64) -> u6
     match rows {
         RowsCrash::Lose(most) => memory_rows::crash(&path, Crash::Lose(draw(most + 1) as usize)),
         RowsCrash::Damage => memory_rows::crash(&path, Crash::Damage(draw(u64::MAX))),
-        // The next open makes them anew. There may be none yet.
+        // The next open makes new ones. There may be none yet.
         RowsCrash::Remove => drop(std::fs::remove_dir_all(&path)),
     }
 }
