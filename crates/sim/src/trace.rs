@@ -52,7 +52,7 @@ impl Trace {
         self.count
     }
 
-    /// The last told events.
+    /// Returns the last events in words.
     pub fn last(&self) -> Vec<String> {
         self.words.iter().cloned().collect()
     }
