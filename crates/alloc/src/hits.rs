@@ -32,8 +32,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use seqsvr_core::id::Epoch;
+use seqsvr_core::reached;
 use seqsvr_core::route::RoutingTable;
-use seqsvr_core::{planted, reached};
 
 use place::place;
 use take::Taking;
@@ -102,7 +102,6 @@ impl Node {
         let (Some(table), Some(session)) = (table.as_ref(), session.as_ref()) else {
             return frames.iter().map(Hits::none).collect();
         };
-        let early = planted!(CheckBeforeTake).then(|| self.clock.now());
         let items = frames.iter().map(Frame::len).sum();
         let map = self.sections.pin();
         let mut cache = self.sections.caches.take(session);
@@ -130,7 +129,7 @@ impl Node {
         }
         drop(cache);
         // After every number was taken: see above.
-        let now = early.unwrap_or_else(|| self.clock.now());
+        let now = self.clock.now();
         if !session.serves(now) {
             let burned = all.iter().map(|hits| hits.numbers).sum();
             if burned > 0 {
@@ -141,8 +140,7 @@ impl Node {
             return frames.iter().map(Hits::none).collect();
         }
         let newest = self.table.guard();
-        let newest = newest.as_ref().filter(|_| !planted!(SkipTableCheck));
-        if let Some(newest) = newest.filter(|newest| !Arc::ptr_eq(newest, table)) {
+        if let Some(newest) = newest.as_ref().filter(|newest| !Arc::ptr_eq(newest, table)) {
             for (frame, hits) in frames.iter().zip(&mut all) {
                 self.withdraw(frame, hits, table, newest, session);
             }

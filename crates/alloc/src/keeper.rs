@@ -264,8 +264,10 @@ impl Node {
         // breaks it: the routes are not taken, because they are of another cluster or malformed, and
         // the lease is renewed all the same. Then slots are served that moved on long ago.
         let renewed = self.stores.checked(&address, answer).and_then(|response| {
-            self.take_routes(response.routes.as_ref())?;
-            Ok(response)
+            match self.take_routes(response.routes.as_ref()) {
+                Err(fault) if !planted!(NameNoCluster) => Err(fault),
+                _ => Ok(response),
+            }
         });
         let fault = match renewed {
             Ok(response) => {

@@ -250,6 +250,12 @@ impl Client {
         }
     }
 
+    /// Returns the tag of this client's cluster; 0 before the first table. For the judges of a simulation.
+    #[cfg(sim)]
+    pub fn cluster_tag(&self) -> u64 {
+        self.inner.table.cluster_tag().0
+    }
+
     /// What operators ask.
     pub fn admin(&self) -> Admin {
         Admin::new(self.clone())

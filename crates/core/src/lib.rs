@@ -44,6 +44,24 @@ macro_rules! planted {
     };
 }
 
+/// A limit, which a simulation may lower so that a short run meets it. The usual one without `--cfg sim`.
+#[cfg(sim)]
+#[macro_export]
+macro_rules! limit {
+    ($limit:ident) => {
+        $crate::sim::limit(stringify!($limit), $limit)
+    };
+}
+
+/// A limit, which a simulation may lower so that a short run meets it. The usual one without `--cfg sim`.
+#[cfg(not(sim))]
+#[macro_export]
+macro_rules! limit {
+    ($limit:ident) => {
+        $limit
+    };
+}
+
 /// Counts in a simulation that this branch was reached. Nothing without `--cfg sim`.
 #[cfg(sim)]
 #[macro_export]

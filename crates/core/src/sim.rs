@@ -13,6 +13,7 @@ thread_local! {
     static BOOTS: RefCell<BTreeMap<u64, String>> = const { RefCell::new(BTreeMap::new()) };
     static DRAWN: RefCell<BTreeMap<(u64, &'static str), u64>> = const { RefCell::new(BTreeMap::new()) };
     static PLANTED: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+    static LIMITS: RefCell<BTreeMap<&'static str, usize>> = const { RefCell::new(BTreeMap::new()) };
     static REACHED: RefCell<BTreeMap<&'static str, u64>> = const { RefCell::new(BTreeMap::new()) };
 }
 
@@ -23,6 +24,7 @@ pub fn begin(seed: u64, planted: Vec<String>) {
     BOOTS.with_borrow_mut(BTreeMap::clear);
     DRAWN.with_borrow_mut(BTreeMap::clear);
     PLANTED.replace(planted);
+    LIMITS.with_borrow_mut(BTreeMap::clear);
     REACHED.with_borrow_mut(BTreeMap::clear);
 }
 
@@ -76,6 +78,16 @@ pub fn draw(purpose: &'static str) -> u64 {
 /// Returns whether a bug is planted in this run.
 pub fn is_planted(bug: &str) -> bool {
     PLANTED.with_borrow(|planted| planted.iter().any(|p| p == bug))
+}
+
+/// Lowers a limit of this run.
+pub fn set_limit(name: &'static str, limit: usize) {
+    LIMITS.with_borrow_mut(|limits| limits.insert(name, limit));
+}
+
+/// Returns a limit of this run, which usually is `usual`.
+pub fn limit(name: &str, usual: usize) -> usize {
+    LIMITS.with_borrow(|limits| limits.get(name).copied().unwrap_or(usual))
 }
 
 /// Counts that a branch was reached.

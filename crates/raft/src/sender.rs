@@ -21,6 +21,7 @@
 //! - an id at or above `next_store`, which was added after what this node has applied. A node that
 //!   joins, or was down for long, is brought up to date by such a leader.
 
+use seqsvr_core::planted;
 use seqsvr_proto::v1::RaftRefusalReason;
 
 use crate::applied::Applied;
@@ -31,6 +32,9 @@ pub(crate) fn reject_sender(
     sender: u64,
     incarnation: Option<u64>,
 ) -> Option<RaftRefusalReason> {
+    if planted!(ForgetSenders) {
+        return None;
+    }
     let next_store = applied.state.next_store()?;
     match applied.membership.membership().get_node(&sender) {
         Some(recorded) if incarnation == Some(recorded.incarnation) => None,

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use seqsvr_core::id::Epoch;
-use seqsvr_core::planted;
 use seqsvr_core::route::KeyRef;
 use seqsvr_core::section::Range;
 use seqsvr_proto::convert::namespace_name;
@@ -35,7 +34,6 @@ impl Node {
             return None;
         }
         let (section, index) = place(key, namespace)?;
-        let early = planted!(CheckBeforeTake).then(|| self.clock.now());
         let take = |loaded: &Loaded| {
             if wanted.epoch > loaded.fence.epoch.0 {
                 return None;
@@ -68,8 +66,7 @@ impl Node {
         }?;
         drop(cache);
         // After the numbers were taken: see `hits`.
-        let now = early.unwrap_or_else(|| self.clock.now());
-        let lapsed = !session.serves(now);
+        let lapsed = !session.serves(self.clock.now());
         if lapsed {
             self.lapsed.store(true, Relaxed);
         }

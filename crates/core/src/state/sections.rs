@@ -181,7 +181,7 @@ impl State {
                 fence.section, fence.slot
             )));
         }
-        if self.fence_owner(fence).is_none() && !crate::planted!(CommandAnyEpoch) {
+        if self.fence_owner(fence).is_none() && !crate::planted!(CloseAnyGeneration) {
             crate::reached!("state: a command of another epoch was refused");
             let row = self.slot_row(fence.slot)?;
             return Err(Refusal::NotOwner {

@@ -9,14 +9,14 @@
 
 #![cfg_attr(not(sim), allow(dead_code, reason = "only the tests use it"))]
 
+pub(crate) mod disk;
+mod image;
 #[cfg(all(test, not(sim)))]
 mod tests;
 
-use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::marker::PhantomData;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,189 +30,12 @@ use crate::directory::Directory;
 #[cfg(sim)]
 use crate::error::Error;
 use crate::identity::Identity;
-use crate::types::{LogId, Payload, Vote};
-
-type Id = Framed<LogId>;
-type Entry = (Id, Framed<Payload>);
-
-/// State of a log without its entries, as `raft_log::RaftLogState`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct MemoryLogState {
-    pub(crate) user_data: Option<Framed<Identity>>,
-    vote: Option<Framed<Vote>>,
-    last: Option<Id>,
-    committed: Option<Id>,
-    purged: Option<Id>,
-}
-
-impl MemoryLogState {
-    pub(crate) fn vote(&self) -> Option<&Framed<Vote>> {
-        self.vote.as_ref()
-    }
-
-    pub(crate) fn last(&self) -> Option<&Id> {
-        self.last.as_ref()
-    }
-
-    pub(crate) fn committed(&self) -> Option<&Id> {
-        self.committed.as_ref()
-    }
-
-    pub(crate) fn purged(&self) -> Option<&Id> {
-        self.purged.as_ref()
-    }
-}
-
-#[derive(Clone, Debug)]
-enum Record {
-    UserData(Option<Framed<Identity>>),
-    Vote(Framed<Vote>),
-    Append(Box<Entry>),
-    /// Keeps the entries up to this one.
-    Truncate(Option<Id>),
-    Purge(Id),
-    Commit(Id),
-}
-
-/// What a log says when all of its records are read.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct LogImage {
-    pub(crate) state: MemoryLogState,
-    pub(crate) entries: BTreeMap<u64, Entry>,
-}
-
-fn next_index(id: Option<&Id>) -> u64 {
-    id.map_or(0, |id| id.0.index + 1)
-}
-
-impl LogImage {
-    /// Checks what `raft-log` checks before it takes a record.
-    fn check(&self, record: &Record) -> io::Result<()> {
-        let state = &self.state;
-        let is_allowed = match record {
-            Record::Vote(vote) => Some(vote) >= state.vote.as_ref(),
-            Record::Append(entry) => {
-                let is_next = entry.0.0.index == next_index(state.last.as_ref());
-                Some(&entry.0) > state.last.as_ref() && (state.last.is_none() || is_next)
-            }
-            Record::Commit(id) => {
-                Some(id) >= state.committed.as_ref() && Some(id) <= state.last.as_ref()
-            }
-            Record::Truncate(keep) => keep.as_ref() >= state.committed.as_ref(),
-            Record::UserData(_) | Record::Purge(_) => true,
-        };
-        match is_allowed {
-            true => Ok(()),
-            false => Err(io::Error::other(format!(
-                "{record:?} does not follow {state:?}"
-            ))),
-        }
-    }
-
-    fn apply(&mut self, record: &Record) {
-        let state = &mut self.state;
-        match record {
-            Record::UserData(data) => state.user_data.clone_from(data),
-            Record::Vote(vote) => state.vote = Some(vote.clone()),
-            Record::Append(entry) => {
-                state.last = Some(entry.0.clone());
-                self.entries.insert(entry.0.0.index, (**entry).clone());
-            }
-            Record::Truncate(keep) => {
-                self.entries.split_off(&next_index(keep.as_ref()));
-                if state.last > *keep {
-                    state.last.clone_from(keep);
-                }
-            }
-            Record::Purge(upto) => {
-                self.entries = self.entries.split_off(&next_index(Some(upto)));
-                let purged = Some(upto.clone());
-                state.purged = state.purged.take().max(purged.clone());
-                state.last = state.last.take().max(purged);
-            }
-            Record::Commit(id) => state.committed = Some(id.clone()),
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Page {
-    Dirty,
-    Lost,
-}
-
-/// How a simulated disk treats the syncs of a log.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SyncConduct {
-    /// Shortest and longest time of a sync, in milliseconds.
-    pub(crate) ms: (u64, u64),
-    pub(crate) fails: bool,
-}
-
-impl Default for SyncConduct {
-    fn default() -> SyncConduct {
-        SyncConduct {
-            ms: (1, 3),
-            fails: false,
-        }
-    }
-}
-
-#[derive(Default)]
-struct LogDisk {
-    durable: LogImage,
-    /// Written after what is durable, in order.
-    written: VecDeque<(Page, Record)>,
-    /// So many of them are in the page cache; the others are still in the process.
-    cached: usize,
-    queue: VecDeque<(bool, Option<Done>)>,
-    is_flushing: bool,
-    /// First failure of the writer; it takes nothing after that.
-    failure: Option<(io::ErrorKind, String)>,
-    /// Number of the process that uses it. What an earlier one still does is ignored.
-    user: u64,
-    syncs: u64,
-    conduct: SyncConduct,
-}
-
-impl LogDisk {
-    /// Everything that can be read while the machine has power.
-    fn image(&self) -> LogImage {
-        let mut image = self.durable.clone();
-        self.written
-            .iter()
-            .for_each(|(_, record)| image.apply(record));
-        image
-    }
-
-    /// Syncs what is in the page cache.
-    fn sync(&mut self) -> io::Result<()> {
-        let cached = std::mem::take(&mut self.cached);
-        if self.conduct.fails {
-            let cached = self.written.iter_mut().take(cached);
-            cached.for_each(|(page, _)| *page = Page::Lost);
-            return Err(io::Error::from_raw_os_error(5));
-        }
-        self.syncs += 1;
-        for _ in 0..cached {
-            match self.written.front() {
-                Some((Page::Dirty, record)) => self.durable.apply(record),
-                _ => break,
-            }
-            self.written.pop_front();
-        }
-        Ok(())
-    }
-}
-
-thread_local! {
-    /// The logs of this thread's disks, by path.
-    static DISKS: RefCell<BTreeMap<PathBuf, Arc<Mutex<LogDisk>>>> = const { RefCell::new(BTreeMap::new()) };
-}
-
-fn disk_at(path: &Path) -> Option<Arc<Mutex<LogDisk>>> {
-    DISKS.with_borrow(|disks| disks.get(path).cloned())
-}
+use crate::types::Vote;
+use disk::{LogDisk, Page, disk_for};
+#[cfg(sim)]
+use disk::{disk_at, make_durable};
+use image::{Entry, Id, Record, next_index};
+pub(crate) use image::{LogImage, MemoryLogState};
 
 /// Returns whether there is a log.
 #[cfg(sim)]
@@ -229,72 +52,6 @@ pub(super) fn open(
 ) -> Result<RaftLog<super::codec::Kinds>, Error> {
     make_durable(path).map_err(Error::io("cannot sync", path))?;
     Ok(RaftLog::open(path))
-}
-
-/// Does what `reread::make_durable` does with the files of `raft-log`: rewrites what is not known to be durable.
-pub(crate) fn make_durable(path: &Path) -> io::Result<()> {
-    let Some(disk) = disk_at(path) else {
-        return Ok(());
-    };
-    let mut disk = disk.lock();
-    if !planted!(TrustPageCache) {
-        disk.written
-            .iter_mut()
-            .for_each(|(page, _)| *page = Page::Dirty);
-    }
-    disk.cached = disk.written.len();
-    disk.sync()
-}
-
-/// Kills the process that uses the log: `keep(n)` says how many of the `n` records stay that its writer has not
-/// taken.
-pub(crate) fn kill(path: &Path, keep: impl FnOnce(usize) -> usize) {
-    let Some(disk) = disk_at(path) else { return };
-    let mut disk = disk.lock();
-    disk.user += 1;
-    let unwritten = disk.written.len() - disk.cached;
-    let kept = disk.cached + keep(unwritten);
-    disk.written.truncate(kept);
-}
-
-/// Cuts the power: `keep(n)` says how many of the `n` dirty records before the first lost one stay.
-pub(crate) fn cut_power(path: &Path, keep: impl FnOnce(usize) -> usize) {
-    let Some(disk) = disk_at(path) else { return };
-    let mut disk = disk.lock();
-    let disk = &mut *disk;
-    disk.user += 1;
-    let dirty = disk
-        .written
-        .iter()
-        .take_while(|(page, _)| *page == Page::Dirty);
-    let kept = keep(dirty.count());
-    for (_, record) in disk.written.drain(..).take(kept) {
-        disk.durable.apply(&record);
-    }
-    disk.written.clear();
-    disk.cached = 0;
-}
-
-/// Sets how the syncs of a log are treated; the log needs not exist yet.
-pub(crate) fn set_conduct(path: &Path, conduct: SyncConduct) {
-    DISKS.with_borrow_mut(|disks| {
-        disks.entry(path.to_owned()).or_default().lock().conduct = conduct;
-    });
-}
-
-/// Returns what is durable of a log.
-pub(crate) fn durable(path: &Path) -> Option<LogImage> {
-    Some(disk_at(path)?.lock().durable.clone())
-}
-
-/// Forgets all logs of this thread.
-pub(crate) fn forget_all() {
-    DISKS.with_borrow_mut(BTreeMap::clear);
-}
-
-/// Deletes a log.
-pub(crate) fn remove(path: &Path) {
-    DISKS.with_borrow_mut(|disks| disks.remove(path));
 }
 
 #[cfg(sim)]
@@ -324,7 +81,7 @@ pub(crate) struct Stat {
 impl<K> MemoryLog<K> {
     /// Opens the log, or makes it.
     pub(crate) fn open(path: &Path) -> MemoryLog<K> {
-        let disk = DISKS.with_borrow_mut(|disks| disks.entry(path.to_owned()).or_default().clone());
+        let disk = disk_for(path);
         let (now, user) = {
             let mut disk = disk.lock();
             disk.user += 1;

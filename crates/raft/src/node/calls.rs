@@ -10,7 +10,6 @@ use openraft::errors::{
     ClientWriteError, Fatal, ForwardToLeader, LinearizableReadError, RaftError,
 };
 use seqsvr_core::command::{Batch, Reply};
-use seqsvr_core::planted;
 
 use super::Node;
 use crate::error::{ConfirmError, ProposeError};
@@ -72,11 +71,7 @@ impl Node {
     pub async fn confirm(&self) -> Result<u64, ConfirmError> {
         let round = async {
             let raft = self.inner.raft.clone();
-            let policy = match planted!(ReadByLease) {
-                true => ReadPolicy::LeaseRead,
-                false => ReadPolicy::ReadIndex,
-            };
-            let read = async move { raft.get_read_linearizer(policy).await };
+            let read = async move { raft.get_read_linearizer(ReadPolicy::ReadIndex).await };
             let linearizer = outliving(read).await.map_err(|e| match e {
                 RaftError::APIError(LinearizableReadError::ForwardToLeader(to)) => {
                     ConfirmError::NotLeader {

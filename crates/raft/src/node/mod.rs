@@ -323,12 +323,10 @@ impl Node {
     #[cfg(sim)]
     pub(crate) fn applied_for_look(&self) -> (Option<LogId>, [u8; 16], Vec<Vec<u64>>) {
         let applied = self.inner.shared.applied.read();
-        let configs = applied.membership.membership().get_joint_config();
-        let voters = configs.iter().map(|ids| ids.iter().copied().collect());
         (
             applied.last_applied,
             applied.digest().to_bytes(),
-            voters.collect(),
+            crate::sim::voters_of(applied.membership.membership()),
         )
     }
 

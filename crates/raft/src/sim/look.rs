@@ -4,7 +4,7 @@ use openraft::async_runtime::watch::WatchReceiver;
 
 use crate::leadership::Role;
 use crate::node::Node;
-use crate::types::LogId;
+use crate::types::{LogId, Peer};
 
 /// Position of an entry in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,8 +43,16 @@ pub struct NodeView {
     pub snapshot: Option<Entry>,
     /// Voters of the applied membership, as sets of which each needs a majority.
     pub voters: Vec<Vec<u64>>,
+    /// Voters of the newest membership in its log, by which it counts already.
+    pub next_voters: Vec<Vec<u64>>,
     /// Why it ended, if it did.
     pub failure: Option<String>,
+}
+
+/// Voters of a membership, as sets of which each needs a majority.
+pub(crate) fn voters_of(membership: &openraft::Membership<u64, Peer>) -> Vec<Vec<u64>> {
+    let configs = membership.get_joint_config().iter();
+    configs.map(|ids| ids.iter().copied().collect()).collect()
 }
 
 impl Node {
@@ -61,6 +69,7 @@ impl Node {
             purged: metrics.purged.map(Entry::from),
             snapshot: metrics.snapshot.map(Entry::from),
             voters,
+            next_voters: voters_of(metrics.membership_config.membership()),
             failure: self.failed().borrow().clone(),
         }
     }

@@ -7,15 +7,16 @@ use std::path::Path;
 
 use seqsvr_proto::os::files;
 
-use crate::log::memory::{self, SyncConduct};
+use crate::log::memory::disk::{self, SyncConduct};
 use crate::memory_rows::{self, Crash};
 use crate::types::{CommittedLeaderId, LogId};
 
+pub(crate) use look::voters_of;
 pub use look::{Entry, NodeView};
 
 /// Forgets the disks of this thread, at the begin of a run.
 pub fn forget_all() {
-    memory::forget_all();
+    disk::forget_all();
     memory_rows::forget_all();
     files::forget_all();
 }
@@ -33,7 +34,7 @@ pub enum RowsCrash {
 
 /// Kills the process that uses a data directory.
 pub fn kill(data_dir: &Path, rows: RowsCrash, mut draw: impl FnMut(u64) -> u64) {
-    memory::kill(&data_dir.join("log"), |n| draw(n as u64 + 1) as usize);
+    disk::kill(&data_dir.join("log"), |n| draw(n as u64 + 1) as usize);
     crash_rows(data_dir, rows, &mut draw);
 }
 
@@ -46,7 +47,7 @@ pub fn cut_power(
     rows: RowsCrash,
     mut draw: impl FnMut(u64) -> u64,
 ) -> std::io::Result<()> {
-    memory::cut_power(&data_dir.join("log"), |n| draw(n as u64 + 1) as usize);
+    disk::cut_power(&data_dir.join("log"), |n| draw(n as u64 + 1) as usize);
     crash_rows(data_dir, rows, &mut draw);
     let dirs = [data_dir.to_owned(), data_dir.join("snapshots")];
     files::cut_power(&dirs, draw)
@@ -64,14 +65,42 @@ fn crash_rows(data_dir: &Path, rows: RowsCrash, draw: &mut impl FnMut(u64) -> u6
 
 /// Sets how long the syncs of a log take (milliseconds, shortest and longest), and whether all syncs fail.
 pub fn set_syncs(data_dir: &Path, ms: (u64, u64), fails: bool) {
-    memory::set_conduct(&data_dir.join("log"), SyncConduct { ms, fails });
+    disk::set_conduct(&data_dir.join("log"), SyncConduct { ms, fails });
     files::set_failing(data_dir, fails);
 }
 
-/// Deletes what is not a real file of a data directory; the caller deletes the rest.
-pub fn remove(data_dir: &Path) {
-    memory::remove(&data_dir.join("log"));
+/// Deletes a data directory.
+///
+/// # Errors
+/// Those of the file system.
+pub fn remove(data_dir: &Path) -> std::io::Result<()> {
+    disk::remove(&data_dir.join("log"));
     files::set_failing(data_dir, false);
+    match data_dir.exists() {
+        true => std::fs::remove_dir_all(data_dir),
+        false => Ok(()),
+    }
+}
+
+/// Copies a data directory to a place where none is. Its process may run.
+///
+/// # Errors
+/// Those of the file system.
+pub fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
+    for part in ["", "log", "state", "snapshots"] {
+        let (from, to) = (from.join(part), to.join(part));
+        std::fs::create_dir_all(&to)?;
+        for entry in std::fs::read_dir(&from)? {
+            let entry = entry?;
+            if entry.metadata()?.is_file() {
+                std::fs::copy(entry.path(), to.join(entry.file_name()))?;
+            }
+        }
+        files::sync_all(&to)?;
+    }
+    disk::copy(&from.join("log"), &to.join("log"));
+    memory_rows::copy(&from.join("state"), &to.join("state"));
+    Ok(())
 }
 
 /// Returns whether an entry is durable in the log or in a snapshot of a data directory.
@@ -80,22 +109,20 @@ pub fn has_durable(data_dir: &Path, entry: Entry) -> bool {
         leader_id: CommittedLeaderId::new(entry.term),
         index: entry.index,
     };
-    let in_log = memory::durable(&data_dir.join("log")).is_some_and(|log| {
-        let purged = log.state.purged().is_some_and(|purged| purged.0 >= id);
-        purged
-            || log
-                .entries
-                .get(&id.index)
-                .is_some_and(|(found, _)| found.0 == id)
+    let in_log = disk::with_durable(&data_dir.join("log"), |log| {
+        let is_purged = log.state.purged().is_some_and(|purged| purged.0 >= id);
+        let found = log.entries.get(&id.index);
+        is_purged || found.is_some_and(|(found, _)| found.0 == id)
     });
-    in_log || newest_snapshot(data_dir).is_some_and(|snapshot| snapshot >= id.index)
+    in_log == Some(true) || newest_snapshot(data_dir).is_some_and(|snapshot| snapshot >= id.index)
 }
 
 /// Returns the term of the durable vote of a data directory.
 pub fn durable_term(data_dir: &Path) -> u64 {
-    let log = memory::durable(&data_dir.join("log"));
-    let vote = log.and_then(|log| log.state.vote().map(|vote| vote.0.leader_id().term));
-    vote.unwrap_or(0)
+    let term = disk::with_durable(&data_dir.join("log"), |log| {
+        log.state.vote().map(|vote| vote.0.leader_id().term)
+    });
+    term.flatten().unwrap_or(0)
 }
 
 /// Index of the newest durable snapshot.

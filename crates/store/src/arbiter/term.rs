@@ -89,6 +89,9 @@ impl Term {
         // used up before the quorum is back, nor are the timers believed to have been acted on.
         let unable = self.last_quorum.replace(tick.now).map(beyond);
         let regained = !std::mem::replace(&mut self.quorum, true);
+        if planted!(RestartAtEveryQuorum) && regained {
+            self.since = tick.now;
+        }
         let forgivable = self.forgiven.is_none();
         let ran_out = |at: &Reading| tick.now.elapsed_arbiter(*at) >= takeover_wait(lease);
         if self.forgiven.as_ref().is_some_and(ran_out) {

@@ -12,6 +12,7 @@
 use std::collections::VecDeque;
 
 use seqsvr_core::command::{Batch, Command};
+use seqsvr_core::{limit, planted};
 
 use super::size;
 
@@ -84,14 +85,25 @@ impl<T> Queue<T> {
         // quarter, section commands would fill it, and creations would wait without bound. The last class
         // comes first because all its commands are small: the quarter of another one may be exceeded by
         // a command of up to 43 KB, which still fits after this.
+        let bytes_max = limit!(ENTRY_BYTES_MAX);
         for class in (0..CLASSES).rev() {
+            // As planted, raises and section commands share one quarter and leave nothing of it.
+            let class = if planted!(ShareOneQuarter) {
+                CLASSES - 1 - class
+            } else {
+                class
+            };
             if self.left_out[class] {
-                let below = entry.bytes + ENTRY_BYTES_MAX / 4;
-                self.fill(&mut entry, class, below, &gone);
+                let taken = if planted!(ShareOneQuarter) {
+                    0
+                } else {
+                    entry.bytes
+                };
+                self.fill(&mut entry, class, taken + bytes_max / 4, &gone);
             }
         }
         for class in 0..CLASSES {
-            self.fill(&mut entry, class, ENTRY_BYTES_MAX, &gone);
+            self.fill(&mut entry, class, bytes_max, &gone);
             self.left_out[class] = class > 0 && !self.classes[class].is_empty();
         }
         if entry.commands.is_empty() {
@@ -133,7 +145,7 @@ impl<T> Queue<T> {
             let (size, gone) = (*size, gone(waiter));
             // The greatest command is far below the bound, so an empty entry takes any.
             let room = entry.bytes < below
-                && entry.bytes + size <= ENTRY_BYTES_MAX
+                && entry.bytes + size <= limit!(ENTRY_BYTES_MAX)
                 && entry.commands.len() < ENTRY_COMMANDS_MAX;
             if !room && !gone {
                 return;

@@ -12,8 +12,9 @@ use tokio::runtime::Runtime;
 
 use super::super::codec::Kinds;
 use super::super::fault::Fault;
+use super::disk::*;
 use super::*;
-use crate::types::CommittedLeaderId;
+use crate::types::{CommittedLeaderId, LogId};
 
 fn id(term: u64, index: u64) -> Id {
     Framed(LogId {

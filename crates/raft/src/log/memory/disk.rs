@@ -1,0 +1,177 @@
+//! The disk of a log: what was written and what is durable lie apart.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use seqsvr_core::planted;
+
+use super::super::done::Done;
+use super::image::{LogImage, Record};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Page {
+    Dirty,
+    Lost,
+}
+
+/// How a simulated disk treats the syncs of a log.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SyncConduct {
+    /// Shortest and longest time of a sync, in milliseconds.
+    pub(crate) ms: (u64, u64),
+    pub(crate) fails: bool,
+}
+
+impl Default for SyncConduct {
+    fn default() -> SyncConduct {
+        SyncConduct {
+            ms: (1, 3),
+            fails: false,
+        }
+    }
+}
+
+#[derive(Default)]
+pub(super) struct LogDisk {
+    pub(super) durable: LogImage,
+    /// Written after what is durable, in order.
+    pub(super) written: VecDeque<(Page, Record)>,
+    /// So many of them are in the page cache; the others are still in the process.
+    pub(super) cached: usize,
+    pub(super) queue: VecDeque<(bool, Option<Done>)>,
+    pub(super) is_flushing: bool,
+    /// First failure of the writer; it takes nothing after that.
+    pub(super) failure: Option<(io::ErrorKind, String)>,
+    /// Number of the process that uses it. What an earlier one still does is ignored.
+    pub(super) user: u64,
+    pub(super) syncs: u64,
+    pub(super) conduct: SyncConduct,
+}
+
+impl LogDisk {
+    /// Everything that can be read while the machine has power.
+    pub(super) fn image(&self) -> LogImage {
+        let mut image = self.durable.clone();
+        self.written
+            .iter()
+            .for_each(|(_, record)| image.apply(record));
+        image
+    }
+
+    /// Syncs what is in the page cache.
+    pub(super) fn sync(&mut self) -> io::Result<()> {
+        let cached = std::mem::take(&mut self.cached);
+        if self.conduct.fails {
+            let cached = self.written.iter_mut().take(cached);
+            cached.for_each(|(page, _)| *page = Page::Lost);
+            return Err(io::Error::from_raw_os_error(5));
+        }
+        self.syncs += 1;
+        for _ in 0..cached {
+            match self.written.front() {
+                Some((Page::Dirty, record)) => self.durable.apply(record),
+                _ => break,
+            }
+            self.written.pop_front();
+        }
+        Ok(())
+    }
+}
+
+thread_local! {
+    /// The logs of this thread's disks, by path.
+    static DISKS: RefCell<BTreeMap<PathBuf, Arc<Mutex<LogDisk>>>> = const { RefCell::new(BTreeMap::new()) };
+}
+
+pub(super) fn disk_at(path: &Path) -> Option<Arc<Mutex<LogDisk>>> {
+    DISKS.with_borrow(|disks| disks.get(path).cloned())
+}
+
+/// Returns the disk of a log, which may be new.
+pub(super) fn disk_for(path: &Path) -> Arc<Mutex<LogDisk>> {
+    DISKS.with_borrow_mut(|disks| disks.entry(path.to_owned()).or_default().clone())
+}
+
+/// Does what `reread::make_durable` does with the files of `raft-log`: rewrites what is not known to be durable.
+pub(crate) fn make_durable(path: &Path) -> io::Result<()> {
+    let Some(disk) = disk_at(path) else {
+        return Ok(());
+    };
+    let mut disk = disk.lock();
+    if !planted!(TrustPageCache) {
+        disk.written
+            .iter_mut()
+            .for_each(|(page, _)| *page = Page::Dirty);
+    }
+    disk.cached = disk.written.len();
+    disk.sync()
+}
+
+/// Kills the process that uses the log: `keep(n)` says how many of the `n` records stay that its writer has not
+/// taken.
+pub(crate) fn kill(path: &Path, keep: impl FnOnce(usize) -> usize) {
+    let Some(disk) = disk_at(path) else { return };
+    let mut disk = disk.lock();
+    disk.user += 1;
+    let unwritten = disk.written.len() - disk.cached;
+    let kept = disk.cached + keep(unwritten);
+    disk.written.truncate(kept);
+}
+
+/// Cuts the power: `keep(n)` says how many of the `n` dirty records before the first lost one stay.
+pub(crate) fn cut_power(path: &Path, keep: impl FnOnce(usize) -> usize) {
+    let Some(disk) = disk_at(path) else { return };
+    let mut disk = disk.lock();
+    let disk = &mut *disk;
+    disk.user += 1;
+    let dirty = disk
+        .written
+        .iter()
+        .take_while(|(page, _)| *page == Page::Dirty);
+    let kept = keep(dirty.count());
+    for (_, record) in disk.written.drain(..).take(kept) {
+        disk.durable.apply(&record);
+    }
+    disk.written.clear();
+    disk.cached = 0;
+}
+
+/// Sets how the syncs of a log are treated; the log needs not exist yet.
+pub(crate) fn set_conduct(path: &Path, conduct: SyncConduct) {
+    disk_for(path).lock().conduct = conduct;
+}
+
+/// Reads what is durable of a log.
+pub(crate) fn with_durable<T>(path: &Path, read: impl FnOnce(&LogImage) -> T) -> Option<T> {
+    Some(read(&disk_at(path)?.lock().durable))
+}
+
+/// Forgets all logs of this thread.
+pub(crate) fn forget_all() {
+    DISKS.with_borrow_mut(BTreeMap::clear);
+}
+
+/// Copies a log, with what is not durable yet, to another place.
+pub(crate) fn copy(from: &Path, to: &Path) {
+    let Some(disk) = disk_at(from) else { return };
+    let copy = {
+        let disk = disk.lock();
+        LogDisk {
+            durable: disk.durable.clone(),
+            written: disk.written.clone(),
+            user: disk.user,
+            conduct: disk.conduct,
+            ..LogDisk::default()
+        }
+    };
+    DISKS.with_borrow_mut(|disks| disks.insert(to.to_owned(), Arc::new(Mutex::new(copy))));
+}
+
+/// Deletes a log.
+pub(crate) fn remove(path: &Path) {
+    DISKS.with_borrow_mut(|disks| disks.remove(path));
+}
