@@ -1,149 +1,23 @@
-//! Clients: they make the cluster, call it, record what they are answered, and carry out what operators do.
+//! Clients: they call the cluster, and record what they are answered.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use seqsvr_check::{Answer, Call, Kind, Outcome, Sequence};
-use seqsvr_client::{Channels, Client, CurrentKind, Error, Numbers};
-use seqsvr_core::geometry::Geometry;
-use seqsvr_core::namespace::{Limits, Spec};
-use seqsvr_proto::convert::u128_bytes;
-use seqsvr_proto::v1;
-use seqsvr_proto::v1::store_client::StoreClient;
+use seqsvr_check::{Answer, Kind};
+use seqsvr_client::{Client, CurrentKind, Error, Numbers};
+use seqsvr_proto::v1::Reason;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::sleep;
 
-use crate::cluster::{alloc_address, allocs, clients, store_address, stores};
+use crate::cluster;
 use crate::faults::Order;
-use crate::judge::online::Online;
-use crate::net::{MachineId, Net};
-use crate::plan::Draw;
-use crate::plan::{Load, Plan, Setup};
-
-/// Namespace of the calls.
-const NAMESPACE: &str = "d";
-/// Uids of a section.
-const SECTION: u32 = 10;
-const UID_MAX: u64 = 1_000;
-
-/// What all clients of a run share with the world.
-pub struct Shared {
-    net: Net,
-    /// World time, ms.
-    pub now: AtomicU64,
-    /// Counts stamps, so that each is unique.
-    moment: AtomicU64,
-    /// Clients that have been answered once.
-    pub ready: AtomicU64,
-    /// No call is begun after this (ms).
-    pub stop_at: AtomicU64,
-    /// Clients whose last calls were all answered.
-    pub finished: AtomicU64,
-    /// The last calls of each sequence may begin.
-    pub is_last_round: AtomicBool,
-    /// All calls.
-    pub calls: Mutex<Vec<Call>>,
-    /// Calls that were answered.
-    pub answered: AtomicU64,
-    /// Judges every answer.
-    pub online: Mutex<Online>,
-}
-
-impl Shared {
-    /// Nothing has been called.
-    pub fn new(net: Net, is_ordered: bool) -> Shared {
-        Shared {
-            net,
-            now: AtomicU64::new(0),
-            moment: AtomicU64::new(0),
-            ready: AtomicU64::new(0),
-            stop_at: AtomicU64::new(u64::MAX),
-            finished: AtomicU64::new(0),
-            is_last_round: AtomicBool::new(false),
-            calls: Mutex::default(),
-            answered: AtomicU64::new(0),
-            online: Mutex::new(Online::new(is_ordered)),
-        }
-    }
-
-    fn now(&self) -> u64 {
-        self.now.load(Relaxed)
-    }
-
-    /// World time in a form that is unique: later stamps are greater.
-    fn stamp(&self) -> u64 {
-        let moment = self.moment.fetch_add(1, Relaxed);
-        self.now() * 1_000_000_000 + moment
-    }
-
-    fn record(&self, begun: &Begun, kind: Kind, answered: Result<(Answer, u64), &Error>) {
-        let end = self.stamp();
-        let (words, value) = match answered {
-            Ok((answer, epoch)) => (format!("{answer:?} at epoch {epoch}"), value_of(&answer)),
-            Err(e) => (format!("error: {e}"), 0),
-        };
-        let numbers = [3, begun.caller, begun.uid, value];
-        self.net.with_trace(|now, trace| {
-            trace.note(now, &numbers, || {
-                format!("call {} {kind:?} uid {}: {words}", begun.caller, begun.uid)
-            });
-        });
-        let outcome = match answered {
-            Ok((answer, epoch)) => {
-                self.answered.fetch_add(1, Relaxed);
-                self.online.lock().judge(
-                    self.now(),
-                    begun.uid,
-                    begun.floor,
-                    begun.is_strict,
-                    &answer,
-                );
-                Outcome::Ok {
-                    end,
-                    epoch: Some(epoch),
-                    answer,
-                }
-            }
-            Err(_) => Outcome::Error { end, kind },
-        };
-        self.calls.lock().push(Call {
-            sequence: Sequence::uid(NAMESPACE, begun.uid),
-            begin: begun.stamp,
-            outcome,
-        });
-    }
-
-    fn begin(&self, caller: u64, uid: u64, is_strict: bool) -> Begun {
-        Begun {
-            caller,
-            uid,
-            is_strict,
-            stamp: self.stamp(),
-            floor: self.online.lock().highest(uid),
-        }
-    }
-}
-
-struct Begun {
-    caller: u64,
-    uid: u64,
-    is_strict: bool,
-    stamp: u64,
-    /// Highest number that had been answered when it began.
-    floor: u64,
-}
-
-fn value_of(answer: &Answer) -> u64 {
-    match answer {
-        Answer::Next { first, .. } => *first,
-        Answer::Exact(n) | Answer::AtMost(n) => *n,
-        Answer::Never => 0,
-        Answer::RaiseTo { to, .. } => *to,
-    }
-}
+use crate::net::MachineId;
+use crate::operator::{Operator, SECTION, new_client};
+use crate::plan::{Draw, Load, Plan};
+use crate::record::{Begun, NAMESPACE, Shared};
 
 /// What one client process does. The first one makes the cluster and takes orders.
 pub async fn run_client(
@@ -153,30 +27,19 @@ pub async fn run_client(
     orders: Option<UnboundedReceiver<Order>>,
 ) {
     let setup = &plan.setup;
-    let channels = Channels::over(shared.net.transport(id));
-    let is_first = Some(id) == clients(setup).next();
-    if is_first {
-        make_cluster(&channels, setup).await;
+    let clients = Arc::new(Clients::new(id, &plan, shared.clone()));
+    if let Some(orders) = orders {
+        let operator = Operator::new(id, &plan, shared.clone());
+        operator.make_cluster().await;
+        tokio::spawn(operator.carry_out(orders));
     }
-    let servers = allocs(setup).map(|id| alloc_address(id).to_string());
-    let options = seqsvr_client::Options {
-        seed: Some(seqsvr_core::sim::mix(plan.seed, u64::from(id))),
-        ..seqsvr_client::Options::new(servers)
-    };
-    let Ok(client) = Client::over(channels, options) else {
-        return;
-    };
-    if is_first {
-        create_namespace(&client, setup).await;
-    }
-    while client.next(NAMESPACE, 0_u64, 1).await.is_err() {
+    while clients.get().next(NAMESPACE, 0_u64, 1).await.is_err() {
         sleep(Duration::from_millis(20)).await;
     }
     shared.ready.fetch_add(1, Relaxed);
-    if let Some(orders) = orders {
-        tokio::spawn(carry_out(client.clone(), orders));
-    }
-    let place = clients(setup).position(|client| client == id).unwrap_or(0);
+    let place = cluster::clients(setup)
+        .position(|client| client == id)
+        .unwrap_or(0);
     let (callers, think_ms) = match place {
         0 => (plan.load.busy_callers, plan.load.busy_think_ms),
         n => (
@@ -188,10 +51,12 @@ pub async fn run_client(
     for n in 0..callers {
         let caller = u64::from(id) * 100 + u64::from(n);
         let draw = Draw::new(plan.seed, &format!("caller {caller}"));
-        let (client, shared, load) = (client.clone(), shared.clone(), plan.load.clone());
-        tasks.push(tokio::spawn(call(
-            client, shared, load, caller, think_ms, draw,
-        )));
+        let caller = Caller {
+            id: caller,
+            clients: clients.clone(),
+            shared: shared.clone(),
+        };
+        tasks.push(tokio::spawn(caller.run(plan.load.clone(), think_ms, draw)));
     }
     for task in tasks {
         let _ = task.await;
@@ -199,112 +64,170 @@ pub async fn run_client(
     while !shared.is_last_round.load(Relaxed) {
         sleep(Duration::from_millis(10)).await;
     }
-    last_round(&client, &shared, u64::from(id) * 100 + 99, plan.load.keys).await;
+    let last = Caller {
+        id: u64::from(id) * 100 + 99,
+        clients: clients,
+        shared: shared.clone(),
+    };
+    last.ask_all(plan.load.keys).await;
     shared.finished.fetch_add(1, Relaxed);
+    last.call_calmly(plan.load.keys).await;
+    shared.calmed.fetch_add(1, Relaxed);
 }
 
-async fn make_cluster(channels: &Channels, setup: &Setup) {
-    let mut members = Vec::new();
-    for id in stores(setup) {
-        let address = store_address(id).to_string();
-        let who = loop {
-            if let Ok(channel) = channels.get(&address)
-                && let Ok(who) = StoreClient::new(channel)
-                    .describe(v1::DescribeRequest {})
-                    .await
-            {
-                break who.into_inner();
-            }
-            sleep(Duration::from_millis(20)).await;
-        };
-        members.push(v1::Member {
-            id: who.node,
-            address: who.address,
-            incarnation: who.incarnation,
-        });
-    }
-    let init = v1::InitRequest {
-        cluster: u128_bytes(7),
-        members,
-        lease_ms: setup.lease_ms as u32,
-        slots: setup.slots,
-    };
-    let address = store_address(1).to_string();
-    loop {
-        if let Ok(channel) = channels.get(&address)
-            && StoreClient::new(channel).init(init.clone()).await.is_ok()
-        {
-            return;
-        }
-        sleep(Duration::from_millis(20)).await;
-    }
-}
-
-async fn create_namespace(client: &Client, setup: &Setup) {
-    let geometry = Geometry::Dense {
-        section_size: SECTION,
-        max_uid: UID_MAX,
-    };
-    let spec = Spec {
-        step: setup.step,
-        limits: Limits {
-            step_max: 2 * setup.step,
-            ..Limits::DEFAULT
-        },
-        ..Spec::new(NAMESPACE, geometry)
-    };
-    while client.admin().create_namespace(&spec).await.is_err() {
-        sleep(Duration::from_millis(50)).await;
-    }
-}
-
-async fn carry_out(client: Client, mut orders: UnboundedReceiver<Order>) {
-    while let Some(order) = orders.recv().await {
-        let admin = client.admin();
-        // Some fail, as the world is; the next ones are carried out all the same.
-        match order {
-            Order::Move(slot, to) => drop(admin.move_slot(slot, &to).await),
-            Order::Drain(name, undo) => drop(admin.drain(&name, undo).await),
-            Order::Transfer => drop(admin.transfer_leader(None).await),
-            Order::Leave(_) => {}
-        }
-    }
-}
-
-async fn call(
-    client: Client,
+/// The client of a process, which is replaced when its cluster is gone.
+struct Clients {
+    id: MachineId,
+    plan: Plan,
     shared: Arc<Shared>,
-    load: Load,
-    caller: u64,
-    think_ms: u64,
-    mut draw: Draw,
-) {
-    let strict = client.strict();
-    while shared.now() < shared.stop_at.load(Relaxed) {
-        let uid = |draw: &mut Draw| draw.below(load.keys) * u64::from(SECTION) / 2;
-        let key = uid(&mut draw);
-        let kind = draw.below(100);
-        let bounds = [
-            load.many_percent,
-            load.many_percent + load.current_percent,
-            load.many_percent + load.current_percent + load.raise_percent,
-            load.many_percent + load.current_percent + load.raise_percent + load.strict_percent,
-        ];
-        if kind < bounds[0] {
-            let mut keys: Vec<u64> = (0..5).map(|_| uid(&mut draw)).collect();
-            keys.sort_unstable();
-            keys.dedup();
-            next_many(&client, &shared, caller, &keys).await;
-        } else if kind < bounds[1] {
-            current(&client, &shared, caller, key).await;
-        } else if kind < bounds[2] {
-            raise_to(&client, &shared, caller, key, draw.below(50)).await;
-        } else if kind < bounds[3] {
-            next(&strict, &shared, caller, key, true).await;
-        } else {
-            next(&client, &shared, caller, key, false).await;
+    current: Mutex<Client>,
+}
+
+impl Clients {
+    fn new(id: MachineId, plan: &Plan, shared: Arc<Shared>) -> Clients {
+        Clients {
+            id,
+            plan: plan.clone(),
+            current: Mutex::new(new_client(id, plan, &shared)),
+            shared,
         }
-        sleep(Duration::from_millis(draw.between(1, think_ms.max(1)))).await;
+    }
+
+    fn get(&self) -> Client {
+        self.current.lock().clone()
+    }
+
+    /// Does what the error says that every server belongs to another cluster: begins with a new client.
+    fn replace_if_foreign(&self, client: &Client, error: Option<&Error>) {
+        let is_foreign = error.is_some_and(|error| error.reason == Reason::ClusterMismatch);
+        let mut current = self.current.lock();
+        if is_foreign && current.cluster_tag() == client.cluster_tag() {
+            seqsvr_core::reached!("client: it met another cluster only");
+            *current = new_client(self.id, &self.plan, &self.shared);
+        }
+    }
+}
+
+/// A caller, which makes one call after another.
+struct Caller {
+    id: u64,
+    clients: Arc<Clients>,
+    shared: Arc<Shared>,
+}
+
+fn draw_uid(draw: &mut Draw, load: &Load) -> u64 {
+    draw.below(load.keys) * u64::from(SECTION) / 2
+}
+
+impl Caller {
+    async fn run(self, load: Load, think_ms: u64, mut draw: Draw) {
+        let shared = &self.shared;
+        while shared.now() < shared.stop_at.load(Relaxed) {
+            let uid = draw_uid(&mut draw, &load);
+            let kind = draw.below(100);
+            let many = load.many_percent;
+            let current = many + load.current_percent;
+            let raise = current + load.raise_percent;
+            let strict = raise + load.strict_percent;
+            if kind < many {
+                let mut uids: Vec<u64> = (0..5).map(|_| draw_uid(&mut draw, &load)).collect();
+                uids.sort_unstable();
+                uids.dedup();
+                self.next_many(&uids).await;
+            } else if kind < current {
+                self.current(uid).await;
+            } else if kind < raise {
+                self.raise_to(uid, draw.below(50)).await;
+            } else {
+                self.next(uid, kind < strict).await;
+            }
+            sleep(Duration::from_millis(draw.between(1, think_ms.max(1)))).await;
+        }
+    }
+
+    async fn next(&self, uid: u64, is_strict: bool) -> bool {
+        let client = self.clients.get();
+        let begun = self.shared.begin(&client, self.id, uid, is_strict);
+        let got = match is_strict {
+            true => client.strict().next(NAMESPACE, uid, 1).await,
+            false => client.next(NAMESPACE, uid, 1).await,
+        };
+        let answer = got.as_ref().map(next_answer);
+        self.shared.record(&client, &begun, Kind::Next, answer);
+        self.clients.replace_if_foreign(&client, got.as_ref().err());
+        got.is_ok()
+    }
+
+    async fn next_many(&self, uids: &[u64]) {
+        let client = self.clients.get();
+        let begin = |uid: &u64| self.shared.begin(&client, self.id, *uid, false);
+        let begun: Vec<Begun> = uids.iter().map(begin).collect();
+        let got = client.next_many(NAMESPACE, uids).await;
+        for (begun, got) in begun.iter().zip(&got) {
+            let answer = got.as_ref().map(next_answer);
+            self.shared.record(&client, begun, Kind::Next, answer);
+        }
+        let error = got.iter().find_map(|got| got.as_ref().err());
+        self.clients.replace_if_foreign(&client, error);
+    }
+
+    async fn current(&self, uid: u64) {
+        let client = self.clients.get();
+        let begun = self.shared.begin(&client, self.id, uid, false);
+        let got = client.current(NAMESPACE, uid).await;
+        let answer = got.as_ref().map(|current| {
+            let answer = match current.kind {
+                CurrentKind::Exact => Answer::Exact(current.value),
+                CurrentKind::Never => Answer::Never,
+                CurrentKind::AtMost => Answer::AtMost(current.value),
+            };
+            (answer, current.epoch)
+        });
+        self.shared.record(&client, &begun, Kind::Current, answer);
+        self.clients.replace_if_foreign(&client, got.as_ref().err());
+    }
+
+    async fn raise_to(&self, uid: u64, by: u64) {
+        let client = self.clients.get();
+        let begun = self.shared.begin(&client, self.id, uid, false);
+        let asked = begun.floor + by + 1;
+        let got = client.raise_to(NAMESPACE, uid, asked, false).await;
+        let answer = got.as_ref().map(|raised| {
+            let to = raised.value;
+            (Answer::RaiseTo { asked, to }, raised.epoch)
+        });
+        self.shared.record(&client, &begun, Kind::RaiseTo, answer);
+        self.clients.replace_if_foreign(&client, got.as_ref().err());
+    }
+
+    /// Calls in the calm world, and all sequences at its end.
+    async fn call_calmly(&self, keys: u64) {
+        let until = loop {
+            match self.shared.calm_until.load(Relaxed) {
+                0 => sleep(Duration::from_millis(5)).await,
+                until => break until,
+            }
+        };
+        let mut n = self.id;
+        while self.shared.now() < until {
+            self.next(n % keys * u64::from(SECTION) / 2, n % 5 == 0)
+                .await;
+            n += 1;
+            sleep(Duration::from_millis(30)).await;
+        }
+        for n in 0..keys {
+            self.next(n * u64::from(SECTION) / 2, false).await;
+        }
+    }
+
+    /// Asks for every sequence once more, until it is answered.
+    async fn ask_all(&self, keys: u64) {
+        for n in 0..keys {
+            let uid = n * u64::from(SECTION) / 2;
+            while !self.next(uid, false).await {}
+            while !self.next(uid, true).await {}
+            self.current(uid).await;
+        }
     }
 }
 
@@ -315,57 +238,4 @@ fn next_answer(numbers: &Numbers) -> (Answer, u64) {
         stride: NonZeroU64::MIN,
     };
     (answer, numbers.epoch)
-}
-
-async fn next(client: &Client, shared: &Shared, caller: u64, uid: u64, is_strict: bool) -> bool {
-    let begun = shared.begin(caller, uid, is_strict);
-    let got = client.next(NAMESPACE, uid, 1).await;
-    shared.record(&begun, Kind::Next, got.as_ref().map(next_answer));
-    got.is_ok()
-}
-
-async fn next_many(client: &Client, shared: &Shared, caller: u64, uids: &[u64]) {
-    let begun: Vec<Begun> = uids
-        .iter()
-        .map(|uid| shared.begin(caller, *uid, false))
-        .collect();
-    let got = client.next_many(NAMESPACE, uids).await;
-    for (begun, got) in begun.iter().zip(&got) {
-        shared.record(begun, Kind::Next, got.as_ref().map(next_answer));
-    }
-}
-
-async fn current(client: &Client, shared: &Shared, caller: u64, uid: u64) {
-    let begun = shared.begin(caller, uid, false);
-    let got = client.current(NAMESPACE, uid).await;
-    let answer = got.as_ref().map(|current| {
-        let answer = match current.kind {
-            CurrentKind::Exact => Answer::Exact(current.value),
-            CurrentKind::Never => Answer::Never,
-            CurrentKind::AtMost => Answer::AtMost(current.value),
-        };
-        (answer, current.epoch)
-    });
-    shared.record(&begun, Kind::Current, answer);
-}
-
-async fn raise_to(client: &Client, shared: &Shared, caller: u64, uid: u64, by: u64) {
-    let begun = shared.begin(caller, uid, false);
-    let asked = begun.floor + by + 1;
-    let got = client.raise_to(NAMESPACE, uid, asked, false).await;
-    let answer = got.as_ref().map(|raised| {
-        let to = raised.value;
-        (Answer::RaiseTo { asked, to }, raised.epoch)
-    });
-    shared.record(&begun, Kind::RaiseTo, answer);
-}
-
-/// Asks for every sequence once more, until it is answered.
-async fn last_round(client: &Client, shared: &Shared, caller: u64, keys: u64) {
-    for n in 0..keys {
-        let uid = n * u64::from(SECTION) / 2;
-        while !next(client, shared, caller, uid, false).await {}
-        while !next(&client.strict(), shared, caller, uid, true).await {}
-        current(client, shared, caller, uid).await;
-    }
 }

@@ -1,51 +1,28 @@
 //! The machines of a run: stores, AllocSvrs and clients, and how their processes start and end.
 
+mod changes;
+mod machine;
+mod options;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
-use parking_lot::Mutex;
 use seqsvr_alloc::{Alloc, Clock};
 use seqsvr_core::lease::Reading;
 use seqsvr_core::sim::{self, mix};
+use seqsvr_proto::os::files;
 use seqsvr_store::Store;
 use seqsvr_store::sim as disks;
 
-use crate::clock::Clocks;
+use crate::clock::{Clocks, Rates};
 use crate::net::{MachineId, Net};
 use crate::plan::{Plan, RowsFate, Setup};
 use crate::process::{MachineClock, Process};
-
-/// What runs on a machine.
-#[derive(Clone)]
-pub enum Role {
-    /// A store, once it has started.
-    Store(Arc<Mutex<Option<Store>>>),
-    /// An AllocSvr, once it has started.
-    Alloc(Arc<Mutex<Option<Alloc>>>),
-    /// Callers.
-    Client,
-}
-
-/// A machine and its process.
-pub struct Machine {
-    /// Its number.
-    pub id: MachineId,
-    /// What runs on it.
-    pub role: Role,
-    /// Its clocks.
-    pub clock: MachineClock,
-    /// Its process; None: it does not run.
-    pub process: Option<Process>,
-    /// Why its process did not start.
-    pub refusal: Arc<Mutex<Option<String>>>,
-    /// How often it was started up.
-    boots: u64,
-    dir: PathBuf,
-}
+pub use machine::{Machine, Role};
+use options::{alloc_options, store_options};
 
 /// All machines of a run.
 pub struct Cluster {
@@ -58,15 +35,20 @@ pub struct Cluster {
     pub machines: BTreeMap<MachineId, Machine>,
     /// World time, ms.
     pub now: u64,
+    /// When all stores were last wiped, to make another cluster of them.
+    pub remade_at: Option<u64>,
     starts: u64,
 }
 
-/// Numbers of the stores.
+/// Stores that there may be, with those that join.
+const STORES_MAX: MachineId = 10;
+
+/// Numbers of the stores that the cluster is made of.
 pub fn stores(setup: &Setup) -> impl Iterator<Item = MachineId> + use<> {
     1..=setup.stores
 }
 
-/// Numbers of the AllocSvrs.
+/// Numbers of the AllocSvrs that are there from the begin. The next one may join.
 pub fn allocs(setup: &Setup) -> impl Iterator<Item = MachineId> + use<> {
     11..11 + setup.allocs
 }
@@ -98,8 +80,8 @@ impl Cluster {
     /// All machines of a plan, without processes. Their directories lie below `root`.
     pub fn new(plan: &Plan, net: Net, root: &Path) -> Cluster {
         let setup = plan.setup.clone();
-        let servers = stores(&setup).chain(allocs(&setup));
-        let with_rates: Vec<_> = servers.zip(plan.rates.iter().copied()).collect();
+        let first = stores(&setup).chain(allocs(&setup));
+        let rates: BTreeMap<MachineId, Rates> = first.zip(plan.rates.iter().copied()).collect();
         let mut machines = BTreeMap::new();
         let mut add = |id: MachineId, role: Role, clocks: Clocks| {
             let silenced = net.clone();
@@ -110,21 +92,28 @@ impl Cluster {
                 clock: MachineClock::new(clocks, silence),
                 process: None,
                 refusal: Arc::default(),
+                in_use: false,
+                was_used: false,
+                is_wiped: false,
+                may_stop: false,
+                is_removed: false,
+                store_id: u64::from(id),
                 boots: 1,
                 dir: root.join(format!("m{id}")),
             };
             machines.insert(id, machine);
         };
-        for (id, rates) in with_rates {
-            let role = match id < 11 {
+        for id in (1..=STORES_MAX).chain(11..=11 + setup.allocs) {
+            let role = match id <= STORES_MAX {
                 true => Role::Store(Arc::default()),
                 false => Role::Alloc(Arc::default()),
             };
             net.add_host(store_address(id), id);
+            let rates = rates.get(&id).copied().unwrap_or(Rates::TRUE);
             add(id, role, Clocks::new(rates));
         }
         for id in clients(&setup) {
-            add(id, Role::Client, Clocks::new(crate::clock::Rates::TRUE));
+            add(id, Role::Client, Clocks::new(Rates::TRUE));
         }
         Cluster {
             seed: plan.seed,
@@ -132,6 +121,7 @@ impl Cluster {
             net,
             machines,
             now: 0,
+            remade_at: None,
             starts: 0,
         }
     }
@@ -151,10 +141,11 @@ impl Cluster {
         let setup = &self.setup;
         let transport = self.net.transport(id);
         let refusal = machine.refusal.clone();
+        let store_id = machine.store_id;
         let clock = machine.clock.clone();
         match &machine.role {
             Role::Store(running) => {
-                let options = store_options(setup, id, machine.data_dir());
+                let options = store_options(setup, store_id, id, machine.data_dir());
                 let environment = seqsvr_store::Environment {
                     clock: Arc::new(move || clock.read_store()),
                     transport,
@@ -221,6 +212,7 @@ impl Cluster {
             mix(mix(seed, starts), count) % end.max(1)
         };
         let data_dir = machine.data_dir();
+        let state_dir = machine.state_dir();
         let fate = match rows {
             RowsFate::Lose(most) => disks::RowsCrash::Lose(most),
             RowsFate::Remove => disks::RowsCrash::Remove,
@@ -235,10 +227,11 @@ impl Cluster {
             machine.process = None;
         });
         machine.clock.forget_pause();
-        if is_store && !with_power {
-            disks::cut_power(&data_dir, fate, &mut draw)?;
+        match (with_power, is_store) {
+            (true, _) => Ok(()),
+            (false, true) => disks::cut_power(&data_dir, fate, &mut draw),
+            (false, false) => files::cut_power(&[state_dir], &mut draw),
         }
-        Ok(())
     }
 
     /// Gives a machine its power back, if it had none, and starts its process.
@@ -246,12 +239,29 @@ impl Cluster {
     /// # Errors
     /// As [`Cluster::start`].
     pub fn bring_back(&mut self, id: MachineId) -> io::Result<()> {
-        let is_down = self.machines.get(&id).is_some_and(|m| m.process.is_none());
+        let machine = self.machines.get(&id);
+        let is_down = machine.is_some_and(|m| m.in_use && m.process.is_none());
         if is_down {
             self.net.power_on(id);
             self.start(id)?;
         }
         Ok(())
+    }
+
+    /// Stores that take part.
+    pub fn stores(&self) -> Vec<MachineId> {
+        self.in_use(|machine| matches!(machine.role, Role::Store(_)))
+    }
+
+    /// AllocSvrs that take part.
+    pub fn allocs(&self) -> Vec<MachineId> {
+        self.in_use(|machine| matches!(machine.role, Role::Alloc(_)))
+    }
+
+    fn in_use(&self, is_one: impl Fn(&Machine) -> bool) -> Vec<MachineId> {
+        let machines = self.machines.values();
+        let found = machines.filter(|machine| machine.in_use && is_one(machine));
+        found.map(|machine| machine.id).collect()
     }
 
     /// The store that leads, as far as one says so. Of several that of the greatest term.
@@ -282,61 +292,5 @@ pub fn name(id: MachineId) -> String {
         0..=10 => format!("s{id}"),
         11..=20 => format!("a{}", id - 10),
         _ => format!("c{}", id - 20),
-    }
-}
-
-impl Machine {
-    /// Where its server keeps what must last.
-    pub fn data_dir(&self) -> PathBuf {
-        self.dir.join("data")
-    }
-
-    /// Its store, if it runs.
-    pub fn store(&self) -> Option<Store> {
-        match &self.role {
-            Role::Store(running) if self.process.is_some() => running.lock().clone(),
-            _ => None,
-        }
-    }
-
-    /// Its AllocSvr, if it runs.
-    pub fn alloc(&self) -> Option<Alloc> {
-        match &self.role {
-            Role::Alloc(running) if self.process.is_some() => running.lock().clone(),
-            _ => None,
-        }
-    }
-
-    fn forget_handle(&self) {
-        match &self.role {
-            Role::Store(running) => drop(running.lock().take()),
-            Role::Alloc(running) => drop(running.lock().take()),
-            Role::Client => {}
-        }
-    }
-}
-
-fn store_options(setup: &Setup, id: MachineId, data_dir: PathBuf) -> seqsvr_store::Options {
-    seqsvr_store::Options {
-        heartbeat_ms: setup.heartbeat_ms,
-        election_min_ms: 2 * setup.heartbeat_ms,
-        election_max_ms: 4 * setup.heartbeat_ms,
-        snapshot_every_entries: setup.snapshot_every,
-        ..seqsvr_store::Options::new(u64::from(id), store_address(id), data_dir)
-    }
-}
-
-fn alloc_options(setup: &Setup, id: MachineId, dir: &Path, seed: u64) -> seqsvr_alloc::Options {
-    let stores = stores(setup)
-        .map(|id| store_address(id).to_string())
-        .collect();
-    seqsvr_alloc::Options {
-        seed: Some(seed),
-        // No service manager would start it again.
-        name_wait: Duration::from_secs(3_600),
-        idle_after: Duration::from_millis(setup.idle_after_ms),
-        // Some prove that they are restarted, the others wait.
-        state_dir: (id % 2 == 1).then(|| dir.join("state")),
-        ..seqsvr_alloc::Options::new(name(id), alloc_address(id), stores)
     }
 }

@@ -1,19 +1,16 @@
 //! The command line.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::{Parser, Subcommand};
-use parking_lot::Mutex;
 use seqsvr_core::sim::{hash, mix};
 
+use crate::meta::check_repeatability;
 use crate::plan::Plan;
 use crate::planted::find_planted;
-use crate::run::{Outcome, run_apart};
+use crate::sweep::{Conduct, Sweep};
 
 /// Runs clusters in a simulated world
 #[derive(Parser)]
@@ -24,28 +21,31 @@ struct Arguments {
     #[arg(long, conflicts_with = "seeds")]
     seed: Option<u64>,
     /// Prints every event
-    #[arg(long)]
+    #[arg(long, global = true)]
     words: bool,
-    /// Runs so many seeds
-    #[arg(long, default_value_t = 100)]
-    seeds: u64,
+    /// Prints the plan of the seed (JSON) and does not run it
+    #[arg(long, requires = "seed")]
+    plan: bool,
+    /// Runs so many seeds [default: 100, or as many as fit into --seconds]
+    #[arg(long, global = true)]
+    seeds: Option<u64>,
     /// Stops after so many seconds
-    #[arg(long)]
+    #[arg(long, global = true)]
     seconds: Option<u64>,
     /// Fails if fewer seeds were run
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, global = true, default_value_t = 0)]
     seeds_min: u64,
     /// Text from which the seeds are drawn, a commit for instance
-    #[arg(long, default_value = "seqsvr")]
+    #[arg(long, global = true, default_value = "seqsvr")]
     base: String,
     /// Milliseconds of faults in a plan
-    #[arg(long, default_value_t = 12_000)]
+    #[arg(long, global = true, default_value_t = 12_000)]
     faults_ms: u64,
     /// Runs side by side
-    #[arg(long, default_value_t = 2)]
+    #[arg(long, global = true, default_value_t = 2)]
     jobs: usize,
     /// Plants a bug
-    #[arg(long)]
+    #[arg(long, global = true)]
     plant: Vec<String>,
     /// Runs each seed twice and compares
     #[arg(long)]
@@ -64,154 +64,120 @@ enum Command {
         /// The file
         plan: PathBuf,
     },
+    /// Runs seeds in one process, in two, in two threads and under another environment, and compares
+    Meta,
+    /// Runs the kept plans, compares five seeds as `meta` does, and runs fresh seeds
+    Check,
 }
+
+/// Plans that failed once.
+const KEPT_PLANS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/plans");
+/// Seeds that `check` compares.
+const COMPARED: u64 = 5;
 
 /// Runs what the command line says.
 pub fn run_command() -> ExitCode {
     let arguments = Arguments::parse();
-    if let Some(Command::Planted { name }) = &arguments.command {
-        return find_planted(name.as_deref(), &arguments.base, arguments.faults_ms);
-    }
-    let plans: Box<dyn Fn(u64) -> Option<Plan> + Send + Sync> = match plan_source(&arguments) {
-        Ok(plans) => plans,
-        Err(text) => {
-            eprintln!("{text}");
-            return ExitCode::from(2);
-        }
+    let done = match &arguments.command {
+        Some(Command::Planted { name }) => Ok(find_planted(
+            name.as_deref(),
+            &arguments.base,
+            arguments.faults_ms,
+        )),
+        Some(Command::Repeat { plan }) => arguments.repeat(plan),
+        Some(Command::Meta) => check_repeatability(
+            &arguments.base,
+            arguments.seeds.unwrap_or(COMPARED),
+            arguments.faults_ms,
+        )
+        .map(|()| ExitCode::SUCCESS),
+        Some(Command::Check) => arguments.check(),
+        None => arguments.run_seeds(),
     };
-    let sweep = Sweep::default();
-    let began = Instant::now();
-    let deadline = arguments
-        .seconds
-        .map(|seconds| began + Duration::from_secs(seconds));
-    thread::scope(|scope| {
-        for _ in 0..arguments.jobs {
-            scope.spawn(|| {
-                while deadline.is_none_or(|deadline| Instant::now() < deadline) {
-                    let n = sweep.next.fetch_add(1, Relaxed);
-                    let Some(plan) = plans(n) else { break };
-                    sweep.one(&plan, &arguments);
-                }
-            });
-        }
-    });
-    sweep.report(began.elapsed(), arguments.seeds_min)
+    done.unwrap_or_else(|text| {
+        eprintln!("{text}");
+        ExitCode::from(2)
+    })
 }
 
-type PlanSource = Box<dyn Fn(u64) -> Option<Plan> + Send + Sync>;
-
-fn plan_source(arguments: &Arguments) -> Result<PlanSource, String> {
-    let planted = arguments.plant.clone();
-    let faults_ms = arguments.faults_ms;
-    if let Some(Command::Repeat { plan: path }) = &arguments.command {
-        let text = std::fs::read_to_string(path)
-            .map_err(|e| format!("cannot read {}: {e}", path.display()))?;
-        let plan: Plan = serde_json::from_str(&text)
-            .map_err(|e| format!("{} is not a plan: {e}", path.display()))?;
-        return Ok(Box::new(move |n| (n == 0).then(|| plan.clone())));
+impl Arguments {
+    fn plan_of(&self, seed: u64) -> Plan {
+        Plan {
+            planted: self.plant.clone(),
+            ..Plan::draw(seed, self.faults_ms)
+        }
     }
-    let (base, seed, seeds) = (hash(&arguments.base), arguments.seed, arguments.seeds);
-    Ok(Box::new(move |n| {
-        let seed = match seed {
-            Some(seed) => (n == 0).then_some(seed)?,
-            None => (n < seeds).then(|| mix(base, n))?,
+
+    fn run_seeds(&self) -> Result<ExitCode, String> {
+        if let (Some(seed), true) = (self.seed, self.plan) {
+            let text = serde_json::to_string_pretty(&self.plan_of(seed));
+            println!("{}", text.map_err(|e| e.to_string())?);
+            return Ok(ExitCode::SUCCESS);
+        }
+        let began = Instant::now();
+        let deadline = self.seconds.map(|s| began + Duration::from_secs(s));
+        let conduct = Conduct {
+            words: self.words,
+            twice: self.twice,
+            tells: self.seed.is_some(),
         };
-        Some(Plan {
-            planted: planted.clone(),
-            ..Plan::draw(seed, faults_ms)
-        })
-    }))
-}
-
-/// Sums over all runs.
-#[derive(Default)]
-struct Sweep {
-    next: AtomicU64,
-    runs: AtomicU64,
-    starved: AtomicU64,
-    failed: AtomicU64,
-    virtual_ms: AtomicU64,
-    real_ms: AtomicU64,
-    answered: AtomicU64,
-    reached: Mutex<BTreeMap<&'static str, u64>>,
-}
-
-impl Sweep {
-    fn one(&self, plan: &Plan, arguments: &Arguments) {
-        let first = run_apart(plan, arguments.words);
-        let outcome = match first {
-            Ok(outcome) => outcome,
-            Err(text) => Outcome {
-                broken: vec![text],
-                ..Outcome::default()
-            },
+        let base = hash(&self.base);
+        let usual = if self.seconds.is_some() {
+            u64::MAX
+        } else {
+            100
         };
-        self.runs.fetch_add(1, Relaxed);
-        self.virtual_ms.fetch_add(outcome.virtual_ms, Relaxed);
-        self.real_ms
-            .fetch_add(outcome.real.as_millis() as u64, Relaxed);
-        self.answered.fetch_add(outcome.answered, Relaxed);
-        for (branch, count) in &outcome.reached {
-            *self.reached.lock().entry(branch).or_default() += count;
-        }
-        let mut broken = outcome.broken.clone();
-        if arguments.twice || !broken.is_empty() {
-            match run_apart(plan, arguments.words) {
-                Ok(second) if second.hash == outcome.hash => {}
-                Ok(_) => broken.push(String::from("not deterministic: another run of it differs")),
-                Err(text) => broken.push(format!("not deterministic: another run failed: {text}")),
-            }
-        }
-        if broken.is_empty() {
-            if outcome.is_starved() {
-                self.starved.fetch_add(1, Relaxed);
-            }
-            if arguments.seed.is_some() || arguments.command.is_some() {
-                println!(
-                    "seed {}: hash {:016x}, {} events, {} calls, {} answered, {} ms in {} ms",
-                    plan.seed,
-                    outcome.hash,
-                    outcome.events,
-                    outcome.calls,
-                    outcome.answered,
-                    outcome.virtual_ms,
-                    outcome.real.as_millis()
-                );
-            }
-            return;
-        }
-        self.failed.fetch_add(1, Relaxed);
-        let mut text = format!("seed {} FAILED:\n", plan.seed);
-        for line in &broken {
-            text += &format!("  {line}\n");
-        }
-        for line in &outcome.last {
-            text += &format!("    {line}\n");
-        }
-        text += &format!(
-            "  repeat: cargo xtask sim --seed {} --faults-ms {}",
-            plan.seed, arguments.faults_ms
-        );
-        println!("{text}");
+        let seeds = self.seeds.unwrap_or(usual);
+        let plans = |n| match self.seed {
+            Some(seed) => (n == 0).then(|| self.plan_of(seed)),
+            None => (n < seeds).then(|| self.plan_of(mix(base, n))),
+        };
+        let sweep = Sweep::default();
+        sweep.run_all(plans, self.jobs, deadline, conduct);
+        Ok(sweep.report(began.elapsed(), self.seeds_min))
     }
 
-    fn report(&self, real: Duration, seeds_min: u64) -> ExitCode {
-        for (branch, count) in self.reached.lock().iter() {
-            println!("{count:>9}  {branch}");
-        }
-        let (runs, failed) = (self.runs.load(Relaxed), self.failed.load(Relaxed));
-        let virtual_s = self.virtual_ms.load(Relaxed) as f64 / 1e3;
-        let core_s = (self.real_ms.load(Relaxed) as f64 / 1e3).max(1e-3);
-        println!(
-            "{runs} seeds, {failed} failed, {} starved; {} answers; {virtual_s:.0} virtual seconds in {:.0} s, {:.1} a second of a core",
-            self.starved.load(Relaxed),
-            self.answered.load(Relaxed),
-            real.as_secs_f64(),
-            virtual_s / core_s,
-        );
-        match failed == 0 && runs >= seeds_min {
-            true => ExitCode::SUCCESS,
-            false => ExitCode::FAILURE,
-        }
+    fn repeat(&self, path: &Path) -> Result<ExitCode, String> {
+        let plan = Plan {
+            planted: self.plant.clone(),
+            ..read_plan(path)?
+        };
+        let began = Instant::now();
+        let sweep = Sweep::default();
+        let conduct = Conduct {
+            words: self.words,
+            twice: true,
+            tells: true,
+        };
+        sweep.run(&plan, conduct);
+        Ok(sweep.report(began.elapsed(), 1))
     }
+
+    fn check(&self) -> Result<ExitCode, String> {
+        let began = Instant::now();
+        let mut files: Vec<PathBuf> = std::fs::read_dir(KEPT_PLANS)
+            .map_err(|e| format!("cannot list {KEPT_PLANS}: {e}"))?
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .filter(|path| path.extension().is_some_and(|e| e == "json"))
+            .collect();
+        files.sort();
+        let kept: Vec<Plan> = files
+            .iter()
+            .map(|f| read_plan(f))
+            .collect::<Result<_, _>>()?;
+        let sweep = Sweep::default();
+        let plans = |n: u64| kept.get(n as usize).cloned();
+        sweep.run_all(plans, self.jobs, None, Conduct::default());
+        if sweep.report(began.elapsed(), kept.len() as u64) != ExitCode::SUCCESS {
+            return Ok(ExitCode::FAILURE);
+        }
+        check_repeatability(&self.base, COMPARED, self.faults_ms)?;
+        self.run_seeds()
+    }
+}
+
+fn read_plan(path: &Path) -> Result<Plan, String> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|e| format!("cannot read {}: {e}", path.display()))?;
+    serde_json::from_str(&text).map_err(|e| format!("{} is not a plan: {e}", path.display()))
 }

@@ -3,20 +3,19 @@
 //! Each direction of a connection delivers in order. A blocked link *holds* what is sent over it, as
 //! retransmission does, and delivers it late once it is open again.
 
+mod state;
 mod stream;
 mod transport;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::Waker;
 
 use parking_lot::{Mutex, MutexGuard};
-use seqsvr_core::sim::{hash, mix};
-use tokio::sync::oneshot;
 
 use crate::trace::Trace;
-use stream::Stream;
+use state::{Connection, Flight, Segment, State};
 
 /// A machine, by number.
 pub type MachineId = u32;
@@ -36,250 +35,9 @@ pub struct NetConduct {
     pub short_read_per_mille: u64,
 }
 
-/// What travels in one direction of a connection.
-enum Segment {
-    Connect,
-    Answer(bool),
-    Data(Vec<u8>),
-    End,
-    Reset,
-}
-
-impl Segment {
-    fn code(&self) -> u64 {
-        match self {
-            Segment::Connect => 1,
-            Segment::Answer(true) => 2,
-            Segment::Answer(false) => 3,
-            Segment::Data(_) => 4,
-            Segment::End => 5,
-            Segment::Reset => 6,
-        }
-    }
-
-    fn len(&self) -> u64 {
-        match self {
-            Segment::Data(data) => data.len() as u64,
-            _ => 0,
-        }
-    }
-}
-
-/// A segment on its way from an end of a connection.
-struct Flight {
-    connection: u64,
-    from: usize,
-    segment: Segment,
-}
-
-/// One direction of a connection.
-#[derive(Default)]
-struct Way {
-    arrived: VecDeque<Vec<u8>>,
-    /// Bytes read of the first of them.
-    offset: usize,
-    /// Bytes sent and not read.
-    unread: usize,
-    reader: Option<Waker>,
-    writer: Option<Waker>,
-    has_ended: bool,
-    sent_end: bool,
-    is_reset: bool,
-    /// What is sent is lost.
-    is_eaten: bool,
-    /// Nothing overtakes: time of the last segment, ms.
-    last_at: u64,
-    segments: u64,
-}
-
-struct Connection {
-    ends: [MachineId; 2],
-    /// By the end that sends.
-    ways: [Way; 2],
-    answer: Option<oneshot::Sender<bool>>,
-    address: SocketAddr,
-    is_dropped: [bool; 2],
-}
-
-struct Ear {
-    machine: MachineId,
-    accepted: VecDeque<Stream>,
-    waker: Option<Waker>,
-}
-
-/// State of a directed link.
-#[derive(Clone, Copy, Default)]
-struct Link {
-    /// Reasons to hold what is sent; open at 0.
-    blocks: u32,
-    /// Added to each delay, ms.
-    more_ms: u64,
-}
-
-struct State {
-    seed: u64,
-    conduct: NetConduct,
-    now: u64,
-    sequence: u64,
-    flights: BTreeMap<(u64, u64), Flight>,
-    held: Vec<Flight>,
-    links: BTreeMap<(MachineId, MachineId), Link>,
-    listeners: BTreeMap<SocketAddr, Ear>,
-    hosts: BTreeMap<std::net::IpAddr, MachineId>,
-    connections: BTreeMap<u64, Connection>,
-    connections_made: u64,
-    /// Machines without power.
-    dark: BTreeSet<MachineId>,
-    /// A machine whose process is being ended, and the connections that it leaves.
-    ending: Option<(MachineId, Vec<Flight>)>,
-    /// Until when a machine's output is held back, because it was paused in the middle of its turn.
-    silent_until: BTreeMap<MachineId, u64>,
-    trace: Trace,
-    wakers: Vec<Waker>,
-}
-
 /// The network of a run. Clones share it.
 #[derive(Clone)]
 pub struct Net(Arc<Mutex<State>>);
-
-impl State {
-    fn draw(&self, purpose: &str, connection: u64, count: u64) -> u64 {
-        mix(mix(mix(self.seed, hash(purpose)), connection), count)
-    }
-
-    fn link(&self, from: MachineId, to: MachineId) -> Link {
-        self.links.get(&(from, to)).copied().unwrap_or_default()
-    }
-
-    /// Sends a segment, or holds it.
-    fn send(&mut self, flight: Flight) {
-        let Some(connection) = self.connections.get(&flight.connection) else {
-            return;
-        };
-        let (from, to) = (
-            connection.ends[flight.from],
-            connection.ends[1 - flight.from],
-        );
-        if self.dark.contains(&from) {
-            return;
-        }
-        if self.link(from, to).blocks > 0 {
-            self.held.push(flight);
-            return;
-        }
-        self.schedule(flight, from, to);
-    }
-
-    fn schedule(&mut self, flight: Flight, from: MachineId, to: MachineId) {
-        let (conduct, link) = (self.conduct, self.link(from, to));
-        let Some(connection) = self.connections.get(&flight.connection) else {
-            return;
-        };
-        let way = &connection.ways[flight.from];
-        let draw = |purpose| {
-            let count = 2 * way.segments + flight.from as u64;
-            self.draw(purpose, flight.connection, count)
-        };
-        let spread = conduct.delay_max_ms - conduct.delay_min_ms + 1;
-        let mut delay = conduct.delay_min_ms + draw("delay") % spread;
-        if draw("slow") % 1_000 < conduct.slow_per_mille {
-            delay *= 10;
-        }
-        let sent = self
-            .silent_until
-            .get(&from)
-            .map_or(self.now, |until| self.now.max(*until));
-        let at = (sent + delay + link.more_ms).max(way.last_at);
-        if let Some(connection) = self.connections.get_mut(&flight.connection) {
-            let way = &mut connection.ways[flight.from];
-            way.last_at = at;
-            way.segments += 1;
-        }
-        self.sequence += 1;
-        self.flights.insert((at, self.sequence), flight);
-    }
-
-    fn deliver(&mut self, flight: Flight) {
-        let Flight {
-            connection: id,
-            from: end,
-            segment,
-        } = flight;
-        let Some(connection) = self.connections.get_mut(&id) else {
-            return;
-        };
-        let (from, to) = (connection.ends[end], connection.ends[1 - end]);
-        let numbers = [1, id, end as u64, segment.code(), segment.len()];
-        let now = self.now;
-        self.trace.note(now, &numbers, || {
-            format!("net {id} {from}->{to} {} {}", segment.code(), segment.len())
-        });
-        if self.dark.contains(&to) || connection.ways[end].is_eaten {
-            return;
-        }
-        match segment {
-            Segment::Connect => self.accept(id),
-            Segment::Answer(accepted) => {
-                if let Some(answer) = connection.answer.take() {
-                    // The caller may have given up.
-                    let _ = answer.send(accepted);
-                }
-            }
-            Segment::Data(data) => {
-                if connection.is_dropped[1 - end] {
-                    self.send(Flight {
-                        connection: id,
-                        from: 1 - end,
-                        segment: Segment::Reset,
-                    });
-                    return;
-                }
-                let way = &mut connection.ways[end];
-                way.arrived.push_back(data);
-                self.wakers.extend(way.reader.take());
-            }
-            Segment::End => {
-                let way = &mut connection.ways[end];
-                way.has_ended = true;
-                self.wakers.extend(way.reader.take());
-            }
-            Segment::Reset => {
-                for way in &mut connection.ways {
-                    way.is_reset = true;
-                    self.wakers.extend(way.reader.take());
-                    self.wakers.extend(way.writer.take());
-                }
-            }
-        }
-    }
-
-    fn accept(&mut self, id: u64) {
-        let Some(connection) = self.connections.get_mut(&id) else {
-            return;
-        };
-        let accepted = match self.listeners.get_mut(&connection.address) {
-            Some(ear) => {
-                connection.ends[1] = ear.machine;
-                ear.accepted.push_back(Stream::unclaimed(id));
-                self.wakers.extend(ear.waker.take());
-                true
-            }
-            None => false,
-        };
-        self.send(Flight {
-            connection: id,
-            from: 1,
-            segment: Segment::Answer(accepted),
-        });
-    }
-
-    /// Sends what is held and may go now, in its order.
-    fn release(&mut self) {
-        for flight in std::mem::take(&mut self.held) {
-            self.send(flight);
-        }
-    }
-}
 
 impl Net {
     /// A network in which everybody reaches everybody.

@@ -31,11 +31,6 @@ pub fn set_seed(seed: Option<u64>) {
     CHANCE.set(seed.map(|seed| (seed, 0)));
 }
 
-/// Calls of `getrandom` since the seed was set.
-pub fn draws() -> u64 {
-    CHANCE.get().map_or(0, |(_, count)| count)
-}
-
 // SAFETY: the signature is that of libc. The caller of `getrandom` gives `len` writable bytes at `buf`, and
 // nothing else is written. Thread-locals that are gone at the end of a thread are not touched (`try_with`).
 #[unsafe(no_mangle)]

@@ -1,4 +1,8 @@
-//! Those who judge a run: each answer, the insides of all servers, and the life after the healing.
+//! Judges of a run: each looks, and changes nothing.
 
+pub mod live;
 pub mod online;
+pub mod rows;
 pub mod state;
+pub mod stops;
+pub mod takeover;

@@ -8,7 +8,8 @@ use seqsvr_check::Answer;
 pub struct Online {
     /// Whether clocks are bounded, so that answers that are not strict are in order too.
     is_ordered: bool,
-    sequences: BTreeMap<u64, Given>,
+    /// By cluster and uid.
+    sequences: BTreeMap<(u64, u64), Given>,
     /// The first rule that was broken.
     pub broken: Option<String>,
 }
@@ -31,14 +32,23 @@ impl Online {
     }
 
     /// Highest number that was answered of a sequence.
-    pub fn highest(&self, uid: u64) -> u64 {
-        self.sequences.get(&uid).map_or(0, |given| given.highest)
+    pub fn highest(&self, sequence: (u64, u64)) -> u64 {
+        self.sequences
+            .get(&sequence)
+            .map_or(0, |given| given.highest)
     }
 
     /// Judges an answer of a call that began when `floor` was the highest number answered.
-    pub fn judge(&mut self, now: u64, uid: u64, floor: u64, is_strict: bool, answer: &Answer) {
+    pub fn judge(
+        &mut self,
+        now: u64,
+        sequence: (u64, u64),
+        floor: u64,
+        is_strict: bool,
+        answer: &Answer,
+    ) {
         let must_follow = self.is_ordered || is_strict;
-        let given = self.sequences.entry(uid).or_default();
+        let given = self.sequences.entry(sequence).or_default();
         let broken = match *answer {
             Answer::Next { first, last, .. } => {
                 let before = given.ranges.range(..=last).next_back();
@@ -68,7 +78,7 @@ impl Online {
             _ => None,
         };
         if let (None, Some(what)) = (&self.broken, broken) {
-            self.broken = Some(format!("at {now}: uid {uid}: {what}"));
+            self.broken = Some(format!("at {now}: uid {}: {what}", sequence.1));
         }
     }
 }

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use seqsvr_alloc::AllocView;
-use seqsvr_core::id::{SectionKey, SessionId, Slot};
-use seqsvr_store::sim::{self as disks, Entry};
+use seqsvr_core::id::{ClusterId, SectionKey, SessionId, Slot};
+use seqsvr_store::sim::{self as disks, Entry, NodeView};
 
-use crate::cluster::{Cluster, name};
+use crate::cluster::{Cluster, Machine, name};
 use crate::net::MachineId;
 
 /// Digests kept by index.
@@ -21,19 +21,32 @@ pub struct StateJudge {
     digests: BTreeMap<u64, ([u8; 16], MachineId)>,
     /// Newest entry that a store has applied.
     committed: Option<Entry>,
-    /// Applied entries of process starts, which never go back.
-    applied: BTreeMap<u64, Entry>,
+    /// Term and applied entry of each process start.
+    progress: BTreeMap<u64, (u64, Option<Entry>)>,
+    /// Term of the durable vote of each disk, and whether the disk was wiped before.
+    votes: BTreeMap<MachineId, (bool, u64)>,
+    /// When the stores were last wiped to make another cluster of them.
+    remade_at: Option<u64>,
+    /// The cluster that the stores belong to since then.
+    newest: Option<ClusterId>,
 }
 
 impl StateJudge {
     /// Looks at all servers. Returns the first rule that is broken.
     pub fn look(&mut self, cluster: &Cluster, has_bounded_clocks: bool) -> Option<String> {
+        if self.remade_at != cluster.remade_at {
+            *self = StateJudge {
+                remade_at: cluster.remade_at,
+                ..StateJudge::default()
+            };
+        }
+        self.newest = newest_cluster(cluster).or(self.newest);
         let stores = self.look_at_stores(cluster);
-        stores.or_else(|| look_at_allocs(cluster, has_bounded_clocks))
+        stores.or_else(|| look_at_allocs(cluster, self.newest, has_bounded_clocks))
     }
 
     fn look_at_stores(&mut self, cluster: &Cluster) -> Option<String> {
-        let mut voters: Vec<Vec<u64>> = Vec::new();
+        let mut voters: [Vec<Vec<u64>>; 2] = Default::default();
         for machine in cluster.machines.values() {
             let (Some(store), Some(process)) = (machine.store(), &machine.process) else {
                 continue;
@@ -46,16 +59,12 @@ impl StateJudge {
                     return Some(format!("1: {a} and {b} lead term {}", view.term));
                 }
             }
+            if let Some(broken) = self.look_back(machine, process.start, &view) {
+                return Some(broken);
+            }
             let Some(applied) = view.applied else {
                 continue;
             };
-            let before = self.applied.insert(process.start, applied);
-            if before.is_some_and(|before| before > applied) {
-                return Some(format!(
-                    "4: {} has applied {applied:?} after {before:?}",
-                    name(id)
-                ));
-            }
             let known = *self
                 .digests
                 .entry(applied.index)
@@ -69,7 +78,8 @@ impl StateJudge {
             }
             if self.committed.is_none_or(|newest| newest <= applied) {
                 self.committed = Some(applied);
-                voters = view.voters;
+                // It may have been counted by a membership that is not applied yet.
+                voters = [view.voters, view.next_voters];
             }
         }
         while self.digests.len() > DIGESTS_MAX {
@@ -78,16 +88,36 @@ impl StateJudge {
         let committed = self.committed?;
         let is_durable = |id: &u64| {
             let machine = cluster.machines.get(&(*id as MachineId));
-            machine.is_some_and(|machine| disks::has_durable(&machine.data_dir(), committed))
-        };
-        voters.iter().find_map(|voters| {
-            let durable = voters.iter().filter(|id| is_durable(id)).count();
-            (2 * durable <= voters.len()).then(|| {
-                format!(
-                    "3: {committed:?} is applied, and durable on {durable} of {} voters",
-                    voters.len()
-                )
+            machine.is_some_and(|machine| {
+                // Its disk had what it acknowledged, and it takes no part any more.
+                machine.is_wiped || disks::has_durable(&machine.data_dir(), committed)
             })
+        };
+        let without = |sets: &Vec<Vec<u64>>| {
+            sets.iter().find_map(|voters| {
+                let durable: Vec<_> = voters.iter().filter(|id| is_durable(id)).collect();
+                (2 * durable.len() <= voters.len()).then(|| {
+                    format!("3: {committed:?} is applied, and durable on {durable:?} of {voters:?}")
+                })
+            })
+        };
+        voters.iter().map(without).reduce(Option::and)?
+    }
+}
+
+impl StateJudge {
+    /// 4: nothing goes back, neither in a process nor on a disk.
+    fn look_back(&mut self, machine: &Machine, start: u64, view: &NodeView) -> Option<String> {
+        let now = (view.term, view.applied);
+        let before = self.progress.insert(start, now).unwrap_or_default();
+        let vote = (machine.is_wiped, disks::durable_term(&machine.data_dir()));
+        let voted = self.votes.insert(machine.id, vote).unwrap_or_default();
+        let went_back = before.0 > now.0 || before.1 > now.1;
+        let forgot = voted.0 == vote.0 && voted.1 > vote.1;
+        let is_ordered = view.purged <= view.snapshot && view.snapshot <= view.applied;
+        (went_back || forgot || !is_ordered).then(|| {
+            let name = name(machine.id);
+            format!("4: {name} was at {before:?} and voted {voted:?}; now {vote:?} {view:?}")
         })
     }
 }
@@ -99,7 +129,11 @@ struct AllocAtWork {
     has_lease: bool,
 }
 
-fn look_at_allocs(cluster: &Cluster, has_bounded_clocks: bool) -> Option<String> {
+fn look_at_allocs(
+    cluster: &Cluster,
+    newest: Option<ClusterId>,
+    has_bounded_clocks: bool,
+) -> Option<String> {
     let mut all = Vec::new();
     for machine in cluster.machines.values() {
         let Some(alloc) = machine.alloc() else {
@@ -116,11 +150,34 @@ fn look_at_allocs(cluster: &Cluster, has_bounded_clocks: bool) -> Option<String>
             has_lease,
         });
     }
+    let is_of = |alloc: &AllocAtWork| alloc.view.table.is_none_or(|(id, _)| Some(id) == newest);
+    let (all, gone): (Vec<AllocAtWork>, Vec<AllocAtWork>) = all.into_iter().partition(is_of);
     let windows = wide_windows(cluster, &all);
     if windows.is_some() || !has_bounded_clocks {
         return windows;
     }
-    two_owners(&all).or_else(|| expired_lease(cluster, &all))
+    two_owners(&all)
+        .or_else(|| expired_lease(cluster, &all))
+        .or_else(|| lease_of_a_gone_cluster(cluster, &gone))
+}
+
+/// The cluster that the stores belong to.
+fn newest_cluster(cluster: &Cluster) -> Option<ClusterId> {
+    let mut stores = cluster.machines.values().filter_map(Machine::store);
+    stores.find_map(|store| store.with_state(|state| state.cluster().map(|cluster| cluster.id)))
+}
+
+/// 9, for a cluster whose stores were wiped: its leases do not outlive W.
+fn lease_of_a_gone_cluster(cluster: &Cluster, gone: &[AllocAtWork]) -> Option<String> {
+    let wait = cluster.setup.lease_ms * 5 / 4;
+    let until = cluster.remade_at? + wait;
+    let alloc = gone.iter().find(|alloc| alloc.has_lease)?;
+    (cluster.now > until).then(|| {
+        format!(
+            "9: {} has a lease of a cluster whose stores are gone",
+            name(alloc.id)
+        )
+    })
 }
 
 /// 6: no section has a window above what a store has committed for its generation.

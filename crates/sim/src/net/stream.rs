@@ -6,7 +6,8 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::{Flight, Net, Segment};
+use super::Net;
+use super::state::{Flight, Segment};
 
 /// One end of a connection, closed when it is dropped.
 pub(super) struct Stream {

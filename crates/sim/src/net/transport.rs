@@ -11,8 +11,9 @@ use futures::future::BoxFuture;
 use seqsvr_proto::transport::{Io, Listener, Transport};
 use tokio::sync::oneshot;
 
+use super::state::{Connection, Ear, Flight, Segment};
 use super::stream::Stream;
-use super::{Connection, Ear, Flight, MachineId, Net, Segment};
+use super::{MachineId, Net};
 
 impl Net {
     /// The network as this machine sees it.

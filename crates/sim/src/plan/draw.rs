@@ -1,9 +1,12 @@
 //! Draws a plan from a seed. Each class of faults is left out of half of all plans: a few faults in a calm world
 //! find more than all of them at once.
 
+mod faults;
+mod scenes;
+
 use seqsvr_core::sim::{hash, mix};
 
-use super::{Direction, Fault, Load, Plan, RowsFate, Setup, Target, What};
+use super::{Fault, Load, Plan, Setup, What};
 use crate::clock::{Rates, TRUE_RATE};
 use crate::net::NetConduct;
 
@@ -62,10 +65,21 @@ pub enum Class {
     Clock,
     /// Disks whose syncs are slow or fail.
     Disk,
-    /// Moves, drains, restarts and transfers.
+    /// Moves, drains, restarts, transfers, and an AllocSvr that joins.
     Operations,
+    /// Stores that join, leave, lose their disks or meet their copies.
+    Members,
+    /// Another cluster is made of the same machines.
+    Remake,
+    /// The quorum comes and goes while an AllocSvr is dead.
+    Flap,
+    /// More commands wait for the log than an entry takes.
+    Flood,
+    /// Faults while the cluster is made.
+    Genesis,
 }
 
+/// Classes of which half of all plans have each.
 const CLASSES: [Class; 6] = [
     Class::Net,
     Class::Process,
@@ -82,9 +96,20 @@ impl Plan {
     /// Draws the plan of a seed: faults for so many milliseconds.
     pub fn draw(seed: u64, faults_ms: u64) -> Plan {
         let mut draw = Draw::new(seed, "classes");
+        match draw.below(100) {
+            0..4 => return Plan::draw_in(seed, faults_ms, &[Class::Flap]),
+            4..7 => return Plan::draw_in(seed, faults_ms, &[Class::Flood]),
+            7..12 => return Plan::draw_in(seed, faults_ms, &[Class::Genesis]),
+            _ => {}
+        }
         let mut classes: Vec<Class> = CLASSES.into_iter().filter(|_| draw.percent(50)).collect();
         if classes.is_empty() {
             classes.push(draw.one_of(&CLASSES));
+        }
+        match draw.below(100) {
+            0..20 => classes.push(Class::Members),
+            20..32 => classes.push(Class::Remake),
+            _ => {}
         }
         Plan::draw_in(seed, faults_ms, &classes)
     }
@@ -92,7 +117,8 @@ impl Plan {
     /// Draws a plan that has faults of these classes.
     pub fn draw_in(seed: u64, faults_ms: u64, classes: &[Class]) -> Plan {
         let mut draw = Draw::new(seed, "plan");
-        let setup = draw_setup(&mut draw);
+        let mut setup = draw_setup(&mut draw);
+        let mut load = draw_load(&mut draw, &setup);
         let has_bounded_clocks = !(classes.contains(&Class::Clock) && draw.percent(20));
         let has_rates = classes.contains(&Class::Clock);
         let servers = setup.stores + setup.allocs;
@@ -101,21 +127,12 @@ impl Plan {
             false => Rates::TRUE,
         });
         let rates = rates.collect();
-        let mut faults = Vec::new();
-        let mut at_ms = draw.between(100, 1_000);
-        let gap = draw.one_of(&[300, 1_000, 2_500]);
-        while at_ms < faults_ms {
-            let class = draw.one_of(classes);
-            faults.push(draw_fault(
-                &mut draw,
-                class,
-                at_ms,
-                &setup,
-                has_bounded_clocks,
-            ));
-            at_ms += draw.between(gap / 5, 2 * gap);
-        }
-        let load = draw_load(&mut draw, &setup);
+        let faults = match classes {
+            [Class::Flap] => scenes::flap(&mut draw, &mut setup, faults_ms),
+            [Class::Flood] => scenes::flood(&mut draw, &mut setup, &mut load, faults_ms),
+            [Class::Genesis] => scenes::genesis(&mut draw, &mut setup),
+            _ => draw_faults(&mut draw, faults_ms, classes, &setup, has_bounded_clocks),
+        };
         Plan {
             seed,
             planted: Vec::new(),
@@ -125,8 +142,52 @@ impl Plan {
             faults,
             load,
             heal_at_ms: faults_ms,
+            hits_genesis: classes.contains(&Class::Genesis),
+            bounds_takeover: classes.contains(&Class::Flap),
         }
     }
+}
+
+fn draw_faults(
+    draw: &mut Draw,
+    faults_ms: u64,
+    classes: &[Class],
+    setup: &Setup,
+    has_bounded_clocks: bool,
+) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    let mut at_ms = draw.between(100, 1_000);
+    let gap = draw.one_of(&[300, 1_000, 2_500]);
+    let usual: Vec<Class> = classes
+        .iter()
+        .copied()
+        .filter(|c| *c != Class::Remake)
+        .collect();
+    while at_ms < faults_ms && !usual.is_empty() {
+        let class = draw.one_of(&usual);
+        faults.push(faults::draw_fault(
+            draw,
+            class,
+            at_ms,
+            setup,
+            has_bounded_clocks,
+        ));
+        at_ms += draw.between(gap / 5, 2 * gap);
+    }
+    // AllocSvrs know the first stores by their options, so one of them stays: one leaves, and one may lose its disk.
+    let mut has_left = false;
+    faults.retain(|fault| {
+        let leaves = matches!(fault.what, What::Replace | What::ReuseId);
+        !(leaves && std::mem::replace(&mut has_left, true))
+    });
+    if classes.contains(&Class::Remake) {
+        faults.push(scenes::remake(draw, setup, faults_ms));
+    }
+    // A second disk that is lost would be one too many of three.
+    if classes.contains(&Class::Members) && draw.percent(50) {
+        faults.push(scenes::wipe(draw, setup, faults_ms));
+    }
+    faults
 }
 
 fn draw_setup(draw: &mut Draw) -> Setup {
@@ -151,6 +212,7 @@ fn draw_setup(draw: &mut Draw) -> Setup {
             short_read_per_mille: draw.one_of(&[0, 50]),
         },
         sync_ms: (1, sync_max),
+        entry_bytes: None,
     }
 }
 
@@ -177,121 +239,5 @@ fn draw_load(draw: &mut Draw, setup: &Setup) -> Load {
         current_percent: draw.one_of(&[0, 10]),
         raise_percent: draw.one_of(&[0, 0, 4]),
         strict_percent: draw.one_of(&[0, 5, 20]),
-    }
-}
-
-fn draw_rows(draw: &mut Draw) -> RowsFate {
-    match draw.below(10) {
-        0 => RowsFate::Remove,
-        1 => RowsFate::Damage,
-        2..5 => RowsFate::Lose(0),
-        _ => RowsFate::Lose(60),
-    }
-}
-
-fn draw_target(draw: &mut Draw, setup: &Setup) -> Target {
-    let store = draw.below(u64::from(setup.stores)) as u32;
-    let alloc = draw.below(u64::from(setup.allocs)) as u32;
-    draw.one_of(&[
-        Target::Leader,
-        Target::Leader,
-        Target::Follower(store),
-        Target::Store(store),
-        Target::Owner,
-        Target::Owner,
-        Target::Alloc(alloc),
-    ])
-}
-
-fn draw_fault(
-    draw: &mut Draw,
-    class: Class,
-    at_ms: u64,
-    setup: &Setup,
-    has_bounded_clocks: bool,
-) -> Fault {
-    let d = setup.lease_ms;
-    let mut target = draw_target(draw, setup);
-    let mut for_ms = draw.between(d / 6, 3 * d);
-    let is_store = matches!(
-        target,
-        Target::Leader | Target::Follower(_) | Target::Store(_)
-    );
-    let what = match class {
-        Class::Net => match draw.below(8) {
-            0..4 => What::Part {
-                way: draw.one_of(&[Direction::Both, Direction::Out, Direction::In]),
-                clients: draw.percent(30),
-            },
-            4 | 5 => What::Slow {
-                more_ms: draw.between(10, d / 3),
-            },
-            6 => What::Reset,
-            _ => What::Eat,
-        },
-        Class::Process => match draw.below(6) {
-            0 | 1 => What::Pause,
-            2 | 3 if !is_store => What::PauseAtRead {
-                reads: draw.below(40),
-            },
-            2 | 3 => What::Pause,
-            _ => What::Kill {
-                rows: draw_rows(draw),
-            },
-        },
-        Class::Machine => match draw.below(8) {
-            0..4 => What::PowerCut {
-                rows: draw_rows(draw),
-            },
-            4 => {
-                for_ms = draw.between(50, d);
-                What::PowerCutAll
-            }
-            _ => What::Suspend,
-        },
-        Class::Clock if has_bounded_clocks => What::Rate(draw_rates(draw)),
-        Class::Clock => match draw.below(3) {
-            0 => What::Jump {
-                by_ms: draw.between(d / 2, 5 * d),
-            },
-            1 => What::Rate(Rates {
-                main: draw.one_of(&[0, 2 * TRUE_RATE]),
-                raw: draw.one_of(&[0, 2 * TRUE_RATE]),
-            }),
-            _ => What::Rate(draw_rates(draw)),
-        },
-        Class::Disk => {
-            let store = draw.below(u64::from(setup.stores)) as u32;
-            target = draw.one_of(&[Target::Leader, Target::Store(store)]);
-            match draw.below(3) {
-                0 => What::FailSync,
-                _ => What::SlowSync {
-                    ms: draw.between(20, d / 2),
-                },
-            }
-        }
-        Class::Operations => {
-            let alloc = draw.below(u64::from(setup.allocs)) as u32;
-            match draw.below(5) {
-                0 => {
-                    target = draw.one_of(&[Target::Owner, Target::Alloc(alloc)]);
-                    What::Leave
-                }
-                1 | 2 => What::Move {
-                    slot: draw.below(u64::from(setup.slots)) as u32,
-                },
-                3 => {
-                    target = draw.one_of(&[Target::Owner, Target::Alloc(alloc)]);
-                    What::Drain
-                }
-                _ => What::Transfer,
-            }
-        }
-    };
-    Fault {
-        at_ms,
-        for_ms,
-        target,
-        what,
     }
 }

@@ -29,6 +29,12 @@ pub struct Plan {
     pub load: Load,
     /// Milliseconds after the begin of the load at which all faults end.
     pub heal_at_ms: u64,
+    /// Whether times count from the first start of the stores, before the cluster is made.
+    #[serde(default)]
+    pub hits_genesis: bool,
+    /// Whether the session of a dead AllocSvr must end within a bound, also while faults last.
+    #[serde(default)]
+    pub bounds_takeover: bool,
 }
 
 /// Servers and their options. Times in milliseconds.
@@ -58,6 +64,9 @@ pub struct Setup {
     pub net: NetConduct,
     /// Shortest and longest sync of a disk.
     pub sync_ms: (u64, u64),
+    /// Bytes of an entry of the log; None: the usual bound.
+    #[serde(default)]
+    pub entry_bytes: Option<u64>,
 }
 
 /// Who a fault is for. Chosen when it happens.
@@ -74,6 +83,20 @@ pub enum Target {
     Owner,
     /// An AllocSvr.
     Alloc(u32),
+}
+
+/// From whom a partition cuts its target off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    /// Stores.
+    Stores,
+    /// Stores and AllocSvrs.
+    Servers,
+    /// Clients.
+    Clients,
+    /// All machines.
+    All,
 }
 
 /// Which way a partition is closed.
@@ -104,10 +127,10 @@ pub enum RowsFate {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum What {
-    /// The network is cut between the target and all other servers, and clients too if `clients`.
-    Part { way: Direction, clients: bool },
-    /// All links of the target are slower.
-    Slow { more_ms: u64 },
+    /// The network is cut between the target and others.
+    Part { way: Direction, scope: Scope },
+    /// The links between the target and others are slower.
+    Slow { more_ms: u64, scope: Scope },
     /// All connections of the target are reset.
     Reset,
     /// What the target sends by the connections that it has now is lost.
@@ -140,6 +163,18 @@ pub enum What {
     Drain,
     /// Leadership is handed over.
     Transfer,
+    /// Another AllocSvr joins, and is shut down in order at the end.
+    Join,
+    /// A new store joins the group, and the target leaves it.
+    Replace,
+    /// The store loses its disk and starts with an empty one.
+    Wipe,
+    /// The store is cut off and removed, and the operator gives its id to a new store, which must be refused.
+    ReuseId,
+    /// A second process starts on a copy of the store's directory, which must be refused.
+    Copy,
+    /// All stores lose their disks, and another cluster is made of them. So many AllocSvrs live on.
+    Remake { kept: u32 },
 }
 
 /// A fault in a plan.

@@ -1,0 +1,108 @@
+//! Judges whether a cluster has settled after all faults ended.
+
+use std::collections::BTreeSet;
+
+use seqsvr_core::id::SectionKey;
+use seqsvr_core::state::State;
+use seqsvr_store::Store;
+
+use crate::cluster::{Cluster, Machine, name};
+use crate::plan::Setup;
+
+/// Longest time of a message of a setup, ms.
+fn message_max_ms(setup: &Setup) -> u64 {
+    let slow = if setup.net.slow_per_mille > 0 { 10 } else { 1 };
+    setup.net.delay_max_ms * slow + setup.tick_ms
+}
+
+/// Whether the leader of a calm world stays: no heartbeat takes as long as an election waits.
+pub fn has_steady_leader(setup: &Setup) -> bool {
+    let heartbeat = setup.heartbeat_ms + 2 * message_max_ms(setup) + setup.sync_ms.1;
+    heartbeat < 2 * setup.heartbeat_ms
+}
+
+/// Longest time of a call in a calm world, ms.
+///
+/// A call may wait for a close and an Open of its section, or for a move of its slot: four steps at the stores at
+/// most. A step is six messages, two syncs and two turns of who waits for them. A message may be a slow one.
+/// Without a steady leader a call may take all of its time.
+pub fn calm_call_max_ms(setup: &Setup) -> u64 {
+    let step = 6 * message_max_ms(setup) + 2 * (setup.sync_ms.1 + setup.tick_ms) + 10;
+    match has_steady_leader(setup) {
+        true => 50 + 4 * step,
+        false => 5_000,
+    }
+}
+
+/// Returns what has not settled yet: one leader, equal stores, an owner of every slot, nobody who waits.
+pub fn unsettled(cluster: &Cluster) -> Option<String> {
+    let stores: Vec<(&Machine, Store)> = cluster
+        .machines
+        .values()
+        .filter(|machine| machine.in_use && !machine.is_removed && !machine.is_wiped)
+        .filter_map(|machine| Some((machine, machine.store()?)))
+        .collect();
+    let views: Vec<_> = stores
+        .iter()
+        .map(|(m, store)| (m.id, store.look()))
+        .collect();
+    let mut leaders = views.iter().filter(|(_, view)| view.is_leader);
+    let Some((_, leader)) = leaders.next() else {
+        return Some(String::from("no store leads"));
+    };
+    if leaders.next().is_some() {
+        return Some(String::from("more than one store leads"));
+    }
+    let is_member = |id: &u32| leader.voters.iter().any(|v| v.contains(&u64::from(*id)));
+    let behind = views
+        .iter()
+        .find(|(id, view)| is_member(id) && view.applied != leader.applied);
+    if let Some((id, view)) = behind {
+        return Some(format!(
+            "{} has applied {:?}, and the leader {:?}",
+            name(*id),
+            view.applied,
+            leader.applied
+        ));
+    }
+    let free = stores[0].1.with_state(|state: &State| {
+        let living: BTreeSet<_> = state.sessions().map(|(id, _)| id).collect();
+        let is_free = |owner: Option<_>| owner.is_none_or(|id| !living.contains(&id));
+        state
+            .slots()
+            .iter()
+            .filter(|row| is_free(row.owner))
+            .count()
+    });
+    if free > 0 {
+        return Some(format!("{free} slots have no living owner"));
+    }
+    let allocs = cluster.machines.values().filter(|machine| machine.in_use);
+    let waiting = allocs.filter_map(|machine| Some((machine.id, machine.alloc()?.look().waiting)));
+    let (id, count) = waiting.into_iter().find(|(_, count)| *count > 0)?;
+    Some(format!("{count} items wait at {}", name(id)))
+}
+
+/// 10: after every section was closed in order, its max_seq is the highest number that was used in it.
+/// `highest(uid)` is the highest number that a caller was answered.
+pub fn loose_section(
+    cluster: &Cluster,
+    section_size: u64,
+    highest: impl Fn(u64) -> u64,
+) -> Option<String> {
+    let leader = cluster.leader()?;
+    let store = cluster.machines.get(&leader)?.store()?;
+    store.with_state(|state| {
+        state.sections().find_map(|(key, section)| {
+            let used = uids(*key, section_size).map(&highest).max().unwrap_or(0);
+            (section.open || section.max_seq != used).then(|| {
+                format!("10: the highest number used in section {key} is {used}: {section:?}")
+            })
+        })
+    })
+}
+
+fn uids(key: SectionKey, section_size: u64) -> impl Iterator<Item = u64> {
+    let first = u64::from(key.section.0) * section_size;
+    first..first + section_size
+}

@@ -1,0 +1,52 @@
+//! Shows that a seed repeats: the hash over all events is the same wherever it runs.
+
+use std::process::Command;
+use std::thread;
+
+use seqsvr_core::sim::{hash, mix};
+
+use crate::plan::Plan;
+use crate::run::run_apart;
+
+/// Runs seeds one after another in this process, in two threads at once, and in another process under another
+/// environment.
+///
+/// # Errors
+/// Hashes differ, or a run failed.
+pub fn check_repeatability(base: &str, seeds: u64, faults_ms: u64) -> Result<(), String> {
+    for n in 0..seeds {
+        let seed = mix(hash(base), n);
+        let hash_of = || run_apart(&Plan::draw(seed, faults_ms), false).map(|run| run.hash);
+        let first = hash_of()?;
+        let (left, right) = thread::scope(|scope| {
+            let left = scope.spawn(hash_of);
+            (hash_of(), left.join())
+        });
+        let right = right.map_err(|_| format!("seed {seed}: a run panicked"))?;
+        let apart = run_in_another_process(seed, faults_ms)?;
+        let all = [first, left?, right?, apart];
+        if all.iter().any(|hash| *hash != first) {
+            return Err(format!("seed {seed} does not repeat: hashes {all:016x?}"));
+        }
+    }
+    println!("{seeds} seeds repeat in two threads and in another process");
+    Ok(())
+}
+
+fn run_in_another_process(seed: u64, faults_ms: u64) -> Result<u64, String> {
+    let binary = std::env::current_exe().map_err(|e| e.to_string())?;
+    let output = Command::new(binary)
+        .args(["--seed", &seed.to_string()])
+        .args(["--faults-ms", &faults_ms.to_string()])
+        .env_clear()
+        .env("HOME", "/nowhere")
+        .env("TZ", "Asia/Kathmandu")
+        .env("FILLER", "f".repeat(3_000))
+        .current_dir("/")
+        .output()
+        .map_err(|e| format!("cannot run seed {seed} in another process: {e}"))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let word = text.split("hash ").nth(1).and_then(|rest| rest.get(..16));
+    word.and_then(|word| u64::from_str_radix(word, 16).ok())
+        .ok_or_else(|| format!("seed {seed} failed in another process:\n{text}"))
+}

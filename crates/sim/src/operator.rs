@@ -1,0 +1,273 @@
+//! The operator of a run: makes the cluster, and does with it what operators do.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use seqsvr_client::{Admin, Channels, Client};
+use seqsvr_core::geometry::Geometry;
+use seqsvr_core::namespace::{Limits, Spec};
+use seqsvr_proto::convert::u128_bytes;
+use seqsvr_proto::v1;
+use seqsvr_proto::v1::store_client::StoreClient;
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::cluster::{alloc_address, allocs, store_address, stores};
+use crate::faults::Order;
+use crate::net::MachineId;
+use crate::plan::{Plan, Setup};
+use crate::record::{NAMESPACE, Report, Shared};
+
+/// Uids of a section.
+pub const SECTION: u32 = 10;
+const UID_MAX: u64 = 1_000;
+/// How long one request to a store may take.
+const TRY: Duration = Duration::from_secs(2);
+/// How long a cluster may take to be made, before all disks are wiped.
+const MAKE_MAX: Duration = Duration::from_secs(15);
+/// How long a change of the members is tried.
+const CHANGE_MAX: Duration = Duration::from_secs(20);
+
+/// An operator, on the machine of a client.
+pub struct Operator {
+    id: MachineId,
+    plan: Plan,
+    shared: Arc<Shared>,
+}
+
+/// Makes the client of a machine.
+pub fn new_client(id: MachineId, plan: &Plan, shared: &Shared) -> Client {
+    let servers = allocs(&plan.setup).map(|id| alloc_address(id).to_string());
+    let options = seqsvr_client::Options {
+        seed: Some(seqsvr_core::sim::draw("client")),
+        ..seqsvr_client::Options::new(servers)
+    };
+    let client = Client::over(Channels::over(shared.net.transport(id)), options);
+    // The addresses are those of this world.
+    client.expect("valid addresses")
+}
+
+impl Operator {
+    /// The operator of a run.
+    pub fn new(id: MachineId, plan: &Plan, shared: Arc<Shared>) -> Operator {
+        Operator {
+            id,
+            plan: plan.clone(),
+            shared,
+        }
+    }
+
+    /// Makes the cluster as `seqsvr init` does, and its namespace.
+    pub async fn make_cluster(&self) {
+        while timeout(MAKE_MAX, self.init(self.shared.next_cluster()))
+            .await
+            .is_err()
+        {
+            self.shared.reports.lock().push(Report::CannotMake);
+        }
+        let client = new_client(self.id, &self.plan, &self.shared);
+        let spec = namespace_spec(&self.plan.setup);
+        while client.admin().create_namespace(&spec).await.is_err() {
+            sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Asks stores to make a cluster of this id, until one has made it. A cluster that has begun is finished.
+    async fn init(&self, new_cluster: u128) {
+        let setup = &self.plan.setup;
+        let channels = Channels::over(self.shared.net.transport(self.id));
+        let mut asked_first = None;
+        let mut described = Vec::new();
+        for id in stores(setup) {
+            described.push(describe(&channels, id).await);
+        }
+        loop {
+            // Of a store that does not answer the last answer has to do.
+            for (id, who) in stores(setup).zip(&mut described) {
+                if let Ok(newer) = timeout(TRY, describe(&channels, id)).await {
+                    *who = newer;
+                }
+            }
+            // Any store may be asked first.
+            let turn = seqsvr_core::sim::draw("init") as usize % described.len();
+            described.rotate_left(turn);
+            let known = described.iter().find(|who| !who.cluster.is_empty());
+            let cluster = known.map_or_else(|| u128_bytes(new_cluster), |who| who.cluster.clone());
+            let member = |who: &v1::DescribeResponse| v1::Member {
+                id: who.node,
+                address: who.address.clone(),
+                incarnation: who.incarnation,
+            };
+            let request = v1::InitRequest {
+                cluster,
+                members: described.iter().map(member).collect(),
+                lease_ms: setup.lease_ms as u32,
+                slots: setup.slots,
+            };
+            // A store without the cluster would begin it a second time, unless it is the one that was asked first.
+            let first = asked_first;
+            let is_first = |who: &&v1::DescribeResponse| {
+                first.is_none_or(|first| first == (who.node, who.incarnation))
+            };
+            let asked = described
+                .iter()
+                .filter(|who| !who.cluster.is_empty() || (known.is_none() && is_first(who)));
+            let count = if known.is_none() { 1 } else { usize::MAX };
+            for who in asked.take(count) {
+                asked_first.get_or_insert((who.node, who.incarnation));
+                let Ok(channel) = channels.get(&who.address) else {
+                    continue;
+                };
+                let mut store = StoreClient::new(channel);
+                if matches!(timeout(TRY, store.init(request.clone())).await, Ok(Ok(_))) {
+                    return;
+                }
+            }
+            described.sort_by_key(|who| who.node);
+            sleep(Duration::from_millis(200)).await;
+        }
+    }
+
+    /// Carries out orders. Some fail, as the world is; the next ones are carried out all the same.
+    pub async fn carry_out(self, mut orders: UnboundedReceiver<Order>) {
+        let operator = Arc::new(self);
+        let mut client = new_client(operator.id, &operator.plan, &operator.shared);
+        while let Some(order) = orders.recv().await {
+            let admin = client.admin();
+            match order {
+                Order::Make => {
+                    let making = operator.clone();
+                    client = new_client(operator.id, &operator.plan, &operator.shared);
+                    tokio::spawn(async move { making.make_cluster().await });
+                }
+                Order::Move(slot, to) => drop(admin.move_slot(slot, &to).await),
+                Order::Drain(name, undo) => drop(admin.drain(&name, undo).await),
+                Order::Transfer => drop(admin.transfer_leader(None).await),
+                Order::Leave(_) => {}
+                Order::Replace {
+                    id,
+                    old,
+                    new,
+                    removes_first,
+                } => {
+                    let operator = operator.clone();
+                    tokio::spawn(async move {
+                        operator.replace(&admin, id, old, new, removes_first).await;
+                    });
+                }
+                Order::ReuseId { id, old, new } => {
+                    let operator = operator.clone();
+                    tokio::spawn(async move { operator.reuse_id(&admin, id, old, new).await });
+                }
+            }
+        }
+    }
+
+    async fn replace(
+        &self,
+        admin: &Admin,
+        id: u64,
+        old: MachineId,
+        new: MachineId,
+        removes_first: bool,
+    ) {
+        if removes_first && !self.remove(admin, id, old).await {
+            return;
+        }
+        if !add(admin, u64::from(new), new).await {
+            self.shared.reports.lock().push(Report::Refused(new));
+            return;
+        }
+        seqsvr_core::reached!("operator: a store joined");
+        if !removes_first {
+            self.remove(admin, id, old).await;
+        }
+    }
+
+    async fn reuse_id(&self, admin: &Admin, id: u64, old: MachineId, new: MachineId) {
+        if !self.remove(admin, id, old).await || !add(admin, id, new).await {
+            seqsvr_core::reached!("operator: an id was not given again");
+            self.shared.reports.lock().push(Report::Refused(new));
+            return;
+        }
+        // The schedule of raft's `sender.rs` goes on: the new store leads.
+        for _ in 0..10 {
+            if admin.transfer_leader(Some(id)).await.is_ok() {
+                return;
+            }
+            sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    async fn remove(&self, admin: &Admin, id: u64, old: MachineId) -> bool {
+        let is_removed = retry(|| async { admin.remove_member(id).await.is_ok() }).await;
+        if is_removed {
+            seqsvr_core::reached!("operator: a store was removed");
+            self.shared.reports.lock().push(Report::Removed(old));
+        }
+        is_removed
+    }
+}
+
+async fn add(admin: &Admin, id: u64, machine: MachineId) -> bool {
+    let address = store_address(machine).to_string();
+    let adding = || async {
+        match admin.add_member(id, &address).await {
+            Ok(_) => Some(true),
+            // The server says what is wrong with it, which no repeat changes.
+            Err(e) if e.message.contains("never reused") => Some(false),
+            Err(_) => None,
+        }
+    };
+    let deadline = Instant::now() + CHANGE_MAX;
+    while Instant::now() < deadline {
+        if let Some(is_added) = adding().await {
+            return is_added;
+        }
+        sleep(Duration::from_millis(200)).await;
+    }
+    false
+}
+
+/// Tries again until it is done or [`CHANGE_MAX`] is over. Returns whether it was done.
+async fn retry<F: Future<Output = bool>>(mut step: impl FnMut() -> F) -> bool {
+    let deadline = Instant::now() + CHANGE_MAX;
+    while Instant::now() < deadline {
+        if step().await {
+            return true;
+        }
+        sleep(Duration::from_millis(200)).await;
+    }
+    false
+}
+
+async fn describe(channels: &Channels, id: MachineId) -> v1::DescribeResponse {
+    let address = store_address(id).to_string();
+    loop {
+        if let Ok(channel) = channels.get(&address)
+            && let Ok(Ok(who)) = timeout(
+                TRY,
+                StoreClient::new(channel).describe(v1::DescribeRequest {}),
+            )
+            .await
+        {
+            return who.into_inner();
+        }
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+fn namespace_spec(setup: &Setup) -> Spec {
+    let geometry = Geometry::Dense {
+        section_size: SECTION,
+        max_uid: UID_MAX,
+    };
+    Spec {
+        step: setup.step,
+        limits: Limits {
+            step_max: 2 * setup.step,
+            ..Limits::DEFAULT
+        },
+        ..Spec::new(NAMESPACE, geometry)
+    }
+}

@@ -1,0 +1,147 @@
+//! After all faults have ended everything must work again, within bounds, and stay calm.
+
+use std::io;
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::World;
+use crate::cluster::name;
+use crate::faults::{Order, supervise};
+use crate::judge::live::{calm_call_max_ms, has_steady_leader, loose_section, unsettled};
+use crate::operator::SECTION;
+
+/// How long the calm world is watched, ms.
+const CALM_MS: u64 = 3_000;
+/// How long it may take until nothing waits and all stores have applied the same, ms.
+const SETTLED_MAX_MS: u64 = 5_000;
+/// How much longer for each sequence, ms.
+const SETTLED_EACH_MS: u64 = 200;
+/// How long AllocSvrs may take to close everything and end, ms.
+const CLOSED_MAX_MS: u64 = 20_000;
+
+impl World {
+    /// Judges the life after the healing.
+    ///
+    /// # Errors
+    /// The system gives no runtime.
+    pub(super) fn live_on(&mut self) -> io::Result<()> {
+        let setup = &self.plan.setup;
+        let wait = setup.lease_ms * 5 / 4;
+        // Elections, takeovers, and calls that wait for their deadline of 5 s.
+        let elections = 12 * 4 * setup.heartbeat_ms;
+        let within = 2 * wait + 2 * setup.lease_ms + 10_000 + elections;
+        let began = self.cluster.now;
+        let tick = setup.tick_ms;
+        let half = within / 2 / tick * tick;
+        self.shared.stop_at.store(began + half, Relaxed);
+        self.shared.is_last_round.store(true, Relaxed);
+        let client_count = u64::from(self.plan.setup.clients);
+        // The last round takes some calls of each key.
+        let deadline = began + 2 * within + 200 * self.plan.load.keys;
+        while self.shared.finished.load(Relaxed) < client_count && self.broken.is_empty() {
+            self.calm_turn()?;
+            if self.cluster.now == began + half {
+                self.broken.extend(self.unregistered());
+            }
+            if self.cluster.now > deadline {
+                let left = client_count - self.shared.finished.load(Relaxed);
+                self.broken.push(format!(
+                    "live: {left} clients had not all answers at {}",
+                    self.cluster.now
+                ));
+            }
+        }
+        self.stay_calm()?;
+        self.close_all()
+    }
+
+    fn calm_turn(&mut self) -> io::Result<()> {
+        self.follow_operator()?;
+        supervise(&mut self.cluster)?;
+        self.turn();
+        Ok(())
+    }
+
+    /// Takes turns until a condition holds. Returns whether it did in time.
+    fn turn_until(&mut self, ms: u64, is_done: impl Fn(&World) -> bool) -> io::Result<bool> {
+        let deadline = self.cluster.now + ms;
+        while !is_done(self) {
+            if self.cluster.now > deadline || !self.broken.is_empty() {
+                return Ok(false);
+            }
+            self.calm_turn()?;
+        }
+        Ok(true)
+    }
+
+    /// No call fails or is slow, the leader stays, and everything settles.
+    fn stay_calm(&mut self) -> io::Result<()> {
+        let term = |world: &World| {
+            let leader = world.cluster.leader();
+            let machine = leader.and_then(|id| world.cluster.machines.get(&id));
+            let store = machine.and_then(|machine| machine.store());
+            store.map(|store| store.look().term)
+        };
+        let before = term(self);
+        let max_ms = calm_call_max_ms(&self.plan.setup);
+        self.shared.begin_calm(self.cluster.now + CALM_MS, max_ms);
+        self.turn_until(CALM_MS, |_| false)?;
+        let is_steady = has_steady_leader(&self.plan.setup);
+        if self.broken.is_empty() && is_steady && term(self) != before {
+            let text = format!("live: the leader of {before:?} changed in a calm world");
+            self.broken.push(text);
+        }
+        let clients = u64::from(self.plan.setup.clients);
+        let is_settled = |world: &World| {
+            world.shared.calmed.load(Relaxed) == clients && unsettled(&world.cluster).is_none()
+        };
+        let within = SETTLED_MAX_MS + SETTLED_EACH_MS * self.plan.load.keys;
+        if !self.turn_until(within, is_settled)? && self.broken.is_empty() {
+            let what = unsettled(&self.cluster);
+            let what = what.unwrap_or_else(|| String::from("a client has not all answers"));
+            self.broken.push(format!("live: not settled: {what}"));
+        }
+        Ok(())
+    }
+
+    /// All AllocSvrs are shut down in order: then nothing is left of any window.
+    fn close_all(&mut self) -> io::Result<()> {
+        if !self.broken.is_empty() || !self.plan.has_bounded_clocks {
+            return Ok(());
+        }
+        let leaving = self.cluster.allocs();
+        self.order(leaving.into_iter().map(Order::Leave).collect());
+        let is_closed = |world: &World| {
+            let leader = world.cluster.leader();
+            let store = leader.and_then(|id| world.cluster.machines.get(&id)?.store());
+            store.is_some_and(|store| store.with_state(|state| state.sessions().count() == 0))
+        };
+        if !self.turn_until(CLOSED_MAX_MS, is_closed)? {
+            let text = String::from("live: AllocSvrs that were shut down have sessions");
+            self.broken.push(text);
+            return Ok(());
+        }
+        let online = self.shared.online.lock();
+        let cluster = self.shared.cluster.load(Relaxed);
+        let highest = |uid| online.highest((cluster, uid));
+        let loose = loose_section(&self.cluster, u64::from(SECTION), highest);
+        drop(online);
+        self.broken
+            .extend(loose.map(|loose| format!("invariant {loose}")));
+        Ok(())
+    }
+
+    /// Under load, too, an AllocSvr that was restarted gets a session in the end. Without a steady leader its earlier
+    /// session may outlive any bound, as each leader waits W anew.
+    fn unregistered(&self) -> Option<String> {
+        if !has_steady_leader(&self.plan.setup) {
+            return None;
+        }
+        let allocs = self.cluster.allocs();
+        let mut machines = allocs.iter().filter_map(|id| self.cluster.machines.get(id));
+        let without = machines.find(|machine| {
+            let alloc = machine.alloc();
+            alloc.is_none_or(|alloc| alloc.look().session.is_none())
+        })?;
+        Some(format!("live: {} has no session", name(without.id)))
+    }
+}
