@@ -37,7 +37,7 @@ pub struct World {
     judge: StateJudge,
     rows: RowsJudge,
     takeovers: TakeoverJudge,
-    /// When the judges began anew, because another cluster was made.
+    /// When the judges were reset, because another cluster was made.
     remade_at: Option<u64>,
     turns: Draw,
     pub(super) broken: Vec<String>,

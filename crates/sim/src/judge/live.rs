@@ -34,7 +34,7 @@ pub fn calm_call_max_ms(setup: &Setup) -> u64 {
     }
 }
 
-/// Returns what has not settled yet: one leader, equal stores, an owner of every slot, nobody who waits.
+/// Returns what has not settled yet: one leader, equal stores, an owner of every slot, and no item that waits.
 pub fn unsettled(cluster: &Cluster) -> Option<String> {
     let stores: Vec<(&Machine, Store)> = cluster
         .machines

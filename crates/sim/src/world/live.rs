@@ -131,7 +131,7 @@ impl World {
     }
 
     /// Under load, too, an AllocSvr that was restarted gets a session in the end. Without a steady leader its earlier
-    /// session may outlive any bound, as each leader waits W anew.
+    /// session may outlive any bound, as each new leader waits W again.
     fn unregistered(&self) -> Option<String> {
         if !has_steady_leader(&self.plan.setup) {
             return None;
