@@ -1,6 +1,7 @@
 //! The power goes while a node makes a cluster, before its log begins.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use seqsvr_core::id::ClusterId;
 use seqsvr_proto::transport::Tcp;
@@ -32,15 +33,26 @@ async fn cut_after_adoption(options: &Options, noted: bool) -> Member {
     }
 }
 
+/// Opens the node as [`open_storage`] opens storage: a child of another test may hold the lock for a moment.
+async fn open_node(options: &Options) -> Node {
+    let deadline = Instant::now() + Duration::from_secs(5);
+    loop {
+        match Node::open(options.clone(), Arc::new(Tcp)).await {
+            Err(Error::Locked(_)) if Instant::now() < deadline => {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            other => return other.unwrap(),
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_interrupted_init_goes_on_at_the_founder_only() {
     for noted in [true, false] {
         let dir = tempfile::tempdir().unwrap();
         let options = Options::new(1, "127.0.0.1:1", dir.path());
         let member = cut_after_adoption(&options, noted).await;
-        // A child of another test may hold the lock for a moment.
-        drop(open_storage(&options).unwrap());
-        let node = Node::open(options, Arc::new(Tcp)).await.unwrap();
+        let node = open_node(&options).await;
         let made = node.init(vec![member], CLUSTER, 3_000, 4).await;
         assert_eq!(made.is_ok(), noted, "{made:?}");
         node.shutdown().await;
