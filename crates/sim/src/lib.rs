@@ -18,6 +18,7 @@ mod operator;
 pub mod plan;
 mod planted;
 mod process;
+mod reached;
 mod record;
 pub mod run;
 mod shim;

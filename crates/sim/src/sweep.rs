@@ -1,6 +1,5 @@
 //! Runs many plans, and sums up.
 
-use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
@@ -9,7 +8,11 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use crate::plan::Plan;
+use crate::reached::{ReachedSeeds, find_gaps};
 use crate::run::{Outcome, run_apart};
+
+/// Runs from which on it is judged how many starved: 1 of 20 may.
+const JUDGED_RUNS_MIN: u64 = 40;
 
 /// How a plan is run.
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,7 +34,7 @@ pub struct Sweep {
     virtual_ms: AtomicU64,
     real_ms: AtomicU64,
     answered: AtomicU64,
-    reached: Mutex<BTreeMap<&'static str, u64>>,
+    reached: Mutex<ReachedSeeds>,
 }
 
 impl Sweep {
@@ -73,8 +76,8 @@ impl Sweep {
         self.real_ms
             .fetch_add(outcome.real.as_millis() as u64, Relaxed);
         self.answered.fetch_add(outcome.answered, Relaxed);
-        for (branch, count) in &outcome.reached {
-            *self.reached.lock().entry(branch).or_default() += count;
+        for branch in outcome.reached.keys() {
+            *self.reached.lock().entry(branch).or_default() += 1;
         }
         let mut broken = outcome.broken.clone();
         if conduct.twice || !broken.is_empty() {
@@ -117,22 +120,36 @@ impl Sweep {
         println!("{text}");
     }
 
-    /// Prints the sums. Fails if a run failed, or there were fewer than `seeds_min`.
+    /// Prints the sums, and in how many seeds each branch was reached. Fails if a run failed, if there were fewer
+    /// than `seeds_min` that say something, if too many say nothing, or if a branch was not reached.
     pub fn report(&self, real: Duration, seeds_min: u64) -> ExitCode {
-        for (branch, count) in self.reached.lock().iter() {
+        let reached = self.reached.lock();
+        for (branch, count) in reached.iter() {
             println!("{count:>9}  {branch}");
         }
         let (runs, failed) = (self.runs.load(Relaxed), self.failed.load(Relaxed));
+        let starved = self.starved.load(Relaxed);
         let virtual_s = self.virtual_ms.load(Relaxed) as f64 / 1e3;
         let core_s = (self.real_ms.load(Relaxed) as f64 / 1e3).max(1e-3);
         println!(
-            "{runs} seeds, {failed} failed, {} starved; {} answers; {virtual_s:.0} virtual seconds in {:.0} s, {:.1} a second of a core",
-            self.starved.load(Relaxed),
+            "{runs} seeds, {failed} failed, {starved} starved; {} answers; {virtual_s:.0} virtual seconds in {:.0} s, {:.1} a second of a core",
             self.answered.load(Relaxed),
             real.as_secs_f64(),
             virtual_s / core_s,
         );
-        match failed == 0 && runs >= seeds_min {
+        let counted = runs - starved;
+        let mut reasons = Vec::new();
+        if counted < seeds_min {
+            reasons.push(format!("{counted} seeds are fewer than {seeds_min}"));
+        }
+        if runs >= JUDGED_RUNS_MIN && 20 * starved > runs {
+            reasons.push(format!("{starved} of {runs} seeds starved"));
+        }
+        reasons.extend(find_gaps(&reached, counted));
+        for reason in &reasons {
+            println!("FAILED: {reason}");
+        }
+        match failed == 0 && reasons.is_empty() {
             true => ExitCode::SUCCESS,
             false => ExitCode::FAILURE,
         }

@@ -117,12 +117,36 @@ pub fn has_durable(data_dir: &Path, entry: Entry) -> bool {
     in_log == Some(true) || newest_snapshot(data_dir).is_some_and(|snapshot| snapshot >= id.index)
 }
 
-/// Returns the term of the durable vote of a data directory.
-pub fn durable_term(data_dir: &Path) -> u64 {
-    let term = disk::with_durable(&data_dir.join("log"), |log| {
-        log.state.vote().map(|vote| vote.0.leader_id().term)
+/// A vote on a disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DurableVote {
+    /// Its term.
+    pub term: u64,
+    /// For which node it is.
+    pub node: u64,
+    /// Whether that node leads the term.
+    pub is_won: bool,
+}
+
+impl DurableVote {
+    /// Whether the disk that has this vote may have the other one later. A node that voted for itself may follow the
+    /// one that has won the term.
+    pub fn may_become(self, later: DurableVote) -> bool {
+        let has_won = later.is_won && !self.is_won;
+        let is_same = later.node == self.node && later.is_won >= self.is_won;
+        later.term > self.term || (later.term == self.term && (has_won || is_same))
+    }
+}
+
+/// Returns the durable vote of a data directory. The default: there is none.
+pub fn durable_vote(data_dir: &Path) -> DurableVote {
+    let vote = disk::with_durable(&data_dir.join("log"), |log| log.state.vote().cloned());
+    let vote = vote.flatten().map(|vote| DurableVote {
+        term: vote.0.leader_id.term,
+        node: vote.0.leader_id.voted_for,
+        is_won: vote.0.committed,
     });
-    term.flatten().unwrap_or(0)
+    vote.unwrap_or_default()
 }
 
 /// Index of the newest durable snapshot.

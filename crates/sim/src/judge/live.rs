@@ -83,19 +83,25 @@ pub fn unsettled(cluster: &Cluster) -> Option<String> {
     Some(format!("{count} items wait at {}", name(id)))
 }
 
-/// 10: after every section was closed in order, its max_seq is the highest number that was used in it.
-/// `highest(uid)` is the highest number that a caller was answered.
+/// 10: a section that was moved or closed in order goes on at the highest number that was used in it: there its
+/// generation ends, or the next one begins. `highest(uid)` is the highest number that a caller was answered.
 pub fn loose_section(
     cluster: &Cluster,
+    is_asked: impl Fn(SectionKey) -> bool,
     section_size: u64,
     highest: impl Fn(u64) -> u64,
 ) -> Option<String> {
     let leader = cluster.leader()?;
     let store = cluster.machines.get(&leader)?.store()?;
     store.with_state(|state| {
-        state.sections().find_map(|(key, section)| {
+        let mut asked = state.sections().filter(|(key, _)| is_asked(**key));
+        asked.find_map(|(key, section)| {
             let used = uids(*key, section_size).map(&highest).max().unwrap_or(0);
-            (section.open || section.max_seq != used).then(|| {
+            let goes_on_at = match section.open {
+                true => section.base,
+                false => section.max_seq,
+            };
+            (goes_on_at != used).then(|| {
                 format!("10: the highest number used in section {key} is {used}: {section:?}")
             })
         })

@@ -2,6 +2,7 @@
 
 pub mod live;
 pub mod online;
+pub mod regress;
 pub mod rows;
 pub mod state;
 pub mod stops;

@@ -1,4 +1,7 @@
-//! 5: the state of a store is well-formed, and follows from every earlier one.
+//! 5: the state of a store is well-formed, and follows from every earlier one. Between two looks many entries are
+//! applied, so only what holds over any number of them is judged; the tests of `core` judge each single one.
+
+use std::collections::BTreeSet;
 
 use seqsvr_core::SEQ_MAX;
 use seqsvr_core::state::{Section, State};
@@ -37,10 +40,8 @@ impl RowsJudge {
                 continue;
             }
             let state = store.with_state(State::clone);
-            let broken = check_shape(&state).or_else(|| {
-                let (_, before) = self.before.as_ref()?;
-                check_steps(before, &state)
-            });
+            let before = self.before.take().map(|(_, state)| state);
+            let broken = check_rows(&before.unwrap_or_default(), &state).err();
             self.before = Some((index, state));
             if let Some(broken) = broken {
                 return Some(format!("5: {} at {index}: {broken}", name(machine.id)));
@@ -50,23 +51,29 @@ impl RowsJudge {
     }
 }
 
-/// What holds in every state.
-fn check_shape(state: &State) -> Option<String> {
-    if State::from_rows(state.rows()).as_ref() != Some(state) {
-        return Some(String::from("the rows are not the whole state"));
-    }
-    let next_session = state.cluster().map_or(0, |cluster| cluster.next_session);
-    if let Some((id, _)) = state.sessions().find(|(id, _)| id.0 >= next_session) {
-        return Some(format!("session {id} was not counted"));
-    }
-    let is_wide = |section: &Section| section.base <= section.max_seq && section.max_seq <= SEQ_MAX;
-    let mut sections = state.sections();
-    let (key, section) = sections.find(|(_, section)| !is_wide(section))?;
-    Some(format!("section {key} is {section:?}"))
+/// Checks a state against one that was applied before it.
+///
+/// # Errors
+/// The rule that is broken.
+fn check_rows(before: &State, after: &State) -> Result<(), String> {
+    check_marks(before, after)?;
+    check_namespaces(before, after)?;
+    check_sections(before, after)?;
+    check_slots(before, after)?;
+    check_sessions(before, after)?;
+    let is_whole = State::from_rows(after.rows()).as_ref() == Some(after);
+    hold("the rows are the whole state", is_whole, String::new)
 }
 
-/// What no number of commands changes.
-fn check_steps(before: &State, after: &State) -> Option<String> {
+fn hold(rule: &str, is_kept: bool, what: impl FnOnce() -> String) -> Result<(), String> {
+    match is_kept {
+        true => Ok(()),
+        false => Err(format!("{rule}: {}", what())),
+    }
+}
+
+/// Numbers of the cluster that never fall, and those that are fixed.
+fn check_marks(before: &State, after: &State) -> Result<(), String> {
     let marks = |state: &State| {
         let cluster = state.cluster();
         [
@@ -78,29 +85,129 @@ fn check_steps(before: &State, after: &State) -> Option<String> {
         ]
     };
     let (old, new) = (marks(before), marks(after));
-    if old.iter().zip(&new).any(|(old, new)| old > new) {
-        return Some(format!("marks fell from {old:?} to {new:?}"));
+    let is_kept = old.iter().zip(&new).all(|(old, new)| old <= new);
+    hold(
+        "level, next store, table version, next session and next namespace never fall",
+        is_kept,
+        || format!("{old:?} -> {new:?}"),
+    )?;
+    let fixed = |state: &State| state.cluster().map(|c| (c.id, c.lease_ms, c.slots));
+    let (old, new) = (fixed(before), fixed(after));
+    hold(
+        "id, lease and slots are fixed",
+        old.is_none() || old == new,
+        || format!("{old:?} -> {new:?}"),
+    )?;
+    let is_same = before.slots() == after.slots() && before.namespaces().eq(after.namespaces());
+    let (old, new) = (before.table_version(), after.table_version());
+    hold(
+        "a change of the table has a new version",
+        is_same || new > old,
+        || format!("version {new}"),
+    )
+}
+
+fn check_namespaces(before: &State, after: &State) -> Result<(), String> {
+    for old in before.namespaces() {
+        let new = after.namespace(old.id);
+        let is_kept = new.is_some_and(|new| {
+            let (old, new) = (&old.spec, &new.spec);
+            (&old.name, old.geometry, old.progression) == (&new.name, new.geometry, new.progression)
+        });
+        hold("a namespace stays", is_kept, || {
+            format!("{old:?} -> {new:?}")
+        })?;
     }
-    let slots = before.slots().iter().zip(after.slots());
-    if let Some((old, new)) = slots.into_iter().find(|(old, new)| old.epoch > new.epoch) {
-        return Some(format!("an epoch fell: {old:?} became {new:?}"));
-    }
-    before.sections().find_map(|(key, old)| {
-        let Some(new) = after.section(*key) else {
-            return Some(format!("section {key} is gone"));
-        };
-        let is_same = new.generation == old.generation;
-        let has_ended = !new.open;
-        let follows = match is_same {
-            true => {
-                let is_fixed = (new.base, new.nonce) == (old.base, old.nonce);
-                is_fixed
-                    && (old.open || has_ended)
-                    && (new.max_seq >= old.max_seq || (old.open && has_ended))
-            }
-            // An earlier generation gave at least its base.
-            false => new.generation > old.generation && new.base >= old.base,
-        };
-        (!follows).then(|| format!("section {key} was {old:?} and is {new:?}"))
+    let next = after.cluster().map_or(0, |cluster| cluster.next_namespace);
+    let beyond = after.namespaces().find(|namespace| namespace.id.0 >= next);
+    hold("ids of namespaces were given", beyond.is_none(), || {
+        format!("{beyond:?}, the next is {next}")
     })
+}
+
+fn check_sections(before: &State, after: &State) -> Result<(), String> {
+    let mut known = 0;
+    for (key, new) in after.sections() {
+        let old = before.section(*key);
+        known += u64::from(old.is_some());
+        let what = || format!("section {key}: {old:?} -> {new:?}");
+        let is_within = new.base <= new.max_seq && new.max_seq <= SEQ_MAX;
+        hold("base <= max_seq <= 2^63-1", is_within, what)?;
+        if let Some(old) = old.filter(|old| *old != new) {
+            check_section(old, new).map_err(|rule| format!("{rule}: {}", what()))?;
+        }
+    }
+    hold("a section stays", known == before.sections_known(), || {
+        format!("{known} of {}", before.sections_known())
+    })
+}
+
+fn check_section(old: &Section, new: &Section) -> Result<(), &'static str> {
+    let is_same = new.generation == old.generation;
+    let has_ended = is_same && !old.open;
+    let rules = [
+        ("generation never falls", new.generation >= old.generation),
+        ("raised never falls", new.raised >= old.raised),
+        (
+            "base and nonce belong to the generation",
+            !is_same || (new.base, new.nonce) == (old.base, old.nonce),
+        ),
+        ("a generation that has ended never changes", !has_ended),
+        (
+            "max_seq falls only with the end of the generation",
+            !is_same || !new.open || new.max_seq >= old.max_seq,
+        ),
+        ("base never falls", new.base >= old.base),
+        (
+            "a generation begins at the end of one before it",
+            is_same || old.open || new.base >= old.max_seq,
+        ),
+    ];
+    let broken = rules.into_iter().find(|(_, is_kept)| !is_kept);
+    broken.map_or(Ok(()), |(rule, _)| Err(rule))
+}
+
+fn check_slots(before: &State, after: &State) -> Result<(), String> {
+    let count = after.cluster().map_or(0, |cluster| cluster.slots as usize);
+    let slots = after.slots();
+    hold(
+        "there are as many slots as said",
+        slots.len() == count,
+        || format!("{} of {count}", slots.len()),
+    )?;
+    for (slot, new) in slots.iter().enumerate() {
+        let has_owner = new.owner.is_none_or(|owner| after.session(owner).is_some());
+        hold("an owner is a session", has_owner, || {
+            format!("slot {slot}: {new:?}")
+        })?;
+        let Some(old) = before.slots().get(slot) else {
+            continue;
+        };
+        hold(
+            "a slot changes only with a greater epoch",
+            new.epoch > old.epoch || new == old,
+            || format!("slot {slot}: {old:?} -> {new:?}"),
+        )?;
+    }
+    Ok(())
+}
+
+fn check_sessions(before: &State, after: &State) -> Result<(), String> {
+    let next = |state: &State| state.cluster().map_or(0, |cluster| cluster.next_session);
+    let mut names = BTreeSet::new();
+    for (id, session) in after.sessions() {
+        let what = || format!("session {id}: {session:?}");
+        hold("ids of sessions were given", id.0 < next(after), what)?;
+        hold("one session a name", names.insert(&session.name), what)?;
+        let is_kept = match before.session(id) {
+            Some(old) => old == session,
+            None => id.0 >= next(before),
+        };
+        hold(
+            "a session that has ended stays so, and none changes",
+            is_kept,
+            what,
+        )?;
+    }
+    Ok(())
 }

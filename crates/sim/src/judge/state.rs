@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use seqsvr_alloc::AllocView;
 use seqsvr_core::id::{ClusterId, SectionKey, SessionId, Slot};
-use seqsvr_store::sim::{self as disks, Entry, NodeView};
+use seqsvr_store::sim::{self as disks, Entry};
 
+use super::regress::RegressJudge;
 use crate::cluster::{Cluster, Machine, name};
 use crate::net::MachineId;
 
@@ -21,10 +22,7 @@ pub struct StateJudge {
     digests: BTreeMap<u64, ([u8; 16], MachineId)>,
     /// Newest entry that a store has applied.
     committed: Option<Entry>,
-    /// Term and applied entry of each process start.
-    progress: BTreeMap<u64, (u64, Option<Entry>)>,
-    /// Term of the durable vote of each disk, and whether the disk was wiped before.
-    votes: BTreeMap<MachineId, (bool, u64)>,
+    regress: RegressJudge,
     /// When the stores were last wiped to make another cluster of them.
     remade_at: Option<u64>,
     /// The cluster that the stores belong to since then.
@@ -59,7 +57,7 @@ impl StateJudge {
                     return Some(format!("1: {a} and {b} lead term {}", view.term));
                 }
             }
-            if let Some(broken) = self.look_back(machine, process.start, &view) {
+            if let Some(broken) = self.regress.look(machine, process.start, &view) {
                 return Some(broken);
             }
             let Some(applied) = view.applied else {
@@ -102,23 +100,6 @@ impl StateJudge {
             })
         };
         voters.iter().map(without).reduce(Option::and)?
-    }
-}
-
-impl StateJudge {
-    /// 4: nothing goes back, neither in a process nor on a disk.
-    fn look_back(&mut self, machine: &Machine, start: u64, view: &NodeView) -> Option<String> {
-        let now = (view.term, view.applied);
-        let before = self.progress.insert(start, now).unwrap_or_default();
-        let vote = (machine.is_wiped, disks::durable_term(&machine.data_dir()));
-        let voted = self.votes.insert(machine.id, vote).unwrap_or_default();
-        let went_back = before.0 > now.0 || before.1 > now.1;
-        let forgot = voted.0 == vote.0 && voted.1 > vote.1;
-        let is_ordered = view.purged <= view.snapshot && view.snapshot <= view.applied;
-        (went_back || forgot || !is_ordered).then(|| {
-            let name = name(machine.id);
-            format!("4: {name} was at {before:?} and voted {voted:?}; now {vote:?} {view:?}")
-        })
     }
 }
 
@@ -197,7 +178,7 @@ fn wide_windows(cluster: &Cluster, all: &[AllocAtWork]) -> Option<String> {
     let leader = ready.max_by_key(|store| store.look().term)?;
     // A later leader may have acknowledged more, and be gone again.
     let dirs = cluster.machines.values().map(|machine| machine.data_dir());
-    let newest = dirs.map(|dir| disks::durable_term(&dir)).max();
+    let newest = dirs.map(|dir| disks::durable_vote(&dir).term).max();
     if newest > Some(leader.look().term) {
         return None;
     }

@@ -183,8 +183,11 @@ fn draw_faults(
     if classes.contains(&Class::Remake) {
         faults.push(scenes::remake(draw, setup, faults_ms));
     }
-    // A second disk that is lost would be one too many of three.
-    if classes.contains(&Class::Members) && draw.percent(50) {
+    // A second disk that is lost would be one too many of three, and so is one of the two left by a reused id.
+    let reuses_id = faults
+        .iter()
+        .any(|fault| matches!(fault.what, What::ReuseId));
+    if classes.contains(&Class::Members) && draw.percent(50) && !reuses_id {
         faults.push(scenes::wipe(draw, setup, faults_ms));
     }
     faults

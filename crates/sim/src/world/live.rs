@@ -1,13 +1,18 @@
 //! After all faults have ended everything must work again, within bounds, and stay calm.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 
+use seqsvr_core::id::SectionKey;
+use seqsvr_core::state::State;
+
 use super::World;
-use crate::cluster::name;
+use crate::cluster::{Machine, name};
 use crate::faults::{Order, supervise};
 use crate::judge::live::{calm_call_max_ms, has_steady_leader, loose_section, unsettled};
 use crate::operator::SECTION;
+use crate::plan::What;
 
 /// How long the calm world is watched, ms.
 const CALM_MS: u64 = 3_000;
@@ -15,6 +20,9 @@ const CALM_MS: u64 = 3_000;
 const SETTLED_MAX_MS: u64 = 5_000;
 /// How much longer for each sequence, ms.
 const SETTLED_EACH_MS: u64 = 200;
+/// How long an end of a connection may take to find that what it sends is eaten, ms: twice 3 s without a frame and
+/// 3 s without an answer to its ping, as the other end may send one more answer and one more ping.
+const EATEN_MAX_MS: u64 = 12_000;
 /// How long AllocSvrs may take to close everything and end, ms.
 const CLOSED_MAX_MS: u64 = 20_000;
 
@@ -31,12 +39,12 @@ impl World {
         let within = 2 * wait + 2 * setup.lease_ms + 10_000 + elections;
         let began = self.cluster.now;
         let tick = setup.tick_ms;
-        let half = within / 2 / tick * tick;
+        let half = (within / 2 + self.eaten_ms()) / tick * tick;
         self.shared.stop_at.store(began + half, Relaxed);
         self.shared.is_last_round.store(true, Relaxed);
         let client_count = u64::from(self.plan.setup.clients);
         // The last round takes some calls of each key.
-        let deadline = began + 2 * within + 200 * self.plan.load.keys;
+        let deadline = began + half + 3 * within / 2 + 200 * self.plan.load.keys;
         while self.shared.finished.load(Relaxed) < client_count && self.broken.is_empty() {
             self.calm_turn()?;
             if self.cluster.now == began + half {
@@ -51,7 +59,15 @@ impl World {
             }
         }
         self.stay_calm()?;
+        self.drain_one()?;
         self.close_all()
+    }
+
+    /// How much longer connections may live of which one direction was eaten, ms: their ends ping each other.
+    fn eaten_ms(&self) -> u64 {
+        let eaten = self.plan.faults.iter().filter(|f| f.what == What::Eat);
+        let last = eaten.map(|fault| fault.at_ms + EATEN_MAX_MS).max();
+        last.unwrap_or(0).saturating_sub(self.plan.heal_at_ms)
     }
 
     fn calm_turn(&mut self) -> io::Result<()> {
@@ -103,31 +119,74 @@ impl World {
         Ok(())
     }
 
+    /// All slots of an AllocSvr are moved to the others: nothing is left of its windows.
+    fn drain_one(&mut self) -> io::Result<()> {
+        let (true, Some(owner)) = (self.can_be_tight(), self.cluster.owner()) else {
+            return Ok(());
+        };
+        let drained = self.cluster.machines.get(&owner).and_then(Machine::alloc);
+        let Some(view) = drained.map(|alloc| alloc.look()) else {
+            return Ok(());
+        };
+        let Some(session) = view.session.map(|session| session.id) else {
+            return Ok(());
+        };
+        let moved: BTreeSet<SectionKey> = view.sections.iter().map(|s| s.key).collect();
+        self.order(vec![Order::Drain(name(owner), false)]);
+        let is_drained = |world: &World| {
+            world.has_state(|state| state.slots().iter().all(|slot| slot.owner != Some(session)))
+        };
+        if !self.turn_until(CLOSED_MAX_MS, is_drained)? && self.broken.is_empty() {
+            self.broken
+                .push(format!("live: {} was not drained", name(owner)));
+        }
+        self.judge_ends(|key| moved.contains(&key));
+        Ok(())
+    }
+
     /// All AllocSvrs are shut down in order: then nothing is left of any window.
     fn close_all(&mut self) -> io::Result<()> {
-        if !self.broken.is_empty() || !self.plan.has_bounded_clocks {
+        if !self.can_be_tight() {
             return Ok(());
         }
         let leaving = self.cluster.allocs();
         self.order(leaving.into_iter().map(Order::Leave).collect());
         let is_closed = |world: &World| {
-            let leader = world.cluster.leader();
-            let store = leader.and_then(|id| world.cluster.machines.get(&id)?.store());
-            store.is_some_and(|store| store.with_state(|state| state.sessions().count() == 0))
+            world.has_state(|state| {
+                state.sessions().count() == 0 && !state.sections().any(|(_, row)| row.open)
+            })
         };
-        if !self.turn_until(CLOSED_MAX_MS, is_closed)? {
-            let text = String::from("live: AllocSvrs that were shut down have sessions");
-            self.broken.push(text);
-            return Ok(());
+        if !self.turn_until(CLOSED_MAX_MS, is_closed)? && self.broken.is_empty() {
+            let text = "live: AllocSvrs that were shut down left sessions or open sections";
+            self.broken.push(String::from(text));
+        }
+        self.judge_ends(|_| true);
+        Ok(())
+    }
+
+    /// Whether there is a leader, and its state is one of these.
+    fn has_state(&self, is_one: impl Fn(&State) -> bool) -> bool {
+        let leader = self.cluster.leader();
+        let store = leader.and_then(|id| self.cluster.machines.get(&id)?.store());
+        store.is_some_and(|store| store.with_state(is_one))
+    }
+
+    /// Whether planned ends are judged: no call is under way any more, and no lease ended by a clock beyond its bounds.
+    fn can_be_tight(&self) -> bool {
+        self.broken.is_empty() && self.plan.has_bounded_clocks
+    }
+
+    fn judge_ends(&mut self, is_asked: impl Fn(SectionKey) -> bool) {
+        if !self.broken.is_empty() {
+            return;
         }
         let online = self.shared.online.lock();
         let cluster = self.shared.cluster.load(Relaxed);
         let highest = |uid| online.highest((cluster, uid));
-        let loose = loose_section(&self.cluster, u64::from(SECTION), highest);
+        let loose = loose_section(&self.cluster, is_asked, u64::from(SECTION), highest);
         drop(online);
         self.broken
             .extend(loose.map(|loose| format!("invariant {loose}")));
-        Ok(())
     }
 
     /// Under load, too, an AllocSvr that was restarted gets a session in the end. Without a steady leader its earlier

@@ -1,0 +1,56 @@
+//! 4: nothing goes back, neither in a process nor on a disk.
+
+use std::collections::BTreeMap;
+
+use seqsvr_store::sim::{self as disks, DurableVote, Entry, NodeView};
+
+use crate::cluster::{Machine, name};
+use crate::net::MachineId;
+
+/// Judge of what only grows.
+#[derive(Default)]
+pub struct RegressJudge {
+    /// What each start of a store has shown.
+    progress: BTreeMap<u64, Progress>,
+    /// Durable vote of each disk, and whether the disk was wiped before.
+    votes: BTreeMap<MachineId, (bool, DurableVote)>,
+}
+
+/// What only grows while a store runs.
+#[derive(Clone, Copy, Debug, Default)]
+struct Progress {
+    term: u64,
+    applied: Option<Entry>,
+    snapshot: Option<Entry>,
+    purged: Option<Entry>,
+}
+
+impl Progress {
+    fn went_back(&self, now: &Progress) -> bool {
+        self.term > now.term
+            || self.applied > now.applied
+            || self.snapshot > now.snapshot
+            || self.purged > now.purged
+    }
+}
+
+impl RegressJudge {
+    /// Looks at a store and its disk. Returns the rule that is broken.
+    pub fn look(&mut self, machine: &Machine, start: u64, view: &NodeView) -> Option<String> {
+        let now = Progress {
+            term: view.term,
+            applied: view.applied,
+            snapshot: view.snapshot,
+            purged: view.purged,
+        };
+        let before = self.progress.insert(start, now).unwrap_or_default();
+        let vote = (machine.is_wiped, disks::durable_vote(&machine.data_dir()));
+        let voted = self.votes.insert(machine.id, vote).unwrap_or_default();
+        let forgot = voted.0 == vote.0 && !voted.1.may_become(vote.1);
+        let is_ordered = view.purged <= view.snapshot && view.snapshot <= view.applied;
+        (before.went_back(&now) || forgot || !is_ordered).then(|| {
+            let name = name(machine.id);
+            format!("4: {name} was at {before:?} and voted {voted:?}; now {vote:?} {view:?}")
+        })
+    }
+}

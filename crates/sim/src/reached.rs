@@ -1,0 +1,66 @@
+//! Branches that a sweep must reach: if none of its plans gets there, the simulation has become blind.
+
+use std::collections::BTreeMap;
+
+/// Branches by the number of seeds among which at least one reaches it.
+const BRANCHES: &[(&str, u64)] = &[
+    ("a process was stopped in the middle of a clock read", 100),
+    ("alloc: a call waited for the window", 100),
+    ("alloc: a holding was stale", 1_000),
+    ("alloc: numbers burned, the lease was over", 100),
+    ("alloc: numbers withdrawn, the slot moved on", 10_000),
+    (
+        "arbiter: a renewal came while the session was being expired",
+        10_000,
+    ),
+    ("arbiter: timers were restarted", 100),
+    ("client: it met another cluster only", 100),
+    ("operator: a store joined", 100),
+    ("operator: a store was removed", 100),
+    ("operator: an id was not given again", 1_000),
+    ("raft: a snapshot was installed", 100),
+    ("raft: rows were damaged", 1_000),
+    ("raft: rows were not borne out by the log", 1_000),
+    ("raft: the log was truncated", 1_000),
+    ("state: a command of another epoch was refused", 1_000),
+    ("state: a name was taken", 100),
+    (
+        "state: a session took the place of its own earlier one",
+        100,
+    ),
+    ("state: an Open was repeated", 1_000),
+    ("state: an expiry of another term had no effect", 10_000),
+];
+
+/// In how many seeds each branch was reached.
+pub type ReachedSeeds = BTreeMap<&'static str, u64>;
+
+/// Says in lines which branches so many seeds should have reached, and did not, and which are not listed.
+pub fn find_gaps(reached: &ReachedSeeds, seeds: u64) -> Vec<String> {
+    let due = BRANCHES.iter().filter(|(_, within)| *within <= seeds);
+    let missing = due.filter(|(branch, _)| !reached.contains_key(branch));
+    let missing = missing.map(|(branch, within)| {
+        format!("not reached in {seeds} seeds, and {within} should be enough: {branch}")
+    });
+    let is_listed = |branch: &str| BRANCHES.iter().any(|(listed, _)| *listed == branch);
+    let unlisted = reached.keys().filter(|branch| !is_listed(branch));
+    let unlisted = unlisted.map(|branch| format!("not listed in reached.rs: {branch}"));
+    missing.chain(unlisted).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_branch_is_missed_once_enough_seeds_were_run() {
+        let mut reached: ReachedSeeds = BRANCHES.iter().map(|(branch, _)| (*branch, 1)).collect();
+        assert_eq!(find_gaps(&reached, u64::MAX), [""; 0]);
+        let (rare, within) = BRANCHES.iter().max_by_key(|(_, within)| within).unwrap();
+        reached.remove(rare);
+        assert_eq!(find_gaps(&reached, within - 1), [""; 0]);
+        assert_eq!(find_gaps(&reached, *within).len(), 1);
+        reached.insert("a new branch", 1);
+        assert_eq!(find_gaps(&reached, 0).len(), 1);
+    }
+}
