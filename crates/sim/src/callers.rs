@@ -31,7 +31,7 @@ pub async fn run_client(
     if let Some(orders) = orders {
         let operator = Operator::new(id, &plan, shared.clone());
         operator.make_cluster().await;
-        tokio::spawn(operator.carry_out(orders));
+        tokio::spawn(operator.take_orders(orders));
     }
     while clients.get().next(NAMESPACE, 0_u64, 1).await.is_err() {
         sleep(Duration::from_millis(20)).await;

@@ -9,7 +9,7 @@ use seqsvr_core::namespace::{Limits, Spec};
 use seqsvr_proto::convert::u128_bytes;
 use seqsvr_proto::v1;
 use seqsvr_proto::v1::store_client::StoreClient;
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::cluster::{alloc_address, allocs, store_address, stores};
@@ -128,37 +128,50 @@ impl Operator {
         }
     }
 
-    /// Carries out orders. Some fail, as the world is; the next ones are carried out all the same.
-    pub async fn carry_out(self, mut orders: UnboundedReceiver<Order>) {
+    /// Takes orders, and has them carried out one after the other. A new cluster is made at once: what is left to do is
+    /// of a cluster that is gone.
+    pub async fn take_orders(self, mut orders: UnboundedReceiver<Order>) {
         let operator = Arc::new(self);
-        let mut client = new_client(operator.id, &operator.plan, &operator.shared);
+        let begin = || {
+            let (sender, receiver) = unbounded_channel();
+            let work = tokio::spawn(operator.clone().carry_out(receiver));
+            (sender, work)
+        };
+        let (mut sender, mut work) = begin();
         while let Some(order) = orders.recv().await {
-            let admin = client.admin();
+            if matches!(order, Order::Make) {
+                work.abort();
+                (sender, work) = begin();
+                let making = operator.clone();
+                tokio::spawn(async move { making.make_cluster().await });
+            } else {
+                // It lives until it is aborted.
+                let _ = sender.send(order);
+            }
+        }
+    }
+
+    /// Carries out orders. Some fail, as the world is; the next ones are carried out all the same.
+    async fn carry_out(self: Arc<Operator>, mut orders: UnboundedReceiver<Order>) {
+        let client = new_client(self.id, &self.plan, &self.shared);
+        while let Some(order) = orders.recv().await {
+            let (operator, admin) = (self.clone(), client.admin());
             match order {
-                Order::Make => {
-                    let making = operator.clone();
-                    client = new_client(operator.id, &operator.plan, &operator.shared);
-                    tokio::spawn(async move { making.make_cluster().await });
-                }
+                Order::Make | Order::Leave(_) => {}
                 Order::Move(slot, to) => drop(admin.move_slot(slot, &to).await),
                 Order::Drain(name, undo) => drop(admin.drain(&name, undo).await),
                 Order::Transfer => drop(admin.transfer_leader(None).await),
-                Order::Leave(_) => {}
                 Order::Replace {
                     id,
                     old,
                     new,
                     removes_first,
-                } => {
-                    let operator = operator.clone();
-                    tokio::spawn(async move {
-                        operator.replace(&admin, id, old, new, removes_first).await;
-                    });
-                }
-                Order::ReuseId { id, old, new } => {
-                    let operator = operator.clone();
-                    tokio::spawn(async move { operator.reuse_id(&admin, id, old, new).await });
-                }
+                } => drop(tokio::spawn(async move {
+                    operator.replace(&admin, id, old, new, removes_first).await;
+                })),
+                Order::ReuseId { id, old, new } => drop(tokio::spawn(async move {
+                    operator.reuse_id(&admin, id, old, new).await;
+                })),
             }
         }
     }

@@ -39,6 +39,14 @@ pub fn set_failing(root: &Path, fails: bool) {
     });
 }
 
+/// Forgets what is durable below a directory, which is deleted.
+pub fn forget(root: &Path) {
+    DURABLE.with_borrow_mut(|durable| {
+        durable.failing.retain(|failing| failing != root);
+        durable.names.retain(|dir, _| !dir.starts_with(root));
+    });
+}
+
 fn check(path: &Path) -> io::Result<()> {
     let is_failing = |d: &Durable| d.failing.iter().any(|failing| path.starts_with(failing));
     match DURABLE.with_borrow(is_failing) {

@@ -75,7 +75,7 @@ pub fn set_syncs(data_dir: &Path, ms: (u64, u64), fails: bool) {
 /// Those of the file system.
 pub fn remove(data_dir: &Path) -> std::io::Result<()> {
     disk::remove(&data_dir.join("log"));
-    files::set_failing(data_dir, false);
+    files::forget(data_dir);
     match data_dir.exists() {
         true => std::fs::remove_dir_all(data_dir),
         false => Ok(()),

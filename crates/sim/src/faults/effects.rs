@@ -16,14 +16,13 @@ pub(super) fn restart_if_ended(cluster: &mut Cluster, id: MachineId) -> io::Resu
     };
     let store = machine.store().and_then(|store| store.look().failure);
     let alloc = machine.alloc().and_then(|alloc| alloc.look().failure);
-    let has_failed = store.or(alloc).is_some();
     // A machine without power starts its process when the power is back.
     if machine.process.is_none() {
         return Ok(());
     }
-    let has_refused = machine.refusal.lock().is_some();
-    if has_failed || has_refused {
-        cluster.tell(id, "is restarted");
+    let ended = store.or(alloc).or_else(|| machine.refusal.lock().clone());
+    if let Some(ended) = ended {
+        cluster.tell(id, &format!("is restarted: {ended}"));
         cluster.end(id, true, RowsFate::Lose(0))?;
         cluster.start(id)?;
     }

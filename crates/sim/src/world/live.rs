@@ -20,6 +20,9 @@ const CALM_MS: u64 = 3_000;
 const SETTLED_MAX_MS: u64 = 5_000;
 /// How much longer for each sequence, ms.
 const SETTLED_EACH_MS: u64 = 200;
+/// How long it may take until there is a cluster and its leader, ms: an operator who cannot finish one within 15 s
+/// begins again with empty disks.
+const MADE_MAX_MS: u64 = 40_000;
 /// How long an end of a connection may take to find that what it sends is eaten, ms: twice 3 s without a frame and
 /// 3 s without an answer to its ping, as the other end may send one more answer and one more ping.
 const EATEN_MAX_MS: u64 = 12_000;
@@ -32,6 +35,14 @@ impl World {
     /// # Errors
     /// The system gives no runtime.
     pub(super) fn live_on(&mut self) -> io::Result<()> {
+        // Another one may still be in the making.
+        let is_made = |world: &World| world.has_state(|state| state.cluster().is_some());
+        if !self.turn_until(MADE_MAX_MS, is_made)? && self.broken.is_empty() {
+            let stores = self.cluster.machines.values().filter_map(Machine::store);
+            let views: Vec<_> = stores.map(|store| store.look()).collect();
+            self.broken
+                .push(format!("live: no cluster was made: {views:?}"));
+        }
         let setup = &self.plan.setup;
         let wait = setup.lease_ms * 5 / 4;
         // Elections, takeovers, and calls that wait for their deadline of 5 s.
@@ -132,7 +143,11 @@ impl World {
             return Ok(());
         };
         let moved: BTreeSet<SectionKey> = view.sections.iter().map(|s| s.key).collect();
-        self.order(vec![Order::Drain(name(owner), false)]);
+        // The end of an earlier drain may have failed.
+        let others = self.cluster.allocs().into_iter().filter(|id| *id != owner);
+        let mut orders: Vec<Order> = others.map(|id| Order::Drain(name(id), true)).collect();
+        orders.push(Order::Drain(name(owner), false));
+        self.order(orders);
         let is_drained = |world: &World| {
             world.has_state(|state| state.slots().iter().all(|slot| slot.owner != Some(session)))
         };
