@@ -159,7 +159,12 @@ impl Operator {
             match order {
                 Order::Make | Order::Leave(_) => {}
                 Order::Move(slot, to) => drop(admin.move_slot(slot, &to).await),
-                Order::Drain(name, undo) => drop(admin.drain(&name, undo).await),
+                // Whoever passes it on may find only now that a connection is dead.
+                Order::Drain(name, undo) => {
+                    if admin.drain(&name, undo).await.is_err() {
+                        drop(admin.drain(&name, undo).await);
+                    }
+                }
                 Order::Transfer => drop(admin.transfer_leader(None).await),
                 Order::Replace {
                     id,

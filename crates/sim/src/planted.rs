@@ -27,12 +27,14 @@ enum Finder {
     Simulation(&'static [Class], Shape, u64),
     /// A rule of the model (`docs/model.md`), because the schedule is too rare here or breaks what no judge sees.
     Model(&'static str),
+    /// A test on real files, because this world makes no such fault.
+    Test(&'static str),
 }
 
 use Class::{
     Clock, Disk, Flap, Flood, Genesis, Machine, Members, Net, Operations, Process, Remake,
 };
-use Finder::{Model, Simulation};
+use Finder::{Model, Simulation, Test};
 
 /// All planted bugs.
 const BUGS: &[PlantedBug] = &[
@@ -124,7 +126,7 @@ const BUGS: &[PlantedBug] = &[
     PlantedBug {
         name: "TrustRows",
         claim: "Rows are used only as far as log and snapshot bear them out",
-        finder: Simulation(&[Process], shapes::lost_rows, 10),
+        finder: Test("disks_swapped"),
     },
     PlantedBug {
         name: "OpenAfterRename",
@@ -167,6 +169,9 @@ impl PlantedBug {
         let (classes, shape, seeds) = match self.finder {
             Model(rule) => {
                 return Ok(format!("left to the rule {rule} of `cargo xtask model`"));
+            }
+            Test(tests) => {
+                return Ok(format!("left to the tests {tests} of seqsvr-raft"));
             }
             Simulation(classes, shape, seeds) => (classes, shape, seeds),
         };

@@ -184,21 +184,6 @@ pub fn failing_syncs(draw: &mut Draw, plan: &mut Plan) {
     });
 }
 
-/// Rows of killed stores are older than their log.
-pub fn lost_rows(draw: &mut Draw, plan: &mut Plan) {
-    short_leases(plan);
-    plan.setup.snapshot_every = 20;
-    plan.setup.step = 5;
-    plan.load.busy_think_ms = 5;
-    repeat(draw, plan, (300, 1_500), |draw, at_ms| {
-        let store = Target::Store(draw.below(5) as u32);
-        let kill = What::Kill {
-            rows: RowsFate::Lose(400),
-        };
-        vec![fault(at_ms, draw.between(50, 500), store, kill)]
-    });
-}
-
 /// Followers fall behind and get snapshots, while each store writes snapshots of its own.
 pub fn snapshots(draw: &mut Draw, plan: &mut Plan) {
     short_leases(plan);
