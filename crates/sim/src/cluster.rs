@@ -183,9 +183,16 @@ impl Cluster {
 
     /// Writes to the trace what happens to a machine.
     pub fn tell(&self, id: MachineId, what: &str) {
+        self.tell_why(id, what, "");
+    }
+
+    /// Writes to the trace what happens to a machine, and why. The reason may name files, whose names are of one run,
+    /// so it is no part of the hash.
+    pub fn tell_why(&self, id: MachineId, what: &str, why: &str) {
         let numbers = [2, u64::from(id), sim::hash(what)];
-        self.net
-            .with_trace(|now, trace| trace.tell(now, &numbers, format!("{} {what}", name(id))));
+        self.net.with_trace(|now, trace| {
+            trace.tell(now, &numbers, format!("{} {what}{why}", name(id)));
+        });
     }
 
     /// Ends the process of a machine at once.

@@ -22,7 +22,7 @@ pub(super) fn restart_if_ended(cluster: &mut Cluster, id: MachineId) -> io::Resu
     }
     let ended = store.or(alloc).or_else(|| machine.refusal.lock().clone());
     if let Some(ended) = ended {
-        cluster.tell(id, &format!("is restarted: {ended}"));
+        cluster.tell_why(id, "is restarted", &format!(": {ended}"));
         cluster.end(id, true, RowsFate::Lose(0))?;
         cluster.start(id)?;
     }
