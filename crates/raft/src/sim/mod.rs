@@ -89,6 +89,10 @@ pub fn remove(data_dir: &Path) -> std::io::Result<()> {
 pub fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
     for part in ["", "log", "state", "snapshots"] {
         let (from, to) = (from.join(part), to.join(part));
+        // A killed store may have lost its rows.
+        if !from.exists() {
+            continue;
+        }
         std::fs::create_dir_all(&to)?;
         for entry in std::fs::read_dir(&from)? {
             let entry = entry?;
