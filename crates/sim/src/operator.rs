@@ -159,7 +159,7 @@ impl Operator {
             match order {
                 Order::Make | Order::Leave(_) => {}
                 Order::Move(slot, to) => drop(admin.move_slot(slot, &to).await),
-                // Whoever passes it on may find only now that a connection is dead.
+                // The AllocSvr that passes it on may find only now that a connection is dead.
                 Order::Drain(name, undo) => {
                     if admin.drain(&name, undo).await.is_err() {
                         drop(admin.drain(&name, undo).await);
