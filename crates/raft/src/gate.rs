@@ -187,7 +187,8 @@ impl Gate {
     /// Makes this node part of a cluster, for ever. Repeating it is harmless.
     pub(crate) async fn adopt(&self, cluster: ClusterId) -> Result<(), Error> {
         let storage = self.storage.lock().await;
-        self.adopt_in(storage.as_ref(), cluster).await
+        let adopted = self.adopt_in(storage.as_ref(), cluster).await;
+        self.end_after_failed_write(adopted)
     }
 
     /// Makes this node part of a cluster that it is asked to make. Returns whether it may begin the
@@ -198,9 +199,10 @@ impl Gate {
             return Err(Error::Stopped(String::from("it was shut down")));
         };
         if self.identity().cluster.is_none() {
-            founder::store(directory, cluster)?;
+            self.end_after_failed_write(founder::store(directory, cluster))?;
         }
-        self.adopt_in(storage.as_ref(), cluster).await?;
+        let adopted = self.adopt_in(storage.as_ref(), cluster).await;
+        self.end_after_failed_write(adopted)?;
         Ok(founder::load(directory)? == Some(cluster) || planted!(FoundTwice))
     }
 
@@ -230,6 +232,18 @@ impl Gate {
         *self.identity.write() = identity;
         tracing::info!(node = identity.node, %cluster, "this node now belongs to the cluster");
         Ok(())
+    }
+
+    /// Ends this node if the operating system refused a write, as a failed append does.
+    ///
+    /// Invariant: no node runs on with a log that takes nothing. Schedule that breaks it: the sync of the
+    /// log fails during the adoption; the writer of the log is dead from then on, and the node refuses each
+    /// later adoption.
+    fn end_after_failed_write<T>(&self, done: Result<T, Error>) -> Result<T, Error> {
+        if let Err(failure @ Error::Io { .. }) = &done {
+            self.end(failure.to_string());
+        }
+        done
     }
 
     fn tell(&self, reason: RaftRefusalReason, header: &RaftHeader, cluster: ClusterId) {

@@ -1,4 +1,4 @@
-//! The power goes while a node makes a cluster, before its log begins.
+//! The power goes, or the disk fails, while a node makes a cluster, before its log begins.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -57,4 +57,31 @@ async fn an_interrupted_init_goes_on_at_the_founder_only() {
         assert_eq!(made.is_ok(), noted, "{made:?}");
         node.shutdown().await;
     }
+}
+
+/// Invariant: a failed write ends the node, as a failed append does. Schedule that breaks it: the stamp cannot be
+/// written into the log, whose writer is dead from then on; the node refuses each later adoption, and runs on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_that_fails_during_the_adoption_ends_the_node() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options::new(1, "127.0.0.1:1", dir.path());
+    let node = open_node(&options).await;
+    let identity = node.identity();
+    let member = Member {
+        id: identity.node,
+        address: options.address.clone(),
+        incarnation: identity.incarnation,
+        voter: true,
+    };
+    // The new identity is written under this name first, and a directory is in its way.
+    let blocked = dir.path().join("identity.tmp");
+    std::fs::create_dir(&blocked).unwrap();
+    let refused = node.init(vec![member], CLUSTER, 3_000, 4).await;
+    assert!(matches!(refused, Err(Error::Io { .. })), "{refused:?}");
+    let mut failed = node.failed();
+    let reason = tokio::time::timeout(Duration::from_secs(20), failed.wait_for(Option::is_some));
+    let reason = reason.await.expect("the node ends").unwrap().clone();
+    let reason = reason.unwrap();
+    assert!(reason.contains(blocked.to_str().unwrap()), "{reason}");
+    node.shutdown().await;
 }

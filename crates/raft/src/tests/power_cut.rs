@@ -299,16 +299,7 @@ async fn a_disk_that_fails_stops_the_node() {
     }
     let dir = tempfile::tempdir().unwrap();
     let disk = Disk::make(dir.path()).unwrap();
-    let node = crate::Node::open(options(&disk.mount), Arc::new(seqsvr_proto::transport::Tcp))
-        .await
-        .unwrap();
-    let identity = node.identity();
-    let member = crate::Member {
-        id: identity.node,
-        address: String::from("127.0.0.1:1"),
-        incarnation: identity.incarnation,
-        voter: true,
-    };
+    let (node, member) = open_node(&disk).await;
     let made = node.init(vec![member], ClusterId(1), 3_000, 16).await;
     made.unwrap();
     let batch = || match work(1, 1).payload {
@@ -324,10 +315,49 @@ async fn a_disk_that_fails_stops_the_node() {
         matches!(refused, crate::ProposeError::Stopped(_)),
         "{refused}"
     );
+    assert_stops(&node).await;
+    node.shutdown().await;
+}
+
+/// As [`a_disk_that_fails_stops_the_node`], before the node belongs to a cluster.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_disk_that_fails_during_init_stops_the_node() {
+    if skipped() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Disk::make(dir.path()).unwrap();
+    let (node, member) = open_node(&disk).await;
+    disk.cut().unwrap();
+    let refused = node.init(vec![member], ClusterId(1), 3_000, 16).await;
+    assert!(
+        matches!(refused, Err(crate::Error::Io { .. })),
+        "{refused:?}"
+    );
+    assert_stops(&node).await;
+    node.shutdown().await;
+}
+
+/// A node of its own on this disk, and what makes a cluster of it.
+async fn open_node(disk: &Disk) -> (crate::Node, crate::Member) {
+    let node = crate::Node::open(options(&disk.mount), Arc::new(seqsvr_proto::transport::Tcp));
+    let node = node.await.unwrap();
+    let identity = node.identity();
+    let member = crate::Member {
+        id: identity.node,
+        address: String::from("127.0.0.1:1"),
+        incarnation: identity.incarnation,
+        voter: true,
+    };
+    (node, member)
+}
+
+/// Waits until the node has stopped by itself, with a reason.
+async fn assert_stops(node: &crate::Node) {
+    let limit = Duration::from_secs(20);
     let mut failed = node.failed();
     let reason = tokio::time::timeout(limit, failed.wait_for(Option::is_some)).await;
     let reason = reason.unwrap().unwrap().clone().unwrap();
     assert!(reason.contains("error"), "{reason}");
     assert_eq!(node.leadership().borrow().role, crate::Role::Stopped);
-    node.shutdown().await;
 }
