@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seqsvr_core::id::{SessionId, Slot};
-use seqsvr_proto::error::Fault;
+use seqsvr_proto::error::{Fault, local_cause};
 use seqsvr_proto::v1::{
     AdminMoveSlotRequest, AdminMoveSlotResponse, ClusterStatusRequest, ClusterStatusResponse,
     DrainRequest, DrainResponse, Reason, SessionStatus,
@@ -185,12 +185,17 @@ impl Node {
     ) -> Result<T, Fault> {
         let channel = self.channels.get(address);
         let channel = channel.map_err(|e| Fault::new(Reason::Unreachable, e.to_string()))?;
+        let unreachable = |why: &str| {
+            let text = format!("AllocSvr {address} did not answer: {why}; retry");
+            Fault::new(Reason::Unreachable, text)
+        };
         match timeout_at(deadline, send(relay_client(&self.cluster, channel))).await {
-            Ok(answer) => Ok(answer.map_err(|s| Fault::from_status(&s))?.into_inner()),
-            Err(_) => Err(Fault::new(
-                Reason::Unreachable,
-                format!("AllocSvr {address} did not answer in time"),
-            )),
+            Ok(Ok(answer)) => Ok(answer.into_inner()),
+            Ok(Err(status)) => Err(match local_cause(&status) {
+                Some(cause) => unreachable(&cause),
+                None => Fault::from_status(&status),
+            }),
+            Err(_) => Err(unreachable("it took too long")),
         }
     }
 }

@@ -1,10 +1,9 @@
 //! One try's failure, judged once: final, or worth another try.
 
-use std::error::Error as _;
 use std::time::Duration;
 
 use seqsvr_proto::cluster_tag::{ClusterTag, mismatch};
-use seqsvr_proto::error::{Fault, code_of};
+use seqsvr_proto::error::{Fault, code_of, local_cause};
 use seqsvr_proto::v1::{ItemError, Reason};
 use tonic::{Code, Status};
 
@@ -110,21 +109,16 @@ impl Failure {
     pub(crate) fn from_status(address: &str, status: &Status, time: Duration) -> Failure {
         let fault = Fault::from_status(status);
         let reason = fault.reason();
-        // tonic gives a source to what it made itself; what a server sent has none.
-        let sent = status.source().is_none();
+        let cause = local_cause(status);
         let silent = matches!(status.code(), Code::Cancelled | Code::DeadlineExceeded);
         if reason == Reason::Unspecified && silent {
             return Failure {
-                unanswered: !sent,
+                unanswered: cause.is_some(),
                 ..Failure::silent(address, time)
             };
         }
-        if let Some(source) = status.source() {
-            let mut root = source;
-            while let Some(deeper) = root.source() {
-                root = deeper;
-            }
-            return Failure::unreachable(address, &root.to_string());
+        if let Some(cause) = cause {
+            return Failure::unreachable(address, &cause);
         }
         let hint = Duration::from_millis(u64::from(fault.detail.retry_after_ms));
         let leader = Some(fault.detail.leader.clone()).filter(|l| !l.is_empty());

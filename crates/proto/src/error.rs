@@ -3,6 +3,7 @@
 //! google.rpc.ErrorInfo, and google.rpc.RetryInfo if a retry makes sense later.
 
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
@@ -12,6 +13,17 @@ use tonic::{Code, Status};
 
 use crate::cluster_tag::ClusterTag;
 use crate::v1::{ErrorDetail, Reason, RoutingTable};
+
+/// The innermost cause of a status that this process made itself because no answer came, such as a connection that
+/// broke. None: a server sent the status.
+pub fn local_cause(status: &Status) -> Option<String> {
+    // tonic gives a source to what it made itself; what a server sent has none.
+    let mut cause = status.source()?;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    Some(cause.to_string())
+}
 
 /// google.rpc.Status, as every gRPC library reads it from `grpc-status-details-bin`.
 #[derive(Clone, PartialEq, Message)]
@@ -149,7 +161,7 @@ impl fmt::Display for Fault {
     }
 }
 
-impl std::error::Error for Fault {}
+impl Error for Fault {}
 
 impl From<Fault> for Status {
     fn from(fault: Fault) -> Status {

@@ -159,12 +159,7 @@ impl Operator {
             match order {
                 Order::Make | Order::Leave(_) => {}
                 Order::Move(slot, to) => drop(admin.move_slot(slot, &to).await),
-                // The AllocSvr that passes it on may find only now that a connection is dead.
-                Order::Drain(name, undo) => {
-                    if admin.drain(&name, undo).await.is_err() {
-                        drop(admin.drain(&name, undo).await);
-                    }
-                }
+                Order::Drain(name, undo) => drop(admin.drain(&name, undo).await),
                 Order::Transfer => drop(admin.transfer_leader(None).await),
                 Order::Replace {
                     id,
@@ -218,7 +213,8 @@ impl Operator {
     }
 
     async fn remove(&self, admin: &Admin, id: u64, old: MachineId) -> bool {
-        let is_removed = retry(|| async { admin.remove_member(id).await.is_ok() }).await;
+        let removing = || async { admin.remove_member(id).await.ok() };
+        let is_removed = retry(removing).await.is_some();
         if is_removed {
             seqsvr_core::reached!("operator: a store was removed");
             self.shared.reports.lock().push(Report::Removed(old));
@@ -237,26 +233,19 @@ async fn add(admin: &Admin, id: u64, machine: MachineId) -> bool {
             Err(_) => None,
         }
     };
-    let deadline = Instant::now() + CHANGE_MAX;
-    while Instant::now() < deadline {
-        if let Some(is_added) = adding().await {
-            return is_added;
-        }
-        sleep(Duration::from_millis(200)).await;
-    }
-    false
+    retry(adding).await == Some(true)
 }
 
-/// Tries again until it is done or [`CHANGE_MAX`] is over. Returns whether it was done.
-async fn retry<F: Future<Output = bool>>(mut step: impl FnMut() -> F) -> bool {
+/// Tries again until there is a result or [`CHANGE_MAX`] is over.
+async fn retry<T, F: Future<Output = Option<T>>>(mut step: impl FnMut() -> F) -> Option<T> {
     let deadline = Instant::now() + CHANGE_MAX;
     while Instant::now() < deadline {
-        if step().await {
-            return true;
+        if let Some(result) = step().await {
+            return Some(result);
         }
         sleep(Duration::from_millis(200)).await;
     }
-    false
+    None
 }
 
 async fn describe(channels: &Channels, id: MachineId) -> v1::DescribeResponse {

@@ -24,6 +24,7 @@ mod limits;
 mod link;
 mod memory_net;
 mod moves;
+mod operators;
 mod other_cluster;
 mod overload;
 mod page;

@@ -1,7 +1,6 @@
 //! Asks the cluster, once a second at most, however many look at it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +9,7 @@ use futures::StreamExt;
 use seqsvr_client::Channels;
 use seqsvr_core::route::RoutingTable;
 use seqsvr_proto::convert::u128_bytes;
+use seqsvr_proto::error::local_cause;
 use seqsvr_proto::v1::admin_client::AdminClient;
 use seqsvr_proto::v1::admin_server::Admin;
 use seqsvr_proto::v1::sequence_server::Sequence;
@@ -197,9 +197,5 @@ impl<S: Sequence, A: Admin> Gather<S, A> {
 
 /// A status in words: of one that was made here, its innermost cause.
 fn said(status: &Status) -> String {
-    let mut cause: Option<&dyn Error> = status.source();
-    while let Some(inner) = cause.and_then(Error::source) {
-        cause = Some(inner);
-    }
-    cause.map_or_else(|| status.message().to_owned(), ToString::to_string)
+    local_cause(status).unwrap_or_else(|| status.message().to_owned())
 }

@@ -1,0 +1,45 @@
+//! What operators ask of one AllocSvr and another one passes on.
+
+use seqsvr_proto::v1::admin_client::AdminClient;
+use seqsvr_proto::v1::store_client::StoreClient;
+use seqsvr_proto::v1::{DrainRequest, OpenSessionRequest, Reason};
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpListener;
+
+use crate::harness::{Cluster, D, any, refused, url};
+
+/// Schedule: AllocSvr a2 loses its power; a1 passes a drain on over a connection that nothing answers. Asking again
+/// is safe and helps once a2 is back or its session is over, so the answer must be one that clients retry.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_drain_over_a_dead_connection_may_be_retried() {
+    let cluster = Cluster::start(1, D).await;
+    let [alloc] = cluster.allocs(["a1"]).await;
+    let listener = TcpListener::bind(any()).await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    // Each connection ends after its first bytes.
+    let dead = tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let _ = stream.read(&mut [0; 16]).await;
+        }
+    });
+    let store = StoreClient::connect(url(cluster.addresses[0])).await;
+    let session = OpenSessionRequest {
+        name: "a2".into(),
+        address: address.clone(),
+        nonce: vec![1; 16].into(),
+        ..OpenSessionRequest::default()
+    };
+    store.unwrap().open_session(session).await.unwrap();
+    let mut admin = AdminClient::connect(url(alloc.local_addr())).await.unwrap();
+    let request = DrainRequest {
+        name: "a2".into(),
+        undo: false,
+        forwarded: false,
+    };
+    let (code, reason, text) = refused(admin.drain(request).await);
+    let expected = (tonic::Code::Unavailable, Reason::Unreachable);
+    assert_eq!((code, reason), expected, "{text}");
+    assert!(text.contains(&address), "{text}");
+    dead.abort();
+    cluster.stop(&[alloc]).await;
+}
