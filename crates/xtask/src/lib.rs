@@ -1,11 +1,18 @@
 //! Chores of the project that are programs in their own right.
 //!
-//! What lives here: [`model`], the protocol as a model that is checked exhaustively; [`accept`],
-//! which runs every scenario on the release binary; [`peers`], which measures it beside the systems
-//! people use today and the [`bare`] loop; [`instructions`], which counts those of a number in memory; [`memory`], which holds that of an AllocSvr against its budget; [`sections`], which measures stores with millions of sections; [`fuzz`], which throws bytes at what reads those of callers; [`schema`], which tests the
-//! OpenAPI document; and [`sim`], which runs clusters in a simulated world. [`venv`] makes their Python environments. The
-//! binary `xtask` only parses the command line and prints; everything it runs is in this library, so that
-//! the tests run the same code.
+//! - [`accept`] runs every scenario on the release binary.
+//! - [`peers`] measures that binary beside the systems people use today and the [`bare`] loop.
+//! - [`instructions`] counts the instructions of a number.
+//! - [`memory`] holds the memory of an AllocSvr against its budget.
+//! - [`sections`] measures stores with millions of sections.
+//! - [`model`] checks the protocol as a model, exhaustively.
+//! - [`sim`] runs clusters in a simulated world.
+//! - [`fuzz`] runs the fuzz targets, [`schema`] tests the OpenAPI document; [`venv`] makes their
+//!   Python environments.
+//! - [`tidy`] checks names, layout and words.
+//!
+//! The binary `xtask` only parses the command line and prints. Everything it runs is in this
+//! library, so that the tests run the same code.
 //!
 //! The model may not know the running system's crates: it is a second, independent reading of the
 //! design, and would be worth nothing if it shared the code.
@@ -20,4 +27,5 @@ pub mod peers;
 pub mod schema;
 pub mod sections;
 pub mod sim;
+pub mod tidy;
 pub mod venv;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::{Parser, Subcommand, value_parser};
 use seqsvr_tests::process;
 use xtask::model::run;
-use xtask::{accept, bare, fuzz, instructions, memory, peers, schema, sections, sim};
+use xtask::{accept, bare, fuzz, instructions, memory, peers, schema, sections, sim, tidy};
 
 #[derive(Parser)]
 #[command(about = "Chores of the project", disable_help_subcommand = true)]
@@ -167,6 +167,15 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Check names, layout and words of the project
+    ///
+    /// Prints what breaks a rule of `docs/dev/style.md`, and exits 1 if that is more than
+    /// `crates/xtask/src/tidy/allowed.txt` allows.
+    Tidy {
+        /// Lower the list of what is allowed to what there is
+        #[arg(long)]
+        lower: bool,
+    },
     /// Serve the bare loop that `peers` compares with
     BareServe {
         /// Address to listen on
@@ -262,6 +271,11 @@ fn main() -> ExitCode {
             within: Duration::from_secs(seconds),
         }),
         Command::Sim { arguments } => sim::run(&arguments),
+        Command::Tidy { lower: true } => tidy::lower_allowed(&tidy::project_root()).map(|()| true),
+        Command::Tidy { lower: false } => tidy::check_tree(&tidy::project_root()).map(|problems| {
+            problems.iter().for_each(|problem| println!("{problem}"));
+            problems.is_empty()
+        }),
         Command::BareServe { listen } => on_runtime(async {
             let served = bare::serve::serve(listen).await;
             served.map(|()| true).map_err(|error| error.to_string())

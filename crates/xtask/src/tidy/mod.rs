@@ -1,0 +1,79 @@
+//! The rules of `docs/dev/style.md` that a program can check.
+//!
+//! Each rule returns findings. The file `allowed.txt` says how many findings of a rule a file may still
+//! have. It only shrinks: a file with fewer findings fails as well, until the list is lowered.
+
+mod allowed;
+mod folders;
+mod functions;
+mod impls;
+mod lines;
+mod modules;
+mod paths;
+mod source;
+mod types;
+mod words;
+
+use std::path::{Path, PathBuf};
+
+use allowed::AllowedFindings;
+use source::SourceTree;
+
+/// A place that breaks a rule.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Finding {
+    /// Name of the rule.
+    rule: &'static str,
+    /// File or folder, relative to the root of the project.
+    path: String,
+    /// Line, from 1 on; 0: the whole file or folder.
+    line: usize,
+    /// What is wrong.
+    text: String,
+}
+
+/// Checks the project at `root`. Returns its problems, one a line.
+///
+/// # Errors
+/// A file cannot be read or parsed.
+pub fn check_tree(root: &Path) -> Result<Vec<String>, String> {
+    let tree = SourceTree::load(root)?;
+    Ok(AllowedFindings::load(root)?.compare(&find_all(&tree)))
+}
+
+/// Lowers the list of allowed findings to those that there are.
+///
+/// # Errors
+/// A file cannot be read, parsed or written.
+pub fn lower_allowed(root: &Path) -> Result<(), String> {
+    let tree = SourceTree::load(root)?;
+    let mut allowed = AllowedFindings::load(root)?;
+    allowed.lower(&find_all(&tree));
+    allowed.store(root)
+}
+
+fn find_all(tree: &SourceTree) -> Vec<Finding> {
+    let rules = [
+        folders::find_crowded,
+        functions::find_vague,
+        functions::find_one_word_share,
+        impls::find_distant,
+        lines::find_long,
+        modules::find_cycles,
+        paths::find_dead,
+        types::find_repeated,
+        types::find_one_word_share,
+        words::find_banned,
+    ];
+    let mut findings: Vec<_> = rules.iter().flat_map(|rule| rule(tree)).collect();
+    findings.sort();
+    findings
+}
+
+/// Root of the project.
+pub fn project_root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,145 @@
+//! Modules of a crate depend on each other in one direction.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Finding;
+use super::source::{SourceFile, SourceTree};
+
+/// A module: its path in the crate.
+type Module = Vec<String>;
+
+/// Imports of each module, with the file and line of the first.
+type Edges<'a> = BTreeMap<Module, BTreeMap<Module, (&'a SourceFile, usize)>>;
+
+/// Finds imports that are part of a cycle. A module may import from those above it, whose part it is.
+pub(super) fn find_cycles(tree: &SourceTree) -> Vec<Finding> {
+    let mut crates: BTreeMap<&str, Vec<&SourceFile>> = BTreeMap::new();
+    for file in tree.sources() {
+        if let Some((of_crate, _)) = file.module() {
+            crates.entry(of_crate).or_default().push(file);
+        }
+    }
+    let mut findings = Vec::new();
+    for files in crates.values() {
+        let edges = edges_of(files);
+        for (from, imports) in &edges {
+            for (to, (file, line)) in imports {
+                if reaches(&edges, to, from) {
+                    findings.push(Finding {
+                        rule: "cycle",
+                        path: file.path.clone(),
+                        line: *line,
+                        text: format!(
+                            "{} imports {}, which leads back",
+                            from.join("::"),
+                            to.join("::")
+                        ),
+                    });
+                }
+            }
+        }
+    }
+    findings
+}
+
+fn edges_of<'a>(files: &[&'a SourceFile]) -> Edges<'a> {
+    let to_module = |file: &SourceFile| -> Option<Module> {
+        let (_, parts) = file.module()?;
+        Some(parts.into_iter().map(str::to_owned).collect())
+    };
+    let modules: BTreeSet<Module> = files.iter().filter_map(|file| to_module(file)).collect();
+    // What a module imports by a name may be passed on under that name.
+    let mut names: BTreeMap<(Module, &str), Vec<String>> = BTreeMap::new();
+    for file in files {
+        let Some(module) = to_module(file) else {
+            continue;
+        };
+        for (import, _) in &file.items.imports {
+            let path = absolute(&modules, &module, import);
+            if let (Some(path), Some(name)) = (path, import.last()) {
+                names.insert((module.clone(), name), path);
+            }
+        }
+    }
+    let mut edges = Edges::new();
+    for file in files {
+        let Some(from) = to_module(file) else {
+            continue;
+        };
+        for (import, line) in &file.items.imports {
+            let Some(path) = absolute(&modules, &from, import) else {
+                continue;
+            };
+            let to = target(&modules, &names, path);
+            if from != to && !from.starts_with(&to) {
+                let imports = edges.entry(from.clone()).or_default();
+                imports.entry(to).or_insert((file, *line));
+            }
+        }
+    }
+    edges
+}
+
+/// Path from the root of the crate; None: of another crate.
+fn absolute(modules: &BTreeSet<Module>, module: &Module, import: &[String]) -> Option<Vec<String>> {
+    let mut base = module.clone();
+    let mut rest = import;
+    match import.first()?.as_str() {
+        "crate" => {
+            base.clear();
+            rest = &rest[1..];
+        }
+        "self" => rest = &rest[1..],
+        "super" => {
+            while rest.first().is_some_and(|part| part == "super") {
+                base.pop();
+                rest = &rest[1..];
+            }
+        }
+        child => {
+            base.push(child.to_owned());
+            if !modules.contains(&base) {
+                return None;
+            }
+            rest = &rest[1..];
+        }
+    }
+    base.extend_from_slice(rest);
+    Some(base)
+}
+
+/// The module that defines what a path names, as far as imports tell.
+fn target(
+    modules: &BTreeSet<Module>,
+    names: &BTreeMap<(Module, &str), Vec<String>>,
+    mut path: Vec<String>,
+) -> Module {
+    // A bound, for imports that name each other.
+    for _ in 0..4 {
+        let mut module = path.clone();
+        while !modules.contains(&module) && !module.is_empty() {
+            module.pop();
+        }
+        let name = path.get(module.len()).map(String::as_str);
+        let passed_on = name.and_then(|name| names.get(&(module.clone(), name)));
+        match passed_on {
+            Some(further) => path = further.clone(),
+            None => return module,
+        }
+    }
+    path
+}
+
+fn reaches(edges: &Edges<'_>, from: &Module, to: &Module) -> bool {
+    let mut open = vec![from];
+    let mut seen = BTreeSet::new();
+    while let Some(module) = open.pop() {
+        if module == to {
+            return true;
+        }
+        if seen.insert(module) {
+            open.extend(edges.get(module).into_iter().flat_map(BTreeMap::keys));
+        }
+    }
+    false
+}

@@ -1,0 +1,161 @@
+//! Each rule finds what is planted, and the tree of the project keeps to all of them.
+
+use super::source::{SourceFile, SourceTree};
+use super::*;
+
+/// A tree of files with these paths and texts.
+fn tree(files: &[(&str, &str)]) -> SourceTree {
+    let parse = |(path, text): &(&str, &str)| SourceFile::parse(path, (*text).to_owned()).unwrap();
+    SourceTree {
+        files: files.iter().map(parse).collect(),
+    }
+}
+
+/// Path and line of each finding.
+fn places(findings: &[Finding]) -> Vec<(&str, usize)> {
+    findings.iter().map(|f| (f.path.as_str(), f.line)).collect()
+}
+
+#[test]
+fn the_project_is_tidy() {
+    let problems = check_tree(&project_root()).unwrap();
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+#[test]
+fn long_lines_tabs_and_blanks_at_the_end_are_found() {
+    let long = format!("// {}", "a ".repeat(60).trim_end());
+    let text = format!("{long}\nfn f() {{}} \nfn g() {{\n\t\n}}\nconst A: &str = \"{long}\";\n");
+    let findings = lines::find_long(&tree(&[("crates/a/src/lib.rs", &text)]));
+    let path = "crates/a/src/lib.rs";
+    assert_eq!(places(&findings), [(path, 1), (path, 2), (path, 4)]);
+}
+
+#[test]
+fn banned_words_are_found_as_whole_words() {
+    let text = "It goes\non for ever.\nWhoever asks.\nIt foretold.\n";
+    let findings = words::find_banned(&tree(&[("README.md", text)]));
+    assert_eq!(places(&findings), [("README.md", 2), ("README.md", 3)]);
+}
+
+#[test]
+fn names_of_two_types_are_found_and_those_of_tests_are_not() {
+    let first = "struct Place;\npub enum Error {}\n#[cfg(test)]\nmod tests { struct Slot; }\n";
+    let second = "pub trait Place {}\nstruct Slot;\nenum Error {}\n";
+    let findings = types::find_repeated(&tree(&[
+        ("crates/a/src/one.rs", first),
+        ("crates/b/src/two.rs", second),
+    ]));
+    let expected = [("crates/a/src/one.rs", 1), ("crates/b/src/two.rs", 1)];
+    assert_eq!(places(&findings), expected);
+}
+
+#[test]
+fn shares_of_one_word_are_percents_above_the_limit() {
+    let text = "struct One; struct TwoWords; struct Three; struct Four;";
+    let files = [("crates/a/src/lib.rs", text)];
+    assert_eq!(types::find_one_word_share(&tree(&files)).len(), 75 - 35);
+    let text = "fn one() {} fn two_words() {} impl Clone for A { fn clone(&self) -> A { A } }";
+    let files = [("crates/a/src/lib.rs", text)];
+    assert_eq!(functions::find_one_word_share(&tree(&files)).len(), 50 - 40);
+}
+
+#[test]
+fn vague_functions_are_found() {
+    let text = "impl A {\n    fn told(&self) {}\n    fn log_mismatch(&self) {}\n}\nfn heard() {}\n";
+    let findings = functions::find_vague(&tree(&[("crates/a/src/lib.rs", text)]));
+    let path = "crates/a/src/lib.rs";
+    assert_eq!(places(&findings), [(path, 2), (path, 5)]);
+}
+
+#[test]
+fn methods_far_from_their_type_are_found() {
+    let findings = impls::find_distant(&tree(&[
+        ("crates/a/src/node/mod.rs", "pub struct Node;"),
+        ("crates/a/src/node/calls.rs", "impl Node {}"),
+        (
+            "crates/a/src/far.rs",
+            "impl Node {}\nimpl Drop for Node { fn drop(&mut self) {} }",
+        ),
+    ]));
+    assert_eq!(places(&findings), [("crates/a/src/far.rs", 1)]);
+}
+
+#[test]
+fn cycles_are_found_also_through_names_that_a_parent_passes_on() {
+    let findings = modules::find_cycles(&tree(&[
+        (
+            "crates/a/src/lib.rs",
+            "mod one; mod two; mod three; pub use three::Three;",
+        ),
+        ("crates/a/src/one.rs", "use crate::two::Two;"),
+        ("crates/a/src/two.rs", "use super::Three;"),
+        (
+            "crates/a/src/three.rs",
+            "use crate::one::{One, self};\nuse std::fmt;",
+        ),
+        ("crates/a/src/four.rs", "use crate::one::One;"),
+    ]));
+    let cycle = ["one", "three", "two"].map(|name| format!("crates/a/src/{name}.rs"));
+    let mut found: Vec<_> = findings.iter().map(|f| f.path.clone()).collect();
+    found.sort();
+    assert_eq!(found, cycle);
+}
+
+#[test]
+fn crowded_folders_are_found() {
+    let names: Vec<String> = (0..16).map(|i| format!("crates/a/src/b/f{i}.rs")).collect();
+    let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "")).collect();
+    let findings = folders::find_crowded(&tree(&files));
+    assert_eq!(places(&findings), [("crates/a/src/b", 0)]);
+    let names: Vec<String> = (0..13).map(|i| format!("crates/a/src/f{i}.rs")).collect();
+    let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "")).collect();
+    let findings = folders::find_crowded(&tree(&files));
+    assert_eq!(places(&findings), [("crates/a/src", 0)]);
+}
+
+#[test]
+fn dead_paths_are_found_in_texts_and_comments() {
+    let findings = paths::find_dead(&tree(&[
+        (
+            "crates/a/src/b/c.rs",
+            "// see `d.rs` and `b/c.rs`\nconst D: &str = \"`e.rs`\";\n",
+        ),
+        (
+            "README.md",
+            "`a/b/c.rs`\n`crates/a/src/b/c.rs`\n`a/c.rs`\n`cargo x.rs y`\n",
+        ),
+    ]));
+    assert_eq!(
+        places(&findings),
+        [("crates/a/src/b/c.rs", 1), ("README.md", 3)]
+    );
+}
+
+#[test]
+fn the_list_of_allowed_findings_only_shrinks() {
+    let finding = |line| Finding {
+        rule: "line",
+        path: String::from("a.rs"),
+        line,
+        text: String::from("long"),
+    };
+    let mut allowed = allowed::AllowedFindings::parse("line a.rs 2\n").unwrap();
+    assert!(allowed.compare(&[finding(1), finding(2)]).is_empty());
+    assert_eq!(
+        allowed.compare(&[finding(1), finding(2), finding(3)]).len(),
+        4
+    );
+    assert_eq!(allowed.compare(&[finding(1)]).len(), 1);
+    allowed.lower(&[finding(1)]);
+    assert_eq!(
+        allowed,
+        allowed::AllowedFindings::parse("line a.rs 1\n").unwrap()
+    );
+    allowed.lower(&[finding(1), finding(2)]);
+    assert_eq!(
+        allowed,
+        allowed::AllowedFindings::parse("line a.rs 1\n").unwrap()
+    );
+    assert!(allowed::AllowedFindings::parse("line a.rs\n").is_err());
+}
