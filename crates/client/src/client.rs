@@ -21,7 +21,7 @@ use crate::batch::{CurrentBatch, NextBatch};
 use crate::budget::Budget;
 use crate::channels::{Channels, server_address};
 use crate::error::Error;
-use crate::failure::{Failure, Verdict};
+use crate::failure::Failure;
 use crate::item::Item;
 use crate::key::Key;
 use crate::keyed::One;
@@ -99,9 +99,9 @@ impl Client {
         }
     }
 
-    /// The same client in strict mode: every answer of `next` and `current` was confirmed by the store
-    /// after the call began, so that the order holds whatever clocks do. Costs a round trip to the
-    /// store.
+    /// The same client in strict mode: every answer of `next` and `current` was confirmed by the
+    /// store after the call began, so that the order holds whatever clocks do. Costs a round trip
+    /// to the store.
     pub fn strict(&self) -> Client {
         Client {
             strict: true,
@@ -250,7 +250,8 @@ impl Client {
         }
     }
 
-    /// Returns the tag of this client's cluster; 0 before the first table. For the judges of a simulation.
+    /// Returns the tag of this client's cluster; 0 before the first table. For the judges of a
+    /// simulation.
     #[cfg(sim)]
     pub fn cluster_tag(&self) -> u64 {
         self.inner.table.cluster_tag().0
@@ -273,17 +274,13 @@ impl Inner {
     pub(crate) fn pause(&self, budget: &mut Budget, failure: &Failure) -> Result<Duration, Error> {
         let known = self.table.known();
         let addresses = known.as_ref().map_or(&[][..], |known| &known.addresses);
-        if failure.reason == Reason::ClusterMismatch && self.servers.are_all_foreign(addresses) {
-            let message = format!(
-                "every server belongs to another cluster; {}",
-                failure.message
-            );
-            let last = Failure {
-                message,
-                verdict: Verdict::Final,
-                ..failure.clone()
-            };
-            return budget.pause(&last, &self.servers, &self.trouble);
+        let is_about_servers = matches!(
+            failure.reason,
+            Reason::Unreachable | Reason::ClusterMismatch
+        );
+        if is_about_servers && let Some((foreign, all)) = self.servers.count_foreign(addresses) {
+            let failure = failure.among_foreign(foreign, all);
+            return budget.pause(&failure, &self.servers, &self.trouble);
         }
         budget.pause(failure, &self.servers, &self.trouble)
     }

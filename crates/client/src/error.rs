@@ -90,6 +90,8 @@ impl fmt::Display for Error {
             Reason::Unreachable => f.write_str(
                 "; check that an AllocSvr runs and that its address is right, or allow more time",
             ),
+            // The message has its own advice.
+            Reason::ClusterMismatch => Ok(()),
             _ => f.write_str("; call again, or allow more time"),
         }
     }

@@ -75,8 +75,8 @@ impl Failure {
         }
     }
 
-    /// The server belongs to another cluster: its answers must not be used. Other servers may belong to
-    /// the client's.
+    /// The server belongs to another cluster: its answers must not be used. Other servers may
+    /// belong to the client's.
     pub(crate) fn of_other_cluster(
         address: &str,
         server: ClusterTag,
@@ -88,6 +88,29 @@ impl Failure {
             Verdict::Retry,
             format!("{fault} (from {address})"),
         )
+    }
+
+    /// The same failure, when so many of all servers belong to another cluster and the others are
+    /// silent. If all do, another try would not help.
+    ///
+    /// Schedule that the reason is for: a client outlives its cluster, and its table names an
+    /// AllocSvr that is gone. The silence of that one would hide the answers of all others.
+    pub(crate) fn among_foreign(&self, foreign: usize, all: usize) -> Failure {
+        let (servers, verdict) = match foreign == all {
+            true => (String::from("every server belongs"), Verdict::Final),
+            false => (format!("{foreign} of {all} servers belong"), self.verdict),
+        };
+        let advice = match self.reason {
+            Reason::ClusterMismatch => "",
+            _ => "; make a new client if the cluster was made again or restored from a backup",
+        };
+        Failure {
+            code: code_of(Reason::ClusterMismatch),
+            reason: Reason::ClusterMismatch,
+            message: format!("{servers} to another cluster; {}{advice}", self.message),
+            verdict,
+            ..self.clone()
+        }
     }
 
     /// A reply that breaks the contract. Its numbers must not be used, and asking again a server

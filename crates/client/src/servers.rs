@@ -82,14 +82,23 @@ impl Servers {
         self.suspected.store(suspects.len(), Ordering::Relaxed);
     }
 
-    /// Whether every server, given or known, was found to belong to another cluster.
-    pub(crate) fn are_all_foreign(&self, known: &[String]) -> bool {
+    /// Counts the servers of another cluster among all, given or known, if they are most of them
+    /// and the others are silent. Returns how many, and how many there are.
+    ///
+    /// One stray server is not enough: the client's own cluster may be down for a moment.
+    pub(crate) fn count_foreign(&self, known: &[String]) -> Option<(usize, usize)> {
         let suspects = self.suspects.lock();
-        let is_foreign = |address: &String| {
-            let suspicion = suspects.get(address);
-            suspicion.is_some_and(|s| matches!(s, Suspicion::Foreign(_)) && s.holds())
-        };
-        self.given.iter().chain(known).all(is_foreign)
+        let more = known.iter().filter(|address| !self.is_given(address));
+        let (mut foreign, mut all) = (0, 0);
+        for address in self.given.iter().chain(more) {
+            all += 1;
+            match suspects.get(address)? {
+                suspicion @ Suspicion::Foreign(_) if suspicion.holds() => foreign += 1,
+                Suspicion::Foreign(_) => return None,
+                Suspicion::Silent(_) => {}
+            }
+        }
+        (2 * foreign > all).then_some((foreign, all))
     }
 
     pub(crate) fn answered(&self, address: &str) {
@@ -140,24 +149,27 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn foreign_servers_are_asked_last_until_their_time_is_over() {
         let servers = Servers::new(vec!["a:1".into(), "b:1".into()], Some(7));
-        let known = ["c:1".to_owned()];
+        let known = ["b:1".to_owned(), "c:1".to_owned()];
         servers.note_foreign("a:1");
         servers.note_foreign("c:1");
-        assert!(!servers.are_all_foreign(&known));
+        assert_eq!(servers.count_foreign(&known), None, "one has not answered");
         servers.silent("b:1");
-        assert!(!servers.are_all_foreign(&known));
+        assert_eq!(servers.count_foreign(&known), Some((2, 3)));
         assert_eq!(
             servers.any(&known),
             "b:1",
             "a silent one before a foreign one"
         );
+        servers.silent("a:1");
+        assert_eq!(servers.count_foreign(&known), None, "one stray server");
+        servers.note_foreign("a:1");
         servers.note_foreign("b:1");
-        assert!(servers.are_all_foreign(&known));
+        assert_eq!(servers.count_foreign(&known), Some((3, 3)));
         servers.answered("c:1");
-        assert!(!servers.are_all_foreign(&known));
+        assert_eq!(servers.count_foreign(&known), None);
         servers.note_foreign("c:1");
         tokio::time::advance(FOREIGN_FOR).await;
-        assert!(!servers.are_all_foreign(&known) && !servers.is_suspect("a:1"));
+        assert!(servers.count_foreign(&known).is_none() && !servers.is_suspect("a:1"));
     }
 
     #[tokio::test(start_paused = true)]

@@ -3,8 +3,10 @@
 mod fake;
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use fake::{Node, World, client, listen, table};
+use fake::{Node, World, client, dead, listen, table};
+use seqsvr_client::{Client, Options};
 use seqsvr_core::id::ClusterId;
 use seqsvr_proto::cluster_tag::ClusterTag;
 use seqsvr_proto::v1::Reason;
@@ -81,4 +83,36 @@ async fn a_server_that_names_no_cluster_is_served_by() {
     let _node = Node::start(listener, &world, &table(5, |_| Some((address.clone(), 1))));
     let client = client(&[&address]);
     assert_eq!(client.next("", 1, 1).await.unwrap().first, 1);
+}
+
+/// Schedule: a client outlives its cluster, whose table names an AllocSvr that is gone. The servers
+/// that answer belong to another cluster, and each call waits for the dead one. The error must say
+/// so, or the caller waits without end.
+#[tokio::test]
+async fn a_dead_owner_does_not_hide_that_the_cluster_is_gone() {
+    let ([first, second], [one, two]) = listen().await;
+    let gone = dead().await;
+    let world = Arc::new(World::default());
+    let routes = table(5, |_| Some((gone.clone(), 1)));
+    let nodes = [first, second].map(|listener| Node::start(listener, &world, &routes));
+    let client = Client::new(Options {
+        seed: Some(1),
+        deadline: Duration::from_secs(1),
+        ..Options::new([one, two])
+    });
+    let client = client.unwrap();
+    nodes
+        .iter()
+        .for_each(|node| node.script.lock().names = ClusterTag::of(OWN));
+    client.routes().await.unwrap();
+    for node in &nodes {
+        let mut script = node.script.lock();
+        script.names = ClusterTag::of(OTHER);
+        script.breaks = true;
+    }
+    let error = client.next("", 1, 1).await.unwrap_err();
+    assert_eq!(error.reason, Reason::ClusterMismatch, "{error}");
+    for part in ["2 of 3 servers", &gone, "new client"] {
+        assert!(error.to_string().contains(part), "{error} lacks {part}");
+    }
 }
