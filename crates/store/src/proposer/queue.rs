@@ -5,9 +5,9 @@
 //!
 //! Order: raises first, because callers run dry behind them, and with them what the arbiter wants;
 //! then sections opened and closed; creations last. Reordering across classes is harmless: every
-//! command is fenced, and a sender awaits the reply to one before it sends what builds on it.
-//! Each class left out of one entry has a quarter of the next one to itself, the last class first, so that
-//! a flood of the classes before it slows it down but never stops it.
+//! command is fenced, and a sender awaits the reply to one before it sends what builds on it. Each
+//! class left out of one entry has a quarter of the next one to itself, the last class first, so
+//! that a flood of the classes before it slows it down but never stops it.
 
 use std::collections::VecDeque;
 
@@ -31,6 +31,9 @@ const CLASSES: usize = 3;
 pub struct Queue<T> {
     classes: [VecDeque<(Command, usize, T)>; CLASSES],
     left_out: [bool; CLASSES],
+    /// Entries in a row that took nothing of a class that waited. Counted in builds with debug
+    /// assertions.
+    passed_over: [u32; CLASSES],
     commands: usize,
     bytes: usize,
 }
@@ -53,6 +56,7 @@ impl<T> Default for Queue<T> {
         Queue {
             classes: std::array::from_fn(|_| VecDeque::new()),
             left_out: [false; CLASSES],
+            passed_over: [0; CLASSES],
             commands: 0,
             bytes: 0,
         }
@@ -76,16 +80,17 @@ impl<T> Queue<T> {
         Ok(())
     }
 
-    /// Takes what the next entry carries; None if nothing waits. Commands whose waiter is `gone` are
-    /// dropped unproposed.
+    /// Takes what the next entry carries; None if nothing waits. Commands whose waiter is `gone`
+    /// are dropped unproposed.
     pub fn gather(&mut self, gone: impl Fn(&T) -> bool) -> Option<Gathered<T>> {
         let mut entry = Entry::default();
-        // Invariant: a class left out of one entry gets into the next one. Schedule that breaks it: raises
-        // and section commands each fill an entry at every gather. If the classes left out shared one
-        // quarter, section commands would fill it, and creations would wait without bound. The last class
-        // comes first because all its commands are small: the quarter of another one may be exceeded by
-        // a command of up to 43 KB, which still fits after this.
+        // Invariant: a class left out of one entry gets into the next one. Schedule that breaks it:
+        // raises and section commands each fill an entry at every gather. If the classes left out
+        // shared one quarter, section commands would fill it, and creations would wait without
+        // bound. The last class comes first because all its commands are small: the quarter of
+        // another one may be exceeded by a command of up to 43 KB, which still fits after this.
         let bytes_max = limit!(ENTRY_BYTES_MAX);
+        let before = self.lengths();
         for class in (0..CLASSES).rev() {
             // As planted, raises and section commands share one quarter and leave nothing of it.
             let class = if planted!(ShareOneQuarter) {
@@ -105,6 +110,9 @@ impl<T> Queue<T> {
         for class in 0..CLASSES {
             self.fill(&mut entry, class, bytes_max, &gone);
             self.left_out[class] = class > 0 && !self.classes[class].is_empty();
+        }
+        if cfg!(debug_assertions) {
+            self.count_passed_over(before);
         }
         if entry.commands.is_empty() {
             return None;
@@ -133,7 +141,25 @@ impl<T> Queue<T> {
         self.commands == 0
     }
 
-    /// Moves commands of a class into the entry while it holds less than `below` bytes and has room.
+    fn lengths(&self) -> [usize; CLASSES] {
+        std::array::from_fn(|class| self.classes[class].len())
+    }
+
+    /// Asserts that a class left out of one entry got into the next one.
+    fn count_passed_over(&mut self, before: [usize; CLASSES]) {
+        for (class, after) in self.lengths().into_iter().enumerate() {
+            let is_passed_over = after > 0 && after == before[class];
+            let count = &mut self.passed_over[class];
+            *count = if is_passed_over { *count + 1 } else { 0 };
+            assert!(
+                *count <= 1,
+                "class {class} was passed over {count} times in a row"
+            );
+        }
+    }
+
+    /// Moves commands of a class into the entry while it holds less than `below` bytes and has
+    /// room.
     fn fill(
         &mut self,
         entry: &mut Entry<T>,

@@ -3,8 +3,8 @@
 use super::Draw;
 use crate::plan::{Direction, Fault, Load, RowsFate, Scope, Setup, Target, What};
 
-/// The leader's links to the other stores are slow again and again, each time for too short a while to lose the
-/// leadership, while the AllocSvr that owns most is dead (finding A2).
+/// The leader's links to the other stores are slow again and again, each time for too short a while
+/// to lose the leadership, while the AllocSvr that owns most is dead (finding A2).
 pub(super) fn flap(draw: &mut Draw, setup: &mut Setup, faults_ms: u64) -> Vec<Fault> {
     let d = draw.one_of(&[600, 900]);
     setup.lease_ms = d;
@@ -36,8 +36,8 @@ pub(super) fn flap(draw: &mut Draw, setup: &mut Setup, faults_ms: u64) -> Vec<Fa
     faults
 }
 
-/// Every call needs a command, and entries are small, so that each class of commands waits for room. AllocSvrs are
-/// killed and have to register meanwhile (finding A3).
+/// Every call needs a command, and entries are small, so that each class of commands waits for
+/// room. AllocSvrs are killed and have to register meanwhile (finding A3).
 pub(super) fn flood(
     draw: &mut Draw,
     setup: &mut Setup,
@@ -72,14 +72,17 @@ pub(super) fn flood(
             rows: RowsFate::Lose(0),
         },
     };
-    vec![
-        kill(draw.between(500, 2_000)),
-        kill(faults_ms.saturating_sub(draw.between(100, 1_000))),
-    ]
+    let mut kills = Vec::new();
+    let mut at_ms = 500;
+    while at_ms < faults_ms {
+        at_ms += draw.between(300, 1_500);
+        kills.push(kill(at_ms));
+    }
+    kills
 }
 
-/// While the cluster is made one store loses its power, another one its disk, and the third one cannot be reached
-/// (finding B3).
+/// While the cluster is made one store loses its power, another one its disk, and the third one
+/// cannot be reached (finding B3).
 pub(super) fn genesis(draw: &mut Draw, setup: &mut Setup) -> Vec<Fault> {
     setup.stores = 3;
     // So slow that each step of the making can be hit.
