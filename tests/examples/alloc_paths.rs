@@ -1,11 +1,12 @@
 //! Sends requests through one AllocSvr of this process, without a network, for a tool that counts
 //! instructions: `cargo xtask instructions`.
 //!
-//! `alloc_paths PATH ROUNDS`, where PATH is one of [`PATHS`]. One round is one request of that path: its
-//! encoded bytes go in, and the encoded answer comes out. Only [`measured`] is to be counted.
+//! `alloc_paths PATH ROUNDS`, where PATH is one of [`PATHS`]. One round is one request of that
+//! path: its encoded bytes go in, and the encoded answer comes out. Only [`measured`] is to be
+//! counted.
 //!
-//! Every answer must come from memory at the first poll. Anything else ends the program with a panic,
-//! so a slow path is never counted as a fast one.
+//! Every answer must come from memory at the first poll. Anything else ends the program with a
+//! panic, so a slow path is never counted as a fast one.
 
 #![expect(
     clippy::expect_used,
@@ -235,7 +236,8 @@ async fn start_cluster(dir: &std::path::Path) -> (Store, Alloc) {
     (store, alloc.expect("the AllocSvr starts"))
 }
 
-/// The system's clock by way of libc. The servers' own way to it looks for the vDSO, which Valgrind hides.
+/// The system's clock by way of libc. The servers' own way to it looks for the vDSO, which Valgrind
+/// hides.
 struct LibcClock;
 
 impl Clock for LibcClock {

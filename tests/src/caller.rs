@@ -1,5 +1,5 @@
-//! One way to make calls, three who make them: the client, a plain gRPC caller that always asks the wrong
-//! node, and callers of other protocols.
+//! One way to make calls, three who make them: the client, a plain gRPC caller that always asks the
+//! wrong node, and callers of other protocols.
 
 use seqsvr_check::Answer;
 use seqsvr_client::{Client, Current, CurrentKind, Error, NextItem, Numbers};

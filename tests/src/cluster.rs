@@ -132,8 +132,8 @@ impl Cluster {
         self.store_addresses.push(address);
     }
 
-    /// Starts one more AllocSvr, which knows all `stores`; it becomes the last of `allocs`. Does not
-    /// wait until it owns slots: see [`Cluster::whole`].
+    /// Starts one more AllocSvr, which knows all `stores`; it becomes the last of `allocs`. Does
+    /// not wait until it owns slots: see [`Cluster::whole`].
     pub fn add_alloc(&mut self, name: &str, extra: &[&str]) {
         let address = format!("127.0.0.1:{}", free_ports(1));
         let doors = Doors {

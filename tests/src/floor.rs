@@ -1,9 +1,10 @@
 //! A bare service: the floor of what a call takes on this machine at this moment.
 //!
-//! A scenario that judges a ratio of latencies shares the cores with its own load. Part of the ratio is then the
-//! price of that competition, which any service pays. This service does nothing, and its calls pass between as
-//! many tasks, threads and sockets as those of the SDK: the caller, a task for the connection, the kernel, a
-//! thread of the service, and back. Its ratio in the same run is the floor that the other ratio is judged against.
+//! A scenario that judges a ratio of latencies shares the cores with its own load. Part of the
+//! ratio is then the price of that competition, which any service pays. This service does nothing,
+//! and its calls pass between as many tasks, threads and sockets as those of the SDK: the caller, a
+//! task for the connection, the kernel, a thread of the service, and back. Its ratio in the same
+//! run is the floor that the other ratio is judged against.
 
 use std::time::{Duration, Instant};
 

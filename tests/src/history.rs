@@ -68,7 +68,8 @@ impl History {
             .expect("the history can be written");
     }
 
-    /// Closes the history and has it checked; prints to stderr what it could show. Panics if it breaks a rule.
+    /// Closes the history and has it checked; prints to stderr what it could show. Panics if it
+    /// breaks a rule.
     pub fn check(self) -> Report {
         self.recorder.finish().expect("the history is whole");
         let report = check_file(&self.path).expect("the history can be read");

@@ -3,9 +3,9 @@
 //! makes ([`load`], [`history`]) for the exact checker.
 //!
 //! The way through: a scenario starts a [`cluster::Cluster`], opens a [`history::History`], lets
-//! [`load::Load`]s run over pools of [`subject`]s, breaks something, waits for what must come, stops
-//! the load and has the history checked; the scenarios are in [`scenario`]. What it may not know: anything inside the servers; it sees
-//! them through their ports, their files and their exit.
+//! [`load::Load`]s run over pools of [`subject`]s, breaks something, waits for what must come,
+//! stops the load and has the history checked; the scenarios are in [`scenario`]. What it may not
+//! know: anything inside the servers; it sees them through their ports, their files and their exit.
 
 #![expect(
     clippy::expect_used,

@@ -211,8 +211,9 @@ impl Worker {
         }
     }
 
-    /// Callers of our own are several times as fast as those of doors, through whom half of the calls are to come:
-    /// they wait while they are ahead, but not for long, since doors may be shut.
+    /// Callers of our own are several times as fast as those of doors, through whom half of the
+    /// calls are to come: they wait while they are ahead, but not for long, since doors may be
+    /// shut.
     async fn keep_pace(&self) {
         let shared = &self.shared;
         for _ in 0..WAITS {

@@ -1,5 +1,6 @@
-//! A probe for numbers that were skipped: one uid a section, so that a sequence of which nothing was
-//! lost counts on by one, and a window of a million numbers, so that a lost one cannot be overlooked.
+//! A probe for numbers that were skipped: one uid a section, so that a sequence of which nothing
+//! was lost counts on by one, and a window of a million numbers, so that a lost one cannot be
+//! overlooked.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;

@@ -23,8 +23,8 @@ const TAIL: usize = 25;
 
 static SELECTED: RwLock<Option<&'static Path>> = RwLock::new(None);
 
-/// Path of the release binary: the selected one, or this tree's, built once in this process so that it
-/// is never stale.
+/// Path of the release binary: the selected one, or this tree's, built once in this process so that
+/// it is never stale.
 pub fn binary() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     let selected = *SELECTED.read().unwrap_or_else(PoisonError::into_inner);
@@ -102,8 +102,8 @@ pub fn free_ports(n: u16) -> u16 {
     panic!("no {n} free ports in a row in {PORTS:?}");
 }
 
-/// What each thread of a process does now: name, state and time used as in proc(5), and what it waits for in the
-/// kernel. For whoever has to find out why a server did not answer.
+/// What each thread of a process does now: name, state and time used as in proc(5), and what it
+/// waits for in the kernel. For whoever has to find out why a server did not answer.
 pub fn threads(pid: u32) -> String {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task"));
     let line = |task: PathBuf| {

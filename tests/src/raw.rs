@@ -1,5 +1,5 @@
-//! A caller below gRPC: HTTP/2 frames by hand, so that it can do what no gRPC library does: send half
-//! of a request, take no answer, or hold ten thousand connections at little cost.
+//! A caller below gRPC: HTTP/2 frames by hand, so that it can do what no gRPC library does: send
+//! half of a request, take no answer, or hold ten thousand connections at little cost.
 
 use std::io;
 
@@ -38,8 +38,8 @@ pub enum Event {
 }
 
 impl Raw {
-    /// Connects and says hello. The server may send so many bytes of each answer unasked; 0: none at
-    /// all.
+    /// Connects and says hello. The server may send so many bytes of each answer unasked; 0: none
+    /// at all.
     pub async fn connect(address: &str, window: u32) -> io::Result<Raw> {
         let mut stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;

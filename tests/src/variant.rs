@@ -30,8 +30,8 @@ pub fn set_strict() {
     STRICT.store(true, Relaxed);
 }
 
-/// Environment of `cargo build` for the binary. Without lease checks it has a target directory of its
-/// own, so that nobody takes it for the ordinary one.
+/// Environment of `cargo build` for the binary. Without lease checks it has a target directory of
+/// its own, so that nobody takes it for the ordinary one.
 pub(crate) fn build_env() -> &'static [(&'static str, &'static str)] {
     match UNLEASED.load(Relaxed) {
         true => &[
@@ -50,8 +50,8 @@ pub(crate) fn limits() -> Limits {
     }
 }
 
-/// Alters the namespaces of a new cluster, by way of its StoreSvrs: an AllocSvr that is started after
-/// that has never known them otherwise.
+/// Alters the namespaces of a new cluster, by way of its StoreSvrs: an AllocSvr that is started
+/// after that has never known them otherwise.
 pub(crate) async fn alter(stores: &Client) {
     if !STRICT.load(Relaxed) {
         return;

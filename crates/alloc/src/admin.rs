@@ -1,5 +1,5 @@
-//! Admin calls: relayed to the StoreSvr leader, or to the AllocSvr they are about; NodeStatus is this
-//! process's own.
+//! Admin calls: relayed to the StoreSvr leader, or to the AllocSvr they are about; NodeStatus is
+//! this process's own.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,10 +1,11 @@
 //! `Admin` calls that this process sends on, and those that it serves: both name its cluster.
 //!
-//! Invariant: an operator's call to a process of one cluster acts on no store and no AllocSvr of another.
+//! Invariant: an operator's call to a process of one cluster acts on no store and no AllocSvr of
+//! another.
 //!
-//! Schedule that breaks it: the stores are wiped and made again. Before this process ends, an operator asks
-//! it to remove a member or to drain an AllocSvr. It relays the call to the leader at the old address, which
-//! is another cluster's now.
+//! Schedule that breaks it: the stores are wiped and made again. Before this process ends, an
+//! operator asks it to remove a member or to drain an AllocSvr. It relays the call to the leader at
+//! the old address, which is another cluster's now.
 
 use std::sync::Arc;
 

@@ -1,11 +1,11 @@
 //! Where what cannot be answered from memory at once is served: opens, reads, raises, keys nobody
-//! touched yet. Beside it the hot path must stay quick, so the binary gives this a runtime of its own
-//! with threads of a lower priority (`docs/adr/0011-background.md` has the measurement); a simulation
-//! keeps one runtime.
+//! touched yet. Beside it the hot path must stay quick, so the binary gives this a runtime of its
+//! own with threads of a lower priority (`docs/adr/0011-background.md` has the measurement); a
+//! simulation keeps one runtime.
 //!
-//! Invariant: nothing here is needed to keep a lease or to answer what memory holds, so the hot path
-//! outlives a background that gets no processor; and the background is never without one for ever,
-//! because its threads are only lower in priority, not idle ones.
+//! Invariant: nothing here is needed to keep a lease or to answer what memory holds, so the hot
+//! path outlives a background that gets no processor; and the background is never without one for
+//! ever, because its threads are only lower in priority, not idle ones.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -18,9 +18,9 @@ use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
-/// How long a thread serves before it lets others of a higher priority have their turn: Linux leaves a
-/// running thread its slice of about a millisecond, whoever wakes up. Not oftener: on a busy machine each
-/// such offer may cost it the slices of all who wait.
+/// How long a thread serves before it lets others of a higher priority have their turn: Linux
+/// leaves a running thread its slice of about a millisecond, whoever wakes up. Not oftener: on a
+/// busy machine each such offer may cost it the slices of all who wait.
 const TURN: Duration = Duration::from_micros(200);
 
 thread_local! {
@@ -74,7 +74,8 @@ impl Background {
     }
 }
 
-/// A task whose thread, if it is `apart`, lets those of a higher priority go first when its turn is over.
+/// A task whose thread, if it is `apart`, lets those of a higher priority go first when its turn is
+/// over.
 async fn courteous<T>(apart: bool, task: impl Future<Output = T>) -> T {
     let mut task = pin!(task);
     poll_fn(|cx| {

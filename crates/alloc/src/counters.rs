@@ -1,4 +1,5 @@
-//! Counters of this process since its start; `status --json` and Prometheus have them by these names.
+//! Counters of this process since its start; `status --json` and Prometheus have them by these
+//! names.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

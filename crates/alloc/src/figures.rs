@@ -1,5 +1,5 @@
-//! What operators are told of an AllocSvr: one list for `status --json` and for Prometheus, and whether it is
-//! of use now.
+//! What operators are told of an AllocSvr: one list for `status --json` and for Prometheus, and
+//! whether it is of use now.
 
 use std::fmt;
 use std::sync::Arc;

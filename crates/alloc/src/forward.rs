@@ -61,8 +61,8 @@ impl Node {
                 format!("AllocSvr {address} did not answer in time"),
             )),
         };
-        // Numbers of another cluster are never passed on as this one's: its AllocSvr may have been given
-        // the address of the owner.
+        // Numbers of another cluster are never passed on as this one's: its AllocSvr may have been
+        // given the address of the owner.
         let checked = match planted!(ForwardAnyCluster) {
             true => answer,
             false => self.cluster.check_answer(answer, |answer| answer.cluster),

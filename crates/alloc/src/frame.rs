@@ -143,8 +143,8 @@ impl From<CurrentRequest> for Frame {
 }
 
 impl Frame {
-    /// These items alone, without keeping the bytes of the others, nor anything else of the message they
-    /// came in: only what [`Frame::bytes`] counts is kept.
+    /// These items alone, without keeping the bytes of the others, nor anything else of the message
+    /// they came in: only what [`Frame::bytes`] counts is kept.
     pub(crate) fn only(self, items: &[u32]) -> Frame {
         fn pick<T: Clone>(column: Vec<T>, items: &[u32], all: usize) -> Vec<T> {
             match column.len() == all && items.len() < all {

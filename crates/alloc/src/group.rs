@@ -110,9 +110,9 @@ impl Node {
         out_of_time(reason, &text)
     }
 
-    /// Answers the misses that are final, and those that would have to wait and get no place; adds the
-    /// others to the groups of what they wait for. `behind`: the caller knows a newer table, and nobody has
-    /// asked for it yet.
+    /// Answers the misses that are final, and those that would have to wait and get no place; adds
+    /// the others to the groups of what they wait for. `behind`: the caller knows a newer table,
+    /// and nobody has asked for it yet.
     pub(crate) fn sort(
         &self,
         call: &Call,

@@ -1,5 +1,5 @@
-//! Confirmations with the store: for the causal guard (a caller that has seen more than we would give
-//! shows that we may be stale) and for strict calls.
+//! Confirmations with the store: for the causal guard (a caller that has seen more than we would
+//! give shows that we may be stale) and for strict calls.
 //!
 //! Invariant: such a caller is answered only by what a store confirmed in a round that started
 //! after its request arrived; never by jumping to a floor nobody verified. Rounds are coalesced and
@@ -22,12 +22,13 @@ use crate::node::Node;
 
 /// Most callers waiting for a confirmation.
 const WAITING_MAX: usize = 10_000;
-/// Least time between two rounds: strict callers wait for it, made-up floors cost the store no more.
+/// Least time between two rounds: strict callers wait for it, made-up floors cost the store no
+/// more.
 const INTERVAL: Duration = Duration::from_millis(1);
 /// How long one round may take.
 const ROUND: Duration = Duration::from_secs(2);
-/// How long one store may take before another is asked: a leader that was stopped answers nobody, and
-/// strict callers have to find the next one in time.
+/// How long one store may take before another is asked: a leader that was stopped answers nobody,
+/// and strict callers have to find the next one in time.
 const TRY: Duration = Duration::from_millis(300);
 
 /// What a confirmation found.

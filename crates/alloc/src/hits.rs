@@ -1,25 +1,26 @@
 //! The hot path: what frames can be answered from memory at once.
 //!
-//! For all frames that have come together there is one look at table, session and lease before and one
-//! after taking, one clock read, no lock, and no allocation per item; each section is looked up and
-//! entered once (`entered`). All keys of a block are looked up first and fetched together, then numbers
-//! are taken (`take`), so that cache misses overlap instead of adding up.
+//! For all frames that have come together there is one look at table, session and lease before and
+//! one after taking, one clock read, no lock, and no allocation per item; each section is looked up
+//! and entered once (`entered`). All keys of a block are looked up first and fetched together, then
+//! numbers are taken (`take`), so that cache misses overlap instead of adding up.
 //!
 //! Only the usual case lives here: an item of a loaded, unsealed section of this node's present
 //! session, whose window reaches, of a caller that has not seen more than we would give. Everything
 //! else is *missed* and takes the long way (`serve`), which finds out why and what to do.
 //!
-//! Invariant (DESIGN 5.4): a number taken here is answered only if, at a clock reading made after the
-//! last number of the frames was taken (hence after all of them were received), the session that
-//! its section object belongs to lives and its lease holds, and the routing table read after taking
-//! still has its slot at its epoch in that session. Were the table read before taking trusted alone,
-//! a node that was stopped in between and then learnt of a new owner would answer an older number
-//! after the new owner had answered greater ones.
+//! Invariant (DESIGN 5.4): a number taken here is answered only if, at a clock reading made after
+//! the last number of the frames was taken (hence after all of them were received), the session
+//! that its section object belongs to lives and its lease holds, and the routing table read after
+//! taking still has its slot at its epoch in that session. Were the table read before taking
+//! trusted alone, a node that was stopped in between and then learnt of a new owner would answer an
+//! older number after the new owner had answered greater ones.
 //!
-//! Invariant (DESIGN 5.9): an answer given here is of a namespace that is not strict by the table read
-//! after taking. Schedule that breaks it: the node is cut off; the namespace becomes strict; more than D
-//! later a call takes its numbers by the old table; a renewal brings lease and table; the check passes by
-//! the new lease. The session is checked before the newest table is read: a renewal stores the table first.
+//! Invariant (DESIGN 5.9): an answer given here is of a namespace that is not strict by the table
+//! read after taking. Schedule that breaks it: the node is cut off; the namespace becomes strict;
+//! more than D later a call takes its numbers by the old table; a renewal brings lease and table;
+//! the check passes by the new lease. The session is checked before the newest table is read: a
+//! renewal stores the table first.
 
 mod current;
 mod entered;
@@ -44,15 +45,15 @@ use crate::node::Node;
 use crate::section_cache::SectionCache;
 use crate::session::Session;
 
-/// Most items of a frame served at one go: beyond that other calls of the thread would wait too long for
-/// it.
+/// Most items of a frame served at one go: beyond that other calls of the thread would wait too
+/// long for it.
 pub(crate) const FRAME_MAX: usize = 2_048;
-/// Items of a unary call that are looked for in vain: beyond that it is one for the long way, and the search
-/// only keeps others waiting. Not of a Pipe's frames, whose items are of several callers: none is to wait for
-/// another's section.
+/// Items of a unary call that are looked for in vain: beyond that it is one for the long way, and
+/// the search only keeps others waiting. Not of a Pipe's frames, whose items are of several
+/// callers: none is to wait for another's section.
 const MISSED_MAX: usize = 64;
-/// Keys nobody touched yet of a frame served at one go: a counter for one is made in a microsecond or two,
-/// and whoever makes up keys is not to keep others waiting.
+/// Keys nobody touched yet of a frame served at one go: a counter for one is made in a microsecond
+/// or two, and whoever makes up keys is not to keep others waiting.
 const UNTOUCHED_MAX: usize = 16;
 
 /// What became of a frame.
@@ -154,8 +155,9 @@ impl Node {
         all
     }
 
-    /// The table changed while numbers were taken: withdraws those of namespaces that have become strict,
-    /// and of slots that are not ours any more as they were, which burns them. What was only read is asked again.
+    /// The table changed while numbers were taken: withdraws those of namespaces that have become
+    /// strict, and of slots that are not ours any more as they were, which burns them. What was
+    /// only read is asked again.
     fn withdraw(
         &self,
         frame: &Frame,

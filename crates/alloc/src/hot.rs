@@ -1,5 +1,5 @@
-//! The sections whose furthest counter goes on fastest, for operators. What watches the memory budget looks
-//! at every section now and then: that is enough, and costs the hot path nothing.
+//! The sections whose furthest counter goes on fastest, for operators. What watches the memory
+//! budget looks at every section now and then: that is enough, and costs the hot path nothing.
 
 use std::sync::Arc;
 

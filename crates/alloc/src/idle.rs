@@ -1,11 +1,12 @@
-//! Idle sections are closed, so that memory follows the active keys; over the memory budget others are
-//! closed as well, busy ones too (they open again right above their highest number): those first that
-//! grew last. So whoever touches section upon section, or key upon key, has those sections closed, and
-//! not the steady ones of others.
+//! Idle sections are closed, so that memory follows the active keys; over the memory budget others
+//! are closed as well, busy ones too (they open again right above their highest number): those
+//! first that grew last. So whoever touches section upon section, or key upon key, has those
+//! sections closed, and not the steady ones of others.
 //!
-//! Callers may touch keys faster than the budget is looked at. So the process-wide limit of counters has a
-//! slack above the budgets: within it, sections are closed between two looks as well; above it, no key is
-//! touched for the first time until some were closed (`Refusal::NoMemory`).
+//! Callers may touch keys faster than the budget is looked at. So the process-wide limit of
+//! counters has a slack above the budgets: within it, sections are closed between two looks as
+//! well; above it, no key is touched for the first time until some were closed
+//! (`Refusal::NoMemory`).
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -31,7 +32,8 @@ const PAUSE_RATIO: u32 = 10;
 const CLOSING_MAX: usize = 1_000;
 
 impl Node {
-    /// Sweeps until cancelled; a section unused for between one and two times `idle_after` / 2 is closed.
+    /// Sweeps until cancelled; a section unused for between one and two times `idle_after` / 2 is
+    /// closed.
     pub(crate) async fn run_idle(
         self: Arc<Self>,
         idle_after: Duration,
@@ -58,8 +60,8 @@ impl Node {
         }
     }
 
-    /// Waits until a look at the budget is due; closes sections above the budget before that, as often as the
-    /// counters of the process have more than half of their slack.
+    /// Waits until a look at the budget is due; closes sections above the budget before that, as
+    /// often as the counters of the process have more than half of their slack.
     async fn wait_for_look(self: &Arc<Self>, due: Instant, budget: u64) {
         let mut next = Instant::now() + MEMORY_EVERY;
         while next < due {
@@ -78,10 +80,11 @@ impl Node {
 
     /// Closes sections, if a store answers.
     ///
-    /// Invariant: a section in use is sealed for memory only when a store has just renewed the lease.
-    /// Schedule that breaks it: the stores go away; busy sections above the budget are sealed; their callers
-    /// wait for an Open, although the windows would have served them until the lease ends. After that
-    /// nothing is handed out, so memory grows for at most D without a store.
+    /// Invariant: a section in use is sealed for memory only when a store has just renewed the
+    /// lease. Schedule that breaks it: the stores go away; busy sections above the budget are
+    /// sealed; their callers wait for an Open, although the windows would have served them until
+    /// the lease ends. After that nothing is handed out, so memory grows for at most D without a
+    /// store.
     async fn close_all(self: &Arc<Self>, victims: Vec<Arc<Loaded>>) {
         if victims.is_empty() || !self.refresh(Instant::now() + BUDGET_EVERY).await {
             return;
@@ -122,7 +125,8 @@ fn pick_above(sections: Vec<Arc<Loaded>>, budget: u64) -> Vec<Arc<Loaded>> {
     above(ranked.collect(), budget)
 }
 
-/// Order in which sections are kept: those that compare greater are closed first. Last: their bytes.
+/// Order in which sections are kept: those that compare greater are closed first. Last: their
+/// bytes.
 type Rank = (Reverse<u32>, bool, u64);
 
 /// Returns the sections above the budget (bytes), those of the greatest rank.

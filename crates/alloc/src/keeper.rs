@@ -62,8 +62,8 @@ impl Node {
         self.rounds.asked.notify_one();
     }
 
-    /// Waits for a renewal that started after now and succeeded (at most a second): its table is newer
-    /// than anything the caller can have seen. False if there was none.
+    /// Waits for a renewal that started after now and succeeded (at most a second): its table is
+    /// newer than anything the caller can have seen. False if there was none.
     pub(crate) async fn refresh(&self, deadline: Instant) -> bool {
         let mut counts = self.rounds.counts.subscribe();
         let wanted = counts.borrow().0 + 1;
@@ -179,10 +179,12 @@ impl Node {
         self.tasks.spawn(stored);
     }
 
-    /// Ends this process once its lease is over and its stores belong to another cluster: it can never
-    /// serve again. While the lease holds, or a store of its own cluster answers, it continues.
+    /// Ends this process once its lease is over and its stores belong to another cluster: it can
+    /// never serve again. While the lease holds, or a store of its own cluster answers, it
+    /// continues.
     fn check_stores(&self) -> Result<(), Error> {
-        // Not `has_lease`: without lease checks (`--cfg unleased`) a session serves beyond its lease.
+        // Not `has_lease`: without lease checks (`--cfg unleased`) a session serves beyond its
+        // lease.
         let session = self.session.load();
         let left = session.as_ref().map(|s| s.left(self.clock.now()));
         if left.is_some_and(|left| !left.is_zero()) || !self.stores.are_foreign() {
@@ -260,9 +262,10 @@ impl Node {
                 format!("store {address} did not answer within D/6"),
             )),
         };
-        // Routes first: a lease never serves an epoch older than the one it came with. Schedule that
-        // breaks it: the routes are not taken, because they are of another cluster or malformed, and
-        // the lease is renewed all the same. Then slots are served that moved on long ago.
+        // Routes first: a lease never serves an epoch older than the one it came with. Schedule
+        // that breaks it: the routes are not taken, because they are of another cluster or
+        // malformed, and the lease is renewed all the same. Then slots are served that moved on
+        // long ago.
         let renewed = self.stores.checked(&address, answer).and_then(|response| {
             match self.take_routes(response.routes.as_ref()) {
                 Err(fault) if !planted!(NameNoCluster) => Err(fault),
@@ -322,8 +325,8 @@ impl Node {
     /// Applies routes that came with an answer.
     ///
     /// # Errors
-    /// The table is older than the routes afterwards: they are of another cluster, malformed, or build
-    /// on a version that is not known here.
+    /// The table is older than the routes afterwards: they are of another cluster, malformed, or
+    /// build on a version that is not known here.
     pub(crate) fn take_routes(&self, routes: Option<&v1::RoutingTable>) -> Result<(), Fault> {
         let Some(routes) = routes else { return Ok(()) };
         let malformed = |e: String| Fault::new(Reason::Unspecified, format!("bad routes: {e}"));

@@ -107,8 +107,8 @@ impl Loaded {
         self.session.owns(self.fence.slot, self.fence.epoch, table)
     }
 
-    /// [`Loaded::is_current`], looked up once for each version of the table: this process has one table
-    /// of a version, and it never changes.
+    /// [`Loaded::is_current`], looked up once for each version of the table: this process has one
+    /// table of a version, and it never changes.
     #[inline]
     pub(crate) fn is_current_at(&self, table: &RoutingTable) -> bool {
         let version = table.version();
@@ -122,7 +122,8 @@ impl Loaded {
         current
     }
 
-    /// What is known of a key's current number; None once sealed, or if the key does not belong here.
+    /// What is known of a key's current number; None once sealed, or if the key does not belong
+    /// here.
     pub(crate) fn current(
         &self,
         key: Key<'_>,
@@ -147,7 +148,8 @@ impl Loaded {
         (low || self.needed.load(Relaxed) > self.section.max_seq()) && self.can_grow()
     }
 
-    /// Whether less than a tenth of a step is left, which a raise under way long since should have widened.
+    /// Whether less than a tenth of a step is left, which a raise under way long since should have
+    /// widened.
     pub(crate) fn is_low(&self) -> bool {
         self.section.left() < self.step.load(Relaxed) / 10 && self.can_grow()
     }
@@ -236,10 +238,10 @@ impl Loaded {
         }
     }
 
-    /// Whether it was used since the last look, and what it is worth: one more for each look at which
-    /// it had been used and no key was new to it, half of that after one without use, nothing after one
-    /// at which keys were new. So it is those that take memory who come to be worth least, not those
-    /// whom they take it from. Made by one task.
+    /// Whether it was used since the last look, and what it is worth: one more for each look at
+    /// which it had been used and no key was new to it, half of that after one without use, nothing
+    /// after one at which keys were new. So it is those that take memory who come to be worth
+    /// least, not those whom they take it from. Made by one task.
     pub(crate) fn look(&self) -> (bool, u32) {
         let used = self.section.take_used() || self.waiting.load(Acquire) > 0;
         let touched = self.section.touched();
@@ -258,8 +260,8 @@ impl Loaded {
         (used, worth)
     }
 
-    /// Returns whether the section was used since the last [`look`](Self::look), and its worth at that look, or
-    /// 0 if keys were new since. Changes nothing.
+    /// Returns whether the section was used since the last [`look`](Self::look), and its worth at
+    /// that look, or 0 if keys were new since. Changes nothing.
     pub(crate) fn rank(&self) -> (bool, u32) {
         let used = self.section.is_used() || self.waiting.load(Acquire) > 0;
         let grown = self.touched.load(Relaxed) != self.section.touched();

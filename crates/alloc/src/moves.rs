@@ -1,19 +1,19 @@
 //! Planned moves: a slot is stopped, and handed to another owner together with the true highest
 //! numbers of its sections, in one step of the store (DESIGN 5.7).
 //!
-//! Invariant: a slot stopped at epoch e is never again served at e by this process. Before its finals
-//! are taken nothing of it can be opened, everything of it is sealed, and whoever was inside has
-//! left; so a final covers every number handed out, and the next owner starts right above.
+//! Invariant: a slot stopped at epoch e is never again served at e by this process. Before its
+//! finals are taken nothing of it can be opened, everything of it is sealed, and whoever was inside
+//! has left; so a final covers every number handed out, and the next owner starts right above.
 //!
 //! Schedules that would break it, and what prevents each:
 //! - *An Open is in flight while the slot stops*; its object is published after the finals were
-//!   taken, and serves numbers that the next owner gives as well. Hence stopping bars new Opens under
-//!   the lock that publishes, then waits for those in flight, then seals.
+//!   taken, and serves numbers that the next owner gives as well. Hence stopping bars new Opens
+//!   under the lock that publishes, then waits for those in flight, then seals.
 //! - *The move's answer is lost*, the owner believes it failed and serves on. Hence the mark stays
 //!   until a table shows a later epoch, and the move is repeated until then.
-//! - *The session is closed while a move is under way*: taken out of the map, the slot's finals are in
-//!   the move alone, and the end of the session overtakes it. Hence they are noted as well, before the
-//!   session may be closed.
+//! - *The session is closed while a move is under way*: taken out of the map, the slot's finals are
+//!   in the move alone, and the end of the session overtakes it. Hence they are noted as well,
+//!   before the session may be closed.
 //! - *A close whose answer never came* leaves a window open that the next owner would start above.
 //!   Hence its final is repeated with the move (only tightness is at stake, ADR 0007).
 
@@ -69,8 +69,8 @@ impl Moves {
         }
     }
 
-    /// Waits until every slot that is stopped has its finals noted. Whoever comes later must find the
-    /// session gone.
+    /// Waits until every slot that is stopped has its finals noted. Whoever comes later must find
+    /// the session gone.
     pub(crate) async fn all_noted(&self) {
         let _none = self.taking.write().await;
     }
@@ -105,7 +105,8 @@ impl Node {
     pub(crate) async fn drain(self: &Arc<Self>, deadline: Instant) {
         self.set_draining(true);
         while Instant::now() < deadline && self.has_lease() {
-            // A renewal that started after `draining` was set brings what is planned, and the table.
+            // A renewal that started after `draining` was set brings what is planned, and the
+            // table.
             let renewed = self.refresh(deadline).await;
             if renewed && (self.slots_owned() == 0 || self.moves.planned.load(Acquire) == 0) {
                 return;
@@ -142,8 +143,8 @@ impl Node {
         }
     }
 
-    /// Moves a slot that this session owns at `epoch`. Returns the epoch after, and who owns it then
-    /// (None: nobody, or not known). Must not be dropped half-way: spawn it.
+    /// Moves a slot that this session owns at `epoch`. Returns the epoch after, and who owns it
+    /// then (None: nobody, or not known). Must not be dropped half-way: spawn it.
     pub(crate) async fn move_slot(
         self: &Arc<Self>,
         session: &Arc<Session>,
@@ -186,9 +187,10 @@ impl Node {
                     if self.moves.draining() {
                         self.refresh_soon();
                     }
-                    // The answer has no table version and no address, so it changes no route here. A table
-                    // that changed within a version would be passed on to clients, and no later delta
-                    // would correct it. The slot stays stopped until a table shows the later epoch.
+                    // The answer has no table version and no address, so it changes no route here.
+                    // A table that changed within a version would be passed on to clients, and no
+                    // later delta would correct it. The slot stays stopped until a table shows the
+                    // later epoch.
                     let owner = Some(SessionId(moved.owner)).filter(|id| id.0 != 0);
                     return Ok((Epoch(moved.epoch), owner));
                 }
@@ -206,7 +208,8 @@ impl Node {
             }
             tracing::debug!(%slot, %fault, "a move is asked for again");
             if fault.reason() == Reason::Invalid {
-                // Nothing but the finals can be at fault; without them the sections skip their windows.
+                // Nothing but the finals can be at fault; without them the sections skip their
+                // windows.
                 request.finals.clear();
             }
             self.pause().await;

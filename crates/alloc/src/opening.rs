@@ -1,7 +1,8 @@
 //! Opening and closing a section at the store.
 //!
-//! Invariant: a generation for which a close was sent is dead here, whatever the answer: it is sealed
-//! and taken out before the close is sent, and the next opening waits until the answer has come.
+//! Invariant: a generation for which a close was sent is dead here, whatever the answer: it is
+//! sealed and taken out before the close is sent, and the next opening waits until the answer has
+//! come.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,9 +29,9 @@ const REFRESH: Duration = Duration::from_secs(1);
 
 /// An opening or a closing under way. When it is dropped, callers that wait for it get its outcome.
 ///
-/// Invariant: an opening or a closing ends, however its task ends. Schedule that breaks it: the task
-/// panics; its section stays among those under way; each later call of it, each move of its slot and the
-/// shutdown wait for an outcome that never comes.
+/// Invariant: an opening or a closing ends, however its task ends. Schedule that breaks it: the
+/// task panics; its section stays among those under way; each later call of it, each move of its
+/// slot and the shutdown wait for an outcome that never comes.
 struct Exclusive {
     node: Arc<Node>,
     key: SectionKey,
@@ -103,12 +104,12 @@ impl Node {
             let namespace = self.namespace_by_id(fence.section)?;
             let step = namespace.spec.step;
             let nonce: u128 = self.random.draw();
-            // If this process does not know the last generation, the store fills in what it has applied, at
-            // each try. The fence keeps out a process that lost the slot. The nonce keeps a retry from
-            // opening twice while the generation is open.
-            // Schedule that the nonce does not stop: the second try is applied, the section is closed, the
-            // first try arrives. It begins a generation that nothing uses. This costs a window, and no
-            // number is repeated: the row has no epoch, so only a longer row, or one more round trip for
+            // If this process does not know the last generation, the store fills in what it has
+            // applied, at each try. The fence keeps out a process that lost the slot. The nonce
+            // keeps a retry from opening twice while the generation is open. Schedule that the
+            // nonce does not stop: the second try is applied, the section is closed, the first try
+            // arrives. It begins a generation that nothing uses. This costs a window, and no number
+            // is repeated: the row has no epoch, so only a longer row, or one more round trip for
             // each first Open, would tell the duplicate (docs/invariants.md).
             let open = v1::Open {
                 expected: self.sections.last_generation(fence),
@@ -143,9 +144,10 @@ impl Node {
 
     /// Waits until the table has another step than the one that the store refused.
     ///
-    /// Invariant: a caller gets no error because an operator lowered step and step_max. Schedule that
-    /// breaks it: an Open waits for the store; step and step_max are lowered; the Open arrives with the
-    /// step of before, and the state refuses it. Another step is tried only if there is one, so this ends.
+    /// Invariant: a caller gets no error because an operator lowered step and step_max. Schedule
+    /// that breaks it: an Open waits for the store; step and step_max are lowered; the Open arrives
+    /// with the step of before, and the state refuses it. Another step is tried only if there is
+    /// one, so this ends.
     async fn newer_step(
         &self,
         section: SectionKey,
@@ -172,8 +174,8 @@ impl Node {
         namespace.ok_or_else(|| Fault::new(Reason::NoSuchNamespace, "the namespace is gone"))
     }
 
-    /// Hands an idle section back: the next owner (or we) go on right above the highest number used.
-    /// Once begun it goes on if the caller gives up, because the section is sealed by then.
+    /// Hands an idle section back: the next owner (or we) go on right above the highest number
+    /// used. Once begun it goes on if the caller gives up, because the section is sealed by then.
     pub(crate) async fn close(self: &Arc<Self>, loaded: Arc<Loaded>) {
         let Ok(tx) = self.sections.begin(loaded.fence) else {
             return;

@@ -25,8 +25,8 @@ pub struct Options {
     pub advertise: Option<String>,
     /// Addresses of StoreSvrs, at least one.
     pub stores: Vec<String>,
-    /// Where the session's proof is kept, so that a restart on this host takes its place at once; None:
-    /// an older session is waited for.
+    /// Where the session's proof is kept, so that a restart on this host takes its place at once;
+    /// None: an older session is waited for.
     pub state_dir: Option<PathBuf>,
     /// How long to wait for an older session under the name to end before giving up.
     pub name_wait: Duration,
@@ -41,8 +41,8 @@ pub struct Options {
     /// Most items of calls that have to wait, at a time; more are refused, to come again. Less than
     /// `items_max` counts as `items_max`.
     pub waiting_max: usize,
-    /// Most items of one NextMany or CurrentMany, at most [`ITEMS_MAX`]; the same on all AllocSvrs of
-    /// a cluster, because a batch may be forwarded.
+    /// Most items of one NextMany or CurrentMany, at most [`ITEMS_MAX`]; the same on all AllocSvrs
+    /// of a cluster, because a batch may be forwarded.
     pub items_max: usize,
     /// Largest message, bytes, at most [`MESSAGE_MAX`]; the same on all AllocSvrs of a cluster.
     pub message_max: usize,
@@ -57,8 +57,8 @@ pub struct Environment {
     pub clock: Arc<dyn Clock>,
     /// Where others are reached, and reach it.
     pub transport: Arc<dyn Transport>,
-    /// Where calls are served that memory cannot answer at once, lest they keep others waiting; None: where
-    /// everything else runs.
+    /// Where calls are served that memory cannot answer at once, lest they keep others waiting;
+    /// None: where everything else runs.
     pub background: Option<Handle>,
 }
 

@@ -1,13 +1,14 @@
 //! A Pipe: frames of many calls in one stream each way.
 //!
-//! Frames are answered as they come, those that have come together together, on the connection's own
-//! task: what memory holds at once, the rest by a task of its own, so that no slow item hides another.
-//! Nothing is read while answers are not taken: HTTP/2 polls this stream only when there is room to send,
-//! and this stream polls for frames only when it is polled and has answered all it read. What is served later counts as a call of its own, with its bytes, and
-//! is refused above the bounds of calls; its items that wait are bounded by their places (`waiting`).
+//! Frames are answered as they come, those that have come together together, on the connection's
+//! own task: what memory holds at once, the rest by a task of its own, so that no slow item hides
+//! another. Nothing is read while answers are not taken: HTTP/2 polls this stream only when there
+//! is room to send, and this stream polls for frames only when it is polled and has answered all it
+//! read. What is served later counts as a call of its own, with its bytes, and is refused above the
+//! bounds of calls; its items that wait are bounded by their places (`waiting`).
 //!
-//! Invariant: each item of a frame is answered once, if the caller takes the answers; a frame's bytes
-//! are not kept by items that wait.
+//! Invariant: each item of a frame is answered once, if the caller takes the answers; a frame's
+//! bytes are not kept by items that wait.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -214,8 +215,8 @@ impl Stream for Pipe {
             if let Some(status) = self.failed.take() {
                 return Poll::Ready(Some(Err(status)));
             }
-            // Before each wait for a frame, since a frame may have added the first of them: an empty set
-            // wakes nobody.
+            // Before each wait for a frame, since a frame may have added the first of them: an
+            // empty set wakes nobody.
             while let Poll::Ready(Some(done)) = self.slow.poll_join_next(cx) {
                 match done {
                     Ok((answer, _taken)) => return Poll::Ready(Some(Ok(answer))),

@@ -27,7 +27,8 @@ const WAITING_MAX: u32 = 100_000;
 /// Longest wait of a RaiseTo for memory after its window was raised.
 const MEMORY_WAIT: Duration = Duration::from_secs(60);
 
-/// One waiting caller. Counted off on drop, because a caller that cancels is dropped while it waits.
+/// One waiting caller. Counted off on drop, because a caller that cancels is dropped while it
+/// waits.
 struct Waiting<'a>(&'a Loaded);
 
 impl Drop for Waiting<'_> {
@@ -72,13 +73,14 @@ impl Node {
         }
     }
 
-    /// Raises the window for a RaiseTo of these keys, and sets their counters, even if the caller goes away.
+    /// Raises the window for a RaiseTo of these keys, and sets their counters, even if the caller
+    /// goes away.
     ///
-    /// Invariant: a window that a RaiseTo opened is used by it, if there is memory within 60 s. Schedule that
-    /// breaks it: the caller goes away while the raise is on its way; the window reaches up to raise_to_max
-    /// numbers above the counters; the process dies, and all keys of the section jump by that much. A caller
-    /// that goes away does not learn whether its call took effect, so setting the counter is one of the
-    /// outcomes it has to expect.
+    /// Invariant: a window that a RaiseTo opened is used by it, if there is memory within 60 s.
+    /// Schedule that breaks it: the caller goes away while the raise is on its way; the window
+    /// reaches up to raise_to_max numbers above the counters; the process dies, and all keys of the
+    /// section jump by that much. A caller that goes away does not learn whether its call took
+    /// effect, so setting the counter is one of the outcomes it has to expect.
     pub(crate) async fn raise_to(
         self: &Arc<Self>,
         loaded: Arc<Loaded>,
@@ -103,8 +105,8 @@ impl Node {
         raised.await.map_err(ended)?
     }
 
-    /// Sets the counters of keys of a section whose window reaches `to`; never lowers one. Waits for memory, which
-    /// `idle` makes by closing sections.
+    /// Sets the counters of keys of a section whose window reaches `to`; never lowers one. Waits
+    /// for memory, which `idle` makes by closing sections.
     async fn set_counters(&self, loaded: &Loaded, to: u64, keys: &[ItemKey]) {
         let end = Instant::now() + MEMORY_WAIT;
         while self.lacks_memory_to_set(loaded, to, keys)
@@ -127,7 +129,8 @@ impl Node {
         let mut lacks_memory = false;
         for key in keys {
             if let Ok(place) = key.place(namespace, &table) {
-                // Sealed meanwhile: its final was or is taken, and the next generation starts above it.
+                // Sealed meanwhile: its final was or is taken, and the next generation starts above
+                // it.
                 let set = loaded.section.raise_to(place.key(), to);
                 lacks_memory |= set == Err(Refusal::NoMemory);
             }

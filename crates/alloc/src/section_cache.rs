@@ -1,14 +1,15 @@
-//! Sections found lately, kept so that the next frames find them with one look: going through the map
-//! costs a handful of cache lines for each section, and of a thousand sections nearly every key of a
-//! frame has one of its own.
+//! Sections found lately, kept so that the next frames find them with one look: going through the
+//! map costs a handful of cache lines for each section, and of a thousand sections nearly every key
+//! of a frame has one of its own.
 //!
 //! Invariants:
-//! - An object is sealed before it leaves the map, so of an object kept here numbers are taken, and what
-//!   it knows is told, only if its gate was open *after* it was found. Were it trusted for having been in the
-//!   map once, the numbers of a section closed and opened again would be read as they were before.
-//! - Whoever takes an object out of the map has it forgotten here afterwards: it holds the memory of its
-//!   counters. What frames note, they found while they held the cache; so either they found the map without
-//!   it, or it is forgotten after they noted it.
+//! - An object is sealed before it leaves the map, so of an object kept here numbers are taken, and
+//!   what it knows is told, only if its gate was open *after* it was found. Were it trusted for
+//!   having been in the map once, the numbers of a section closed and opened again would be read as
+//!   they were before.
+//! - Whoever takes an object out of the map has it forgotten here afterwards: it holds the memory
+//!   of its counters. What frames note, they found while they held the cache; so either they found
+//!   the map without it, or it is forgotten after they noted it.
 //! - What is found was current by a table of this very version, and is of this very session.
 //!
 //! There are as many caches as processors. Frames take one that is free and never wait for it.
@@ -23,8 +24,8 @@ use seqsvr_core::id::SectionKey;
 use crate::loaded::Loaded;
 use crate::session::Session;
 
-/// Fewest and most places of a cache: 24 KiB to 1.5 MiB. With more sections than places the rest is found in
-/// the map.
+/// Fewest and most places of a cache: 24 KiB to 1.5 MiB. With more sections than places the rest is
+/// found in the map.
 const PLACES: std::ops::RangeInclusive<usize> = 1_024..=65_536;
 /// Places for each section: few shall share one.
 const SPARE: usize = 4;
@@ -55,8 +56,8 @@ impl SectionCache {
         (place.section == section && place.version == version).then_some(&*place.loaded)
     }
 
-    /// Keeps sections that were found in the map and are current by a table of this version. There are so many
-    /// in all.
+    /// Keeps sections that were found in the map and are current by a table of this version. There
+    /// are so many in all.
     pub(crate) fn note(&mut self, found: Vec<Arc<Loaded>>, version: u64, sections: usize) {
         let wanted = sections.saturating_mul(SPARE).min(*PLACES.end());
         let wanted = wanted.max(*PLACES.start()).next_power_of_two();
@@ -98,8 +99,8 @@ impl SectionCaches {
         SectionCaches((0..threads.max(1)).map(|_| Mutex::default()).collect())
     }
 
-    /// A cache that nobody uses now, for as long as it is held: across no await, and not while anything is
-    /// taken out of the map.
+    /// A cache that nobody uses now, for as long as it is held: across no await, and not while
+    /// anything is taken out of the map.
     pub(crate) fn take(&self, session: &Arc<Session>) -> Option<MutexGuard<'_, SectionCache>> {
         let (others, mine) = self.0.split_at(thread() % self.0.len());
         let mut cache = mine.iter().chain(others).find_map(Mutex::try_lock)?;
@@ -112,8 +113,8 @@ impl SectionCaches {
         Some(cache)
     }
 
-    /// Forgets objects that were taken out of the map. Not under a lock that others wait for: each cache is
-    /// waited for, up to what a batch of frames takes.
+    /// Forgets objects that were taken out of the map. Not under a lock that others wait for: each
+    /// cache is waited for, up to what a batch of frames takes.
     pub(crate) fn forget(&self, gone: &[Arc<Loaded>]) {
         for cache in &self.0 {
             let mut cache = cache.lock();

@@ -1,11 +1,12 @@
 //! How the map of loaded sections hashes their numbers.
 //!
-//! Invariant: whatever numbers sections have, and however the secret of the process falls, hardly any two
-//! begin their search at the same place. The map gives up a search that is too long and makes a table
-//! anew, of the same size while it is less than half full; if more begin at one place than a search may be
-//! long, that never ends, and with it everything that waits for the map. Schedule that played it: with
-//! foldhash, which is quick and not meant to spread every sequence under every seed, one process in about a
-//! thousand stood still for ever at its first few thousand sections.
+//! Invariant: whatever numbers sections have, and however the secret of the process falls, hardly
+//! any two begin their search at the same place. The map gives up a search that is too long and
+//! makes a table anew, of the same size while it is less than half full; if more begin at one place
+//! than a search may be long, that never ends, and with it everything that waits for the map.
+//! Schedule that played it: with foldhash, which is quick and not meant to spread every sequence
+//! under every seed, one process in about a thousand stood still for ever at its first few thousand
+//! sections.
 //!
 //! So it is SipHash-1-3 under the secret. Sections found lately are not looked up in the map
 //! (`section_cache`), so its time is seldom seen.

@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! - an older section object is sealed before a newer one is published, and an answer for an
-//!   installed or older generation is ignored, so at most one object of a section hands out numbers;
+//!   installed or older generation is ignored, so at most one object of a section hands out
+//!   numbers;
 //! - nothing is published for a session that has ended: ending and publishing share a lock.
 
 use std::collections::HashMap;
@@ -36,7 +37,8 @@ pub(crate) type Outcome = Option<Result<(), Fault>>;
 
 /// Map of loaded sections.
 pub(crate) struct Sections {
-    /// Looked up without locks; changed only under `busy`, and what leaves it is forgotten by `caches`.
+    /// Looked up without locks; changed only under `busy`, and what leaves it is forgotten by
+    /// `caches`.
     pub(crate) map: papaya::HashMap<SectionKey, Arc<Loaded>, SectionHash>,
     /// Also the lock under which objects are published and removed.
     pub(crate) busy: Mutex<Busy>,
@@ -77,7 +79,8 @@ impl Sections {
         };
         Sections {
             caches: SectionCaches::new(threads),
-            // Frees closed sections one by one. A batch of them would keep counters that others wait for.
+            // Frees closed sections one by one. A batch of them would keep counters that others
+            // wait for.
             map: papaya::HashMap::builder()
                 .hasher(SectionHash(hash_key))
                 .collector(Collector::new().batch_size(1))
@@ -184,12 +187,14 @@ impl Sections {
         Ok(tx)
     }
 
-    /// Returns the generation that an Open of the section must follow; None if this process does not know.
+    /// Returns the generation that an Open of the section must follow; None if this process does
+    /// not know.
     ///
     /// Invariant: a late duplicate of an Open of a section that was loaded here before begins no
-    /// generation. Schedule that breaks it: an Open is answered by its second try, the section is closed,
-    /// the first try arrives. If the store filled in the generation, it would begin one that nothing uses,
-    /// and the next Open would start above its window. For the first Open at an epoch that gap remains.
+    /// generation. Schedule that breaks it: an Open is answered by its second try, the section is
+    /// closed, the first try arrives. If the store filled in the generation, it would begin one
+    /// that nothing uses, and the next Open would start above its window. For the first Open at an
+    /// epoch that gap remains.
     pub(crate) fn last_generation(&self, fence: Fence) -> Option<u64> {
         let busy = self.busy.lock();
         let (epoch, last) = busy.generations.get(&fence.section)?;

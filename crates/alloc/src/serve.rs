@@ -23,8 +23,8 @@ use crate::node::Node;
 use crate::waiting::Places;
 use crate::work::Outcome;
 
-/// Items of a batch looked at, or outcomes taken in, at one go; then other calls have their turn. About
-/// 50 us: whoever touches section upon section is not to keep others waiting.
+/// Items of a batch looked at, or outcomes taken in, at one go; then other calls have their turn.
+/// About 50 us: whoever touches section upon section is not to keep others waiting.
 const AT_ONCE: usize = 32;
 
 type Work<'a> = FuturesUnordered<BoxFuture<'a, Vec<Outcome>>>;
@@ -82,9 +82,9 @@ impl Node {
         let mut todo: Vec<u32> = (0..items.len() as u32).collect();
         let mut work: Work<'_> = FuturesUnordered::new();
         let mut taken_in = 0;
-        // Invariant: no number is taken after the deadline, because the client discards its answer. Schedule
-        // that breaks it: the background gets no CPU time while a client retries. Then each frame that timed
-        // out takes a number: a gap for each retry.
+        // Invariant: no number is taken after the deadline, because the client discards its answer.
+        // Schedule that breaks it: the background gets no CPU time while a client retries. Then
+        // each frame that timed out takes a number: a gap for each retry.
         while Instant::now() < call.deadline {
             let known = self
                 .namespace(call, items, &mut so_far.refreshed, &mut places)
@@ -104,7 +104,8 @@ impl Node {
                             .append(&mut self.pass(call, &table, &namespace, items, some, answers));
                     }
                     todo.clear();
-                    // A caller that knows a newer table than ours is not sent away before we have asked.
+                    // A caller that knows a newer table than ours is not sent away before we have
+                    // asked.
                     let behind = call.table_version > table.version() && !so_far.refreshed;
                     let mut misses = misses.into_iter().peekable();
                     while misses.peek().is_some() {
@@ -114,7 +115,8 @@ impl Node {
                             yield_now().await;
                         }
                     }
-                    // By their first items: what is sent first does not depend on addresses of memory.
+                    // By their first items: what is sent first does not depend on addresses of
+                    // memory.
                     let mut groups: Vec<_> =
                         std::mem::take(&mut so_far.groups).into_iter().collect();
                     groups.sort_unstable_by_key(|(_, members)| members.first().copied());
@@ -222,8 +224,8 @@ mod tests {
     use super::*;
     use crate::hits::tests::World;
 
-    /// Schedule: frames of a client that retries wait for a background thread. When they get one, the
-    /// client has given up, and the section is loaded.
+    /// Schedule: frames of a client that retries wait for a background thread. When they get one,
+    /// the client has given up, and the section is loaded.
     #[tokio::test]
     async fn a_call_after_its_deadline_takes_nothing() {
         let world = World::new().await;

@@ -20,8 +20,9 @@ use crate::{admin, service};
 /// A caller that does not answer a ping within the timeout is gone, and so are its calls.
 const PING_INTERVAL: Duration = Duration::from_secs(10);
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
-/// Bytes of a call's request, or of a Pipe's frames, that are on their way before the first are taken: a
-/// batch of 10,000 uids with counts and floors, and no more of what is refused by its first bytes.
+/// Bytes of a call's request, or of a Pipe's frames, that are on their way before the first are
+/// taken: a batch of 10,000 uids with counts and floors, and no more of what is refused by its
+/// first bytes.
 const STREAM_WINDOW: u32 = 256 << 10;
 
 /// How often the lease is looked at for the health service.
@@ -91,7 +92,8 @@ pub(crate) fn serve(
     }
 }
 
-/// SERVING while the lease holds; what comes after it has ended, or after the stop, is better asked elsewhere.
+/// SERVING while the lease holds; what comes after it has ended, or after the stop, is better asked
+/// elsewhere.
 async fn report_health(node: Arc<Node>, reporter: HealthReporter, cancel: CancellationToken) {
     let mut told = false;
     loop {

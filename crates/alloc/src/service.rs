@@ -56,7 +56,8 @@ impl Sequence for SequenceService {
                 cluster_tag: self.0.cluster.tag().0,
             };
             let known = named(request.key_ref())?;
-            // One more look at the clock than a frame of many takes, so that a lease that is over burns nothing.
+            // One more look at the clock than a frame of many takes, so that a lease that is over
+            // burns nothing.
             if !request.strict
                 && self.0.has_lease()
                 && let Some((range, epoch)) = self.0.hit_one(&request.namespace, known, wanted)

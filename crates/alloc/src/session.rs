@@ -4,9 +4,9 @@
 //! read after the request was received, that very session lives and its lease holds. A new session
 //! never revives an old one's section objects.
 //!
-//! `RUSTFLAGS="--cfg unleased"` takes the lease out of it: a session then serves as long as this process
-//! has not been told that it is over. Strict answers must be right even so; no others are. It is for
-//! tests only, and no feature, so that `--all-features` does not switch it on.
+//! `RUSTFLAGS="--cfg unleased"` takes the lease out of it: a session then serves as long as this
+//! process has not been told that it is over. Strict answers must be right even so; no others are.
+//! It is for tests only, and no feature, so that `--all-features` does not switch it on.
 
 use std::sync::atomic::{
     AtomicBool, AtomicU64,
@@ -24,9 +24,9 @@ use seqsvr_core::route::RoutingTable;
 pub(crate) struct Session {
     pub(crate) id: SessionId,
     ended: AtomicBool,
-    // The lease's deadline on each clock; 0 before the first renewal. Read separately: every pair of
-    // values seen consists of deadlines that a confirmed renewal once granted, so a torn pair only
-    // means the older, shorter lease on one clock.
+    // The lease's deadline on each clock; 0 before the first renewal. Read separately: every pair
+    // of values seen consists of deadlines that a confirmed renewal once granted, so a torn pair
+    // only means the older, shorter lease on one clock.
     main_ns: AtomicU64,
     raw_ns: AtomicU64,
 }
@@ -44,8 +44,8 @@ impl Session {
     /// Takes a renewal; one that arrives late never shortens the lease.
     pub(crate) fn renew(&self, lease: Lease) {
         let deadline = lease.deadline();
-        // Release, and Acquire at the readers: a thread that sees the new lease sees the table that came
-        // with it as well.
+        // Release, and Acquire at the readers: a thread that sees the new lease sees the table that
+        // came with it as well.
         self.main_ns.fetch_max(deadline.main_ns, Release);
         self.raw_ns.fetch_max(deadline.raw_ns, Release);
     }
@@ -63,8 +63,8 @@ impl Session {
         }
     }
 
-    /// How long the lease holds from `now` on, by the clock that ends it first; zero once ended. For
-    /// operators: nothing is served by it.
+    /// How long the lease holds from `now` on, by the clock that ends it first; zero once ended.
+    /// For operators: nothing is served by it.
     pub(crate) fn left(&self, now: Reading) -> Duration {
         let deadline = self.deadline();
         let main = deadline.main_ns.saturating_sub(now.main_ns);

@@ -26,12 +26,13 @@ impl Node {
         let Some(session) = self.session.swap(None) else {
             return;
         };
-        // Invariant: each wait of a shutdown has a bound, and all together stay below the 30 s after which
-        // the service manager kills the process. Schedule that breaks it: the stores are away, and 10,000
-        // Opens wait for them; a move waits for those of its slot, and the shutdown for the move.
+        // Invariant: each wait of a shutdown has a bound, and all together stay below the 30 s
+        // after which the service manager kills the process. Schedule that breaks it: the stores
+        // are away, and 10,000 Opens wait for them; a move waits for those of its slot, and the
+        // shutdown for the move.
         //
-        // No move begins any more; those under way have noted what they took out. One that has not come so
-        // far has taken nothing out yet: its sections are found below, like all others.
+        // No move begins any more; those under way have noted what they took out. One that has not
+        // come so far has taken nothing out yet: its sections are found below, like all others.
         let quiet = Instant::now() + QUIET_MAX;
         let _ = timeout_at(quiet, self.moves.all_noted()).await;
         // A close under way would come after the end of the session, and be refused.

@@ -3,8 +3,8 @@
 //!
 //! Invariant: a proof is shown only by a process that holds the lock under which it was written:
 //! then whoever wrote it has ended, because the lock falls with its holder. It is bound to the boot
-//! (a file system that outlived its host's memory proves nothing), and to the device and inode of the
-//! lock file (a copied directory has a lock of its own).
+//! (a file system that outlived its host's memory proves nothing), and to the device and inode of
+//! the lock file (a copied directory has a lock of its own).
 //!
 //! Schedules that would break it: a directory copied beside a living process, whose copy supersedes
 //! it while its lease still holds; two processes on one directory; a shared file system mounted by

@@ -1,5 +1,6 @@
-//! Slots that are stopped for a move: nothing of them is opened again, what goes on with their sections
-//! is waited for, and what they hold is taken out. `moves.rs` says in which order, and why.
+//! Slots that are stopped for a move: nothing of them is opened again, what goes on with their
+//! sections is waited for, and what they hold is taken out. `moves.rs` says in which order, and
+//! why.
 //!
 //! Invariant: all of it is looked at and changed under the lock under which objects are published.
 

@@ -32,7 +32,8 @@ pub(crate) struct Stores {
     given: Arc<[String]>,
     learnt: Arc<Mutex<Vec<String>>>,
     channels: Channels,
-    /// Where the connections live: leases hang on them, so never in the background, whoever asks first.
+    /// Where the connections live: leases hang on them, so never in the background, whoever asks
+    /// first.
     runtime: Handle,
     preferred: Arc<Mutex<String>>,
     random: Random,
@@ -136,8 +137,8 @@ impl Stores {
         answer
     }
 
-    /// Whether every store that answered last, and more than half of all stores, name another cluster. One
-    /// stray store is not enough, even if the others do not answer.
+    /// Whether every store that answered last, and more than half of all stores, name another
+    /// cluster. One stray store is not enough, even if the others do not answer.
     pub(crate) fn are_foreign(&self) -> bool {
         let all = self.addresses();
         let mut stores = self.foreign.lock();
@@ -146,8 +147,8 @@ impl Stores {
         every && 2 * stores.len() > all.len()
     }
 
-    /// Sends a request of the `Store` service in this process's name: see [`Stores::call`]. A store of
-    /// another cluster counts as one that does not lead.
+    /// Sends a request of the `Store` service in this process's name: see [`Stores::call`]. A store
+    /// of another cluster counts as one that does not lead.
     pub(crate) async fn send<R, T, F, Fut>(
         &self,
         deadline: Instant,
@@ -314,8 +315,9 @@ mod tests {
         );
     }
 
-    /// Schedule: a command from the background is the first to ask a new leader; then the background gets
-    /// no processor. Were the connection one of its tasks, no keep-alive would come through.
+    /// Schedule: a command from the background is the first to ask a new leader; then the
+    /// background gets no processor. Were the connection one of its tasks, no keep-alive would come
+    /// through.
     #[tokio::test]
     async fn a_connection_outlives_a_background_that_made_it() {
         let incoming = TcpIncoming::bind("127.0.0.1:0".parse().unwrap()).unwrap();

@@ -4,9 +4,9 @@
 //! the store has answered it, so the answer that reaches the waiter is the one of its application.
 //!
 //! Order: raises and closes first, because callers run dry behind raises, and moves and memory wait
-//! for closes; whoever asks for section upon section must not put them behind it. A Submit takes some Opens
-//! at any rate, so these wait for a bounded time. Reordering is harmless: every command is fenced, and
-//! whoever builds on one has awaited its answer.
+//! for closes; whoever asks for section upon section must not put them behind it. A Submit takes
+//! some Opens at any rate, so these wait for a bounded time. Reordering is harmless: every command
+//! is fenced, and whoever builds on one has awaited its answer.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

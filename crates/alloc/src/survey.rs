@@ -1,5 +1,5 @@
-//! The loaded sections as a whole. A walk over all of them: for whoever asks now and then, on a thread where
-//! nobody waits for it.
+//! The loaded sections as a whole. A walk over all of them: for whoever asks now and then, on a
+//! thread where nobody waits for it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Acquire;

@@ -83,14 +83,15 @@ impl Node {
         if taken.is_empty() {
             return misses;
         }
-        // After every number of this pass was taken: see above. The leases are looked at before the newest
-        // table: a renewal stores the table first, so a lease that it brought is never believed without it.
+        // After every number of this pass was taken: see above. The leases are looked at before the
+        // newest table: a renewal stores the table first, so a lease that it brought is never
+        // believed without it.
         let now = self.clock.now();
         let leased = taken.iter().all(|taken| taken.loaded.session.serves(now));
         let table = self.table.load();
         let table = table.as_deref().filter(|_| leased);
-        // By both tables: that of this pass was read after the request was received, and the namespace may
-        // have become strict while this node had no lease (see `hits`).
+        // By both tables: that of this pass was read after the request was received, and the
+        // namespace may have become strict while this node had no lease (see `hits`).
         let strict = call.strict
             || namespace.spec.limits.strict
             || table.is_some_and(|table| table.is_strict(namespace));

@@ -1,5 +1,5 @@
-//! How long calls take, and how they fail: for gRPC and for the doors alike, since both come through the
-//! service.
+//! How long calls take, and how they fail: for gRPC and for the doors alike, since both come
+//! through the service.
 
 use std::time::Duration;
 

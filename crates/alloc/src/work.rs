@@ -101,8 +101,9 @@ impl Node {
         }
     }
 
-    /// `Current` of a section that is not loaded: a store read that began after the request came. The
-    /// epoch is that of the same read: our table's may be one that another owner has answered above.
+    /// `Current` of a section that is not loaded: a store read that began after the request came.
+    /// The epoch is that of the same read: our table's may be one that another owner has answered
+    /// above.
     async fn read(&self, section: SectionKey, slot: Slot, members: Vec<u32>) -> Vec<Outcome> {
         match self.read_section(section, slot).await {
             Ok(row) => {

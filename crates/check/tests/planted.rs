@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use seqsvr_check::{Reader, Report, Rule, check, check_file};
 
-/// Checks lines of `sequence begin end first last epoch kind outcome [stride]`; the first is line 1.
+/// Checks lines of `sequence begin end first last epoch kind outcome [stride]`; the first is line
+/// 1.
 #[expect(clippy::unwrap_used, reason = "only tests call it")]
 fn report(lines: &str) -> Report {
     let text = format!("seqsvr-history 1\n{}\n", lines.trim());

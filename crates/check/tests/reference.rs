@@ -1,8 +1,9 @@
 //! The checker against two references that share nothing with it but the meaning of the rules.
 //!
 //! `pairs` looks at every pair of calls (every three, where a raise lies between) and counts the
-//! calls that break each rule: the counts must agree rule by rule. `order_exists` knows no rule at all: it tries every order that
-//! keeps real time and plays it against one counter. It must agree on the verdict.
+//! calls that break each rule: the counts must agree rule by rule. `order_exists` knows no rule at
+//! all: it tries every order that keeps real time and plays it against one counter. It must agree
+//! on the verdict.
 
 mod common;
 

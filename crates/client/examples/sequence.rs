@@ -1,5 +1,5 @@
-//! Takes numbers of seqsvr with the SDK, which finds the owner of each key, merges what is asked at the same time
-//! and asks again where that helps.
+//! Takes numbers of seqsvr with the SDK, which finds the owner of each key, merges what is asked at
+//! the same time and asks again where that helps.
 //!
 //! ```sh
 //! cargo run -p seqsvr-client --example sequence -- 127.0.0.1:7700 alice
@@ -15,18 +15,20 @@ async fn main() -> Result<(), Error> {
     let address = args.next().unwrap_or_else(|| "127.0.0.1:7700".to_owned());
     let name = args.next().unwrap_or_else(|| "alice".to_owned());
 
-    // One client for the whole process; clones share its connections and routing table. Give it the addresses of
-    // several AllocSvrs. A call is tried again until the deadline: a number that an unanswered try may have taken
-    // is skipped, never given twice.
+    // One client for the whole process; clones share its connections and routing table. Give it the
+    // addresses of several AllocSvrs. A call is tried again until the deadline: a number that an
+    // unanswered try may have taken is skipped, never given twice.
     let mut options = Options::new([address]);
     options.deadline = Duration::from_secs(5);
     let client = Client::new(options)?;
     let key = Key::parse(&name);
 
-    // The next number of one key. "" is the namespace `default` for a uid (`Key::from(42)`), `keys` for other keys.
+    // The next number of one key. "" is the namespace `default` for a uid (`Key::from(42)`), `keys`
+    // for other keys.
     println!("next {}", client.next("", key.clone(), 1).await?.first);
 
-    // Many keys in one call: one, five and one of them. Each item ends with an answer or an error of its own.
+    // Many keys in one call: one, five and one of them. Each item ends with an answer or an error
+    // of its own.
     let items = [("a", 1), ("b", 5), ("c", 1)].map(|(part, count)| NextItem {
         count,
         ..NextItem::new(format!("{name}/{part}"))

@@ -115,8 +115,8 @@ impl Admin {
             .await
     }
 
-    /// Moves a slot to the AllocSvr of this name, with no number skipped and no call failed; returns
-    /// its epoch once it has moved.
+    /// Moves a slot to the AllocSvr of this name, with no number skipped and no call failed;
+    /// returns its epoch once it has moved.
     pub async fn move_slot(&self, slot: u32, name: &str) -> Result<u64, Error> {
         let request = v1::AdminMoveSlotRequest {
             slot,
@@ -139,9 +139,9 @@ impl Admin {
         Ok(self.anywhere(request, None, &mut budget).await?.slots)
     }
 
-    /// Adds the StoreSvr that runs at `address` under that id and belongs to no cluster yet. Returns
-    /// the members once it votes. Give the client a deadline of a minute or more: it must catch up
-    /// first. If the time runs out it stays a learner, and the same call goes on.
+    /// Adds the StoreSvr that runs at `address` under that id and belongs to no cluster yet.
+    /// Returns the members once it votes. Give the client a deadline of a minute or more: it must
+    /// catch up first. If the time runs out it stays a learner, and the same call goes on.
     pub async fn add_member(&self, id: u64, address: &str) -> Result<Vec<v1::StoreStatus>, Error> {
         let request = v1::AddMemberRequest {
             id,
@@ -189,8 +189,8 @@ impl Admin {
             .await
     }
 
-    /// Asks one server after the other, or only `at`. A StoreSvr that does not lead names the one to
-    /// ask next.
+    /// Asks one server after the other, or only `at`. A StoreSvr that does not lead names the one
+    /// to ask next.
     async fn anywhere<R: Rpc>(
         &self,
         request: R,

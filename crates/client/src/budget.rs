@@ -116,7 +116,8 @@ impl Budget {
     ) -> Result<Duration, Error> {
         let pause = match failure.verdict {
             Verdict::Final => return Err(self.error(failure, false)),
-            // Not earlier than the server asked for, and not together with all others it turned away.
+            // Not earlier than the server asked for, and not together with all others it turned
+            // away.
             Verdict::After(hint) => hint + self.back_off(servers),
             Verdict::Retry if failure.rerouted && self.at_once < AT_ONCE_MAX => {
                 self.at_once += 1;

@@ -1,7 +1,8 @@
 //! One try of items at one address, through its pipe.
 //!
 //! Invariant: the routing table that an answer carries is learnt before its caller sees it (by the
-//! pipe), and what a try tells about the server itself is noted (there too) before the failure is judged.
+//! pipe), and what a try tells about the server itself is noted (there too) before the failure is
+//! judged.
 
 use std::sync::Arc;
 

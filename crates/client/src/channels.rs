@@ -78,7 +78,8 @@ impl Channels {
         if kept.len() >= CHANNELS_MAX
             && let Some(victim) = kept.keys().next().cloned()
         {
-            // Whoever still uses it holds a clone; only the next caller pays, with a new connection.
+            // Whoever still uses it holds a clone; only the next caller pays, with a new
+            // connection.
             kept.remove(&victim);
         }
         let endpoint = endpoint
@@ -107,8 +108,8 @@ impl Channels {
     }
 }
 
-/// `host:port` of a server from what a person writes: `http://` may lead, and `default_port` is taken where
-/// none is written. Asks no name server.
+/// `host:port` of a server from what a person writes: `http://` may lead, and `default_port` is
+/// taken where none is written. Asks no name server.
 pub fn server_address(text: &str, default_port: u16) -> Result<String, BadAddress> {
     let bad = |why: &str| BadAddress {
         address: text.to_owned(),

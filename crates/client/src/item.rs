@@ -7,8 +7,9 @@ use seqsvr_core::route::KeyRef;
 use crate::key::Key;
 use crate::options::NextItem;
 
-/// One entry of [`Client::next_many`](crate::Client::next_many): a uid or a [`Key`] for its next number,
-/// a [`NextItem`] to say more. A type of the caller's that has a uid or a key can be one as it is.
+/// One entry of [`Client::next_many`](crate::Client::next_many): a uid or a [`Key`] for its next
+/// number, a [`NextItem`] to say more. A type of the caller's that has a uid or a key can be one as
+/// it is.
 pub trait Item: Sync {
     /// Whose numbers.
     fn key(&self) -> ItemKey<'_>;

@@ -29,8 +29,8 @@ pub(crate) struct One<'a> {
 }
 
 impl Client {
-    /// Tries until it is answered, refused for good, or out of time. `read` makes the answer from what
-    /// came, or says what is wrong with it.
+    /// Tries until it is answered, refused for good, or out of time. `read` makes the answer from
+    /// what came, or says what is wrong with it.
     pub(crate) async fn one<T>(
         &self,
         one: One<'_>,
@@ -74,8 +74,8 @@ impl Client {
         .await
     }
 
-    /// The usual case, without waiting for anything: there is a table, the owner is not suspect, and its
-    /// pipe takes the item.
+    /// The usual case, without waiting for anything: there is a table, the owner is not suspect,
+    /// and its pipe takes the item.
     fn submit_at_once(
         &self,
         one: &One<'_>,

@@ -17,7 +17,8 @@
 //!                     --again--> budget.rs         (pause, or the final error)
 //! ```
 //!
-//! One try of items at one address is the seam: what is below it knows nothing of routes and retries.
+//! One try of items at one address is the seam: what is below it knows nothing of routes and
+//! retries.
 //!
 //! Retrying `next` never repeats a number: what a lost reply carried is burned.
 //!

@@ -17,8 +17,8 @@ pub struct Options {
     /// Seed of jitter and of the choice between equal servers, so that a simulation repeats; None:
     /// random.
     pub seed: Option<u64>,
-    /// Most items of one frame, if less than the 1,024 of a frame; a longer batch is split. For a cluster
-    /// whose `--items-max` is lower.
+    /// Most items of one frame, if less than the 1,024 of a frame; a longer batch is split. For a
+    /// cluster whose `--items-max` is lower.
     pub items_max: usize,
 }
 

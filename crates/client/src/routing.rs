@@ -112,8 +112,8 @@ impl Inner {
         place_in(known, namespace_in(known, namespace, key)?, key)
     }
 
-    /// Whom to ask: the owner, by its index in the table's addresses; any server if there is none or it
-    /// is suspect.
+    /// Whom to ask: the owner, by its index in the table's addresses; any server if there is none
+    /// or it is suspect.
     pub(crate) fn target(&self, known: &Known, owner: Option<usize>) -> String {
         match owner.and_then(|at| known.addresses.get(at)) {
             Some(address) if !self.servers.is_suspect(address) => address.clone(),

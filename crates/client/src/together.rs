@@ -1,7 +1,7 @@
 //! The usual call about many keys: one owner has them all, one frame holds them, and nothing fails.
 //!
-//! Such a call is one frame's worth of columns each way, without anything an item. Whatever else a call
-//! turns out to be, `many` takes over with what there is: nothing here is tried again.
+//! Such a call is one frame's worth of columns each way, without anything an item. Whatever else a
+//! call turns out to be, `many` takes over with what there is: nothing here is tried again.
 
 use std::sync::Arc;
 

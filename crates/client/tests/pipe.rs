@@ -163,7 +163,8 @@ async fn a_full_pipe_is_waited_for() {
     let client = client(&[&a]);
     client.routes().await.unwrap();
     node.script.lock().delay = Duration::from_millis(300);
-    // Not a whole number of frames: what is left of the room at the end is less than the next frame wants.
+    // Not a whole number of frames: what is left of the room at the end is less than the next frame
+    // wants.
     let keys: Vec<Key> = (0..80_000u64).map(Key::Uid).collect();
     let (first, second) = tokio::join!(
         client.current_many("", &keys),

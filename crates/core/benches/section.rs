@@ -1,6 +1,8 @@
-//! What a number costs in memory, beside the least it could cost: an atomic addition at a random place.
+//! What a number costs in memory, beside the least it could cost: an atomic addition at a random
+//! place.
 //!
-//! `cargo bench -p seqsvr-core`; compare within one run only. `bare` is the yardstick of each group.
+//! `cargo bench -p seqsvr-core`; compare within one run only. `bare` is the yardstick of each
+//! group.
 
 #![expect(
     clippy::expect_used,

@@ -1,7 +1,8 @@
-//! Takes numbers so often, in one way, for a tool that counts instructions: `cargo xtask instructions`.
+//! Takes numbers so often, in one way, for a tool that counts instructions: `cargo xtask
+//! instructions`.
 //!
-//! `counters WAY FRAMES`, where WAY is `one-by-one`, `in-blocks` or `keyed`, and a frame takes 1,024
-//! numbers.
+//! `counters WAY FRAMES`, where WAY is `one-by-one`, `in-blocks` or `keyed`, and a frame takes
+//! 1,024 numbers.
 
 #![expect(
     clippy::expect_used,

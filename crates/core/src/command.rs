@@ -122,7 +122,8 @@ pub enum Command {
         /// New format level.
         level: u32,
     },
-    /// Changes the named ones of step and limits; the others keep the value they have when it applies.
+    /// Changes the named ones of step and limits; the others keep the value they have when it
+    /// applies.
     ChangeNamespace {
         /// Namespace to change.
         id: NamespaceId,

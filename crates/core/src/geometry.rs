@@ -168,8 +168,8 @@ mod tests {
     #[test]
     fn pinned_mix() {
         let m = |n, s| mix(NamespaceId(n), SectionId(s));
-        // The first is SplitMix64's published first output for seed 0; all four and the hashes below
-        // were also computed by an independent implementation in Python.
+        // The first is SplitMix64's published first output for seed 0; all four and the hashes
+        // below were also computed by an independent implementation in Python.
         assert_eq!(m(0, 0), 0xe220_a839_7b1d_cdaf);
         assert_eq!(m(1, 0), 0xc42c_5a1a_a382_0138);
         assert_eq!(m(1, 1), 0x2043_91a6_fd59_956f);

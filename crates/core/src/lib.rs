@@ -1,9 +1,9 @@
 //! The rules of seqsvr: no I/O, no async, no clock.
 //!
-//! What lives here: [ids](id), the [geometry] that maps a uid or key to a section and a section to a
-//! slot, the replicated [`State`](state::State) with its [commands](command), the
-//! [routing table](route), [lease arithmetic](lease) over given clock readings, and the in-memory
-//! counters of a loaded section.
+//! What lives here: [ids](id), the [geometry] that maps a uid or key to a section and a section to
+//! a slot, the replicated [`State`](state::State) with its [commands](command), the [routing
+//! table](route), [lease arithmetic](lease) over given clock readings, and the in-memory counters
+//! of a loaded section.
 //!
 //! How data passes through: StoreSvr feeds committed [`Batch`](command::Batch)es to
 //! [`State::apply`](state::State::apply) and derives the routing table from the state; AllocSvr
@@ -44,7 +44,8 @@ macro_rules! planted {
     };
 }
 
-/// A limit, which a simulation may lower so that a short run meets it. The usual one without `--cfg sim`.
+/// A limit, which a simulation may lower so that a short run meets it. The usual one without `--cfg
+/// sim`.
 #[cfg(sim)]
 #[macro_export]
 macro_rules! limit {
@@ -53,7 +54,8 @@ macro_rules! limit {
     };
 }
 
-/// A limit, which a simulation may lower so that a short run meets it. The usual one without `--cfg sim`.
+/// A limit, which a simulation may lower so that a short run meets it. The usual one without `--cfg
+/// sim`.
 #[cfg(not(sim))]
 #[macro_export]
 macro_rules! limit {

@@ -30,8 +30,8 @@ pub struct Limits {
     pub step_max: u32,
     /// How many numbers `RaiseTo` may jump over in one section, in total, without force.
     pub raise_to_max: u64,
-    /// Every answer of this namespace is given as if its call had said strict: only after a store has
-    /// confirmed it (design 5.9).
+    /// Every answer of this namespace is given as if its call had said strict: only after a store
+    /// has confirmed it (design 5.9).
     pub strict: bool,
 }
 

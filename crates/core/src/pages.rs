@@ -1,7 +1,8 @@
 //! Zeroed memory in huge pages where the system has them, for tables that are looked up at random.
 //!
-//! A look at random into tens of megabytes misses the cache of address translations as well, and then
-//! costs twice as much. Such memory is never given back, so whoever takes it keeps it for reuse.
+//! A look at random into tens of megabytes misses the cache of address translations as well, and
+//! then costs twice as much. Such memory is never given back, so whoever takes it keeps it for
+//! reuse.
 
 use memmap2::MmapMut;
 use zerocopy::{FromBytes, FromZeros, IntoBytes, KnownLayout};

@@ -28,7 +28,8 @@ pub fn begin(seed: u64, planted: Vec<String>) {
     REACHED.with_borrow_mut(BTreeMap::clear);
 }
 
-/// Says that from here on the code of this process runs: the number of its start, unique in the run.
+/// Says that from here on the code of this process runs: the number of its start, unique in the
+/// run.
 pub fn enter(process: u64) {
     PROCESS.set(process);
 }
@@ -63,8 +64,8 @@ pub fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
-/// Draws the next number for a purpose of the process that runs. Each purpose has numbers of its own, so that a
-/// change at one place does not shift those of all others.
+/// Draws the next number for a purpose of the process that runs. Each purpose has numbers of its
+/// own, so that a change at one place does not shift those of all others.
 pub fn draw(purpose: &'static str) -> u64 {
     let process = PROCESS.get();
     let count = DRAWN.with_borrow_mut(|drawn| {

@@ -1,6 +1,7 @@
 //! The section's protocols under loom: every schedule, up to a bound of preemptions.
 //!
-//! `RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom cargo test -p seqsvr-core --test loom_section --release`
+//! `RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom cargo test -p seqsvr-core --test
+//! loom_section --release`
 #![cfg(loom)]
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 

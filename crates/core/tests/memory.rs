@@ -1,7 +1,7 @@
-//! What counters cost. Dense ones, by what the process has resident: under 5 bytes a uid of 50 million
-//! neighbouring ones, and nothing more when other sections come after them. Keyed ones likewise: a million
-//! random keys over 4,096 sections under 64 bytes each; empty sections, counted at the allocator, under 1 KiB.
-//! No allocation at all for a key already touched.
+//! What counters cost. Dense ones, by what the process has resident: under 5 bytes a uid of 50
+//! million neighbouring ones, and nothing more when other sections come after them. Keyed ones
+//! likewise: a million random keys over 4,096 sections under 64 bytes each; empty sections, counted
+//! at the allocator, under 1 KiB. No allocation at all for a key already touched.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 

@@ -1,4 +1,5 @@
-//! Sections of one kind after sections of another kind: the memory of counters stays within its limit.
+//! Sections of one kind after sections of another kind: the memory of counters stays within its
+//! limit.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -36,7 +37,8 @@ impl Loaded {
         self.sections.iter().map(Section::bytes).sum()
     }
 
-    /// Uids of many sections, touched in turn, so that neighboring chunks belong to different sections.
+    /// Uids of many sections, touched in turn, so that neighboring chunks belong to different
+    /// sections.
     fn dense(&mut self) {
         for _ in 0..16 {
             let all: Vec<_> = (0..25).map(|_| Section::dense(OPEN, 100_000)).collect();
@@ -75,7 +77,8 @@ impl Loaded {
     }
 }
 
-/// Schedule: dense load up to the budget, then keyed load whose levels need larger pieces, and so on.
+/// Schedule: dense load up to the budget, then keyed load whose levels need larger pieces, and so
+/// on.
 #[test]
 fn phases_of_other_kinds_take_no_more_than_the_limit() {
     add_memory_limit(LIMIT as u64);

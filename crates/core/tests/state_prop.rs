@@ -65,7 +65,8 @@ impl Run {
         (replies[0].clone(), touched)
     }
 
-    /// Applies a command, has it judged, and applies it once more: a retry must find everything done.
+    /// Applies a command, has it judged, and applies it once more: a retry must find everything
+    /// done.
     fn play(&mut self, command: Command) -> Result<Reply, TestCaseError> {
         let before = self.state.clone();
         let (reply, touched) = self.apply(&command);
@@ -80,8 +81,8 @@ impl Run {
         prop_assert!(judged.is_ok(), "{:?}\n{:?}", judged, command);
         let done = self.state.clone();
         let (retry, touched) = self.apply(&command);
-        // These end what their own fence names, so a second time they are refused; all others answer
-        // as before.
+        // These end what their own fence names, so a second time they are refused; all others
+        // answer as before.
         let fenced = matches!(
             command,
             Command::Assign { .. } | Command::CloseSection { .. } | Command::MoveSlot { .. }

@@ -1,5 +1,5 @@
-//! What all doors have in common: they accept connections within a bound, deal them out to threads, and close
-//! in order.
+//! What all doors have in common: they accept connections within a bound, deal them out to threads,
+//! and close in order.
 
 use std::io;
 use std::net::SocketAddr;
@@ -36,8 +36,8 @@ pub(crate) struct Door {
 }
 
 impl Door {
-    /// Serves at most `connections_max` connections at a time, in one of the runtimes, or where none are given in
-    /// that in which this is called; more are told `refusal` in their protocol.
+    /// Serves at most `connections_max` connections at a time, in one of the runtimes, or where
+    /// none are given in that in which this is called; more are told `refusal` in their protocol.
     pub(crate) fn open<F>(
         name: &'static str,
         mut listener: Box<dyn Listener>,

@@ -1,4 +1,5 @@
-//! What a fuzzer calls (`cargo xtask fuzz`): each takes any bytes, and panics if something is wrong.
+//! What a fuzzer calls (`cargo xtask fuzz`): each takes any bytes, and panics if something is
+//! wrong.
 
 /// What a Redis client sends.
 pub fn redis(data: &[u8]) {

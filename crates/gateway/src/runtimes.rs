@@ -1,5 +1,5 @@
-//! Where connections are served: shared by all doors of a process, so that none of the runtimes is given those
-//! of each door.
+//! Where connections are served: shared by all doors of a process, so that none of the runtimes is
+//! given those of each door.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

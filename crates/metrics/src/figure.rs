@@ -23,8 +23,8 @@ pub enum Kind {
 /// A number and its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Figure {
-    /// As `status --json` has it. Prometheus is told seconds instead of `_us` and `_ms`, and `_total` behind
-    /// what grows.
+    /// As `status --json` has it. Prometheus is told seconds instead of `_us` and `_ms`, and
+    /// `_total` behind what grows.
     pub name: &'static str,
     /// Name and value of its label. Figures of one name follow each other.
     pub label: Option<(&'static str, Cow<'static, str>)>,

@@ -1,7 +1,7 @@
 //! How long things take, over fixed buckets.
 //!
-//! An observation is two additions to a line of memory that the thread mostly has to itself; no lock, no
-//! allocation.
+//! An observation is two additions to a line of memory that the thread mostly has to itself; no
+//! lock, no allocation.
 
 use std::cell::Cell;
 use std::fmt;

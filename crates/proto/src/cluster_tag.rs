@@ -2,12 +2,14 @@
 //!
 //! Invariant: a number of one cluster is never answered to, or taken by, a caller of another one.
 //!
-//! Schedule that breaks it without tags: a client of cluster 1 keeps a route to an address; that AllocSvr
-//! goes away, and the address is given to an AllocSvr of cluster 2 (a reused pod address, a wiped and
-//! newly made cluster). The client connects again and receives numbers that cluster 1 gave out long ago.
+//! Schedule that breaks it without tags: a client of cluster 1 keeps a route to an address; that
+//! AllocSvr goes away, and the address is given to an AllocSvr of cluster 2 (a reused pod address,
+//! a wiped and newly made cluster). The client connects again and receives numbers that cluster 1
+//! gave out long ago.
 //!
-//! A tag is the low half of the cluster id, so two random ids share a tag with probability 2^-64. With
-//! 32 bits, 10,000 clusters whose addresses are reused among each other would collide with probability 1 %.
+//! A tag is the low half of the cluster id, so two random ids share a tag with probability 2^-64.
+//! With 32 bits, 10,000 clusters whose addresses are reused among each other would collide with
+//! probability 1 %.
 
 use seqsvr_core::id::ClusterId;
 use tonic::metadata::{MetadataMap, MetadataValue};
@@ -16,7 +18,8 @@ use crate::error::Fault;
 use crate::v1;
 use crate::v1::Reason;
 
-/// Metadata key by which both sides of a Pipe name their cluster at its opening: 16 hexadecimal digits.
+/// Metadata key by which both sides of a Pipe name their cluster at its opening: 16 hexadecimal
+/// digits.
 pub const METADATA_KEY: &str = "seqsvr-cluster-tag";
 
 /// Short name of a cluster. 0 names none.

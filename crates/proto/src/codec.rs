@@ -1,7 +1,8 @@
 //! How messages are read: each from one piece of memory.
 //!
-//! tonic's own decoder reads a message out of its growing buffer, whose bookkeeping then is done once for
-//! every entry of a column; cut off first, with one count of references, it is done once for a message.
+//! tonic's own decoder reads a message out of its growing buffer, whose bookkeeping then is done
+//! once for every entry of a column; cut off first, with one count of references, it is done once
+//! for a message.
 
 use std::marker::PhantomData;
 

@@ -14,8 +14,8 @@ use tonic::{Code, Status};
 use crate::cluster_tag::ClusterTag;
 use crate::v1::{ErrorDetail, Reason, RoutingTable};
 
-/// The innermost cause of a status that this process made itself because no answer came, such as a connection that
-/// broke. None: a server sent the status.
+/// The innermost cause of a status that this process made itself because no answer came, such as a
+/// connection that broke. None: a server sent the status.
 pub fn local_cause(status: &Status) -> Option<String> {
     // tonic gives a source to what it made itself; what a server sent has none.
     let mut cause = status.source()?;

@@ -1,9 +1,11 @@
 //! Generated gRPC types, conversions to core types, limits, and the transport they travel on.
 //!
-//! What lives here: [`v1`], generated from `proto/seqsvr/v1`; [`convert`], the only place where wire
-//! types become core types (and are checked) and back; [`error`], the one way an error with its
-//! machine-readable detail is put into a gRPC status and read out of it; [`cluster_tag`], which cluster a message belongs to; [`limits`]; [`LocalSequence`], the service
-//! in the same process; [`trace`], whose trace a call belongs to; [`transport`], the seam between gRPC and the network that all who connect or listen share.
+//! What lives here: [`v1`], generated from `proto/seqsvr/v1`; [`convert`], the only place where
+//! wire types become core types (and are checked) and back; [`error`], the one way an error with
+//! its machine-readable detail is put into a gRPC status and read out of it; [`cluster_tag`], which
+//! cluster a message belongs to; [`limits`]; [`LocalSequence`], the service in the same process;
+//! [`trace`], whose trace a call belongs to; [`transport`], the seam between gRPC and the network
+//! that all who connect or listen share.
 //!
 //! What it may not know: who serves or calls; it keeps no connection and no state.
 

@@ -9,12 +9,14 @@ use crate::v1::{NextManyRequest, NextManyResponse, NextResponse};
 
 /// A [`Sequence`] that is a function call away.
 pub trait LocalSequence: Sequence {
-    /// Takes `count` numbers of a key, at once, if this process owns it and has them in memory; without news of
-    /// routes. None: a call finds out why not, and what to do. An empty namespace is that of the key's kind.
+    /// Takes `count` numbers of a key, at once, if this process owns it and has them in memory;
+    /// without news of routes. None: a call finds out why not, and what to do. An empty namespace
+    /// is that of the key's kind.
     fn take(&self, namespace: &str, key: KeyRef<'_>, count: u32) -> Option<NextResponse>;
 
-    /// [`Sequence::next_many`] for a caller of this connection, without what is made for a network, nor news of
-    /// routes: `lasts` is empty if every item takes one number, and one of `epochs` may stand for all.
+    /// [`Sequence::next_many`] for a caller of this connection, without what is made for a network,
+    /// nor news of routes: `lasts` is empty if every item takes one number, and one of `epochs` may
+    /// stand for all.
     ///
     /// # Errors
     /// As those of the call.

@@ -1,5 +1,6 @@
-//! Whose trace a call belongs to, as callers say it (W3C Trace Context, level 1): in the metadata of gRPC and
-//! the headers of HTTP. It is passed on as it came, and told with what is logged of the call.
+//! Whose trace a call belongs to, as callers say it (W3C Trace Context, level 1): in the metadata
+//! of gRPC and the headers of HTTP. It is passed on as it came, and told with what is logged of the
+//! call.
 
 use tonic::Request;
 use tonic::metadata::{Ascii, MetadataMap, MetadataValue};

@@ -17,12 +17,13 @@ use crate::digest::Digest;
 use crate::rows::Meta;
 use crate::types::{Entry, LogId, SnapshotMeta, StoredMembership};
 
-/// State with the position it stands at. Invariant: `digest` is the sum of `digests`, which hold one
-/// digest a row of `state`.
+/// State with the position it stands at. Invariant: `digest` is the sum of `digests`, which hold
+/// one digest a row of `state`.
 ///
-/// The lock around it ([`Shared`]) is needed to apply an entry, and the runtime waits for it. So nothing
-/// that takes longer with more sections happens under it: a caller that needs all rows takes a copy of `state`
-/// or of the keys, which costs one pointer a page, and the old value is dropped after the lock.
+/// The lock around it ([`Shared`]) is needed to apply an entry, and the runtime waits for it. So
+/// nothing that takes longer with more sections happens under it: a caller that needs all rows
+/// takes a copy of `state` or of the keys, which costs one pointer a page, and the old value is
+/// dropped after the lock.
 #[derive(Default)]
 pub(crate) struct Applied {
     pub(crate) state: State,

@@ -1,18 +1,21 @@
 //! Stores the rows of an installed snapshot while later entries are applied.
 //!
-//! Invariant: an install keeps openraft waiting for about the time of a rename, however many sections
-//! there are. Schedule that breaks it (openraft 0.10.0-alpha.37): a replacement installs 5 million rows,
-//! which takes a minute; the purge of its log waits for the install (`engine/command.rs`, `condition`), and
-//! every later command waits behind the purge, also the one that saves a vote; the leader dies, and no
-//! leader is elected before the install ends. So a snapshot is read, checked, synced and hashed before
-//! openraft gets it ([`SnapshotFile::prepared`]), and its rows are stored here after the install.
+//! Invariant: an install keeps openraft waiting for about the time of a rename, however many
+//! sections there are. Schedule that breaks it (openraft 0.10.0-alpha.37): a replacement installs 5
+//! million rows, which takes a minute; the purge of its log waits for the install
+//! (`engine/command.rs`, `condition`), and every later command waits behind the purge, also the one
+//! that saves a vote; the leader dies, and no leader is elected before the install ends. So a
+//! snapshot is read, checked, synced and hashed before openraft gets it
+//! ([`SnapshotFile::prepared`]), and its rows are stored here after the install.
 //!
-//! Invariant: a row is never stored over a newer one of the same key. Schedule that breaks it: a part is
-//! read from memory; an entry changes one of its rows and is stored; then the part is stored. So one lock
-//! ([`Backfill::storing`]) covers both reading from memory and storing, here and for entries.
+//! Invariant: a row is never stored over a newer one of the same key. Schedule that breaks it: a
+//! part is read from memory; an entry changes one of its rows and is stored; then the part is
+//! stored. So one lock ([`Backfill::storing`]) covers both reading from memory and storing, here
+//! and for entries.
 //!
-//! A process that ends before the last part leaves rows whose digest is not the one stored beside them.
-//! The next start sets them aside and rebuilds the state from snapshot and log, as after any torn step.
+//! A process that ends before the last part leaves rows whose digest is not the one stored beside
+//! them. The next start sets them aside and rebuilds the state from snapshot and log, as after any
+//! torn step.
 //!
 //! [`SnapshotFile::prepared`]: crate::snapshot::SnapshotFile::prepared
 
@@ -82,7 +85,8 @@ impl Backfill {
     }
 }
 
-/// Stores all rows of the state that replaced `old`, until a newer install takes over or the node is closed.
+/// Stores all rows of the state that replaced `old`, until a newer install takes over or the node
+/// is closed.
 pub(crate) fn run(disk: &Weak<Disk>, shared: &Weak<Shared>, install: u64, old: Applied) {
     let stored = store(disk, shared, install, old, PART_ROWS, usize::MAX);
     if let (Err(error), Some(disk)) = (stored, disk.upgrade()) {

@@ -4,12 +4,12 @@
 //! "SEQBKUP\n" | header frame | rows frame … | trailer frame
 //! "SEQBKU2\n" | header frame | peaks frame | rows frame … | trailer frame
 //! ```
-//! The second form also says how many numbers the busiest minute added; the first one stays readable.
-//! Rows and trailer are those of a snapshot (`snapshot.rs`); the header says what the backup is
-//! of, and what helps to choose the margins of a restore. Invariant: [`read`] returns what was
-//! written or an error; every byte is under a checksum, and a file that was cut short or that goes
-//! on after its end is refused. A backup is never opened as a snapshot, nor a snapshot as a backup:
-//! going on from a state that old would hand out numbers twice.
+//! The second form also says how many numbers the busiest minute added; the first one stays
+//! readable. Rows and trailer are those of a snapshot (`snapshot.rs`); the header says what the
+//! backup is of, and what helps to choose the margins of a restore. Invariant: [`read`] returns
+//! what was written or an error; every byte is under a checksum, and a file that was cut short or
+//! that goes on after its end is refused. A backup is never opened as a snapshot, nor a snapshot as
+//! a backup: going on from a state that old would hand out numbers twice.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
@@ -44,12 +44,13 @@ pub struct About {
 pub struct Seen {
     /// Wall-clock time of the backup, seconds since 1970.
     pub taken_at: u64,
-    /// Time for which the store had counted, seconds: since its process started or last took a snapshot
-    /// from another store.
+    /// Time for which the store had counted, seconds: since its process started or last took a
+    /// snapshot from another store.
     pub watched: u64,
     /// Numbers that the Opens and Raises applied in that time added, by namespace.
     pub added: Vec<(NamespaceId, u64)>,
-    /// Numbers of the minute that added most since the process started, by namespace; empty if unknown.
+    /// Numbers of the minute that added most since the process started, by namespace; empty if
+    /// unknown.
     #[serde(skip)]
     pub peak: Vec<(NamespaceId, u64)>,
 }

@@ -1,17 +1,19 @@
 //! Binds a data directory to the inode of its lock file.
 //!
-//! Invariant: a process uses a data directory only if it is the one that was used before, not a copy
-//! of it. Schedule that breaks Raft without it: the directory of store 3 is copied while store 3 runs,
-//! and a second store is started on the copy. Both have the same id, incarnation and vote, and may
-//! lead the same term with different logs. The lock does not help, for the copy has a lock of its own.
+//! Invariant: a process uses a data directory only if it is the one that was used before, not a
+//! copy of it. Schedule that breaks Raft without it: the directory of store 3 is copied while store
+//! 3 runs, and a second store is started on the copy. Both have the same id, incarnation and vote,
+//! and may lead the same term with different logs. The lock does not help, for the copy has a lock
+//! of its own.
 //!
 //! A copied file has another inode, so the binding that was copied with it does not match. Only the
-//! inode counts, not the device and not the host: a volume that is attached to another host, or comes
-//! back as another device, keeps its inodes and starts. A clone of a whole volume keeps them as well,
-//! and is found by its votes (`twin.rs`). After a move on purpose the operator says so once.
+//! inode counts, not the device and not the host: a volume that is attached to another host, or
+//! comes back as another device, keeps its inodes and starts. A clone of a whole volume keeps them
+//! as well, and is found by its votes (`twin.rs`). After a move on purpose the operator says so
+//! once.
 //!
-//! A directory without a binding was last used by a build that did not write one. It is bound at its
-//! next start.
+//! A directory without a binding was last used by a build that did not write one. It is bound at
+//! its next start.
 
 use std::io;
 use std::path::PathBuf;

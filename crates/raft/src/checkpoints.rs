@@ -1,15 +1,15 @@
 //! Finds a node whose state differs from that of the others.
 //!
-//! Invariant: two nodes that have applied the same entry have the same rows. Schedules that break it
-//! without an error: a memory fault changes a row; a disk returns other bytes under a right checksum;
-//! two builds apply one entry in different ways. The node that differs may lead later and hand out
-//! numbers twice.
+//! Invariant: two nodes that have applied the same entry have the same rows. Schedules that break
+//! it without an error: a memory fault changes a row; a disk returns other bytes under a right
+//! checksum; two builds apply one entry in different ways. The node that differs may lead later and
+//! hand out numbers twice.
 //!
-//! Every node keeps the digest over its rows at every [`CHECKPOINT_ENTRIES`]th entry. The leader sends
-//! its newest one with each append and gets the receiver's digest at the same entry. Once a majority of
-//! the voters has one digest, the leader says so, and a node that has another one ends. So does the
-//! leader if the majority has another one than its own. Without a majority it is not known which is right:
-//! the difference is logged.
+//! Every node keeps the digest over its rows at every [`CHECKPOINT_ENTRIES`]th entry. The leader
+//! sends its newest one with each append and gets the receiver's digest at the same entry. Once a
+//! majority of the voters has one digest, the leader says so, and a node that has another one ends.
+//! So does the leader if the majority has another one than its own. Without a majority it is not
+//! known which is right: the difference is logged.
 //!
 //! Committed entries are the same on all nodes, so the index alone names the entry.
 

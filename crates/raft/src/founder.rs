@@ -1,15 +1,15 @@
 //! Notes that this node was asked to make the cluster it belongs to.
 //!
-//! Invariant: only the node that was asked to make a cluster, and drew nothing from another node, may
-//! begin its log. Schedule that makes two histories under one cluster id without it: node 1 makes the
-//! cluster; node 2 adopts it by node 1's first call and loses its power before its vote is saved;
-//! nodes 1 and 3 commit entries; node 3 is wiped, node 1 is cut off; the operator repeats `init`, and
-//! node 2 is asked. Its log is empty, so openraft would let it begin the log once more, and with the
-//! wiped node 3 it is a majority.
+//! Invariant: only the node that was asked to make a cluster, and drew nothing from another node,
+//! may begin its log. Schedule that makes two histories under one cluster id without it: node 1
+//! makes the cluster; node 2 adopts it by node 1's first call and loses its power before its vote
+//! is saved; nodes 1 and 3 commit entries; node 3 is wiped, node 1 is cut off; the operator repeats
+//! `init`, and node 2 is asked. Its log is empty, so openraft would let it begin the log once more,
+//! and with the wiped node 3 it is a majority.
 //!
-//! The note is durable before the node belongs to the cluster. A node that lost its power in between
-//! has no cluster, or is its founder; no other node knows that cluster then, because a node calls others
-//! only after its own vote is saved.
+//! The note is durable before the node belongs to the cluster. A node that lost its power in
+//! between has no cluster, or is its founder; no other node knows that cluster then, because a node
+//! calls others only after its own vote is saved.
 
 use std::io;
 use std::path::PathBuf;

@@ -1,20 +1,20 @@
 //! Frames: the one way a value is written to disk or sent to a peer.
 //!
 //! `version u8 | length u32 | crc32 of those five bytes | body | crc32 of the body`, integers big
-//! endian, body in bincode. Invariant: a reader never guesses. An unknown version, a bad checksum or
-//! a length that was not written so is an error; only a frame whose *head* is right and whose body
-//! is cut short reads as "end of file", which is what a write torn by a power cut looks like. With
-//! one checksum behind the body only, a flipped bit in the length would look torn too, and a log
-//! opened after it would silently lose its acknowledged tail.
+//! endian, body in bincode. Invariant: a reader never guesses. An unknown version, a bad checksum
+//! or a length that was not written so is an error; only a frame whose *head* is right and whose
+//! body is cut short reads as "end of file", which is what a write torn by a power cut looks like.
+//! With one checksum behind the body only, a flipped bit in the length would look torn too, and a
+//! log opened after it would silently lose its acknowledged tail.
 
 use std::io::{self, Read};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Newest version this build reads and writes: its newest format level. A value is written under the
-/// level that introduced its kind, so level 1 keeps its bytes, and a build that does not know the kind
-/// refuses the frame by its version instead of misreading it.
+/// Newest version this build reads and writes: its newest format level. A value is written under
+/// the level that introduced its kind, so level 1 keeps its bytes, and a build that does not know
+/// the kind refuses the frame by its version instead of misreading it.
 pub(crate) const VERSION: u8 = seqsvr_core::state::LEVEL_MAX as u8;
 /// Longest body a frame may have; entries and rows stay far below.
 pub(crate) const BODY_MAX: usize = 16 << 20;

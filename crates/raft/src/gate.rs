@@ -4,8 +4,8 @@
 //! this node's cluster; a node without a cluster adopts the one of the first call that knows its
 //! incarnation, durably, before that call has any effect. Only who asked this directory for its
 //! incarnation can know it. Schedules: see `identity.rs`; and two clusters made over overlapping
-//! addresses, where a vote of one must never count in the other. From format level 2 on the sender must be
-//! who the membership says, see `sender.rs`.
+//! addresses, where a vote of one must never count in the other. From format level 2 on the sender
+//! must be who the membership says, see `sender.rs`.
 
 mod checks;
 
@@ -236,9 +236,9 @@ impl Gate {
 
     /// Ends this node if the operating system refused a write, as a failed append does.
     ///
-    /// Invariant: no node runs on with a log that takes nothing. Schedule that breaks it: the sync of the
-    /// log fails during the adoption; the writer of the log is dead from then on, and the node refuses each
-    /// later adoption.
+    /// Invariant: no node runs on with a log that takes nothing. Schedule that breaks it: the sync
+    /// of the log fails during the adoption; the writer of the log is dead from then on, and the
+    /// node refuses each later adoption.
     fn end_after_failed_write<T>(&self, done: Result<T, Error>) -> Result<T, Error> {
         if let Err(failure @ Error::Io { .. }) = &done {
             self.end(failure.to_string());

@@ -4,18 +4,19 @@
 //! follower takes entries, only more slowly than they come. openraft 0.10.0-alpha.37 streams to it
 //! everything behind the entry it acknowledged last, and purges nothing that is being streamed
 //! (`replication_handler/mod.rs`, `try_purge_log`; `progress/entry/mod.rs`,
-//! `is_log_range_inflight`); `replication_lag_threshold` is not looked at. The stream never ends, so
-//! the log grows until the disk is full.
+//! `is_log_range_inflight`); `replication_lag_threshold` is not looked at. The stream never ends,
+//! so the log grows until the disk is full.
 //!
 //! So the append to a follower that lags by more than the bound fails before it is sent. openraft
 //! then ends the stream, purges, finds the follower's next entry gone, and sends a snapshot. An
 //! append fails only if the purge frees that entry; otherwise openraft would stream it again.
 //!
-//! Invariant: a follower that has installed a snapshot may lag by as many entries as came in the meantime.
-//! Schedule that breaks it: an install takes three minutes at 500 entries a second, so the follower begins
-//! 90,000 entries behind; the bound is 50,000; the leader sends the next snapshot, and never stops. Hence
-//! the bound is at least twice what the follower lagged by when it had installed the last snapshot. A
-//! follower that only falls further behind still gets another snapshot.
+//! Invariant: a follower that has installed a snapshot may lag by as many entries as came in the
+//! meantime. Schedule that breaks it: an install takes three minutes at 500 entries a second, so
+//! the follower begins 90,000 entries behind; the bound is 50,000; the leader sends the next
+//! snapshot, and never stops. Hence the bound is at least twice what the follower lagged by when it
+//! had installed the last snapshot. A follower that only falls further behind still gets another
+//! snapshot.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,7 +33,8 @@ pub(crate) struct LagBound {
     keep: u64,
     /// Entries that a follower may lag behind what is committed.
     lag_max: u64,
-    /// One past the last entry that this node, as a leader, has reported as committed to a follower.
+    /// One past the last entry that this node, as a leader, has reported as committed to a
+    /// follower.
     committed: Arc<AtomicU64>,
     /// Entries that the last follower lagged by when it had installed a snapshot.
     installed_lag: Arc<AtomicU64>,
@@ -49,7 +51,8 @@ impl LagBound {
         }
     }
 
-    /// Whether a follower that has the entries up to `prev` gets a snapshot instead of the next ones.
+    /// Whether a follower that has the entries up to `prev` gets a snapshot instead of the next
+    /// ones.
     pub(crate) fn is_exceeded(&self, prev: Option<LogId>, committed: Option<LogId>) -> bool {
         let end = |id: Option<LogId>| id.map_or(0, |id| id.index + 1);
         let (next, committed) = (end(prev), end(committed));
@@ -80,7 +83,8 @@ mod tests {
         })
     }
 
-    /// Schedule: 300 entries come while a follower installs the snapshot at entry 100; the bound is 40.
+    /// Schedule: 300 entries come while a follower installs the snapshot at entry 100; the bound is
+    /// 40.
     #[test]
     fn a_follower_may_lag_by_what_came_during_its_install() {
         let mut options = Options::new(1, "127.0.0.1:1", "unused");

@@ -1,9 +1,9 @@
 //! openraft's state machine over [`Applied`], [`Rows`] and snapshot files.
 //!
 //! Order within a step: memory (one write lock for the step), then sled, then watchers and callers.
-//! Sled may lose the step; memory is rebuilt from snapshot and log. Order of a snapshot: the file is
-//! durable under its final name before openraft hears of it, because it purges the log next. The rows of an
-//! installed snapshot are stored afterwards, see [`crate::backfill`].
+//! Sled may lose the step; memory is rebuilt from snapshot and log. Order of a snapshot: the file
+//! is durable under its final name before openraft hears of it, because it purges the log next. The
+//! rows of an installed snapshot are stored afterwards, see [`crate::backfill`].
 
 use std::collections::BTreeSet;
 use std::io;
@@ -164,8 +164,8 @@ impl Machine {
         Ok(())
     }
 
-    /// Replaces the state in memory. Returns the old one: to drop it takes longer the more sections it has,
-    /// so that must not happen under the lock.
+    /// Replaces the state in memory. Returns the old one: to drop it takes longer the more sections
+    /// it has, so that must not happen under the lock.
     pub(crate) fn replace(&self, mut new: Applied) -> Applied {
         // No entry is between its step in memory and its step on the disk.
         let _storing = self.disk.backfill.storing();
@@ -175,7 +175,8 @@ impl Machine {
         std::mem::replace(&mut *applied, new)
     }
 
-    /// Stores so many parts of the rows after [`Machine::replace`], as a process that is killed then.
+    /// Stores so many parts of the rows after [`Machine::replace`], as a process that is killed
+    /// then.
     #[cfg(test)]
     pub(crate) fn store_rows(&self, old: Applied, part_rows: usize, parts: usize) {
         let (disk, shared) = (Arc::downgrade(&self.disk), Arc::downgrade(&self.shared));

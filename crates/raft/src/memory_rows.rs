@@ -1,7 +1,7 @@
 //! A key-value store on a simulated disk, with the calls of sled that `rows` and `calm` make.
 //!
-//! sled flushes at times of its own, so after a crash it may have any earlier step of what was written. The
-//! world says which, see [`crash`].
+//! sled flushes at times of its own, so after a crash it may have any earlier step of what was
+//! written. The world says which, see [`crash`].
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};

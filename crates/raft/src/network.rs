@@ -24,7 +24,8 @@ use crate::turns::SnapshotTurns;
 use crate::types::{Peer, TypeConfig};
 
 /// Longest message either way. The largest append has [`crate::APPEND_BYTES_MAX`] and an entry of
-/// [`crate::ENTRY_BYTES_MAX`]; one of an older build has [`crate::ENTRIES_PER_APPEND`] such entries.
+/// [`crate::ENTRY_BYTES_MAX`]; one of an older build has [`crate::ENTRIES_PER_APPEND`] such
+/// entries.
 pub(crate) const MESSAGE_BYTES_MAX: usize = frame::BODY_MAX + (64 << 10);
 /// A connection that says nothing for so long is given up.
 const KEEP_ALIVE: Duration = Duration::from_secs(2);
@@ -62,7 +63,8 @@ impl Network {
         }
     }
 
-    /// Sends no entries to followers that lag by more than this, and no snapshot while a newer one is built.
+    /// Sends no entries to followers that lag by more than this, and no snapshot while a newer one
+    /// is built.
     pub(crate) fn with_bounds(self, lag: LagBound, turns: SnapshotTurns) -> Network {
         Network {
             lag: Some(lag),

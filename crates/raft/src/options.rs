@@ -43,8 +43,8 @@ pub struct Options {
     /// Newest format level that this node says it supports, 1 to [`LEVEL_MAX`]. The cluster's level
     /// rises only as far as all members say, so a lower value holds it back.
     pub level_max: u32,
-    /// The data directory was moved or copied on purpose, and nothing uses the original any more. For
-    /// one start.
+    /// The data directory was moved or copied on purpose, and nothing uses the original any more.
+    /// For one start.
     pub moved_data_dir: bool,
 }
 
@@ -123,11 +123,11 @@ impl Options {
             replication_lag_threshold: self.lag_max(),
             backoff: String::from("50ms 100ms 200ms ...500ms"),
             enable_pre_vote: Some(true),
-            // Check-quorum: a leader that hears no quorum falls silent, so that a quorum which hears
-            // it without being heard can elect another.
+            // Check-quorum: a leader that hears no quorum falls silent, so that a quorum which
+            // hears it without being heard can elect another.
             quorum_loss_probe_interval: Some(2 * self.election_max_ms),
-            // A restarted leader is elected anew: a term's leader never changes its mind about what it
-            // has applied, and every start of leadership has its own first entry.
+            // A restarted leader is elected anew: a term's leader never changes its mind about what
+            // it has applied, and every start of leadership has its own first entry.
             enable_leader_restore: Some(false),
             ..Config::default()
         };

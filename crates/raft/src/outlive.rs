@@ -1,11 +1,11 @@
 //! Calls of openraft that run to their end whoever gives up on them.
 //!
-//! Invariant: no future of openraft's `Raft` is dropped before it is ready. The schedule that breaks
-//! without it, with openraft 0.10.0-alpha.37 (`raft_inner.rs`, `join_core_task`): the core stops, for
-//! its disk is full; a call that meets this first takes the core's join handle into its own future;
-//! its caller goes away, and the handle with it; the next call finds a core that is joined by nobody,
-//! panics, and poisons a lock; then shutting down panics as well, before the process has said in
-//! its last line that the disk is full.
+//! Invariant: no future of openraft's `Raft` is dropped before it is ready. The schedule that
+//! breaks without it, with openraft 0.10.0-alpha.37 (`raft_inner.rs`, `join_core_task`): the core
+//! stops, for its disk is full; a call that meets this first takes the core's join handle into its
+//! own future; its caller goes away, and the handle with it; the next call finds a core that is
+//! joined by nobody, panics, and poisons a lock; then shutting down panics as well, before the
+//! process has said in its last line that the disk is full.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};

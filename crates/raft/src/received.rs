@@ -69,8 +69,8 @@ pub(crate) async fn write_chunks(
     Ok(())
 }
 
-/// Reads and checks a received file. A stump must be rejected here: to openraft a snapshot that does not
-/// install is a broken disk, and it would stop this node.
+/// Reads and checks a received file. A stump must be rejected here: to openraft a snapshot that
+/// does not install is a broken disk, and it would stop this node.
 pub(crate) async fn prepare(
     snapshot: SnapshotFile,
     meta: &SnapshotMeta,

@@ -4,8 +4,8 @@
 //! begins behind entry 1 of term 1, a vote of that term, and the snapshot, whose membership is this
 //! node alone. Started, it elects itself and can be joined by others. Invariants:
 //! - the state carries a new cluster id, and the directory a new incarnation, so no node of the old
-//!   cluster takes part. Schedule that breaks it: two of three old nodes come back while the restored
-//!   one runs under their cluster id, and both go on handing out the same numbers;
+//!   cluster takes part. Schedule that breaks it: two of three old nodes come back while the
+//!   restored one runs under their cluster id, and both go on handing out the same numbers;
 //! - the identity is written last: a directory that was left half made does not start;
 //! - a directory in which anything lies is refused, never overwritten.
 

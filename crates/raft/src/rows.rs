@@ -1,18 +1,19 @@
 //! The state's rows on sled: a shortcut for a restart, not the truth. Snapshot and log are.
 //!
-//! One atomic batch a step carries the rows touched, last applied id, membership and the digest over
-//! all rows. Nothing is flushed on the way. Invariant: rows are used after a restart only if sled
-//! opens, every row reads back, the digest over them matches, and the last applied id stands in the
-//! durable log or is the newest snapshot's. Schedule that needs the last rule: a leader applies an
-//! entry that two followers made durable but its own log did not yet; the power goes; sled kept the
-//! row, the log lost the entry. Otherwise the directory is set aside and the state rebuilt.
+//! One atomic batch a step carries the rows touched, last applied id, membership and the digest
+//! over all rows. Nothing is flushed on the way. Invariant: rows are used after a restart only if
+//! sled opens, every row reads back, the digest over them matches, and the last applied id stands
+//! in the durable log or is the newest snapshot's. Schedule that needs the last rule: a leader
+//! applies an entry that two followers made durable but its own log did not yet; the power goes;
+//! sled kept the row, the log lost the entry. Otherwise the directory is set aside and the state
+//! rebuilt.
 //!
-//! Beside them stands a proof about the *log*: the newest entry that was applied when it was already
-//! durable in this node's own log. Raft never takes such an entry back, so a log without it is an
-//! older copy or lost its end, and a voter that went on from it would have forgotten what it
+//! Beside them stands a proof about the *log*: the newest entry that was applied when it was
+//! already durable in this node's own log. Raft never takes such an entry back, so a log without it
+//! is an older copy or lost its end, and a voter that went on from it would have forgotten what it
 //! acknowledged. Schedule: three voters, entry 900 is acknowledged by nodes 1 and 2; node 2's log
-//! directory is replaced by a copy made at entry 500; node 1 dies; nodes 2 and 3 elect a leader that
-//! never saw entry 900.
+//! directory is replaced by a copy made at entry 500; node 1 dies; nodes 2 and 3 elect a leader
+//! that never saw entry 900.
 //!
 //! A write that fails, in sled's own threads or by a panic of it, is an error of the next step: the
 //! node stops, and its log says after a restart what the rows lost.
@@ -145,8 +146,8 @@ impl Rows {
 
     /// Stores the rows of `keys` as they are now, and nothing beside them.
     ///
-    /// A process that ends between the parts and the step that follows them leaves rows whose digest
-    /// is not the one beside them, so they are set aside and rebuilt.
+    /// A process that ends between the parts and the step that follows them leaves rows whose
+    /// digest is not the one beside them, so they are set aside and rebuilt.
     pub(crate) fn write_part(
         &self,
         applied: &Applied,

@@ -7,10 +7,11 @@
 //! Invariants:
 //! - nothing that is salvaged is changed: the log is copied and the copy is opened, since opening a
 //!   log drops a torn record and replaces its tail;
-//! - no sequence stands lower than any history of this log allows. Entries behind the last one known
-//!   to be committed may have been, so they are applied as well, but for those commands that lower
-//!   max_seq. Schedule that breaks it otherwise: the last entry closes a section at 100 and was never
-//!   committed; its owner, whose window reached 1,000, went on from there under another leader.
+//! - no sequence stands lower than any history of this log allows. Entries behind the last one
+//!   known to be committed may have been, so they are applied as well, but for those commands that
+//!   lower max_seq. Schedule that breaks it otherwise: the last entry closes a section at 100 and
+//!   was never committed; its owner, whose window reached 1,000, went on from there under another
+//!   leader.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -131,8 +132,8 @@ fn highest_id(membership: &Membership) -> Option<u64> {
     membership.nodes().map(|(id, _)| *id).max()
 }
 
-/// The same commands without what lowers a sequence: closes of sections, and the finals of slots that
-/// are given up or moved.
+/// The same commands without what lowers a sequence: closes of sections, and the finals of slots
+/// that are given up or moved.
 fn without_finals(batch: &Batch) -> Batch {
     let mut batch = batch.clone();
     batch.commands.retain_mut(|command| match command {

@@ -1,13 +1,13 @@
 //! Checks who sends a call of Raft.
 //!
 //! Invariant, from format level 2 on: a call has an effect only if its sender is the data directory
-//! that the membership records for the sender's id, or a node that this membership does not know yet.
-//! Schedule that breaks Raft without it (openraft 0.10.0-alpha.37): store 3 leads term t and is cut
-//! off; store 1 wins term t + 1; store 3 is removed and another directory joins as store 3, which
-//! later leads term t + 5; the old store 3 is reachable again. Its heartbeat is answered with the
-//! higher vote (t + 5, 3, committed). It finds its own id there and becomes leader of term t + 5
-//! without an election. The others accept its appends, because they know leaders by id only, and
-//! acknowledge entries that they never stored.
+//! that the membership records for the sender's id, or a node that this membership does not know
+//! yet. Schedule that breaks Raft without it (openraft 0.10.0-alpha.37): store 3 leads term t and
+//! is cut off; store 1 wins term t + 1; store 3 is removed and another directory joins as store 3,
+//! which later leads term t + 5; the old store 3 is reachable again. Its heartbeat is answered with
+//! the higher vote (t + 5, 3, committed). It finds its own id there and becomes leader of term
+//! t + 5 without an election. The others accept its appends, because they know leaders by id only,
+//! and acknowledge entries that they never stored.
 //!
 //! The check uses the *applied* membership. Its entries are committed, and from level 2 on an id
 //! belongs to one incarnation forever (`next_store`), so a mismatch is never a matter of time.

@@ -95,15 +95,16 @@ impl Service {
             .map_err(|_| Status::aborted("another snapshot is being received"))?;
         let path = self.gate.snapshots().join("received.part");
         let received = Received::create(path)?;
-        // The sender went away before an earlier install was done. openraft answers without the file.
+        // The sender went away before an earlier install was done. openraft answers without the
+        // file.
         let is_done = self.node.has_applied(meta.last_log_id);
         if !is_done {
             write_chunks(received.file()?, &mut chunks).await?;
         }
         let snapshot = SnapshotFile::open(&received.0).map_err(internal)?;
         let (node, log_limit) = (self.node.clone(), self.snapshot_log_limit.clone());
-        // Runs to its end without the sender, whose next attempt then finds it done. The file must stay for
-        // as long as openraft works with it.
+        // Runs to its end without the sender, whose next attempt then finds it done. The file must
+        // stay for as long as openraft works with it.
         let answer = outliving(async move {
             let answer = match is_done {
                 true => Ok(snapshot),

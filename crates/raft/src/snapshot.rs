@@ -3,12 +3,12 @@
 //! ```text
 //! "SEQSNAP\n" | header frame | rows frame … | trailer frame
 //! ```
-//! Every frame of it bears the state's format level, so an older build refuses the file at its header.
-//! The header names cluster, last log id, membership and row count; each rows frame carries up to
-//! [`ROWS_PER_FRAME`] rows; the trailer repeats the row count and holds the digest over all rows.
-//! Invariant: a file under its final name is whole and durable (written aside, synced, renamed,
-//! directory synced), and the log is purged only up to such a file. One that does not read back is
-//! a refusal to start, never skipped: the log below it is gone.
+//! Every frame of it bears the state's format level, so an older build refuses the file at its
+//! header. The header names cluster, last log id, membership and row count; each rows frame carries
+//! up to [`ROWS_PER_FRAME`] rows; the trailer repeats the row count and holds the digest over all
+//! rows. Invariant: a file under its final name is whole and durable (written aside, synced,
+//! renamed, directory synced), and the log is purged only up to such a file. One that does not read
+//! back is a refusal to start, never skipped: the log below it is gone.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
@@ -69,8 +69,8 @@ impl SnapshotFile {
         Ok(self.file.metadata()?.len())
     }
 
-    /// Does all of an install that takes longer the more rows there are: reads the file to its end, checks
-    /// it, syncs it, and makes the state that [`SnapshotFile::take_content`] returns.
+    /// Does all of an install that takes longer the more rows there are: reads the file to its end,
+    /// checks it, syncs it, and makes the state that [`SnapshotFile::take_content`] returns.
     pub(crate) fn prepared(self) -> Result<SnapshotFile, Error> {
         let (meta, state) = read(&self)?;
         let synced = os::sync_file(&self.file);
@@ -117,7 +117,8 @@ pub(crate) fn path_of(directory: &Directory, meta: &SnapshotMeta) -> PathBuf {
 ///
 /// Invariant: the file is open before it has its final name. Schedule that breaks it: a snapshot at
 /// entry 100 is renamed, a leader's snapshot at entry 200 is installed and deletes the older ones,
-/// the first one is opened: it is gone, and to openraft that is a broken disk, which stops the node.
+/// the first one is opened: it is gone, and to openraft that is a broken disk, which stops the
+/// node.
 pub(crate) fn write(
     directory: &Directory,
     meta: &SnapshotMeta,

@@ -1,6 +1,6 @@
 //! Opens everything a data directory holds, in the order that decides what can be trusted: lock,
-//! binding, identity, log, snapshot, and last the rows, which are believed only as far as the others bear
-//! them out.
+//! binding, identity, log, snapshot, and last the rows, which are believed only as far as the
+//! others bear them out.
 
 use seqsvr_core::planted;
 

@@ -1,8 +1,8 @@
 //! Sends a snapshot file to a follower, and decides when the follower has stopped making progress.
 //!
-//! Invariant: a transfer is given up only if nothing happens, not because it takes long in total. Schedule
-//! that breaks it: an install takes 100 s and a transfer may take 90 s; the leader gives up, sends the
-//! snapshot again from its beginning, and never stops.
+//! Invariant: a transfer is given up only if nothing happens, not because it takes long in total.
+//! Schedule that breaks it: an install takes 100 s and a transfer may take 90 s; the leader gives
+//! up, sends the snapshot again from its beginning, and never stops.
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -21,11 +21,11 @@ use crate::snapshot::SnapshotFile;
 const CHUNK_BYTES: usize = 64 << 10;
 /// Chunks that are read ahead.
 const AHEAD: usize = 4;
-/// Chunks that may lie between this process and the peer: those read ahead, and buffers of the connection.
-/// A peer that has been handed more takes part.
+/// Chunks that may lie between this process and the peer: those read ahead, and buffers of the
+/// connection. A peer that has been handed more takes part.
 const BUFFERED_CHUNKS: u64 = AHEAD as u64 + 64;
-/// Bytes a second of the slowest receiver: after the last chunk it reads the file back, checks it and syncs
-/// it.
+/// Bytes a second of the slowest receiver: after the last chunk it reads the file back, checks it
+/// and syncs it.
 const CHECK_BYTES_PER_SECOND_MIN: u32 = 1 << 20;
 
 /// A snapshot on its way.
@@ -59,8 +59,8 @@ impl Transfer {
         (transfer, ReceiverStream::new(rx))
     }
 
-    /// Resolves once no chunk has been taken for `limit`, or once the receiver has had that time and the one
-    /// that a slow disk needs since the last chunk.
+    /// Resolves once no chunk has been taken for `limit`, or once the receiver has had that time
+    /// and the one that a slow disk needs since the last chunk.
     pub(crate) async fn stalled(&self, limit: Duration) {
         let check = Duration::from_secs(self.bytes) / CHECK_BYTES_PER_SECOND_MIN;
         let mut seen = self.taken();

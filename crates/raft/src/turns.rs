@@ -1,14 +1,15 @@
 //! Keeps a leader from building a snapshot while it sends one, and the other way round.
 //!
-//! Invariant: while a follower installs a snapshot, the leader's log reaches back to that snapshot, so the
-//! follower continues with entries. Schedule that breaks it: an install takes three minutes at 500 entries a
-//! second; the leader builds four snapshots in this time and purges its log up to the newest one but 5,000
-//! entries; the entry behind the installed snapshot is gone, so the leader sends the newest snapshot; and
-//! the follower never catches up. The log is purged only behind a newer snapshot, so while one is sent, no
-//! newer one is built, and while one is built, none is sent.
+//! Invariant: while a follower installs a snapshot, the leader's log reaches back to that snapshot,
+//! so the follower continues with entries. Schedule that breaks it: an install takes three minutes
+//! at 500 entries a second; the leader builds four snapshots in this time and purges its log up to
+//! the newest one but 5,000 entries; the entry behind the installed snapshot is gone, so the leader
+//! sends the newest snapshot; and the follower never catches up. The log is purged only behind a
+//! newer snapshot, so while one is sent, no newer one is built, and while one is built, none is
+//! sent.
 //!
-//! The log stays bounded: after [`HOLD_SNAPSHOTS`] times the usual number of entries a snapshot is built in
-//! any case. Until then an install may take about ten minutes at 500 entries a second.
+//! The log stays bounded: after [`HOLD_SNAPSHOTS`] times the usual number of entries a snapshot is
+//! built in any case. Until then an install may take about ten minutes at 500 entries a second.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,8 +19,8 @@ use tokio::time::Instant;
 
 /// A snapshot is built after so many times the usual entries, even if one is being sent.
 pub(crate) const HOLD_SNAPSHOTS: u64 = 16;
-/// Time after a send that was cut off in which the next one is expected. A receiver that lost its sender
-/// finishes its install, and the next attempt finds it done.
+/// Time after a send that was cut off in which the next one is expected. A receiver that lost its
+/// sender finishes its install, and the next attempt finds it done.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// The turns of building and sending snapshots.

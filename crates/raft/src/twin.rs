@@ -1,31 +1,32 @@
 //! Finds out that another process has this node's id.
 //!
-//! Invariant: one process campaigns, leads and answers as one node. Schedule that breaks Raft without
-//! it: the machine of store 3 is cloned while it runs, and the clone starts with the same directory,
-//! lock file included. Both have the same id, incarnation, vote and log. The clone wins term t + 1 with
-//! the vote of store 1. The heartbeat of the original is answered with the vote (t + 1, 3, committed);
-//! openraft finds its own id there, and the original leads term t + 1 as well, with another log. Two
-//! leaders share one vote.
+//! Invariant: one process campaigns, leads and answers as one node. Schedule that breaks Raft
+//! without it: the machine of store 3 is cloned while it runs, and the clone starts with the same
+//! directory, lock file included. Both have the same id, incarnation, vote and log. The clone wins
+//! term t + 1 with the vote of store 1. The heartbeat of the original is answered with the vote
+//! (t + 1, 3, committed); openraft finds its own id there, and the original leads term t + 1 as
+//! well, with another log. Two leaders share one vote.
 //!
-//! What proves it: a node saves its vote before it asks for others' votes, and a committed vote before
-//! it appends (openraft 0.10.0-alpha.37, `core/raft_core.rs`, `run_save_vote` is awaited before the
-//! next command runs). So the vote in its own log is at least every vote that it ever asked for, also
-//! after a restart, and:
-//! - a *request* that bears this node's id comes from another process, because no node calls itself;
+//! What proves it: a node saves its vote before it asks for others' votes, and a committed vote
+//! before it appends (openraft 0.10.0-alpha.37, `core/raft_core.rs`, `run_save_vote` is awaited
+//! before the next command runs). So the vote in its own log is at least every vote that it ever
+//! asked for, also after a restart, and:
+//! - a *request* that bears this node's id comes from another process, because no node calls
+//!   itself;
 //! - an *answer* that bears this node's id, with a vote that is not at or below the saved one, was
 //!   asked for by another process. (An answer at or below it may be a late one of this node's own.)
 //!
-//! Two processes may still campaign for the same term at the same moment. A voter that granted the vote
-//! to one of them would grant an equal vote to the other as well (`vote_handler/mod.rs`,
-//! `update_vote`), and both would lead that term. So a process draws a random number at its start and
-//! says it in each call, and a receiver lets in one process for each vote ([`VoteBearers`]). A process
-//! that is started again never bears a vote that it bore before: it campaigns above its saved vote,
-//! and does not lead again without an election (`enable_leader_restore` is off). The receiver
-//! remembers this in memory only; after its own restart it rejects requests for the vote that it
-//! granted before, which costs an election at worst.
+//! Two processes may still campaign for the same term at the same moment. A voter that granted the
+//! vote to one of them would grant an equal vote to the other as well (`vote_handler/mod.rs`,
+//! `update_vote`), and both would lead that term. So a process draws a random number at its start
+//! and says it in each call, and a receiver lets in one process for each vote ([`VoteBearers`]). A
+//! process that is started again never bears a vote that it bore before: it campaigns above its
+//! saved vote, and does not lead again without an election (`enable_leader_restore` is off). The
+//! receiver remembers this in memory only; after its own restart it rejects requests for the vote
+//! that it granted before, which costs an election at worst.
 //!
-//! A directory that was put back from an older copy meets the same proof, because it has forgotten the
-//! votes that it asked for. It must end for the same reason.
+//! A directory that was put back from an older copy meets the same proof, because it has forgotten
+//! the votes that it asked for. It must end for the same reason.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;

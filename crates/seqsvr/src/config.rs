@@ -24,7 +24,8 @@ const CLIENT_KEYS: [&str; 3] = ["server", "timeout", "namespace"];
 /// Keys of every table's commands that make no sense in the file that they name.
 const NOT_KEYS: [&str; 5] = ["config", "help", "version", "log", "log-format"];
 
-/// What a flag is given on the command line or in the environment, before either is read as a whole.
+/// What a flag is given on the command line or in the environment, before either is read as a
+/// whole.
 pub(crate) fn early(args: &[OsString], flag: &str, variable: &str) -> Option<OsString> {
     let mut args = args.iter();
     while let Some(arg) = args.next() {
@@ -66,8 +67,8 @@ pub(crate) struct Fault {
     pub(crate) text: String,
 }
 
-/// The command line with the file's values as defaults. Of values only what has no place on a command line is
-/// refused here; the others are checked as flags are.
+/// The command line with the file's values as defaults. Of values only what has no place on a
+/// command line is refused here; the others are checked as flags are.
 pub(crate) fn apply(command: Command, path: &Path) -> Result<Command, BadInput> {
     let contents = contents(&command, path)?;
     match &*contents.faults {

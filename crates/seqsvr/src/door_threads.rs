@@ -1,7 +1,7 @@
 //! Threads of the doors: each serves connections of its own.
 //!
-//! On threads that share their tasks, one that has found several connections with something to do rings for
-//! another, which costs both of them more than a command does.
+//! On threads that share their tasks, one that has found several connections with something to do
+//! rings for another, which costs both of them more than a command does.
 
 use std::io;
 use std::num::NonZero;
@@ -30,8 +30,8 @@ impl DoorThreads {
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
         let mut runtimes = Vec::with_capacity(cores);
         for _ in 0..cores {
-            // Looked for more arrivals as seldom as tokio does by itself: what has come to many connections is done
-            // before the first of their answers is sent.
+            // Looked for more arrivals as seldom as tokio does by itself: what has come to many
+            // connections is done before the first of their answers is sent.
             let runtime = Builder::new_current_thread().enable_all().build()?;
             runtimes.push(runtime.handle().clone());
             let mut stopped = stopped.clone();
@@ -54,8 +54,9 @@ impl DoorThreads {
     }
 }
 
-/// Woken up, this thread takes an idle core or waits for its turn, as all threads do, but never puts off the one
-/// that runs: that is often the client that has just sent it something and is about to send more.
+/// Woken up, this thread takes an idle core or waits for its turn, as all threads do, but never
+/// puts off the one that runs: that is often the client that has just sent it something and is
+/// about to send more.
 fn put_nobody_off() {
     // If it is refused all are alike.
     #[cfg(target_os = "linux")]
@@ -70,7 +71,8 @@ fn batch() -> anyhow::Result<()> {
         ThreadPriority, ThreadPriorityValue, ThreadSchedulePolicy, set_thread_priority_and_policy,
         thread_native_id, thread_schedule_policy,
     };
-    // What was chosen for the process stays: its policy, and its niceness, which the call below sets too.
+    // What was chosen for the process stays: its policy, and its niceness, which the call below
+    // sets too.
     let usual = matches!(
         thread_schedule_policy(),
         Ok(ThreadSchedulePolicy::Normal(Other))

@@ -61,7 +61,8 @@ impl Doors {
         Ok(doors)
     }
 
-    /// Opens one for Redis clients at this address. Where that is taken there is none, unless it `must` be.
+    /// Opens one for Redis clients at this address. Where that is taken there is none, unless it
+    /// `must` be.
     pub(crate) async fn redis_at(
         &mut self,
         alloc: &Alloc,

@@ -1,6 +1,6 @@
-//! What a process says on stderr, as text or as one JSON object a line, and that nothing follows its last line:
-//! who reads why it ended reads one line. Threads of the storage go on for a moment after `main` knows how it
-//! ends, and what they log or panic with then is not said.
+//! What a process says on stderr, as text or as one JSON object a line, and that nothing follows
+//! its last line: who reads why it ended reads one line. Threads of the storage go on for a moment
+//! after `main` knows how it ends, and what they log or panic with then is not said.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::fmt::Display;

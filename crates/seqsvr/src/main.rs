@@ -30,8 +30,8 @@ use tracing_subscriber::EnvFilter;
 use crate::cli::{Cli, Command};
 use crate::log::Format;
 
-/// Polls of tasks after which a busy thread of a server looks for what has arrived. Beside callers of long
-/// batches the slowest hundredth of another's calls took 5 % less so than with tokio's 61.
+/// Polls of tasks after which a busy thread of a server looks for what has arrived. Beside callers
+/// of long batches the slowest hundredth of another's calls took 5 % less so than with tokio's 61.
 const EVENT_INTERVAL: u32 = 5;
 
 fn main() -> ExitCode {

@@ -97,7 +97,8 @@ impl Clients {
         self.current.lock().clone()
     }
 
-    /// Does what the error says that every server belongs to another cluster: begins with a new client.
+    /// Does what the error says that every server belongs to another cluster: begins with a new
+    /// client.
     fn replace_if_foreign(&self, client: &Client, error: Option<&Error>) {
         let is_foreign = error.is_some_and(|error| error.reason == Reason::ClusterMismatch);
         let mut current = self.current.lock();

@@ -186,8 +186,8 @@ impl Cluster {
         self.tell_why(id, what, "");
     }
 
-    /// Writes to the trace what happens to a machine, and why. The reason may name files, whose names are of one run,
-    /// so it is no part of the hash.
+    /// Writes to the trace what happens to a machine, and why. The reason may name files, whose
+    /// names are of one run, so it is no part of the hash.
     pub fn tell_why(&self, id: MachineId, what: &str, why: &str) {
         let numbers = [2, u64::from(id), sim::hash(what)];
         self.net.with_trace(|now, trace| {

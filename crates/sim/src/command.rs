@@ -64,7 +64,8 @@ enum Command {
         /// The file
         plan: PathBuf,
     },
-    /// Runs seeds in one process, in two, in two threads and under another environment, and compares
+    /// Runs seeds in one process, in two, in two threads and under another environment, and
+    /// compares
     Meta,
     /// Runs the kept plans, compares five seeds as `meta` does, and runs fresh seeds
     Check,

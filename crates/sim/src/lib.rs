@@ -1,5 +1,5 @@
-//! Whole clusters in a simulated world: the real core, store, alloc, client and raft code, with time, network,
-//! disks and chance that one seed decides. See `docs/simulation.md`.
+//! Whole clusters in a simulated world: the real core, store, alloc, client and raft code, with
+//! time, network, disks and chance that one seed decides. See `docs/simulation.md`.
 
 #![cfg(sim)]
 

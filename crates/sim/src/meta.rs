@@ -8,8 +8,8 @@ use seqsvr_core::sim::{hash, mix};
 use crate::plan::Plan;
 use crate::run::run_apart;
 
-/// Runs seeds one after another in this process, in two threads at once, and in another process under another
-/// environment.
+/// Runs seeds one after another in this process, in two threads at once, and in another process
+/// under another environment.
 ///
 /// # Errors
 /// Hashes differ, or a run failed.

@@ -1,7 +1,7 @@
 //! The network: TCP connections whose bytes lie in one queue, ordered by time.
 //!
-//! Each direction of a connection delivers in order. A blocked link *holds* what is sent over it, as
-//! retransmission does, and delivers it late once it is open again.
+//! Each direction of a connection delivers in order. A blocked link *holds* what is sent over it,
+//! as retransmission does, and delivers it late once it is open again.
 
 mod state;
 mod stream;
@@ -156,8 +156,8 @@ impl Net {
         state.release();
     }
 
-    /// Ends the process of a machine by `end`, and then closes its connections in their order. tokio drops the
-    /// tasks of a runtime in an order that depends on the tasks of other runtimes.
+    /// Ends the process of a machine by `end`, and then closes its connections in their order.
+    /// tokio drops the tasks of a runtime in an order that depends on the tasks of other runtimes.
     pub fn end_process(&self, machine: MachineId, end: impl FnOnce()) {
         self.lock().ending = Some((machine, Vec::new()));
         end();

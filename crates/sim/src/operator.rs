@@ -72,7 +72,8 @@ impl Operator {
         }
     }
 
-    /// Asks stores to make a cluster of this id, until one has made it. A cluster that has begun is finished.
+    /// Asks stores to make a cluster of this id, until one has made it. A cluster that has begun is
+    /// finished.
     async fn init(&self, new_cluster: u128) {
         let setup = &self.plan.setup;
         let channels = Channels::over(self.shared.net.transport(self.id));
@@ -104,7 +105,8 @@ impl Operator {
                 lease_ms: setup.lease_ms as u32,
                 slots: setup.slots,
             };
-            // A store without the cluster would begin it a second time, unless it is the one that was asked first.
+            // A store without the cluster would begin it a second time, unless it is the one that
+            // was asked first.
             let first = asked_first;
             let is_first = |who: &&v1::DescribeResponse| {
                 first.is_none_or(|first| first == (who.node, who.incarnation))
@@ -128,8 +130,8 @@ impl Operator {
         }
     }
 
-    /// Takes orders, and has them carried out one after the other. A new cluster is made at once: what is left to do is
-    /// of a cluster that is gone.
+    /// Takes orders, and has them carried out one after the other. A new cluster is made at once:
+    /// what is left to do is of a cluster that is gone.
     pub async fn take_orders(self, mut orders: UnboundedReceiver<Order>) {
         let operator = Arc::new(self);
         let begin = || {

@@ -1,4 +1,5 @@
-//! Bugs that are planted on purpose, and how many seeds it takes to find them: the proof that the simulation sees.
+//! Bugs that are planted on purpose, and how many seeds it takes to find them: the proof that the
+//! simulation sees.
 
 mod shapes;
 
@@ -22,10 +23,11 @@ pub struct PlantedBug {
 
 /// Who finds a planted bug.
 enum Finder {
-    /// The simulation, among plans of these classes and of this shape, within so many seeds. Five times as many
-    /// without a find are a failure.
+    /// The simulation, among plans of these classes and of this shape, within so many seeds. Five
+    /// times as many without a find are a failure.
     Simulation(&'static [Class], Shape, u64),
-    /// A rule of the model (`docs/model.md`), because the schedule is too rare here or breaks what no judge sees.
+    /// A rule of the model (`docs/model.md`), because the schedule is too rare here or breaks what
+    /// no judge sees.
     Model(&'static str),
     /// A test on real files, because this world makes no such fault.
     Test(&'static str),

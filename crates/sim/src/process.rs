@@ -1,4 +1,5 @@
-//! A process of the world: a tokio runtime of its own, whose time follows the clocks of its machine.
+//! A process of the world: a tokio runtime of its own, whose time follows the clocks of its
+//! machine.
 
 use std::future::Future;
 use std::sync::Arc;

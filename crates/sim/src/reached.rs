@@ -1,4 +1,5 @@
-//! Branches that a sweep must reach: if none of its plans gets there, the simulation has become blind.
+//! Branches that a sweep must reach: if none of its plans gets there, the simulation has become
+//! blind.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +36,8 @@ const BRANCHES: &[(&str, u64)] = &[
 /// In how many seeds each branch was reached.
 pub type ReachedSeeds = BTreeMap<&'static str, u64>;
 
-/// Says in lines which branches so many seeds should have reached, and did not, and which are not listed.
+/// Says in lines which branches so many seeds should have reached, and did not, and which are not
+/// listed.
 pub fn find_gaps(reached: &ReachedSeeds, seeds: u64) -> Vec<String> {
     let due = BRANCHES.iter().filter(|(_, within)| *within <= seeds);
     let missing = due.filter(|(branch, _)| !reached.contains_key(branch));

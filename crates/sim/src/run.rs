@@ -95,8 +95,8 @@ pub fn run_apart(plan: &Plan, prints: bool) -> Result<Outcome, String> {
 /// Runs of this process so far.
 static RUNS: AtomicU64 = AtomicU64::new(0);
 
-/// Makes a directory for a run. Errors that travel name files in it, so all names must be of one length in HTTP/2:
-/// these ten letters have codes of 5 bits (RFC 7541, appendix B).
+/// Makes a directory for a run. Errors that travel name files in it, so all names must be of one
+/// length in HTTP/2: these ten letters have codes of 5 bits (RFC 7541, appendix B).
 fn directory() -> io::Result<tempfile::TempDir> {
     const LETTERS: [char; 10] = ['0', '1', '2', 'a', 'c', 'e', 'i', 'o', 's', 't'];
     let run = RUNS.fetch_add(1, Relaxed);

@@ -1,7 +1,9 @@
-//! Symbols of libc that the standard library asks for time and chance: what dependencies read without a seam.
+//! Symbols of libc that the standard library asks for time and chance: what dependencies read
+//! without a seam.
 //!
 //! std keys its hash maps by `getrandom`; hyper dates its answers and h2 forgets reset streams by
-//! `clock_gettime`. Without these two, runs of one seed differ. Outside of a run they are the system calls.
+//! `clock_gettime`. Without these two, runs of one seed differ. Outside of a run they are the
+//! system calls.
 
 #![allow(unsafe_code)]
 
@@ -21,7 +23,8 @@ const WALL_BEGIN_S: i64 = 1_700_000_000;
 /// Other clocks at the begin of every run, seconds.
 const MONOTONIC_BEGIN_S: i64 = 1_000;
 
-/// Sets the time that this thread reads, in nanoseconds since the begin of the run; None: the real time.
+/// Sets the time that this thread reads, in nanoseconds since the begin of the run; None: the real
+/// time.
 pub fn set_now(ns: Option<u64>) {
     NOW.set(ns);
 }
@@ -31,8 +34,9 @@ pub fn set_seed(seed: Option<u64>) {
     CHANCE.set(seed.map(|seed| (seed, 0)));
 }
 
-// SAFETY: the signature is that of libc. The caller of `getrandom` gives `len` writable bytes at `buf`, and
-// nothing else is written. Thread-locals that are gone at the end of a thread are not touched (`try_with`).
+// SAFETY: the signature is that of libc. The caller of `getrandom` gives `len` writable bytes at
+// `buf`, and nothing else is written. Thread-locals that are gone at the end of a thread are not
+// touched (`try_with`).
 #[unsafe(no_mangle)]
 unsafe extern "C" fn getrandom(buf: *mut libc::c_void, len: usize, flags: u32) -> isize {
     let Ok(Some((seed, count))) = CHANCE.try_with(Cell::get) else {

@@ -120,8 +120,9 @@ impl Sweep {
         println!("{text}");
     }
 
-    /// Prints the sums, and in how many seeds each branch was reached. Fails if a run failed, if there were fewer
-    /// than `seeds_min` that say something, if too many say nothing, or if a branch was not reached.
+    /// Prints the sums, and in how many seeds each branch was reached. Fails if a run failed, if
+    /// there were fewer than `seeds_min` that say something, if too many say nothing, or if a
+    /// branch was not reached.
     pub fn report(&self, real: Duration, seeds_min: u64) -> ExitCode {
         let reached = self.reached.lock();
         for (branch, count) in reached.iter() {

@@ -123,8 +123,8 @@ impl Context {
         let mut leadership = self.node.leadership();
         let known = leadership.wait_for(|l| l.ready_term == Some(term) || l.term > term);
         let known = tokio::time::timeout(READY_WAIT, known).await;
-        // What is borrowed is given back before the leader is looked up: between two borrowings by one
-        // thread, whoever wants to change it would wait for the first, and the second for them.
+        // What is borrowed is given back before the leader is looked up: between two borrowings by
+        // one thread, whoever wants to change it would wait for the first, and the second for them.
         let ready = known.is_ok_and(|l| l.is_ok_and(|l| l.ready_term == Some(term)));
         match ready {
             true => Ok(term),

@@ -1,5 +1,5 @@
-//! What operators are told of a StoreSvr: one list for `status --json` and for Prometheus, and whether it is of
-//! use now.
+//! What operators are told of a StoreSvr: one list for `status --json` and for Prometheus, and
+//! whether it is of use now.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,7 +11,8 @@ use crate::context::Context;
 
 /// What the names begin with; those of the Raft node have its own.
 const PREFIX: &str = "seqsvr_store";
-/// Entries committed and not applied of a store that keeps up: a burst of them is applied in well under a second.
+/// Entries committed and not applied of a store that keeps up: a burst of them is applied in well
+/// under a second.
 const BEHIND_MAX: u64 = 1_000;
 
 impl Context {

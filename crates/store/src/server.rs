@@ -56,7 +56,8 @@ pub(crate) fn serve(
     };
     let (reporter, health) = tonic_health::server::health_reporter();
     let service = Service(context.clone());
-    // An AllocSvr that outlived its stores relays operators' calls. A caller that names no cluster is served.
+    // An AllocSvr that outlived its stores relays operators' calls. A caller that names no cluster
+    // is served.
     let own = context.clone();
     let check = move |request: Request<()>| -> Result<Request<()>, Status> {
         own.check_cluster(ClusterTag::from_metadata(request.metadata())?)?;

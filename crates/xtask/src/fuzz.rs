@@ -1,8 +1,8 @@
 //! `cargo xtask fuzz`: what reads callers' bytes, under libFuzzer, guided by what it reaches.
 //!
-//! Built by the ordinary toolchain (and a C++ compiler, for libFuzzer): the passes that count what is reached
-//! are in it. What was found before is kept in `tests/fuzz/corpus`, and what made a target panic in
-//! `tests/fuzz/artifacts`.
+//! Built by the ordinary toolchain (and a C++ compiler, for libFuzzer): the passes that count what
+//! is reached are in it. What was found before is kept in `tests/fuzz/corpus`, and what made a
+//! target panic in `tests/fuzz/artifacts`.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,8 +1,9 @@
-//! Instructions that a number takes, counted by Valgrind. Unlike times they repeat, whatever else the
-//! machine does: to the last digit for the counters of `core`; within 1 % for the first paths of `alloc`,
-//! within 3 % for its keyed ones, whose keys are hashed with a random secret.
+//! Instructions that a number takes, counted by Valgrind. Unlike times they repeat, whatever else
+//! the machine does: to the last digit for the counters of `core`; within 1 % for the first paths
+//! of `alloc`, within 3 % for its keyed ones, whose keys are hashed with a random secret.
 //!
-//! Each path is run with two lengths and the difference is counted, so that start and end cancel out.
+//! Each path is run with two lengths and the difference is counted, so that start and end cancel
+//! out.
 
 use std::path::Path;
 use std::process::Command;

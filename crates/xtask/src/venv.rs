@@ -20,7 +20,8 @@ pub enum Missing {
 
 /// Returns the directory of an environment with these requirements, and makes it if it is missing.
 ///
-/// The name should contain the version of what is pinned: a new version then gets a new environment.
+/// The name should contain the version of what is pinned: a new version then gets a new
+/// environment.
 ///
 /// # Errors
 /// The package index does not answer, `python3` is not installed, or a requirement cannot be met.

@@ -1,5 +1,6 @@
-//! Callers of other protocols, by the libraries that people use: they know addresses, and no routes. As such
-//! callers do, they try again elsewhere when a connection is lost or they are told to come again.
+//! Callers of other protocols, by the libraries that people use: they know addresses, and no
+//! routes. As such callers do, they try again elsewhere when a connection is lost or they are told
+//! to come again.
 
 mod http;
 mod redis;

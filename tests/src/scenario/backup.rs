@@ -1,7 +1,7 @@
 //! A cluster is backed up while it works, goes on, is lost, and restored from the backup: with
 //! margins that cover what it did since, no number is given a second time; without, or with too
-//! small ones, the restore is refused; and where the operator was wrong, callers that know better are
-//! not answered with less.
+//! small ones, the restore is refused; and where the operator was wrong, callers that know better
+//! are not answered with less.
 
 mod commands;
 
@@ -78,8 +78,8 @@ fn last(answer: &Answer) -> u64 {
     }
 }
 
-/// An AllocSvr of the old cluster wakes up and finds the new one at the stores' addresses: it serves
-/// nothing of its own, and ends with one clear line. Started again it joins the new cluster.
+/// An AllocSvr of the old cluster wakes up and finds the new one at the stores' addresses: it
+/// serves nothing of its own, and ends with one clear line. Started again it joins the new cluster.
 async fn forgotten(cluster: &mut Cluster, history: &mut History, used: &[Subject]) {
     cluster.allocs[FORGOTTEN].signal(Signal::CONT);
     let address = std::slice::from_ref(&cluster.alloc_addresses[FORGOTTEN]);

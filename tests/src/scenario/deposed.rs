@@ -1,10 +1,11 @@
-//! An owner is stopped, loses its slots to another, and goes on at a moment when it can hear from no
-//! store: all it has are its windows, its clocks and callers that ask it. It must answer none of them
-//! with a number below what the new owner has given.
+//! An owner is stopped, loses its slots to another, and goes on at a moment when it can hear from
+//! no store: all it has are its windows, its clocks and callers that ask it. It must answer none of
+//! them with a number below what the new owner has given.
 //!
-//! The stores are restarted while it is stopped, so that no news waits in its sockets, and are stopped
-//! before it goes on. So nothing but its own lease, or a confirmation that strict mode waits for, keeps
-//! it from answering; without both the exact check must convict (`cargo xtask accept --unleased`).
+//! The stores are restarted while it is stopped, so that no news waits in its sockets, and are
+//! stopped before it goes on. So nothing but its own lease, or a confirmation that strict mode
+//! waits for, keeps it from answering; without both the exact check must convict (`cargo xtask
+//! accept --unleased`).
 
 use std::time::{Duration, Instant};
 

@@ -1,7 +1,7 @@
-//! Disks that fail, are full, are read-only, damaged, swapped or old: the store that has one says so
-//! in one last line and ends, the cluster goes on without it, and once the disk is mended the store
-//! takes part again. On all three stores at once it is a refusal, and after the repair no number is
-//! given a second time.
+//! Disks that fail, are full, are read-only, damaged, swapped or old: the store that has one says
+//! so in one last line and ends, the cluster goes on without it, and once the disk is mended the
+//! store takes part again. On all three stores at once it is a refusal, and after the repair no
+//! number is given a second time.
 //!
 //! What is done to a data directory is in `damage`; the disks that can fail under a running store
 //! are ext4 on loop devices, which need root: without it those cases are skipped, and it says so.
@@ -98,9 +98,9 @@ impl Stage {
         }
     }
 
-    /// The disk of each store fails while the store stands still. Were a sync under way, Linux would
-    /// lie: of 400 fdatasyncs that met an aborting ext4 journal, 34 returned 0 and had not written
-    /// (6.18, one writer), and a store may believe its disk.
+    /// The disk of each store fails while the store stands still. Were a sync under way, Linux
+    /// would lie: of 400 fdatasyncs that met an aborting ext4 journal, 34 returned 0 and had not
+    /// written (6.18, one writer), and a store may believe its disk.
     async fn strike(&self, stores: impl IntoIterator<Item = usize> + Clone, live: Live) {
         for store in stores.clone() {
             let process = &self.cluster.stores[store];

@@ -1,5 +1,5 @@
-//! An AllocSvr with a state directory is killed and started again: its keys are back at once. A copy
-//! of the directory proves nothing while its owner lives, and disturbs nobody.
+//! An AllocSvr with a state directory is killed and started again: its keys are back at once. A
+//! copy of the directory proves nothing while its owner lives, and disturbs nobody.
 
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,8 @@ const BACK_WITHIN: Duration = Duration::from_secs(1);
 /// Kills, so that one slow moment of the machine does not decide: the best of them counts.
 const KILLS: usize = 3;
 
-/// kill -9 and restart of an AllocSvr with a state directory, then a second process on a copy of it.
+/// kill -9 and restart of an AllocSvr with a state directory, then a second process on a copy of
+/// it.
 pub async fn fast_restart() -> Outcome {
     let mut outcome = Outcome::default();
     let mut cluster = Cluster::start(3, 1, 3_000).await;

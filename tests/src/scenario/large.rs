@@ -1,5 +1,5 @@
-//! How soon a large cluster is back: stores that hold many sections are killed, one by one and all at
-//! once; an AllocSvr that nobody knew takes a call; the only owner of all slots dies.
+//! How soon a large cluster is back: stores that hold many sections are killed, one by one and all
+//! at once; an AllocSvr that nobody knew takes a call; the only owner of all slots dies.
 
 use std::time::{Duration, Instant};
 
@@ -165,7 +165,8 @@ async fn takeover(outcome: &mut Outcome, cluster: &mut Cluster) {
     let client = cluster.client().with_deadline(PATIENCE);
     let mut best = Duration::MAX;
     for i in 0..TRIES {
-        // All slots to one, which is then killed; the next one is told that it may have some at once.
+        // All slots to one, which is then killed; the next one is told that it may have some at
+        // once.
         let (victim, heir) = (i, i + 1);
         let names = ["a1", "new0", "new1", "new2"];
         let admin = client.admin();

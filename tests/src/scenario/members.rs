@@ -18,9 +18,9 @@ const EACH: u64 = 3_000;
 const BETWEEN: u64 = 300;
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A fourth and a fifth store join, the leadership moves ten times, two old ones leave, the third dies
-/// and is replaced, and then a leader dies when no store that the AllocSvrs were told of at their
-/// start is left: not one call fails.
+/// A fourth and a fifth store join, the leadership moves ten times, two old ones leave, the third
+/// dies and is replaced, and then a leader dies when no store that the AllocSvrs were told of at
+/// their start is left: not one call fails.
 pub async fn members() -> Outcome {
     let mut outcome = Outcome::default();
     let mut cluster = Cluster::start(3, 2, 3_000).await;

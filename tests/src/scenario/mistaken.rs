@@ -1,5 +1,5 @@
-//! Processes started by mistake: under a name that is taken, on a directory of another cluster, on a
-//! copy of a store's directory. They say so, and the cluster goes on.
+//! Processes started by mistake: under a name that is taken, on a directory of another cluster, on
+//! a copy of a store's directory. They say so, and the cluster goes on.
 
 use std::time::Duration;
 

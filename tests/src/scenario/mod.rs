@@ -2,9 +2,9 @@
 //! that panics when it does not hold, and otherwise says what it saw ([`Outcome`]).
 //!
 //! They stand in the library so that the tests (`cargo test -p seqsvr-tests --test processes`) and
-//! `cargo xtask accept` run the same code. [`scenarios!`](crate::scenarios) is the one list of them:
-//! [`ALL`] and the tests are made from it, so none can be in one and missing in the other. Only what
-//! judges figures ([`FIGURES`]) is no test.
+//! `cargo xtask accept` run the same code. [`scenarios!`](crate::scenarios) is the one list of
+//! them: [`ALL`] and the tests are made from it, so none can be in one and missing in the other.
+//! Only what judges figures ([`FIGURES`]) is no test.
 //!
 //! A new scenario: a file here, its `mod`, and its line in the list. Scenarios run one at a time,
 //! each as the only load of the machine.
@@ -147,7 +147,8 @@ fn callers_that_try_again(cluster: &Cluster) -> (Vec<Caller>, Client) {
 }
 
 /// Subjects of `default` that the AllocSvr of this name owns, waited for until it owns `least` of
-/// them: slots come to it one after the other, and a client hears of that with the answers to its calls.
+/// them: slots come to it one after the other, and a client hears of that with the answers to its
+/// calls.
 async fn owned_by(client: &Client, name: &str, least: usize) -> Vec<Subject> {
     let what = format!("{name} owns {least} of the subjects");
     until(&what, OWNED_WITHIN, async || {

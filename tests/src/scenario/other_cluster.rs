@@ -1,4 +1,5 @@
-//! Addresses are given to another cluster: none of its numbers is taken for one of the first cluster's.
+//! Addresses are given to another cluster: none of its numbers is taken for one of the first
+//! cluster's.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,8 +20,8 @@ use crate::wait::until;
 const PATIENCE: Duration = Duration::from_secs(60);
 const LEASE: Duration = Duration::from_secs(3);
 
-/// A bench is measuring `dev`; `dev` is killed and started on another directory, at the same ports. For
-/// each way to call, the bench ends with an error that names the other cluster.
+/// A bench is measuring `dev`; `dev` is killed and started on another directory, at the same ports.
+/// For each way to call, the bench ends with an error that names the other cluster.
 pub async fn address_reused() -> Outcome {
     let mut outcome = Outcome::default();
     for way in [&[][..], &["--unary"], &["--mode", "pipe"]] {
@@ -69,8 +70,8 @@ pub async fn address_reused() -> Outcome {
 }
 
 /// An owner is killed, and its address is given to an AllocSvr of another cluster while the first
-/// cluster still routes there: what is asked elsewhere is forwarded, and no number of the other cluster
-/// comes back.
+/// cluster still routes there: what is asked elsewhere is forwarded, and no number of the other
+/// cluster comes back.
 pub async fn address_reused_forwarder() -> Outcome {
     let mut outcome = Outcome::default();
     let mut cluster = Cluster::start(1, 2, LEASE.as_millis() as u32).await;
@@ -131,8 +132,8 @@ pub async fn address_reused_forwarder() -> Outcome {
     outcome
 }
 
-/// All stores are wiped and made again while an AllocSvr lives: it ends with one clear line once its
-/// lease is over. One stray store of three ends nothing.
+/// All stores are wiped and made again while an AllocSvr lives: it ends with one clear line once
+/// its lease is over. One stray store of three ends nothing.
 pub async fn stores_made_again() -> Outcome {
     let mut outcome = Outcome::default();
     let mut cluster = Cluster::start(3, 1, LEASE.as_millis() as u32).await;

@@ -37,8 +37,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Above this an idle connection costs too much.
 const EACH_MAX: u64 = 64 << 10;
 
-/// 10,000 connections to one alloc, each of which has made a call and stays, while others work; what is
-/// above the limit is told so.
+/// 10,000 connections to one alloc, each of which has made a call and stays, while others work;
+/// what is above the limit is told so.
 pub async fn connections() -> Outcome {
     let mut outcome = Outcome::default();
     let files = CONNECTIONS + TOO_MANY + 500;
@@ -162,8 +162,8 @@ async fn first_event(raw: &mut Raw) -> Option<Event> {
     raw.event().await.ok()
 }
 
-/// Whether this process may open so many files: its limit is raised if need be, as the servers raise
-/// their own.
+/// Whether this process may open so many files: its limit is raised if need be, as the servers
+/// raise their own.
 fn may_open(files: u64) -> bool {
     let now = getrlimit(Resource::Nofile);
     let raised = Rlimit {

@@ -1,6 +1,6 @@
-//! Processes are stopped (SIGSTOP) for three leases and go on (SIGCONT): an owner with requests waiting
-//! in its sockets, the store leader, both at once, a majority of the stores. Nobody who wakes up
-//! answers with an old number.
+//! Processes are stopped (SIGSTOP) for three leases and go on (SIGCONT): an owner with requests
+//! waiting in its sockets, the store leader, both at once, a majority of the stores. Nobody who
+//! wakes up answers with an old number.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};

@@ -1,5 +1,5 @@
-//! What operators do to AllocSvrs while all goes on: drain, SIGTERM, a new one, moves by hand. No call
-//! fails, and no sequence passes its section's highest used number.
+//! What operators do to AllocSvrs while all goes on: drain, SIGTERM, a new one, moves by hand. No
+//! call fails, and no sequence passes its section's highest used number.
 
 use std::time::{Duration, Instant};
 
@@ -104,8 +104,8 @@ async fn even(slots: &impl AsyncFn(&str) -> Option<(u32, u32, u32)>, name: &str)
     .await;
 }
 
-/// Ends the probe: what was skipped may be numbers burned by a check that failed after they were taken,
-/// never a window.
+/// Ends the probe: what was skipped may be numbers burned by a check that failed after they were
+/// taken, never a window.
 pub(super) async fn skipped_nothing(probe: Probe, outcome: &mut Outcome) {
     let (answered, skipped) = probe.stop().await;
     outcome.calls += answered;

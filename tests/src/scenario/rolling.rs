@@ -1,5 +1,6 @@
-//! Every process is restarted, one after the other, as an upgrade does it, in an acceptance run to a
-//! rebuilt binary: not one call fails. And a cluster of the newest build of format level 1 is taken over.
+//! Every process is restarted, one after the other, as an upgrade does it, in an acceptance run to
+//! a rebuilt binary: not one call fails. And a cluster of the newest build of format level 1 is
+//! taken over.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -73,9 +74,9 @@ pub async fn rolling_restart() -> Outcome {
 /// Names the release binary of the newest build of format level 1, built from commit d3f8c75.
 const LEVEL_1_BINARY: &str = "SEQSVR_LEVEL_1_BINARY";
 
-/// A cluster of format level 1 is taken over under load. A store goes back to the older build while the
-/// level is 1. The level rises once all stores run the newer build, and the older one then refuses
-/// their directories.
+/// A cluster of format level 1 is taken over under load. A store goes back to the older build while
+/// the level is 1. The level rises once all stores run the newer build, and the older one then
+/// refuses their directories.
 pub async fn level_1_upgrade() -> Outcome {
     let mut outcome = Outcome::default();
     let Some(old) = std::env::var_os(LEVEL_1_BINARY) else {

@@ -1,5 +1,6 @@
-//! A long run of mixed load with raises, opens, closes, snapshots and purges. What the processes take
-//! of the machine is flat after the warm-up: not more in the last part of the run than in the first.
+//! A long run of mixed load with raises, opens, closes, snapshots and purges. What the processes
+//! take of the machine is flat after the warm-up: not more in the last part of the run than in the
+//! first.
 
 use std::fmt::Write;
 use std::path::PathBuf;

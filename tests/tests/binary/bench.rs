@@ -130,8 +130,8 @@ fn without_the_sdk_it_measures_and_verifies_too() {
 fn an_open_loop_keeps_its_rate() {
     let dev = Dev::start();
     let result = run(&dev, &["--rate", "200"]);
-    // Those due in the measured half second, and some of the warm-up that came late; without a rate it
-    // would be thousands.
+    // Those due in the measured half second, and some of the warm-up that came late; without a rate
+    // it would be thousands.
     let calls = number(&result, "calls");
     assert!((1..=130).contains(&calls), "{calls}");
 }

@@ -1,5 +1,5 @@
-//! The configuration file: it stands below flags and environment, what is wrong in it is named, and `config check`
-//! finds all of it.
+//! The configuration file: it stands below flags and environment, what is wrong in it is named, and
+//! `config check` finds all of it.
 
 use std::path::PathBuf;
 
@@ -193,7 +193,8 @@ timeout = \"soon\"
         "[dev] port: 70000 is not in 0..=65535",
         "[store] id: 0 is not in 1..",
     ];
-    // The file of the environment and one that is named are the same to it; what flags say is not looked at.
+    // The file of the environment and one that is named are the same to it; what flags say is not
+    // looked at.
     let mut by_name = file.with(text, &["config", "check"]);
     by_name.arg(file.path()).env_remove("SEQSVR_CONFIG");
     by_name.env("SEQSVR_LISTEN", "c c");

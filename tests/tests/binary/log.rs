@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use crate::dev::{command, free_port};
 
-/// Runs a command that must end with `code`; the lines of its log, each with a time, a level and a message.
+/// Runs a command that must end with `code`; the lines of its log, each with a time, a level and a
+/// message.
 fn logged(mut command: Command, code: i32) -> Vec<Value> {
     let output = command.output().unwrap();
     let errors = String::from_utf8(output.stderr).unwrap();

@@ -1,5 +1,5 @@
-//! The release binary as a user meets it: bad input, load, addresses, directories, configuration, completion, logs,
-//! memory, metrics, namespaces.
+//! The release binary as a user meets it: bad input, load, addresses, directories, configuration,
+//! completion, logs, memory, metrics, namespaces.
 
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 

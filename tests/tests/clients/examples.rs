@@ -13,7 +13,8 @@ fn example(path: &str) -> PathBuf {
     examples.join(path)
 }
 
-/// Runs it against an AllocSvr, with a name of its own: what it prints is the same in every language.
+/// Runs it against an AllocSvr, with a name of its own: what it prints is the same in every
+/// language.
 async fn runs(mut command: Command, name: &str) {
     let _alone = ALONE.lock().await;
     let mut cluster = Cluster::start(1, 1, 3_000).await;

@@ -1,6 +1,6 @@
-//! Clients of other people, unchanged, and the examples of `docs/examples`, against the binary: by Redis' protocol
-//! and by gRPC. What is not installed is skipped, and said to be. `SEQSVR_PYTHON` names the Python that has the
-//! libraries, `NODE_PATH` where those of Node.js are.
+//! Clients of other people, unchanged, and the examples of `docs/examples`, against the binary: by
+//! Redis' protocol and by gRPC. What is not installed is skipped, and said to be. `SEQSVR_PYTHON`
+//! names the Python that has the libraries, `NODE_PATH` where those of Node.js are.
 
 #![expect(
     clippy::expect_used,

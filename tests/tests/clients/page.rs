@@ -1,4 +1,5 @@
-//! The web page in headless Chromium: what it shows of a whole cluster, and of one that loses its parts.
+//! The web page in headless Chromium: what it shows of a whole cluster, and of one that loses its
+//! parts.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};

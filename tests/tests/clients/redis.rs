@@ -1,6 +1,7 @@
 //! Redis clients: each does every kind of command, and takes numbers while AllocSvrs are killed.
 //!
-//! To install them: `pip install redis`; `npm install redis ioredis` (and NODE_PATH); Debian's `redis-tools`.
+//! To install them: `pip install redis`; `npm install redis ioredis` (and NODE_PATH); Debian's
+//! `redis-tools`.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
@@ -43,8 +44,8 @@ fn start(client: &Client, port: u16, what: &str, library: &str) -> Child {
     command.spawn().expect("it was found before")
 }
 
-/// Every kind of command; then numbers, while the AllocSvr it is connected to is killed and comes back, and
-/// the other one is killed.
+/// Every kind of command; then numbers, while the AllocSvr it is connected to is killed and comes
+/// back, and the other one is killed.
 async fn conforms(client: Client, library: &str) {
     let _alone = ALONE.lock().await;
     let (mut cluster, [port, _]) = cluster().await;

@@ -1,4 +1,5 @@
-//! The crate `redis`, RESP2 and RESP3; and the numbers that it and redis-benchmark take together, one by one.
+//! The crate `redis`, RESP2 and RESP3; and the numbers that it and redis-benchmark take together,
+//! one by one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -24,7 +25,8 @@ use crate::{ALONE, works};
 async fn connect(port: u16, query: &str) -> RedisResult<MultiplexedConnection> {
     let client = Client::open(format!("redis://127.0.0.1:{port}/{query}"))?;
     let mut connection = client.get_multiplexed_async_connection().await?;
-    // The crate gives up after half a second, which a disk that others write to may take for one sync.
+    // The crate gives up after half a second, which a disk that others write to may take for one
+    // sync.
     connection.set_response_timeout(Duration::from_secs(30));
     Ok(connection)
 }
@@ -80,7 +82,8 @@ async fn redis_rs() {
         let numbers: Vec<u64> = many.query_async(&mut r).await.expect("10,000 numbers");
         assert_eq!(numbers, (1..=10_000).collect::<Vec<_>>());
     }
-    // The AllocSvr it is connected to is killed: the key goes on, there and elsewhere, above what it gave.
+    // The AllocSvr it is connected to is killed: the key goes on, there and elsewhere, above what
+    // it gave.
     let mut last = 0;
     for (kill, port) in [
         (None, port),
@@ -109,15 +112,17 @@ const BENCHMARK: u64 = 1_500_000;
 /// Keys of one MGET.
 const READ: u64 = 10_000;
 
-/// redis-benchmark does not show what it gets, so its numbers are counted at the end: without a fault nothing
-/// is skipped, and what all keys have is what all callers took. What the others get is checked one by one.
+/// redis-benchmark does not show what it gets, so its numbers are counted at the end: without a
+/// fault nothing is skipped, and what all keys have is what all callers took. What the others get
+/// is checked one by one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_incr_beside_redis_benchmark_is_exact() {
     if !works("redis-benchmark", &["--version"]) {
         return println!("SKIPPED: no redis-benchmark (Debian: redis-tools)");
     }
     let _alone = ALONE.lock().await;
-    // A lease that no stall of the machine outlasts: an epoch that ends skips what its window had left.
+    // A lease that no stall of the machine outlasts: an epoch that ends skips what its window had
+    // left.
     let cluster = Cluster::start(3, 2, LEASE_MS).await;
     let [port, other] = [cluster.doors[0].redis, cluster.doors[1].redis];
     let history = History::create(cluster.dir());

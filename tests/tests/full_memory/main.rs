@@ -1,5 +1,5 @@
-//! An AllocSvr whose process has no memory for another counter. The memory of counters belongs to the
-//! process, so this test runs in a process of its own.
+//! An AllocSvr whose process has no memory for another counter. The memory of counters belongs to
+//! the process, so this test runs in a process of its own.
 
 #![expect(
     clippy::unwrap_used,
@@ -53,9 +53,10 @@ fn fill_memory() -> Vec<Section> {
     }
 }
 
-/// Schedule: no memory is left. Calls for new keys wait, among them one that another AllocSvr forwarded and a
-/// RaiseTo. The window is raised for the RaiseTo, then its caller goes away, then memory is free again. The
-/// counter must be set: otherwise the window would stay open up to it, and a crash would skip all of that.
+/// Schedule: no memory is left. Calls for new keys wait, among them one that another AllocSvr
+/// forwarded and a RaiseTo. The window is raised for the RaiseTo, then its caller goes away, then
+/// memory is free again. The counter must be set: otherwise the window would stay open up to it,
+/// and a crash would skip all of that.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_for_new_keys_wait_for_memory() {
     let cluster = Cluster::start(1, D).await;

@@ -1,5 +1,5 @@
-//! Commands that wait for a store, and what happens before they arrive: the namespace is altered, the
-//! caller goes away.
+//! Commands that wait for a store, and what happens before they arrive: the namespace is altered,
+//! the caller goes away.
 
 use std::time::Duration;
 
@@ -19,8 +19,8 @@ fn patient<T>(message: T) -> Request<T> {
     request
 }
 
-/// Schedule: an Open waits for the store; step and step_max are lowered; the Open arrives with the step of
-/// before. Its caller did nothing wrong and gets its number.
+/// Schedule: an Open waits for the store; step and step_max are lowered; the Open arrives with the
+/// step of before. Its caller did nothing wrong and gets its number.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_open_that_waits_while_the_step_is_lowered_is_made_again() {
     let cluster = Cluster::start(1, D).await;
@@ -56,8 +56,9 @@ async fn an_open_that_waits_while_the_step_is_lowered_is_made_again() {
     cluster.stop(&allocs).await;
 }
 
-/// Schedule: a RaiseTo waits for the store, and its caller goes away. The raise is made all the same, so its
-/// number is used: otherwise the window would stay open up to it, and a crash would skip all of that.
+/// Schedule: a RaiseTo waits for the store, and its caller goes away. The raise is made all the
+/// same, so its number is used: otherwise the window would stay open up to it, and a crash would
+/// skip all of that.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_raise_to_whose_caller_goes_away_leaves_no_window_open() {
     const FAR: u64 = 1_000_000;

@@ -1,5 +1,5 @@
-//! What has to wait runs apart from what has not: when it gets no processor, numbers that memory holds
-//! are still handed out, and leases are still kept.
+//! What has to wait runs apart from what has not: when it gets no processor, numbers that memory
+//! holds are still handed out, and leases are still kept.
 
 use std::sync::mpsc;
 use std::time::Duration;

@@ -1,6 +1,7 @@
 //! Starting clusters, and waiting for conditions.
 //!
-//! Each test thread runs a cluster of its own. A test that measures runs while no other cluster does.
+//! Each test thread runs a cluster of its own. A test that measures runs while no other cluster
+//! does.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
@@ -53,7 +54,8 @@ impl Cluster {
         Cluster::start_with(Share::Part(part), count, lease).await
     }
 
-    /// Starts a cluster as `start` does, and no other until this one ends: for a test that measures.
+    /// Starts a cluster as `start` does, and no other until this one ends: for a test that
+    /// measures.
     pub(crate) async fn start_alone(count: u64, lease: Duration) -> Cluster {
         let whole = MACHINE.write().unwrap_or_else(PoisonError::into_inner);
         Cluster::start_with(Share::Whole(whole), count, lease).await

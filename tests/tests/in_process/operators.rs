@@ -8,8 +8,9 @@ use tokio::net::TcpListener;
 
 use crate::harness::{Cluster, D, any, refused, url};
 
-/// Schedule: AllocSvr a2 loses its power; a1 passes a drain on over a connection that nothing answers. Asking again
-/// is safe and helps once a2 is back or its session is over, so the answer must be one that clients retry.
+/// Schedule: AllocSvr a2 loses its power; a1 passes a drain on over a connection that nothing
+/// answers. Asking again is safe and helps once a2 is back or its session is over, so the answer
+/// must be one that clients retry.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_drain_over_a_dead_connection_may_be_retried() {
     let cluster = Cluster::start(1, D).await;

@@ -1,4 +1,5 @@
-//! A caller that names another cluster is refused before anything is taken, and answers name the cluster.
+//! A caller that names another cluster is refused before anything is taken, and answers name the
+//! cluster.
 
 use futures::stream;
 use seqsvr_core::id::ClusterId;

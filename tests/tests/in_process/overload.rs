@@ -1,5 +1,5 @@
-//! Too much to wait for: what would have to wait is refused with a hint when to come again, what is in
-//! memory is served, and one connection leaves places for others.
+//! Too much to wait for: what would have to wait is refused with a hint when to come again, what is
+//! in memory is served, and one connection leaves places for others.
 
 use std::time::Duration;
 

@@ -228,8 +228,9 @@ async fn commands_are_answered_as_redis_answers_them() {
     cluster.stop(&allocs).await;
 }
 
-/// A pipeline in which commands of one key follow each other closely, of which some must wait for their
-/// window, through an AllocSvr that owns half of the keys: each is answered as if they came one by one.
+/// A pipeline in which commands of one key follow each other closely, of which some must wait for
+/// their window, through an AllocSvr that owns half of the keys: each is answered as if they came
+/// one by one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pipeline_takes_effect_in_its_order() {
     let cluster = Cluster::start(3, D).await;

@@ -1,5 +1,5 @@
-//! What tools find that know gRPC and nothing of ours: reflection of both versions lists what is served and
-//! describes it, and health is told of the whole server and of each service, as it is.
+//! What tools find that know gRPC and nothing of ours: reflection of both versions lists what is
+//! served and describes it, and health is told of the whole server and of each service, as it is.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;

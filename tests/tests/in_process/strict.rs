@@ -28,7 +28,8 @@ fn short<T>(request: T) -> tonic::Request<T> {
     request
 }
 
-/// Refused by the server shortly before the caller's deadline, or, on a busy machine, given up by the caller.
+/// Refused by the server shortly before the caller's deadline, or, on a busy machine, given up by
+/// the caller.
 fn unanswered(code: Code) -> bool {
     matches!(code, Code::Unavailable | Code::Cancelled)
 }
@@ -210,8 +211,8 @@ async fn alter(owner: &Alloc, name: &str, strict: bool) {
     .await;
 }
 
-/// The owner is parted from the stores, with a clock that stands still. Calls that do not say strict
-/// are answered in a namespace that is not strict, and in one that is they are not.
+/// The owner is parted from the stores, with a clock that stands still. Calls that do not say
+/// strict are answered in a namespace that is not strict, and in one that is they are not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_call_of_a_strict_namespace_is_strict() {
     let cluster = Cluster::start(1, D).await;

@@ -1,4 +1,5 @@
-//! The transport is a seam: a cluster runs over a network that is not TCP, and survives its parting.
+//! The transport is a seam: a cluster runs over a network that is not TCP, and survives its
+//! parting.
 
 use std::net::SocketAddr;
 use std::time::Duration;

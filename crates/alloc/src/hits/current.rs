@@ -1,5 +1,5 @@
-//! Reading the numbers of a frame of Current: nothing is taken, so what fails the check is only asked
-//! again.
+//! Reading the numbers of a frame of Current: nothing is taken, so what fails the check is only
+//! asked again.
 
 use seqsvr_core::namespace::Namespace;
 use seqsvr_proto::v1::CurrentKind;

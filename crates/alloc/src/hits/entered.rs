@@ -1,9 +1,10 @@
-//! The sections that frames served together are inside of: each entered once, however many of its keys
-//! are asked for.
+//! The sections that frames served together are inside of: each entered once, however many of its
+//! keys are asked for.
 //!
-//! They are kept by the last bits of their number; one that comes to a taken place is looked up and entered
-//! for each of its keys, which costs time only. They are left together when the frames are done: nobody waits in
-//! between, so a section that is sealed meanwhile drains as soon as the numbers of these are taken.
+//! They are kept by the last bits of their number; one that comes to a taken place is looked up and
+//! entered for each of its keys, which costs time only. They are left together when the frames are
+//! done: nobody waits in between, so a section that is sealed meanwhile drains as soon as the
+//! numbers of these are taken.
 
 use seqsvr_core::id::SectionKey;
 use seqsvr_core::section::Adder;
@@ -27,8 +28,8 @@ impl<'m> Entered<'m> {
         }
     }
 
-    /// How to take numbers of a section, entered now if it was not; None if another has its place, or it
-    /// is sealed.
+    /// How to take numbers of a section, entered now if it was not; None if another has its place,
+    /// or it is sealed.
     #[inline]
     pub(super) fn adder(&mut self, loaded: &'m Loaded) -> Option<&Adder<'m>> {
         let at = self.place(loaded.fence.section);

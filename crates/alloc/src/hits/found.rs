@@ -1,5 +1,5 @@
-//! What was found of the items of a block, before anything is taken: their sections, what to look for
-//! there, and their counters.
+//! What was found of the items of a block, before anything is taken: their sections, what to look
+//! for there, and their counters.
 
 use std::hint::black_box;
 
@@ -13,8 +13,8 @@ use crate::loaded::Loaded;
 /// Items looked up together: as many misses as a core can have under way, a few times over.
 pub(super) const BLOCK: usize = 64;
 
-/// What was found of the items of a block. In columns: an entry of all would be copied about while its
-/// parts are still on their way to the cache.
+/// What was found of the items of a block. In columns: an entry of all would be copied about while
+/// its parts are still on their way to the cache.
 pub(super) struct Found<'m> {
     /// None: not as usual.
     pub(super) loaded: [Option<&'m Loaded>; BLOCK],
@@ -36,8 +36,9 @@ impl Found<'_> {
         }
     }
 
-    /// Hashes `n` keys of keyed sections, and fetches where the sections will look for them first. Before hashing,
-    /// which leaves a core no room to look ahead, it fetches what tells where that is.
+    /// Hashes `n` keys of keyed sections, and fetches where the sections will look for them first.
+    /// Before hashing, which leaves a core no room to look ahead, it fetches what tells where that
+    /// is.
     pub(super) fn seek(&mut self, frame: &Frame, begin: usize, n: usize, namespace: &Namespace) {
         let near = self.loaded[..n].iter().flatten();
         black_box(near.fold(0, |sum, loaded| sum | loaded.section.near()));

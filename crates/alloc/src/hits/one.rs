@@ -1,5 +1,5 @@
-//! The numbers of one key: what calls of a single key, and single commands of other doors, are mostly
-//! answered with. The same check as of frames, without the room that only many need.
+//! The numbers of one key: what calls of a single key, and single commands of other doors, are
+//! mostly answered with. The same check as of frames, without the room that only many need.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -16,7 +16,8 @@ use crate::loaded::Loaded;
 use crate::node::Node;
 
 impl Node {
-    /// Takes the numbers of one key, if memory has them; and the epoch they are of. None: the long way.
+    /// Takes the numbers of one key, if memory has them; and the epoch they are of. None: the long
+    /// way.
     pub(crate) fn hit_one(
         self: &Arc<Self>,
         namespace: &str,

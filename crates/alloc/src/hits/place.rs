@@ -6,7 +6,8 @@ use seqsvr_core::namespace::Namespace;
 use seqsvr_core::route::KeyRef;
 use seqsvr_core::section::Key;
 
-/// Section of a key, and of a uid the index in a dense one; None if it has no place in the namespace.
+/// Section of a key, and of a uid the index in a dense one; None if it has no place in the
+/// namespace.
 #[inline]
 pub(super) fn place(key: KeyRef<'_>, namespace: &Namespace) -> Option<(SectionKey, u32)> {
     let geometry = &namespace.spec.geometry;

@@ -85,8 +85,8 @@ impl<'m> Taking<'m> {
         Some(loaded)
     }
 
-    /// Leaves all sections, after a look at what is left of their windows. Gives those that were not in the
-    /// cache.
+    /// Leaves all sections, after a look at what is left of their windows. Gives those that were
+    /// not in the cache.
     pub(super) fn leave(self) -> Vec<Arc<Loaded>> {
         let left = self.entered.all();
         left.for_each(|loaded| raise(self.node, self.map, loaded));
@@ -177,8 +177,8 @@ impl<'m> Taking<'m> {
     }
 
     /// Goes over a block several times, each with little to do for an item and nothing that orders
-    /// memory, so that what many items wait for is on its way at once: the sections, where the counters
-    /// are, the counters.
+    /// memory, so that what many items wait for is on its way at once: the sections, where the
+    /// counters are, the counters.
     #[inline]
     fn look_up(
         &mut self,
@@ -238,8 +238,8 @@ impl Loaded {
     }
 }
 
-/// Whether every number to come of a key is above `floor`, seen without taking one: counters never go
-/// back.
+/// Whether every number to come of a key is above `floor`, seen without taking one: counters never
+/// go back.
 #[inline]
 pub(super) fn is_past(loaded: &Loaded, spot: Option<&Spot<'_>>, floor: u64) -> bool {
     floor == 0

@@ -1,6 +1,6 @@
 //! The hot path on a node whose table, session and sections are made by hand, and whose clock plays
-//! the schedules: whatever the test wants to happen between taking and checking happens when the one
-//! clock reading is made.
+//! the schedules: whatever the test wants to happen between taking and checking happens when the
+//! one clock reading is made.
 
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -106,8 +106,8 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// A node that owns all slots at epoch 1 and has the first four sections of `default` and all of
-    /// `keys` loaded.
+    /// A node that owns all slots at epoch 1 and has the first four sections of `default` and all
+    /// of `keys` loaded.
     pub(crate) async fn new() -> World {
         let clock = Arc::new(Hooked::default());
         let environment = Environment {
@@ -191,8 +191,8 @@ impl World {
         self.node.hit(&frame)
     }
 
-    /// At the check the lease has run out, the namespace is strict since more than D, and a renewal brings
-    /// both.
+    /// At the check the lease has run out, the namespace is strict since more than D, and a renewal
+    /// brings both.
     fn strict_at_the_check(&self) {
         let (node, clock, session) = (self.node.clone(), self.clock.clone(), self.session.clone());
         self.at_the_check(move || {

@@ -28,8 +28,8 @@ fn moved(slot: Slot, slot_count: u32) -> Delta {
     }
 }
 
-/// The answer of a move changes no route, so it does not matter that it is lost here. The table still
-/// names this process, and the slot is stopped until a later table ends that.
+/// The answer of a move changes no route, so it does not matter that it is lost here. The table
+/// still names this process, and the slot is stopped until a later table ends that.
 #[tokio::test]
 async fn a_moved_slot_is_not_served_while_the_table_still_names_this_process() {
     let world = World::new().await;

@@ -84,8 +84,8 @@ impl From<v1::CurrentManyResponse> for Columns {
 }
 
 impl Columns {
-    /// Whether they are of `n` items; `counted`: that asked for other than one number each; `kinds`: for
-    /// the current one.
+    /// Whether they are of `n` items; `counted`: that asked for other than one number each;
+    /// `kinds`: for the current one.
     pub(super) fn fit(&self, n: usize, counted: bool, kinds: bool) -> bool {
         let last = self.lasts.len();
         let lasts = last == n || (last == 0 && !counted);

@@ -41,7 +41,8 @@ impl Stream for Writer {
             return Poll::Pending;
         }
         if !self.waited {
-            // Whoever is ready to run now may have more for this frame. No time passes if nobody is.
+            // Whoever is ready to run now may have more for this frame. No time passes if nobody
+            // is.
             self.waited = true;
             cx.waker().wake_by_ref();
             return Poll::Pending;

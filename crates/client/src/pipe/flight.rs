@@ -12,8 +12,8 @@ use crate::failure::Failure;
 use crate::pipe::answers::{Answers, Columns, Entry};
 use crate::pipe::frame::Asks;
 
-/// How long after its last caller gave up a frame may still be answered; a server that is right answers
-/// before, and a place must not stay taken for one that is not.
+/// How long after its last caller gave up a frame may still be answered; a server that is right
+/// answers before, and a place must not stay taken for one that is not.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(10);
 
 /// How long a caller waits.

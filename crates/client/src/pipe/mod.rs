@@ -9,10 +9,10 @@
 //! A frame is what waits when the stream has room for one: with one call it is sent at once, with
 //! thousands in flight it holds many. Nothing ever waits for a frame to fill.
 //!
-//! Invariants: each item submitted ends once, with its answer or a failure: when it is answered, when
-//! its time is over, when the pipe breaks. A caller that goes away leaves its items to be answered to
-//! nobody; retrying never repeats a number, so whatever was lost is only burned. Items submitted and
-//! not answered are at most [`ITEMS_MAX`]; more callers wait for room.
+//! Invariants: each item submitted ends once, with its answer or a failure: when it is answered,
+//! when its time is over, when the pipe breaks. A caller that goes away leaves its items to be
+//! answered to nobody; retrying never repeats a number, so whatever was lost is only burned. Items
+//! submitted and not answered are at most [`ITEMS_MAX`]; more callers wait for room.
 
 mod answers;
 mod drive;

@@ -122,7 +122,8 @@ impl Sequence for Node {
 
     type PipeStream = ReceiverStream<Result<v1::PipeResponse, Status>>;
 
-    /// Frames of one item are taken as calls of Next and Current, others as of NextMany and CurrentMany.
+    /// Frames of one item are taken as calls of Next and Current, others as of NextMany and
+    /// CurrentMany.
     async fn pipe(
         &self,
         request: Request<Streaming<v1::PipeRequest>>,

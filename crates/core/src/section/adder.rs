@@ -1,7 +1,7 @@
 //! Handing numbers out: what may be done between entering a section's gate and leaving it.
 //!
-//! Invariant: an adder exists only between a successful `enter` of the gate and its one `leave`, and
-//! counters change only through an adder; so a drained section changes no more.
+//! Invariant: an adder exists only between a successful `enter` of the gate and its one `leave`,
+//! and counters change only through an adder; so a drained section changes no more.
 
 use std::marker::PhantomData;
 use std::num::NonZeroU32;
@@ -24,8 +24,8 @@ impl<'a> Adder<'a> {
         })
     }
 
-    /// Hands out the next `count` numbers of a key. Lock-free and without allocation once the key is
-    /// touched; only a counter that left 32 bits takes a short lock.
+    /// Hands out the next `count` numbers of a key. Lock-free and without allocation once the key
+    /// is touched; only a counter that left 32 bits takes a short lock.
     ///
     /// # Errors
     /// [`Refusal::Empty`], [`Refusal::Exhausted`], [`Refusal::NotHere`], [`Refusal::Full`],
@@ -39,8 +39,8 @@ impl<'a> Adder<'a> {
         Ok(self.range(step))
     }
 
-    /// [`Adder::next`] of a key that was found before. A spot of another section is served as a call of
-    /// its own.
+    /// [`Adder::next`] of a key that was found before. A spot of another section is served as a
+    /// call of its own.
     ///
     /// # Errors
     /// As [`Adder::next`]; of another section also [`Refusal::Sealed`].

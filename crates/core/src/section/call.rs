@@ -63,7 +63,8 @@ pub enum Refusal {
     /// A keyed section has no room for another key. Close idle sections or use more of them.
     #[error("the section holds too many keys; create the namespace with more sections")]
     Full,
-    /// Sections have all the memory that counters may have. Close sections, or wait until some are closed.
+    /// Sections have all the memory that counters may have. Close sections, or wait until some are
+    /// closed.
     #[error("the memory of counters is used up")]
     NoMemory,
 }

@@ -1,32 +1,35 @@
-//! Memory of counters: taken from regions in huge pages, and kept for the next section when dropped.
+//! Memory of counters: taken from regions in huge pages, and kept for the next section when
+//! dropped.
 //!
 //! Invariant: what was taken is all zero and nobody else has it until it is put back. Were memory
-//! handed out that another section still counts in, each would give out numbers of the other; were it
-//! not zero, keys nobody touched would seem to stand above their section's base.
+//! handed out that another section still counts in, each would give out numbers of the other; were
+//! it not zero, keys nobody touched would seem to stand above their section's base.
 //!
-//! Sizes are powers of two, and a piece lies at a multiple of its size in its region. What is put back is
-//! joined with its free other half, again and again, and cut for smaller sizes.
+//! Sizes are powers of two, and a piece lies at a multiple of its size in its region. What is put
+//! back is joined with its free other half, again and again, and cut for smaller sizes.
 //!
-//! Invariant: once the memory of counters has reached the limit, free memory is used before more is mapped,
-//! for pieces of every size. Schedule that breaks it: sections of many small pieces fill the budget; sections
-//! that need large ones come and some of the former are closed; hardly any two free neighbors join, so all
-//! large pieces would be new memory, and the process would grow to twice the budget. Hence above the limit a
-//! large piece may consist of scattered chunks ([`Taken::Scattered`]).
+//! Invariant: once the memory of counters has reached the limit, free memory is used before more is
+//! mapped, for pieces of every size. Schedule that breaks it: sections of many small pieces fill
+//! the budget; sections that need large ones come and some of the former are closed; hardly any two
+//! free neighbors join, so all large pieces would be new memory, and the process would grow to
+//! twice the budget. Hence above the limit a large piece may consist of scattered chunks
+//! ([`Taken::Scattered`]).
 //!
-//! Invariant: sections have at most the limit and its slack. Schedule that breaks it: callers touch all keys
-//! of more sections than the limit holds, faster than the owner of the sections looks at the limit and closes
-//! some. Hence nothing is handed out above, and the caller must wait until sections are closed.
+//! Invariant: sections have at most the limit and its slack. Schedule that breaks it: callers touch
+//! all keys of more sections than the limit holds, faster than the owner of the sections looks at
+//! the limit and closes some. Hence nothing is handed out above, and the caller must wait until
+//! sections are closed.
 
 use std::collections::{BTreeMap, BTreeSet};
-// Not part of any protocol: memory is handed from thread to thread by this lock, and from who makes a
-// part of a section to who reads it by that part's once-cell.
+// Not part of any protocol: memory is handed from thread to thread by this lock, and from who makes
+// a part of a section to who reads it by that part's once-cell.
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
 use super::sync::AtomicU32;
 
-/// Cells of the smallest piece, and of a chunk of a dense section: 4 KiB. Tiny under loom, which visits
-/// each.
+/// Cells of the smallest piece, and of a chunk of a dense section: 4 KiB. Tiny under loom, which
+/// visits each.
 pub(super) const CHUNK: usize = if cfg!(loom) { 2 } else { 1024 };
 /// Cells of a region: 32 MiB, of which only what is touched takes memory.
 const REGION: usize = CHUNK << 13;
@@ -56,7 +59,8 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Returns whether sections have more than the limit and half of its slack: some should be closed at once.
+    /// Returns whether sections have more than the limit and half of its slack: some should be
+    /// closed at once.
     pub fn is_tight(&self) -> bool {
         self.limit > 0 && self.mapped - self.free > self.limit.saturating_add(slack(self.limit) / 2)
     }
@@ -70,7 +74,8 @@ fn slack(limit: usize) -> usize {
     (limit / 4).max(SLACK_MIN)
 }
 
-/// Bytes up to which new memory is preferred to scattered free chunks. Sections may have this and its slack.
+/// Bytes up to which new memory is preferred to scattered free chunks. Sections may have this and
+/// its slack.
 static LIMIT: AtomicUsize = AtomicUsize::new(0);
 
 static POOL: Mutex<Pool> = Mutex::new(Pool::new());
@@ -106,7 +111,8 @@ pub fn memory() -> Memory {
     }
 }
 
-/// Takes `n` cells of zeros; `n` is [`CHUNK`] times a power of two. None: sections have too much already.
+/// Takes `n` cells of zeros; `n` is [`CHUNK`] times a power of two. None: sections have too much
+/// already.
 fn take(n: usize) -> Option<Cells> {
     // loom's atomics belong to one run of a model, so there nothing is left over for the next.
     if cfg!(loom) {
@@ -124,8 +130,8 @@ fn take(n: usize) -> Option<Cells> {
     Some(cells)
 }
 
-/// Takes `n` cells of zeros, in one piece unless that took new memory above the limit. None: sections have
-/// too much already.
+/// Takes `n` cells of zeros, in one piece unless that took new memory above the limit. None:
+/// sections have too much already.
 pub(super) fn take_any(n: usize) -> Option<Taken> {
     if cfg!(loom) {
         return Some(Taken::Whole(region(n)));
@@ -203,8 +209,8 @@ impl Pool {
         self.cells(at, n)
     }
 
-    /// Takes free chunks for more than one chunk, if no free piece is large enough and new memory would
-    /// pass the limit (in cells).
+    /// Takes free chunks for more than one chunk, if no free piece is large enough and new memory
+    /// would pass the limit (in cells).
     fn scatter(&mut self, n: usize, limit: usize) -> Option<Box<[Chunk]>> {
         let whole = self.free[size_of_piece(n)..]
             .iter()
@@ -216,7 +222,8 @@ impl Pool {
         Some(chunks.collect())
     }
 
-    /// Takes memory that was never used. Its beginning is a multiple of `n`; what is left out is kept.
+    /// Takes memory that was never used. Its beginning is a multiple of `n`; what is left out is
+    /// kept.
     fn map(&mut self, n: usize) -> Cells {
         if n > REGION {
             let cells = region(n);

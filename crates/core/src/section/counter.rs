@@ -6,8 +6,8 @@
 //! - `WIDE` in a cell is final: the counter lives in the wide map from then on. The cell changes to
 //!   `WIDE` by a CAS *while the map is locked*, and the entry is there before the lock is let go.
 //!   Were the entry added first without the lock, an adder could still move the cell by a CAS and
-//!   the wide counter would repeat its numbers; were the cell changed before locking, an adder could
-//!   find `WIDE` and no entry.
+//!   the wide counter would repeat its numbers; were the cell changed before locking, an adder
+//!   could find `WIDE` and no entry.
 
 use hashbrown::HashMap;
 

@@ -1,23 +1,23 @@
 //! Counters of a keyed section: a concurrent map from the hash of a key to its cell.
 //!
-//! Open-addressing tables, called levels: the first four each four times as large as the one before, so
-//! that few keys lie in few levels, then each twice. A full level is left as it is and the next one opened,
-//! so an entry never moves: a cell's address is stable, a reader needs no lock and nothing is ever freed
-//! under it. Lookups go from the newest level, which once it is full holds half of the keys or more, to the
-//! oldest.
+//! Open-addressing tables, called levels: the first four each four times as large as the one
+//! before, so that few keys lie in few levels, then each twice. A full level is left as it is and
+//! the next one opened, so an entry never moves: a cell's address is stable, a reader needs no lock
+//! and nothing is ever freed under it. Lookups go from the newest level, which once it is full
+//! holds half of the keys or more, to the oldest.
 //!
-//! An entry is four cells, 16 bytes: the counter, and of the key's 128-bit SipHash-1-3 under a secret
-//! hash key the 96 bits that are kept and compared; the other 32 choose the place. Should two keys ever
-//! agree in those 96 (odds of 2^-57 among a million keys of one section), they share one counter: gaps,
-//! but still no number twice.
+//! An entry is four cells, 16 bytes: the counter, and of the key's 128-bit SipHash-1-3 under a
+//! secret hash key the 96 bits that are kept and compared; the other 32 choose the place. Should
+//! two keys ever agree in those 96 (odds of 2^-57 among a million keys of one section), they share
+//! one counter: gaps, but still no number twice.
 //!
 //! Invariants:
 //! - Entries are added only under the writer's lock, after looking again there, so a key has one
 //!   entry. Without the second look two threads would each add one and hand the same numbers out.
 //!   A reader's miss outside the lock is only a hint.
-//! - The first cell is never 0 in a taken entry and is stored last, with release: who reads it also sees
-//!   the two after it.
-//!   (Safety does not hang on it: whoever sees less misses, and looks again under the lock.)
+//! - The first cell is never 0 in a taken entry and is stored last, with release: who reads it also
+//!   sees the two after it. (Safety does not hang on it: whoever sees less misses, and looks again
+//!   under the lock.)
 //! - A level never fills beyond 3/4, so each search ends at an empty entry, after a few steps.
 
 // Accounting only, so loom need not see it.
@@ -245,8 +245,9 @@ impl Drop for Keyed {
     }
 }
 
-/// The entry of this hash (true), or the empty one where it would go (false). Looks through whole lines:
-/// in a full level a key that is not there takes 1.6 of them, from the middle of one it would be 2.6.
+/// The entry of this hash (true), or the empty one where it would go (false). Looks through whole
+/// lines: in a full level a key that is not there takes 1.6 of them, from the middle of one it
+/// would be 2.6.
 #[inline]
 fn probe(entries: &[AtomicU32], hash: Hash) -> Option<(usize, bool)> {
     let (lines, _) = entries.as_chunks::<LINE>();

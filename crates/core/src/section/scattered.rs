@@ -1,8 +1,8 @@
-//! Levels of a keyed section that consist of chunks of their own, because the memory of counters has reached
-//! its limit and no free piece is large enough (see `chunks`).
+//! Levels of a keyed section that consist of chunks of their own, because the memory of counters
+//! has reached its limit and no free piece is large enough (see `chunks`).
 //!
-//! A search comes here only after it has missed in the levels that are in one piece, so sections that have
-//! none of these pay nothing for them.
+//! A search comes here only after it has missed in the levels that are in one piece, so sections
+//! that have none of these pay nothing for them.
 //!
 //! Invariant: those of `keyed`; an entry lies within one chunk and never moves.
 

@@ -1,6 +1,6 @@
-//! A key's counter, found before numbers are taken from it, so that a batch can look all of its keys
-//! up first and wait for their cache lines together: one miss after the other costs 30 times an
-//! addition.
+//! A key's counter, found before numbers are taken from it, so that a batch can look all of its
+//! keys up first and wait for their cache lines together: one miss after the other costs 30 times
+//! an addition.
 
 use std::num::NonZeroU32;
 
@@ -37,8 +37,8 @@ impl Section {
         }))
     }
 
-    /// Fetches what [`Section::sought`] and [`Section::fetch`] look at first, for sections that are likely to
-    /// lie far away. What is returned means nothing, as with [`Section::fetch`].
+    /// Fetches what [`Section::sought`] and [`Section::fetch`] look at first, for sections that are
+    /// likely to lie far away. What is returned means nothing, as with [`Section::fetch`].
     #[inline]
     pub fn near(&self) -> u32 {
         match &self.counters {
@@ -47,8 +47,8 @@ impl Section {
         }
     }
 
-    /// Fetches what [`Section::spot`] looks at first. What is returned means nothing: use it only to
-    /// keep the load from being optimised away.
+    /// Fetches what [`Section::spot`] looks at first. What is returned means nothing: use it only
+    /// to keep the load from being optimised away.
     #[inline]
     pub fn fetch(&self, sought: Sought) -> u32 {
         match (&self.counters, sought.0) {
@@ -57,7 +57,8 @@ impl Section {
         }
     }
 
-    /// The counter of a key of this section, if it or (dense) a near neighbour was touched since load.
+    /// The counter of a key of this section, if it or (dense) a near neighbour was touched since
+    /// load.
     #[inline]
     pub fn spot(&self, sought: Sought) -> Option<Spot<'_>> {
         let cell = match (&self.counters, sought.0) {

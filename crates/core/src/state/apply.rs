@@ -15,8 +15,8 @@ pub(super) type Outcome = Result<Reply, Refusal>;
 pub(super) const LEASE_MS: std::ops::RangeInclusive<u32> = 300..=60_000;
 
 impl State {
-    /// Applies the batch of a log entry whose term is `term`. Adds every row it changed (or removed)
-    /// to `touched`.
+    /// Applies the batch of a log entry whose term is `term`. Adds every row it changed (or
+    /// removed) to `touched`.
     pub fn apply(
         &mut self,
         term: u64,

@@ -2,12 +2,13 @@
 //!
 //! Invariant: the level never falls, and it rises only by a command that the leader proposes once
 //! every member says that it supports the new level. Everything that `apply` does differently, and
-//! every constant it depends on, belongs to a level: replicas of different builds apply one entry in
-//! the same way. Schedule that breaks it: a build with a larger limit leads, a follower of an older
-//! build refuses in `apply` what the leader accepts, and their states diverge without an error.
+//! every constant it depends on, belongs to a level: replicas of different builds apply one entry
+//! in the same way. Schedule that breaks it: a build with a larger limit leads, a follower of an
+//! older build refuses in `apply` what the leader accepts, and their states diverge without an
+//! error.
 //!
-//! Invariant, from level 2 on: a store id that a member ever had is below `next_store`. Schedule that
-//! breaks Raft without it: store 3 leads term t and is cut off; store 3 is removed and another
+//! Invariant, from level 2 on: a store id that a member ever had is below `next_store`. Schedule
+//! that breaks Raft without it: store 3 leads term t and is cut off; store 3 is removed and another
 //! directory is added as store 3; the new one leads term t + 5; the old one sees its own id in a
 //! higher committed vote and leads again without an election.
 
@@ -128,8 +129,8 @@ mod tests {
         assert_eq!(touched, [RowKey::Format].into());
     }
 
-    /// Invariant: `apply` gives the same result on every build that supports a level. A constant that
-    /// changes here needs a new level, and `apply` must use the old value below that level.
+    /// Invariant: `apply` gives the same result on every build that supports a level. A constant
+    /// that changes here needs a new level, and `apply` must use the old value below that level.
     #[test]
     fn every_constant_of_apply_belongs_to_a_level() {
         assert_eq!(LEVEL_MAX, 2, "say which constants the new level changes");

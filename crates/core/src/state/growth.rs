@@ -1,11 +1,11 @@
 //! Numbers that applied entries add to a namespace: in all, and in the minute that added most.
 //!
-//! An operator who restores a backup needs to know how far the old cluster can have gone on since. So every
-//! replica counts what it applies, whether it leads or not.
+//! An operator who restores a backup needs to know how far the old cluster can have gone on since.
+//! So every replica counts what it applies, whether it leads or not.
 //!
-//! Invariant: no minute of the time watched added more numbers than `peak`. An average over that time is
-//! no such bound. Schedule that breaks it: a night of 10 numbers a second, a day of 10,000, a backup in the
-//! morning: the average is the night's, the numbers after the backup are the day's.
+//! Invariant: no minute of the time watched added more numbers than `peak`. An average over that
+//! time is no such bound. Schedule that breaks it: a night of 10 numbers a second, a day of 10,000,
+//! a backup in the morning: the average is the night's, the numbers after the backup are the day's.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -60,8 +60,8 @@ impl Before {
 }
 
 impl Growth {
-    /// Counts the numbers that a batch added; `state` is the one after it, `at` the time since the count
-    /// began.
+    /// Counts the numbers that a batch added; `state` is the one after it, `at` the time since the
+    /// count began.
     pub fn add(&mut self, mut before: Before, replies: &[Reply], state: &State, at: Duration) {
         for (key, reply) in before.sections.iter().zip(replies) {
             let (Some(key), Reply::Opened { max_seq, .. } | Reply::Raised { max_seq, .. }) =

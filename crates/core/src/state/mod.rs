@@ -35,8 +35,8 @@ use crate::id::{NamespaceId, SectionKey, SessionId, Slot};
 use crate::namespace::Namespace;
 use crate::route::{Delta, Owner, Route};
 
-/// The replicated state of one Set. A copy shares the pages of the sections, so it is made in a time that
-/// hardly depends on their number.
+/// The replicated state of one Set. A copy shares the pages of the sections, so it is made in a
+/// time that hardly depends on their number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
     cluster: Option<Cluster>,

@@ -47,9 +47,10 @@ impl State {
 
     /// Changes only what the command names.
     ///
-    /// Invariant: an alteration that was acknowledged holds until one that names the same value. Schedule
-    /// that breaks it with absolute values: two handlers read strict = false; the first one's command sets
-    /// it; the second one's, about the step, writes false back; both are acknowledged.
+    /// Invariant: an alteration that was acknowledged holds until one that names the same value.
+    /// Schedule that breaks it with absolute values: two handlers read strict = false; the first
+    /// one's command sets it; the second one's, about the step, writes false back; both are
+    /// acknowledged.
     pub(super) fn change_namespace(
         &mut self,
         id: NamespaceId,

@@ -1,8 +1,9 @@
 //! Sorted map whose copies share their pages.
 //!
-//! A snapshot or a backup needs the state of one moment, and entries are applied while it is written. A
-//! copy of this map takes one pointer a page. A page is copied when a row in it changes for the first time
-//! afterwards, so a change copies at most [`PAGE_MAX`] rows. That does not depend on the size of the map.
+//! A snapshot or a backup needs the state of one moment, and entries are applied while it is
+//! written. A copy of this map takes one pointer a page. A page is copied when a row in it changes
+//! for the first time afterwards, so a change copies at most [`PAGE_MAX`] rows. That does not
+//! depend on the size of the map.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,8 +19,8 @@ type Page<K, V> = Vec<(K, V)>;
 /// Sorted map of small rows. Its copies are cheap.
 #[derive(Clone)]
 pub struct PagedMap<K, V> {
-    /// Pages in order, none of them empty, each under a key that is not above its first row and above all
-    /// rows of the page before it. The first page also takes smaller keys.
+    /// Pages in order, none of them empty, each under a key that is not above its first row and
+    /// above all rows of the page before it. The first page also takes smaller keys.
     pages: Vec<(K, Arc<Page<K, V>>)>,
     len: usize,
 }

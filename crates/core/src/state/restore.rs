@@ -17,10 +17,10 @@
 //! - a section hands out its window up to 10,000, is backed up, raised to 20,000, hands out 15,000,
 //!   and is restored at 10,000: the margin `max_seq`. Played by `tests/restore_prop.rs`, which also
 //!   shows that one number less repeats one;
-//! - the same of a section opened after the backup, of which it has no row: `start` is lifted, as all
-//!   such sections begin there;
-//! - an AllocSvr of the old cluster still runs and renews session 5, which is another's now: session
-//!   ids go on far above (`SESSIONS`);
+//! - the same of a section opened after the backup, of which it has no row: `start` is lifted, as
+//!   all such sections begin there;
+//! - an AllocSvr of the old cluster still runs and renews session 5, which is another's now:
+//!   session ids go on far above (`SESSIONS`);
 //! - a caller of the old cluster takes numbers of the new one without noticing, because its routing
 //!   table is of a higher version than the new cluster's: table versions go on far above
 //!   ([`RESTORED`]), so every such caller is sent the new table and refuses it by its cluster id;
@@ -144,9 +144,9 @@ impl State {
         all
     }
 
-    /// The least margins that make sense for this state: an owner that had a window open is believed
-    /// to have been given as much again, a new section to have been given one step, and every slot to
-    /// have become free when the old cluster ended.
+    /// The least margins that make sense for this state: an owner that had a window open is
+    /// believed to have been given as much again, a new section to have been given one step, and
+    /// every slot to have become free when the old cluster ended.
     pub fn least_margins(&self) -> Margins {
         let largest = self.open_windows().into_values().map(|w| w.largest);
         let steps = self.namespaces.values().map(|n| u64::from(n.spec.step));

@@ -1,8 +1,8 @@
 //! The section rows of the state, with counts of them.
 //!
-//! Invariant: `open` is the number of rows that are open. The page reads it once a second,
-//! and counting millions of rows each time would keep entries from being applied. So every change of a row
-//! passes through here.
+//! Invariant: `open` is the number of rows that are open. The page reads it once a second, and
+//! counting millions of rows each time would keep entries from being applied. So every change of a
+//! row passes through here.
 
 use super::{PagedMap, Section};
 use crate::id::SectionKey;

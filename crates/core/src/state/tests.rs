@@ -208,10 +208,11 @@ fn late_open_is_refused_by_the_expected_generation() {
     assert!(stale(&state.one(open(1, 0, 2))));
 }
 
-/// The first Open of a section at an epoch does not name the generation that it follows: at each try the
-/// store fills in what it has applied. A late duplicate of it begins generations that nothing uses. Each
-/// costs a window. The owner's own generations stay disjoint and in order, because the duplicate cannot
-/// lower max_seq, and a generation that it ended accepts no raise and no final.
+/// The first Open of a section at an epoch does not name the generation that it follows: at each
+/// try the store fills in what it has applied. A late duplicate of it begins generations that
+/// nothing uses. Each costs a window. The owner's own generations stay disjoint and in order,
+/// because the duplicate cannot lower max_seq, and a generation that it ended accepts no raise and
+/// no final.
 #[test]
 fn a_late_duplicate_of_a_first_open_costs_a_window_and_repeats_no_number() {
     let mut state = cluster();
@@ -490,8 +491,8 @@ fn namespaces_are_created_once_and_altered_without_needless_versions() {
     assert_eq!(state.one(alter(NamespaceId(9), 7)), Reply::Refused(unknown));
 }
 
-/// Schedule: two operators read strict = false; one makes the namespace strict, the other changes its step.
-/// In every order, and although each is repeated late, both hold.
+/// Schedule: two operators read strict = false; one makes the namespace strict, the other changes
+/// its step. In every order, and although each is repeated late, both hold.
 #[test]
 fn a_change_of_one_value_leaves_the_others() {
     let change = |change| Command::ChangeNamespace {

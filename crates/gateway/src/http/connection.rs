@@ -1,8 +1,9 @@
 //! One HTTP connection.
 //!
-//! Invariants: a request's head arrives within [`HttpOptions::idle_max`](super::HttpOptions) of the answer
-//! before it, or the connection is closed soon after (at the next of [`LOOKS`]); one whose other end takes nothing for [`STUCK_AFTER`] is closed; one
-//! that is told to stop answers the request it has begun, and no other.
+//! Invariants: a request's head arrives within [`HttpOptions::idle_max`](super::HttpOptions) of the
+//! answer before it, or the connection is closed soon after (at the next of [`LOOKS`]); one whose
+//! other end takes nothing for [`STUCK_AFTER`] is closed; one that is told to stop answers the
+//! request it has begun, and no other.
 
 use std::convert::Infallible;
 use std::future::ready;
@@ -96,8 +97,8 @@ pub(super) async fn serve(accepted: Accepted, paths: Paths, idle_max: Duration, 
     }
 }
 
-/// What a connection does, as far as it is looked at now and then: for a time of each request a clock would have
-/// to be read, and a timer set, for each.
+/// What a connection does, as far as it is looked at now and then: for a time of each request a
+/// clock would have to be read, and a timer set, for each.
 #[derive(Default)]
 struct Life {
     /// A request is being answered.

@@ -1,4 +1,5 @@
-//! Metrics as text: OpenMetrics for who asks for it, as Prometheus does, and its older format for all others.
+//! Metrics as text: OpenMetrics for who asks for it, as Prometheus does, and its older format for
+//! all others.
 
 use std::collections::HashSet;
 
@@ -41,8 +42,8 @@ impl Format {
     }
 }
 
-/// In the older format a counter has its whole name, `_total` included, in its description as well; and there are
-/// no units and no end mark.
+/// In the older format a counter has its whole name, `_total` included, in its description as well;
+/// and there are no units and no end mark.
 fn older(text: &str) -> String {
     let typed = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
     let counters: HashSet<&str> = typed.filter_map(|t| t.strip_suffix(" counter")).collect();

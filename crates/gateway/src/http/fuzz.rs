@@ -1,4 +1,5 @@
-//! Arbitrary bytes as what an HTTP caller asks: as a query and as JSON they become a call, or are refused.
+//! Arbitrary bytes as what an HTTP caller asks: as a query and as JSON they become a call, or are
+//! refused.
 
 use super::numbers::fuzz as numbers;
 use super::query;

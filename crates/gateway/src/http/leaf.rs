@@ -1,4 +1,5 @@
-//! Leaf's path of segments: `/api/segment/get/{key}` answers a number as text (docs/http.md has the forms).
+//! Leaf's path of segments: `/api/segment/get/{key}` answers a number as text (docs/http.md has the
+//! forms).
 
 use std::sync::Arc;
 
@@ -21,7 +22,8 @@ use super::tag::{Asked, no_head, with_why};
 const PATH: &str = "/api/segment/get/";
 const EXCEPTION: &str = "com.sankuai.inf.leaf.server.exception.LeafServerException";
 
-/// Leaf's numbers of an error: its keys are not loaded yet; it has no such key; it has no segment to give of.
+/// Leaf's numbers of an error: its keys are not loaded yet; it has no such key; it has no segment
+/// to give of.
 const NOT_READY: i64 = -1;
 const NO_SUCH_KEY: i64 = -2;
 const NO_SEGMENT: i64 = -3;

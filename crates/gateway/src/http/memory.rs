@@ -1,12 +1,14 @@
 //! Room for large requests and their answers.
 //!
-//! Invariants: what all requests of many keys, or of many numbers, hold at a time is within [`HELD_MAX`]; one that
-//! has not come holds what has come of it, and no more; an answer holds its part until its last byte was taken. (A request of one key is no larger than a connection's buffers.)
+//! Invariants: what all requests of many keys, or of many numbers, hold at a time is within
+//! [`HELD_MAX`]; one that has not come holds what has come of it, and no more; an answer holds its
+//! part until its last byte was taken. (A request of one key is no larger than a connection's
+//! buffers.)
 //!
-//! Invariant: a request that waits for room holds none of what it waits for. Schedule that breaks it: a batch
-//! waits for 41 MiB while 40 are free. A waiter of tokio's semaphore takes all free permits at once, so each
-//! newcomer would be refused although there is room. Large requests wait in their order, so that none of them
-//! is overtaken by another; small ones pass them.
+//! Invariant: a request that waits for room holds none of what it waits for. Schedule that breaks
+//! it: a batch waits for 41 MiB while 40 are free. A waiter of tokio's semaphore takes all free
+//! permits at once, so each newcomer would be refused although there is room. Large requests wait
+//! in their order, so that none of them is overtaken by another; small ones pass them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,8 +23,8 @@ use super::refusal::Refusal;
 const HELD_MAX: usize = 256 << 20;
 /// What is reserved for an answer of many items before it is there.
 pub(super) const ANSWER: usize = 1 << 20;
-/// Fields take at most so many times the bytes of the text they are read from: keys of one letter, with a
-/// comma and quotes, and then a copy of what is still to be read.
+/// Fields take at most so many times the bytes of the text they are read from: keys of one letter,
+/// with a comma and quotes, and then a copy of what is still to be read.
 const GROWN: usize = 10;
 /// The counting is in units of so many bytes.
 const UNIT: usize = 1 << 10;
@@ -219,8 +221,8 @@ mod tests {
         drop(idle);
     }
 
-    /// Schedule: a batch waits for more than there is. Newcomers that fit are served meanwhile; the batch is
-    /// served once there is room, and before a batch that came later.
+    /// Schedule: a batch waits for more than there is. Newcomers that fit are served meanwhile; the
+    /// batch is served once there is room, and before a batch that came later.
     #[tokio::test(start_paused = true)]
     async fn a_batch_that_waits_keeps_no_newcomer_out() {
         let memory = Memory::new();

@@ -1,9 +1,10 @@
 //! What operators and their tools ask of a server: `/metrics`, `/healthz`, `/readyz`.
 //!
 //! Invariants:
-//! - A server whose own threads stand still is not called well by a door that has threads of its own.
-//! - One scrape at a time is under way, on a thread where nobody waits for it, so that who scrapes too often takes no
-//!   more of a server than one thread.
+//! - A server whose own threads stand still is not called well by a door that has threads of its
+//!   own.
+//! - One scrape at a time is under way, on a thread where nobody waits for it, so that who scrapes
+//!   too often takes no more of a server than one thread.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! What stands behind the `?` of a request, or in the body of a form, as fields.
 //!
-//! A value is text, or the bytes of a key. A list is a field that is given several times, or once with commas
-//! between its values.
+//! A value is text, or the bytes of a key. A list is a field that is given several times, or once
+//! with commas between its values.
 
 use std::borrow::Cow;
 

@@ -84,8 +84,9 @@ impl From<&Status> for Refusal {
         let reason = fault.reason();
         let retry_after_ms = fault.detail.retry_after_ms;
         let mut refusal = Refusal::of(fault.code, reason, fault.message, retry_after_ms);
-        // 400 is for what openapi.json rules out. The service also rejects requests that fit it: a uid above the
-        // namespace's bound, a floor that the cluster never gave out, columns of different lengths.
+        // 400 is for what openapi.json rules out. The service also rejects requests that fit it: a
+        // uid above the namespace's bound, a floor that the cluster never gave out, columns of
+        // different lengths.
         if refusal.status == StatusCode::BAD_REQUEST {
             refusal.status = StatusCode::UNPROCESSABLE_ENTITY;
         }

@@ -1,4 +1,5 @@
-//! The routing table of the service, kept: each look at it asks for what is new since the one before.
+//! The routing table of the service, kept: each look at it asks for what is new since the one
+//! before.
 
 use std::sync::Arc;
 

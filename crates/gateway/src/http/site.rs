@@ -1,7 +1,8 @@
 //! Which pages a browser may ask for.
 //!
-//! Numbers are not for pages of other sites: a browser would take them for anybody who shows it a link. It says
-//! whose page asks (`Origin`, `Sec-Fetch-Site`) in most cases, not in all: see docs/http.md.
+//! Numbers are not for pages of other sites: a browser would take them for anybody who shows it a
+//! link. It says whose page asks (`Origin`, `Sec-Fetch-Site`) in most cases, not in all: see
+//! docs/http.md.
 
 use axum::http::header::{HOST, ORIGIN};
 use axum::http::{HeaderMap, HeaderName, Request, StatusCode};
@@ -14,8 +15,8 @@ const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 
 /// # Errors
-/// A page of another site asks; or, where only this machine's names may be, the request is for another: a name
-/// that a page has had changed to this machine's address.
+/// A page of another site asks; or, where only this machine's names may be, the request is for
+/// another: a name that a page has had changed to this machine's address.
 pub(super) fn check<B>(request: &Request<B>, local_only: bool) -> Result<(), Refusal> {
     let headers = request.headers();
     let host = text(headers, HOST);

@@ -1,4 +1,5 @@
-//! Business tags, as Leaf and Tinyid have them: a tag is a namespace, and its numbers those of uid 0 in it.
+//! Business tags, as Leaf and Tinyid have them: a tag is a namespace, and its numbers those of uid
+//! 0 in it.
 
 use axum::body::Body;
 use axum::http::request::Parts;

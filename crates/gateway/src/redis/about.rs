@@ -89,7 +89,8 @@ impl<'a> Held<'a> {
         Held { about, bytes: 0 }
     }
 
-    /// It holds so many bytes in all now. False: there is no room for them, and nothing has changed.
+    /// It holds so many bytes in all now. False: there is no room for them, and nothing has
+    /// changed.
     pub(super) fn is(&mut self, bytes: usize) -> bool {
         let beyond = bytes.saturating_sub(FREE);
         if beyond > self.bytes {

@@ -90,7 +90,8 @@ impl<S: LocalSequence> Asked<'_, S> {
         Answered::of(groups, &batches, answers)
     }
 
-    /// How many batches are asked for together: those of several namespaces are short, those of one are not.
+    /// How many batches are asked for together: those of several namespaces are short, those of one
+    /// are not.
     fn at_once(&self, batches: &[(usize, Range<usize>)]) -> usize {
         let items: usize = batches.iter().map(|(_, items)| items.len()).sum();
         match items > self.items_max {

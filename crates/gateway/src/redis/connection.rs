@@ -1,9 +1,9 @@
 //! One Redis connection: reads what has come, does it go by go, writes the answers.
 //!
-//! Invariants: answers leave in the order of their commands; while more than [`UNSENT_MAX`] bytes of answers
-//! are not taken nothing more is done or read; what is held is counted (`about`); a connection whose other end
-//! takes nothing, or stops in the middle of a request, is closed in time; one that is told to stop answers what
-//! it has received whole.
+//! Invariants: answers leave in the order of their commands; while more than [`UNSENT_MAX`] bytes
+//! of answers are not taken nothing more is done or read; what is held is counted (`about`); a
+//! connection whose other end takes nothing, or stops in the middle of a request, is closed in
+//! time; one that is told to stop answers what it has received whole.
 
 use std::future::poll_fn;
 use std::io;
@@ -36,7 +36,8 @@ const ROOM_MIN: usize = 4 << 10;
 const ROOM_MAX: usize = FREE / 2;
 /// How long what is on its way when the server stops has to come.
 const GRACE: Duration = Duration::from_millis(50);
-/// How long the other end may take to see the last answers before the rest of what it sends is thrown back.
+/// How long the other end may take to see the last answers before the rest of what it sends is
+/// thrown back.
 const LINGER: Duration = Duration::from_secs(1);
 /// How long a connection may take to give the password, if there is one.
 const KNOWN_WITHIN: Duration = Duration::from_secs(10);
@@ -73,7 +74,8 @@ struct Wire {
     /// Answers; `replies.bytes` from `sent` on.
     replies: Replies,
     sent: usize,
-    /// Of answers that could not be sent at once: when some were taken last, or else when they became due.
+    /// Of answers that could not be sent at once: when some were taken last, or else when they
+    /// became due.
     taken: Option<Instant>,
 }
 
@@ -136,8 +138,9 @@ impl<S: LocalSequence> Service<'_, S> {
                 if size > 0 && self.idle_max.is_some() {
                     done = Instant::now();
                 }
-                // Others have their turn first: so a thread answers all that has come before the first of these is
-                // sent, and who reads several of its connections is not woken up for each.
+                // Others have their turn first: so a thread answers all that has come before the
+                // first of these is sent, and who reads several of its connections is not woken up
+                // for each.
                 tokio::task::yield_now().await;
                 poll_fn(|cx| Poll::Ready(wire.write(cx))).await?;
                 continue;

@@ -1,5 +1,5 @@
-//! Arbitrary bytes as what a Redis client sends: read in one piece and in many, they are the same requests, and
-//! whatever these are, each has its place in a go.
+//! Arbitrary bytes as what a Redis client sends: read in one piece and in many, they are the same
+//! requests, and whatever these are, each has its place in a go.
 
 use bytes::BytesMut;
 

@@ -1,7 +1,7 @@
 //! One go: the commands of a pipeline that are done together, from their words to their answers.
 //!
-//! Invariant: a command's answer comes from items that were asked for after every earlier go was answered,
-//! so on one connection a key's commands take effect in their order (see `plan`).
+//! Invariant: a command's answer comes from items that were asked for after every earlier go was
+//! answered, so on one connection a key's commands take effect in their order (see `plan`).
 
 use bytes::Bytes;
 use seqsvr_core::geometry::KEY_MAX;
@@ -16,8 +16,8 @@ use super::plan::{GROUPS_MAX, Item, Plan};
 use super::reply::Replies;
 use super::session::Session;
 
-/// Commands or items from which on no more are added: what memory holds of them is answered without a break,
-/// while other connections of the thread wait.
+/// Commands or items from which on no more are added: what memory holds of them is answered without
+/// a break, while other connections of the thread wait.
 pub(super) const GO_MAX: usize = 1_024;
 
 /// Commands or items at one time from which on others have their turn after them.
@@ -244,8 +244,8 @@ impl<'a> Go<'a> {
     }
 }
 
-/// Answers a command that came alone, if it takes numbers and memory has them: most connections send one
-/// after the other, and need no go. False: nothing was done.
+/// Answers a command that came alone, if it takes numbers and memory has them: most connections
+/// send one after the other, and need no go. False: nothing was done.
 pub(super) fn at_once<'a, S: LocalSequence>(
     mut words: impl ExactSizeIterator<Item = &'a [u8]>,
     sequence: &S,

@@ -8,8 +8,8 @@ const AT: u8 = b'@';
 /// A key and its namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Place<'a> {
-    /// None: `keys`. (An empty text would lie nowhere, and to compare such took a tenth of a command's time: a
-    /// processor is slow to find that it need not read there.)
+    /// None: `keys`. (An empty text would lie nowhere, and to compare such took a tenth of a
+    /// command's time: a processor is slow to find that it need not read there.)
     pub(super) namespace: Option<&'a str>,
     pub(super) key: Key<'a>,
 }

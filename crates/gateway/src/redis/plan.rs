@@ -1,10 +1,10 @@
-//! Which of a pipeline's commands are done in one go: as many as can be without one overtaking another of
-//! the same key.
+//! Which of a pipeline's commands are done in one go: as many as can be without one overtaking
+//! another of the same key.
 //!
-//! Invariant: in one go a key is taken from, or read, or set once. Several that take are one item, whose
-//! numbers are dealt out in their order; a read of what was taken from, or the reverse, begins the next go,
-//! which waits for this one. (Items of one call are in no order: one that waits for its window is answered
-//! after those that need not.)
+//! Invariant: in one go a key is taken from, or read, or set once. Several that take are one item,
+//! whose numbers are dealt out in their order; a read of what was taken from, or the reverse,
+//! begins the next go, which waits for this one. (Items of one call are in no order: one that waits
+//! for its window is answered after those that need not.)
 
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
@@ -62,7 +62,8 @@ impl<'a> Plan<'a> {
         self.uses.len()
     }
 
-    /// So many numbers: of which item, and up to which of its numbers they are. None: in the next go.
+    /// So many numbers: of which item, and up to which of its numbers they are. None: in the next
+    /// go.
     pub(super) fn take(&mut self, place: Place<'a>, count: u32) -> Option<(Item, u32)> {
         match self.uses.entry(place) {
             Entry::Vacant(free) => {

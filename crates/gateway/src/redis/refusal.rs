@@ -49,7 +49,8 @@ impl Refusal {
         }
     }
 
-    /// Fewer numbers might have been given: more than the namespace gives at once, or than there are left.
+    /// Fewer numbers might have been given: more than the namespace gives at once, or than there
+    /// are left.
     pub(super) fn is_of_many(&self) -> bool {
         match self.reason {
             Reason::TooMany => self.code == Code::InvalidArgument,
@@ -57,8 +58,8 @@ impl Refusal {
         }
     }
 
-    /// The answer: `TRYAGAIN` if the same command may succeed later, `ERR` if not. A sequence at its end is
-    /// told in the words that clients know of Redis.
+    /// The answer: `TRYAGAIN` if the same command may succeed later, `ERR` if not. A sequence at
+    /// its end is told in the words that clients know of Redis.
     pub(super) fn line(&self) -> String {
         let Refusal {
             text,

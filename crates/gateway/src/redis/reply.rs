@@ -1,6 +1,7 @@
 //! Answers as Redis clients read them, of protocol 2 or 3.
 
-/// Which answers a connection reads. Every one begins with the second and may ask for the third (`HELLO 3`).
+/// Which answers a connection reads. Every one begins with the second and may ask for the third
+/// (`HELLO 3`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Version {
     #[default]

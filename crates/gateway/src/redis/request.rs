@@ -1,17 +1,19 @@
 //! Requests as Redis clients write them: arrays of bulk strings, or a line of words.
 //!
-//! Our own, for speed: a parser of a library takes 97 to 360 ns a command, this one 11 to 33 (`INCR` of a key
-//! of 17 bytes, pipelines of 1 to 100), of about 400 that a command may cost in all in a pipeline of 100.
+//! Our own, for speed: a parser of a library takes 97 to 360 ns a command, this one 11 to 33
+//! (`INCR` of a key of 17 bytes, pipelines of 1 to 100), of about 400 that a command may cost in
+//! all in a pipeline of 100.
 //!
-//! Invariants: a byte is looked at once, however slowly a request arrives; and what a request may hold is
-//! bounded before it is kept ([`ARGS_MAX`], [`ARG_MAX`], [`LINE_MAX`], [`REQUEST_MAX`]).
+//! Invariants: a byte is looked at once, however slowly a request arrives; and what a request may
+//! hold is bounded before it is kept ([`ARGS_MAX`], [`ARG_MAX`], [`LINE_MAX`], [`REQUEST_MAX`]).
 
 use std::fmt;
 use std::ops::Range;
 
 /// Most words of a request: an MGET of as many keys as a batch may have items.
 const ARGS_MAX: usize = 10_001;
-/// Longest word, bytes. Keys are shorter; longer ones are to be refused by name, not as a broken protocol.
+/// Longest word, bytes. Keys are shorter; longer ones are to be refused by name, not as a broken
+/// protocol.
 const ARG_MAX: usize = 16 << 10;
 /// Longest line: of an inline request, as in Redis.
 const LINE_MAX: usize = 64 << 10;
@@ -68,8 +70,8 @@ struct End {
 }
 
 impl Requests {
-    /// Reads on in bytes that begin with the first of these requests, until there are `most` whole ones. Words
-    /// of a line are left in its place without their quotes.
+    /// Reads on in bytes that begin with the first of these requests, until there are `most` whole
+    /// ones. Words of a line are left in its place without their quotes.
     ///
     /// # Errors
     /// [`Broken`], after which nothing more can be read; the whole requests before it stand.
@@ -209,8 +211,8 @@ impl Requests {
     }
 }
 
-/// A line whose words are put together at its beginning, without quotes and escapes: what is kept is never
-/// longer than what was read.
+/// A line whose words are put together at its beginning, without quotes and escapes: what is kept
+/// is never longer than what was read.
 struct Unquoting<'a> {
     line: &'a mut [u8],
     read: usize,

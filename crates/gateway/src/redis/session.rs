@@ -9,7 +9,8 @@ use super::command::{Client, Command, Hello};
 use super::reply::{Replies, Version};
 use crate::secret::same;
 
-/// The Redis whose answers these are like: clients ask for its version, and choose by it what they send.
+/// The Redis whose answers these are like: clients ask for its version, and choose by it what they
+/// send.
 pub(super) const REDIS_VERSION: &str = "7.2.0";
 
 /// Longest name of a connection.

@@ -1,5 +1,5 @@
-//! Files of a simulated machine. They are real files, best on a file system in memory; here lies what of them is
-//! durable, and what a power cut leaves.
+//! Files of a simulated machine. They are real files, best on a file system in memory; here lies
+//! what of them is durable, and what a power cut leaves.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -119,7 +119,8 @@ fn cut_power_of(dir: &Path, draw: &mut impl FnMut(u64) -> u64) -> io::Result<()>
         let names = durable.names.get(dir).cloned().unwrap_or_default();
         (names, durable.content.clone())
     });
-    // Names are metadata, which a journal makes durable in their order: all of them, or those of the last sync.
+    // Names are metadata, which a journal makes durable in their order: all of them, or those of
+    // the last sync.
     let kept = if draw(2) == 0 { now.clone() } else { durable };
     for name in now.keys().filter(|name| !kept.contains_key(*name)) {
         fs::remove_file(dir.join(name))?;

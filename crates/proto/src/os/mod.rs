@@ -1,4 +1,5 @@
-//! Calls of the operating system that a simulation replaces: work that may block, syncs of files, and chance.
+//! Calls of the operating system that a simulation replaces: work that may block, syncs of files,
+//! and chance.
 
 #[cfg(sim)]
 pub mod files;
@@ -9,7 +10,8 @@ use std::path::Path;
 
 use tokio::task::JoinHandle;
 
-/// Starts work that may block, on a thread for such work. A simulation has one thread, so there it is a task.
+/// Starts work that may block, on a thread for such work. A simulation has one thread, so there it
+/// is a task.
 pub fn spawn_blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> JoinHandle<T> {

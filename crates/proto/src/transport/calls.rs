@@ -1,13 +1,13 @@
 //! What calls hold of a server's memory from their first byte until their answer is taken: bounded
 //! in number, in bytes, and in the time a request may take to arrive.
 //!
-//! Without it a caller that opens calls and sends half of a message, or never reads an answer, could
-//! have a server keep connections x streams x message size of bytes.
+//! Without it a caller that opens calls and sends half of a message, or never reads an answer,
+//! could have a server keep connections x streams x message size of bytes.
 //!
 //! Invariant: every byte of a message of a bounded call, and what the message becomes in memory, is
-//! counted, for its connection and for the server, from when it is read until its call has ended and the answer's last byte was handed to the
-//! connection; a call that is dropped gives its part back. Above a bound a call is answered
-//! RESOURCE_EXHAUSTED with a retry hint, and nobody waits.
+//! counted, for its connection and for the server, from when it is read until its call has ended
+//! and the answer's last byte was handed to the connection; a call that is dropped gives its part
+//! back. Above a bound a call is answered RESOURCE_EXHAUSTED with a retry hint, and nobody waits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -34,8 +34,8 @@ pub const BUFFERED_OF_ONE_MAX: usize = 64 << 20;
 const RETRY_MS: u32 = 100;
 
 /// Bounds and counts of one server's calls; as a layer it keeps them. Bounded are the calls of the
-/// service whose paths begin with its prefix, which must be unary but for the one named stream; others
-/// are only counted.
+/// service whose paths begin with its prefix, which must be unary but for the one named stream;
+/// others are only counted.
 #[derive(Clone, Debug)]
 pub struct Calls(Arc<Inner>);
 
@@ -49,8 +49,9 @@ struct Inner {
 }
 
 impl Calls {
-    /// `prefix`: such as `/seqsvr.v1.Sequence/`; `stream`: the method that takes and answers a stream
-    /// of messages. It tells of each that it took by the [`Messages`] in its request's extensions.
+    /// `prefix`: such as `/seqsvr.v1.Sequence/`; `stream`: the method that takes and answers a
+    /// stream of messages. It tells of each that it took by the [`Messages`] in its request's
+    /// extensions.
     pub fn new(prefix: &'static str, stream: &'static str) -> Calls {
         Calls(Arc::new(Inner {
             prefix,
@@ -169,8 +170,8 @@ impl Messages {
         self.0.clear();
     }
 
-    /// What of a message is kept after it was taken counts as a call of its own, of so many bytes, until
-    /// what this returns is dropped.
+    /// What of a message is kept after it was taken counts as a call of its own, of so many bytes,
+    /// until what this returns is dropped.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED with a hint when to come again, above the bounds of calls.

@@ -1,13 +1,14 @@
-//! What a request holds, read from its bytes as they arrive: one of far too many items is refused when it
-//! says so, not when it is there.
+//! What a request holds, read from its bytes as they arrive: one of far too many items is refused
+//! when it says so, not when it is there.
 //!
-//! Received and decoded whole, four megabytes of uids took a thread milliseconds, in which no other call of
-//! that thread was answered, and as many bytes of empty keys took sixteen times the memory they were counted
-//! as.
+//! Received and decoded whole, four megabytes of uids took a thread milliseconds, in which no other
+//! call of that thread was answered, and as many bytes of empty keys took sixteen times the memory
+//! they were counted as.
 //!
-//! Invariant: of a message that passes, no field (by number) has more than twice [`ITEMS_MAX`] entries of
-//! bytes, nor takes more than [`ROOM`] as a packed column. Twice, so that of a Pipe whoever asks for somewhat
-//! too many loses that frame only. Of other calls no column of uids has more than [`ITEMS_MAX`].
+//! Invariant: of a message that passes, no field (by number) has more than twice [`ITEMS_MAX`]
+//! entries of bytes, nor takes more than [`ROOM`] as a packed column. Twice, so that of a Pipe
+//! whoever asks for somewhat too many loses that frame only. Of other calls no column of uids has
+//! more than [`ITEMS_MAX`].
 //!
 //! What was read also says what the message takes in memory once it is decoded, before it is.
 
@@ -93,7 +94,8 @@ impl Entries {
         }
     }
 
-    /// Reads the next bytes. What they take in memory once they are decoded, in bytes and beyond themselves.
+    /// Reads the next bytes. What they take in memory once they are decoded, in bytes and beyond
+    /// themselves.
     ///
     /// # Errors
     /// INVALID_ARGUMENT: far too many items, or no message of this protocol.
@@ -162,8 +164,9 @@ impl Entries {
         Ok(())
     }
 
-    /// Neither a request nor a message ends in the middle of a field; after a message comes the next one's
-    /// prefix. (Were a request to end within a field, it would be read otherwise here than where it is decoded.)
+    /// Neither a request nor a message ends in the middle of a field; after a message comes the
+    /// next one's prefix. (Were a request to end within a field, it would be read otherwise here
+    /// than where it is decoded.)
     fn end(&mut self, was_in_request: bool) -> Result<(), Status> {
         let request_ended = was_in_request && self.left_within == 0;
         if !request_ended && self.left > 0 {

@@ -5,8 +5,8 @@ use prost::Message;
 use super::entries::Entries;
 use crate::v1::{CurrentManyRequest, NextManyRequest, PipeRequest};
 
-/// The first byte says what they are of, and how long pieces are. Read in one piece and in many, they are the
-/// same; and a message that passes takes no more memory than was said.
+/// The first byte says what they are of, and how long pieces are. Read in one piece and in many,
+/// they are the same; and a message that passes takes no more memory than was said.
 pub fn entries(data: &[u8]) {
     let Some((&first, data)) = data.split_first() else {
         return;

@@ -3,8 +3,8 @@
 //! Invariant: a connection holds its permit until it is closed, so sockets and their buffers are
 //! bounded whatever callers do. One connection too many is told so and closed at once: left in the
 //! kernel's queue it would look like a server that hangs. Nor does a connection keep its place for
-//! nothing: one that does not begin to speak HTTP/2, or takes no answer that is due to it, is closed.
-//! (One whose end is gone is found out by the server's HTTP/2 pings.)
+//! nothing: one that does not begin to speak HTTP/2, or takes no answer that is due to it, is
+//! closed. (One whose end is gone is found out by the server's HTTP/2 pings.)
 
 use std::io;
 use std::pin::Pin;
@@ -63,12 +63,14 @@ impl Connections {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// A permit for one more, to be kept until it is closed; None: there are as many as there may be.
+    /// A permit for one more, to be kept until it is closed; None: there are as many as there may
+    /// be.
     pub fn admit(&self) -> Option<OwnedSemaphorePermit> {
         self.permits.clone().try_acquire_owned().ok()
     }
 
-    /// Closes a connection for which there is no permit, after these words in the protocol it speaks.
+    /// Closes a connection for which there is no permit, after these words in the protocol it
+    /// speaks.
     pub fn refuse(&self, mut io: Box<dyn Io>, goodbye: Vec<u8>) {
         let before = self.refused.fetch_add(1, Ordering::Relaxed);
         // Often enough to be seen, seldom enough not to fill the log.

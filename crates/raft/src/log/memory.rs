@@ -1,9 +1,10 @@
 //! A log on a simulated disk, with the calls of `raft-log` that [`super::LogStore`] makes.
 //!
-//! What was written and what is durable lie apart. A record is in one of three states: *dirty* (in the page
-//! cache only), *lost* (the sync failed, so the kernel marked its page clean and never writes it), *durable*.
-//! A process that is killed loses records that its writer has not taken yet. A power cut keeps a prefix of the
-//! records: it ends before the first lost record, and anywhere among the dirty ones.
+//! What was written and what is durable lie apart. A record is in one of three states: *dirty* (in
+//! the page cache only), *lost* (the sync failed, so the kernel marked its page clean and never
+//! writes it), *durable*. A process that is killed loses records that its writer has not taken yet.
+//! A power cut keeps a prefix of the records: it ends before the first lost record, and anywhere
+//! among the dirty ones.
 //!
 //! `tests.rs` compares it with `raft-log`, call by call.
 

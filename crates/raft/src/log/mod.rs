@@ -203,9 +203,9 @@ impl Inner {
 
     /// Notes whether openraft took the snapshot that was offered.
     ///
-    /// Invariant: a refused snapshot covers nothing. Schedule that breaks it: a deposed leader sends
-    /// a snapshot up to entry 900 and is refused; the leader sees that this node, which has lost its
-    /// log behind entry 500, acknowledged entry 800; nothing is found missing.
+    /// Invariant: a refused snapshot covers nothing. Schedule that breaks it: a deposed leader
+    /// sends a snapshot up to entry 900 and is refused; the leader sees that this node, which has
+    /// lost its log behind entry 500, acknowledged entry 800; nothing is found missing.
     pub(crate) fn settle(&self, taken: bool) {
         let end = self.offered.load(Ordering::Acquire);
         if taken {
@@ -236,8 +236,8 @@ impl Inner {
     }
 }
 
-/// Refuses a log that lost files at its beginning: raft-log checks that its files follow each other,
-/// not that the first is the first.
+/// Refuses a log that lost files at its beginning: raft-log checks that its files follow each
+/// other, not that the first is the first.
 fn whole(log: &RaftLog<Kinds>, path: &Path) -> Result<(), Error> {
     let state = log.log_state();
     let first = state.purged().map_or(0, |id| id.0.index + 1);

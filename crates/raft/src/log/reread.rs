@@ -3,8 +3,8 @@
 //! Invariant: every byte of the log that the start reads is on the disk, or the start fails.
 //!
 //! Schedule that breaks it without any sync: a follower writes an entry and is killed before its
-//! fdatasync; restarted it finds the entry in the page cache and acknowledges it, the leader commits
-//! it, the power goes, and an acknowledged entry is lost.
+//! fdatasync; restarted it finds the entry in the page cache and acknowledges it, the leader
+//! commits it, the power goes, and an acknowledged entry is lost.
 //!
 //! Schedule that breaks it with a sync alone: the fdatasync fails. ext4 and XFS then mark the pages
 //! clean and keep their new content, so the sync of the next start has nothing to write and

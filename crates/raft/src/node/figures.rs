@@ -1,5 +1,5 @@
-//! What operators are told of a node: one list for `status --json` and for Prometheus, and what is read for
-//! Prometheus alone because it takes a look at the disk.
+//! What operators are told of a node: one list for `status --json` and for Prometheus, and what is
+//! read for Prometheus alone because it takes a look at the disk.
 
 use std::fmt;
 use std::fs;

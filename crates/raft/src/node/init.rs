@@ -1,8 +1,8 @@
 //! Making the cluster, once.
 //!
-//! Invariant: everything that can be refused is refused before this node belongs to the cluster, and
-//! every step after that may be repeated. Only the node that was asked first begins the log, see
-//! `founder.rs`.
+//! Invariant: everything that can be refused is refused before this node belongs to the cluster,
+//! and every step after that may be repeated. Only the node that was asked first begins the log,
+//! see `founder.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -1,13 +1,13 @@
 //! Raising the cluster's format level.
 //!
 //! Invariant: the level rises only while every member, learners included, says that it supports the
-//! new one, and no member is added or removed meanwhile. Schedule that breaks it: store 3 still runs
-//! the older build; the entry that raises the level is committed by stores 1 and 2; store 3 cannot
-//! read it and never follows again. (Its build rejects the entry by its version, so nothing diverges,
-//! but a rolling upgrade must not lose a store.)
+//! new one, and no member is added or removed meanwhile. Schedule that breaks it: store 3 still
+//! runs the older build; the entry that raises the level is committed by stores 1 and 2; store 3
+//! cannot read it and never follows again. (Its build rejects the entry by its version, so nothing
+//! diverges, but a rolling upgrade must not lose a store.)
 //!
-//! Until then every member writes and sends what level 1 knows, so a member may still go back to the
-//! older build.
+//! Until then every member writes and sends what level 1 knows, so a member may still go back to
+//! the older build.
 
 use std::sync::Weak;
 use std::time::Duration;

@@ -15,9 +15,9 @@ impl Node {
         self.inner.gate.ended().borrow().clone()
     }
 
-    /// Looks whether the log still has what the leader of `vote` says it acknowledged, before openraft
-    /// hears of the append. If not, this node stops: openraft, so that it does not ask for votes
-    /// either, and with [`Node::failed`] the process.
+    /// Looks whether the log still has what the leader of `vote` says it acknowledged, before
+    /// openraft hears of the append. If not, this node stops: openraft, so that it does not ask for
+    /// votes either, and with [`Node::failed`] the process.
     ///
     /// # Errors
     /// Why it stops.

@@ -1,9 +1,9 @@
 //! Changing the members while the group works: one node in, one node out.
 //!
 //! Invariant: a change is one log entry that adds or takes away at most one voter. It is made from
-//! the last membership, which is committed, by a leader that has committed an entry of its own term.
-//! A node becomes a voter only with the log of the others in it, and a voter is taken away only if a
-//! majority of those left answers.
+//! the last membership, which is committed, by a leader that has committed an entry of its own
+//! term. A node becomes a voter only with the log of the others in it, and a voter is taken away
+//! only if a majority of those left answers.
 //!
 //! Schedules that break the group without it:
 //! - *Two voters at once*: majorities of the old and the new members need not meet; two leaders.
@@ -14,10 +14,10 @@
 //!   (`RaftCore::append_membership`, `ensure_leader_log_committed`).
 //! - *A voter with an empty log*: no number is lost, but of {1,2,3,4} with 4 empty and 3 dead no
 //!   majority can commit until 4 has everything. Hence learner first.
-//! - *A living voter taken away while another is dead*: of {1,2,3} with 3 dead, taking 2 away leaves
-//!   {1,3}, which never commits again, not even to bring 2 back.
-//! - *An id that was used before* (from format level 2 on, which records it): a stale leader finds its
-//!   own id in a newer vote and leads again without an election, see `sender.rs`.
+//! - *A living voter taken away while another is dead*: of {1,2,3} with 3 dead, taking 2 away
+//!   leaves {1,3}, which never commits again, not even to bring 2 back.
+//! - *An id that was used before* (from format level 2 on, which records it): a stale leader finds
+//!   its own id in a newer vote and leads again without an election, see `sender.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -131,8 +131,8 @@ impl Node {
             incarnation,
         };
         let mut group = self.group();
-        // Everything committed before the call is applied here, so the mark covers every member that
-        // was added and removed again.
+        // Everything committed before the call is applied here, so the mark covers every member
+        // that was added and removed again.
         let next_store = self.with_state(|state| state.next_store().unwrap_or(1));
         group.check(id, &wanted, next_store)?;
         if group.voters.contains(&id) {
@@ -153,9 +153,9 @@ impl Node {
         Ok(())
     }
 
-    /// Takes a member away, dead or alive. Only the leader does it; asked to remove itself, it hands
-    /// the leadership over and answers [`MemberError::NotLeader`], so that its successor is asked.
-    /// No member is answered as done.
+    /// Takes a member away, dead or alive. Only the leader does it; asked to remove itself, it
+    /// hands the leadership over and answers [`MemberError::NotLeader`], so that its successor is
+    /// asked. No member is answered as done.
     ///
     /// # Errors
     /// See [`MemberError`].

@@ -199,13 +199,14 @@ impl Node {
         self.inner.leadership.clone()
     }
 
-    /// Reads the applied state; a batch is seen wholly or not at all. Keep it short: applying waits.
+    /// Reads the applied state; a batch is seen wholly or not at all. Keep it short: applying
+    /// waits.
     pub fn with_state<T>(&self, read: impl FnOnce(&State) -> T) -> T {
         read(&self.inner.shared.applied.read().state)
     }
 
-    /// Returns the applied state of this moment as a backup; None before the cluster is made. It is the
-    /// cluster's newest state only after [`Node::confirm`]. `taken_at`: seconds since 1970.
+    /// Returns the applied state of this moment as a backup; None before the cluster is made. It is
+    /// the cluster's newest state only after [`Node::confirm`]. `taken_at`: seconds since 1970.
     pub fn backup(&self, taken_at: u64) -> Option<Backup> {
         let applied = self.inner.shared.applied.read();
         let last = applied.last_applied?;

@@ -1,8 +1,9 @@
 //! Handing the leadership to another voter.
 //!
-//! Invariant: it is handed only to a voter that answers and lags by next to nothing. From the moment
-//! it is begun this leader writes nothing more (openraft's `Leader::mark_transfer`), so a successor
-//! that is dead, or must first be sent a long log, would cost the group an election's time.
+//! Invariant: it is handed only to a voter that answers and lags by next to nothing. From the
+//! moment it is begun this leader writes nothing more (openraft's `Leader::mark_transfer`), so a
+//! successor that is dead, or must first be sent a long log, would cost the group an election's
+//! time.
 //!
 //! Safety does not depend on it: the successor is elected by a quorum like any leader.
 

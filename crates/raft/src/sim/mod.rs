@@ -1,4 +1,5 @@
-//! What a simulated world does to the disks of a node, and what its judges see of them. Only with `--cfg sim`.
+//! What a simulated world does to the disks of a node, and what its judges see of them. Only with
+//! `--cfg sim`.
 
 mod look;
 pub mod runtime;
@@ -63,7 +64,8 @@ fn crash_rows(data_dir: &Path, rows: RowsCrash, draw: &mut impl FnMut(u64) -> u6
     }
 }
 
-/// Sets how long the syncs of a log take (milliseconds, shortest and longest), and whether all syncs fail.
+/// Sets how long the syncs of a log take (milliseconds, shortest and longest), and whether all
+/// syncs fail.
 pub fn set_syncs(data_dir: &Path, ms: (u64, u64), fails: bool) {
     disk::set_conduct(&data_dir.join("log"), SyncConduct { ms, fails });
     files::set_failing(data_dir, fails);
@@ -133,8 +135,8 @@ pub struct DurableVote {
 }
 
 impl DurableVote {
-    /// Whether the disk that has this vote may have the other one later. A node that voted for itself may follow the
-    /// one that has won the term.
+    /// Whether the disk that has this vote may have the other one later. A node that voted for
+    /// itself may follow the one that has won the term.
     pub fn may_become(self, later: DurableVote) -> bool {
         let has_won = later.is_won && !self.is_won;
         let is_same = later.node == self.node && later.is_won >= self.is_won;

@@ -1,4 +1,5 @@
-//! A disk that can fail, be full, be read-only or lose its power: ext4 on a loop device. Needs root.
+//! A disk that can fail, be full, be read-only or lose its power: ext4 on a loop device. Needs
+//! root.
 //!
 //! Also used by this crate's tests from outside, and by the scenarios on the binary.
 
@@ -99,8 +100,8 @@ impl Disk {
         ballast
     }
 
-    /// What ext4 does by itself on a disk that fails: every later write is refused as read-only, also
-    /// to files that are open. Unmount and mount again to mend it.
+    /// What ext4 does by itself on a disk that fails: every later write is refused as read-only,
+    /// also to files that are open. Unmount and mount again to mend it.
     pub(crate) fn turn_read_only(&self) -> Result<(), String> {
         run("mount", &["-o", "remount,abort", self.path()]).map(drop)
     }

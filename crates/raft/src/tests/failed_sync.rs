@@ -181,8 +181,8 @@ async fn entries_of_a_failed_sync_are_on_the_disk_before_a_restart_counts_them()
     }
 }
 
-/// A log file holds less than two blocks, so the failure meets the end of one file, the first record
-/// of the next, and what follows it.
+/// A log file holds less than two blocks, so the failure meets the end of one file, the first
+/// record of the next, and what follows it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn entries_of_a_sync_that_fails_around_a_rotation_are_on_the_disk_as_well() {
     if skipped() {

@@ -13,7 +13,8 @@ use crate::node::{Member, Node};
 
 const CLUSTER: ClusterId = ClusterId(0xc1);
 
-/// What lies in the directory after a cut behind the adoption; `noted` says that the node was asked.
+/// What lies in the directory after a cut behind the adoption; `noted` says that the node was
+/// asked.
 async fn cut_after_adoption(options: &Options, noted: bool) -> Member {
     let storage = open_storage(options).unwrap();
     let identity = Identity {
@@ -33,7 +34,8 @@ async fn cut_after_adoption(options: &Options, noted: bool) -> Member {
     }
 }
 
-/// Opens the node as [`open_storage`] opens storage: a child of another test may hold the lock for a moment.
+/// Opens the node as [`open_storage`] opens storage: a child of another test may hold the lock for
+/// a moment.
 async fn open_node(options: &Options) -> Node {
     let deadline = Instant::now() + Duration::from_secs(5);
     loop {
@@ -59,8 +61,9 @@ async fn an_interrupted_init_goes_on_at_the_founder_only() {
     }
 }
 
-/// Invariant: a failed write ends the node, as a failed append does. Schedule that breaks it: the stamp cannot be
-/// written into the log, whose writer is dead from then on; the node refuses each later adoption, and runs on.
+/// Invariant: a failed write ends the node, as a failed append does. Schedule that breaks it: the
+/// stamp cannot be written into the log, whose writer is dead from then on; the node refuses each
+/// later adoption, and runs on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_write_that_fails_during_the_adoption_ends_the_node() {
     let dir = tempfile::tempdir().unwrap();

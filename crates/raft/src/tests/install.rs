@@ -64,8 +64,8 @@ async fn an_install_does_not_read_the_received_file_again() {
     assert_eq!(storage.machine.shared().applied.read().state, state);
 }
 
-/// A log of 130 entries, rows of entry 50, and in memory the state of a snapshot at entry 120. Returns the
-/// state that it replaced as well.
+/// A log of 130 entries, rows of entry 50, and in memory the state of a snapshot at
+/// entry 120. Returns the state that it replaced as well.
 async fn installed_at_120(options: &Options) -> (Storage, Applied) {
     let mut storage = opened(options, 0).await;
     for index in 0..=130 {
@@ -164,8 +164,9 @@ fn an_install_does_not_wait_for_its_rows() {
     assert_eq!(set_aside(&options.data_dir), 0);
 }
 
-/// Schedule: rows of an install are stored in parts; entries are applied between two parts and store the
-/// rows they change, with the digest over all; the process is killed before the last part.
+/// Schedule: rows of an install are stored in parts; entries are applied between two parts and
+/// store the rows they change, with the digest over all; the process is killed before the last
+/// part.
 #[tokio::test]
 async fn rows_of_entries_amid_a_cut_off_install_are_rebuilt() {
     for (parts, is_whole) in [(0, false), (1, false), (3, false), (usize::MAX, true)] {
@@ -186,8 +187,8 @@ async fn rows_of_entries_amid_a_cut_off_install_are_rebuilt() {
     }
 }
 
-/// Schedule: a part is read from memory, an entry changes one of its rows and stores it, the part is
-/// stored over it. One thread stores all rows again and again while entries are applied.
+/// Schedule: a part is read from memory, an entry changes one of its rows and stores it, the part
+/// is stored over it. One thread stores all rows again and again while entries are applied.
 #[tokio::test]
 async fn a_part_is_never_stored_over_a_newer_row() {
     let dir = tempfile::tempdir().unwrap();
@@ -215,8 +216,8 @@ async fn a_part_is_never_stored_over_a_newer_row() {
     assert_eq!(storage.machine.shared().applied.read().state, state_at(400));
 }
 
-/// Schedule: a sender goes away before it has the answer, and sends the snapshot again once it is installed.
-/// The file of the second attempt is not looked at.
+/// Schedule: a sender goes away before it has the answer, and sends the snapshot again once it is
+/// installed. The file of the second attempt is not looked at.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_snapshot_that_was_installed_is_not_received_again() {
     let stage = Stage::new().await;
@@ -236,8 +237,8 @@ async fn a_snapshot_that_was_installed_is_not_received_again() {
     stage.follower.shutdown().await;
 }
 
-/// While a snapshot is sent no other is built, unless the log would grow without bound or the snapshot is
-/// damaged.
+/// While a snapshot is sent no other is built, unless the log would grow without bound or the
+/// snapshot is damaged.
 #[tokio::test]
 async fn no_snapshot_is_built_while_one_is_sent() {
     let dir = tempfile::tempdir().unwrap();

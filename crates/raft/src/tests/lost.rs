@@ -8,8 +8,8 @@ use crate::lost::{Acknowledged, Held, judge};
 use crate::options::Options;
 use crate::types::{LogId, TypeConfig, Vote};
 
-/// Each case: the saved vote, the end of the log, what the leader of term 5 says was acknowledged to
-/// it, and what is found lost.
+/// Each case: the saved vote, the end of the log, what the leader of term 5 says was acknowledged
+/// to it, and what is found lost.
 #[test]
 fn only_what_was_acknowledged_to_the_sender_is_missed() {
     let vote = Vote::new_committed(5, 2);
@@ -101,8 +101,8 @@ fn a_leader_remembers_the_most_that_was_acknowledged_in_its_newest_vote() {
     assert_eq!((known.end(peer, &second), known.end(peer, &first)), (4, 0));
 }
 
-/// An entry counts from its append on, and what was purged or came in a snapshot still does; what was
-/// truncated does not.
+/// An entry counts from its append on, and what was purged or came in a snapshot still does; what
+/// was truncated does not.
 #[tokio::test]
 async fn the_end_of_a_log_is_known_at_once() {
     let dir = tempfile::tempdir().unwrap();

@@ -3,7 +3,8 @@
 //! A child process (this test binary again) appends, votes, truncates, applies, snapshots and
 //! purges on an ext4 file system on a loop device and reports what was acknowledged. The parent
 //! stops the child (SIGSTOP first: otherwise a line may be reported that the harness itself cut),
-//! shuts the file system down without flushing its journal, kills the child, mounts again and looks.
+//! shuts the file system down without flushing its journal, kills the child, mounts again and
+//! looks.
 //!
 //! Needs root; prints loudly that it was skipped otherwise. `SEQSVR_POWER_CUTS` says how many cuts;
 //! 10 by default, 60 in a full run.

@@ -77,8 +77,8 @@ async fn what_is_acknowledged_in_a_new_log_file_survives_a_power_cut() {
 
 /// The power goes the moment the new file appears, with appends under way before and after it.
 ///
-/// The blocks of one sync reach the disk in any order. If a later one did and an earlier one did not,
-/// the record between them is neither whole nor at the end, and the log is refused as damaged:
+/// The blocks of one sync reach the disk in any order. If a later one did and an earlier one did
+/// not, the record between them is neither whole nor at the end, and the log is refused as damaged:
 /// nothing is lost silently. That outcome ends a round as well.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_power_cut_at_the_rotation_of_the_log_loses_nothing_acknowledged() {

@@ -69,8 +69,8 @@ impl Stage {
         }
     }
 
-    /// Stores the vote as a leader does before it sends anything. Without it an answer that bears the
-    /// vote would prove that another process has the leader's id.
+    /// Stores the vote as a leader does before it sends anything. Without it an answer that bears
+    /// the vote would prove that another process has the leader's id.
     pub(super) async fn lead(&self, term: u64) -> Vote {
         let vote = Vote::new_committed(term, 2);
         let mut log = self.leader.log.clone();

@@ -1,15 +1,16 @@
-//! Bugs that openraft fixed in 2026, each as the schedule that showed it, against a node of ours and
-//! a leader played by the test. The numbers are those of its issues.
+//! Bugs that openraft fixed in 2026, each as the schedule that showed it, against a node of ours
+//! and a leader played by the test. The numbers are those of its issues.
 //!
 //! - 1808: a snapshot over an uncommitted membership left that membership in effect, so that two
 //!   disjoint quorums were possible;
 //! - 1810: a call that hangs froze the leader when the follower was removed: `tests/it`
 //!   `members_hung.rs`;
 //! - 1816 (alpha.28): late acknowledgements counted after a follower's log went back. Our use does
-//!   not reach it: `allow_next_revert` is never called and the feature that allows it always is off,
-//!   and a node whose log went back stops before openraft answers (`lost.rs`; `tests/it`
+//!   not reach it: `allow_next_revert` is never called and the feature that allows it always is
+//!   off, and a node whose log went back stops before openraft answers (`lost.rs`; `tests/it`
 //!   `disks_older.rs`, `disks_swapped.rs`);
-//! - alpha.29 to alpha.37: completions out of order, and snapshots that conflict with what is there.
+//! - alpha.29 to alpha.37: completions out of order, and snapshots that conflict with what is
+//!   there.
 
 use openraft::StoredMembership;
 use openraft::storage::{IOFlushed, RaftLogStorage};

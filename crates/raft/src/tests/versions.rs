@@ -1,5 +1,5 @@
-//! Format versions of tomorrow: every stored frame that bears one is refused as that, by file and by
-//! version, and changed by nobody. In the rows it costs the shortcut only.
+//! Format versions of tomorrow: every stored frame that bears one is refused as that, by file and
+//! by version, and changed by nobody. In the rows it costs the shortcut only.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,8 +16,8 @@ use crate::types::{TypeConfig, Vote};
 
 const NEWER: u8 = frame::VERSION + 1;
 
-/// Where frames begin: their head vouches for itself. A body of five bytes looks like a head too, so
-/// whole frames are stepped over.
+/// Where frames begin: their head vouches for itself. A body of five bytes looks like a head too,
+/// so whole frames are stepped over.
 fn frames(bytes: &[u8]) -> Vec<usize> {
     let mut found = Vec::new();
     let mut at = 0;

@@ -1,5 +1,5 @@
-//! Copies of a data directory: a copy does not start beside its original; a volume that moved does; a
-//! clone that nothing in the directory betrays is found by its votes.
+//! Copies of a data directory: a copy does not start beside its original; a volume that moved does;
+//! a clone that nothing in the directory betrays is found by its votes.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -117,8 +117,8 @@ async fn a_directory_that_kept_its_inodes_starts_anywhere() {
 
 /// Schedule B of finding B1: a clone of a store runs beside its original. It has the same id and
 /// incarnation, and nothing in its directory says so. The original is elected once more; the clone
-/// asks for votes, and is answered with one for its own id that it never asked for. Without the rule
-/// about votes it takes that term over as its own.
+/// asks for votes, and is answered with one for its own id that it never asked for. Without the
+/// rule about votes it takes that term over as its own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_clone_is_found_by_its_votes() {
     let dir = tempfile::tempdir().unwrap();

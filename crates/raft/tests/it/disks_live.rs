@@ -83,8 +83,8 @@ async fn a_full_disk_stops_the_node_until_there_is_space() {
     let data = node.options.data_dir.clone();
     let options = stopped(node, &data, "No space left", "free space").await;
 
-    // Started again while the disk is still full: it runs or says what is missing, as often as it is
-    // tried, and what it says sets nothing aside.
+    // Started again while the disk is still full: it runs or says what is missing, as often as it
+    // is tried, and what it says sets nothing aside.
     for _ in 0..3 {
         match Running::restart(options.clone()).await {
             Ok(node) => {
@@ -203,7 +203,8 @@ impl PartDisk {
         run("mount", &["--bind", self.disk.path(), part]).unwrap();
     }
 
-    /// Once nobody has a file of it open any more: threads of a node that failed may take a while to end.
+    /// Once nobody has a file of it open any more: threads of a node that failed may take a while
+    /// to end.
     async fn unbind(&self) {
         let part = self.part.to_str().unwrap();
         until("nobody has a file open", || run("umount", &[part]).is_ok()).await;

@@ -24,7 +24,8 @@ async fn take_follower(nodes: &mut Vec<Running>) -> Running {
     nodes.remove(at)
 }
 
-/// Waits until the leader knows that the last of `nodes` has all it has, and that one has applied it.
+/// Waits until the leader knows that the last of `nodes` has all it has, and that one has applied
+/// it.
 async fn caught_up(nodes: &[Running]) {
     let (led, last) = (leader(nodes).await, nodes.len() - 1);
     let id = nodes[last].options.node;
@@ -105,8 +106,8 @@ async fn is_out(node: &Running) {
 }
 
 /// Schedule: a follower acknowledges entries; its directory is put back from a copy made before
-/// that, log and rows together; the leader goes on. The follower's vote could help to elect a leader
-/// without what it acknowledged.
+/// that, log and rows together; the leader goes on. The follower's vote could help to elect a
+/// leader without what it acknowledged.
 async fn older_copy(another_term: bool) {
     let dir = tempfile::tempdir().unwrap();
     let mut nodes = cluster(dir.path(), 3, |_| {}).await;

@@ -1,6 +1,6 @@
-//! Files that are sound and not this node's, or not of this time: another node's, another cluster's,
-//! an older copy's. Those that matter are refused by name and give way to the right ones again; rows
-//! are set aside and rebuilt.
+//! Files that are sound and not this node's, or not of this time: another node's, another
+//! cluster's, an older copy's. Those that matter are refused by name and give way to the right ones
+//! again; rows are set aside and rebuilt.
 
 use std::fs;
 use std::path::Path;

@@ -195,8 +195,8 @@ async fn a_dead_node_is_replaced_and_a_living_one_not_taken_away_instead() {
     let dead = nodes.remove(at).kill().await.node;
     let led = leader(&nodes).await;
     let alive = nodes[1 - led].options.node;
-    // For 3 s after its last answer the dead one counts as alive. This cannot be polled, because a removal
-    // that comes earlier is accepted.
+    // For 3 s after its last answer the dead one counts as alive. This cannot be polled, because a
+    // removal that comes earlier is accepted.
     tokio::time::sleep(Duration::from_secs(3)).await;
     let text = refused(remove(&nodes, alive).await);
     assert!(text.contains(&format!("({dead})")), "{text}");
@@ -299,8 +299,8 @@ async fn a_removed_node_that_runs_on_disturbs_nobody() {
     agree(&nodes, ["a", "running-0", "restarted-0"].into_iter()).await;
 }
 
-/// openraft answers first and tells then whom it replicates to: to some the answer was that this node did
-/// not lead any more, or that there was no such member.
+/// openraft answers first and tells then whom it replicates to: to some the answer was that this
+/// node did not lead any more, or that there was no such member.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_learner_just_added_is_waited_for() {
     let dir = tempfile::tempdir().unwrap();

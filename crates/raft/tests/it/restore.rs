@@ -183,8 +183,8 @@ async fn every_damage_of_a_backup_is_refused() {
     assert!(matches!(absent, Err(backup::Error::Io { .. })));
 }
 
-/// Schedule: a store applies for days as a follower, leads for an hour, and makes a backup. If it counted
-/// only what it proposed itself, its pace would be a small part of the true one.
+/// Schedule: a store applies for days as a follower, leads for an hour, and makes a backup. If it
+/// counted only what it proposed itself, its pace would be a small part of the true one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_store_counts_what_it_applies() {
     let dir = tempfile::tempdir().unwrap();
@@ -205,8 +205,8 @@ async fn every_store_counts_what_it_applies() {
     }
 }
 
-/// Schedule: a store restarts and applies its log again. Those entries may be days old: as numbers of the
-/// seconds since the start they would make any pace.
+/// Schedule: a store restarts and applies its log again. Those entries may be days old: as numbers
+/// of the seconds since the start they would make any pace.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn entries_applied_again_at_a_start_are_not_counted() {
     let dir = tempfile::tempdir().unwrap();

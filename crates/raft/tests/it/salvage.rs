@@ -24,8 +24,8 @@ fn contents(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     all
 }
 
-/// Two of three directories are lost. The third one has all that was acknowledged, in a snapshot and
-/// the log behind it, and reading it changes nothing in it.
+/// Two of three directories are lost. The third one has all that was acknowledged, in a snapshot
+/// and the log behind it, and reading it changes nothing in it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_state_of_a_surviving_directory_is_backed_up() {
     let dir = tempfile::tempdir().unwrap();
@@ -80,7 +80,8 @@ async fn the_state_of_a_surviving_directory_is_backed_up() {
     assert!(contents(&empty).is_empty(), "something was made in it");
 }
 
-/// The log's last entry closes a section and is not known to be committed: it may not lower max_seq.
+/// The log's last entry closes a section and is not known to be committed: it may not lower
+/// max_seq.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_close_that_may_not_be_committed_lowers_nothing() {
     let dir = tempfile::tempdir().unwrap();

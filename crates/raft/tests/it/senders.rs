@@ -73,8 +73,8 @@ impl Stage {
         started.unwrap()
     }
 
-    /// Store 3 leads and is cut off; it is removed, and another directory joins as store 3 and leads.
-    /// Returns the old store 3. The new one has the format level given.
+    /// Store 3 leads and is cut off; it is removed, and another directory joins as store 3 and
+    /// leads. Returns the old store 3. The new one has the format level given.
     async fn replace_the_leader(&mut self, level_max: u32) -> Running {
         let to_three = async |nodes: &[Running]| {
             until_leads(nodes, 3).await;
@@ -120,9 +120,9 @@ async fn last_line(node: &Running) -> String {
     failed.borrow().clone().unwrap()
 }
 
-/// Schedule A of finding B1 at level 1, where an id may be used again: the stale leader's heartbeat is
-/// answered with a higher committed vote that bears its own id. Without the rule about votes it leads
-/// that term, unelected, and the others acknowledge what it appends.
+/// Schedule A of finding B1 at level 1, where an id may be used again: the stale leader's heartbeat
+/// is answered with a higher committed vote that bears its own id. Without the rule about votes it
+/// leads that term, unelected, and the others acknowledge what it appends.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stale_leader_that_meets_its_own_id_ends() {
     let mut stage = Stage::set().await;
@@ -143,8 +143,8 @@ async fn a_stale_leader_that_meets_its_own_id_ends() {
     agree(&stage.nodes, ["before", "without", "after"].into_iter()).await;
 }
 
-/// The same at level 2: the calls of the stale leader are rejected, for the membership records another
-/// directory. It never hears of the vote, never leads and confirms nothing.
+/// The same at level 2: the calls of the stale leader are rejected, for the membership records
+/// another directory. It never hears of the vote, never leads and confirms nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stale_leader_is_known_by_its_incarnation() {
     let mut stage = Stage::set().await;

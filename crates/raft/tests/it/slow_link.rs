@@ -18,8 +18,8 @@ use crate::common::{
     CLUSTER, LEASE_MS, LIMIT, Running, SLOTS, agree, leader, listen, until, write,
 };
 
-/// A link that passes so many bytes a second towards a node, each part of them after a delay, and all that
-/// come back.
+/// A link that passes so many bytes a second towards a node, each part of them after a delay, and
+/// all that come back.
 struct SlowLink {
     address: String,
     target: String,
@@ -135,8 +135,8 @@ async fn propose(node: &seqsvr_raft::Node, count: usize, commands: u64) {
     under_way.join_all().await;
 }
 
-/// A follower takes entries more slowly than they come. The leader's log stays bounded: the follower
-/// is sent a snapshot once it lags by more than 2 x (40 + 5) entries.
+/// A follower takes entries more slowly than they come. The leader's log stays bounded: the
+/// follower is sent a snapshot once it lags by more than 2 x (40 + 5) entries.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slow_follower_does_not_hold_up_the_purge_of_the_log() {
     let dir = tempfile::tempdir().unwrap();
@@ -171,8 +171,8 @@ async fn a_slow_follower_does_not_hold_up_the_purge_of_the_log() {
     agree(&nodes, ["last"].into_iter()).await;
 }
 
-/// A follower has much to catch up with over a slow link, in entries as long as they get: no call is
-/// longer than the link can pass in the time of a call.
+/// A follower has much to catch up with over a slow link, in entries as long as they get: no call
+/// is longer than the link can pass in the time of a call.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn long_entries_pass_a_slow_link() {
     let dir = tempfile::tempdir().unwrap();
@@ -199,8 +199,9 @@ async fn long_entries_pass_a_slow_link() {
     agree(&nodes, ["first"].into_iter()).await;
 }
 
-/// A vote that takes longer than the shortest election time does not count. Two nodes whose votes take at
-/// least 300 ms elect a leader only with a longer one; with the default of 200 ms they never do.
+/// A vote that takes longer than the shortest election time does not count. Two nodes whose votes
+/// take at least 300 ms elect a leader only with a longer one; with the default of 200 ms they
+/// never do.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nodes_with_slow_votes_elect_a_leader_with_a_longer_election_time() {
     let dir = tempfile::tempdir().unwrap();
@@ -238,10 +239,10 @@ async fn nodes_with_slow_votes_elect_a_leader_with_a_longer_election_time() {
     write(&nodes, "last").await;
 }
 
-/// Schedule: a snapshot takes seconds on its way to a follower; in this time the leader applies several times
-/// as many entries as it usually takes a snapshot after. The follower continues with the entries behind
-/// that snapshot. Otherwise the leader would have purged them and would send the next snapshot, and the
-/// one after that, for as long as entries come.
+/// Schedule: a snapshot takes seconds on its way to a follower; in this time the leader applies
+/// several times as many entries as it usually takes a snapshot after. The follower continues with
+/// the entries behind that snapshot. Otherwise the leader would have purged them and would send the
+/// next snapshot, and the one after that, for as long as entries come.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_snapshot_that_takes_long_is_followed_by_entries() {
     let dir = tempfile::tempdir().unwrap();

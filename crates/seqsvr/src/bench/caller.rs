@@ -80,7 +80,8 @@ impl Caller {
         let (namespace, key) = (run.keys.namespace(key), run.keys.key(key));
         match &self.asker {
             Asker::Sdk(client) => client.next(namespace, key, run.count).await,
-            // Boxed, here and below: a thousand callers that never go there would each keep room for it.
+            // Boxed, here and below: a thousand callers that never go there would each keep room
+            // for it.
             Asker::Unary(plain) => Box::pin(plain.next(namespace, key, run.count)).await,
         }
     }

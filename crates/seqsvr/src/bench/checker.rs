@@ -96,8 +96,9 @@ pub(crate) struct Checker {
 }
 
 impl Checker {
-    /// A caller's call begins that fell due then; tells when. Where each follows the last answer that is
-    /// when it came: one reading of the clock a call is enough. A history wants to know exactly.
+    /// A caller's call begins that fell due then; tells when. Where each follows the last answer
+    /// that is when it came: one reading of the clock a call is enough. A history wants to know
+    /// exactly.
     pub(crate) fn begin(&self, caller: usize, due: Instant) -> Instant {
         let run = &self.run;
         if !self.rests() {

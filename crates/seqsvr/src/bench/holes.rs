@@ -1,19 +1,20 @@
 //! Numbers that were passed over: only a call in flight can still bring them.
 //!
-//! A hole is made when a call brings a number that is not the next of its key; the first number of a
-//! key of a cluster that served before makes one too, so this has to be cheap. It bears the time at which
-//! that call was answered: the first time at which anything above the hole was received. So a call that
-//! began later and brings a number of the hole is out of order, and a hole is of use only to calls that
-//! began earlier: what is as old as the oldest call in flight is dropped when there are many.
+//! A hole is made when a call brings a number that is not the next of its key; the first number of
+//! a key of a cluster that served before makes one too, so this has to be cheap. It bears the time
+//! at which that call was answered: the first time at which anything above the hole was received.
+//! So a call that began later and brings a number of the hole is out of order, and a hole is of use
+//! only to calls that began earlier: what is as old as the oldest call in flight is dropped when
+//! there are many.
 //!
-//! Invariant: no hole is dropped while a call is in flight that began before it was made. While a call is
-//! in flight its caller's note is no later than its beginning: between two calls that follow each other at
-//! once the note of the first stays until that of the second takes its place, and whoever rests in between
-//! and takes the note away puts down the earliest of times before they read the clock. By the fences a
-//! sweep sees that note, or the clock is read after the sweep, hence after its holes were made. So the
-//! earliest note that a sweep found stays a lower bound of all to come, and sweeps make do with the last
-//! one that was found for as long as it lets them drop most of their holes: the notes are those that
-//! callers write.
+//! Invariant: no hole is dropped while a call is in flight that began before it was made. While a
+//! call is in flight its caller's note is no later than its beginning: between two calls that
+//! follow each other at once the note of the first stays until that of the second takes its place,
+//! and whoever rests in between and takes the note away puts down the earliest of times before they
+//! read the clock. By the fences a sweep sees that note, or the clock is read after the sweep,
+//! hence after its holes were made. So the earliest note that a sweep found stays a lower bound of
+//! all to come, and sweeps make do with the last one that was found for as long as it lets them
+//! drop most of their holes: the notes are those that callers write.
 
 use std::sync::atomic::{
     AtomicU64, AtomicUsize,

@@ -11,8 +11,8 @@ use crate::cli::Distribution;
 
 /// Exponent of Zipf's law; that of YCSB.
 const EXPONENT: f64 = 0.99;
-/// Spreads ranks over keys, so that the frequent ones are not neighbours in one section. A prime above
-/// the greatest number of keys, so that each rank has a key of its own.
+/// Spreads ranks over keys, so that the frequent ones are not neighbours in one section. A prime
+/// above the greatest number of keys, so that each rank has a key of its own.
 const SPREAD: u64 = 2_654_435_761;
 
 /// The keys of a run, by index.

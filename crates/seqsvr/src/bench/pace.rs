@@ -36,9 +36,9 @@ impl Pace {
         self.every.is_some()
     }
 
-    /// Waits until the next call falls due; when that was, or None when the run is over. `now`: when the
-    /// caller's last call ended. A caller that comes late begins at once, and its call's latency counts
-    /// from when it was due.
+    /// Waits until the next call falls due; when that was, or None when the run is over. `now`:
+    /// when the caller's last call ended. A caller that comes late begins at once, and its call's
+    /// latency counts from when it was due.
     pub(crate) async fn turn(&self, now: Instant) -> Option<Instant> {
         let due = match self.every {
             None => now,

@@ -1,9 +1,9 @@
-//! The calls of one connection, each a frame of its own on one Pipe, as a program asks that merges its
-//! calls itself.
+//! The calls of one connection, each a frame of its own on one Pipe, as a program asks that merges
+//! its calls itself.
 //!
-//! One task draws keys, writes frames and reads answers of all the connection's callers, so that between
-//! an answer and the next frame there is nothing but the work itself. A Pipe that ends, or that its
-//! server closes, is opened again until the run is over.
+//! One task draws keys, writes frames and reads answers of all the connection's callers, so that
+//! between an answer and the next frame there is nothing but the work itself. A Pipe that ends, or
+//! that its server closes, is opened again until the run is over.
 
 use std::time::Duration;
 

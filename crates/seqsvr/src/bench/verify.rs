@@ -1,13 +1,14 @@
 //! Verifies numbers as they come, from all callers of this process.
 //!
-//! Invariant: a range is accepted only if all of it is greater than every number of its key that had
-//! been received when its call began, and none of it was received before. For that each key has the
-//! greatest number received, and holes (`holes`): what was passed over by calls that overtook others, or
-//! given to nobody. A range above the greatest is new and in order; one below must lie in a hole, and fills
-//! it, and the call must have begun before anything above that hole was received.
+//! Invariant: a range is accepted only if all of it is greater than every number of its key that
+//! had been received when its call began, and none of it was received before. For that each key has
+//! the greatest number received, and holes (`holes`): what was passed over by calls that overtook
+//! others, or given to nobody. A range above the greatest is new and in order; one below must lie
+//! in a hole, and fills it, and the call must have begun before anything above that hole was
+//! received.
 //!
-//! Times are of one clock: a call begins when it is read before the call is sent, and is answered when it
-//! is read after the answer has come.
+//! Times are of one clock: a call begins when it is read before the call is sent, and is answered
+//! when it is read after the answer has come.
 
 use std::fmt;
 use std::hint::black_box;

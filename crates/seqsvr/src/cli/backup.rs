@@ -20,8 +20,8 @@ pub(crate) struct Backup {
     pub(crate) file: PathBuf,
     /// Read the data directory of a stopped store instead of asking the cluster.
     ///
-    /// Only for when a majority of the directories is lost and no fresh backup exists. --server is not
-    /// used then.
+    /// Only for when a majority of the directories is lost and no fresh backup exists. --server is
+    /// not used then.
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
     #[command(flatten)]

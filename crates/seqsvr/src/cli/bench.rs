@@ -66,7 +66,8 @@ pub(crate) struct Bench {
     pub(crate) warm_up: Duration,
     /// Open-loop mode: start CALLS calls per second.
     ///
-    /// Latency is measured from the scheduled start. Default: each answer is followed by the next call.
+    /// Latency is measured from the scheduled start. Default: each answer is followed by the next
+    /// call.
     #[arg(long, value_name = "CALLS", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rate: Option<u32>,
     /// Print JSON.

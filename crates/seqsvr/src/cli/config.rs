@@ -8,8 +8,8 @@ use clap::{Args, Subcommand};
 pub(crate) enum Config {
     /// Check tables, keys and values of the file, as the commands read it.
     ///
-    /// Exit code 0: the file is valid, and its settings are printed. Exit code 2: it is not, and every mistake is
-    /// printed. Names of hosts are not resolved.
+    /// Exit code 0: the file is valid, and its settings are printed. Exit code 2: it is not, and
+    /// every mistake is printed. Names of hosts are not resolved.
     Check(CheckConfig),
 }
 

@@ -98,9 +98,10 @@ pub(crate) struct Store {
     pub(crate) snapshot_every: u64,
     /// Shortest time without a leader before an election, in milliseconds.
     ///
-    /// The longest time is twice as long. A vote counts only if the voter's disk syncs it within the shorter time, so
-    /// raise it where a sync takes more than 200 ms. Give all stores the same value. Keep it below an eighth of the
-    /// lease (`seqsvr init --lease-ms`): otherwise AllocSvrs may lose their leases when a leader dies.
+    /// The longest time is twice as long. A vote counts only if the voter's disk syncs it within
+    /// the shorter time, so raise it where a sync takes more than 200 ms. Give all stores the same
+    /// value. Keep it below an eighth of the lease (`seqsvr init --lease-ms`): otherwise AllocSvrs
+    /// may lose their leases when a leader dies.
     #[arg(long, default_value_t = 200, value_name = "MS", value_parser = clap::value_parser!(u64).range(200..=10_000))]
     pub(crate) election_timeout_ms: u64,
     #[command(flatten)]

@@ -142,7 +142,8 @@ fn pace_text(taken: &Backup, id: NamespaceId) -> String {
     format!("{average:.1} numbers added a second on average, {peak}")
 }
 
-/// Whether the store that made the backup watched what was added. A backup of a data directory knows no pace.
+/// Whether the store that made the backup watched what was added. A backup of a data directory
+/// knows no pace.
 pub(super) fn knows_pace(taken: &Backup) -> bool {
     taken.about.seen.watched > 0
 }
@@ -153,8 +154,8 @@ fn pace(taken: &Backup, id: NamespaceId) -> f64 {
     of(&seen.added, id) as f64 / seen.watched as f64
 }
 
-/// Returns the numbers of the minute that added most in a namespace; None if the store saw nothing, or if
-/// an older build made the backup.
+/// Returns the numbers of the minute that added most in a namespace; None if the store saw nothing,
+/// or if an older build made the backup.
 pub(super) fn peak(taken: &Backup, id: NamespaceId) -> Option<u64> {
     let peak = &taken.about.seen.peak;
     (!peak.is_empty()).then(|| of(peak, id))

@@ -35,8 +35,8 @@ const BATCH: u32 = 100;
 /// Figures that callers share, so that they seldom wait for each other; each takes 200 KiB.
 const FIGURES: usize = 16;
 
-/// Callers that share a task, so that what one frame has brought them goes on together. With a task for
-/// each, single calls, 1,024 in flight on four connections, were a third fewer.
+/// Callers that share a task, so that what one frame has brought them goes on together. With a task
+/// for each, single calls, 1,024 in flight on four connections, were a third fewer.
 const OF_TASK: usize = 16;
 /// Longest that calls under way are waited for, where none comes after another.
 const SETTLED: Duration = Duration::from_millis(20);
@@ -252,7 +252,8 @@ async fn measure(
     })
 }
 
-/// Drops figures until as many calls were answered as are under way at a time, or so long that they were.
+/// Drops figures until as many calls were answered as are under way at a time, or so long that they
+/// were.
 async fn settle(figures: &[Mutex<Figures>], in_flight: u64) {
     let (began, mut answered) = (Instant::now(), 0);
     while answered < in_flight && began.elapsed() < SETTLED {

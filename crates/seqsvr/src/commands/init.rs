@@ -72,8 +72,8 @@ pub(crate) async fn make(
         lease_ms,
         slots,
     };
-    // Any store will do if none has a cluster. Otherwise only those that have it: one of them was asked
-    // first and goes on. A store without it would begin the cluster a second time.
+    // Any store will do if none has a cluster. Otherwise only those that have it: one of them was
+    // asked first and goes on. A store without it would begin the cluster a second time.
     let began = described.iter().any(|d| !d.cluster.is_empty());
     let addresses: Vec<&str> = described
         .iter()

@@ -1,8 +1,8 @@
 //! `seqsvr restore`: the first StoreSvr of a new cluster, from a backup of an old one.
 //!
-//! Invariant: nothing is made unless the operator says how far the old cluster can have gone on since
-//! the backup, which only the operator can know; what the backup knows is told to help. Why the
-//! margins suffice: `seqsvr_core::state::restore`.
+//! Invariant: nothing is made unless the operator says how far the old cluster can have gone on
+//! since the backup, which only the operator can know; what the backup knows is told to help. Why
+//! the margins suffice: `seqsvr_core::state::restore`.
 
 use std::time::{Duration, SystemTime};
 

@@ -32,7 +32,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// Starts an unused machine as a store of this id. `copied_from`: with a copy of that store's directory.
+    /// Starts an unused machine as a store of this id. `copied_from`: with a copy of that store's
+    /// directory.
     ///
     /// # Errors
     /// As [`Cluster::start`].
@@ -111,7 +112,8 @@ impl Cluster {
         self.start_empty(id)
     }
 
-    /// Wipes all stores, and all AllocSvrs but the first `kept`, so that another cluster can be made of them.
+    /// Wipes all stores, and all AllocSvrs but the first `kept`, so that another cluster can be
+    /// made of them.
     ///
     /// # Errors
     /// As [`Cluster::start`].

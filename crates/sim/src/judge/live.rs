@@ -23,9 +23,9 @@ pub fn has_steady_leader(setup: &Setup) -> bool {
 
 /// Longest time of a call in a calm world, ms.
 ///
-/// A call may wait for a close and an Open of its section, or for a move of its slot: four steps at the stores at
-/// most. A step is six messages, two syncs and two turns of who waits for them. A message may be a slow one.
-/// Without a steady leader a call may take all of its time.
+/// A call may wait for a close and an Open of its section, or for a move of its slot: four steps at
+/// the stores at most. A step is six messages, two syncs and two turns of who waits for them. A
+/// message may be a slow one. Without a steady leader a call may take all of its time.
 pub fn calm_call_max_ms(setup: &Setup) -> u64 {
     let step = 6 * message_max_ms(setup) + 2 * (setup.sync_ms.1 + setup.tick_ms) + 10;
     match has_steady_leader(setup) {
@@ -34,7 +34,8 @@ pub fn calm_call_max_ms(setup: &Setup) -> u64 {
     }
 }
 
-/// Returns what has not settled yet: one leader, equal stores, an owner of every slot, and no item that waits.
+/// Returns what has not settled yet: one leader, equal stores, an owner of every slot, and no item
+/// that waits.
 pub fn unsettled(cluster: &Cluster) -> Option<String> {
     let stores: Vec<(&Machine, Store)> = cluster
         .machines
@@ -83,8 +84,9 @@ pub fn unsettled(cluster: &Cluster) -> Option<String> {
     Some(format!("{count} items wait at {}", name(id)))
 }
 
-/// 10: a section that was moved or closed in order goes on at the highest number that was used in it: there its
-/// generation ends, or the next one begins. `highest(uid)` is the highest number that a caller was answered.
+/// 10: a section that was moved or closed in order goes on at the highest number that was used in
+/// it: there its generation ends, or the next one begins. `highest(uid)` is the highest number that
+/// a caller was answered.
 pub fn loose_section(
     cluster: &Cluster,
     is_asked: impl Fn(SectionKey) -> bool,

@@ -1,4 +1,5 @@
-//! Judges every answer at once, while the trace is warm. `seqsvr-check` judges all of them again at the end.
+//! Judges every answer at once, while the trace is warm. `seqsvr-check` judges all of them again at
+//! the end.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,6 @@
-//! 5: the state of a store is well-formed, and follows from every earlier one. Between two looks many entries are
-//! applied, so only what holds over any number of them is judged; the tests of `core` judge each single one.
+//! 5: the state of a store is well-formed, and follows from every earlier one. Between two looks
+//! many entries are applied, so only what holds over any number of them is judged; the tests of
+//! `core` judge each single one.
 
 use std::collections::BTreeSet;
 

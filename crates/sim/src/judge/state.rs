@@ -163,7 +163,8 @@ fn lease_of_a_gone_cluster(cluster: &Cluster, gone: &[AllocAtWork]) -> Option<St
 
 /// 6: no section has a window above what a store has committed for its generation.
 fn wide_windows(cluster: &Cluster, all: &[AllocAtWork]) -> Option<String> {
-    // One that has applied the first entry of its own term has applied all that was ever acknowledged before.
+    // One that has applied the first entry of its own term has applied all that was ever
+    // acknowledged before.
     let stores = cluster
         .machines
         .values()

@@ -7,8 +7,9 @@ use crate::net::MachineId;
 
 /// Judge of takeovers.
 ///
-/// A session ends W after its last renewal. A leader that had no quorum for a while may restart its timers once
-/// before they run out (ADR 0019), so twice W is the bound; the rest is for elections, rounds and slow links.
+/// A session ends W after its last renewal. A leader that had no quorum for a while may restart its
+/// timers once before they run out (ADR 0019), so twice W is the bound; the rest is for elections,
+/// rounds and slow links.
 #[derive(Default)]
 pub struct TakeoverJudge {
     /// Since when an AllocSvr has no process, ms.

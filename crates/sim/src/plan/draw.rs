@@ -1,5 +1,5 @@
-//! Draws a plan from a seed. Each class of faults is left out of half of all plans: a few faults in a calm world
-//! find more than all of them at once.
+//! Draws a plan from a seed. Each class of faults is left out of half of all plans: a few faults in
+//! a calm world find more than all of them at once.
 
 mod faults;
 mod scenes;
@@ -174,7 +174,8 @@ fn draw_faults(
         ));
         at_ms += draw.between(gap / 5, 2 * gap);
     }
-    // AllocSvrs know the first stores by their options, so one of them stays: one leaves, and one may lose its disk.
+    // AllocSvrs know the first stores by their options, so one of them stays: one leaves, and one
+    // may lose its disk.
     let mut has_left = false;
     faults.retain(|fault| {
         let leaves = matches!(fault.what, What::Replace | What::ReuseId);
@@ -183,7 +184,8 @@ fn draw_faults(
     if classes.contains(&Class::Remake) {
         faults.push(scenes::remake(draw, setup, faults_ms));
     }
-    // A second disk that is lost would be one too many of three, and so is one of the two left by a reused id.
+    // A second disk that is lost would be one too many of three, and so is one of the two left by a
+    // reused id.
     let reuses_id = faults
         .iter()
         .any(|fault| matches!(fault.what, What::ReuseId));

@@ -1,4 +1,5 @@
-//! A run as data: who there is, what befalls them, what callers do. A seed is only where a plan came from.
+//! A run as data: who there is, what befalls them, what callers do. A seed is only where a plan
+//! came from.
 
 mod draw;
 
@@ -169,7 +170,8 @@ pub enum What {
     Replace,
     /// The store loses its disk and starts with an empty one.
     Wipe,
-    /// The store is cut off and removed, and the operator gives its id to a new store, which must be refused.
+    /// The store is cut off and removed, and the operator gives its id to a new store, which must
+    /// be refused.
     ReuseId,
     /// A second process starts on a copy of the store's directory, which must be refused.
     Copy,

@@ -1,5 +1,5 @@
-//! Shapes of the plans among which a planted bug is looked for. Each makes the schedule that the bug needs likely,
-//! and says nothing about the bug itself: the same plans pass without it.
+//! Shapes of the plans among which a planted bug is looked for. Each makes the schedule that the
+//! bug needs likely, and says nothing about the bug itself: the same plans pass without it.
 
 use crate::clock::{Rates, TRUE_RATE};
 use crate::plan::{Direction, Draw, Fault, Plan, RowsFate, Scope, Target, What};
@@ -110,7 +110,8 @@ pub fn expired_late(draw: &mut Draw, plan: &mut Plan) {
     });
 }
 
-/// Requests of AllocSvrs are held back until long after others have their slots, and sections are closed often.
+/// Requests of AllocSvrs are held back until long after others have their slots, and sections are
+/// closed often.
 pub fn late_requests(draw: &mut Draw, plan: &mut Plan) {
     let d = short_leases(plan);
     plan.setup.idle_after_ms = 50;
@@ -161,7 +162,8 @@ pub fn drifting(draw: &mut Draw, plan: &mut Plan) {
     }
 }
 
-/// Stores lose their power again and again, while others ask for their votes, and their disks are slow.
+/// Stores lose their power again and again, while others ask for their votes, and their disks are
+/// slow.
 pub fn power_cuts(draw: &mut Draw, plan: &mut Plan) {
     short_leases(plan);
     plan.setup.stores = 3;
@@ -197,7 +199,8 @@ pub fn snapshots(draw: &mut Draw, plan: &mut Plan) {
     });
 }
 
-/// Another cluster is made within a lease of AllocSvrs that live on, and slow callers do not know of it.
+/// Another cluster is made within a lease of AllocSvrs that live on, and slow callers do not know
+/// of it.
 pub fn remade(draw: &mut Draw, plan: &mut Plan) {
     plan.setup.lease_ms = 3_000;
     plan.setup.heartbeat_ms = 30;

@@ -20,11 +20,12 @@ const CALM_MS: u64 = 3_000;
 const SETTLED_MAX_MS: u64 = 5_000;
 /// How much longer for each sequence, ms.
 const SETTLED_EACH_MS: u64 = 200;
-/// How long it may take until there is a cluster and its leader, ms: an operator who cannot finish one within 15 s
-/// begins again with empty disks.
+/// How long it may take until there is a cluster and its leader, ms: an operator who cannot finish
+/// one within 15 s begins again with empty disks.
 const MADE_MAX_MS: u64 = 40_000;
-/// How long an end of a connection may take to find that what it sends is eaten, ms: twice 3 s without a frame and
-/// 3 s without an answer to its ping, as the other end may send one more answer and one more ping.
+/// How long an end of a connection may take to find that what it sends is eaten, ms: twice 3 s
+/// without a frame and 3 s without an answer to its ping, as the other end may send one more answer
+/// and one more ping.
 const EATEN_MAX_MS: u64 = 12_000;
 /// How long AllocSvrs may take to close everything and end, ms.
 const CLOSED_MAX_MS: u64 = 20_000;
@@ -74,7 +75,8 @@ impl World {
         self.close_all()
     }
 
-    /// How much longer connections may live of which one direction was eaten, ms: their ends ping each other.
+    /// How much longer connections may live of which one direction was eaten, ms: their ends ping
+    /// each other.
     fn eaten_ms(&self) -> u64 {
         let eaten = self.plan.faults.iter().filter(|f| f.what == What::Eat);
         let last = eaten.map(|fault| fault.at_ms + EATEN_MAX_MS).max();
@@ -186,7 +188,8 @@ impl World {
         store.is_some_and(|store| store.with_state(is_one))
     }
 
-    /// Whether planned ends are judged: no call is under way any more, and no lease ended by a clock beyond its bounds.
+    /// Whether planned ends are judged: no call is under way any more, and no lease ended by a
+    /// clock beyond its bounds.
     fn can_be_tight(&self) -> bool {
         self.broken.is_empty() && self.plan.has_bounded_clocks
     }
@@ -204,8 +207,8 @@ impl World {
             .extend(loose.map(|loose| format!("invariant {loose}")));
     }
 
-    /// Under load, too, an AllocSvr that was restarted gets a session in the end. Without a steady leader its earlier
-    /// session may outlive any bound, as each new leader waits W again.
+    /// Under load, too, an AllocSvr that was restarted gets a session in the end. Without a steady
+    /// leader its earlier session may outlive any bound, as each new leader waits W again.
     fn unregistered(&self) -> Option<String> {
         if !has_steady_leader(&self.plan.setup) {
             return None;

@@ -1,9 +1,9 @@
-//! Which owned slots should move, and to whom: those of sessions that drain, and as many as even the
-//! others out after one has come.
+//! Which owned slots should move, and to whom: those of sessions that drain, and as many as even
+//! the others out after one has come.
 //!
-//! Invariants: a pure function of who owns what and who lives, so that the same state gives the same
-//! moves and repeated advice overshoots nothing; no move leaves its taker with more slots than its
-//! giver keeps, so that evening out comes to an end.
+//! Invariants: a pure function of who owns what and who lives, so that the same state gives the
+//! same moves and repeated advice overshoots nothing; no move leaves its taker with more slots than
+//! its giver keeps, so that evening out comes to an end.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -6,20 +6,21 @@
 //! bound. The lease runs to t0 + D, t0 read by the owner *before* it asked; the arbiter waits
 //! W = 1.25 D since the latest of
 //! - the renewal's stamp, made *after* the request came in, hence after t0;
-//! - the application of its OpenSession as seen here (it may have asked, but nothing is granted yet);
-//! - this node's becoming leader in this term: renewals that an older leader answered were confirmed
-//!   by a quorum round, so their t0 lies before this election.
+//! - the application of its OpenSession as seen here (it may have asked, but nothing is granted
+//!   yet);
+//! - this node's becoming leader in this term: renewals that an older leader answered were
+//!   confirmed by a quorum round, so their t0 lies before this election.
 //!
 //! Schedules that would break it, and what prevents each:
 //! - *Renewed while being expired.* W passes; ExpireSession is proposed; before it is applied a
 //!   keep-alive finds the session alive and grants D; the slot is assigned at once. Hence the mark:
 //!   set under the same lock as the stamp, before the command is proposed, and kept for the whole
 //!   term, whatever the proposal's outcome.
-//! - *Old stamps of an earlier leadership.* This node led in term 1, lost it, another leader renewed
-//!   the session, this node leads again in term 3 and counts from its own old stamp. Hence every
-//!   stamp and mark belongs to one term and is dropped with it.
-//! - *Expired by a deposed arbiter.* Decided in term 1, appended in term 3 after a renewal in term 2.
-//!   Hence ExpireSession carries the term of the decision and is a no-op in any other.
+//! - *Old stamps of an earlier leadership.* This node led in term 1, lost it, another leader
+//!   renewed the session, this node leads again in term 3 and counts from its own old stamp. Hence
+//!   every stamp and mark belongs to one term and is dropped with it.
+//! - *Expired by a deposed arbiter.* Decided in term 1, appended in term 3 after a renewal in
+//!   term 2. Hence ExpireSession carries the term of the decision and is a no-op in any other.
 //! - *Acting on an old view.* A new leader that has not yet applied what older terms committed sees
 //!   a session that is gone, or a slot as free that is not. Hence `lead` is the term only once the
 //!   term's own first entry is applied here.
@@ -131,8 +132,8 @@ pub struct Counters {
 impl Arbiter {
     /// Stamps a renewal. To be called under the arbiter's lock, after a quorum round that began
     /// after the request came in, confirmed this node's leadership in `confirmed`, and was applied;
-    /// `lead`, `now` and `state` read under that lock; `draining`: the session wants no slots. Returns whether the session was not alive
-    /// before (a tick is due: it may be given slots).
+    /// `lead`, `now` and `state` read under that lock; `draining`: the session wants no slots.
+    /// Returns whether the session was not alive before (a tick is due: it may be given slots).
     pub fn renew(
         &mut self,
         session: SessionId,
@@ -197,9 +198,9 @@ impl Arbiter {
         }
     }
 
-    /// Owned slots that should move to another session, by the applied state: those of sessions that
-    /// drain, and as many as even the others out. The same state gives the same moves, so repeating
-    /// them overshoots nothing. Nothing while this node does not lead.
+    /// Owned slots that should move to another session, by the applied state: those of sessions
+    /// that drain, and as many as even the others out. The same state gives the same moves, so
+    /// repeating them overshoots nothing. Nothing while this node does not lead.
     pub fn moves(&self, now: Reading, state: &State) -> Vec<Move> {
         match (&self.term, state.lease()) {
             (Some(term), Some(lease)) => term.moves(now, lease, state),
@@ -207,8 +208,8 @@ impl Arbiter {
         }
     }
 
-    /// Whether everybody who lives has had time to renew in this term, so that a plan of nothing means
-    /// that there is nothing to plan.
+    /// Whether everybody who lives has had time to renew in this term, so that a plan of nothing
+    /// means that there is nothing to plan.
     pub fn knows_all(&self, now: Reading, state: &State) -> bool {
         match (&self.term, state.lease()) {
             (Some(term), Some(lease)) => now.elapsed_arbiter(term.since) >= lease,

@@ -63,14 +63,14 @@ impl Term {
         }
     }
 
-    /// Restarts all timers after a time in which this arbiter could answer no renewal: a lost quorum,
-    /// or an own late tick.
+    /// Restarts all timers after a time in which this arbiter could answer no renewal: a lost
+    /// quorum, or an own late tick.
     ///
-    /// Invariant: between two restarts the timers run out once and a tick with a quorum acts on them,
-    /// whatever the causes (ADR 0019). Schedule that breaks it: the rounds of some ticks fail, at least
-    /// one in each W. If every regained quorum restarted the timers, they would never run out, and a
-    /// dead owner would keep its slots. Safety needs no restart: it rests on the stamps and on the start
-    /// of the term; a restart is for fairness alone.
+    /// Invariant: between two restarts the timers run out once and a tick with a quorum acts on
+    /// them, whatever the causes (ADR 0019). Schedule that breaks it: the rounds of some ticks
+    /// fail, at least one in each W. If every regained quorum restarted the timers, they would
+    /// never run out, and a dead owner would keep its slots. Safety needs no restart: it rests on
+    /// the stamps and on the start of the term; a restart is for fairness alone.
     pub(super) fn restart(
         &mut self,
         tick: &Tick<'_>,

@@ -300,8 +300,8 @@ fn a_regained_quorum_restarts_the_timers() {
     assert_eq!(leader.wait(regained + W_MS), expiry(a, 1));
 }
 
-/// Schedule: the quorum round of every tick but one in each W fails. A timer restart at every regained
-/// quorum would keep the owner of dead slots alive without bound.
+/// Schedule: the quorum round of every tick but one in each W fails. A timer restart at every
+/// regained quorum would keep the owner of dead slots alive without bound.
 #[test]
 fn a_flapping_quorum_does_not_keep_a_dead_session_alive() {
     for failed in 1..=9 {
@@ -328,8 +328,8 @@ fn a_flapping_quorum_does_not_keep_a_dead_session_alive() {
     }
 }
 
-/// Schedule: late ticks and a regained quorum in turn. If each cause had a bound of its own, each could
-/// restart the timers that the other one had started, and they would never run out.
+/// Schedule: late ticks and a regained quorum in turn. If each cause had a bound of its own, each
+/// could restart the timers that the other one had started, and they would never run out.
 #[test]
 fn late_ticks_and_a_flapping_quorum_share_one_bound() {
     let mut leader = Leader::new(4);
@@ -367,8 +367,9 @@ fn a_quorum_lost_for_a_moment_restarts_nothing() {
     assert_eq!(leader.wait(1_000 + W_MS), expiry(a, 1));
 }
 
-/// Schedule: a tick is late while the quorum is lost. It must not use up the restart that the sessions
-/// need once the quorum is back: nothing was expired meanwhile, and none of them could renew.
+/// Schedule: a tick is late while the quorum is lost. It must not use up the restart that the
+/// sessions need once the quorum is back: nothing was expired meanwhile, and none of them could
+/// renew.
 #[test]
 fn a_late_tick_without_quorum_uses_up_no_restart() {
     let mut leader = Leader::new(4);

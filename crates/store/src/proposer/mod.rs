@@ -3,9 +3,9 @@
 //! Whatever comes while an entry is being written and replicated shares the next one: one fsync
 //! serves all of it, and the busier the store, the larger its entries.
 //!
-//! Invariant: at most one entry is in flight; every command's reply goes to its own caller; a caller
-//! is told that nothing was written only if nothing was. When the outcome is unknown the caller
-//! hears so and retries: every command is idempotent or fenced.
+//! Invariant: at most one entry is in flight; every command's reply goes to its own caller; a
+//! caller is told that nothing was written only if nothing was. When the outcome is unknown the
+//! caller hears so and retries: every command is idempotent or fenced.
 
 mod queue;
 mod size;

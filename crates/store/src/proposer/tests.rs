@@ -167,9 +167,10 @@ fn a_flood_of_raises_does_not_stop_the_rest() {
     }
 }
 
-/// Schedule: at every gather raises and section commands fill more than an entry: three AllocSvrs with
-/// full Submits, or a drain with large moves. Both lower classes were left out of the entry before, so
-/// the second class fills the shared quarter, and the last class finds no room in any entry.
+/// Schedule: at every gather raises and section commands fill more than an entry: three AllocSvrs
+/// with full Submits, or a drain with large moves. Both lower classes were left out of the entry
+/// before, so the second class fills the shared quarter, and the last class finds no room in any
+/// entry.
 #[test]
 fn a_flood_of_all_higher_classes_does_not_stop_the_last() {
     for flood in [open as fn(u32) -> Command, close_session, large_move] {

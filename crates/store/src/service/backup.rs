@@ -1,11 +1,11 @@
 //! A backup of the applied state, streamed, and what helps to judge it at a restore.
 //!
-//! Invariant: what is sent is the state at one moment, after a quorum round that began after the call
-//! came in: whatever was acknowledged before the call is in it. Schedule that breaks it: a leader that
-//! was deposed without noticing sends what it has, and minutes of raises are missing.
+//! Invariant: what is sent is the state at one moment, after a quorum round that began after the
+//! call came in: whatever was acknowledged before the call is in it. Schedule that breaks it: a
+//! leader that was deposed without noticing sends what it has, and minutes of raises are missing.
 //!
-//! Bounds: a few backups at a time, each a copy of the state in memory; a receiver that takes nothing
-//! for a while is dropped.
+//! Bounds: a few backups at a time, each a copy of the state in memory; a receiver that takes
+//! nothing for a while is dropped.
 
 use std::io::{self, Write};
 use std::sync::Arc;

@@ -1,10 +1,10 @@
 //! Renewal of a session: what a lease rests on.
 //!
-//! Invariant: an answer with D means that, at some moment after the request came in (hence after the
-//! owner's t0), a quorum knew no newer leader than this one, and that this leader's arbiter will not
-//! expire the session before W has passed since a moment after that. So whoever ends the session,
-//! ends it when the lease t0 + D is over: this arbiter by its stamp, a newer leader's by its own
-//! election, which is later than t0.
+//! Invariant: an answer with D means that, at some moment after the request came in (hence after
+//! the owner's t0), a quorum knew no newer leader than this one, and that this leader's arbiter
+//! will not expire the session before W has passed since a moment after that. So whoever ends the
+//! session, ends it when the lease t0 + D is over: this arbiter by its stamp, a newer leader's by
+//! its own election, which is later than t0.
 //!
 //! Schedules that would break it:
 //! - *Confirmed before asked* (a shared round already under way, or a leader lease): a newer leader
@@ -12,8 +12,8 @@
 //! - *Stamped without the lock, or session looked up before it*: the arbiter marks and expires in
 //!   between, and D is granted to a session whose slots are given away in the next entry.
 //! - *Applied state not awaited*: a session ended by the former leader's entry is still seen alive.
-//! - *Stamped in another term than confirmed*: the stamp would count for a leadership that the round
-//!   says nothing about.
+//! - *Stamped in another term than confirmed*: the stamp would count for a leadership that the
+//!   round says nothing about.
 
 use seqsvr_core::id::SessionId;
 use seqsvr_core::planted;

@@ -1,9 +1,10 @@
 //! The StoreSvrs of the group: who they are, and changing that while the group works.
 //!
-//! Invariant: a store is added only after it said itself, at the address given, who it is: its id and
-//! the incarnation of its data directory go into the membership from there, never from the request.
-//! Schedule that breaks it: a voter's disk is wiped and somebody adds "store 3" again; taken by its
-//! id alone it would vote without the entries it once acknowledged. By its incarnation it is another.
+//! Invariant: a store is added only after it said itself, at the address given, who it is: its id
+//! and the incarnation of its data directory go into the membership from there, never from the
+//! request. Schedule that breaks it: a voter's disk is wiped and somebody adds "store 3" again;
+//! taken by its id alone it would vote without the entries it once acknowledged. By its incarnation
+//! it is another.
 
 use std::time::Duration;
 

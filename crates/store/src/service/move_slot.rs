@@ -1,8 +1,8 @@
 //! A planned move, asked for by the slot's owner, who has stopped serving it.
 //!
-//! Invariant: only the session that owns the slot at that epoch is heard. Epoch and generations fence
-//! the command itself when it is applied; the check here only keeps a sender that is confused from
-//! giving away what is another's.
+//! Invariant: only the session that owns the slot at that epoch is heard. Epoch and generations
+//! fence the command itself when it is applied; the check here only keeps a sender that is confused
+//! from giving away what is another's.
 
 use seqsvr_core::command::{Command, FINALS_MAX, Final, Reply};
 use seqsvr_core::id::{Epoch, SessionId, Slot};

@@ -136,7 +136,8 @@ fn run_one(
             let mut run = start();
             tokio::select! {
                 outcome = &mut run => outcome,
-                // A panic, so that the servers it started end as in any other failure, with their logs.
+                // A panic, so that the servers it started end as in any other failure, with their
+                // logs.
                 () = tokio::time::sleep(limit) => panic!("not over after {limit:?}"),
             }
         });

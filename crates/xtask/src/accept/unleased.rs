@@ -32,8 +32,8 @@ const SKIPPED: &[(&str, &str)] = &[
     ),
 ];
 
-/// Runs the planted fault and then what was chosen, prints the table, and says whether all came out as
-/// it must.
+/// Runs the planted fault and then what was chosen, prints the table, and says whether all came out
+/// as it must.
 ///
 /// # Errors
 /// As [`super::run`].

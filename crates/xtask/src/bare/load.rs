@@ -1,4 +1,5 @@
-//! The generator: unary calls of one kind, or frames of the bare stream, as many in flight as asked.
+//! The generator: unary calls of one kind, or frames of the bare stream, as many in flight as
+//! asked.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};

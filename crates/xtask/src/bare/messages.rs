@@ -1,5 +1,5 @@
-//! Messages of services whose contract is not in this repository: fields that the generator needs, by
-//! their numbers in the public contracts.
+//! Messages of services whose contract is not in this repository: fields that the generator needs,
+//! by their numbers in the public contracts.
 
 use prost::Message;
 

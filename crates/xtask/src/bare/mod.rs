@@ -1,8 +1,9 @@
-//! The least that gRPC can do on this machine: a tonic service that adds in memory, with no owner, no
-//! lease and no disk, and a generator that verifies as little as it can. What `peers` compares with.
+//! The least that gRPC can do on this machine: a tonic service that adds in memory, with no owner,
+//! no lease and no disk, and a generator that verifies as little as it can. What `peers` compares
+//! with.
 //!
-//! The generator also makes the unary calls of the other gRPC services, so that each is asked by the
-//! same code.
+//! The generator also makes the unary calls of the other gRPC services, so that each is asked by
+//! the same code.
 
 mod http;
 pub mod load;

@@ -1,4 +1,5 @@
-//! The least that a server of Redis's protocol can do: reads whole requests and answers each with a number.
+//! The least that a server of Redis's protocol can do: reads whole requests and answers each with a
+//! number.
 
 use std::io;
 use std::net::SocketAddr;

@@ -1,5 +1,5 @@
-//! The service: `/bare.Bare/Next` answers the messages of `Sequence.Next`, `/bare.Bare/Stream` frames
-//! of numbers, both out of counters in memory.
+//! The service: `/bare.Bare/Next` answers the messages of `Sequence.Next`, `/bare.Bare/Stream`
+//! frames of numbers, both out of counters in memory.
 
 use std::convert::Infallible;
 use std::io;

@@ -238,8 +238,8 @@ impl Protocol {
         }
     }
 
-    /// Does this node lead the newest term, whatever it believes? Only who was elected has its term,
-    /// and without [`Rule::SenderKnown`] a usurper as well.
+    /// Does this node lead the newest term, whatever it believes? Only who was elected has its
+    /// term, and without [`Rule::SenderKnown`] a usurper as well.
     pub(super) fn leads(&self, world: &World, node: usize) -> bool {
         world.nodes[node].term == world.raft.term
     }

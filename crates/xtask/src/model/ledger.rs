@@ -1,7 +1,8 @@
 //! What callers have seen: the judge of the promise.
 //!
-//! Invariant: a number counts for the cluster of the caller that got it, and not for that of the server that gave it.
-//! A caller that meets another cluster's server would otherwise be judged as a caller of that one.
+//! Invariant: a number counts for the cluster of the caller that got it, and not for that of the
+//! server that gave it. A caller that meets another cluster's server would otherwise be judged as a
+//! caller of that one.
 
 /// Clusters that can come one after another at the same addresses.
 const CLUSTERS: usize = 2;

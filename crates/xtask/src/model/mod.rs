@@ -1,12 +1,11 @@
 //! The protocol of the design's sections 4 and 5 as a model that is checked exhaustively.
 //!
-//! Parts: [`store`] is the replicated state and `apply`; [`leaders`] two StoreSvr nodes that
-//! lead or believe so, with the arbiter and `renewals`; [`owner`] the AllocSvr processes, with
-//! `sections` and `calls`;
-//! `clusters` another cluster at the same addresses; [`ledger`] what callers saw; [`world`] puts them together as a stateright model;
-//! [`scenario`] bounds it and [`reached`] says
-//! what it must come to; [`rules`] are the switches, [`removals`] what must go wrong without
-//! each; [`run`] checks and prints.
+//! Parts: [`store`] is the replicated state and `apply`; [`leaders`] two StoreSvr nodes that lead
+//! or believe so, with the arbiter and `renewals`; [`owner`] the AllocSvr processes, with
+//! `sections` and `calls`; `clusters` another cluster at the same addresses; [`ledger`] what
+//! callers saw; [`world`] puts them together as a stateright model; [`scenario`] bounds it and
+//! [`reached`] says what it must come to; [`rules`] are the switches, [`removals`] what must go
+//! wrong without each; [`run`] checks and prints.
 //!
 //! Two choices keep the state small without losing schedules. A message once sent stays
 //! deliverable for ever, so lost, duplicated, delayed and reordered are all the same set. And

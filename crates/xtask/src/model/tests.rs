@@ -46,8 +46,8 @@ scenarios! {
 }
 
 /// The first Open at an epoch does not name the generation that it follows, which is as if the rule
-/// were not there. A late duplicate then leaves a gap (see the table), but repeats no number and keeps
-/// the order.
+/// were not there. A late duplicate then leaves a gap (see the table), but repeats no number and
+/// keeps the order.
 #[test]
 fn without_the_expected_generation_only_tightness_breaks() {
     for (name, promise) in [

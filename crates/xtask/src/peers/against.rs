@@ -1,5 +1,5 @@
-//! This tree's binary beside another one, such as that of an earlier commit: the same work on a cluster
-//! of each, in turn, in the same run. Each binary's own `seqsvr bench` generates its load.
+//! This tree's binary beside another one, such as that of an earlier commit: the same work on a
+//! cluster of each, in turn, in the same run. Each binary's own `seqsvr bench` generates its load.
 
 use std::path::Path;
 
@@ -10,8 +10,8 @@ use super::rows::{ROWS, Row};
 use super::work::bench;
 use super::{Failure, Options};
 
-/// Runs the chosen rows that need a cluster, and prints a table in Markdown. Returns false if a work
-/// failed; a ratio is no failure, as machines are noisy.
+/// Runs the chosen rows that need a cluster, and prints a table in Markdown. Returns false if a
+/// work failed; a ratio is no failure, as machines are noisy.
 ///
 /// # Errors
 /// The other binary does not exist.

@@ -1,5 +1,5 @@
-//! How often the disk below a directory was told to make its writes durable, as the kernel counts it:
-//! the same measure for everybody.
+//! How often the disk below a directory was told to make its writes durable, as the kernel counts
+//! it: the same measure for everybody.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

@@ -1,10 +1,10 @@
-//! What this service does in comparison: with the bare loop below it, and with the systems that people
-//! take numbers from today.
+//! What this service does in comparison: with the bare loop below it, and with the systems that
+//! people take numbers from today.
 //!
 //! How data passes through: `rows` pairs two works, `rig` starts the servers they need, each work
-//! (`work`) is done by a generator of its own process, one and the other in turn, and `report` puts medians,
-//! ratios and bars in a table. Valkey is fetched into an environment under `target/`. Nothing else is installed:
-//! a peer that is not found is left out, with the reason.
+//! (`work`) is done by a generator of its own process, one and the other in turn, and `report` puts
+//! medians, ratios and bars in a table. Valkey is fetched into an environment under `target/`.
+//! Nothing else is installed: a peer that is not found is left out, with the reason.
 
 mod against;
 mod disk;

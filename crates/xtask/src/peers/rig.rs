@@ -72,8 +72,8 @@ impl Rig {
         }
     }
 
-    /// Ends every server that none of a row's works needs, so that it takes nothing from them. What is
-    /// needed by one of them runs, idle, beside the other.
+    /// Ends every server that none of a row's works needs, so that it takes nothing from them. What
+    /// is needed by one of them runs, idle, beside the other.
     pub(super) fn keep(&mut self, works: &[Work]) {
         let needs: Vec<Need> = works.iter().copied().map(Need::of).collect();
         let ends = |need| !needs.contains(&need);

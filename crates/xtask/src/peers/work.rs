@@ -85,7 +85,8 @@ pub(super) struct Sample {
 }
 
 impl Work {
-    /// Has whoever counts keys know them before they are measured: what is new to a table is no steady load.
+    /// Has whoever counts keys know them before they are measured: what is new to a table is no
+    /// steady load.
     pub(super) async fn warm_up(self, rig: &mut Rig) -> Result<(), Failure> {
         if let Work::Incr { of, .. } = self {
             rig.start(self).await?;

@@ -1,8 +1,8 @@
 //! `cargo xtask schema`: the OpenAPI document against a `dev` server, by schemathesis.
 //!
-//! Schemathesis makes requests that fit the document, and requests that do not. The first must not get 400, the
-//! second must not be served, and every response must be one that the document names (`hooks.py` adds what 422
-//! may say). It runs in an environment of its own under `target/`.
+//! Schemathesis makes requests that fit the document, and requests that do not. The first must not
+//! get 400, the second must not be served, and every response must be one that the document names
+//! (`hooks.py` adds what 422 may say). It runs in an environment of its own under `target/`.
 
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
@@ -119,7 +119,8 @@ impl Drop for Running {
     }
 }
 
-/// The stage of `.ci/run`: a test, because a build of the command would compile its dependencies once more.
+/// The stage of `.ci/run`: a test, because a build of the command would compile its dependencies
+/// once more.
 #[cfg(test)]
 #[test]
 #[ignore = "fetches packages from the network; `.ci/run` runs it as a stage of its own"]

@@ -87,7 +87,8 @@ async fn run(
         tokio::spawn(async move {
             let begun = Instant::now();
             let key = format!("key-{}", n % KEYS);
-            // Above every window so far: keys share sections, and a key within the window writes nothing.
+            // Above every window so far: keys share sections, and a key within the window writes
+            // nothing.
             let value = JUMP * (1 + n);
             let raised = client.raise_to("keys", key.as_str(), value, true).await;
             let mut calls = calls.lock();

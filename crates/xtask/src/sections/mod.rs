@@ -1,9 +1,10 @@
-//! `cargo xtask sections`: what a state of many sections costs, from the start of a store to a replacement
-//! that catches up under load.
+//! `cargo xtask sections`: what a state of many sections costs, from the start of a store to a
+//! replacement that catches up under load.
 //!
-//! The state is made in this process and put into the data directory of the first store, as a restore does.
-//! Two more stores join. Then one of them is killed and removed, and a new one with an empty directory joins
-//! while entries are written. That is how a store whose disk is lost is replaced.
+//! The state is made in this process and put into the data directory of the first store, as a
+//! restore does. Two more stores join. Then one of them is killed and removed, and a new one with
+//! an empty directory joins while entries are written. That is how a store whose disk is lost is
+//! replaced.
 
 mod load;
 mod rig;
@@ -67,8 +68,8 @@ pub struct Measured {
     pub load: load::Calls,
 }
 
-/// Measures and prints a table in Markdown. Returns whether the three bars were met: caught up in 90 s, no
-/// election, and at most twice the memory at rest.
+/// Measures and prints a table in Markdown. Returns whether the three bars were met: caught up in
+/// 90 s, no election, and at most twice the memory at rest.
 ///
 /// # Errors
 /// A step failed or took too long.

@@ -11,7 +11,8 @@ use seqsvr_core::state::{Row, RowKey, Section, State, StateBuilder};
 const LEASE_MS: u32 = 3_000;
 const SLOTS: u32 = 4_096;
 
-/// Makes a state with so many sections, in keyed namespaces of the largest size. Every other one is open.
+/// Makes a state with so many sections, in keyed namespaces of the largest size. Every other one is
+/// open.
 ///
 /// # Errors
 /// The state machine rejects a command.

@@ -79,8 +79,8 @@ impl Watch {
     }
 }
 
-/// Returns the process ids of the stores that this process has started, at the moment of a call. A store
-/// that joins later is among them.
+/// Returns the process ids of the stores that this process has started, at the moment of a call. A
+/// store that joins later is among them.
 fn own_stores() -> impl Fn() -> Vec<Pid> {
     let own = std::process::id();
     move || {

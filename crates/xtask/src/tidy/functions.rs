@@ -70,8 +70,8 @@ pub(super) fn find_vague(tree: &SourceTree) -> Vec<Finding> {
     findings
 }
 
-/// Finds one finding for each percent of functions of one word above the limit. Methods of an impl of a trait do
-/// not count.
+/// Finds one finding for each percent of functions of one word above the limit. Methods of an impl
+/// of a trait do not count.
 pub(super) fn find_one_word_share(tree: &SourceTree) -> Vec<Finding> {
     let names = tree.sources().flat_map(|file| &file.items.functions);
     let is_one_word = |name: &str| !name.trim_matches('_').contains('_');

@@ -6,8 +6,8 @@ use super::source::SourceTree;
 /// Most columns of a line of Rust.
 const COLUMNS_MAX: usize = 100;
 
-/// Finds lines of Rust that are longer, tabs, and blanks at the end of a line. A line with a string or an address
-/// may be longer.
+/// Finds lines of Rust that are longer, tabs, and blanks at the end of a line. A line with a string
+/// or an address may be longer.
 pub(super) fn find_long(tree: &SourceTree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in tree.rust() {

@@ -1,7 +1,8 @@
 //! The rules of `docs/dev/style.md` that a program can check.
 //!
-//! Each rule returns findings. The file `allowed.txt` says how many findings of a rule a file may still
-//! have. It only shrinks: a file with fewer findings fails as well, until the list is lowered.
+//! Each rule returns findings. The file `allowed.txt` says how many findings of a rule a file may
+//! still have. It only shrinks: a file with fewer findings fails as well, until the list is
+//! lowered.
 
 mod allowed;
 mod folders;

@@ -11,7 +11,8 @@ type Module = Vec<String>;
 /// Imports of each module, with the file and line of the first.
 type Edges<'a> = BTreeMap<Module, BTreeMap<Module, (&'a SourceFile, usize)>>;
 
-/// Finds imports that are part of a cycle. A module may import from those above it, whose part it is.
+/// Finds imports that are part of a cycle. A module may import from those above it, whose part it
+/// is.
 pub(super) fn find_cycles(tree: &SourceTree) -> Vec<Finding> {
     let mut crates: BTreeMap<&str, Vec<&SourceFile>> = BTreeMap::new();
     for file in tree.sources() {

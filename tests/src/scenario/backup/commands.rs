@@ -54,7 +54,8 @@ pub(super) fn least(said: &str, flag: &str) -> String {
     least.trim().to_owned()
 }
 
-/// Starts the restored store, has the others join it on new directories, and starts so many AllocSvrs.
+/// Starts the restored store, has the others join it on new directories, and starts so many
+/// AllocSvrs.
 pub(super) async fn start_restored(cluster: &mut Cluster, dir: &Path, allocs: usize) {
     cluster.stores[0].set_arg("--data-dir", path(dir));
     for id in 2..=cluster.stores.len() {

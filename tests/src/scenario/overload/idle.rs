@@ -15,8 +15,9 @@ pub(super) enum Threads {
 
 /// Moves threads into the idle class, so that every other thread takes its core at once.
 ///
-/// On a machine of its own, what they do would take the measured caller no time. A lower priority alone does
-/// not do that: Linux leaves a running thread its slice of one to three milliseconds, unless it is an idle one.
+/// On a machine of its own, what they do would take the measured caller no time. A lower priority
+/// alone does not do that: Linux leaves a running thread its slice of one to three milliseconds,
+/// unless it is an idle one.
 pub(super) fn move_to_idle_class(id: Pid, threads: Threads) {
     let mut command = Command::new("chrt");
     if threads == Threads::All {

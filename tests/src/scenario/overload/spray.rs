@@ -77,7 +77,8 @@ pub(super) struct Spray {
 }
 
 impl Spray {
-    /// Starts one of each kind, on a thread of the idle class: they stand for callers on other machines.
+    /// Starts one of each kind, on a thread of the idle class: they stand for callers on other
+    /// machines.
     pub(super) fn start(address: &str, seed: u64) -> Spray {
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)

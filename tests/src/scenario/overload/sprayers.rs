@@ -28,10 +28,11 @@ const MEMORY_MIB: u64 = 16;
 const BESIDE_MIB: u64 = 400;
 /// Subjects of the caller, in sections of their own.
 const SUBJECTS: usize = 200;
-/// A latency beside the sprayers may be at most this many times the one alone, on a machine where the sprayers
-/// do not take the cores from the caller.
+/// A latency beside the sprayers may be at most this many times the one alone, on a machine where
+/// the sprayers do not take the cores from the caller.
 const TIMES_MAX: f64 = 2.0;
-/// Where they do, it may be at most this many times what the same competition does to a bare service.
+/// Where they do, it may be at most this many times what the same competition does to a bare
+/// service.
 const FLOOR_TIMES_MAX: f64 = 1.5;
 
 /// Latencies of one round: of the service and of the bare one.
@@ -154,8 +155,9 @@ pub async fn sprayers() -> Outcome {
 
 /// Judges a latency alone and beside the sprayers by the same two of the bare service.
 ///
-/// Caller, service and sprayers share the cores. What the competition costs the bare service, it costs any other,
-/// so that only the rest is the service's own. The floor never makes the bar lower than [`TIMES_MAX`].
+/// Caller, service and sprayers share the cores. What the competition costs the bare service, it
+/// costs any other, so that only the rest is the service's own. The floor never makes the bar lower
+/// than [`TIMES_MAX`].
 fn judge(
     name: &str,
     [alone, beside]: [Duration; 2],
@@ -186,8 +188,8 @@ struct Own<'a> {
 
 impl Own<'_> {
     /// Calls one after the other for so long; with `fresh`, some in sections that are not loaded,
-    /// which are timed apart. Each call is followed by one of the bare service, so that both meet the same
-    /// competition.
+    /// which are timed apart. Each call is followed by one of the bare service, so that both meet
+    /// the same competition.
     async fn round(&mut self, time: Duration, fresh: bool) -> Times {
         let until = Instant::now() + time;
         let (mut times, mut floor) = (Vec::new(), Vec::new());

@@ -96,7 +96,8 @@ async fn a_door_is_bounded_and_closes_in_order() {
     cluster.stop(&allocs).await;
 }
 
-/// Time counts from the last answer, whatever comes of a head; not while a request is being answered.
+/// Time counts from the last answer, whatever comes of a head; not while a request is being
+/// answered.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_head_in_pieces_is_idle_and_a_request_that_is_answered_is_not() {
     let cluster = Cluster::start(1, D).await;

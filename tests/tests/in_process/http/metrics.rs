@@ -1,4 +1,5 @@
-//! What Prometheus is told, what docs/metrics.md says of it, and what deploy/ makes of it: the same names.
+//! What Prometheus is told, what docs/metrics.md says of it, and what deploy/ makes of it: the same
+//! names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,4 +1,5 @@
-//! The document of the contract says what is answered: every path of it is asked, in each way it names.
+//! The document of the contract says what is answered: every path of it is asked, in each way it
+//! names.
 
 use std::collections::BTreeSet;
 
@@ -74,7 +75,8 @@ async fn the_openapi_document_is_true() {
     cluster.stop(&allocs).await;
 }
 
-/// Each bound of a number, of a list and of a key is the server's: what is on it is read, what is past it is not.
+/// Each bound of a number, of a list and of a key is the server's: what is on it is read, what is
+/// past it is not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_bounds_of_the_openapi_document_are_those_of_the_server() {
     let cluster = Cluster::start(1, D).await;
@@ -146,8 +148,8 @@ async fn the_bounds_of_the_openapi_document_are_those_of_the_server() {
                 }
                 body[field] = value;
                 let told = http.post(path, JSON, &body.to_string()).await;
-                // What the namespace allows, and how far the key has come, are the server's to judge. On a
-                // busy machine a request within bounds may also be late (503, 504).
+                // What the namespace allows, and how far the key has come, are the server's to
+                // judge. On a busy machine a request within bounds may also be late (503, 504).
                 let beyond = ["not below the max_uid", "floor", "above", "entries for"];
                 let beyond = beyond.iter().any(|text| told.body.contains(text));
                 let is_fine =

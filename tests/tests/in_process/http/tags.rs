@@ -202,7 +202,8 @@ async fn tinyid_is_answered_byte_for_byte() {
     let by_form = "bizType=odd&token=0f673adf&batchSize=2";
     let told = http.post("/tinyid/id/nextIdSimple", FORM, by_form).await;
     assert_eq!(told.body, "423,425");
-    // More than the namespace gives at once is told; more than the original's bound counts as the bound.
+    // More than the namespace gives at once is told; more than the original's bound counts as the
+    // bound.
     let most = "batchSize=2147483647&token=0f673adf";
     let told = http
         .get(&format!("/tinyid/id/nextId?bizType=odd&{most}"))

@@ -1,5 +1,5 @@
-//! Sections found lately are kept beside the map: never longer than they are in it, and never told of what
-//! they were.
+//! Sections found lately are kept beside the map: never longer than they are in it, and never told
+//! of what they were.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -100,8 +100,8 @@ async fn what_was_current_by_an_older_table_is_looked_at_again() {
     assert!(hits.columns.values.iter().all(|value| *value == 2));
 }
 
-/// More threads than caches take numbers of a section that is closed and opened all the while: each finds
-/// greater ones all the time, and once an object was taken out no cache has it any more.
+/// More threads than caches take numbers of a section that is closed and opened all the while: each
+/// finds greater ones all the time, and once an object was taken out no cache has it any more.
 #[tokio::test]
 async fn sections_come_and_go_under_many_threads() {
     const OPENINGS: u64 = 10_000;

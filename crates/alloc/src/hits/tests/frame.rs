@@ -70,8 +70,8 @@ async fn sections_of_one_place_take_turns_and_none_stays_entered() {
     assert_eq!(missed, [0, 1, 2, 3, 4], "all are sealed");
 }
 
-/// Windows are looked at once a section, when it is left, and of one whose place another has with each
-/// number.
+/// Windows are looked at once a section, when it is left, and of one whose place another has with
+/// each number.
 #[tokio::test]
 async fn each_section_that_numbers_were_taken_of_is_refilled() {
     let world = World::new().await;

@@ -1,4 +1,5 @@
-//! One key at a time: the schedules that frames are held to, and that both take from the same counters.
+//! One key at a time: the schedules that frames are held to, and that both take from the same
+//! counters.
 
 use std::num::NonZeroU32;
 
@@ -76,7 +77,8 @@ async fn one_number_of_a_session_that_ended_meanwhile_is_not_answered() {
     assert_eq!(world.burned(), 1);
 }
 
-/// Without the second look at the table the number would be answered after the new owner's greater ones.
+/// Without the second look at the table the number would be answered after the new owner's greater
+/// ones.
 #[tokio::test]
 async fn one_number_of_a_slot_that_moved_meanwhile_is_not_answered() {
     let world = World::new().await;

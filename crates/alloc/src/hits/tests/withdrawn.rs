@@ -112,8 +112,9 @@ async fn current_is_answered_by_the_same_check() {
     assert_eq!(ask(&four()).missed.len(), 4);
 }
 
-/// Schedule: cut off for more than D, while the namespace becomes strict; a call takes numbers by the old
-/// table; then a renewal brings lease and table. By the new lease alone the check would pass.
+/// Schedule: cut off for more than D, while the namespace becomes strict; a call takes numbers by
+/// the old table; then a renewal brings lease and table. By the new lease alone the check would
+/// pass.
 #[tokio::test]
 async fn numbers_of_a_namespace_that_became_strict_meanwhile_are_not_answered() {
     let world = World::new().await;

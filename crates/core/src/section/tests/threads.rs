@@ -137,8 +137,8 @@ fn one_counter_grows_wide_under_threads() {
     }
 }
 
-/// Sections come and go on all threads, each in memory that others had before, of either kind: each counts
-/// from 1, and no two at once count in the same.
+/// Sections come and go on all threads, each in memory that others had before, of either kind: each
+/// counts from 1, and no two at once count in the same.
 #[test]
 fn chunks_that_come_again_are_zero_and_nobody_elses() {
     const SIZE: u32 = 3 * 1_024;

@@ -9,8 +9,8 @@ use serde::{Deserialize, Deserializer};
 
 use super::field::{Base64, Flag, Format, Items, Key, Number};
 
-/// How long the caller waits, milliseconds, and how numbers are written in the answer; None: as usual, or as the
-/// query says.
+/// How long the caller waits, milliseconds, and how numbers are written in the answer; None: as
+/// usual, or as the query says.
 pub(super) type How = (Option<u64>, Option<Format>);
 
 /// Fields of one kind of request.
@@ -146,8 +146,8 @@ pub(super) struct RaiseTo {
 
 /// Reads a field that is present.
 ///
-/// `openapi.json` gives no field the type `null`: a field without a value is left out, so that exactly one of
-/// `uid`, `key` and `key_base64` is present.
+/// `openapi.json` gives no field the type `null`: a field without a value is left out, so that
+/// exactly one of `uid`, `key` and `key_base64` is present.
 fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<T>, D::Error> {
     T::deserialize(from).map(Some)
 }

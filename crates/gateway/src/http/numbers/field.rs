@@ -17,8 +17,8 @@ pub(in crate::http) enum Format {
 
 /// A number, or its decimal text.
 ///
-/// A number with a fraction part is rejected, even `1.0`: its text may have been rounded to the number of another
-/// key.
+/// A number with a fraction part is rejected, even `1.0`: its text may have been rounded to the
+/// number of another key.
 #[derive(Clone, Copy)]
 pub(super) struct Number(pub(super) u64);
 

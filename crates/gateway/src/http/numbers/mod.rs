@@ -1,7 +1,7 @@
 //! Numbers as JSON: `/v1/next`, `/v1/next-many`, `/v1/current`, `/v1/current-many`, `/v1/raise-to`.
 //!
-//! `GET` has its fields in the query, `POST` in a body of JSON or of a form. What they are, and what is answered,
-//! is written down in `openapi.json`.
+//! `GET` has its fields in the query, `POST` in a body of JSON or of a form. What they are, and
+//! what is answered, is written down in `openapi.json`.
 
 mod answer;
 mod ask;
@@ -42,7 +42,8 @@ use super::{heard, query};
 const NEXT: &str = "/v1/next";
 /// Largest body of a request of one key.
 const ONE_MAX: usize = 16 << 10;
-/// Size of a body from which on it is read, and its answer written, apart: a millisecond for either.
+/// Size of a body from which on it is read, and its answer written, apart: a millisecond for
+/// either.
 const LARGE: usize = 16 << 10;
 /// The contract, for those who read it or make clients of it.
 const OPENAPI: &str = include_str!("openapi.json");

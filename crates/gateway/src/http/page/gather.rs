@@ -39,7 +39,8 @@ pub(super) struct Gather<S, A> {
     admin: A,
     channels: Channels,
     routes: Routes,
-    /// Where the cluster is asked, wherever it is asked for: not where connections wait for each other.
+    /// Where the cluster is asked, wherever it is asked for: not where connections wait for each
+    /// other.
     runtime: Handle,
     begun: Instant,
     /// Held by the one who asks; the others wait for what it learns.
@@ -79,8 +80,8 @@ impl<S: Sequence, A: Admin> Gather<S, A> {
         self.routes.newest(&self.sequence, request).await
     }
 
-    /// The cluster as JSON, at most [`FRESH`] old when it was asked for. Who goes away meanwhile leaves the
-    /// answer to those who wait.
+    /// The cluster as JSON, at most [`FRESH`] old when it was asked for. Who goes away meanwhile
+    /// leaves the answer to those who wait.
     pub(super) async fn cluster(self: &Arc<Self>) -> Bytes {
         let gather = self.clone();
         let asked = self.runtime.spawn(async move { gather.fresh().await });
@@ -131,7 +132,8 @@ impl<S: Sequence, A: Admin> Gather<S, A> {
         told.to_string().into()
     }
 
-    /// What is known here while no leader answers: stores as they were told last, and owners by our table.
+    /// What is known here while no leader answers: stores as they were told last, and owners by our
+    /// table.
     async fn without_store(
         &self,
         known: Option<&(Instant, ClusterStatusResponse)>,

@@ -22,7 +22,8 @@ pub(super) struct Asked {
     key: Option<String>,
 }
 
-/// Owner and epoch of each slot, as columns: entry i is slot i, an owner its place in `owners` plus 1, or 0.
+/// Owner and epoch of each slot, as columns: entry i is slot i, an owner its place in `owners` plus
+/// 1, or 0.
 pub(super) fn slots(table: &RoutingTable) -> Value {
     let mut owners: Vec<&Owner> = Vec::new();
     let mut places = HashMap::new();

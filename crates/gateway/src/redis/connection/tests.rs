@@ -106,8 +106,8 @@ async fn one_that_asks_nothing_is_closed_in_time() {
     assert!(began.elapsed() >= Duration::from_secs(100));
 }
 
-/// A caller that is always somewhat behind, and large answers to short requests: what was sent is not kept,
-/// and what was not is bounded.
+/// A caller that is always somewhat behind, and large answers to short requests: what was sent is
+/// not kept, and what was not is bounded.
 #[tokio::test]
 async fn what_a_slow_reader_makes_a_connection_hold_is_bounded() {
     let about = about();

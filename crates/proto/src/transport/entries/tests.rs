@@ -185,8 +185,8 @@ fn what_is_refused_by_others_is_left_to_them() {
     }
 }
 
-/// Where a request ends is where the decoder says so: a field that goes on beyond it is refused, not read as
-/// something else.
+/// Where a request ends is where the decoder says so: a field that goes on beyond it is refused,
+/// not read as something else.
 #[test]
 fn a_request_does_not_end_within_a_field() {
     let crossing: [&[u8]; 5] = [
@@ -219,8 +219,8 @@ fn empty_entries_count() {
     }
 }
 
-/// What is counted before it is decoded is at least what it then takes (its columns, without what they
-/// are to grow), and the bytes it came in.
+/// What is counted before it is decoded is at least what it then takes (its columns, without what
+/// they are to grow), and the bytes it came in.
 #[test]
 fn what_a_message_takes_is_counted_before_it_is_decoded() {
     let few = |set: fn(&mut NextManyRequest)| {

@@ -96,7 +96,8 @@ pub(super) fn disk_for(path: &Path) -> Arc<Mutex<LogDisk>> {
     DISKS.with_borrow_mut(|disks| disks.entry(path.to_owned()).or_default().clone())
 }
 
-/// Does what `reread::make_durable` does with the files of `raft-log`: rewrites what is not known to be durable.
+/// Does what `reread::make_durable` does with the files of `raft-log`: rewrites what is not known
+/// to be durable.
 pub(crate) fn make_durable(path: &Path) -> io::Result<()> {
     let Some(disk) = disk_at(path) else {
         return Ok(());
@@ -111,8 +112,8 @@ pub(crate) fn make_durable(path: &Path) -> io::Result<()> {
     disk.sync()
 }
 
-/// Kills the process that uses the log: `keep(n)` says how many of the `n` records stay that its writer has not
-/// taken.
+/// Kills the process that uses the log: `keep(n)` says how many of the `n` records stay that its
+/// writer has not taken.
 pub(crate) fn kill(path: &Path, keep: impl FnOnce(usize) -> usize) {
     let Some(disk) = disk_at(path) else { return };
     let mut disk = disk.lock();

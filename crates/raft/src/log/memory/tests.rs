@@ -241,8 +241,8 @@ fn a_power_cut_keeps_what_was_synced_and_a_prefix_of_the_rest() {
     });
 }
 
-/// Schedule: a sync fails; the process is started again, reads what the page cache has, and syncs it; the power
-/// goes. What was rewritten is there, what was only synced once more is not.
+/// Schedule: a sync fails; the process is started again, reads what the page cache has, and syncs
+/// it; the power goes. What was rewritten is there, what was only synced once more is not.
 #[test]
 fn a_record_whose_sync_failed_is_durable_only_if_it_is_written_anew() {
     for is_rewritten in [false, true] {

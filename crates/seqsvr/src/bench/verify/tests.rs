@@ -49,8 +49,8 @@ fn twice_is_seen_whoever_was_first() {
     assert_eq!(take(range(8, 8)), twice(range(8, 8)));
 }
 
-/// A number of the hole between 1 and 6 may come to calls that began before 6 was received, at 10, and
-/// to no other: not to the caller's next call either, which begins at that very time.
+/// A number of the hole between 1 and 6 may come to calls that began before 6 was received, at 10,
+/// and to no other: not to the caller's next call either, which begins at that very time.
 #[test]
 fn order_is_seen() {
     for (begin, ok) in [(9, true), (10, false), (11, false)] {

@@ -5,7 +5,8 @@ use proptest::prelude::*;
 use super::*;
 
 proptest! {
-    /// Whatever is owned stays, whatever is free goes to the living, counts end as even as they can.
+    /// Whatever is owned stays, whatever is free goes to the living, counts end as even as they
+    /// can.
     #[test]
     fn spread_is_even_and_moves_nothing(
         owners in prop::collection::vec(prop::option::of(1u64..6), 0..300),

