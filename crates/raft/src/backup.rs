@@ -8,8 +8,8 @@
 //! readable. Rows and trailer are those of a snapshot (`snapshot.rs`); the header says what the
 //! backup is of, and what helps to choose the margins of a restore. Invariant: [`read`] returns
 //! what was written or an error; every byte is under a checksum, and a file that was cut short or
-//! that goes on after its end is refused. A backup is never opened as a snapshot, nor a snapshot as
-//! a backup: going on from a state that old would hand out numbers twice.
+//! that continues after its end is refused. A backup is never opened as a snapshot, nor a snapshot
+//! as a backup: going on from a state that old would hand out numbers twice.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write};

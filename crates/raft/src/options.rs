@@ -1,4 +1,4 @@
-//! What a node is told at its start. Plain data; times in milliseconds.
+//! Options of a node. Plain data; times in milliseconds.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub struct Options {
     pub data_dir: PathBuf,
     /// How often a leader makes itself heard.
     pub heartbeat_ms: u64,
-    /// A follower that hears nothing for `election_max_ms` (the leader's lease on its followers)
+    /// A follower that receives nothing for `election_max_ms` (the leader's lease on its followers)
     /// and then a random time between this …
     pub election_min_ms: u64,
     /// … and this asks for votes: after 0.6 to 0.8 s with the defaults, well under half the lease
@@ -105,7 +105,7 @@ impl Options {
         2 * (self.snapshot_every_entries + self.keep_entries)
     }
 
-    /// What openraft is told.
+    /// Configuration of openraft.
     pub(crate) fn raft(&self) -> Result<Config, Error> {
         let every = self.snapshot_every_entries;
         let jitter = os::random_u64() % (every / SNAPSHOT_JITTER + 1);
@@ -123,11 +123,11 @@ impl Options {
             replication_lag_threshold: self.lag_max(),
             backoff: String::from("50ms 100ms 200ms ...500ms"),
             enable_pre_vote: Some(true),
-            // Check-quorum: a leader that hears no quorum falls silent, so that a quorum which
-            // hears it without being heard can elect another.
+            // Check-quorum: a leader that receives nothing from a quorum falls silent. A quorum
+            // that still receives its heartbeats can then elect another leader.
             quorum_loss_probe_interval: Some(2 * self.election_max_ms),
-            // A restarted leader is elected anew: a term's leader never changes its mind about what
-            // it has applied, and every start of leadership has its own first entry.
+            // A restarted leader is elected again: a term's leader never changes its mind about
+            // what it has applied, and every start of leadership has its own first entry.
             enable_leader_restore: Some(false),
             ..Config::default()
         };

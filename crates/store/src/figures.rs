@@ -1,5 +1,4 @@
-//! What operators are told of a StoreSvr: one list for `status --json` and for Prometheus, and
-//! whether it is of use now.
+//! Metrics of a StoreSvr, one list for `status --json` and for Prometheus, and its health checks.
 
 use std::fmt;
 use std::sync::Arc;
@@ -30,7 +29,7 @@ impl Context {
         all.extend([
             counter(
                 "arbiter_timer_restarts",
-                "Times all timers of the arbiter began anew",
+                "Times all timers of the arbiter were restarted",
                 arbiter.timer_restarts,
             ),
             counter(
@@ -109,7 +108,7 @@ impl Watched for Store {
             }),
             Check::new("applied", behind < BEHIND_MAX, || {
                 format!(
-                    "{behind} committed entries are not applied yet: wait, it is catching up; if that goes on, look at its disk"
+                    "{behind} committed entries are not applied yet: wait, it is catching up; if that continues, look at its disk"
                 )
             }),
         ]
