@@ -1,4 +1,4 @@
-//! What this node has applied: the state, up to which entry, under which membership.
+//! Applied state of this node, with its last entry and its membership.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -17,13 +17,13 @@ use crate::digest::Digest;
 use crate::rows::Meta;
 use crate::types::{Entry, LogId, SnapshotMeta, StoredMembership};
 
-/// State with the position it stands at. Invariant: `digest` is the sum of `digests`, which hold
-/// one digest a row of `state`.
+/// State with the position of its last entry. Invariant: `digest` is the sum of `digests`, which
+/// hold one digest a row of `state`.
 ///
-/// The lock around it ([`Shared`]) is needed to apply an entry, and the runtime waits for it. So
-/// nothing that takes longer with more sections happens under it: a caller that needs all rows
-/// takes a copy of `state` or of the keys, which costs one pointer a page, and the old value is
-/// dropped after the lock.
+/// Applying an entry takes the lock around it ([`Shared`]), and the runtime waits for that lock. So
+/// nothing that takes longer with more sections happens under the lock. A caller that needs all
+/// rows copies `state` or the keys, which costs one pointer a page. The old value is dropped after
+/// the lock.
 #[derive(Default)]
 pub(crate) struct Applied {
     pub(crate) state: State,
@@ -34,11 +34,12 @@ pub(crate) struct Applied {
     pub(crate) pace: Pace,
 }
 
-/// How fast the applied entries added numbers: information for people, no part of the state.
+/// Rate at which the applied entries added numbers: information for people, no part of the state.
 pub(crate) struct Pace {
     growth: Growth,
     since: Instant,
-    /// Last entry of the log at the start: it and those before it say nothing about the time since.
+    /// Last entry of the log at the start. It and the entries before it say nothing about the time
+    /// since.
     replayed: Option<LogId>,
 }
 
@@ -61,13 +62,13 @@ impl Pace {
         }
     }
 
-    /// Begins again: a snapshot has stood in for entries, and what they added is unknown.
+    /// Starts again: a snapshot replaced entries, and the numbers that they added are unknown.
     pub(crate) fn restart(&mut self) {
         self.growth.restart();
         self.since = Instant::now();
     }
 
-    /// What a backup made at `taken_at` (seconds since 1970) says about it.
+    /// Returns what a backup made at `taken_at` (seconds since 1970) says about it.
     pub(crate) fn seen(&self, taken_at: u64) -> Seen {
         Seen {
             taken_at,
@@ -125,8 +126,8 @@ impl Applied {
                 Vec::new()
             }
         };
-        // With the entry that makes the member, not beside it: an id is used from that entry on, on
-        // every replica. The raise of the level itself covers the members of that moment.
+        // Done by the entry that makes the member, not by another one: from that entry on, every
+        // replica counts the id as used. Raising the level covers the members of that moment.
         if let Some(highest) = self
             .membership
             .membership()
@@ -154,7 +155,7 @@ impl Applied {
         Ok(replies)
     }
 
-    /// Index of the last applied entry; 0 before any.
+    /// Returns the index of the last applied entry; 0 before any.
     pub(crate) fn index(&self) -> u64 {
         self.last_applied.map_or(0, |id| id.index)
     }
@@ -163,7 +164,7 @@ impl Applied {
         self.digest
     }
 
-    /// The keys of all rows, as a copy that is cheap.
+    /// Returns the keys of all rows, as a copy that is cheap.
     pub(crate) fn keys(&self) -> PagedMap<RowKey, Digest> {
         self.digests.clone()
     }
@@ -184,7 +185,7 @@ impl Applied {
     }
 }
 
-/// How far this node has applied.
+/// Position up to which this node has applied entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Index of the last applied entry; 0 before any.
@@ -195,8 +196,9 @@ pub struct Progress {
     pub table_version: u64,
 }
 
-/// The applied state as the whole process reads it. `progress` never runs ahead of `applied`: it is
-/// sent after the write lock is released, so who saw an index reads a state of at least that index.
+/// Applied state as the whole process reads it. `progress` never runs ahead of `applied`: it is
+/// sent after the write lock is released. So a reader that saw an index reads a state of at least
+/// that index.
 pub(crate) struct Shared {
     pub(crate) applied: RwLock<Applied>,
     pub(crate) progress: watch::Sender<Progress>,
@@ -213,7 +215,7 @@ impl Shared {
         }
     }
 
-    /// Tells everybody how far the state is now.
+    /// Sends the current position of the state to all watchers.
     pub(crate) fn announce(&self) {
         let now = progress_of(&self.applied.read());
         self.progress.send_replace(now);

@@ -1,5 +1,4 @@
-//! What happens to the files of rows that cannot be used: they are kept aside, a few of them, for
-//! whoever wants to know.
+//! Sets aside the files of rows that cannot be used. A few of them are kept for inspection.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,10 +6,10 @@ use std::path::{Path, PathBuf};
 use crate::directory::{self, Directory};
 use crate::error::Error;
 
-/// Directories set aside that are kept.
+/// Number of set-aside directories that are kept.
 const ASIDE_MAX: usize = 3;
 
-/// sled refuses to open beside a snapshot of its own that it did not finish.
+/// Removes an unfinished snapshot of sled: sled refuses to open beside one.
 pub(crate) fn remove_unfinished(path: &Path) -> Result<(), Error> {
     for file in directory::list(path)? {
         let name = file.file_name().map(|n| n.to_string_lossy().into_owned());
@@ -41,7 +40,7 @@ pub(crate) fn set_aside(directory: &Directory, what: &str) -> Result<(), Error> 
     );
     directory::publish(&directory.state(), &to)?;
     let excess = (aside.len() + 1).saturating_sub(ASIDE_MAX);
-    // What lay there in the place of a directory is not ours to delete.
+    // A file that lay in the place of a directory is not ours to delete.
     let ours = aside.into_iter().filter(|(_, path)| path.is_dir());
     for (_, path) in ours.take(excess) {
         fs::remove_dir_all(&path).map_err(Error::io("cannot delete", &path))?;

@@ -2,9 +2,9 @@
 //!
 //! Invariant: an install keeps openraft waiting for about the time of a rename, however many
 //! sections there are. Schedule that breaks it (openraft 0.10.0-alpha.37): a replacement installs 5
-//! million rows, which takes a minute; the purge of its log waits for the install
-//! (`engine/command.rs`, `condition`), and every later command waits behind the purge, also the one
-//! that saves a vote; the leader dies, and no leader is elected before the install ends. So a
+//! million rows, which takes a minute. The purge of its log waits for the install
+//! (`engine/command.rs`, `condition`). Every later command waits behind the purge, also the one
+//! that saves a vote. The leader dies, and no leader is elected before the install ends. So a
 //! snapshot is read, checked, synced and hashed before openraft gets it
 //! ([`SnapshotFile::prepared`]), and its rows are stored here after the install.
 //!
@@ -13,9 +13,9 @@
 //! stored. So one lock ([`Backfill::storing`]) covers both reading from memory and storing, here
 //! and for entries.
 //!
-//! A process that ends before the last part leaves rows whose digest is not the one stored beside
-//! them. The next start sets them aside and rebuilds the state from snapshot and log, as after any
-//! torn step.
+//! If the process ends before the last part, the rows have another digest than the one stored
+//! beside them. The next start sets them aside and rebuilds the state from snapshot and log, as
+//! after any torn step.
 //!
 //! [`SnapshotFile::prepared`]: crate::snapshot::SnapshotFile::prepared
 
@@ -33,7 +33,7 @@ use crate::machine::Disk;
 /// Rows of one part. An entry waits for at most one part.
 pub(crate) const PART_ROWS: usize = 1_000;
 
-/// What is left to store of installed snapshots.
+/// Remaining work to store installed snapshots.
 #[derive(Default)]
 pub(crate) struct Backfill {
     storing: Mutex<()>,
@@ -95,7 +95,7 @@ pub(crate) fn run(disk: &Weak<Disk>, shared: &Weak<Shared>, install: u64, old: A
     }
 }
 
-/// Stores the rows in parts. Ends early after `parts`, as a process does that is killed.
+/// Stores the rows in parts. Ends early after `parts`, like a process that is killed.
 pub(crate) fn store(
     disk: &Weak<Disk>,
     shared: &Weak<Shared>,
@@ -110,7 +110,7 @@ pub(crate) fn store(
     let mut keys = keys.iter().map(|(key, _)| *key).chain(gone);
     for _ in 0..parts {
         let part: Vec<RowKey> = keys.by_ref().take(part_rows).collect();
-        // Not held between the parts, so that a node that is closed lets go of its directory.
+        // Not held between the parts, so that a node that is closed releases its directory.
         let (Some(disk), Some(shared)) = (disk.upgrade(), shared.upgrade()) else {
             return Ok(());
         };

@@ -1,15 +1,16 @@
-//! Backup files: the state at one moment, for people to keep.
+//! Backup files: the state at one moment, kept by people.
 //!
 //! ```text
 //! "SEQBKUP\n" | header frame | rows frame … | trailer frame
 //! "SEQBKU2\n" | header frame | peaks frame | rows frame … | trailer frame
 //! ```
 //! The second form also says how many numbers the busiest minute added; the first one stays
-//! readable. Rows and trailer are those of a snapshot (`snapshot.rs`); the header says what the
-//! backup is of, and what helps to choose the margins of a restore. Invariant: [`read`] returns
-//! what was written or an error; every byte is under a checksum, and a file that was cut short or
-//! that continues after its end is refused. A backup is never opened as a snapshot, nor a snapshot
-//! as a backup: going on from a state that old would hand out numbers twice.
+//! readable. Rows and trailer are those of a snapshot (`snapshot.rs`). The header names the cluster
+//! and the last entry, and has figures that help to choose the margins of a restore. Invariant:
+//! [`read`] returns what was written or an error. Every byte is under a checksum, and a file that
+//! was cut short or that continues after its end is refused. A backup is never opened as a
+//! snapshot, nor a snapshot as a backup: a node that continued from a state that old would hand out
+//! numbers twice.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
@@ -26,7 +27,7 @@ const MAGIC: &[u8; 8] = b"SEQBKUP\n";
 /// Beginning of a backup that holds [`Seen::peak`].
 const MAGIC_PEAKS: &[u8; 8] = b"SEQBKU2\n";
 
-/// What a backup is of.
+/// Description of a backup: its cluster, its last entry, and what the leader had seen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct About {
     /// The cluster.
@@ -39,18 +40,18 @@ pub struct About {
     pub seen: Seen,
 }
 
-/// What the store that made a backup had seen: information for people, no part of any protocol.
+/// Figures of the store that made a backup: information for people, no part of any protocol.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seen {
     /// Wall-clock time of the backup, seconds since 1970.
     pub taken_at: u64,
-    /// Time for which the store had counted, seconds: since its process started or last took a
-    /// snapshot from another store.
+    /// Seconds for which the store had counted: since its process started or last installed a
+    /// snapshot of another store.
     pub watched: u64,
     /// Numbers that the Opens and Raises applied in that time added, by namespace.
     pub added: Vec<(NamespaceId, u64)>,
-    /// Numbers of the minute that added most since the process started, by namespace; empty if
-    /// unknown.
+    /// Numbers that were added in the busiest minute since the process started, by namespace; empty
+    /// if unknown.
     #[serde(skip)]
     pub peak: Vec<(NamespaceId, u64)>,
 }
@@ -58,7 +59,7 @@ pub struct Seen {
 /// A backup in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Backup {
-    /// What it is of.
+    /// Its description.
     pub about: About,
     /// The state.
     pub state: State,
@@ -73,12 +74,12 @@ struct Header {
 /// Why a backup file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Not what was written.
+    /// The file is not what was written.
     #[error("{file} is no whole backup ({what}): use another copy or an older backup")]
     Damaged {
         /// The file.
         file: PathBuf,
-        /// What about it.
+        /// What is wrong with it.
         what: String,
     },
     /// Written by a newer build.
@@ -91,18 +92,18 @@ pub enum Error {
         /// Its version.
         version: u8,
     },
-    /// The operating system refused.
+    /// The operating system returned an error.
     #[error("cannot read {file}: {reason}")]
     Io {
         /// The file.
         file: PathBuf,
-        /// What it said.
+        /// Its error.
         reason: io::Error,
     },
 }
 
 impl Backup {
-    /// Writes it; `out` gets many small writes.
+    /// Writes the backup; `out` gets many small writes.
     ///
     /// # Errors
     /// Those of `out`.

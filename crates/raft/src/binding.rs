@@ -3,17 +3,17 @@
 //! Invariant: a process uses a data directory only if it is the one that was used before, not a
 //! copy of it. Schedule that breaks Raft without it: the directory of store 3 is copied while store
 //! 3 runs, and a second store is started on the copy. Both have the same id, incarnation and vote,
-//! and may lead the same term with different logs. The lock does not help, for the copy has a lock
-//! of its own.
+//! and may lead the same term with different logs. The lock does not help, because the copy has a
+//! lock of its own.
 //!
-//! A copied file has another inode, so the binding that was copied with it does not match. Only the
-//! inode counts, not the device and not the host: a volume that is attached to another host, or
-//! comes back as another device, keeps its inodes and starts. A clone of a whole volume keeps them
-//! as well, and is found by its votes (`twin.rs`). After a move on purpose the operator says so
+//! A copied file has another inode, so the copied binding does not match. Only the inode counts,
+//! not the device and not the host. A volume that is attached to another host, or returns as
+//! another device, keeps its inodes, and the store starts. A clone of a whole volume keeps them as
+//! well, and is found by its votes (`twin.rs`). After a move on purpose the operator confirms it
 //! once.
 //!
-//! A directory without a binding was last used by a build that did not write one. It is bound at
-//! its next start.
+//! A directory without a binding was last used by a build that did not write one. The store binds
+//! it at its next start.
 
 use std::io;
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ use crate::directory::{self, Directory};
 use crate::error::Error;
 use crate::frame;
 
-/// What a data directory is bound to.
+/// Binding of a data directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Binding {
     /// Inode of the lock file.

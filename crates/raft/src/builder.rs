@@ -1,4 +1,4 @@
-//! Writes snapshots beside the entries that are applied.
+//! Writes snapshots while entries are applied.
 
 use std::io;
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use crate::snapshot::{self, SnapshotFile};
 use crate::turns::BuildTurn;
 use crate::types::{SnapshotMeta, TypeConfig};
 
-/// Writes a snapshot of the state as it was when asked.
+/// Writer of a snapshot of the state at the moment of the request.
 pub(crate) struct Builder {
     state: State,
     meta: SnapshotMeta,
     disk: Arc<Disk>,
     counters: Arc<SnapshotCounters>,
-    /// Ends with the build.
+    /// Released when the build ends.
     turn: Option<BuildTurn>,
 }
 

@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 #[cfg(sim)]
 use crate::memory_rows as sled;
 
-/// A call of sled whose panic is an error like its others: a panic in openraft's task would leave a
-/// node that goes on acknowledging and never applies again.
+/// Runs a call of sled and returns its panic as an error. A panic in openraft's task would leave a
+/// node that continues to acknowledge and never applies again.
 pub(crate) fn calm<T>(call: impl FnOnce() -> sled::Result<T>) -> io::Result<T> {
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(value)) => Ok(value),
@@ -24,7 +24,7 @@ pub(crate) fn calm<T>(call: impl FnOnce() -> sled::Result<T>) -> io::Result<T> {
     }
 }
 
-/// The operating system's error itself: sled hands on copies that have only its `Debug` text.
+/// Returns the operating system's error itself: sled's copies have only its `Debug` text.
 pub(crate) fn plain(error: io::Error) -> io::Error {
     let text = error.to_string();
     let code = text.split_once("code: ").map(|(_, rest)| rest);
@@ -33,7 +33,7 @@ pub(crate) fn plain(error: io::Error) -> io::Error {
 }
 
 /// A sled that is dropped without a panic. sled's own drop panics on a disk that does not sync,
-/// unless it has met an error before; within another panic that would abort the process before it
+/// unless sled got an error before. Within another panic that would abort the process before it
 /// could say why it ends.
 pub(crate) struct Handle {
     db: Option<sled::Db>,
@@ -66,7 +66,7 @@ impl Drop for Handle {
     fn drop(&mut self) {
         let Some(db) = self.db.take() else { return };
         if File::open(&self.file).and_then(|f| f.sync_all()).is_err() {
-            // Makes it meet an error. What becomes of this write is the same: rows that are not
+            // Gives sled an error. The outcome of this write does not matter: rows that are not
             // whole are rebuilt.
             let _ = calm(|| {
                 db.insert(b"x", b"")?;

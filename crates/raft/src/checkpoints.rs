@@ -7,9 +7,9 @@
 //!
 //! Every node keeps the digest over its rows at every [`CHECKPOINT_ENTRIES`]th entry. The leader
 //! sends its newest one with each append and gets the receiver's digest at the same entry. Once a
-//! majority of the voters has one digest, the leader says so, and a node that has another one ends.
-//! So does the leader if the majority has another one than its own. Without a majority it is not
-//! known which is right: the difference is logged.
+//! majority of the voters has one digest, the leader sends that result, and a node that has another
+//! digest ends. The leader also ends if the majority has another digest than its own. Without a
+//! majority no node can decide which digest is right: the difference is logged.
 //!
 //! Committed entries are the same on all nodes, so the index alone names the entry.
 
@@ -30,7 +30,7 @@ const CHECKPOINTS_MAX: usize = 64;
 pub(crate) struct Checkpoints(Mutex<VecDeque<(u64, Digest)>>);
 
 impl Checkpoints {
-    /// Notes the digest after an entry, if the entry is one to compare at.
+    /// Notes the digest after an entry, if that entry is a checkpoint.
     pub(crate) fn note(&self, index: u64, digest: Digest) {
         if !index.is_multiple_of(CHECKPOINT_ENTRIES) {
             return;
@@ -42,19 +42,19 @@ impl Checkpoints {
         kept.push_back((index, digest));
     }
 
-    /// The digest after that entry.
+    /// Returns the digest after that entry.
     pub(crate) fn get(&self, index: u64) -> Option<Digest> {
         let kept = self.0.lock();
         kept.iter().rfind(|(i, _)| *i == index).map(|(_, d)| *d)
     }
 
-    /// The newest checkpoint.
+    /// Returns the newest checkpoint.
     pub(crate) fn newest(&self) -> Option<(u64, Digest)> {
         self.0.lock().back().copied()
     }
 }
 
-/// What a leader has learned about its newest checkpoint.
+/// Digests that a leader has received for its newest checkpoint.
 #[derive(Default)]
 pub(crate) struct DigestPoll(Mutex<PollState>);
 
@@ -65,7 +65,7 @@ struct PollState {
     digests: HashMap<u64, Digest>,
 }
 
-/// How the digests of the voters compare at one checkpoint.
+/// Result of comparing the digests of the voters at one checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Agreement {
     /// No majority has one digest yet, and none differs from this node's.
@@ -79,7 +79,7 @@ pub(crate) enum Agreement {
 }
 
 impl DigestPoll {
-    /// Notes a node's digest at a checkpoint, and returns how things stand there.
+    /// Notes a node's digest at a checkpoint.
     pub(crate) fn note(&self, index: u64, node: u64, digest: Digest) {
         let mut poll = self.0.lock();
         if poll.index != index {
@@ -91,7 +91,7 @@ impl DigestPoll {
         poll.digests.insert(node, digest);
     }
 
-    /// How the digests of these voters compare with this node's at a checkpoint.
+    /// Compares the digests of these voters with this node's at a checkpoint.
     pub(crate) fn agreement(&self, index: u64, own: Digest, voters: &BTreeSet<u64>) -> Agreement {
         let poll = self.0.lock();
         if poll.index != index {
@@ -117,7 +117,7 @@ impl DigestPoll {
     }
 }
 
-/// A checkpoint as it is sent.
+/// Returns a checkpoint as it is sent.
 pub(crate) fn to_message(index: u64, digest: Digest, agreed: bool) -> RaftCheckpoint {
     RaftCheckpoint {
         index,
@@ -126,7 +126,7 @@ pub(crate) fn to_message(index: u64, digest: Digest, agreed: bool) -> RaftCheckp
     }
 }
 
-/// The digest of a checkpoint that came; None if it is malformed.
+/// Returns the digest of a received checkpoint; None if it is malformed.
 pub(crate) fn digest_of(message: &RaftCheckpoint) -> Option<Digest> {
     let bytes: [u8; 16] = message.digest[..].try_into().ok()?;
     Some(Digest::from_bytes(bytes))
@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(stand(&[(2, other)]), Agreement::Split);
         assert_eq!(stand(&[(2, other), (3, digest(3))]), Agreement::Split);
         assert_eq!(stand(&[(2, other), (3, other)]), Agreement::Outvoted);
-        // Who does not vote does not count.
+        // A node that does not vote does not count.
         assert_eq!(stand(&[(4, own), (5, own)]), Agreement::Open);
         let two = [1, 2].into();
         let poll = DigestPoll::default();

@@ -1,6 +1,6 @@
-//! Digest over a set of rows: the sum of one 128-bit hash a row, so it follows single changes.
+//! Digest over a set of rows: the sum of one 128-bit hash a row, so one changed row is one update.
 //!
-//! It is against disks and file systems that lose or mix writes, not against forgers.
+//! It detects disks and file systems that lose or mix writes; it does not stop forgers.
 
 use std::io;
 
@@ -13,7 +13,7 @@ use xxhash_rust::xxh3::xxh3_128;
 pub(crate) struct Digest(u128);
 
 impl Digest {
-    /// Digest of one row.
+    /// Returns the digest of one row.
     pub(crate) fn of_row(key: &RowKey, row: &Row) -> io::Result<Digest> {
         let bytes = bincode::serde::encode_to_vec((key, row), bincode::config::standard())
             .map_err(io::Error::other)?;

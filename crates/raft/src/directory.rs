@@ -1,10 +1,10 @@
-//! The data directory: where things lie, who may use it, and how a change of it becomes durable.
+//! The data directory: its files, its lock, and how a change of it becomes durable.
 //!
 //! ```text
 //! lock         held by the one process that uses the directory
 //! identity     node id, incarnation, cluster
-//! binding      inode of the lock file, which tells a copy from the original
-//! founder      the cluster that this node was asked to make, if it was
+//! binding      inode of the lock file, which distinguishes a copy from the original
+//! founder      the cluster that this node was called to make, if it was
 //! log/         entries and vote
 //! state/       rows of the state; not trusted, rebuilt from snapshot and log if in doubt
 //! state.bad.N  state directories that were set aside
@@ -23,7 +23,7 @@ use seqsvr_proto::os;
 
 use crate::error::Error;
 
-/// A data directory this process has locked. Clones share the lock; the last one drops it.
+/// A data directory that this process has locked. Clones share the lock; the last one drops it.
 #[derive(Clone, Debug)]
 pub(crate) struct Directory {
     root: Arc<PathBuf>,
@@ -31,7 +31,7 @@ pub(crate) struct Directory {
 }
 
 impl Directory {
-    /// Makes the directory if absent and locks it.
+    /// Locks the directory, and makes it if absent.
     pub(crate) fn open(root: &Path) -> Result<Directory, Error> {
         fs::create_dir_all(root).map_err(Error::io("cannot make directory", root))?;
         let path = root.join("lock");
@@ -60,12 +60,12 @@ impl Directory {
         Ok(directory)
     }
 
-    /// Resolves to nothing once nobody holds the lock any more.
+    /// Returns a reference that is empty once the lock has no holder.
     pub(crate) fn lock_watch(&self) -> std::sync::Weak<File> {
         Arc::downgrade(&self.lock)
     }
 
-    /// Inode of the lock file.
+    /// Returns the inode of the lock file.
     pub(crate) fn lock_inode(&self) -> Result<u64, Error> {
         let about = self.lock.metadata();
         let about = about.map_err(Error::io("cannot read", &self.root.join("lock")))?;
@@ -98,8 +98,8 @@ pub(crate) fn sync_dir(dir: &Path) -> Result<(), Error> {
     os::sync_dir(dir).map_err(Error::io("cannot sync directory", dir))
 }
 
-/// Replaces a small file: written aside, synced, renamed, directory synced. After a power cut the
-/// file is the old or the new one, never a mixture.
+/// Replaces a small file: writes a new one aside, syncs it, renames it, and syncs the directory.
+/// After a power cut the file is the old or the new one, never a mixture.
 pub(crate) fn replace_file(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let tmp = path.with_extension("tmp");
     let write = || {
@@ -117,7 +117,7 @@ pub(crate) fn publish(tmp: &Path, path: &Path) -> Result<(), Error> {
     sync_dir(path.parent().unwrap_or(Path::new(".")))
 }
 
-/// Files of a directory, sorted by name.
+/// Returns the files of a directory, sorted by name.
 pub(crate) fn list(dir: &Path) -> Result<Vec<PathBuf>, Error> {
     let read = || -> std::io::Result<Vec<PathBuf>> {
         let mut files = Vec::new();

@@ -1,4 +1,4 @@
-//! What can go wrong, in the user's words: which file, what about it, what to do.
+//! Errors in the user's words: which file, what about it, what to do.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ pub enum Error {
         dir: PathBuf,
         /// Node it belongs to.
         has: u64,
-        /// Node asked for.
+        /// Node that was requested.
         asked: u64,
     },
     /// The directory is a copy of another one.
@@ -39,14 +39,14 @@ pub enum Error {
         /// Inode of the lock file here.
         found: u64,
     },
-    /// The node is in a cluster, and not in the one meant.
+    /// The node is in another cluster than the caller means.
     #[error(
         "this node belongs to cluster {ours}, not to {asked}: a node belongs to one cluster for ever; use an empty data directory to join another"
     )]
     WrongCluster {
-        /// Where it belongs.
+        /// Cluster of the node.
         ours: ClusterId,
-        /// What was asked for.
+        /// Cluster that was requested.
         asked: ClusterId,
     },
     /// Written by a newer build.
@@ -66,7 +66,7 @@ pub enum Error {
     Damaged {
         /// The file or directory.
         file: PathBuf,
-        /// What about it.
+        /// What is wrong with it.
         what: String,
     },
     /// The log lacks something that was durable in it.
@@ -103,20 +103,20 @@ pub enum Error {
         /// This node's data directory.
         dir: PathBuf,
     },
-    /// The operating system refused.
+    /// The operating system returned an error.
     #[error("{what} {file}: {reason}: {}", remedy(reason.kind()))]
     Io {
         /// What was tried.
         what: &'static str,
         /// On which file.
         file: PathBuf,
-        /// What it said; not a `source`, since the text has it already.
+        /// Its error; not a `source`, since the text already has it.
         reason: io::Error,
     },
     /// The members given to `init` do not fit.
     #[error("cannot make the cluster: {0}")]
     Members(String),
-    /// `init` went half way; the same call again goes on.
+    /// `init` is incomplete; the same call continues it.
     #[error(
         "the cluster is not made yet ({0}): see that the other members run and are reachable, then repeat the same command"
     )]
@@ -130,21 +130,21 @@ pub enum Error {
 }
 
 impl From<Error> for io::Error {
-    /// For openraft, which knows storage errors of this kind only. Whole words and no source, so
-    /// that nothing is told twice in the last line.
+    /// Converts for openraft, which knows only storage errors of this kind. The text is complete
+    /// and has no source, so that the last line says nothing twice.
     fn from(error: Error) -> io::Error {
         io::Error::other(error.to_string())
     }
 }
 
 impl Error {
-    /// An operating system error with its file.
+    /// Returns an operating system error with its file.
     pub(crate) fn io(what: &'static str, file: &Path) -> impl FnOnce(io::Error) -> Error {
         let file = file.to_owned();
         move |reason| Error::Io { what, file, reason }
     }
 
-    /// Damage found in a file.
+    /// Returns damage found in a file.
     pub(crate) fn damaged(file: &Path, what: impl ToString) -> Error {
         Error::Damaged {
             file: file.to_owned(),
@@ -152,7 +152,7 @@ impl Error {
         }
     }
 
-    /// What reading `file` met: damage, or the operating system's refusal.
+    /// Returns an error of reading `file`: damage, or an error of the operating system.
     pub(crate) fn reading(file: &Path) -> impl FnOnce(io::Error) -> Error {
         let file = file.to_owned();
         move |source| match source.get_ref().and_then(|e| e.downcast_ref::<Damage>()) {
@@ -170,7 +170,7 @@ impl Error {
         }
     }
 
-    /// A frame's damage with its file.
+    /// Returns a frame's damage with its file.
     pub(crate) fn frame(file: &Path) -> impl FnOnce(Damage) -> Error {
         let file = file.to_owned();
         move |damage| match damage {
@@ -180,7 +180,7 @@ impl Error {
     }
 }
 
-/// What the operator can do about a refusal of the operating system.
+/// Returns what the operator can do about an error of the operating system.
 fn remedy(kind: io::ErrorKind) -> &'static str {
     use io::ErrorKind;
     match kind {
@@ -202,16 +202,16 @@ fn remedy(kind: io::ErrorKind) -> &'static str {
     }
 }
 
-/// Why a proposal got no replies.
+/// Why a proposal has no replies.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProposeError {
     /// This node does not lead; nothing was written.
     #[error("this node does not lead")]
     NotLeader {
-        /// Who leads and where, if known. None on a leader that lost its quorum.
+        /// The leader and its address, if known. None on a leader that lost its quorum.
         leader: Option<(u64, String)>,
     },
-    /// The entry was written here and the leader changed: it may or may not be applied.
+    /// The entry was written here and the leader changed: the entry may or may not be applied.
     #[error("the leader changed, the proposal may or may not be applied")]
     Uncertain,
     /// Nothing was written: the batch is empty or longer than an entry may be.
@@ -228,10 +228,10 @@ pub enum ConfirmError {
     /// This node does not lead.
     #[error("this node does not lead")]
     NotLeader {
-        /// Who leads and where, if known.
+        /// The leader and its address, if known.
         leader: Option<(u64, String)>,
     },
-    /// A quorum did not answer in time; a retry is a new round.
+    /// A quorum did not answer in time; a retry starts a new round.
     #[error("a quorum did not answer in time")]
     NoQuorum,
     /// Raft stopped.
@@ -240,22 +240,22 @@ pub enum ConfirmError {
 }
 
 /// Why a change of the members or of the leader was not completed. Repeating the call is harmless:
-/// what is done already is answered as done.
+/// a completed change is answered as done.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MemberError {
-    /// This node does not lead (any more): ask the one that does.
+    /// This node does not lead (any more): call the leader.
     #[error("this node does not lead")]
     NotLeader {
-        /// Who leads and where, if known.
+        /// The leader and its address, if known.
         leader: Option<(u64, String)>,
     },
-    /// Another change is under way here; one at a time.
+    /// Another change is under way here; only one runs at a time.
     #[error("another change of the members is under way: try again when it is done")]
     Busy,
-    /// It would be wrong, or cannot work as things are; the text says what to do first.
+    /// The change would be wrong, or cannot work now; the text says what to do first.
     #[error("{0}")]
     Refused(String),
-    /// It went part of the way; the same call at once goes on.
+    /// The change was made in part; the same call continues it at once.
     #[error("{0}")]
     Unfinished(String),
     /// Raft stopped.

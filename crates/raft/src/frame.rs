@@ -2,10 +2,10 @@
 //!
 //! `version u8 | length u32 | crc32 of those five bytes | body | crc32 of the body`, integers big
 //! endian, body in bincode. Invariant: a reader never guesses. An unknown version, a bad checksum
-//! or a length that was not written so is an error; only a frame whose *head* is right and whose
-//! body is cut short reads as "end of file", which is what a write torn by a power cut looks like.
-//! With one checksum behind the body only, a flipped bit in the length would look torn too, and a
-//! log opened after it would silently lose its acknowledged tail.
+//! or a length that was not written so is an error. Only a frame whose *head* is right and whose
+//! body is cut short reads as "end of file": a write torn by a power cut looks like that. With one
+//! checksum behind the body only, a flipped bit in the length would look torn too. A log opened
+//! after it would silently lose its acknowledged tail.
 
 use std::io::{self, Read};
 
@@ -13,8 +13,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// Newest version this build reads and writes: its newest format level. A value is written under
-/// the level that introduced its kind, so level 1 keeps its bytes, and a build that does not know
-/// the kind refuses the frame by its version instead of misreading it.
+/// the level that introduced its kind, so level 1 keeps its bytes. A build that does not know the
+/// kind rejects the frame by its version and does not misread it.
 pub(crate) const VERSION: u8 = seqsvr_core::state::LEVEL_MAX as u8;
 /// Longest body a frame may have; entries and rows stay far below.
 pub(crate) const BODY_MAX: usize = 16 << 20;
@@ -50,18 +50,18 @@ impl From<Damage> for io::Error {
 
 /// A value whose kind belongs to a format level.
 pub(crate) trait Leveled {
-    /// Format level that introduced the value's kind.
+    /// Returns the format level that introduced the value's kind.
     fn level(&self) -> u32 {
         1
     }
 }
 
-/// A value of level 1 as a frame.
+/// Encodes a value of level 1 as a frame.
 pub(crate) fn encode<T: Serialize>(value: &T) -> io::Result<Vec<u8>> {
     encode_at(1, value)
 }
 
-/// A value of a given format level as a frame.
+/// Encodes a value of a given format level as a frame.
 pub(crate) fn encode_at<T: Serialize>(level: u32, value: &T) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; HEAD];
     bincode::serde::encode_into_std_write(value, &mut bytes, bincode::config::standard())
@@ -82,7 +82,7 @@ pub(crate) fn encode_at<T: Serialize>(level: u32, value: &T) -> io::Result<Vec<u
     Ok(bytes)
 }
 
-/// The value of a frame that fills `bytes` exactly.
+/// Decodes the value of a frame that fills `bytes` exactly.
 pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Damage> {
     let head = bytes.first_chunk::<HEAD>().ok_or(Damage::Short)?;
     let length = check_head(head)?;
@@ -97,7 +97,7 @@ pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Damage> {
     check_body(body, tail)
 }
 
-/// The value of the next frame of a stream.
+/// Reads the value of the next frame of a stream.
 pub(crate) fn read<T: DeserializeOwned>(reader: &mut impl Read) -> io::Result<T> {
     let mut head = [0; HEAD];
     reader.read_exact(&mut head)?;
@@ -108,7 +108,7 @@ pub(crate) fn read<T: DeserializeOwned>(reader: &mut impl Read) -> io::Result<T>
     Ok(check_body(body, tail)?)
 }
 
-/// Length of a body of `value`, in bytes.
+/// Returns the length of a body of `value`, in bytes.
 pub(crate) fn body_len<T: Serialize>(value: &T) -> usize {
     let mut size = Count(0);
     // Counting cannot fail for our types; a wrong size would only misjudge a cache.
@@ -116,7 +116,7 @@ pub(crate) fn body_len<T: Serialize>(value: &T) -> usize {
     size.0
 }
 
-/// The version, if `text` has a [`Damage::Version`] in it.
+/// Returns the version, if `text` has a [`Damage::Version`] in it.
 #[cfg(not(sim))]
 pub(crate) fn unknown_version(text: &str) -> Option<u8> {
     let (_, rest) = text.split_once("format version ")?;

@@ -1,11 +1,11 @@
-//! Who may talk to this node as Raft: the identity check on every call, and the one adoption.
+//! Checks the identity in every call of Raft, and adopts a cluster once.
 //!
 //! Invariant: a call is let through only if it names this node, this directory's incarnation and
-//! this node's cluster; a node without a cluster adopts the one of the first call that knows its
-//! incarnation, durably, before that call has any effect. Only who asked this directory for its
-//! incarnation can know it. Schedules: see `identity.rs`; and two clusters made over overlapping
-//! addresses, where a vote of one must never count in the other. From format level 2 on the sender
-//! must be who the membership says, see `sender.rs`.
+//! this node's cluster. A node without a cluster adopts the one of the first call that knows its
+//! incarnation, durably, before that call has any effect. Only a caller that requested the
+//! incarnation from this directory can know it. Schedules: see `identity.rs`; and two clusters made
+//! over overlapping addresses, where a vote of one must never count in the other. From format level
+//! 2 on the sender must match the membership, see `sender.rs`.
 
 mod checks;
 
@@ -34,10 +34,10 @@ use crate::log::{self, LogStore};
 use crate::sender::reject_sender;
 use crate::twin::VoteBearers;
 
-/// A line that would repeat with every call is logged this often.
+/// Interval of a log line that would repeat with every call.
 const SELDOM: Duration = Duration::from_secs(10);
 
-/// Lets something through once in [`SELDOM`].
+/// Limiter that lets a log line through once in [`SELDOM`].
 #[derive(Default)]
 pub(crate) struct Seldom(parking_lot::Mutex<Option<Instant>>);
 
@@ -53,7 +53,7 @@ impl Seldom {
     }
 }
 
-/// The identity of this node and the way to change it.
+/// Identity of this node, with the lock to change it.
 pub(crate) struct Gate {
     identity: RwLock<Identity>,
     /// Held while adopting; None once the node has shut down.
@@ -96,12 +96,12 @@ impl Gate {
         }
     }
 
-    /// Newest format level that this node supports.
+    /// Returns the newest format level that this node supports.
     pub(crate) fn level_max(&self) -> u32 {
         self.level_max
     }
 
-    /// Ends this node's part in the group; the first reason stays.
+    /// Ends this node's part in the group; the first reason is kept.
     pub(crate) fn end(&self, why: String) {
         self.ended.send_if_modified(|ended| {
             let first = ended.is_none();
@@ -110,7 +110,7 @@ impl Gate {
         });
     }
 
-    /// Holds why this node takes no further part, once that is known.
+    /// Returns a watch on the reason why this node takes no further part.
     pub(crate) fn ended(&self) -> watch::Receiver<Option<String>> {
         self.ended.subscribe()
     }
@@ -119,18 +119,18 @@ impl Gate {
         *self.identity.read()
     }
 
-    /// Where received snapshots are gathered.
+    /// Returns the directory of received snapshots.
     pub(crate) fn snapshots(&self) -> &PathBuf {
         &self.snapshots
     }
 
-    /// Lets go of the data directory.
+    /// Releases the data directory.
     pub(crate) async fn close(&self) {
         self.storage.lock().await.take();
     }
 
-    /// Header of a call to `target`; None while this node has no cluster,
-    /// or takes no further part.
+    /// Returns the header of a call to `target`; None while this node has no cluster, or takes no
+    /// further part.
     pub(crate) fn header(&self, target: u64, target_incarnation: u64) -> Option<RaftHeader> {
         let identity = self.identity();
         if self.ended.borrow().is_some() {
@@ -179,20 +179,20 @@ impl Gate {
         Err(refusal(reason, &ours))
     }
 
-    /// What a leader answers to a node that was removed.
+    /// Returns a leader's answer to a node that was removed.
     pub(crate) fn removed(&self) -> Status {
         refusal(RaftRefusalReason::Removed, &self.identity())
     }
 
-    /// Makes this node part of a cluster, for ever. Repeating it is harmless.
+    /// Makes this node part of a cluster, permanently. Repeating it is harmless.
     pub(crate) async fn adopt(&self, cluster: ClusterId) -> Result<(), Error> {
         let storage = self.storage.lock().await;
         let adopted = self.adopt_in(storage.as_ref(), cluster).await;
         self.end_after_failed_write(adopted)
     }
 
-    /// Makes this node part of a cluster that it is asked to make. Returns whether it may begin the
-    /// log: not if it got the cluster from another node, see `founder.rs`.
+    /// Makes this node part of a cluster that it is called to make. Returns whether it may begin
+    /// the log: not if it got the cluster from another node, see `founder.rs`.
     pub(crate) async fn found(&self, cluster: ClusterId) -> Result<bool, Error> {
         let storage = self.storage.lock().await;
         let Some((directory, _)) = storage.as_ref() else {
@@ -225,7 +225,7 @@ impl Gate {
         let Some((directory, log)) = storage else {
             return Err(Error::Stopped(String::from("it was shut down")));
         };
-        // The log first: an identity with a cluster vouches for a log that bears its stamp.
+        // The log first: an identity with a cluster requires a log with its stamp.
         let stamped = log.set_stamp(identity).await;
         stamped.map_err(Error::io("cannot write", log.path()))?;
         identity.store(directory)?;
@@ -236,9 +236,9 @@ impl Gate {
 
     /// Ends this node if the operating system refused a write, as a failed append does.
     ///
-    /// Invariant: no node runs on with a log that takes nothing. Schedule that breaks it: the sync
-    /// of the log fails during the adoption; the writer of the log is dead from then on, and the
-    /// node refuses each later adoption.
+    /// Invariant: no node continues with a log that accepts no writes. Schedule that breaks it: the
+    /// sync of the log fails during the adoption; the writer of the log is dead from then on, and
+    /// the node refuses each later adoption.
     fn end_after_failed_write<T>(&self, done: Result<T, Error>) -> Result<T, Error> {
         if let Err(failure @ Error::Io { .. }) = &done {
             self.end(failure.to_string());
@@ -311,7 +311,7 @@ fn refusal(reason: RaftRefusalReason, ours: &Identity) -> Status {
     )
 }
 
-/// The refusal a status carries.
+/// Returns the refusal reason in a status.
 pub(crate) fn refused(status: &Status) -> Option<RaftRefusalReason> {
     if status.code() != Code::FailedPrecondition || status.details().is_empty() {
         return None;

@@ -1,10 +1,10 @@
-//! Who this data directory is: node, incarnation, and the one cluster it belongs to.
+//! Identity of this data directory: node, incarnation, and the one cluster it belongs to.
 //!
 //! Invariant: incarnation is drawn once, when the directory is new, and the cluster is adopted once
-//! and for ever. Schedule that breaks Raft without it: a voter acknowledges entries, its disk is
-//! wiped, it comes back under its old id with an empty log and votes for a candidate that lacks
-//! them. With it the wiped directory has another incarnation than the membership records, so no
-//! call reaches it as that voter and it never learns a cluster.
+//! and permanently. Schedule that breaks Raft without it: a voter acknowledges entries and its disk
+//! is wiped. It returns under its old id with an empty log and votes for a candidate that lacks
+//! those entries. With the invariant the wiped directory has another incarnation than the
+//! membership records. So no call reaches it as that voter, and it never learns a cluster.
 
 use std::path::Path;
 
@@ -30,7 +30,7 @@ pub struct Identity {
 impl Leveled for Identity {}
 
 impl Identity {
-    /// A new directory's identity.
+    /// Returns a new directory's identity.
     pub(crate) fn new(node: u64) -> Identity {
         Identity {
             node,
@@ -39,7 +39,7 @@ impl Identity {
         }
     }
 
-    /// The stored identity; None if there is none.
+    /// Returns the stored identity; None if there is none.
     pub(crate) fn load(directory: &Directory, node: u64) -> Result<Option<Identity>, Error> {
         let path = directory.identity();
         let bytes = match std::fs::read(&path) {
@@ -58,19 +58,20 @@ impl Identity {
         Ok(Some(identity))
     }
 
-    /// Stores it durably.
+    /// Stores the identity durably.
     pub(crate) fn store(&self, directory: &Directory) -> Result<(), Error> {
         let path = directory.identity();
         let bytes = frame::encode(self).map_err(Error::io("cannot encode", &path))?;
         directory::replace_file(&path, &bytes)
     }
 
-    /// Whether the log beside this identity is this identity's log. `stamp` is what the log holds:
-    /// it is written there before the identity, so a log without it is not (or no longer) ours.
+    /// Checks whether the log beside this identity is this identity's log. `stamp` is what the log
+    /// holds. It is written there before the identity, so a log without it is not (or no longer)
+    /// ours.
     pub(crate) fn check_log(&self, stamp: Option<Identity>, log: &Path) -> Result<(), Error> {
         match (self.cluster, stamp) {
             (None, None) => Ok(()),
-            // The power went between the two writes of an adoption; the caller finishes it.
+            // The power went off between the two writes of an adoption; the caller finishes it.
             (None, Some(s)) if s.node == self.node && s.incarnation == self.incarnation => Ok(()),
             (Some(_), Some(s)) if s == *self => Ok(()),
             (_, None) => Err(Error::damaged(

@@ -1,4 +1,4 @@
-//! Who leads, as this node sees it.
+//! The leader, as this node sees it.
 
 use std::error::Error as _;
 
@@ -13,7 +13,7 @@ use crate::types::TypeConfig;
 
 pub(crate) type Metrics = openraft::RaftMetrics<TypeConfig>;
 
-/// What this node is in its group.
+/// Role of this node in its group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Role {
     /// Has no vote: in no cluster yet, or not a voter.
@@ -21,22 +21,22 @@ pub enum Role {
     Learner,
     /// Follows.
     Follower,
-    /// Asks for votes.
+    /// Requests votes.
     Candidate,
-    /// Leads, as far as it knows.
+    /// Leads; a newer leader may be elected already.
     Leader,
     /// Stopped.
     Stopped,
 }
 
-/// Leadership as this node sees it. It may lag behind the group by an election, in both
-/// directions: another node may lead already. So nothing is safe *because* this says so. What must
-/// not be done by a deposed leader goes through [`Node::propose`](crate::Node::propose), which only
-/// a quorum can commit, and names the term it was decided in; what must be current goes through
+/// Leadership as this node sees it. It may lag behind the group by an election, in both directions:
+/// another node may lead already. So nothing is safe *because* of this value. An action that a
+/// deposed leader must not take goes through [`Node::propose`](crate::Node::propose). Only a quorum
+/// can commit it, and it names the term it was decided in. A read that must be current goes through
 /// [`Node::confirm`](crate::Node::confirm).
 ///
 /// Within one node it is consistent: `ready_term` is sent only after the state that readers see
-/// contains every entry of earlier terms, and a change of term clears it in the same update.
+/// contains every entry of earlier terms. A change of term clears it in the same update.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Leadership {
     /// Current term.
@@ -77,8 +77,8 @@ impl Leadership {
     }
 }
 
-/// The last line of a node that stopped by itself. The storage says what failed, where, and what to
-/// do; openraft would put its own names of it in front.
+/// Returns the last line of a node that stopped by itself. The storage says what failed, where, and
+/// what to do; openraft would put its own names of it in front.
 pub(crate) fn reason(fatal: &Fatal<TypeConfig>) -> String {
     let source = match fatal {
         Fatal::StorageError(e) => e.source(),
@@ -89,7 +89,7 @@ pub(crate) fn reason(fatal: &Fatal<TypeConfig>) -> String {
     bare.unwrap_or(&text).to_owned()
 }
 
-/// Follows openraft's metrics until stopped; resolves `failed` if Raft stops by itself, or has to
+/// Follows openraft's metrics until stopped. Resolves `failed` if Raft stops by itself, or has to
 /// stop because of what `lost` holds.
 pub(crate) async fn follow(
     mut metrics: WatchReceiverOf<TypeConfig, Metrics>,
@@ -109,7 +109,7 @@ pub(crate) async fn follow(
             changed
         });
         let ended = running.err().map(|fatal| reason(&fatal));
-        // What was lost comes first: openraft is stopped because of it.
+        // A loss comes first: openraft is stopped because of it.
         let why = lost.borrow_and_update().clone().or(ended);
         let reason = match why {
             Some(reason) => reason,

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 type Peer = (u64, u64);
 
 /// Newest answer of each peer about the level it supports. Peers come from the membership, so the
-/// map is bounded by its size over time.
+/// map is bounded by the size of the membership over time.
 #[derive(Default)]
 pub(crate) struct SupportedLevels(Mutex<HashMap<Peer, (u32, Instant)>>);
 
@@ -21,8 +21,8 @@ impl SupportedLevels {
         self.0.lock().insert(peer, entry);
     }
 
-    /// The level that a peer supports, if it has answered within `age`. An older answer says
-    /// nothing: the peer may have been started again with an older build.
+    /// Returns the level that a peer supports, if it has answered within `age`. An older answer
+    /// does not count: the peer may have been started again with an older build.
     pub(crate) fn get(&self, peer: Peer, age: Duration) -> Option<u32> {
         let known = self.0.lock().get(&peer).copied();
         known.and_then(|(level, at)| (at.elapsed() < age).then_some(level))

@@ -1,19 +1,19 @@
 //! Replication and disk: the only crate that names openraft, raft-log, sled or bincode.
 //!
-//! What lives here: a [`Node`] of one Raft group that replicates
-//! [`Batch`](seqsvr_core::command::Batch)es and applies them to the
-//! [`State`](seqsvr_core::state::State). [`Options`] in, a cheap-clone handle out.
+//! Contents: a [`Node`] of one Raft group that replicates [`Batch`](seqsvr_core::command::Batch)es
+//! and applies them to the [`State`](seqsvr_core::state::State). [`Options`] in, a cheap-clone
+//! handle out.
 //!
-//! How data passes through: `propose` → openraft → `log` (durable on a quorum) → `machine` →
-//! `applied` (memory, what readers see) → `rows` (sled) → replies. From time to time `snapshot`
-//! writes the state to a file and the log below it is purged. `network` calls the other nodes,
-//! `service` is called by them, `gate` and `sender` decide who they are, `lost` finds the one that
-//! forgot what it acknowledged, `twin` a second process with this node's id, and `checkpoints` a
-//! node whose state differs. `storage` opens a data directory and decides what in it can be
-//! trusted: log, vote, identity and snapshots are the truth and damage there is a refusal to start;
-//! the rows are a shortcut, and rebuilt if in doubt.
+//! Path of the data: `propose` → openraft → `log` (durable on a quorum) → `machine` → `applied`
+//! (memory, what readers see) → `rows` (sled) → replies. From time to time `snapshot` writes the
+//! state to a file and the log below it is purged. `network` calls the other nodes, `service` is
+//! called by them, `gate` and `sender` check their identity. `lost` finds a node that lost what it
+//! acknowledged, `twin` a second process with this node's id, and `checkpoints` a node whose state
+//! differs. `storage` opens a data directory and decides what in it can be trusted. Log, vote,
+//! identity and snapshots are the truth: if one is damaged, the node refuses to start. The rows are
+//! a shortcut, and rebuilt if in doubt.
 //!
-//! What it may not know: sessions, leases, routing, what a command means.
+//! Not used here: sessions, leases, routing, the meaning of a command.
 
 #[cfg(test)]
 extern crate self as seqsvr_raft;
@@ -79,7 +79,6 @@ pub const MEMBERS_MAX: usize = 9;
 pub const ENTRY_BYTES_MAX: usize = 128 << 10;
 /// Most entries of one append call.
 pub(crate) const ENTRIES_PER_APPEND: u64 = 64;
-/// Bytes of entries in one append call; the last entry may pass it. A slow link would otherwise
-/// take longer for a call than it may take, and the same entries would be sent again without an
-/// end.
+/// Bytes of entries in one append call; the last entry may pass it. Otherwise a call on a slow link
+/// could take longer than its timeout, and the same entries would be sent again without an end.
 pub(crate) const APPEND_BYTES_MAX: usize = 256 << 10;

@@ -2,32 +2,33 @@
 //!
 //! Invariant: a node takes part only with a log that holds every entry it acknowledged, and the
 //! vote it acknowledged it in. Schedule that breaks it: three voters, entry 900 is acknowledged by
-//! nodes 1 and 2, node 1 leads; node 2's whole directory is put back from a copy made at entry 500
-//! (or its disk lied about its syncs), so that nothing in it proves what is missing; node 1 dies;
-//! nodes 2 and 3 elect a leader that never saw entry 900. And while node 1 lives, its openraft
-//! sends node 2 what follows entry 900, hears that 900 is not there, and sends the same again at
-//! once, for ever; a debug build of it panics.
+//! nodes 1 and 2, node 1 leads. Node 2's whole directory is replaced with a copy made at entry 500
+//! (or its disk lied about its syncs). Nothing in it proves what is missing. Node 1 dies; nodes 2
+//! and 3 elect a leader that never saw entry 900. While node 1 lives, its openraft sends node 2 the
+//! entries behind entry 900, and receives the answer that 900 is not there. It sends the same
+//! entries again at once, without end; a debug build of it panics.
 //!
-//! So the leader says with each append what the node asked has acknowledged to it in its vote
-//! ([`Acknowledged`]), and that node looks before openraft does ([`judge`]). Only that leader
-//! knows: once another leads, the loss is not found.
+//! So the leader sends with each append what the receiver has acknowledged to it in its vote
+//! ([`Acknowledged`]). The receiver checks that before openraft does ([`judge`]). Only that leader
+//! has this record: once another leads, the loss is not found.
 //!
-//! Why nobody is accused wrongly, with openraft 0.10.0-alpha.37:
+//! Why no node is accused wrongly, with openraft 0.10.0-alpha.37:
 //! - Success means durable: it is answered when all I/O accepted before is flushed
-//!   (`engine_impl.rs`, `handle_append_entries`), and the vote of the append is the first of it
+//!   (`engine_impl.rs`, `handle_append_entries`). The vote of the append is the first of it
 //!   (`vote_handler/mod.rs`, `update_vote`; `core/raft_core.rs`, `run_save_vote` awaits it before
 //!   the next command runs). So a saved vote *below* that of a leader it has acknowledged to is a
-//!   loss by itself, whatever the log holds.
-//! - Under the leader's own vote the log is a prefix of that leader's, as far as it acknowledged,
-//!   and a leader never takes entries back: what is truncated is what differs from it.
+//!   loss by itself, independent of the log's content.
+//! - Under the leader's own vote the log is a prefix of that leader's, as far as it acknowledged. A
+//!   leader never takes entries back: the node truncates only entries that differ from the
+//!   leader's.
 //! - Under a *higher* vote another leader may have truncated what was acknowledged to this one,
-//!   whose calls are late; nothing is judged. A vote is saved before anything is truncated for it,
-//!   both in one log and in that order, so vote and end are read under the log's one lock.
+//!   whose calls are late; the node judges nothing. A vote is saved before anything is truncated
+//!   for it, both in one log and in that order. So vote and end are read under the log's one lock.
 //!   openraft's metrics lag behind both.
-//! - There is one exception: before a snapshot is installed over entries in conflict with it, those
-//!   that were acknowledged are truncated with them (`following_handler/mod.rs`,
-//!   `install_full_snapshot`). So what a snapshot covers counts as held from the moment it came
-//!   ([`Held::end`]). A node killed between the two has indeed lost them.
+//! - There is one exception: before a snapshot is installed over entries in conflict with it,
+//!   acknowledged entries are truncated with them (`following_handler/mod.rs`,
+//!   `install_full_snapshot`). So the entries that a snapshot covers count as held from the moment
+//!   it came ([`Held::end`]). A node killed between the two has indeed lost them.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -40,25 +41,26 @@ use crate::types::{TypeConfig, Vote};
 /// A node and the incarnation of its directory.
 type Peer = (u64, u64);
 
-/// What each node has acknowledged to this one as a leader: the newest vote it did so in, and one
-/// past the index of the last entry. The connections to a node share it. Otherwise a heartbeat
-/// could be the first to meet the node again and know less than openraft does, which has it from
-/// the others.
+/// Entries that each node has acknowledged to this one as a leader: the newest vote it did so in,
+/// and one past the index of the last entry. All connections to a node share it. Otherwise a
+/// heartbeat could be the first call to the node after its return and have less than openraft has
+/// from the other connections.
 ///
 /// Answers to snapshots do not count: a node that has the entries already answers before they are
+/// durable.
 /// durable.
 #[derive(Default)]
 pub(crate) struct Acknowledged(Mutex<HashMap<Peer, (Vote, u64)>>);
 
 impl Acknowledged {
-    /// One past the last entry that `peer` is known to have acknowledged in `vote`; 0: none is
-    /// known.
+    /// Returns one past the last entry that `peer` is known to have acknowledged in `vote`; 0: none
+    /// is known.
     pub(crate) fn end(&self, peer: Peer, vote: &Vote) -> u64 {
         let known = self.0.lock().get(&peer).copied();
         known.map_or(0, |(v, end)| if v == *vote { end } else { 0 })
     }
 
-    /// Notes an answer, before openraft hears of it.
+    /// Notes an answer, before openraft gets it.
     pub(crate) fn note(
         &self,
         peer: Peer,
@@ -81,23 +83,23 @@ impl Acknowledged {
         match known.0.partial_cmp(&request.vote) {
             Some(Ordering::Less) => *known = (request.vote, end),
             Some(Ordering::Equal) => known.1 = known.1.max(end),
-            // A late answer to this node as it led before.
+            // A late answer to an earlier leadership of this node.
             _ => {}
         }
     }
 }
 
-/// What a log holds at one moment.
+/// Vote and end of a log at one moment.
 pub(crate) struct Held {
     /// The saved vote.
     pub(crate) vote: Option<Vote>,
-    /// One past the last entry that is in it, was purged from it, or is covered by a snapshot that
-    /// came.
+    /// One past the last entry that is in the log, was purged from it, or is covered by a received
+    /// snapshot.
     pub(crate) end: u64,
 }
 
-/// What a log has lost of that which its node acknowledged to the leader of `vote`; `acknowledged`
-/// is one past the last entry, 0 if none is known.
+/// Returns what a log has lost of the entries that its node acknowledged to the leader of `vote`.
+/// `acknowledged` is one past the last of them, 0 if none is known.
 pub(crate) fn judge(held: &Held, vote: &Vote, acknowledged: u64) -> Option<String> {
     let last = acknowledged.checked_sub(1)?;
     let shorter = held.end < acknowledged;

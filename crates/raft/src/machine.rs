@@ -2,8 +2,8 @@
 //!
 //! Order within a step: memory (one write lock for the step), then sled, then watchers and callers.
 //! Sled may lose the step; memory is rebuilt from snapshot and log. Order of a snapshot: the file
-//! is durable under its final name before openraft hears of it, because it purges the log next. The
-//! rows of an installed snapshot are stored afterwards, see [`crate::backfill`].
+//! is durable under its final name before openraft gets it, because openraft purges the log next.
+//! The rows of an installed snapshot are stored afterwards, see [`crate::backfill`].
 
 use std::collections::BTreeSet;
 use std::io;
@@ -51,9 +51,10 @@ pub(crate) struct Machine {
     disk: Arc<Disk>,
     counters: Arc<SnapshotCounters>,
     turns: SnapshotTurns,
-    /// Entries behind the newest snapshot after which another is built, even if one is being sent.
+    /// Entries behind the newest snapshot after which another is built, even while one is being
+    /// sent.
     hold_entries: u64,
-    /// The newest snapshot is damaged, so that the next one is built in any case.
+    /// Whether the newest snapshot is damaged, so that the next one is built in any case.
     rebuild: Arc<AtomicBool>,
 }
 
@@ -62,7 +63,7 @@ pub(crate) struct Disk {
     pub(crate) backfill: Backfill,
     /// The newest snapshot.
     current: Mutex<Option<(SnapshotMeta, PathBuf)>>,
-    /// Index it stands at.
+    /// Index of its last entry.
     newest: Arc<AtomicU64>,
     pub(crate) directory: Directory,
 }
@@ -100,12 +101,12 @@ impl Machine {
         self.shared.clone()
     }
 
-    /// The turns of building and sending snapshots.
+    /// Returns the turns of building and sending snapshots.
     pub(crate) fn turns(&self) -> SnapshotTurns {
         self.turns.clone()
     }
 
-    /// Lets the next snapshot be built even if one is being sent.
+    /// Lets the next snapshot be built even while one is being sent.
     pub(crate) fn rebuild_snapshot(&self) {
         self.rebuild.store(true, Ordering::Release);
     }
@@ -119,7 +120,7 @@ impl Machine {
         self.counters.clone()
     }
 
-    /// Index the newest snapshot stands at.
+    /// Returns the index of the last entry in the newest snapshot.
     pub(crate) fn newest(&self) -> Arc<AtomicU64> {
         self.disk.newest.clone()
     }
@@ -140,7 +141,7 @@ impl Machine {
     fn install(&self, meta: &SnapshotMeta, received: SnapshotFile) -> Result<(), Error> {
         let (received, header, new) = match received.take_content() {
             Ok(prepared) => prepared,
-            // Its own at the start; no leader waits yet.
+            // This node's own snapshot at the start; no leader waits yet.
             Err(unread) => unread.prepared()?.take_content().map_err(|unread| {
                 Error::damaged(&unread.path, "it has no content after it was read")
             })?,
@@ -164,8 +165,8 @@ impl Machine {
         Ok(())
     }
 
-    /// Replaces the state in memory. Returns the old one: to drop it takes longer the more sections
-    /// it has, so that must not happen under the lock.
+    /// Replaces the state in memory. Returns the old one: dropping it takes longer the more
+    /// sections it has, so it must not be dropped under the lock.
     pub(crate) fn replace(&self, mut new: Applied) -> Applied {
         // No entry is between its step in memory and its step on the disk.
         let _storing = self.disk.backfill.storing();
@@ -175,8 +176,8 @@ impl Machine {
         std::mem::replace(&mut *applied, new)
     }
 
-    /// Stores so many parts of the rows after [`Machine::replace`], as a process that is killed
-    /// then.
+    /// Stores this number of parts of the rows after [`Machine::replace`], like a process that is
+    /// killed then.
     #[cfg(test)]
     pub(crate) fn store_rows(&self, old: Applied, part_rows: usize, parts: usize) {
         let (disk, shared) = (Arc::downgrade(&self.disk), Arc::downgrade(&self.shared));
@@ -184,7 +185,7 @@ impl Machine {
         backfill::store(&disk, &shared, install, old, part_rows, parts).unwrap();
     }
 
-    /// What is left to store of an installed snapshot.
+    /// Returns the remaining work to store an installed snapshot.
     #[cfg(test)]
     pub(crate) fn backfill(&self) -> &backfill::Backfill {
         &self.disk.backfill
@@ -196,7 +197,7 @@ fn index_of(meta: &SnapshotMeta) -> u64 {
 }
 
 impl Disk {
-    /// Makes a durable snapshot the current one, unless a newer one has been installed meanwhile.
+    /// Makes a durable snapshot the current one, unless a newer one was installed before that.
     pub(crate) fn published(&self, meta: &SnapshotMeta, path: PathBuf) -> Result<(), Error> {
         let mut current = self.current.lock();
         if current
@@ -291,7 +292,7 @@ impl RaftStateMachine<TypeConfig> for Machine {
     }
 }
 
-/// Runs work that blocks, away from the runtime.
+/// Runs blocking work, away from the runtime.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> io::Result<T> {

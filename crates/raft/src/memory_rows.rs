@@ -1,7 +1,7 @@
 //! A key-value store on a simulated disk, with the calls of sled that `rows` and `calm` make.
 //!
-//! sled flushes at times of its own, so after a crash it may have any earlier step of what was
-//! written. The world says which, see [`crash`].
+//! sled flushes at times of its own, so after a crash it may have any earlier step of the writes.
+//! The world chooses which, see [`crash`].
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -26,16 +26,16 @@ thread_local! {
     static DISKS: RefCell<BTreeMap<PathBuf, Arc<Mutex<RowsDisk>>>> = const { RefCell::new(BTreeMap::new()) };
 }
 
-/// What a crash does to the rows.
+/// Effect of a crash on the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Crash {
-    /// So many of the last steps are lost, as far as they may be.
+    /// Up to this number of the last steps are lost, as far as they may be.
     Lose(usize),
     /// A value is not what was written.
     Damage(u64),
 }
 
-/// Lets the process that uses these rows, or its machine, crash.
+/// Crashes the process that uses these rows, or its machine.
 pub(crate) fn crash(path: &Path, crash: Crash) {
     let disk = DISKS.with_borrow(|disks| disks.get(path).cloned());
     let Some(disk) = disk else { return };
@@ -118,7 +118,7 @@ pub(crate) enum Error {
 
 pub(crate) type Result<T> = std::result::Result<T, Error>;
 
-/// How to open it.
+/// Configuration of an open.
 pub(crate) struct Config(PathBuf);
 
 impl Config {

@@ -1,4 +1,4 @@
-//! Calls to the other nodes: one kept, lazily reconnecting channel a peer.
+//! Calls to the other nodes: one kept channel for each peer, which reconnects at its next call.
 
 mod calls;
 mod connection;
@@ -27,10 +27,10 @@ use crate::types::{Peer, TypeConfig};
 /// [`crate::ENTRY_BYTES_MAX`]; one of an older build has [`crate::ENTRIES_PER_APPEND`] such
 /// entries.
 pub(crate) const MESSAGE_BYTES_MAX: usize = frame::BODY_MAX + (64 << 10);
-/// A connection that says nothing for so long is given up.
+/// Time after which a silent connection is given up.
 const KEEP_ALIVE: Duration = Duration::from_secs(2);
 
-/// Makes connections; keeps one channel an address.
+/// Factory of connections; keeps one channel for each address.
 #[derive(Clone)]
 pub(crate) struct Network {
     gate: Arc<Gate>,
@@ -63,8 +63,8 @@ impl Network {
         }
     }
 
-    /// Sends no entries to followers that lag by more than this, and no snapshot while a newer one
-    /// is built.
+    /// Sends no entries to followers that lag by more than this bound, and no snapshot while a
+    /// newer one is built.
     pub(crate) fn with_bounds(self, lag: LagBound, turns: SnapshotTurns) -> Network {
         Network {
             lag: Some(lag),
@@ -73,12 +73,13 @@ impl Network {
         }
     }
 
-    /// Format levels that the peers support.
+    /// Returns the format levels that the peers support.
     pub(crate) fn levels(&self) -> &SupportedLevels {
         &self.levels
     }
 
-    /// Notified when a snapshot that this node sent was refused as damaged, or did not read back.
+    /// Returns a notification that a receiver refused a snapshot of this node as damaged, or that
+    /// it did not read back.
     pub(crate) fn suspected_snapshot(&self) -> Arc<Notify> {
         self.suspected.clone()
     }
@@ -107,7 +108,7 @@ impl Network {
         Ok(channel)
     }
 
-    /// A channel that is not kept.
+    /// Returns a channel that is not kept.
     pub(crate) fn fresh(&self, address: &str) -> Result<Channel, String> {
         let endpoint = Endpoint::from_shared(format!("http://{address}"))
             .map_err(|e| format!("{address} is not an address: {e}"))?

@@ -10,11 +10,11 @@ use seqsvr_proto::os;
 use crate::ENTRIES_PER_APPEND;
 use crate::error::Error;
 
-/// How long a snapshot may take on its way to a follower.
+/// Time in which a snapshot must reach a follower.
 const SNAPSHOT_WAIT: Duration = Duration::from_secs(120);
 
-/// A snapshot is taken up to this part of `snapshot_every_entries` later than after as many, chosen
-/// at random by each process.
+/// Divisor of `snapshot_every_entries`: each process delays a snapshot by up to that part, at
+/// random.
 const SNAPSHOT_JITTER: u64 = 4;
 
 /// Options of one node.
@@ -26,30 +26,30 @@ pub struct Options {
     pub address: String,
     /// Directory of this node's own; made if absent.
     pub data_dir: PathBuf,
-    /// How often a leader makes itself heard.
+    /// Interval of a leader's heartbeats.
     pub heartbeat_ms: u64,
     /// A follower that receives nothing for `election_max_ms` (the leader's lease on its followers)
     /// and then a random time between this …
     pub election_min_ms: u64,
-    /// … and this asks for votes: after 0.6 to 0.8 s with the defaults, well under half the lease
+    /// … and this requests votes: after 0.6 to 0.8 s with the defaults, well under half the lease
     /// of an AllocSvr.
     pub election_max_ms: u64,
-    /// A snapshot is taken after so many new entries, or up to a quarter more.
+    /// Number of new entries after which a snapshot is taken, or up to a quarter more.
     pub snapshot_every_entries: u64,
     /// Entries kept in the log behind the newest snapshot, for followers that lag a little.
     pub keep_entries: u64,
-    /// A log file is closed at this size; space is freed by whole files.
+    /// Size at which a log file is closed; space is freed by whole files.
     pub log_file_bytes: usize,
     /// Newest format level that this node says it supports, 1 to [`LEVEL_MAX`]. The cluster's level
-    /// rises only as far as all members say, so a lower value holds it back.
+    /// rises only as far as all members support, so a lower value holds it back.
     pub level_max: u32,
-    /// The data directory was moved or copied on purpose, and nothing uses the original any more.
-    /// For one start.
+    /// Whether the data directory was moved or copied on purpose, and no process uses the original
+    /// any more. For one start.
     pub moved_data_dir: bool,
 }
 
 impl Options {
-    /// The defaults.
+    /// Returns the defaults.
     pub fn new(node: u64, address: impl Into<String>, data_dir: impl Into<PathBuf>) -> Options {
         Options {
             node,
@@ -100,12 +100,12 @@ impl Options {
         Ok(())
     }
 
-    /// Entries that a follower may lag before it is sent a snapshot instead.
+    /// Returns the entries that a follower may lag before it receives a snapshot instead.
     pub(crate) fn lag_max(&self) -> u64 {
         2 * (self.snapshot_every_entries + self.keep_entries)
     }
 
-    /// Configuration of openraft.
+    /// Returns the configuration of openraft.
     pub(crate) fn raft(&self) -> Result<Config, Error> {
         let every = self.snapshot_every_entries;
         let jitter = os::random_u64() % (every / SNAPSHOT_JITTER + 1);
@@ -116,18 +116,18 @@ impl Options {
             election_timeout_max: self.election_max_ms,
             install_snapshot_timeout: SNAPSHOT_WAIT.as_millis() as u64,
             max_payload_entries: ENTRIES_PER_APPEND,
-            // Not all nodes at the same entry: a build takes a core and the disk for a while.
+            // Nodes do not build at the same entry: a build takes a core and the disk for a while.
             snapshot_policy: SnapshotPolicy::LogsSinceLast(every + jitter),
             max_in_snapshot_log_to_keep: self.keep_entries,
-            // Looked at when a member is added; see `crate::lag` for the others.
+            // Applies when a member is added; see `crate::lag` for the others.
             replication_lag_threshold: self.lag_max(),
             backoff: String::from("50ms 100ms 200ms ...500ms"),
             enable_pre_vote: Some(true),
             // Check-quorum: a leader that receives nothing from a quorum falls silent. A quorum
             // that still receives its heartbeats can then elect another leader.
             quorum_loss_probe_interval: Some(2 * self.election_max_ms),
-            // A restarted leader is elected again: a term's leader never changes its mind about
-            // what it has applied, and every start of leadership has its own first entry.
+            // A restarted leader must be elected again. So a term's leader never changes the
+            // entries it has applied, and every start of leadership has its own first entry.
             enable_leader_restore: Some(false),
             ..Config::default()
         };

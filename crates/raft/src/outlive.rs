@@ -1,11 +1,11 @@
-//! Calls of openraft that run to their end whoever gives up on them.
+//! Calls of openraft that run to their end even if the caller gives up.
 //!
-//! Invariant: no future of openraft's `Raft` is dropped before it is ready. The schedule that
-//! breaks without it, with openraft 0.10.0-alpha.37 (`raft_inner.rs`, `join_core_task`): the core
-//! stops, for its disk is full; a call that meets this first takes the core's join handle into its
-//! own future; its caller goes away, and the handle with it; the next call finds a core that is
-//! joined by nobody, panics, and poisons a lock; then shutting down panics as well, before the
-//! process has said in its last line that the disk is full.
+//! Invariant: no future of openraft's `Raft` is dropped before it is ready. Schedule that breaks
+//! it, with openraft 0.10.0-alpha.37 (`raft_inner.rs`, `join_core_task`): the core stops because
+//! its disk is full. The first call that meets this takes the core's join handle into its own
+//! future. Its caller goes away, and the handle is dropped with it. The next call finds a core that
+//! no task joins, panics, and poisons a lock. Then shutting down panics as well, before the process
+//! has said in its last line that the disk is full.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 use futures::future::BoxFuture;
 use tokio::runtime::Handle;
 
-/// A call that goes on in a task of its own if this is dropped.
+/// A call that continues in a task of its own if this is dropped.
 pub(crate) struct Outliving<T: Send + 'static>(Option<BoxFuture<'static, T>>);
 
 /// Lets a call run to its end. It begins when this is first polled, as any future does.
@@ -40,7 +40,7 @@ impl<T: Send + 'static> Future for Outliving<T> {
 
 impl<T: Send + 'static> Drop for Outliving<T> {
     fn drop(&mut self) {
-        // Without a runtime the process is ending, and nobody calls any more.
+        // Without a runtime the process is ending, and no caller is left.
         if let (Some(call), Ok(runtime)) = (self.0.take(), Handle::try_current()) {
             runtime.spawn(call);
         }

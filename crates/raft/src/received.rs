@@ -1,4 +1,4 @@
-//! A snapshot that is received: its file, and the checks before openraft gets it.
+//! A received snapshot: its file, and the checks before openraft gets it.
 
 use std::fs::File;
 use std::io::Write;
@@ -14,9 +14,9 @@ use crate::service::internal;
 use crate::snapshot::SnapshotFile;
 use crate::types::SnapshotMeta;
 
-/// A sender that is silent for so long in the middle of a snapshot is given up.
+/// Time after which a sender that is silent in the middle of a snapshot is given up.
 const CHUNK_WAIT: Duration = Duration::from_secs(10);
-/// Largest snapshot taken, in bytes.
+/// Largest snapshot that is accepted, in bytes.
 const SNAPSHOT_BYTES_MAX: u64 = 16 << 30;
 
 /// A file being received; deleted unless it became a snapshot under another name.
@@ -35,12 +35,12 @@ impl Received {
 
 impl Drop for Received {
     fn drop(&mut self) {
-        // Gone if it was installed.
+        // The file is gone if it was installed.
         let _ = std::fs::remove_file(&self.0);
     }
 }
 
-/// The next chunk of a snapshot; None at the end.
+/// Receives the next chunk of a snapshot; None at the end.
 pub(crate) async fn next(
     chunks: &mut Streaming<RaftSnapshotChunk>,
 ) -> Result<Option<RaftSnapshotChunk>, Status> {
@@ -69,8 +69,8 @@ pub(crate) async fn write_chunks(
     Ok(())
 }
 
-/// Reads and checks a received file. A stump must be rejected here: to openraft a snapshot that
-/// does not install is a broken disk, and it would stop this node.
+/// Reads and checks a received file. An incomplete file must be rejected here: openraft treats a
+/// snapshot that does not install as a broken disk, and would stop this node.
 pub(crate) async fn prepare(
     snapshot: SnapshotFile,
     meta: &SnapshotMeta,

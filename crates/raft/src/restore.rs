@@ -1,13 +1,14 @@
 //! The data directory of the first node of a new cluster that begins with a given state.
 //!
-//! It is what a node has that took a snapshot and purged its log up to it: an identity, a log that
-//! begins behind entry 1 of term 1, a vote of that term, and the snapshot, whose membership is this
-//! node alone. Started, it elects itself and can be joined by others. Invariants:
+//! It equals the directory of a node that took a snapshot and purged its log up to it: an identity,
+//! a log that begins behind entry 1 of term 1, a vote of that term, and the snapshot, whose
+//! membership is this node alone. Once started, the node elects itself and others can join it.
+//! Invariants:
 //! - the state carries a new cluster id, and the directory a new incarnation, so no node of the old
-//!   cluster takes part. Schedule that breaks it: two of three old nodes come back while the
-//!   restored one runs under their cluster id, and both go on handing out the same numbers;
-//! - the identity is written last: a directory that was left half made does not start;
-//! - a directory in which anything lies is refused, never overwritten.
+//!   cluster takes part. Schedule that breaks it: two of three old nodes return while the restored
+//!   one runs under their cluster id, and both continue to hand out the same numbers;
+//! - the identity is written last: a directory that is only half made does not start;
+//! - a directory that is not empty is refused, never overwritten.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -28,7 +29,8 @@ const TERM: u64 = 1;
 /// Makes the data directory that `options` name, for their node at their address.
 ///
 /// # Errors
-/// The directory is not empty, the state has no cluster, an option is out of bounds, or the disk.
+/// The directory is not empty, the state has no cluster, an option is out of bounds, or the disk
+/// fails.
 pub async fn prepare(state: &State, options: &Options) -> Result<Identity, Error> {
     options.check()?;
     let cluster = state.cluster().map(|c| c.id);

@@ -1,12 +1,12 @@
-//! A snapshot file that is damaged while its node runs.
+//! Replaces a snapshot file that is damaged while its node runs.
 //!
 //! Invariant: a leader does not send a damaged snapshot for longer than it takes to write another.
-//! Schedule that breaks it: the file rots on the leader's disk; a follower that needs it refuses it
-//! each time, and openraft sends the same file again, without an end and without a line in the log.
+//! Schedule that breaks it: the file rots on the leader's disk. A follower that needs it rejects it
+//! each time. openraft sends the same file again, without an end and without a line in the log.
 //!
-//! So the receiver logs what it refuses, and the sender of a refused snapshot reads its own file
-//! again. If that is damaged, the node builds another from the state in memory: under the same name
-//! if nothing was applied since, and then it replaces the damaged file.
+//! So the receiver logs what it rejects, and the sender of a rejected snapshot reads its own file
+//! again. If that is damaged, the node builds another from the state in memory. If nothing was
+//! applied since, the new one has the same name and replaces the damaged file.
 
 use std::sync::Arc;
 
@@ -17,7 +17,8 @@ use tokio_util::sync::CancellationToken;
 use crate::machine::Machine;
 use crate::node::Raft;
 
-/// Checks the newest snapshot each time `suspected` says that a receiver refused it, until stopped.
+/// Checks the newest snapshot each time `suspected` reports a rejection by a receiver, until
+/// stopped.
 pub(crate) async fn follow(
     suspected: Arc<Notify>,
     machine: Machine,

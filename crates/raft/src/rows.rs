@@ -2,21 +2,21 @@
 //!
 //! One atomic batch a step carries the rows touched, last applied id, membership and the digest
 //! over all rows. Nothing is flushed on the way. Invariant: rows are used after a restart only if
-//! sled opens, every row reads back, the digest over them matches, and the last applied id stands
-//! in the durable log or is the newest snapshot's. Schedule that needs the last rule: a leader
-//! applies an entry that two followers made durable but its own log did not yet; the power goes;
-//! sled kept the row, the log lost the entry. Otherwise the directory is set aside and the state
+//! sled opens, every row reads back, the digest over them matches, and the last applied id is in
+//! the durable log or is the newest snapshot's. Schedule that needs the last rule: a leader applies
+//! an entry that two followers made durable but its own log did not yet; the power goes off; sled
+//! kept the row, the log lost the entry. Otherwise the directory is set aside and the state is
 //! rebuilt.
 //!
-//! Beside them stands a proof about the *log*: the newest entry that was applied when it was
+//! Stored with them is a proof about the *log*: the newest entry that was applied when it was
 //! already durable in this node's own log. Raft never takes such an entry back, so a log without it
-//! is an older copy or lost its end, and a voter that went on from it would have forgotten what it
+//! is an older copy or lost its end. A voter that continued from it would have lost what it
 //! acknowledged. Schedule: three voters, entry 900 is acknowledged by nodes 1 and 2; node 2's log
-//! directory is replaced by a copy made at entry 500; node 1 dies; nodes 2 and 3 elect a leader
+//! directory is replaced with a copy made at entry 500; node 1 dies; nodes 2 and 3 elect a leader
 //! that never saw entry 900.
 //!
 //! A write that fails, in sled's own threads or by a panic of it, is an error of the next step: the
-//! node stops, and its log says after a restart what the rows lost.
+//! node stops, and after a restart its log supplies what the rows lost.
 //!
 //! Values stay under 4 KiB: sled keeps larger ones in files it never syncs.
 #![cfg_attr(
@@ -50,7 +50,7 @@ const META: &[u8] = b"m";
 const PROVEN: &[u8] = b"p";
 const ROW: u8 = b'r';
 
-/// What is stored beside the rows.
+/// Values stored with the rows.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Meta {
     pub(crate) last_applied: Option<LogId>,
@@ -67,7 +67,7 @@ pub(crate) struct Proven {
     pub(crate) entry: LogId,
 }
 
-/// What rows were found to hold.
+/// Content of loaded rows.
 pub(crate) struct Loaded {
     pub(crate) applied: Applied,
     pub(crate) proven: Option<Proven>,
@@ -83,8 +83,8 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// Opens the rows and loads what they hold, if it can be used: `judge` says why not, or refuses
-    /// to start on what they prove. `durable` is the log's.
+    /// Opens the rows and loads their content, if it can be used: `judge` returns why not, or
+    /// refuses to start because of what they prove. `durable` is the log's.
     pub(crate) fn open(
         directory: &Directory,
         incarnation: u64,
@@ -125,7 +125,7 @@ impl Rows {
         Ok((rows(db), Applied::default()))
     }
 
-    /// Stores a step: the rows of `keys` as they are now, and everything beside the rows.
+    /// Stores a step: the rows of `keys` as they are now, and all other values of the step.
     pub(crate) fn write(
         &self,
         applied: &Applied,
@@ -144,10 +144,10 @@ impl Rows {
         Ok(Step(batch))
     }
 
-    /// Stores the rows of `keys` as they are now, and nothing beside them.
+    /// Stores the rows of `keys` as they are now, and no other values.
     ///
-    /// A process that ends between the parts and the step that follows them leaves rows whose
-    /// digest is not the one beside them, so they are set aside and rebuilt.
+    /// If a process ends between the parts and the step that follows them, its rows have another
+    /// digest than the one stored with them. So they are set aside and rebuilt.
     pub(crate) fn write_part(
         &self,
         applied: &Applied,
@@ -177,7 +177,7 @@ pub(crate) struct Step(sled::Batch);
 
 pub(crate) enum Unusable {
     Locked,
-    /// Full, read-only or forbidden: nothing is said about the rows themselves.
+    /// The disk is full, read-only or forbidden: this says nothing about the rows themselves.
     Refused(io::Error),
     Damaged(String),
 }
@@ -208,7 +208,7 @@ fn config(path: &Path) -> sled::Config {
     sled::Config::new().path(path).cache_capacity(CACHE_BYTES)
 }
 
-/// sled panics on some damage, which is as good as an error here: the files are set aside.
+/// Opens and loads; sled panics on some damage, which counts as an error: the files are set aside.
 fn open_and_load(path: &Path) -> Result<(Handle, Loaded), Unusable> {
     let load = || {
         let db = Handle::new(open_unlocked(path)?, path);
@@ -219,7 +219,7 @@ fn open_and_load(path: &Path) -> Result<(Handle, Loaded), Unusable> {
         .unwrap_or_else(|_| Err(Unusable::Damaged(String::from("sled panicked on it"))))
 }
 
-/// sled's threads may hold its lock for a moment after an earlier use in this process.
+/// Opens sled and retries: its threads may hold its lock for a moment after an earlier use.
 fn open_unlocked(path: &Path) -> Result<sled::Db, Unusable> {
     for _ in 0..500 {
         match config(path).open() {

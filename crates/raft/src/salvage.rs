@@ -1,16 +1,16 @@
-//! The state that a store's data directory has, read offline: for the day when a majority of the
+//! Reads the state in a store's data directory offline: for the case that a majority of the
 //! directories is lost and no fresh backup exists.
 //!
-//! What one directory has is not what the cluster acknowledged: entries may be missing that a lost
+//! The state in one directory is not what the cluster acknowledged: it may lack entries that a lost
 //! majority had. So it becomes a backup, and a restore with margins, never a member.
 //!
 //! Invariants:
 //! - nothing that is salvaged is changed: the log is copied and the copy is opened, since opening a
 //!   log drops a torn record and replaces its tail;
-//! - no sequence stands lower than any history of this log allows. Entries behind the last one
-//!   known to be committed may have been, so they are applied as well, but for those commands that
+//! - no sequence is lower than any history of this log allows. Entries behind the last one known to
+//!   be committed may have been committed. So they are applied as well, but not those commands that
 //!   lower max_seq. Schedule that breaks it otherwise: the last entry closes a section at 100 and
-//!   was never committed; its owner, whose window reached 1,000, went on from there under another
+//!   was never committed; its owner, whose window reached 1,000, continued from there under another
 //!   leader.
 
 use std::collections::BTreeSet;
@@ -33,10 +33,10 @@ use crate::types::Membership;
 /// Size of a log file; the copy is only read.
 const FILE_BYTES: usize = 4 << 20;
 
-/// What a data directory has.
+/// Content of a data directory.
 #[derive(Debug)]
 pub struct Salvaged {
-    /// Its state. Nothing is known of the pace; the time is when the log was last written.
+    /// Its state. The pace is unknown; the time is when the log was last written.
     pub backup: Backup,
     /// Entries in it that are not known to be committed.
     pub unconfirmed: u64,
@@ -127,13 +127,13 @@ pub async fn read(data_dir: &Path, scratch: &Path) -> Result<Salvaged, Error> {
     })
 }
 
-/// Highest store id of a membership.
+/// Returns the highest store id of a membership.
 fn highest_id(membership: &Membership) -> Option<u64> {
     membership.nodes().map(|(id, _)| *id).max()
 }
 
-/// The same commands without what lowers a sequence: closes of sections, and the finals of slots
-/// that are given up or moved.
+/// Returns the same commands without those parts that lower a sequence: closes of sections, and the
+/// finals of slots that are given up or moved.
 fn without_finals(batch: &Batch) -> Batch {
     let mut batch = batch.clone();
     batch.commands.retain_mut(|command| match command {

@@ -1,19 +1,19 @@
-//! Checks who sends a call of Raft.
+//! Checks the sender of each call of Raft.
 //!
 //! Invariant, from format level 2 on: a call has an effect only if its sender is the data directory
-//! that the membership records for the sender's id, or a node that this membership does not know
+//! that the membership records for the sender's id, or a node that this membership does not hold
 //! yet. Schedule that breaks Raft without it (openraft 0.10.0-alpha.37): store 3 leads term t and
-//! is cut off; store 1 wins term t + 1; store 3 is removed and another directory joins as store 3,
+//! is cut off; store 1 wins term t + 1. Store 3 is removed and another directory joins as store 3,
 //! which later leads term t + 5; the old store 3 is reachable again. Its heartbeat is answered with
-//! the higher vote (t + 5, 3, committed). It finds its own id there and becomes leader of term
-//! t + 5 without an election. The others accept its appends, because they know leaders by id only,
+//! the higher vote (t + 5, 3, committed). It finds its own id there and becomes leader of term t +
+//! 5 without an election. The others accept its appends, because they identify leaders by id only,
 //! and acknowledge entries that they never stored.
 //!
 //! The check uses the *applied* membership. Its entries are committed, and from level 2 on an id
-//! belongs to one incarnation forever (`next_store`), so a mismatch is never a matter of time.
+//! belongs to one incarnation forever (`next_store`). So a mismatch is never a matter of time.
 //! Schedule that stops a healthy node if the check used the log's last membership: a follower holds
-//! an uncommitted entry that adds store 9 with one directory; another leader adds store 9 with
-//! another directory; the follower would reject the leader that could correct its log.
+//! an uncommitted entry that adds store 9 with one directory. Another leader adds store 9 with
+//! another directory. The follower would reject the leader that could correct its log.
 //!
 //! Two senders are let in without a record of them:
 //! - any sender while this node's state is at level 1, since builds of level 1 do not send their
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
     use crate::types::Peer;
 
-    /// Members 1 and 3, and 2 was removed.
+    /// Members 1 and 3; 2 was removed.
     fn applied(level: u32) -> Applied {
         let init = Command::Init {
             cluster: ClusterId(1),

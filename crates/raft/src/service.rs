@@ -1,4 +1,4 @@
-//! Calls from the other nodes. Each passes the gate first, then goes to openraft.
+//! Serves calls from the other nodes. Each passes the gate first, then goes to openraft.
 
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ impl Service {
         frame::decode(&request.body).map_err(|e| Status::invalid_argument(e.to_string()))
     }
 
-    /// Through the gate, unless this node may take no further part.
+    /// Passes a call through the gate, unless this node may take no further part.
     async fn let_in(&self, header: Option<RaftHeader>) -> Result<(), Status> {
         match self.node.lost() {
             Some(why) => Err(Status::unavailable(why)),
@@ -103,8 +103,8 @@ impl Service {
         }
         let snapshot = SnapshotFile::open(&received.0).map_err(internal)?;
         let (node, log_limit) = (self.node.clone(), self.snapshot_log_limit.clone());
-        // Runs to its end without the sender, whose next attempt then finds it done. The file must
-        // stay for as long as openraft works with it.
+        // The install runs to its end without the sender, whose next attempt then finds it done.
+        // The file must stay for as long as openraft works with it.
         let answer = outliving(async move {
             let answer = match is_done {
                 true => Ok(snapshot),
@@ -127,7 +127,7 @@ impl Service {
 
 type Answer = Result<Response<RaftResponse>, Status>;
 
-/// Random number of the sender's process; 0: a build of format level 1.
+/// Returns the random number of the sender's process; 0: a build of format level 1.
 fn process_of(header: Option<&RaftHeader>) -> u64 {
     header.map_or(0, |header| header.sender_process)
 }
@@ -184,8 +184,8 @@ impl raft_server::Raft for Service {
         let sender = header.map_or(0, |h| h.sender);
         let rpc: VoteRequest<TypeConfig> = self.admit(request).await?;
         self.check_vote(&rpc.vote)?;
-        // A leader that a quorum hears grants no pre-vote anyway; this says why, so that the
-        // removed node can tell its operator.
+        // A leader with a quorum grants no pre-vote anyway. This answer says why, so that the
+        // removed node can report it to its operator.
         if self.node.has_removed(sender) {
             return Err(self.gate.removed());
         }

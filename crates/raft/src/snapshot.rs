@@ -3,12 +3,12 @@
 //! ```text
 //! "SEQSNAP\n" | header frame | rows frame … | trailer frame
 //! ```
-//! Every frame of it bears the state's format level, so an older build refuses the file at its
+//! Every frame of it bears the state's format level, so an older build rejects the file at its
 //! header. The header names cluster, last log id, membership and row count; each rows frame carries
 //! up to [`ROWS_PER_FRAME`] rows; the trailer repeats the row count and holds the digest over all
 //! rows. Invariant: a file under its final name is whole and durable (written aside, synced,
-//! renamed, directory synced), and the log is purged only up to such a file. One that does not read
-//! back is a refusal to start, never skipped: the log below it is gone.
+//! renamed, directory synced). The log is purged only up to such a file. If one does not read back,
+//! the node refuses to start and never skips it: the log below it is gone.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
@@ -30,7 +30,7 @@ use crate::types::SnapshotMeta;
 const MAGIC: &[u8; 8] = b"SEQSNAP\n";
 const ROWS_PER_FRAME: usize = 1_000;
 const EXTENSION: &str = "snapshot";
-/// Of files being written or received here.
+/// Extensions of files that are being written or received here.
 const UNFINISHED: [&str; 2] = ["building", "part"];
 
 #[derive(Serialize, Deserialize)]
@@ -47,11 +47,11 @@ struct Trailer {
     digest: Digest,
 }
 
-/// A whole snapshot file. Holds it open, so it can be sent though a newer one replaces it.
+/// A whole snapshot file, held open, so it can be sent though a newer one replaces it.
 pub(crate) struct SnapshotFile {
     pub(crate) path: PathBuf,
     pub(crate) file: File,
-    /// What was read from it, see [`SnapshotFile::prepared`].
+    /// Its content, see [`SnapshotFile::prepared`].
     content: Option<Box<(SnapshotMeta, Applied)>>,
 }
 
@@ -64,13 +64,14 @@ impl SnapshotFile {
         })
     }
 
-    /// Bytes of the file.
+    /// Returns the bytes of the file.
     pub(crate) fn len(&self) -> io::Result<u64> {
         Ok(self.file.metadata()?.len())
     }
 
-    /// Does all of an install that takes longer the more rows there are: reads the file to its end,
-    /// checks it, syncs it, and makes the state that [`SnapshotFile::take_content`] returns.
+    /// Does all steps of an install that take longer the more rows there are. It reads the file to
+    /// its end, checks it, syncs it, and makes the state that [`SnapshotFile::take_content`]
+    /// returns.
     pub(crate) fn prepared(self) -> Result<SnapshotFile, Error> {
         let (meta, state) = read(&self)?;
         let synced = os::sync_file(&self.file);
@@ -83,7 +84,7 @@ impl SnapshotFile {
         })
     }
 
-    /// What its header says, once it is prepared.
+    /// Returns its header, once it is prepared.
     pub(crate) fn header(&self) -> Option<&SnapshotMeta> {
         self.content.as_deref().map(|(meta, _)| meta)
     }
@@ -99,7 +100,7 @@ impl SnapshotFile {
     }
 }
 
-/// Final name of the snapshot of a log id: names sort like ids.
+/// Returns the final name of the snapshot of a log id: names sort like ids.
 pub(crate) fn path_of(directory: &Directory, meta: &SnapshotMeta) -> PathBuf {
     let (term, index) = meta
         .last_log_id
@@ -112,13 +113,13 @@ pub(crate) fn path_of(directory: &Directory, meta: &SnapshotMeta) -> PathBuf {
 /// Writes a snapshot and publishes it durably.
 ///
 /// Invariant: it reads back before it has its final name. Schedule that breaks it: the disk stores
-/// the file wrong, the log below it and the older snapshot are deleted, and this node can neither
+/// the file wrong; the log below it and the older snapshot are deleted. This node can then neither
 /// start again nor help another.
 ///
 /// Invariant: the file is open before it has its final name. Schedule that breaks it: a snapshot at
-/// entry 100 is renamed, a leader's snapshot at entry 200 is installed and deletes the older ones,
-/// the first one is opened: it is gone, and to openraft that is a broken disk, which stops the
-/// node.
+/// entry 100 is renamed. A leader's snapshot at entry 200 is installed and deletes the older ones.
+/// The builder opens the first one, and it is gone. To openraft that is a broken disk, which stops
+/// the node.
 pub(crate) fn write(
     directory: &Directory,
     meta: &SnapshotMeta,
@@ -173,12 +174,12 @@ pub(crate) fn read(snapshot: &SnapshotFile) -> Result<(SnapshotMeta, State), Err
     read_from(&snapshot.file).map_err(Error::reading(&snapshot.path))
 }
 
-/// Reads what a snapshot file has on the disk to its end and checks all of it, without the memory
-/// that its state takes.
+/// Reads a snapshot file on the disk to its end and checks all of it, without the memory that its
+/// state takes.
 pub(crate) fn verify(snapshot: &SnapshotFile, meta: &SnapshotMeta) -> Result<(), Error> {
     let check = || {
-        // The file is synced, so its pages are clean and go. A kernel that keeps some of them makes
-        // the check see less, and no more than that.
+        // The file is synced, so its pages are clean and can be dropped. If a kernel keeps some of
+        // them, the check reads less from the disk, and has no other effect.
         fadvise(&snapshot.file, 0, None, Advice::DontNeed)?;
         let (header, mut input) = begin(&snapshot.file)?;
         if header.meta != *meta {
@@ -211,7 +212,7 @@ fn read_from(file: &File) -> io::Result<(SnapshotMeta, State)> {
     Ok((header.meta, state))
 }
 
-/// Reads so many rows and the trailer, which must be the end.
+/// Reads this number of rows and the trailer, which must be the end.
 pub(crate) fn read_rows(input: &mut impl Read, count: u64) -> io::Result<State> {
     let mut state = StateBuilder::default();
     each_part(input, count, |part| {
@@ -222,7 +223,7 @@ pub(crate) fn read_rows(input: &mut impl Read, count: u64) -> io::Result<State> 
         .ok_or_else(|| invalid("its rows do not fit together"))
 }
 
-/// Hands so many rows on, a frame of them at a time, and checks them against the trailer.
+/// Passes on this number of rows, one frame of them at a time, and checks them against the trailer.
 fn each_part(
     input: &mut impl Read,
     count: u64,
@@ -255,8 +256,8 @@ pub(crate) fn invalid(text: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, text)
 }
 
-/// The newest snapshot, read and checked. Deletes nothing: whether this is the node's own snapshot
-/// is known only once log and identity are read as well.
+/// Reads and checks the newest snapshot. Deletes nothing: only after log and identity are read as
+/// well is it known whether this is the node's own snapshot.
 pub(crate) fn newest(directory: &Directory) -> Result<Option<(SnapshotMeta, State)>, Error> {
     let mut snapshots = Vec::new();
     for path in directory::list(&directory.snapshots())? {
@@ -267,7 +268,7 @@ pub(crate) fn newest(directory: &Directory) -> Result<Option<(SnapshotMeta, Stat
     let Some(path) = snapshots.pop() else {
         return Ok(None);
     };
-    // A rename may have been seen by the last process and not be durable yet.
+    // The last process may have seen a rename that is not durable yet.
     directory::sync_dir(&directory.snapshots())?;
     let snapshot = SnapshotFile::open(&path).map_err(Error::io("cannot open", &path))?;
     let (meta, state) = read(&snapshot)?;
@@ -277,7 +278,7 @@ pub(crate) fn newest(directory: &Directory) -> Result<Option<(SnapshotMeta, Stat
     Ok(Some((meta, state)))
 }
 
-/// Deletes what an earlier process left unfinished; files that are none of ours stay.
+/// Deletes unfinished files of an earlier process; files that are not ours stay.
 pub(crate) fn remove_unfinished(directory: &Directory) -> Result<(), Error> {
     for path in directory::list(&directory.snapshots())? {
         let ours = |e: &std::ffi::OsStr| UNFINISHED.iter().any(|u| e == *u);

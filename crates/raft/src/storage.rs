@@ -1,6 +1,6 @@
 //! Opens everything a data directory holds, in the order that decides what can be trusted: lock,
-//! binding, identity, log, snapshot, and last the rows, which are believed only as far as the
-//! others bear them out.
+//! binding, identity, log, snapshot, and last the rows. The rows are used only as far as the others
+//! confirm them.
 
 use seqsvr_core::planted;
 
@@ -30,7 +30,7 @@ impl Storage {
     pub(crate) fn open(options: &Options) -> Result<Storage, Error> {
         let directory = Directory::open(&options.data_dir)?;
         let stored = Identity::load(&directory, options.node)?;
-        // Before the log is opened, which drops a torn record at its end.
+        // Before the log is opened, because that drops a torn record at its end.
         let unbound = Binding::check(&directory, options.moved_data_dir)?;
         if stored.is_some() && !LogStore::exists(&directory)? {
             return Err(Error::damaged(
@@ -56,8 +56,8 @@ impl Storage {
         };
         let stamp = log.stamp();
         identity.check_log(stamp, log.path())?;
-        // The power went between the two writes of an adoption, or an older identity file was put
-        // back: the log knows the cluster, and no other may adopt this node now.
+        // The power went off between the two writes of an adoption, or an older identity file was
+        // put back: the log has the cluster, and no other may adopt this node now.
         let identity = stamp.unwrap_or(identity);
         if stored.is_some_and(|s| s != identity) {
             identity.store(&directory)?;
@@ -101,8 +101,8 @@ impl Storage {
     }
 }
 
-/// Why rows that read back cannot be continued from; None if they can. Refuses to start if they
-/// prove that the log is not what it was.
+/// Returns why the node cannot continue from rows that read back; None if it can. Refuses to start
+/// if they prove that the log is not what it was.
 fn judge(
     rows: &Loaded,
     identity: &Identity,

@@ -22,7 +22,7 @@ const CHUNK_BYTES: usize = 64 << 10;
 /// Chunks that are read ahead.
 const AHEAD: usize = 4;
 /// Chunks that may lie between this process and the peer: those read ahead, and buffers of the
-/// connection. A peer that has been handed more takes part.
+/// connection. If the connection has taken more, the peer takes part.
 const BUFFERED_CHUNKS: u64 = AHEAD as u64 + 64;
 /// Bytes a second of the slowest receiver: after the last chunk it reads the file back, checks it
 /// and syncs it.
@@ -32,7 +32,7 @@ const CHECK_BYTES_PER_SECOND_MIN: u32 = 1 << 20;
 pub(crate) struct Transfer {
     /// Chunks that the connection has taken.
     taken: Arc<AtomicU64>,
-    /// Chunks there are.
+    /// Number of chunks.
     chunks: u64,
     bytes: u64,
     pub(crate) reader: tokio::task::JoinHandle<io::Result<()>>,
@@ -44,7 +44,7 @@ impl Transfer {
         snapshot: SnapshotFile,
         first: RaftSnapshotChunk,
     ) -> (Transfer, ReceiverStream<RaftSnapshotChunk>) {
-        // A file that cannot be read says so when it is read.
+        // A file that cannot be read returns its error when it is read.
         let bytes = snapshot.len().unwrap_or(0);
         let (tx, rx) = mpsc::channel(AHEAD);
         let taken = Arc::new(AtomicU64::new(0));
@@ -60,7 +60,7 @@ impl Transfer {
     }
 
     /// Resolves once no chunk has been taken for `limit`, or once the receiver has had that time
-    /// and the one that a slow disk needs since the last chunk.
+    /// and the time that a slow disk needs since the last chunk.
     pub(crate) async fn stalled(&self, limit: Duration) {
         let check = Duration::from_secs(self.bytes) / CHECK_BYTES_PER_SECOND_MIN;
         let mut seen = self.taken();
@@ -76,7 +76,7 @@ impl Transfer {
         }
     }
 
-    /// Whether the peer has certainly taken some of it.
+    /// Returns whether the peer has certainly taken some of it.
     pub(crate) fn is_taken(&self) -> bool {
         self.taken() > BUFFERED_CHUNKS
     }
@@ -152,7 +152,7 @@ mod tests {
         }
         assert!(begun.elapsed() > LIMIT, "the test shows nothing");
         assert!(transfer.is_taken());
-        // And then it has to be answered.
+        // After that it has to be answered.
         let answer = tokio::time::timeout(20 * LIMIT, transfer.stalled(LIMIT / 10));
         answer.await.unwrap();
     }

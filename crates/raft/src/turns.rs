@@ -1,11 +1,11 @@
-//! Keeps a leader from building a snapshot while it sends one, and the other way round.
+//! Keeps a leader from building a snapshot while it sends one, and from sending while it builds.
 //!
 //! Invariant: while a follower installs a snapshot, the leader's log reaches back to that snapshot,
 //! so the follower continues with entries. Schedule that breaks it: an install takes three minutes
 //! at 500 entries a second; the leader builds four snapshots in this time and purges its log up to
-//! the newest one but 5,000 entries; the entry behind the installed snapshot is gone, so the leader
+//! the newest one but 5,000 entries. The entry behind the installed snapshot is gone, so the leader
 //! sends the newest snapshot; and the follower never catches up. The log is purged only behind a
-//! newer snapshot, so while one is sent, no newer one is built, and while one is built, none is
+//! newer snapshot. So while one is sent, no newer one is built, and while one is built, none is
 //! sent.
 //!
 //! The log stays bounded: after [`HOLD_SNAPSHOTS`] times the usual number of entries a snapshot is
@@ -17,7 +17,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// A snapshot is built after so many times the usual entries, even if one is being sent.
+/// Factor of the usual entries after which a snapshot is built, even while one is being sent.
 pub(crate) const HOLD_SNAPSHOTS: u64 = 16;
 /// Time after a send that was cut off in which the next one is expected. A receiver that lost its
 /// sender finishes its install, and the next attempt finds it done.
@@ -31,7 +31,7 @@ pub(crate) struct SnapshotTurns(Arc<Mutex<Turns>>);
 struct Turns {
     builds: usize,
     sends: usize,
-    /// When a send ended that a peer had taken part in.
+    /// End of the last send that a peer had taken part in.
     sent: Option<Instant>,
 }
 
@@ -67,7 +67,7 @@ impl SnapshotTurns {
     }
 }
 
-/// A snapshot is being built.
+/// Turn of a snapshot that is being built.
 pub(crate) struct BuildTurn(SnapshotTurns);
 
 impl Drop for BuildTurn {
@@ -76,14 +76,14 @@ impl Drop for BuildTurn {
     }
 }
 
-/// A snapshot is being sent.
+/// Turn of a snapshot that is being sent.
 pub(crate) struct SendTurn {
     turns: SnapshotTurns,
     is_taken: bool,
 }
 
 impl SendTurn {
-    /// The peer takes part. A peer that is down must not put off snapshots.
+    /// Notes that the peer takes part. A peer that is down must not delay snapshots.
     pub(crate) fn note_taken(&mut self) {
         self.is_taken = true;
     }
@@ -121,10 +121,10 @@ mod tests {
         let long_ago = Instant::now().checked_sub(GRACE);
         turns.0.lock().sent = Some(long_ago.unwrap());
         assert!(turns.try_build().is_some());
-        // A peer that is down puts nothing off.
+        // A peer that is down delays nothing.
         drop(turns.try_send().unwrap());
         assert!(turns.try_build().is_some());
-        // One that has to be built is, and is not sent over.
+        // A snapshot that must be built is built, and none is sent at the same time.
         let send = turns.try_send().unwrap();
         let build = turns.build();
         assert!(turns.try_send().is_none());

@@ -1,32 +1,33 @@
-//! Finds out that another process has this node's id.
+//! Detects another process that has this node's id.
 //!
 //! Invariant: one process campaigns, leads and answers as one node. Schedule that breaks Raft
 //! without it: the machine of store 3 is cloned while it runs, and the clone starts with the same
 //! directory, lock file included. Both have the same id, incarnation, vote and log. The clone wins
 //! term t + 1 with the vote of store 1. The heartbeat of the original is answered with the vote
-//! (t + 1, 3, committed); openraft finds its own id there, and the original leads term t + 1 as
+//! (t + 1, 3, committed). openraft finds its own id there, and the original leads term t + 1 as
 //! well, with another log. Two leaders share one vote.
 //!
-//! What proves it: a node saves its vote before it asks for others' votes, and a committed vote
-//! before it appends (openraft 0.10.0-alpha.37, `core/raft_core.rs`, `run_save_vote` is awaited
-//! before the next command runs). So the vote in its own log is at least every vote that it ever
-//! asked for, also after a restart, and:
+//! The proof: a node saves its vote before it requests others' votes, and a committed vote before
+//! it appends (openraft 0.10.0-alpha.37, `core/raft_core.rs`, `run_save_vote` is awaited before the
+//! next command runs). So the vote in its own log is at least every vote that it ever requested,
+//! also after a restart, and:
 //! - a *request* that bears this node's id comes from another process, because no node calls
 //!   itself;
-//! - an *answer* that bears this node's id, with a vote that is not at or below the saved one, was
-//!   asked for by another process. (An answer at or below it may be a late one of this node's own.)
+//! - an *answer* that bears this node's id, with a vote that is not at or below the saved one,
+//!   answers a request of another process. (An answer at or below it may be a late one to this
+//!   node.)
 //!
 //! Two processes may still campaign for the same term at the same moment. A voter that granted the
 //! vote to one of them would grant an equal vote to the other as well (`vote_handler/mod.rs`,
-//! `update_vote`), and both would lead that term. So a process draws a random number at its start
-//! and says it in each call, and a receiver lets in one process for each vote ([`VoteBearers`]). A
+//! `update_vote`). Both would then lead that term. So a process draws a random number at its start
+//! and sends it in each call. A receiver lets in one process for each vote ([`VoteBearers`]). A
 //! process that is started again never bears a vote that it bore before: it campaigns above its
 //! saved vote, and does not lead again without an election (`enable_leader_restore` is off). The
-//! receiver remembers this in memory only; after its own restart it rejects requests for the vote
-//! that it granted before, which costs an election at worst.
+//! receiver keeps this in memory only. After its own restart it rejects requests for the vote that
+//! it granted before, which costs an election at worst.
 //!
-//! A directory that was put back from an older copy meets the same proof, because it has forgotten
-//! the votes that it asked for. It must end for the same reason.
+//! A directory that was put back from an older copy meets the same proof, because it has lost the
+//! votes that it requested. It must end for the same reason.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -35,7 +36,7 @@ use parking_lot::Mutex;
 
 use crate::types::Vote;
 
-/// Votes whose processes are remembered; those of the lowest terms are forgotten first.
+/// Most votes whose processes are kept; those of the lowest terms are evicted first.
 const BEARERS_MAX: usize = 64;
 
 /// The process that bore each of the newest votes.
@@ -53,7 +54,7 @@ impl VoteBearers {
         first == process
     }
 
-    /// Whether some process is known to bear this vote.
+    /// Returns whether some process has borne this vote.
     pub(crate) fn has(&self, vote: &Vote) -> bool {
         self.0.lock().contains_key(&key(vote))
     }
@@ -63,7 +64,7 @@ fn key(vote: &Vote) -> (u64, u64) {
     (vote.leader_id.term, vote.leader_id.voted_for)
 }
 
-/// What carried a vote to this node.
+/// Carrier of a vote to this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum VoteSource {
     /// A call to this node.
@@ -72,7 +73,8 @@ pub(crate) enum VoteSource {
     Answer,
 }
 
-/// Whether a vote proves that another process has the id of `node`; `saved` is the vote in its log.
+/// Returns whether a vote proves that another process has the id of `node`; `saved` is the vote in
+/// its log.
 pub(crate) fn proves_twin(
     node: u64,
     saved: Option<&Vote>,
@@ -84,7 +86,7 @@ pub(crate) fn proves_twin(
     }
     match (source, saved) {
         (VoteSource::Request, _) | (VoteSource::Answer, None) => true,
-        // Not comparable: this node gave its vote of that term to another one, and kept none.
+        // Not comparable: this node gave its vote of that term to another node, and kept none.
         (VoteSource::Answer, Some(saved)) => !matches!(
             seen.partial_cmp(saved),
             Some(Ordering::Less | Ordering::Equal)
@@ -101,13 +103,13 @@ mod tests {
         let (asked, led) = (Vote::new(5, 3), Vote::new_committed(5, 3));
         let other = Vote::new_committed(5, 1);
         for (saved, seen, proves) in [
-            // What this node asked for, and what it led, may come back late.
+            // Votes that this node requested, and those it led with, may return late.
             (asked, asked, false),
             (led, asked, false),
             (led, led, false),
             (Vote::new(6, 1), led, false),
             (other, asked, false),
-            // What it did not ask for.
+            // Votes that it did not request.
             (asked, led, true),
             (led, Vote::new(6, 3), true),
             (led, Vote::new_committed(6, 3), true),

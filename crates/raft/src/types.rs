@@ -74,7 +74,7 @@ impl Leveled for Payload {
     }
 }
 
-/// A node as the membership records it.
+/// A node in the membership.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Peer {
     /// Where the other nodes reach it, `host:port`.

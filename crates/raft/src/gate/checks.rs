@@ -1,5 +1,5 @@
-//! What a node looks at in calls and answers before openraft does: votes, the processes that bear
-//! them, and checkpoints of the state. The rules are in `twin.rs` and `checkpoints.rs`.
+//! Checks of calls and answers before openraft gets them: votes, the processes that bear them, and
+//! checkpoints of the state. The rules are in `twin.rs` and `checkpoints.rs`.
 
 use std::collections::BTreeSet;
 
@@ -17,13 +17,13 @@ use crate::types::Vote;
 /// A call that bears a vote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BearerCall {
-    /// Asks for the vote.
+    /// A candidate requests the vote.
     Vote,
-    /// Comes from a leader.
+    /// The call comes from a leader.
     Leader,
 }
 
-/// Whether a bug is planted that lets in every vote.
+/// Returns whether a bug is planted that lets in every vote.
 #[cfg(sim)]
 fn trusts_votes() -> bool {
     planted!(ForgetSenders) || planted!(TrustCopies)
@@ -35,13 +35,13 @@ const fn trusts_votes() -> bool {
 }
 
 impl Gate {
-    /// Looks at a vote before openraft does, and ends this node if the vote proves that another
+    /// Checks a vote before openraft does, and ends this node if the vote proves that another
     /// process has its id.
     ///
     /// # Errors
     /// Why this node ends.
     pub(crate) fn check_vote(&self, vote: &Vote, source: VoteSource) -> Result<(), String> {
-        // Without a log it has shut down.
+        // A node without a log has shut down.
         let Some(log) = self.log.upgrade() else {
             return Ok(());
         };
@@ -97,7 +97,7 @@ impl Gate {
         why.to_string()
     }
 
-    /// This node's newest checkpoint, as a leader sends it.
+    /// Returns this node's newest checkpoint, as a leader sends it.
     pub(crate) fn newest_checkpoint(&self) -> Option<RaftCheckpoint> {
         let (index, digest) = self.shared.checkpoints.newest()?;
         self.poll.note(index, self.identity().node, digest);
@@ -106,7 +106,8 @@ impl Gate {
         Some(checkpoints::to_message(index, digest, agreed))
     }
 
-    /// This node's digest at a leader's checkpoint. Ends this node if a majority has another one.
+    /// Returns this node's digest at a leader's checkpoint. Ends this node if a majority has
+    /// another one.
     ///
     /// # Errors
     /// Why this node ends.

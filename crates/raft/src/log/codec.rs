@@ -1,4 +1,4 @@
-//! How ids, votes and entries lie in the log files: each value is a frame of its own.
+//! Encoding of ids, votes and entries in the log files: each value is a frame of its own.
 
 use std::io;
 
@@ -29,7 +29,7 @@ impl<T: DeserializeOwned> Decode for Framed<T> {
     }
 }
 
-/// What our log holds. User data is the identity the log was written by.
+/// Types of the values in our log. User data is the identity that wrote the log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Kinds;
 

@@ -1,4 +1,4 @@
-//! What the log's writer thread calls once a write is durable.
+//! Callbacks that the log's writer thread calls once a write is durable.
 
 use std::io;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use super::fault::Fault;
 use crate::types::TypeConfig;
 
 /// Completion of one write. Invariant: it completes exactly once, also when the writer thread has
-/// died with requests still queued; without that Raft would wait for ever on a dead disk instead of
-/// stopping.
+/// died with requests still queued. Otherwise Raft would not stop, but wait for a dead disk without
+/// end.
 pub(crate) struct Done {
     waiter: Option<Waiter>,
     fault: Arc<Fault>,
@@ -24,10 +24,10 @@ enum Waiter {
     Raft {
         flushed: IOFlushed<TypeConfig>,
         /// Raised to `end` when the entries below that index are durable. Callbacks complete in
-        /// order, so it never says too much.
+        /// order, so it is never too high.
         durable: Arc<AtomicU64>,
         end: u64,
-        /// When the append began, and where it is noted how long it took.
+        /// Start of the append, and the histogram of its duration.
         begun: (Instant, Arc<Histogram>),
     },
     Caller(oneshot::Sender<io::Result<()>>),
@@ -54,15 +54,15 @@ impl Done {
         }
     }
 
-    /// Completes a write somebody waits for.
+    /// Completes a write that a caller waits for.
     pub(crate) fn caller(fault: Arc<Fault>) -> (Done, oneshot::Receiver<io::Result<()>>) {
         let (tx, rx) = oneshot::channel();
         let waiter = Some(Waiter::Caller(tx));
         (Done { waiter, fault }, rx)
     }
 
-    /// Of a write nobody waits for: its failure is noted, or those queued behind it could not say
-    /// what the writer died of.
+    /// Completes a write that no caller waits for. Its failure is noted; otherwise the writes
+    /// queued behind it could not report why the writer died.
     pub(crate) fn nobody(fault: Arc<Fault>) -> Done {
         let waiter = None;
         Done { waiter, fault }
@@ -83,7 +83,7 @@ impl Done {
                 }
                 flushed.io_completed(result);
             }
-            // The caller may have gone; nobody else needs to know.
+            // The caller may have gone; no other task needs the result.
             Some(Waiter::Caller(tx)) => drop(tx.send(result)),
             None => {}
         }

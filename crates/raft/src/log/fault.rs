@@ -1,7 +1,8 @@
-//! The first failure of the log's disk, kept in the words the process should end with.
+//! First failure of the log's disk, in the words that the process should end with.
 //!
-//! Invariant: whoever waits on a failed log hears the first cause. What follows from it ("the
-//! channel is closed") helps nobody, and which of several waiters reaches openraft first is chance.
+//! Invariant: each task that waits on a failed log gets the first cause. An error that follows from
+//! it ("the channel is closed") does not help, and which of several waiters reaches openraft first
+//! is chance.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,7 @@ use std::sync::OnceLock;
 
 use crate::error::Error;
 
-/// Where the first failure is noted.
+/// Record of the first failure.
 pub(crate) struct Fault {
     log: PathBuf,
     first: OnceLock<String>,
@@ -23,7 +24,7 @@ impl Fault {
         }
     }
 
-    /// The first failure; `error` is it if there was none before.
+    /// Returns the first failure; it is `error` if there was none before.
     pub(crate) fn of(&self, error: io::Error) -> io::Error {
         let kind = error.kind();
         let words = || Error::io("cannot write", &self.log)(error).to_string();

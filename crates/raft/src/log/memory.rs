@@ -1,7 +1,7 @@
 //! A log on a simulated disk, with the calls of `raft-log` that [`super::LogStore`] makes.
 //!
-//! What was written and what is durable lie apart. A record is in one of three states: *dirty* (in
-//! the page cache only), *lost* (the sync failed, so the kernel marked its page clean and never
+//! Written records and durable records are kept apart. A record is in one of three states: *dirty*
+//! (in the page cache only), *lost* (the sync failed, so the kernel marked its page clean and never
 //! writes it), *durable*. A process that is killed loses records that its writer has not taken yet.
 //! A power cut keeps a prefix of the records: it ends before the first lost record, and anywhere
 //! among the dirty ones.
@@ -66,7 +66,7 @@ pub(crate) struct MemoryLog<K> {
     kinds: PhantomData<K>,
 }
 
-/// Counters of the writer, as far as they are read.
+/// Counters of the writer: those that are read.
 #[derive(Default)]
 pub(crate) struct FlushMetrics {
     pub(crate) sync_batch_count: u64,
@@ -144,7 +144,7 @@ impl<K> MemoryLog<K> {
         self.write(Record::Commit(id))
     }
 
-    /// Queues a sync of what was written before; without `sync` only the callback.
+    /// Queues a sync of the records written before; without `sync` only the callback.
     pub(crate) fn flush(&mut self, sync: bool, callback: Option<Done>) -> io::Result<()> {
         let mut disk = self.disk.lock();
         if disk.user != self.user || disk.failure.is_some() {
@@ -180,7 +180,7 @@ impl<K> MemoryLog<K> {
             .map(|(_, entry)| Ok(entry.clone()))
     }
 
-    /// Returns what the writer died of.
+    /// Returns the error that the writer died of.
     pub(crate) fn wait_worker_idle(&self) -> io::Result<()> {
         match &self.disk.lock().failure {
             Some((kind, text)) => Err(io::Error::new(*kind, text.clone())),
@@ -198,7 +198,7 @@ impl<K> MemoryLog<K> {
     }
 }
 
-/// Syncs what is queued, one batch after another, as the writer thread of `raft-log` does.
+/// Syncs queued records, one batch after another, as the writer thread of `raft-log` does.
 async fn run_writer(disk: Arc<Mutex<LogDisk>>, user: u64) {
     loop {
         let (batch, ms): (Vec<_>, _) = {
@@ -225,7 +225,7 @@ async fn run_writer(disk: Arc<Mutex<LogDisk>>, user: u64) {
                 disk.failure = Some((e.kind(), e.to_string()));
                 let waiting = std::mem::take(&mut disk.queue);
                 drop(disk);
-                // Their `Done`s say that the writer ended.
+                // Their `Done`s report that the writer ended.
                 drop(waiting);
             }
         }

@@ -2,9 +2,9 @@
 //! share one sync, and callbacks complete in order.
 //!
 //! Invariants:
-//! - a vote is durable before `save_vote` returns, an entry before its callback;
-//! - what is read at start is durable before it is used, see [`reread`].
-//! - the committed log id is written without sync: losing it only means that replay waits for the
+//! - A vote is durable before `save_vote` returns, an entry before its callback.
+//! - What is read at start is durable before it is used, see [`reread`].
+//! - The committed log id is written without sync: losing it only means that replay waits for the
 //!   leader.
 
 mod codec;
@@ -55,16 +55,16 @@ pub(crate) struct Inner {
     durable: Arc<AtomicU64>,
     /// Entries below this index are, or soon will be, in a snapshot that openraft took.
     covered: AtomicU64,
-    /// The same of a snapshot that openraft has not answered yet.
+    /// End of a snapshot that openraft has not answered yet: it covers entries below this index.
     offered: AtomicU64,
     entries: AtomicU64,
     votes: AtomicU64,
-    /// From an append until it was durable.
+    /// Time from an append until it was durable.
     appends: Arc<Histogram>,
     _directory: Directory,
 }
 
-/// What the log has done since its start.
+/// Counters of the log since its start.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LogCounters {
     pub(crate) syncs: u64,
@@ -76,8 +76,8 @@ pub(crate) struct LogCounters {
 }
 
 impl LogStore {
-    /// Opens the log; a torn last record, as a power cut leaves it, is dropped, anything else that
-    /// is not as written is refused.
+    /// Opens the log. It drops a torn last record, as a power cut leaves it, and rejects all else
+    /// that is not as written.
     pub(crate) fn open(directory: &Directory, file_bytes: usize) -> Result<LogStore, Error> {
         let path = directory.log();
         let log = wal::open(directory, &path, file_bytes)?;
@@ -100,19 +100,19 @@ impl LogStore {
         })
     }
 
-    /// Whether any log file exists.
+    /// Returns whether any log file exists.
     pub(crate) fn exists(directory: &Directory) -> Result<bool, Error> {
         wal::exists(&directory.log())
     }
 
-    /// Whether nothing of Raft was ever written here.
+    /// Returns whether nothing of Raft was ever written here.
     pub(crate) fn is_pristine(&self) -> bool {
         let log = self.inner.log.lock();
         let state = log.log_state();
         state.vote().is_none() && state.last().is_none() && state.user_data.is_none()
     }
 
-    /// The identity that wrote the log.
+    /// Returns the identity that wrote the log.
     pub(crate) fn stamp(&self) -> Option<Identity> {
         let log = self.inner.log.lock();
         log.log_state().user_data.as_ref().map(|i| i.0)
@@ -124,7 +124,7 @@ impl LogStore {
             .await
     }
 
-    /// Id of the last purged entry.
+    /// Returns the id of the last purged entry.
     pub(crate) fn purged(&self) -> Option<LogId> {
         self.inner.log.lock().log_state().purged().map(|id| id.0)
     }
@@ -134,14 +134,14 @@ impl LogStore {
         self.inner.log.lock().log_state().last().map(|id| id.0)
     }
 
-    /// Id of the entry at `index`, if the log holds it.
+    /// Returns the id of the entry at `index`, if the log holds it.
     pub(crate) fn log_id(&self, index: u64) -> io::Result<Option<LogId>> {
         let log = self.inner.log.lock();
         let entry = log.read(index, index.saturating_add(1)).next();
         Ok(entry.transpose()?.map(|(id, _)| id.0))
     }
 
-    /// Entries below this index are durable in this log.
+    /// Returns the index below which entries are durable in this log.
     pub(crate) fn durable(&self) -> Arc<AtomicU64> {
         self.inner.durable.clone()
     }
@@ -150,7 +150,7 @@ impl LogStore {
         &self.inner.path
     }
 
-    /// Counters without keeping the log open.
+    /// Returns access to the counters that does not keep the log open.
     pub(crate) fn watch(&self) -> std::sync::Weak<Inner> {
         Arc::downgrade(&self.inner)
     }
@@ -169,18 +169,18 @@ impl LogStore {
 }
 
 impl Inner {
-    /// Hands something to the log's writer; what fails says why in the words of [`Fault`].
+    /// Hands a write to the log's writer; a failure has the words of [`Fault`].
     fn write<T>(&self, write: impl FnOnce(&mut RaftLog<Kinds>) -> io::Result<T>) -> io::Result<T> {
         let mut log = self.log.lock();
         write(&mut log).map_err(|e| {
-            // A writer that died earlier is met as a closed channel; it knows what it died of.
+            // A writer that died earlier shows as a closed channel; the writer has the cause.
             let cause = log.wait_worker_idle().err();
             self.fault.of(cause.unwrap_or(e))
         })
     }
 
-    /// Vote and end of the log, both of one moment. An entry counts from the call that appends it,
-    /// before it is durable, and so before anybody hears that it is.
+    /// Returns vote and end of the log, both of one moment. An entry counts from the call that
+    /// appends it: before it is durable, and so before any caller can learn that it is.
     pub(crate) fn held(&self) -> Held {
         let log = self.log.lock();
         let state = log.log_state();
@@ -194,7 +194,7 @@ impl Inner {
         }
     }
 
-    /// Notes that a snapshot up to this entry goes to openraft, one at a time, before it does; see
+    /// Notes a snapshot up to this entry before it goes to openraft, one at a time; see
     /// [`crate::lost`].
     pub(crate) fn offer(&self, last: Option<LogId>) {
         let end = last.map_or(0, |id| id.index + 1);
@@ -204,8 +204,8 @@ impl Inner {
     /// Notes whether openraft took the snapshot that was offered.
     ///
     /// Invariant: a refused snapshot covers nothing. Schedule that breaks it: a deposed leader
-    /// sends a snapshot up to entry 900 and is refused; the leader sees that this node, which has
-    /// lost its log behind entry 500, acknowledged entry 800; nothing is found missing.
+    /// sends a snapshot up to entry 900 and is refused. The leader sees that this node, which has
+    /// lost its log behind entry 500, acknowledged entry 800; the loss is not found.
     pub(crate) fn settle(&self, taken: bool) {
         let end = self.offered.load(Ordering::Acquire);
         if taken {
@@ -218,7 +218,7 @@ impl Inner {
         &self.path
     }
 
-    /// How long appends took to be durable.
+    /// Returns the histogram of the time from an append until it was durable.
     pub(crate) fn appends(&self) -> &Histogram {
         &self.appends
     }
@@ -236,7 +236,7 @@ impl Inner {
     }
 }
 
-/// Refuses a log that lost files at its beginning: raft-log checks that its files follow each
+/// Rejects a log that lost files at its beginning: raft-log checks that its files follow each
 /// other, not that the first is the first.
 fn whole(log: &RaftLog<Kinds>, path: &Path) -> Result<(), Error> {
     let state = log.log_state();

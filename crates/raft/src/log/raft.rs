@@ -106,8 +106,8 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         };
         self.inner.write(|log| {
             let state = log.log_state();
-            // An installed snapshot may be ahead of the log; the snapshot itself then says what is
-            // committed.
+            // An installed snapshot may be ahead of the log; the snapshot itself then gives the
+            // committed entry.
             if state.last() < Some(&committed) || state.committed() >= Some(&committed) {
                 return Ok(());
             }
@@ -146,7 +146,8 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         })
         .await?;
         reached!("raft: the log was truncated");
-        // What was queued before has completed, so nothing raises it again to what is gone.
+        // All writes queued before have completed, so none raises it again to entries that are
+        // gone.
         self.inner.durable.fetch_min(next, Ordering::AcqRel);
         Ok(())
     }

@@ -1,18 +1,19 @@
-//! Makes durable what the start is about to read.
+//! Makes durable all that the start is about to read.
 //!
 //! Invariant: every byte of the log that the start reads is on the disk, or the start fails.
 //!
 //! Schedule that breaks it without any sync: a follower writes an entry and is killed before its
-//! fdatasync; restarted it finds the entry in the page cache and acknowledges it, the leader
-//! commits it, the power goes, and an acknowledged entry is lost.
+//! fdatasync. After the restart it finds the entry in the page cache and acknowledges it. The
+//! leader commits it, the power goes off, and an acknowledged entry is lost.
 //!
 //! Schedule that breaks it with a sync alone: the fdatasync fails. ext4 and XFS then mark the pages
-//! clean and keep their new content, so the sync of the next start has nothing to write and
-//! succeeds, while the disk holds what it held before. The restarted follower finds the entry, and
-//! the rest is as above. Writing the same bytes over the file is not enough either: ext4 (seen on
-//! Linux 6.18) skips the conversion of an unwritten extent whose first write failed, never repeats
-//! it for the cached block, and reads zeros from it once the cache is gone, though the second write
-//! and its sync succeeded. So the tail is copied to a new file, which is synced and renamed.
+//! clean and keep their new content. So the sync of the next start has nothing to write and
+//! succeeds, while the disk still holds the old content. The restarted follower finds the entry,
+//! and the rest is as above. Writing the same bytes over the file is not enough either. ext4 (seen
+//! on Linux 6.18) skips the conversion of an unwritten extent whose first write failed, and never
+//! repeats it for the cached block. It reads zeros from it once the cache is gone, though the
+//! second write and its sync succeeded. So the tail is copied to a new file, which is synced and
+//! renamed.
 //!
 //! Only the tail can differ from the disk. raft-log writes the first record of a file after the
 //! sync of the file before it succeeded, and its writer ends with the first sync that fails
@@ -29,18 +30,18 @@ use std::path::Path;
 use crate::directory;
 use crate::error::Error;
 
-/// Name of the copy while it is written. raft-log takes no notice of it.
+/// Name of the copy while it is written. raft-log ignores it.
 const COPY: &str = "tail.tmp";
 
 /// Bytes that a disk writes wholly or not at all.
 const SECTOR: usize = 512;
-/// So many zeros a whole record may end in.
+/// Most zeros that a whole record may end in.
 const ZEROS_MIN: usize = 16;
 
-/// Replaces the tail of the log in `path` by a copy of itself, and syncs all other files.
+/// Replaces the tail of the log in `path` with a copy of itself, and syncs all other files.
 ///
 /// # Errors
-/// The disk does not take them.
+/// Fails if the disk does not accept them.
 pub(super) fn make_durable(path: &Path) -> Result<(), Error> {
     let copy = path.join(COPY);
     // An earlier start may have ended before the rename.
@@ -73,13 +74,13 @@ fn write_copy(file: &Path, copy: &Path) -> io::Result<()> {
     to.sync_all()
 }
 
-/// What was written, without sectors at the end that were not.
+/// Returns the written bytes, without sectors at the end that were not written.
 ///
 /// ext4 may make a file longer before its new block has its content. After a power cut the block
 /// reads as zeros, and the record that began in the block before it is torn. raft-log drops a torn
-/// record if the file ends in it, or if all from its first byte is zero; it takes this one for
-/// damage, and the store would not start. Without the zeros the file ends in it. Nothing that was
-/// acknowledged goes: the sync of such a record never returned.
+/// record if the file ends in it, or if all from its first byte is zero. It takes this one for
+/// damage, and the store would not start. Without the zeros the file ends in it. No acknowledged
+/// record is lost: the sync of such a record never returned.
 ///
 /// A whole record is never cut: its last 8 bytes are a checksum, so it does not end in more zeros
 /// than [`ZEROS_MIN`].

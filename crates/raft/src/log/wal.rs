@@ -14,9 +14,10 @@ use crate::directory::{self, Directory};
 use crate::error::Error;
 use crate::frame;
 
-/// Entries younger than the last closed file are kept in memory, older ones up to this many bytes.
+/// Cache for older entries, in bytes; entries younger than the last closed file are always in
+/// memory.
 const CACHE_BYTES: usize = 32 << 20;
-/// How long the writer waits for company before a sync; it takes what is queued anyway.
+/// Time for which the writer waits for more requests before a sync; it takes queued ones anyway.
 const GATHER: Duration = Duration::from_micros(50);
 
 /// Returns whether any log file exists.
@@ -51,7 +52,7 @@ pub(super) fn log_files(path: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(files)
 }
 
-/// `raft-log` hands our errors on as text, so kind and text are all that is left of them.
+/// Restores our error: `raft-log` passes it on as text, so only kind and text are left of it.
 fn opening(path: &Path, error: io::Error) -> Error {
     if let Some(version) = frame::unknown_version(&error.to_string()) {
         return Error::Version {

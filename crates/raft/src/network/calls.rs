@@ -27,8 +27,8 @@ impl RaftNetworkV2<TypeConfig> for Connection {
         rpc: AppendEntriesRequest<TypeConfig>,
         option: RPCOption,
     ) -> Result<AppendEntriesResponse<TypeConfig>, Failure> {
-        // openraft's limit is one heartbeat interval. That is right for heartbeats; entries are
-        // answered after a sync of the other disk, and giving up earlier only sends them again.
+        // openraft's limit is one heartbeat interval. That is right for heartbeats. Entries are
+        // answered after a sync of the other disk, and a shorter limit only sends them again.
         let limit = match rpc.entries.is_empty() {
             true => option.soft_ttl(),
             false => option.hard_ttl() * 10,
@@ -57,7 +57,7 @@ impl RaftNetworkV2<TypeConfig> for Connection {
         rpc: VoteRequest<TypeConfig>,
         option: RPCOption,
     ) -> Result<VoteResponse<TypeConfig>, Failure> {
-        // The whole time that openraft waits: the voter's fdatasync is in it.
+        // The whole time that openraft waits: it includes the voter's fdatasync.
         let answer: VoteResponse<TypeConfig> =
             self.call(Kind::Vote, &rpc, option.hard_ttl()).await?;
         self.check_vote(&answer.vote)?;
@@ -93,7 +93,7 @@ impl RaftNetworkV2<TypeConfig> for Connection {
     ) -> Result<SnapshotResponse<TypeConfig>, StreamingError<TypeConfig>> {
         let (mut client, header) = self.start()?;
         let mut turn = self.network.turns.try_send().ok_or_else(|| {
-            // openraft asks for the newest snapshot again, soon.
+            // openraft requests the newest snapshot again, soon.
             Unreachable::from_string("a newer snapshot is being built")
         })?;
         let last = snapshot.meta.last_log_id;
@@ -119,8 +119,8 @@ impl RaftNetworkV2<TypeConfig> for Connection {
         if transfer.is_taken() || answer.as_ref().is_some_and(|a| a.is_ok() || is_busy(a)) {
             turn.note_taken();
         }
-        // A file that cannot be read ends the stream early; the receiver refuses the stump, and
-        // this says why.
+        // A file that cannot be read ends the stream early. The receiver rejects the incomplete
+        // file, and this logs why.
         if let Ok(Err(e)) = transfer.reader.await {
             self.suspect_snapshot(&e);
             return Err(NetworkError::new(&e).into());

@@ -1,4 +1,4 @@
-//! One call to one peer: its header, its time limit, and what its answer or refusal means.
+//! One call to one peer: its header, its time limit, and the meaning of its answer or refusal.
 
 use std::time::Duration;
 
@@ -18,8 +18,8 @@ use crate::gate::refused;
 use crate::twin::VoteSource;
 use crate::types::{Peer, TypeConfig, Vote};
 
-/// Bytes a second of the slowest link over which entries pass: an append may take the time that its
-/// bytes take on such a link, on top of its limit.
+/// Bytes a second of the slowest link over which entries pass. An append may take the time that its
+/// bytes take on such a link, in addition to its limit.
 const BYTES_PER_SECOND_MIN: u32 = 64 << 10;
 
 /// Calls to one peer.
@@ -121,7 +121,7 @@ impl Connection {
         }
     }
 
-    /// Fails if the peer is to be sent a snapshot and not these entries, see [`crate::lag`].
+    /// Fails if the peer must receive a snapshot and not these entries, see [`crate::lag`].
     pub(super) fn check_lag(&self, rpc: &AppendEntriesRequest<TypeConfig>) -> Result<(), Failure> {
         let Some(lag) = &self.network.lag else {
             return Ok(());
@@ -140,7 +140,7 @@ impl Connection {
         Err(NetworkError::from_string(text).into())
     }
 
-    /// Has this node check its own snapshot file, see [`crate::rot`].
+    /// Makes this node check its own snapshot file, see [`crate::rot`].
     pub(super) fn suspect_snapshot(&self, error: &dyn std::fmt::Display) {
         if self.network.snapshot_log_limit.allow() {
             tracing::warn!(
@@ -166,7 +166,7 @@ impl Connection {
         );
     }
 
-    /// Asks the peer, which leads, to propose the cluster's first command.
+    /// Calls the peer, which leads, to propose the cluster's first command.
     pub(crate) async fn propose_init(
         &self,
         lease_ms: u32,
@@ -187,7 +187,7 @@ impl Connection {
     }
 }
 
-/// What a call is, and what it carries beside its body.
+/// Kind of a call, and what it carries in addition to its body.
 #[derive(Clone, Copy)]
 pub(super) enum Kind {
     Append { acknowledged: u64, level: u32 },
@@ -205,7 +205,8 @@ impl Kind {
         }
     }
 
-    /// Format level of the call: an older build rejects a call that carries a newer entry.
+    /// Returns the format level of the call: an older build rejects a call that carries a newer
+    /// entry.
     fn level(self) -> u32 {
         match self {
             Kind::Append { level, .. } => level,
@@ -213,7 +214,7 @@ impl Kind {
         }
     }
 
-    /// Time that a body of so many bytes may take on a link that is only just fast enough.
+    /// Returns the time that a body of this size may take on the slowest link that is fast enough.
     fn transfer_time(self, bytes: usize) -> Duration {
         match self {
             Kind::Append { .. } => Duration::from_secs(bytes as u64) / BYTES_PER_SECOND_MIN,

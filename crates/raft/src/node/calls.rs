@@ -1,4 +1,4 @@
-//! Writing and confirming: the two calls that need a quorum.
+//! The two calls that need a quorum: writing and confirming.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,8 @@ use crate::{ENTRY_BYTES_MAX, frame, leadership};
 impl Node {
     /// Writes a batch; resolves once it is durable on a quorum and applied here. Several may be in
     /// flight; they are written in the order in which the futures were first polled. Waits without
-    /// limit while a quorum is missing: dropping the future gives up waiting, not the batch.
+    /// limit while a quorum is missing: a caller that drops the future gives up the wait, not the
+    /// batch.
     ///
     /// # Errors
     /// See [`ProposeError`].
@@ -55,16 +56,16 @@ impl Node {
     /// before the call is applied here; returns the applied index.
     ///
     /// Invariant: the round *started after the call*, and no call is answered by a round that began
-    /// before it. Schedule that breaks leases without it: a keep-alive rides on a round begun
-    /// earlier, another leader is elected in between and expires the session, and the session is
-    /// told that it lives. openraft 0.10.0-alpha.37 keeps it: `RaftCore::handle_get_linearizer`
-    /// (`core/raft_core.rs`) takes for each call a threshold `SendStamp` (now, current heartbeat
-    /// round), `send_heartbeat` then begins a new round, and
-    /// `PendingReadQueue::drain_satisfied` answers a call only when a quorum has acknowledged
-    /// calls whose sending stamp is strictly greater. Calls do share a round, but only one begun
-    /// after the youngest of them. `ReadPolicy::ReadIndex` asks for age zero, so the comparison
-    /// with earlier acknowledgements is never true. The read index is at least the first entry of
-    /// the leader's own term (`LeaderHandler::get_read_log_id`).
+    /// before it. Schedule that breaks leases without it: a keep-alive uses a round begun earlier.
+    /// Another leader is elected in between and expires the session, and the client receives the
+    /// answer that the session lives. openraft 0.10.0-alpha.37 keeps the invariant:
+    /// `RaftCore::handle_get_linearizer` (`core/raft_core.rs`) takes for each call a threshold
+    /// `SendStamp` (now, current heartbeat round). `send_heartbeat` then begins a new round.
+    /// `PendingReadQueue::drain_satisfied` answers a call only when a quorum has acknowledged calls
+    /// whose sending stamp is strictly greater. Calls do share a round, but only one begun after
+    /// the youngest of them. `ReadPolicy::ReadIndex` requests age zero, so the comparison with
+    /// earlier acknowledgements is never true. The read index is at least the first entry of the
+    /// leader's own term (`LeaderHandler::get_read_log_id`).
     ///
     /// # Errors
     /// See [`ConfirmError`]; takes at most two longest election timeouts.
@@ -95,9 +96,9 @@ impl Node {
             .unwrap_or(Err(ConfirmError::NoQuorum))
     }
 
-    /// How long ago the last call that a quorum acknowledged was sent; None if this node does not
-    /// lead or no quorum has answered it in this term. A look, not a promise: see
-    /// [`Node::confirm`].
+    /// Returns the time since the sending of the last call that a quorum acknowledged; None if this
+    /// node does not lead or no quorum has answered it in this term. It is an observation, not a
+    /// guarantee: see [`Node::confirm`].
     pub fn quorum_age(&self) -> Option<Duration> {
         let metrics = self.inner.raft.metrics();
         let metrics = metrics.borrow_watched();

@@ -1,13 +1,13 @@
-//! What a node counts, for status and for tests.
+//! Counters of a node, for status and for tests.
 
-/// What a node has done since its start, and where it stands.
+/// Work of a node since its start, and its positions in the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// fdatasyncs of the log: one a batch of appends, votes, truncations and purges that the log's
-    /// writer took together, counted by `raft-log` (`sync_batch_count`). Syncs at start and those
-    /// of snapshot and identity files are not in it.
+    /// fdatasyncs of the log: one for each batch of appends, votes, truncations and purges that the
+    /// log's writer took together, counted by `raft-log` (`sync_batch_count`). Syncs at start and
+    /// those of snapshot and identity files are not included.
     pub log_syncs: u64,
-    /// Time they took, in microseconds.
+    /// Time of these syncs, in microseconds.
     pub log_sync_us: u64,
     /// The longest of them, in microseconds.
     pub log_sync_max_us: u64,
@@ -25,7 +25,7 @@ pub struct Counters {
     pub committed_index: u64,
     /// Index of the last applied entry.
     pub applied_index: u64,
-    /// Index the newest snapshot stands at; 0: none.
+    /// Index of the last entry in the newest snapshot; 0: none.
     pub snapshot_index: u64,
     /// Entries up to this index are gone from the log; 0: none.
     pub purged_index: u64,

@@ -1,5 +1,5 @@
-//! What operators are told of a node: one list for `status --json` and for Prometheus, and what is
-//! read for Prometheus alone because it takes a look at the disk.
+//! Figures of a node for operators: one list for `status --json` and for Prometheus, and a list for
+//! Prometheus alone because it reads the disk.
 
 use std::fmt;
 use std::fs;
@@ -13,21 +13,21 @@ use tokio::time::Instant;
 use super::Node;
 use crate::leadership::Role;
 
-/// What the names begin with.
+/// Prefix of the names.
 const PREFIX: &str = "seqsvr_raft";
-/// Files of a data directory that are looked at: it has some dozens.
+/// Most files of a data directory that are counted: it has some dozens.
 const FILES_MAX: usize = 10_000;
-/// Directories below each other.
+/// Deepest level of nested directories.
 const DEPTH_MAX: usize = 4;
 
 impl Node {
-    /// Adds what there is to know of this node.
+    /// Adds all figures of this node.
     pub fn register(&self, registry: &mut Registry) {
         let ours = registry.sub_registry_with_prefix(PREFIX);
         ours.register_collector(Box::new(Scraped(self.clone())));
     }
 
-    /// All figures but those of the disk.
+    /// Returns all figures but those of the disk.
     pub fn figures(&self) -> Vec<Figure> {
         let (gauge, counter) = (Figure::gauge, Figure::counter);
         let now = self.counters();
@@ -133,11 +133,12 @@ impl Node {
         all
     }
 
-    /// Whether a leader is known that has been heard lately; what a leader hears is its quorum.
+    /// Returns whether there is a leader with a recent sign of life; for a leader, that of its
+    /// quorum.
     pub fn leader_answers(&self) -> bool {
         let leadership = self.leadership().borrow().clone();
         let heard = match leadership.role {
-            // Who votes alone hears nobody.
+            // The only voter has no quorum of others.
             Role::Leader if self.voters() == 1 => Some(Duration::ZERO),
             Role::Leader => self.quorum_age(),
             _ => self.inner.leader_heard.lock().map(|at| at.elapsed()),
@@ -150,7 +151,7 @@ impl Node {
         self.members().iter().filter(|m| m.voter).count()
     }
 
-    /// A leader was heard.
+    /// Notes a call from a leader.
     pub(crate) fn note_leader(&self) {
         *self.inner.leader_heard.lock() = Some(Instant::now());
     }
@@ -163,7 +164,7 @@ fn in_ms(name: &'static str, help: &'static str, time: Duration) -> Figure {
     }
 }
 
-/// What is scraped of a node.
+/// A node as Prometheus scrapes it.
 struct Scraped(Node);
 
 impl fmt::Debug for Scraped {
@@ -185,9 +186,9 @@ impl Collector for Scraped {
     }
 }
 
-/// How large the parts of a data directory are, and how much is free where it lies.
+/// Returns the sizes of the parts of a data directory, and the free space of its file system.
 fn disk(root: &Path) -> Vec<Figure> {
-    // The order in which they are told.
+    // The order of the figures.
     let parts = ["log", "state", "snapshots", "set_aside", "other"];
     let mut sizes = [0; 5];
     let mut files = 0;
@@ -214,7 +215,7 @@ fn disk(root: &Path) -> Vec<Figure> {
     all
 }
 
-/// Bytes of a file, or of all below a directory. What goes away meanwhile has none.
+/// Returns the bytes of a file, or of all below a directory. A file that disappears has none.
 fn size(path: &Path, depth: usize, files: &mut usize) -> u64 {
     *files += 1;
     if *files > FILES_MAX {

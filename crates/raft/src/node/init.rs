@@ -1,7 +1,7 @@
-//! Making the cluster, once.
+//! Makes the cluster, once.
 //!
 //! Invariant: everything that can be refused is refused before this node belongs to the cluster,
-//! and every step after that may be repeated. Only the node that was asked first begins the log,
+//! and every step after that may be repeated. Only the node that was called first begins the log,
 //! see `founder.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,15 +21,15 @@ use crate::outlive::outliving;
 use crate::types::Peer;
 use crate::{ADDRESS_MAX, MEMBERS_MAX};
 
-/// How long `init` waits for a quorum of the members.
+/// Time for which `init` waits for a quorum of the members.
 const INIT_WAIT: Duration = Duration::from_secs(15);
-/// How long `init` waits for a leader at a node that must not begin the log itself.
+/// Time for which `init` waits for a leader at a node that must not begin the log itself.
 const JOINED_WAIT: Duration = Duration::from_secs(3);
 
 impl Node {
-    /// Makes the cluster with these members, among them this node; each must run and tell the
+    /// Makes the cluster with these members, among them this node; each must run and report the
     /// incarnation given. Waits until the state says that the cluster exists. Repeating the call
-    /// with the same cluster id is harmless and goes on where it was interrupted.
+    /// with the same cluster id is harmless and continues where it was interrupted.
     ///
     /// # Errors
     /// [`Error::Members`] and [`Error::WrongCluster`] changed nothing; after [`Error::Unfinished`]
@@ -48,7 +48,7 @@ impl Node {
                 slots,
             }],
         };
-        // What would be refused must be refused before the cluster exists.
+        // A command that would be refused must be refused before the cluster exists.
         let dry = State::default().apply(0, &init, &mut BTreeSet::new());
         if let Some(Reply::Refused(refusal)) = dry.into_iter().next() {
             return Err(Error::Members(refusal.to_string()));
@@ -88,7 +88,7 @@ impl Node {
                 Ok(Err(e)) => why = e,
                 Err(_) => why = String::from("no quorum of the members answers"),
             }
-            // Applied here a moment after the leader applied it; or a leader is still to be found.
+            // This node applies it a moment after the leader, or has no leader yet.
             let mut progress = self.applied();
             let _ = tokio::time::timeout(Duration::from_millis(50), progress.changed()).await;
         }

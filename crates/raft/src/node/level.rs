@@ -1,12 +1,12 @@
-//! Raising the cluster's format level.
+//! Raises the cluster's format level.
 //!
 //! Invariant: the level rises only while every member, learners included, says that it supports the
-//! new one, and no member is added or removed meanwhile. Schedule that breaks it: store 3 still
-//! runs the older build; the entry that raises the level is committed by stores 1 and 2; store 3
+//! new one. No member is added or removed during that time. Schedule that breaks it: store 3 still
+//! runs the older build. The entry that raises the level is committed by stores 1 and 2; store 3
 //! cannot read it and never follows again. (Its build rejects the entry by its version, so nothing
-//! diverges, but a rolling upgrade must not lose a store.)
+//! diverges. But a rolling upgrade must not lose a store.)
 //!
-//! Until then every member writes and sends what level 1 knows, so a member may still go back to
+//! Until then every member writes and sends only what level 1 has, so a member may still return to
 //! the older build.
 
 use std::sync::Weak;
@@ -18,13 +18,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Inner, Node};
 
-/// How often a leader looks whether the level can be raised.
+/// Interval at which a leader checks whether the level can be raised.
 const LEVEL_POLL: Duration = Duration::from_millis(500);
-/// How long one attempt may take; the next look repeats it.
+/// Longest time of one attempt; the next check repeats it.
 const LEVEL_WAIT: Duration = Duration::from_secs(5);
 
 impl Node {
-    /// Newest format level that this node supports.
+    /// Returns the newest format level that this node supports.
     pub fn level_max(&self) -> u32 {
         self.inner.gate.level_max()
     }
@@ -50,7 +50,7 @@ impl Node {
         }
     }
 
-    /// The level that all members support, if it is above the cluster's.
+    /// Returns the level that all members support, if it is above the cluster's.
     fn level_to_set(&self) -> Option<u32> {
         let now = self.with_state(|state| state.cluster().map(|_| state.level()))?;
         let mut common = self.level_max();

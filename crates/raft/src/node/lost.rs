@@ -1,4 +1,4 @@
-//! What a node does about a log that lost what it acknowledged; see [`crate::lost`].
+//! Stops a node whose log lost what it acknowledged; see [`crate::lost`].
 
 use openraft::errors::Fatal;
 use openraft::raft::SnapshotResponse;
@@ -10,19 +10,19 @@ use crate::machine::Snapshot;
 use crate::types::{TypeConfig, Vote};
 
 impl Node {
-    /// Why this node takes no further part, if it does not.
+    /// Returns why this node takes no further part, if it does not.
     pub(crate) fn lost(&self) -> Option<String> {
         self.inner.gate.ended().borrow().clone()
     }
 
-    /// Looks whether the log still has what the leader of `vote` says it acknowledged, before
-    /// openraft hears of the append. If not, this node stops: openraft, so that it does not ask for
+    /// Checks whether the log still has what the leader of `vote` says it acknowledged, before
+    /// openraft gets the append. If not, this node stops: openraft, so that it does not request
     /// votes either, and with [`Node::failed`] the process.
     ///
     /// # Errors
-    /// Why it stops.
+    /// Returns why the node stops.
     pub(crate) fn judge(&self, vote: &Vote, acknowledged: u64) -> Result<(), String> {
-        // Without a log it has shut down.
+        // A node without a log has shut down.
         let Some(log) = self.inner.log.upgrade() else {
             return Ok(());
         };

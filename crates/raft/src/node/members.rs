@@ -1,9 +1,9 @@
-//! Changing the members while the group works: one node in, one node out.
+//! Changes the members while the group works: one node added, one node removed.
 //!
-//! Invariant: a change is one log entry that adds or takes away at most one voter. It is made from
-//! the last membership, which is committed, by a leader that has committed an entry of its own
-//! term. A node becomes a voter only with the log of the others in it, and a voter is taken away
-//! only if a majority of those left answers.
+//! Invariant: a change is one log entry that adds or removes at most one voter. It is made from the
+//! last membership, which is committed, by a leader that has committed an entry of its own term. A
+//! node becomes a voter only with the log of the others in it. A voter is removed only if a
+//! majority of those left answers.
 //!
 //! Schedules that break the group without it:
 //! - *Two voters at once*: majorities of the old and the new members need not meet; two leaders.
@@ -14,8 +14,8 @@
 //!   (`RaftCore::append_membership`, `ensure_leader_log_committed`).
 //! - *A voter with an empty log*: no number is lost, but of {1,2,3,4} with 4 empty and 3 dead no
 //!   majority can commit until 4 has everything. Hence learner first.
-//! - *A living voter taken away while another is dead*: of {1,2,3} with 3 dead, taking 2 away
-//!   leaves {1,3}, which never commits again, not even to bring 2 back.
+//! - *A living voter removed while another is dead*: of {1,2,3} with 3 dead, removing 2 leaves
+//!   {1,3}, which never commits again, not even to add 2 back.
 //! - *An id that was used before* (from format level 2 on, which records it): a stale leader finds
 //!   its own id in a newer vote and leads again without an election, see `sender.rs`.
 
@@ -36,22 +36,22 @@ use crate::outlive::outliving;
 use crate::types::{LogId, Payload, Peer};
 use crate::{ADDRESS_MAX, MEMBERS_MAX};
 
-/// How long one entry may take to be committed by a quorum.
+/// Time in which a quorum must commit one entry.
 const COMMIT_WAIT: Duration = Duration::from_secs(10);
-/// How long one call waits for a learner to catch up; the next call goes on.
+/// Time for which one call waits for a learner to catch up; the next call continues.
 const CATCH_UP_WAIT: Duration = Duration::from_secs(50);
 /// Entries that a member may lag behind and still count as caught up.
 pub(super) const LAG_MAX: u64 = 64;
-/// A member that has acknowledged nothing for so long is taken for dead.
+/// Time without an acknowledgement after which a member counts as dead.
 const SILENT_AFTER: Duration = Duration::from_secs(3);
-/// How long a new learner may stay silent.
+/// Time for which a new learner may stay silent.
 const LEARNER_SILENT: Duration = Duration::from_secs(10);
-/// How often the log says how far a learner is.
+/// Interval at which the log reports the progress of a learner.
 const TELL_EVERY: Duration = Duration::from_secs(5);
-/// How often what is waited for is looked at.
+/// Interval at which an awaited condition is checked.
 pub(super) const POLL: Duration = Duration::from_millis(20);
 
-/// The members at one moment, and the log entry that says so.
+/// The members at one moment, and the log entry that holds them.
 #[derive(Clone)]
 pub(super) struct Group {
     log_id: Option<LogId>,
@@ -60,7 +60,7 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// What speaks against this node as a new member, if anything.
+    /// Rejects this node as a new member if there is a reason against it.
     fn check(&self, id: u64, wanted: &Peer, next_store: u64) -> Result<(), MemberError> {
         let refuse = |text: String| Err(MemberError::Refused(text));
         if id == 0 || wanted.address.is_empty() || wanted.address.len() > ADDRESS_MAX {
@@ -111,11 +111,11 @@ impl Group {
 
 impl Node {
     /// Adds the node that runs at `address` on the data directory of that incarnation: as a learner
-    /// first, and as a voter once it has caught up. Only the leader does it. A member already is
-    /// answered as done; a learner already is waited for.
+    /// first, and as a voter once it has caught up. Only the leader does it. A node that is already
+    /// a member is answered as done; for a node that is already a learner the call waits.
     ///
     /// Waits at most about a minute. Dropping the future stops after the step under way; the same
-    /// call goes on later.
+    /// call continues later.
     ///
     /// # Errors
     /// See [`MemberError`].
@@ -153,9 +153,9 @@ impl Node {
         Ok(())
     }
 
-    /// Takes a member away, dead or alive. Only the leader does it; asked to remove itself, it
-    /// hands the leadership over and answers [`MemberError::NotLeader`], so that its successor is
-    /// asked. No member is answered as done.
+    /// Removes a member, dead or alive. Only the leader does it. A leader that must remove itself
+    /// hands the leadership over and returns [`MemberError::NotLeader`], so that the caller calls
+    /// its successor. A node that is no member is answered as done.
     ///
     /// # Errors
     /// See [`MemberError`].
@@ -179,7 +179,7 @@ impl Node {
         Ok(())
     }
 
-    /// Whether this node leads, a quorum hears it, and that node is certainly no member.
+    /// Returns whether this node leads, a quorum answers it, and that node is certainly no member.
     pub(crate) fn has_removed(&self, id: u64) -> bool {
         let metrics = self.inner.raft.metrics();
         let metrics = metrics.borrow_watched();
@@ -194,11 +194,11 @@ impl Node {
             && committed.membership().get_node(&id).is_none()
     }
 
-    /// Lets one change in at a time, and only where it can be made.
+    /// Lets in one change at a time, and only where it can be made.
     pub(super) async fn begin_change(&self) -> Result<[MutexGuard<'_, ()>; 2], MemberError> {
         let one = self.inner.changing.try_lock();
         let one = one.map_err(|_| MemberError::Busy)?;
-        // Bounded: raising the level gives up within seconds.
+        // Bounded: an attempt to raise the level gives up within seconds.
         let no_raise = self.inner.raising.lock().await;
         self.confirm().await?;
         Ok([one, no_raise])
@@ -216,14 +216,14 @@ impl Node {
         }
     }
 
-    /// Whether a member has acknowledged something lately; this node has.
+    /// Returns whether a member has acknowledged something recently; this node has.
     pub(super) fn answers(&self, id: u64) -> bool {
         let heard = self.heard(id);
         id == self.identity().node || heard.is_some_and(|ago| ago < SILENT_AFTER)
     }
 
-    /// Time since the sending of the last call that another member acknowledged; None if there is
-    /// none in this term, or this node does not lead.
+    /// Returns the time since the sending of the last call that another member acknowledged; None
+    /// if there is none in this term, or this node does not lead.
     pub fn heard(&self, id: u64) -> Option<Duration> {
         let metrics = self.inner.raft.metrics();
         let metrics = metrics.borrow_watched();
@@ -236,7 +236,7 @@ impl Node {
         MemberError::NotLeader { leader }
     }
 
-    /// Waits until a majority of those who stay is heard; a new leader has not heard all at once.
+    /// Waits until a majority of the remaining voters answers; a new leader has no answers yet.
     async fn check_rest(&self, id: u64, rest: &Group) -> Result<(), MemberError> {
         if rest.voters.is_empty() {
             let text = format!("store {id} is the last voter: add another one first");
@@ -290,8 +290,8 @@ impl Node {
         }
     }
 
-    /// Appends one membership on top of the one it was made from. Once that is done this node knows
-    /// it, too: openraft answers first and tells then whom it replicates to.
+    /// Appends one membership on top of the one it was made from. Then waits until this node has
+    /// it, too: openraft answers first, and only then reports the nodes it replicates to.
     async fn append(&self, from: &Group, to: Group) -> Result<(), MemberError> {
         let unfinished = |why: &dyn std::fmt::Display| {
             let text = format!(

@@ -1,4 +1,4 @@
-//! A running node: what the store builds on.
+//! A running node: the base of the store.
 
 mod calls;
 mod counters;
@@ -47,7 +47,7 @@ use crate::types::{LogId, Peer, TypeConfig};
 
 pub(crate) type Raft = openraft::Raft<TypeConfig, Machine>;
 
-/// How long `shutdown` waits for the last user of the data directory.
+/// Time for which `shutdown` waits for the last user of the data directory.
 const CLOSE_WAIT: Duration = Duration::from_secs(10);
 
 /// A member of the group.
@@ -57,7 +57,7 @@ pub struct Member {
     pub id: u64,
     /// Where the other nodes reach it, `host:port`.
     pub address: String,
-    /// Incarnation of its data directory, as [`Node::identity`] tells it there.
+    /// Incarnation of its data directory, as [`Node::identity`] returns it there.
     pub incarnation: u64,
     /// Whether it votes. `init` makes every member a voter.
     pub voter: bool,
@@ -81,7 +81,7 @@ struct Inner {
     failed: watch::Receiver<Option<String>>,
     stop: CancellationToken,
     tasks: TaskTracker,
-    /// When a leader was heard last.
+    /// Time of the last call from a leader.
     leader_heard: Mutex<Option<Instant>>,
     data_dir: PathBuf,
     confirm_wait: Duration,
@@ -102,7 +102,7 @@ impl Node {
     /// that belongs to no cluster waits until [`Node::init`] is called here or at another member.
     ///
     /// # Errors
-    /// Whatever makes the directory unusable; the text names the file and says what to do.
+    /// Any error that makes the directory unusable; the text names the file and says what to do.
     pub async fn open(options: Options, transport: Arc<dyn Transport>) -> Result<Node, Error> {
         options.check()?;
         let config = options.raft()?;
@@ -189,12 +189,12 @@ impl Node {
         Ok(Node { inner })
     }
 
-    /// Who this data directory is.
+    /// Returns the identity of this data directory.
     pub fn identity(&self) -> Identity {
         self.inner.gate.identity()
     }
 
-    /// Who leads, as this node sees it; see [`Leadership`] for how far that may be believed.
+    /// Returns the leadership as this node sees it; see [`Leadership`] for its limits.
     pub fn leadership(&self) -> watch::Receiver<Leadership> {
         self.inner.leadership.clone()
     }
@@ -221,17 +221,18 @@ impl Node {
         })
     }
 
-    /// Whether the state has all entries up to this one, which is committed.
+    /// Returns whether the state has all entries up to this one, which is committed.
     pub(crate) fn has_applied(&self, last: Option<LogId>) -> bool {
         last <= self.inner.shared.applied.read().last_applied
     }
 
-    /// How far the state has been applied. Who sees an index here reads a state of at least that.
+    /// Returns the applied position. A reader that sees an index here reads a state of at least
+    /// that.
     pub fn applied(&self) -> watch::Receiver<Progress> {
         self.inner.shared.progress.subscribe()
     }
 
-    /// The members; empty before the cluster is made.
+    /// Returns the members; empty before the cluster is made.
     pub fn members(&self) -> Vec<Member> {
         let metrics = self.inner.raft.metrics();
         let metrics = metrics.borrow_watched();
@@ -246,7 +247,8 @@ impl Node {
         membership.nodes().map(member).collect()
     }
 
-    /// Last log index known to be replicated at each member; empty unless this node leads.
+    /// Returns the last log index known to be replicated at each member; empty unless this node
+    /// leads.
     pub fn matched(&self) -> BTreeMap<u64, u64> {
         let metrics = self.inner.raft.metrics();
         let metrics = metrics.borrow_watched();
@@ -256,29 +258,29 @@ impl Node {
             .collect()
     }
 
-    /// A new channel to any address, over the transport this node uses; it connects at its first
-    /// call.
+    /// Returns a new channel to any address, over the transport this node uses; it connects at its
+    /// first call.
     ///
     /// # Errors
-    /// It is not an address.
+    /// The address is not valid.
     pub fn channel(&self, address: &str) -> Result<Channel, String> {
         self.inner.network.fresh(address)
     }
 
-    /// The service the other nodes call; mount it under this node's address.
+    /// Returns the service that the other nodes call; mount it under this node's address.
     pub fn service(&self) -> RaftServer<Service> {
         RaftServer::new(Service::new(self.clone(), self.inner.gate.clone()))
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
             .max_encoding_message_size(MESSAGE_BYTES_MAX)
     }
 
-    /// Holds the reason once Raft has stopped by itself: a failed write or sync, mostly. The node
-    /// takes no further part; the process should end with that text.
+    /// Returns a watch with the reason once Raft has stopped by itself: mostly a failed write or
+    /// sync. The node takes no further part; the process should end with that text.
     pub fn failed(&self) -> watch::Receiver<Option<String>> {
         self.inner.failed.clone()
     }
 
-    /// What happened so far.
+    /// Returns the counters since the start.
     pub fn counters(&self) -> Counters {
         let log = self
             .inner
@@ -306,7 +308,7 @@ impl Node {
         }
     }
 
-    /// Stops taking part and lets go of the data directory.
+    /// Stops taking part and releases the data directory.
     pub async fn shutdown(&self) {
         self.inner.stop.cancel();
         // The only error is that openraft's task had panicked, and then it is stopped as well.
@@ -320,7 +322,7 @@ impl Node {
         }
     }
 
-    /// Newest applied entry, digest of the state, and the voters, all of one moment.
+    /// Returns newest applied entry, digest of the state, and the voters, all of one moment.
     #[cfg(sim)]
     pub(crate) fn applied_for_look(&self) -> (Option<LogId>, [u8; 16], Vec<Vec<u64>>) {
         let applied = self.inner.shared.applied.read();
@@ -336,8 +338,8 @@ impl Node {
     }
 }
 
-/// Stops openraft once this node has a reason to take no further part, so that it asks for no votes
-/// either.
+/// Stops openraft once this node has a reason to take no further part, so that it does not request
+/// votes either.
 async fn stop_once_ended(
     raft: Raft,
     mut ended: watch::Receiver<Option<String>>,

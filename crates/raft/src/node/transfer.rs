@@ -1,8 +1,8 @@
-//! Handing the leadership to another voter.
+//! Hands the leadership over to another voter.
 //!
-//! Invariant: it is handed only to a voter that answers and lags by next to nothing. From the
-//! moment it is begun this leader writes nothing more (openraft's `Leader::mark_transfer`), so a
-//! successor that is dead, or must first be sent a long log, would cost the group an election's
+//! Invariant: it is handed over only to a voter that answers and lags by next to nothing. From the
+//! moment it is begun this leader writes nothing more (openraft's `Leader::mark_transfer`). So a
+//! successor that is dead, or must first receive a long log, would cost the group an election's
 //! time.
 //!
 //! Safety does not depend on it: the successor is elected by a quorum like any leader.
@@ -16,17 +16,17 @@ use super::members::{LAG_MAX, POLL};
 use crate::error::MemberError;
 use crate::outlive::outliving;
 
-/// How long a successor may take to be fit.
+/// Time in which a successor must be fit.
 const FIT_WAIT: Duration = Duration::from_secs(3);
-/// How long the election of the successor may take: several, should the first one fail.
+/// Time for the election of the successor: enough for several, if the first one fails.
 const ELECTED_WAIT: Duration = Duration::from_secs(5);
 
 impl Node {
-    /// Hands the leadership to a voter, or to the one that lags least; resolves once it leads. This
-    /// node, if it leads, is answered as done.
+    /// Hands the leadership over to a voter, or to the one that lags least; resolves once it leads.
+    /// If the named voter is this node and it leads, the call is answered as done.
     ///
     /// # Errors
-    /// See [`MemberError`]; [`MemberError::NotLeader`] also if somebody else became leader.
+    /// See [`MemberError`]; [`MemberError::NotLeader`] also if another node became leader.
     pub async fn transfer_leader(&self, to: Option<u64>) -> Result<(), MemberError> {
         let _one = self.begin_change().await?;
         if to == Some(self.identity().node) {
@@ -41,7 +41,7 @@ impl Node {
         }
     }
 
-    /// Returns who leads now.
+    /// Returns the node that leads afterwards.
     pub(super) async fn hand_over(&self, to: Option<u64>) -> Result<(u64, String), MemberError> {
         let own = self.identity().node;
         let voters = self.group().voters;
@@ -73,7 +73,7 @@ impl Node {
         Ok(leader)
     }
 
-    /// The voter asked for, or the best one, once it answers and has next to everything.
+    /// Returns the requested voter, or the best one, once it answers and has almost all entries.
     async fn fit(&self, to: Option<u64>) -> Result<u64, MemberError> {
         let own = self.identity().node;
         let deadline = Instant::now() + FIT_WAIT;

@@ -1,4 +1,4 @@
-//! What judges see of a running node.
+//! View of a running node for judges.
 
 use openraft::async_runtime::watch::WatchReceiver;
 
@@ -56,7 +56,7 @@ pub(crate) fn voters_of(membership: &openraft::Membership<u64, Peer>) -> Vec<Vec
 }
 
 impl Node {
-    /// Looks at this node. Waits for nothing.
+    /// Returns a view of this node. Waits for nothing.
     pub fn look(&self) -> NodeView {
         let metrics = self.raft().metrics().borrow_watched().clone();
         let (applied, digest, voters) = self.applied_for_look();

@@ -1,5 +1,4 @@
-//! What a simulated world does to the disks of a node, and what its judges see of them. Only with
-//! `--cfg sim`.
+//! Simulated faults of a node's disks, and the view of them for judges. Only with `--cfg sim`.
 
 mod look;
 pub mod runtime;
@@ -15,17 +14,17 @@ use crate::types::{CommittedLeaderId, LogId};
 pub(crate) use look::voters_of;
 pub use look::{Entry, NodeView};
 
-/// Forgets the disks of this thread, at the begin of a run.
+/// Forgets the disks of this thread, at the start of a run.
 pub fn forget_all() {
     disk::forget_all();
     memory_rows::forget_all();
     files::forget_all();
 }
 
-/// What happens to the rows of a node that crashes. Log, vote and snapshots are not rows.
+/// Effect of a crash on the rows of a node. Log, vote and snapshots are not rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowsCrash {
-    /// The last steps are lost: up to so many.
+    /// The last steps are lost: up to this number.
     Lose(u64),
     /// All rows are lost.
     Remove,
@@ -128,15 +127,15 @@ pub fn has_durable(data_dir: &Path, entry: Entry) -> bool {
 pub struct DurableVote {
     /// Its term.
     pub term: u64,
-    /// For which node it is.
+    /// The node that has the vote.
     pub node: u64,
     /// Whether that node leads the term.
     pub is_won: bool,
 }
 
 impl DurableVote {
-    /// Whether the disk that has this vote may have the other one later. A node that voted for
-    /// itself may follow the one that has won the term.
+    /// Returns whether the disk that has this vote may have the other one later. A node that voted
+    /// for itself may follow the node that has won the term.
     pub fn may_become(self, later: DurableVote) -> bool {
         let has_won = later.is_won && !self.is_won;
         let is_same = later.node == self.node && later.is_won >= self.is_won;
@@ -155,7 +154,7 @@ pub fn durable_vote(data_dir: &Path) -> DurableVote {
     vote.unwrap_or_default()
 }
 
-/// Index of the newest durable snapshot.
+/// Returns the index of the newest durable snapshot.
 fn newest_snapshot(data_dir: &Path) -> Option<u64> {
     let names = files::durable_names(&data_dir.join("snapshots"));
     let index = |name: &str| {

@@ -1,4 +1,4 @@
-//! A snapshot that is installed over entries in conflict with it, by a leader played by the test.
+//! Installs a snapshot over entries in conflict with it, from a leader that the test plays.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn append(vote: Vote, prev: Option<LogId>) -> AppendEntriesRequest<TypeConfig> {
     }
 }
 
-/// Schedule: a follower has entries 0 to 9 of term 1 and tells the leader of term 2 that it has
+/// Schedule: a follower has entries 0 to 9 of term 1 and answers the leader of term 2 that it has
 /// entry 3 as well; that leader sends it a snapshot up to entry 8 of term 2. Before openraft
 /// installs it, it truncates all that is not known to be committed here, entry 3 too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -47,8 +47,8 @@ async fn a_snapshot_over_a_conflict_accuses_nobody() {
     let never = std::future::pending();
     let install =
         tokio::spawn(async move { stream.full_snapshot(vote, snapshot, never, wait()).await });
-    // Heartbeats all through the time in which it is installed: those that openraft has taken wait
-    // for its end, so each is a call of its own.
+    // Heartbeats during the whole install: those that openraft has taken wait for its end, so each
+    // is a call of its own.
     let mut heartbeats = JoinSet::new();
     let mut pace = tokio::time::interval(Duration::from_micros(500));
     while !install.is_finished() {

@@ -1,7 +1,7 @@
 //! A disk that can fail, be full, be read-only or lose its power: ext4 on a loop device. Needs
 //! root.
 //!
-//! Also used by this crate's tests from outside, and by the scenarios on the binary.
+//! This crate's tests from outside, and the scenarios on the binary, use it as well.
 
 #![allow(dead_code, reason = "each of its users needs a part of it")]
 
@@ -21,7 +21,7 @@ pub(crate) fn run(program: &str, args: &[&str]) -> Result<String, String> {
     }
 }
 
-/// An ext4 file system on a loop device; gone when dropped.
+/// An ext4 file system on a loop device; removed when dropped.
 pub(crate) struct Disk {
     device: String,
     pub(crate) mount: PathBuf,
@@ -29,18 +29,18 @@ pub(crate) struct Disk {
 }
 
 impl Disk {
-    /// Mounts a new one at `dir/mount`; its file is beside it.
+    /// Mounts a new file system at `dir/mount`; its file is beside it.
     pub(crate) fn make(dir: &Path) -> Result<Disk, String> {
         Disk::sized(dir, "192M")
     }
 
-    /// The same, of so many bytes as `truncate` reads it.
+    /// Mounts a new file system of this size, in the syntax of `truncate`.
     pub(crate) fn sized(dir: &Path, size: &str) -> Result<Disk, String> {
         std::fs::create_dir_all(dir).map_err(|e| e.to_string())?;
         let image = dir.join("disk.img");
         let image = image.to_str().unwrap();
         run("truncate", &["-s", size, image])?;
-        // No blocks are kept back for root: full means full.
+        // No blocks are reserved for root: full means full.
         run("mkfs.ext4", &["-q", "-F", "-m", "0", image])?;
         Disk::of_image(image, dir.join("mount"))
     }
@@ -75,7 +75,7 @@ impl Disk {
     }
 
     pub(crate) fn unmount(&mut self) -> Result<(), String> {
-        // A process being started by another test may hold a file for a moment.
+        // A process that another test is starting may hold a file for a moment.
         let mut tries = 0;
         while let Err(e) = run("umount", &[self.path()]) {
             tries += 1;
@@ -88,7 +88,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Fills it to the last byte; what may be deleted to free it again.
+    /// Fills the disk to the last byte; returns the file to delete to free it again.
     pub(crate) fn fill(&self) -> PathBuf {
         let ballast = self.mount.join("ballast");
         let mut file = std::fs::File::create(&ballast).unwrap();
@@ -100,25 +100,26 @@ impl Disk {
         ballast
     }
 
-    /// What ext4 does by itself on a disk that fails: every later write is refused as read-only,
-    /// also to files that are open. Unmount and mount again to mend it.
+    /// Does what ext4 does by itself on a disk that fails: every later write is refused as
+    /// read-only, also to open files. Unmount and mount again to repair it.
     pub(crate) fn turn_read_only(&self) -> Result<(), String> {
         run("mount", &["-o", "remount,abort", self.path()]).map(drop)
     }
 
-    /// Mounts it read-only (`ro`) or writable (`rw`); nothing may be open for writing.
+    /// Mounts it read-only (`ro`) or writable (`rw`); no file may be open for writing.
     pub(crate) fn remount(&self, how: &str) -> Result<(), String> {
         run("mount", &["-o", &format!("remount,{how}"), self.path()]).map(drop)
     }
 
-    /// EXT4_IOC_SHUTDOWN with EXT4_GOING_FLAGS_NOLOGFLUSH: what has not reached the device is lost.
+    /// Calls EXT4_IOC_SHUTDOWN with EXT4_GOING_FLAGS_NOLOGFLUSH: data that has not reached the
+    /// device is lost.
     pub(crate) fn cut(&self) -> Result<(), String> {
         let mut cut = self.arm()?;
         cut.fire()?;
         cut.finish()
     }
 
-    /// Prepares a cut that comes within a fraction of a millisecond once it is fired.
+    /// Prepares a cut that comes within a fraction of a millisecond after it is fired.
     pub(crate) fn arm(&self) -> Result<ArmedCut, String> {
         let code = "import fcntl,os,struct,sys\n\
                     fd=os.open(sys.argv[1],os.O_RDONLY)\n\
@@ -170,7 +171,7 @@ impl Drop for Disk {
     }
 }
 
-/// Whether the test cannot run here; says so past the test harness's capture.
+/// Returns whether the test cannot run here; prints that past the test harness's capture.
 pub(crate) fn skipped() -> bool {
     let tools = [
         ("python3", "--version"),

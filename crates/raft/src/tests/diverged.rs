@@ -1,4 +1,4 @@
-//! A node whose state differs from the others' is found, whether it follows or leads.
+//! Finds a node whose state differs from the others', whether it follows or leads.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::applied::Applied;
 use crate::checkpoints::CHECKPOINT_ENTRIES;
 use crate::rows::Rows;
 
-/// Changes a row behind Raft's back, as a fault of memory or disk that no checksum sees.
+/// Changes a row without Raft, like a fault of memory or disk that no checksum detects.
 fn tamper(options: &Options) {
     let storage = open_storage(options).unwrap();
     let (directory, incarnation) = (storage.directory.clone(), storage.identity.incarnation);
@@ -48,10 +48,10 @@ async fn found(leads: bool) {
     assert_eq!(nodes.iter().filter(|n| strange(n)).count(), 1);
     while leads && nodes[leader(&nodes).await].options.node != options.node {
         let at = leader(&nodes).await;
-        // It may fail, or another may lead already.
+        // The transfer may fail, or another node may lead already.
         let _ = nodes[at].node.transfer_leader(Some(options.node)).await;
     }
-    // Up to the next entry at which states are compared.
+    // Writes up to the next entry at which states are compared.
     for i in 0..2 * CHECKPOINT_ENTRIES {
         if nodes[2].node.failed().borrow().is_some() {
             break;
@@ -65,7 +65,7 @@ async fn found(leads: bool) {
     for part in ["differs from that of a majority", "under a new id"] {
         assert!(line.contains(part), "no {part:?} in: {line}");
     }
-    // The others go on, with equal states.
+    // The others continue, with equal states.
     let gone = nodes.pop().unwrap();
     gone.kill().await;
     write(&nodes, "after").await;

@@ -1,8 +1,8 @@
 //! A sync that fails on a disk that then loses the pages, and a restart in the same boot.
 //!
 //! The disk is real: an ext4 file system on a loop device whose image lies on a tmpfs without free
-//! space. The image has the journal's blocks and what was written before, so metadata is stored;
-//! the first write of a new block fails, `fdatasync` returns the error, and the kernel marks the
+//! space. The image has the journal's blocks and the data written before, so metadata is stored.
+//! The first write of a new block fails, `fdatasync` returns the error, and the kernel marks the
 //! page clean and keeps its content. A second `fdatasync` succeeds.
 //!
 //! Needs root; prints loudly that it was skipped otherwise.
@@ -24,8 +24,8 @@ use crate::types::{TypeConfig, Vote};
 
 const BLOCK: usize = 4096;
 
-/// A file system whose new data blocks can be made to fail, as a disk does that has no sectors left
-/// to remap to.
+/// A file system whose new data blocks can be made to fail, like a disk that has no sectors left to
+/// remap to.
 struct FailingDisk {
     disk: Option<Disk>,
     /// The tmpfs that holds the image.
@@ -51,7 +51,8 @@ impl FailingDisk {
         let format = "-q -F -b 4096 -m 0 -J size=4 -E lazy_itable_init=0,lazy_journal_init=0";
         let format: Vec<&str> = format.split(' ').chain([name]).collect();
         run("mkfs.ext4", &format)?;
-        // A file of zeros is sparse; the journal must not be, or metadata would fail as well.
+        // A file of zeros is sparse. The journal must not be sparse, or metadata would fail as
+        // well.
         let blocks = run("debugfs", &["-R", "blocks <8>", name])?;
         let file = File::options().read(true).write(true).open(&image);
         let file = file.map_err(|e| e.to_string())?;
@@ -89,7 +90,7 @@ impl FailingDisk {
         std::fs::remove_file(self.ballast()).unwrap();
     }
 
-    /// Takes the power away and brings it back.
+    /// Cuts the power and restores it.
     fn cycle_power(&mut self) {
         self.disk().cut().unwrap();
         self.disk().again().unwrap();
@@ -116,7 +117,7 @@ pub(super) async fn append_entry(log: &mut LogStore, entry: Entry) -> Result<(),
     flushed.map_err(|e| e.to_string())
 }
 
-/// A log that has acknowledged `count` entries of a member of a cluster.
+/// Returns a log that has acknowledged `count` entries of a member of a cluster.
 pub(super) async fn opened(options: &Options, count: u64) -> Storage {
     let mut storage = open_storage(options).unwrap();
     let identity = Identity {
@@ -136,8 +137,8 @@ pub(super) async fn entries(storage: &mut Storage) -> Vec<Entry> {
     storage.log.try_get_log_entries(..).await.unwrap()
 }
 
-/// Appends until a sync fails, then starts again in the same boot, then cuts the power. What the
-/// restarted node counts as durable must be there: it has told its leader so.
+/// Appends until a sync fails, then starts again in the same boot, then cuts the power. Entries
+/// that the restarted node counts as durable must be there: it has reported them to its leader.
 async fn fail_restart_and_cut(file_bytes: usize, spare: u64) {
     let dir = tempfile::tempdir().unwrap();
     let mut failing = FailingDisk::make(dir.path()).unwrap();
@@ -182,7 +183,7 @@ async fn entries_of_a_failed_sync_are_on_the_disk_before_a_restart_counts_them()
 }
 
 /// A log file holds less than two blocks, so the failure meets the end of one file, the first
-/// record of the next, and what follows it.
+/// record of the next, and the records behind it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn entries_of_a_sync_that_fails_around_a_rotation_are_on_the_disk_as_well() {
     if skipped() {

@@ -1,4 +1,4 @@
-//! The power goes, or the disk fails, while a node makes a cluster, before its log begins.
+//! The power goes off, or the disk fails, while a node makes a cluster, before its log begins.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,8 +13,8 @@ use crate::node::{Member, Node};
 
 const CLUSTER: ClusterId = ClusterId(0xc1);
 
-/// What lies in the directory after a cut behind the adoption; `noted` says that the node was
-/// asked.
+/// Makes the directory as it is after a cut behind the adoption; `noted` says that the node was
+/// called.
 async fn cut_after_adoption(options: &Options, noted: bool) -> Member {
     let storage = open_storage(options).unwrap();
     let identity = Identity {
@@ -62,8 +62,8 @@ async fn an_interrupted_init_goes_on_at_the_founder_only() {
 }
 
 /// Invariant: a failed write ends the node, as a failed append does. Schedule that breaks it: the
-/// stamp cannot be written into the log, whose writer is dead from then on; the node refuses each
-/// later adoption, and runs on.
+/// stamp cannot be written into the log, whose writer is dead from then on; the node rejects each
+/// later adoption, and continues to run.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_write_that_fails_during_the_adoption_ends_the_node() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Golden bytes of everything stored or sent. A difference means that nodes in the field could not
-//! read their disks: raise the format version and keep reading the old one instead.
+//! Golden bytes of everything stored or sent. A difference means that deployed nodes could not read
+//! their disks: raise the format version and keep reading the old one instead.
 //!
 //! A new value's file is written by `SEQSVR_GOLDEN=write cargo test -p seqsvr-raft golden`.
 

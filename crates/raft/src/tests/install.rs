@@ -1,4 +1,4 @@
-//! What an install of a snapshot costs, and what is left of one that was cut off.
+//! Cost of an install of a snapshot, and the remains of one that was cut off.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::applied::Applied;
 use crate::snapshot::{self, SnapshotFile};
 use crate::types::SnapshotMeta;
 
-/// The state that the entries up to `index` make.
+/// Returns the state that the entries up to `index` make.
 fn state_at(index: u64) -> State {
     let mut state = State::default();
     for index in 0..=index {
@@ -64,7 +64,7 @@ async fn an_install_does_not_read_the_received_file_again() {
     assert_eq!(storage.machine.shared().applied.read().state, state);
 }
 
-/// A log of 130 entries, rows of entry 50, and in memory the state of a snapshot at
+/// Makes a log of 130 entries, rows of entry 50, and in memory the state of a snapshot at
 /// entry 120. Returns the state that it replaced as well.
 async fn installed_at_120(options: &Options) -> (Storage, Applied) {
     let mut storage = opened(options, 0).await;
@@ -93,7 +93,7 @@ async fn rows_of_an_install_that_was_cut_off_are_rebuilt() {
         let state = storage.machine.shared().applied.read().state.clone();
         assert_eq!(state, expected, "{parts} parts");
         found.insert(applied.map(|id| id.index));
-        // It goes on from there, to the state that the log makes.
+        // It continues from there, to the state that the log makes.
         apply(&mut storage, applied.map_or(0, |id| id.index + 1)..=130).await;
         let state = storage.machine.shared().applied.read().state.clone();
         assert_eq!(state, state_at(130), "{parts} parts");
@@ -118,7 +118,7 @@ fn set_aside(dir: &std::path::Path) -> usize {
 }
 
 /// openraft saves no vote before an install is done, so an install does not wait until its rows are
-/// stored. The only thread for blocking work is busy with something else when they would be.
+/// stored. At that time the only thread for blocking work is busy with another task.
 #[test]
 fn an_install_does_not_wait_for_its_rows() {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -157,7 +157,7 @@ fn an_install_does_not_wait_for_its_rows() {
         apply(&mut storage, 126..=130).await;
         backfilled(&storage).await;
     });
-    // What is there now needs no rebuilding.
+    // The current rows need no rebuilding.
     let reopened = open_storage(&options).unwrap();
     let shared = reopened.machine.shared();
     assert_eq!(shared.applied.read().state, state_at(130));
@@ -217,7 +217,7 @@ async fn a_part_is_never_stored_over_a_newer_row() {
 }
 
 /// Schedule: a sender goes away before it has the answer, and sends the snapshot again once it is
-/// installed. The file of the second attempt is not looked at.
+/// installed. The node does not read the file of the second attempt.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_snapshot_that_was_installed_is_not_received_again() {
     let stage = Stage::new().await;

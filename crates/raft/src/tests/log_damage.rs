@@ -1,5 +1,5 @@
-//! The log's tail: a torn record is dropped, a damaged one is refused, and the two are never mixed
-//! up, because the second kind was acknowledged.
+//! The log's tail: a torn record is dropped and a damaged one is rejected. The two are never
+//! confused, because the second kind was acknowledged.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ fn work(index: u64) -> Entry {
     entry(1, index, commands.collect())
 }
 
-/// A log with a vote and `count` acknowledged entries, closed; its only file.
+/// Writes and closes a log with a vote and `count` acknowledged entries; returns its only file.
 async fn written(dir: &Path, count: u64) -> PathBuf {
     let mut storage = open_storage(&options(dir)).unwrap();
     let identity = Identity {
@@ -85,7 +85,7 @@ async fn a_torn_tail_is_dropped_and_the_rest_kept() {
     }
 }
 
-/// What a power cut leaves on ext4: the file has its length, and its last blocks are zeros.
+/// The remains of a power cut on ext4: the file has its length, and its last blocks are zeros.
 #[tokio::test]
 async fn a_tail_of_blocks_that_were_not_written_is_dropped_and_the_rest_kept() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Who is found to have lost what it acknowledged, and who is not.
+//! Nodes that are found to have lost what they acknowledged, and nodes that are not.
 
 use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse};
 use openraft::storage::{IOFlushed, RaftLogStorage};
@@ -8,8 +8,8 @@ use crate::lost::{Acknowledged, Held, judge};
 use crate::options::Options;
 use crate::types::{LogId, TypeConfig, Vote};
 
-/// Each case: the saved vote, the end of the log, what the leader of term 5 says was acknowledged
-/// to it, and what is found lost.
+/// Each case: the saved vote, the end of the log, the end that the leader of term 5 says was
+/// acknowledged to it, and the loss found.
 #[test]
 fn only_what_was_acknowledged_to_the_sender_is_missed() {
     let vote = Vote::new_committed(5, 2);
@@ -23,8 +23,8 @@ fn only_what_was_acknowledged_to_the_sender_is_missed() {
         (same, 101, 100, None),
         (same, 99, 100, entry),
         (same, 0, 100, entry),
-        // No vote, an older one, and the sender's before it was elected: each says that the vote of
-        // term 5 is gone, and with it, mostly, entries.
+        // No vote, an older one, and the sender's before it was elected. Each proves that the vote
+        // of term 5 is gone, and with it, mostly, entries.
         (None, 0, 0, None),
         (None, 0, 100, entry),
         (None, 100, 100, of_term_5),
@@ -35,7 +35,7 @@ fn only_what_was_acknowledged_to_the_sender_is_missed() {
         (Some(Vote::new(5, 2)), 100, 0, None),
         (Some(Vote::new(5, 2)), 99, 100, entry),
         (Some(Vote::new(5, 2)), 100, 100, of_term_5),
-        // Who lost that election, and asked for votes in it.
+        // A node that lost that election, and requested votes in it.
         (Some(Vote::new(5, 3)), 99, 100, entry),
         // A newer one: the sender is deposed, and another leader may have truncated.
         (Some(Vote::new(6, 1)), 0, 100, None),
@@ -96,13 +96,13 @@ fn a_leader_remembers_the_most_that_was_acknowledged_in_its_newest_vote() {
     assert_eq!((known.end(peer, &second), known.end(other, &first)), (0, 0));
     known.note(peer, &append(second, at(3), &[]), &Success);
     assert_eq!((known.end(peer, &second), known.end(peer, &first)), (4, 0));
-    // What comes late, of the time before.
+    // Late answers, of the time before.
     known.note(peer, &append(first, at(30), &[]), &Success);
     assert_eq!((known.end(peer, &second), known.end(peer, &first)), (4, 0));
 }
 
-/// An entry counts from its append on, and what was purged or came in a snapshot still does; what
-/// was truncated does not.
+/// An entry counts from its append on. An entry that was purged or came in a snapshot still counts;
+/// a truncated one does not.
 #[tokio::test]
 async fn the_end_of_a_log_is_known_at_once() {
     let dir = tempfile::tempdir().unwrap();

@@ -63,8 +63,9 @@ fn membership(ids: impl IntoIterator<Item = u64>) -> openraft::Membership<u64, P
     openraft::Membership::from(peers)
 }
 
-/// Opens storage. Tests of this binary start processes, and between fork and exec such a process
-/// holds copies of our locked files, so a lock that was just dropped may look taken for a moment.
+/// Opens storage and retries. Tests of this binary start processes; between fork and exec such a
+/// process holds copies of our locked files. So a lock that was just dropped may look taken for a
+/// moment.
 fn open_storage(options: &Options) -> Result<Storage, Error> {
     for _ in 0..1_000 {
         match Storage::open(options) {

@@ -1,4 +1,4 @@
-//! What the power-cut test writes, and what must therefore be there after a cut.
+//! Model of the power-cut test: what it writes, and so what must be there after a cut.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use super::*;
 /// Sessions alive at a time in the model's state.
 const ALIVE: u64 = 60;
 
-/// Entry `index` of term `term`: some sessions come, some go, so rows appear, change and vanish.
+/// Returns entry `index` of term `term`: sessions come and go, so rows appear, change and vanish.
 pub(super) fn work(term: u64, index: u64) -> Entry {
     if index == 0 {
         return entry(
@@ -48,7 +48,7 @@ pub(super) fn work(term: u64, index: u64) -> Entry {
     entry(term, index, commands)
 }
 
-/// What must be there after a cut.
+/// Expected content of the disk after a cut.
 #[derive(Default)]
 pub(super) struct Model {
     /// Term of each entry that was acknowledged, and perhaps of a few that were not.
@@ -74,14 +74,14 @@ impl Model {
                 self.terms.resize(*upto as usize, *term);
                 self.acked = *upto;
             }
-            // From here on both the tail and its absence are right.
+            // From here on the tail may be there or not.
             ("cutting", [keep]) => self.acked = *keep,
             ("purging", []) => self.snapshots += 1,
             _ => {}
         }
     }
 
-    /// Compares what the disk holds with what was acknowledged; learns what lies behind it.
+    /// Compares the disk with the acknowledged entries; takes over the entries behind them.
     pub(super) async fn check(&mut self, storage: &mut Storage) -> Result<(), String> {
         let log = &mut storage.log;
         let vote = log.read_vote().await.map_err(|e| e.to_string())?;

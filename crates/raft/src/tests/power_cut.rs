@@ -1,10 +1,10 @@
-//! Power cuts: what was acknowledged before the power went is there after it came back.
+//! Power cuts: data acknowledged before the power went off is there after it returned.
 //!
 //! A child process (this test binary again) appends, votes, truncates, applies, snapshots and
-//! purges on an ext4 file system on a loop device and reports what was acknowledged. The parent
-//! stops the child (SIGSTOP first: otherwise a line may be reported that the harness itself cut),
-//! shuts the file system down without flushing its journal, kills the child, mounts again and
-//! looks.
+//! purges on an ext4 file system on a loop device, and reports what was acknowledged. The parent
+//! stops the child (SIGSTOP first: otherwise a line may be reported that the harness itself cut).
+//! It shuts the file system down without flushing its journal, kills the child, mounts again and
+//! checks.
 //!
 //! Needs root; prints loudly that it was skipped otherwise. `SEQSVR_POWER_CUTS` says how many cuts;
 //! 10 by default, 60 in a full run.
@@ -66,7 +66,7 @@ fn say(line: &str) {
     out.flush().unwrap();
 }
 
-/// The child: churns until it is killed. Not a test by itself.
+/// Runs the child: writes until it is killed. Not a test by itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn child() {
     let Ok(dir) = std::env::var(DIR) else { return };
@@ -91,7 +91,7 @@ async fn child() {
     let mut snapshot_at = applied;
     let mut flight: FuturesOrdered<BoxFuture<'static, (u64, u64)>> = FuturesOrdered::new();
     say("begin");
-    // A new term before anything is written, as an election would bring.
+    // A new term before anything is written, as after an election.
     let mut vote = true;
     loop {
         if vote {
@@ -118,7 +118,7 @@ async fn child() {
             say(&format!("acked {acked} {upto} {of}"));
             acked = upto;
         }
-        // What a deposed leader's followers see: a tail that was never committed goes.
+        // As on followers of a deposed leader: a tail that was never committed is truncated.
         vote = rng.random_range(0..25) == 0;
         if vote && acked > applied {
             while let Some((upto, of)) = flight.next().await {
@@ -156,7 +156,7 @@ async fn child() {
     }
 }
 
-/// Killed when dropped, so that no child outlives a failed test.
+/// A child that is killed when this is dropped, so that it does not outlive a failed test.
 struct Churn(Child);
 
 impl Churn {
@@ -192,7 +192,7 @@ impl Drop for Churn {
     }
 }
 
-/// Cuts the power so many times; the first loss found is the error.
+/// Cuts the power this many times; the first loss found is the error.
 async fn cut_and_look(cuts: u64, lie: bool) -> Result<(), String> {
     let dir = tempfile::tempdir().unwrap();
     let mut disk = Disk::make(dir.path())?;
@@ -225,12 +225,12 @@ async fn cut_and_look(cuts: u64, lie: bool) -> Result<(), String> {
         model.snapshots,
         rebuilt.len()
     );
-    // Past the test harness's capture: it is the result of the run.
+    // Written past the test harness's capture: it is the result of the run.
     std::io::stderr().write_all(line.as_bytes()).unwrap();
     Ok(())
 }
 
-/// Lets a child work for a moment, then takes the power away and brings it back.
+/// Lets a child work for a moment, then cuts the power and restores it.
 async fn churn_until_cut(disk: &mut Disk, model: &mut Model, lie: bool) -> Result<(), String> {
     let mut churn = Churn::start(disk, lie);
     let lines = BufReader::new(churn.0.stdout.take().unwrap()).lines();
@@ -282,11 +282,11 @@ async fn nothing_acknowledged_is_lost_in_a_power_cut() {
     }
 }
 
-/// The test sees what it is for: entries reported before they are durable are found missing.
+/// The test detects such losses: entries reported before they are durable are found missing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_acknowledgement_before_the_sync_is_caught() {
     if !skipped() {
-        // Ends with the first one that catches it, mostly among the first few.
+        // Ends with the first cut that detects it, mostly among the first few.
         let caught = cut_and_look(200, true).await.unwrap_err();
         assert!(caught.contains("acknowledged up to"), "{caught}");
     }
@@ -339,7 +339,7 @@ async fn a_disk_that_fails_during_init_stops_the_node() {
     node.shutdown().await;
 }
 
-/// A node of its own on this disk, and what makes a cluster of it.
+/// Starts a node of its own on this disk; returns it with the member that makes a cluster of it.
 async fn open_node(disk: &Disk) -> (crate::Node, crate::Member) {
     let node = crate::Node::open(options(&disk.mount), Arc::new(seqsvr_proto::transport::Tcp));
     let node = node.await.unwrap();

@@ -1,4 +1,4 @@
-//! The power goes at and after the moment at which the log begins a new file.
+//! The power goes off at and after the moment at which the log begins a new file.
 //!
 //! raft-log before 0.3.0 did not sync the new file, so entries in it were acknowledged and lost.
 //!
@@ -27,7 +27,7 @@ fn file_count(storage: &Storage) -> usize {
     files.iter().filter(wal).count()
 }
 
-/// Takes the power away while the log is in use, brings it back and opens the log again.
+/// Cuts the power while the log is in use, restores it and opens the log again.
 fn cycle_power(disk: &mut Disk, storage: Storage) -> Storage {
     disk.cut().unwrap();
     drop(storage);
@@ -39,8 +39,8 @@ fn written(count: u64) -> Vec<Entry> {
     (0..count).map(|index| work(1, index)).collect()
 }
 
-/// Shows the sync on the new file: what was acknowledged in it is there after the cut, and a record
-/// that was written behind it without a sync is not.
+/// Shows the sync on the new file: records acknowledged in it are there after the cut, and a record
+/// that was written behind them without a sync is not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_acknowledged_in_a_new_log_file_survives_a_power_cut() {
     if skipped() {
@@ -75,11 +75,11 @@ async fn what_is_acknowledged_in_a_new_log_file_survives_a_power_cut() {
     }
 }
 
-/// The power goes the moment the new file appears, with appends under way before and after it.
+/// The power goes off when the new file appears, with appends under way before and after it.
 ///
 /// The blocks of one sync reach the disk in any order. If a later one did and an earlier one did
-/// not, the record between them is neither whole nor at the end, and the log is refused as damaged:
-/// nothing is lost silently. That outcome ends a round as well.
+/// not, the record between them is neither whole nor at the end. The log is then rejected as
+/// damaged: nothing is lost silently. That outcome ends a round as well.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_power_cut_at_the_rotation_of_the_log_loses_nothing_acknowledged() {
     if skipped() {
@@ -102,8 +102,9 @@ async fn a_power_cut_at_the_rotation_of_the_log_loses_nothing_acknowledged() {
             waiting.push_back(rx);
             next += 1;
             let rotated = file_count(&storage) > before;
-            // What completes from here on may do so only because the cut is not a real one: ext4
-            // answers a sync that it meets with success. With real power nothing would hear of it.
+            // An append that completes from here on may do so only because the cut is not a real
+            // one: ext4 answers a sync that it meets with success. With a real cut no caller would
+            // receive that answer.
             while let Some(Ok(Ok(()))) = waiting.front_mut().map(|rx| rx.try_recv()) {
                 waiting.pop_front();
                 acknowledged += 1;
@@ -113,7 +114,7 @@ async fn a_power_cut_at_the_rotation_of_the_log_loses_nothing_acknowledged() {
                 break;
             }
         }
-        // More is under way while it comes.
+        // More appends are under way when the cut comes.
         for more in 0..64 {
             let (tx, _) = TypeConfig::oneshot();
             let entry = work(1, next + more);

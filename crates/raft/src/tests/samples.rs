@@ -58,7 +58,7 @@ fn raise(cause: Cause) -> Command {
     }
 }
 
-/// Every command. The first twelve make up the oldest golden batch: new ones go behind them.
+/// Returns every command. The first twelve make up the oldest golden batch: new ones follow them.
 pub(super) fn commands() -> Vec<(&'static str, Command)> {
     samples! { Command;
         "init": Command::Init { .. } => Command::Init {
@@ -144,7 +144,7 @@ pub(super) fn commands() -> Vec<(&'static str, Command)> {
     }
 }
 
-/// The commands of the oldest golden batch.
+/// Returns the commands of the oldest golden batch.
 pub(super) fn first_commands() -> Vec<Command> {
     commands().into_iter().take(12).map(|(_, c)| c).collect()
 }
@@ -159,7 +159,8 @@ fn open_session() -> OpenSession {
     }
 }
 
-/// Every kind of entry; a membership in change, with a learner, is a kind of its own to a reader.
+/// Returns every kind of entry; to a reader, a membership in change, with a learner, is its own
+/// kind.
 pub(super) fn payloads() -> Vec<(&'static str, Payload)> {
     let mut all = samples! { Payload;
         "log-blank": Payload::Blank => Payload::Blank;
@@ -173,7 +174,7 @@ pub(super) fn payloads() -> Vec<(&'static str, Payload)> {
     all
 }
 
-/// Every answer to an append.
+/// Returns every answer to an append.
 pub(super) fn append_answers() -> Vec<(&'static str, AppendEntriesResponse<TypeConfig>)> {
     type Answer = AppendEntriesResponse<TypeConfig>;
     samples! { Answer;
@@ -185,12 +186,12 @@ pub(super) fn append_answers() -> Vec<(&'static str, AppendEntriesResponse<TypeC
     }
 }
 
-/// The entry that raises a cluster to level 2.
+/// Returns the entry that raises a cluster to level 2.
 pub(super) fn level_payload() -> Payload {
     entry(5, 7, vec![Command::SetLevel { level: 2 }]).payload
 }
 
-/// Every row of a level, with its key, of a state that fits together.
+/// Returns every row of a level, with its key, of a consistent state.
 pub(super) fn rows(level: u32) -> Vec<(RowKey, Row)> {
     let cluster = Cluster {
         id: ClusterId(0xc1),

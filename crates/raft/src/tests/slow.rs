@@ -1,4 +1,4 @@
-//! What is bounded by bytes or by time in calls to other nodes, and what a refused snapshot says.
+//! Limits in bytes or in time of calls to other nodes, and the effect of a refused snapshot.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ use crate::frame;
 use crate::types::{SnapshotMeta, TypeConfig, Vote};
 use crate::{APPEND_BYTES_MAX, ENTRY_BYTES_MAX};
 
-/// About 60 KiB, as much as the proposer puts into an entry.
+/// Makes an entry of about 60 KiB, as much as the proposer puts into one.
 fn long(index: u64) -> Entry {
     let command = |i| Command::ExpireSession {
         session: SessionId(u64::MAX - i),
@@ -47,7 +47,7 @@ async fn an_append_is_bounded_by_its_bytes() {
         calls += 1;
     }
     assert!((3..10).contains(&calls), "{calls} calls");
-    // Short ones come all at once.
+    // Short entries come all at once.
     for index in 20..84 {
         append_entry(&mut log, entry(1, index, vec![]))
             .await
@@ -57,8 +57,8 @@ async fn an_append_is_bounded_by_its_bytes() {
     assert_eq!(part.len(), 64);
 }
 
-/// openraft gives up a vote after its limit, the voter's fdatasync included; we do not give it up
-/// earlier.
+/// openraft gives up a vote after its limit, the voter's fdatasync included; our calls do not give
+/// up earlier.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_vote_may_take_as_long_as_openraft_waits() {
     let stage = Stage::new().await;

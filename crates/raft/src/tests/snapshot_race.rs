@@ -11,7 +11,7 @@ use seqsvr_core::state::State;
 use crate::snapshot;
 use crate::types::SnapshotMeta;
 
-/// Schedule: a snapshot is built and renamed; before its builder goes on, an install that ends
+/// Schedule: a snapshot is built and renamed; before its builder continues, an install that ends
 /// deletes all snapshots older than its own. A thread deletes without a pause, so it meets the time
 /// between the rename and the sync of the directory.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -47,7 +47,7 @@ async fn a_build_that_ends_while_an_install_ends_is_no_broken_disk() {
     installs.join().unwrap();
 }
 
-/// The check before a snapshot gets its name sees damage anywhere in its file.
+/// The check before a snapshot gets its name detects damage anywhere in its file.
 #[test]
 fn a_snapshot_that_does_not_read_back_is_not_whole() {
     let dir = tempfile::tempdir().unwrap();

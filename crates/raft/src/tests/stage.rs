@@ -80,7 +80,7 @@ impl Stage {
         vote
     }
 
-    /// Sends entries, which the node must take.
+    /// Sends entries, which the node must accept.
     pub(super) async fn append(
         &self,
         term: u64,
@@ -143,7 +143,7 @@ impl Stage {
         }
     }
 
-    /// Header of a call to the follower.
+    /// Returns the header of a call to the follower.
     pub(super) fn header(&self, cluster: ClusterId) -> RaftHeader {
         RaftHeader {
             cluster: cluster.0.to_be_bytes().to_vec().into(),

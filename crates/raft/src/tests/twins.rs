@@ -37,8 +37,8 @@ async fn granted(to: &mut Connection) -> Option<bool> {
     answer.ok().map(|answer| answer.vote_granted)
 }
 
-/// Schedule B of finding B1, at its worst moment: store 2 and its clone both ask store 1 for the
-/// vote of term 6. openraft grants an equal vote again, and both would lead term 6.
+/// Schedule B of finding B1, at its worst moment: store 2 and its clone both request the vote of
+/// term 6 from store 1. openraft grants an equal vote again, and both would lead term 6.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_process_gets_a_vote() {
     let dir = tempfile::tempdir().unwrap();
@@ -71,8 +71,8 @@ async fn one_process_gets_a_vote() {
     let answer = leader.append_entries(heartbeat(), wait()).await.unwrap();
     assert_eq!(answer, AppendEntriesResponse::Success);
 
-    // After its own restart the voter does not know whom it granted the vote to: it grants it to
-    // nobody again, and follows the first process that leads.
+    // After its own restart the voter does not have the process that it granted the vote to. It
+    // grants the vote to no process again, and follows the first process that leads.
     let voter = Running::restart(voter.kill().await).await.unwrap();
     let late = process();
     assert_eq!(granted(&mut connect(&late)).await, None);

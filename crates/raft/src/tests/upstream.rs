@@ -31,8 +31,9 @@ fn empty(term: u64, index: u64) -> Entry {
     entry(term, index, vec![])
 }
 
-/// 1808. Node 1 has entry 5 of term 1, which makes it a voter and is not committed; the leader of
-/// term 2 never had it and sends a snapshot up to its own entry 8, whose membership is of entry 0.
+/// Issue 1808: node 1 has entry 5 of term 1, which makes it a voter and is not committed. The
+/// leader of term 2 never had it and sends a snapshot up to its own entry 8, whose membership is of
+/// entry 0.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_membership_that_a_snapshot_covers_is_in_effect_no_more() {
     let stage = Stage::new().await;
@@ -55,7 +56,7 @@ async fn a_membership_that_a_snapshot_covers_is_in_effect_no_more() {
     stage.follower.shutdown().await;
 }
 
-/// A snapshot older than what is committed here comes late: nothing goes back, nothing is lost.
+/// A snapshot older than the committed entries here comes late: nothing moves back or is lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_snapshot_older_than_what_is_committed_takes_nothing_back() {
     let stage = Stage::new().await;
@@ -70,7 +71,7 @@ async fn a_snapshot_older_than_what_is_committed_takes_nothing_back() {
         last_membership: StoredMembership::new(Some(log_id(1, 0)), membership([2, 3])),
     };
     assert_eq!(stage.install(1, meta).await, Vote::new_committed(1, 2));
-    // What follows entry 9 finds it there.
+    // Entries behind entry 9 find it there.
     let next = vec![empty(1, 10)];
     stage
         .append(1, Some(log_id(1, 9)), next, log_id(1, 10))
@@ -87,8 +88,8 @@ async fn a_snapshot_older_than_what_is_committed_takes_nothing_back() {
     stage.follower.shutdown().await;
 }
 
-/// Completions of the log come in the order of its writes, whatever is written between: when one is
-/// complete, each earlier one is.
+/// Completions of the log come in the order of its writes, with any other writes in between: when
+/// one is complete, each earlier one is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writes_of_the_log_complete_in_their_order() {
     let dir = tempfile::tempdir().unwrap();

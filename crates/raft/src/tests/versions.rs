@@ -1,5 +1,5 @@
-//! Format versions of tomorrow: every stored frame that bears one is refused as that, by file and
-//! by version, and changed by nobody. In the rows it costs the shortcut only.
+//! Future format versions: every stored frame that bears one is rejected by file and by version,
+//! and nothing changes it. In the rows it costs the shortcut only.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,8 +16,8 @@ use crate::types::{TypeConfig, Vote};
 
 const NEWER: u8 = frame::VERSION + 1;
 
-/// Where frames begin: their head vouches for itself. A body of five bytes looks like a head too,
-/// so whole frames are stepped over.
+/// Returns the positions at which frames begin: their head has a checksum of its own. A body of
+/// five bytes looks like a head too, so whole frames are stepped over.
 fn frames(bytes: &[u8]) -> Vec<usize> {
     let mut found = Vec::new();
     let mut at = 0;
@@ -35,7 +35,7 @@ fn frames(bytes: &[u8]) -> Vec<usize> {
     found
 }
 
-/// The same file with one frame of a newer version.
+/// Returns the same file with one frame of a newer version.
 fn newer(bytes: &[u8], at: usize) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     bytes[at] = NEWER;
@@ -48,8 +48,8 @@ fn options(dir: &Path) -> Options {
     Options::new(1, "127.0.0.1:1", dir.join("data"))
 }
 
-/// A directory with at least one frame of every kind: identity, stamp, vote, entries of each kind,
-/// committed id, a cut tail, a snapshot with rows, a purge, and rows.
+/// Writes a directory with at least one frame of every kind: identity, stamp, vote, entries of each
+/// kind, committed id, a cut tail, a snapshot with rows, a purge, and rows.
 async fn written(dir: &Path) {
     let mut storage = open_storage(&options(dir)).unwrap();
     let cluster = ClusterId(0xc1);

@@ -107,7 +107,7 @@ async fn a_follower_that_lags_behind_the_log_is_sent_a_snapshot() {
     let counters = nodes[2].node.counters();
     assert!(counters.snapshots_installed >= 1, "{counters:?}");
 
-    // The installed snapshot and what came after it are durable there.
+    // The installed snapshot and the later entries are durable there.
     let state = nodes[2].node.with_state(State::clone);
     let options = nodes.remove(2).kill().await;
     nodes.push(Running::restart(options).await.unwrap());
@@ -119,13 +119,13 @@ async fn a_follower_that_lags_behind_the_log_is_sent_a_snapshot() {
     agree(&nodes, ["last"].into_iter()).await;
 }
 
-/// Schedule: a quorum acknowledged a moment ago, so a lease would still say yes; the followers go;
-/// a confirmation asked for now must not be given.
+/// Schedule: a quorum acknowledged a moment ago, so a lease would still say yes. The followers go,
+/// and a caller requests a confirmation now: it must not be given.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_confirmation_needs_a_round_that_started_after_the_call() {
     let dir = tempfile::tempdir().unwrap();
     let mut nodes = cluster(dir.path(), 3, |o| {
-        // A lease as long as the leader's patience would cover all that follows.
+        // A lease as long as the leader's patience would cover all steps below.
         o.heartbeat_ms = 100;
         o.election_min_ms = 2_000;
         o.election_max_ms = 3_000;
@@ -168,7 +168,7 @@ async fn concurrent_confirmations_are_answered_and_current() {
     }
 }
 
-/// Pre-vote: a node that hears nobody asks whether it could win before it takes a new term.
+/// Pre-vote: a node that no other reaches checks whether it could win before it takes a new term.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_alone_does_not_raise_its_term() {
     let dir = tempfile::tempdir().unwrap();
@@ -182,7 +182,7 @@ async fn a_node_alone_does_not_raise_its_term() {
         gone.push(node.kill().await);
     }
     let term = alone.node.counters().term;
-    // Not a wait for something to happen: the time in which five elections would have.
+    // Not a wait for an event: the time that five elections would take.
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert_eq!(alone.node.counters().term, term);
     let refused = alone.node.propose(session("b")).await;
@@ -195,7 +195,7 @@ async fn a_node_alone_does_not_raise_its_term() {
     agree(&nodes, ["a", "c"].into_iter()).await;
 }
 
-/// `init` asked of one member while the others come up later.
+/// A call of `init` at one member while the others come up later.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn init_of_members_that_do_not_answer_can_be_repeated() {
     use crate::common::{CLUSTER, LEASE_MS, SLOTS, start};

@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) const CLUSTER: ClusterId = ClusterId(0x5eed);
 pub(crate) const LEASE_MS: u32 = 3_000;
 pub(crate) const SLOTS: u32 = 64;
-/// Everything a test waits for comes within this or fails.
+/// Limit of each wait of a test: a longer wait fails.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 
 /// A node with its server.
@@ -50,7 +50,7 @@ impl Running {
         let stopped = stop.clone();
         let server = tokio::spawn(async move {
             let incoming = TcpListenerStream::new(listener);
-            // A server that ends early shows as a test that gets no answer.
+            // If a server ends early, a test gets no answer.
             let _ = router
                 .serve_with_incoming_shutdown(incoming, stopped.cancelled())
                 .await;
@@ -97,7 +97,7 @@ impl Running {
         Running::start_in(options, listener, transport).await
     }
 
-    /// Stops it at once: connections are cut, nothing is handed over.
+    /// Stops it at once: connections are cut, and no leadership is handed over.
     pub(crate) async fn kill(self) -> Options {
         self.stop.cancel();
         self.server.abort();
@@ -122,14 +122,14 @@ impl Running {
     }
 }
 
-/// A free loopback address, bound.
+/// Returns a free loopback address, bound.
 pub(crate) async fn listen() -> (TcpListener, String) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("bind");
     let address = listener.local_addr().expect("address").to_string();
     (listener, address)
 }
 
-/// A node in `dir/ID`, with options changed by `tune`.
+/// Starts a node in `dir/ID`, with options changed by `tune`.
 pub(crate) async fn start(dir: &Path, id: u64, tune: impl FnOnce(&mut Options)) -> Running {
     let (listener, address) = listen().await;
     let mut options = Options::new(id, address, dir.join(id.to_string()));
@@ -137,12 +137,12 @@ pub(crate) async fn start(dir: &Path, id: u64, tune: impl FnOnce(&mut Options)) 
     Running::start(options, listener).await.expect("start")
 }
 
-/// `count` nodes made into a cluster.
+/// Starts `count` nodes and makes them into a cluster.
 pub(crate) async fn cluster(dir: &Path, count: u64, tune: impl Fn(&mut Options)) -> Vec<Running> {
     cluster_of(dir, count, SLOTS, tune).await
 }
 
-/// `count` nodes made into a cluster of so many slots.
+/// Starts `count` nodes and makes them into a cluster with this number of slots.
 pub(crate) async fn cluster_of(
     dir: &Path,
     count: u64,
@@ -175,14 +175,14 @@ pub(crate) async fn nobody_holds(data_dir: &Path) {
     until("nobody holds the directory", || {
         std::fs::File::open(&lock).map_or(true, |file| {
             let free = flock(&file, FlockOperation::NonBlockingLockShared).is_ok();
-            // By name, since closing it leaves it with such a child.
+            // Unlocked explicitly: after a mere close such a child would still hold it.
             free && flock(&file, FlockOperation::Unlock).is_ok()
         })
     })
     .await;
 }
 
-/// Index of the ready leader.
+/// Returns the index of the ready leader.
 pub(crate) async fn leader(nodes: &[Running]) -> usize {
     let mut found = 0;
     until("a leader", || match nodes.iter().position(Running::leads) {
@@ -196,7 +196,7 @@ pub(crate) async fn leader(nodes: &[Running]) -> usize {
     found
 }
 
-/// A command that adds a session named `name`.
+/// Returns a command that adds a session named `name`.
 pub(crate) fn session(name: &str) -> Batch {
     Batch {
         commands: vec![Command::OpenSession(OpenSession {
@@ -214,7 +214,7 @@ fn crc(name: &str) -> u64 {
         .fold(7u64, |h, b| h.wrapping_mul(31).wrapping_add(u64::from(b)))
 }
 
-/// Proposes at whoever leads, until it is applied.
+/// Proposes at the current leader, until the command is applied.
 pub(crate) async fn write(nodes: &[Running], name: &str) {
     let deadline = Instant::now() + LIMIT;
     loop {

@@ -1,5 +1,5 @@
-//! Copies of a data directory: a copy does not start beside its original; a volume that moved does;
-//! a clone that nothing in the directory betrays is found by its votes.
+//! Copies of a data directory: a copy does not start beside its original; a volume that moved does.
+//! A clone that no file in the directory reveals is found by its votes.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -15,7 +15,7 @@ fn copy_tree(from: &Path, to: &Path) {
     run("cp", &["-a", from.to_str().unwrap(), to.to_str().unwrap()]).unwrap();
 }
 
-/// A single node that has written something, stopped.
+/// Returns a single node that has written something, stopped.
 async fn stopped(dir: &Path) -> Options {
     let nodes = cluster(dir, 1, |_| {}).await;
     write(&nodes, "a").await;
@@ -53,7 +53,7 @@ async fn a_copied_directory_is_refused_until_it_is_said_to_be_moved() {
     copy.data_dir = dir.path().join("copy");
     copy_tree(&options.data_dir, &copy.data_dir);
     is_refused(&copy).await;
-    // Also beside its original.
+    // It is also rejected beside its original.
     let original = Running::restart(options.clone()).await.unwrap();
     is_refused(&copy).await;
     original.kill().await;
@@ -77,7 +77,7 @@ async fn a_directory_of_an_older_build_is_bound_at_its_first_start() {
     is_refused(&copy).await;
 }
 
-/// Neither path nor device belong to the binding: a volume comes back elsewhere with its inodes.
+/// Neither path nor device belong to the binding: a volume returns elsewhere with its inodes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_directory_that_kept_its_inodes_starts_anywhere() {
     let dir = tempfile::tempdir().unwrap();
@@ -117,7 +117,7 @@ async fn a_directory_that_kept_its_inodes_starts_anywhere() {
 
 /// Schedule B of finding B1: a clone of a store runs beside its original. It has the same id and
 /// incarnation, and nothing in its directory says so. The original is elected once more; the clone
-/// asks for votes, and is answered with one for its own id that it never asked for. Without the
+/// requests votes, and is answered with one for its own id that it never requested. Without the
 /// rule about votes it takes that term over as its own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_clone_is_found_by_its_votes() {
@@ -142,7 +142,7 @@ async fn a_clone_is_found_by_its_votes() {
     write(&nodes, "b").await;
     while nodes[leader(&nodes).await].options.node != id {
         let at = leader(&nodes).await;
-        // It may fail, or another may lead already.
+        // The transfer may fail, or another node may lead already.
         let _ = nodes[at].node.transfer_leader(Some(id)).await;
     }
     let said = async |clone: &Running| {
@@ -155,7 +155,7 @@ async fn a_clone_is_found_by_its_votes() {
         assert!(!line.contains('\n'), "{line}");
     };
     said(&clone).await;
-    // Nor does it come back: its log still knows which votes it asked for.
+    // Nor does it start again: its log still has the votes that it requested.
     let mut options = clone.kill().await;
     options.moved_data_dir = false;
     let clone = Running::restart(options).await.unwrap();

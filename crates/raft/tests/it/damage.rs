@@ -1,4 +1,4 @@
-//! Damaged disks: the rows are rebuilt, everything else is a refusal that names the file.
+//! Damaged disks: the rows are rebuilt; for any other file the node refuses to start and names it.
 
 use seqsvr_proto::transport::Tcp;
 use std::fs;
@@ -10,7 +10,7 @@ use seqsvr_raft::{Error, Node, Options};
 
 use crate::common::{Running, agree, cluster, leader, nobody_holds, until, write};
 
-/// A node with some history on its disk: entries, a snapshot, a purged log.
+/// Returns a node with some history on its disk: entries, a snapshot, a purged log.
 pub(crate) async fn history(dir: &Path) -> (Options, State) {
     let nodes = cluster(dir, 1, |o| {
         o.snapshot_every_entries = 30;
@@ -25,8 +25,8 @@ pub(crate) async fn history(dir: &Path) -> (Options, State) {
         nodes[0].node.counters().purged_index > 30
     })
     .await;
-    // Where in a round of snapshots this is differs from process to process. Go on to the middle of
-    // one, where no snapshot is due, and to a log of several files.
+    // The position in a round of snapshots differs from process to process. Continue to the middle
+    // of a round, where no snapshot is due, and to a log of several files.
     let log = nodes[0].options.data_dir.join("log");
     let is_settled = || {
         let now = nodes[0].node.counters();
@@ -55,13 +55,13 @@ pub(crate) async fn comes_back(options: &Options, state: &State) {
     node.kill().await;
 }
 
-/// Why a directory that no node has is refused.
+/// Returns why a directory that no node has is refused.
 pub(crate) async fn refusal(options: &Options) -> Error {
     nobody_holds(&options.data_dir).await;
     refusal_at_once(options).await
 }
 
-/// Why a directory is refused, be it in use or not.
+/// Returns why a directory is refused, in use or not.
 pub(crate) async fn refusal_at_once(options: &Options) -> Error {
     Node::open(options.clone(), Arc::new(Tcp))
         .await
@@ -102,7 +102,7 @@ async fn damaged_rows_are_set_aside_and_rebuilt() {
     comes_back(&options, &state).await;
     assert_eq!(set_aside(&options), 0, "an unfinished sled snapshot");
 
-    // A byte in every part of the file; those that hit nothing in use must change nothing.
+    // A byte in every part of the file; damage to an unused byte must change nothing.
     for part in 0..16 {
         let len = fs::metadata(&db).unwrap().len() as usize;
         flip(&db, len * part / 16 + 33);
@@ -134,7 +134,7 @@ async fn damaged_rows_are_set_aside_and_rebuilt() {
     agree(&nodes, ["n0", "n99", "after"].into_iter()).await;
 }
 
-/// Rows of another history (an old copy put back) are not continued from.
+/// The node does not continue from rows of another history (an old copy put back).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rows_older_than_the_log_are_rebuilt() {
     let dir = tempfile::tempdir().unwrap();
@@ -168,8 +168,8 @@ pub(crate) fn copy_dir(from: &Path, to: &Path) {
     }
 }
 
-/// Damages `file` in one way after the other; each is refused by name, and mending it lets the node
-/// start again: nothing was changed by refusing.
+/// Damages `file` in one way after the other. The node rejects each by name, and starts again after
+/// the repair: the refusal changed nothing.
 async fn refused_however_damaged(options: &Options, file: &Path, state: &State) {
     let good = fs::read(file).unwrap();
     for at in (0..good.len()).step_by((good.len() / 24).max(1)) {
@@ -206,8 +206,8 @@ async fn damaged_snapshot_identity_and_log_are_refused() {
     }
     comes_back(&options, &state).await;
 
-    // A log file but the last; the last one's torn tail is told from damage by the frames' own
-    // checksums, see the tests of the log.
+    // A log file but the last; the frames' own checksums distinguish the last one's torn tail from
+    // damage, see the tests of the log.
     let log: Vec<PathBuf> = files(&data.join("log"));
     let wal = |f: &&PathBuf| f.extension().is_some_and(|e| e == "wal");
     let wals: Vec<&PathBuf> = log.iter().filter(wal).collect();
@@ -239,8 +239,8 @@ async fn damaged_snapshot_identity_and_log_are_refused() {
     comes_back(&options, &state).await;
 }
 
-/// The leader's newest snapshot rots on its disk while it runs, and a follower needs it: the leader
-/// notices, builds another, and the follower catches up.
+/// The leader's newest snapshot rots on its disk while it runs, and a follower needs it. The leader
+/// detects this and builds another, and the follower catches up.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_snapshot_that_rots_on_a_running_leader_is_built_again() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
 //! Disks that fail under a running node: it stops with one clear last line, loses nothing that was
-//! acknowledged, and goes on once the disk is well. Needs root and loop devices; says so otherwise.
+//! acknowledged, and continues once the disk works. Needs root and loop devices; says so otherwise.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,10 +10,10 @@ use seqsvr_raft::{Options, ProposeError, Role};
 use crate::common::{LIMIT, Running, cluster, session, until};
 use crate::disk::{Disk, run, skipped};
 
-/// Longest a stopped node may take to let go of its directory.
+/// Longest time in which a stopped node must release its directory.
 const GONE_WITHIN: Duration = Duration::from_secs(8);
 
-/// One node with a cluster of its own.
+/// Starts one node with a cluster of its own.
 async fn one(dir: &Path) -> Running {
     let mut nodes = cluster(dir, 1, |o| {
         o.snapshot_every_entries = 1_000;
@@ -23,7 +23,8 @@ async fn one(dir: &Path) -> Running {
     nodes.remove(0)
 }
 
-/// Writes `names` one after the other until one is not acknowledged; how many were, and why not.
+/// Writes `names` one after the other until one fails; returns the number of successes and the
+/// error.
 async fn write_until_refused(node: &Running, prefix: &str, most: usize) -> (usize, String) {
     for i in 0..most {
         let batch = session(&format!("{prefix}{i}"));
@@ -36,7 +37,7 @@ async fn write_until_refused(node: &Running, prefix: &str, most: usize) -> (usiz
     panic!("{most} writes were acknowledged by a broken disk");
 }
 
-/// The node has stopped by itself; its last line names the path and the remedy, and nothing hangs.
+/// Checks that the node stopped by itself, hangs nowhere, and names path and remedy in one line.
 async fn stopped(node: Running, path: &Path, says: &str, remedy: &str) -> Options {
     let mut failed = node.node.failed();
     let reason = tokio::time::timeout(LIMIT, failed.wait_for(Option::is_some)).await;
@@ -83,8 +84,8 @@ async fn a_full_disk_stops_the_node_until_there_is_space() {
     let data = node.options.data_dir.clone();
     let options = stopped(node, &data, "No space left", "free space").await;
 
-    // Started again while the disk is still full: it runs or says what is missing, as often as it
-    // is tried, and what it says sets nothing aside.
+    // Started again while the disk is still full: at each attempt it runs or says what is missing,
+    // and it sets nothing aside.
     for _ in 0..3 {
         match Running::restart(options.clone()).await {
             Ok(node) => {
@@ -129,7 +130,7 @@ async fn a_disk_that_turns_read_only_stops_the_node() {
     let (more, _) = write_until_refused(&node, "c", 10).await;
     assert_eq!(more, 0, "a read-only disk acknowledged");
     let data = node.options.data_dir.clone();
-    // A write that the failing journal was busy with is an I/O error, later ones are read-only.
+    // A write that the failing journal was busy with is an I/O error; later writes are read-only.
     let options = stopped(node, &data, "os error", "start this node again").await;
     disk.again().unwrap();
     disk.remount("ro").unwrap();
@@ -176,7 +177,7 @@ async fn a_disk_whose_writes_and_syncs_fail_stops_the_node() {
 }
 
 /// A disk of its own for one part of the data directory, so that this part fails and the others do
-/// not: where the rows cannot be stored, sled's threads are the first to know.
+/// not: if the rows cannot be stored, sled's threads are the first to get the error.
 struct PartDisk {
     disk: Disk,
     options: Options,
@@ -203,8 +204,8 @@ impl PartDisk {
         run("mount", &["--bind", self.disk.path(), part]).unwrap();
     }
 
-    /// Once nobody has a file of it open any more: threads of a node that failed may take a while
-    /// to end.
+    /// Unbinds once no process has a file of it open: threads of a failed node may take a while to
+    /// end.
     async fn unbind(&self) {
         let part = self.part.to_str().unwrap();
         until("nobody has a file open", || run("umount", &[part]).is_ok()).await;

@@ -1,5 +1,5 @@
-//! A whole data directory put back from an older copy. Nothing in it can tell; the leader that it
-//! acknowledged to can. And a follower that was only restarted, however often, is never accused.
+//! A whole data directory put back from an older copy. Nothing in it shows that; the leader that it
+//! acknowledged to finds it. A follower that was only restarted, however often, is never accused.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,8 +24,8 @@ async fn take_follower(nodes: &mut Vec<Running>) -> Running {
     nodes.remove(at)
 }
 
-/// Waits until the leader knows that the last of `nodes` has all it has, and that one has applied
-/// it.
+/// Waits until the leader has seen all its entries at the last of `nodes`, and that node has
+/// applied them.
 async fn caught_up(nodes: &[Running]) {
     let (led, last) = (leader(nodes).await, nodes.len() - 1);
     let id = nodes[last].options.node;
@@ -39,7 +39,7 @@ async fn caught_up(nodes: &[Running]) {
 
 async fn hand_over(nodes: &[Running], to: u64) {
     let led = leader(nodes).await;
-    // It may fail, or another may lead already: the caller only wants a new term.
+    // The transfer may fail, or another node may lead already: the caller only needs a new term.
     let _ = nodes[led].node.transfer_leader(Some(to)).await;
     leader(nodes).await;
 }
@@ -49,7 +49,7 @@ fn term(nodes: &[Running]) -> u64 {
     terms.max().unwrap()
 }
 
-/// What a node answers to each kind of call of Raft, all of them well addressed.
+/// Returns a node's answers to each kind of call of Raft, all of them with a right header.
 async fn answers(member: &Member) -> Vec<tonic::Status> {
     let header = || {
         Some(RaftHeader {
@@ -84,7 +84,8 @@ async fn answers(member: &Member) -> Vec<tonic::Status> {
     ]
 }
 
-/// The node has stopped by itself and says why; it answers no call of Raft, no vote above all.
+/// Checks that the node stopped by itself and says why; it answers no call of Raft, above all no
+/// vote.
 async fn is_out(node: &Running) {
     let failed = node.node.failed();
     until("it says why it stops", || failed.borrow().is_some()).await;
@@ -106,7 +107,7 @@ async fn is_out(node: &Running) {
 }
 
 /// Schedule: a follower acknowledges entries; its directory is put back from a copy made before
-/// that, log and rows together; the leader goes on. The follower's vote could help to elect a
+/// that, log and rows together; the leader continues. The follower's vote could help to elect a
 /// leader without what it acknowledged.
 async fn older_copy(another_term: bool) {
     let dir = tempfile::tempdir().unwrap();
@@ -139,14 +140,14 @@ async fn older_copy(another_term: bool) {
 
     let older = Running::restart(options.clone()).await.unwrap();
     is_out(&older).await;
-    // Nobody else is touched: the same leader leads in the same term, and writes go on.
+    // No other node is affected: the same leader leads in the same term, and writes continue.
     for i in 0..20 {
         write(&nodes, &format!("after{i}")).await;
     }
     agree(&nodes, ["early19", "late19", "after19"].into_iter()).await;
     assert_eq!(term(&nodes), led_in, "the leader changed");
     assert!(nodes.iter().all(|n| n.node.failed().borrow().is_none()));
-    // Started again it is the same, as long as that leader leads.
+    // After a restart the result is the same, as long as that leader leads.
     older.kill().await;
     let again = Running::restart(options).await.unwrap();
     is_out(&again).await;
@@ -159,7 +160,7 @@ async fn an_older_copy_is_found_by_the_leader_it_acknowledged_to() {
     older_copy(false).await;
 }
 
-/// The copy does not even know of the term it acknowledged in: it has lost its vote as well.
+/// The copy does not even have the term it acknowledged in: it has lost its vote as well.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_older_copy_of_an_earlier_term_is_found_by_the_leader_it_acknowledged_to() {
     older_copy(true).await;

@@ -1,6 +1,6 @@
-//! Directories a node cannot start on: in use, of another kind, not its to write, or with files
-//! missing. Each is refused with one line that names the path and the remedy, nothing is changed by
-//! refusing, and undoing the damage brings the node back.
+//! Directories a node cannot start on: in use, of another kind, not writable for it, or with files
+//! missing. It rejects each with one line that names the path and the remedy. The refusal changes
+//! nothing, and the node starts once the damage is undone.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::common::{Running, cluster, until, write};
 use crate::damage::{comes_back, files, history, refusal, refusal_at_once, set_aside};
 use crate::disk::{Disk, run, skipped};
 
-/// One line that names `path` and says each of `parts`.
+/// Checks for one line that names `path` and contains each of `parts`.
 pub(crate) fn says(error: &Error, path: &Path, parts: &[&str]) {
     let text = error.to_string();
     println!("refused: {text}");
@@ -88,7 +88,7 @@ async fn a_path_of_another_kind_is_refused_and_kept() {
         fs::rename(&kept, &path).unwrap();
         comes_back(&options, &state).await;
     }
-    // The rows are a shortcut: what stands in their place is set aside, and kept.
+    // The rows are a shortcut: a file in their place is set aside, and kept.
     let rows = options.data_dir.join("state");
     fs::remove_dir_all(&rows).unwrap();
     fs::write(&rows, b"a file").unwrap();
@@ -97,7 +97,7 @@ async fn a_path_of_another_kind_is_refused_and_kept() {
     assert_eq!(fs::read(aside).unwrap(), b"a file");
 }
 
-/// Root may write anywhere, but not into what is marked immutable.
+/// Root may write anywhere, but not into a file or directory that is marked immutable.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_directory_without_permission_is_refused() {
     if skipped() {
@@ -113,7 +113,7 @@ async fn a_directory_without_permission_is_refused() {
         data.join("state"),
         data.join("identity"),
     ] {
-        // What is made new there, or written to, is forbidden; reading is not.
+        // Making or writing a file there is forbidden; reading is not.
         let all = path.to_str().unwrap();
         if run("chattr", &["-R", "+i", all]).is_err() {
             println!("skipped: no chattr");
@@ -139,7 +139,7 @@ async fn a_directory_without_permission_is_refused() {
     says(&error, &other.data_dir, &["the user this process runs as"]);
 }
 
-/// Takes `path` away, looks at the refusal, and gives it back.
+/// Removes `path`, checks the refusal, and puts it back.
 async fn missed(options: &Options, path: &Path, named: &Path, part: &str) {
     let kept = options.data_dir.with_extension("kept");
     fs::rename(path, &kept).unwrap();
@@ -157,7 +157,7 @@ async fn missed(options: &Options, path: &Path, named: &Path, part: &str) {
     fs::rename(&kept, path).unwrap();
 }
 
-/// Every file of a directory with its content; the rows aside, which may change as they like.
+/// Returns every file of a directory with its content, except the rows, which may change.
 pub(crate) fn tree(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut all = Vec::new();
     for entry in fs::read_dir(dir).unwrap() {
@@ -219,7 +219,7 @@ pub(crate) fn wals(log: &Path) -> Vec<PathBuf> {
     wals
 }
 
-/// A stranger's file beside ours is left alone.
+/// A file that is not ours, beside our files, is left alone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn files_of_others_are_left_alone() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,6 +1,6 @@
 //! Files that are sound and not this node's, or not of this time: another node's, another
-//! cluster's, an older copy's. Those that matter are refused by name and give way to the right ones
-//! again; rows are set aside and rebuilt.
+//! cluster's, an older copy's. The node rejects those that matter by name, and starts once the
+//! right ones are back. Rows are set aside and rebuilt.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::common::{Running, agree, cluster, until, write};
 use crate::damage::{comes_back, copy_dir, files, history, refusal, set_aside};
 use crate::disks_start::{says, tree, wals};
 
-/// Puts `theirs` in the place of `ours`, looks at the refusal, and puts ours back.
+/// Puts `theirs` in the place of `ours`, checks the refusal, and puts ours back.
 async fn mistaken(options: &Options, ours: &Path, theirs: &Path, named: &Path, parts: &[&str]) {
     let kept = options.data_dir.with_extension("kept");
     fs::rename(ours, &kept).unwrap();
@@ -88,7 +88,7 @@ async fn parts_of_another_node_are_refused() {
     )
     .await;
 
-    // Rows of another node say the same at best: they are not believed, and nothing is lost.
+    // Rows of another node are at best the same: they are not used, and nothing is lost.
     let rows = ours.join("state");
     copy_dir(&one.join("state"), &rows);
     let mut nodes = Vec::new();
@@ -141,7 +141,7 @@ async fn parts_of_another_cluster_are_refused() {
     assert_ne!(state, alien);
     comes_back(&options, &state).await;
     assert_eq!(set_aside(&options), 1);
-    // As a build wrote them that did not note whose they are.
+    // As written by a build that did not note their owner.
     copy_dir(&theirs.join("state"), &ours.join("state"));
     let db = sled::open(ours.join("state")).unwrap();
     db.remove(b"p").unwrap().expect("the note");
@@ -150,7 +150,7 @@ async fn parts_of_another_cluster_are_refused() {
     assert_eq!(set_aside(&options), 2);
 }
 
-/// A node of another cluster that has applied the same ids as the one of `options`.
+/// Returns a node of another cluster that has applied the same ids as the one of `options`.
 async fn twin(dir: &Path, options: &Options) -> (Options, State) {
     let mut like = crate::common::start(dir, 1, |o| {
         let (address, data_dir) = (o.address.clone(), o.data_dir.clone());
@@ -190,7 +190,7 @@ async fn twin(dir: &Path, options: &Options) -> (Options, State) {
     (like.kill().await, state)
 }
 
-/// A voter that goes on from an older copy of its log has forgotten what it acknowledged.
+/// A voter that continues from an older copy of its log has lost what it acknowledged.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_older_log_beside_newer_rows_is_refused() {
     let dir = tempfile::tempdir().unwrap();
@@ -255,8 +255,8 @@ async fn an_older_snapshot_in_place_of_a_newer_one_is_refused() {
     comes_back(&options, &state).await;
 }
 
-/// An identity from before the node joined its cluster: the log knows which it is, and no other may
-/// adopt the node.
+/// An identity from before the node joined its cluster: the log has the right one, and no other
+/// cluster may adopt the node.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_identity_from_before_the_cluster_is_brought_up_to_date() {
     let dir = tempfile::tempdir().unwrap();

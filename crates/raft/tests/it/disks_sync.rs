@@ -1,6 +1,6 @@
-//! Syncs that fail while every write succeeds: nothing may be acknowledged on the strength of the
-//! writes. A process of this test binary runs a node under a preloaded library whose `fdatasync`
-//! and `fsync` fail once a file appears. Needs a C compiler; says so otherwise.
+//! Syncs that fail while every write succeeds: the writes alone must not lead to an
+//! acknowledgement. A process of this test binary runs a node under a preloaded library whose
+//! `fdatasync` and `fsync` fail once a file appears. Needs a C compiler; says so otherwise.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -30,7 +30,7 @@ fn say(line: &str) {
     out.flush().unwrap();
 }
 
-/// The child: writes until it is refused. Not a test by itself.
+/// Runs the child: writes until a write is rejected. Not a test by itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn child() {
     let Ok(dir) = std::env::var(DIR) else { return };
@@ -124,7 +124,7 @@ async fn a_sync_that_fails_acknowledges_nothing_and_stops_the_node() {
         "{last}"
     );
     assert!(last.contains("start this node again"), "{last}");
-    // One may have been synced before the library looked for the file, and heard of after.
+    // One may have been synced before the library looked for the file, and reported after that.
     assert!(
         acked >= 200 && after < 50,
         "{after} acknowledged without a sync"

@@ -1,4 +1,4 @@
-//! Who is let in: other clusters, other nodes and wiped directories are not.
+//! Other clusters, other nodes and wiped directories are not let in.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tonic::Code;
 
 use crate::common::{CLUSTER, Running, agree, cluster, leader, start, until, write};
 
-/// What a node answers to a call with this header.
+/// Returns a node's answer to a call with this header.
 async fn knock(
     address: &str,
     cluster: ClusterId,
@@ -69,7 +69,7 @@ async fn calls_for_somebody_else_are_refused_with_the_reason() {
             (own.id, own.incarnation)
         );
     }
-    // The right header passes; then the body is what it is.
+    // The right header passes; then the body is checked.
     let status = knock(&own.address, CLUSTER, own.id, own.incarnation).await;
     assert_eq!(status.unwrap_err().code(), Code::InvalidArgument);
 }
@@ -88,7 +88,7 @@ async fn a_new_node_adopts_only_from_who_knows_its_incarnation() {
     let status = knock(&own.address, CLUSTER, 1, own.incarnation).await;
     assert_eq!(status.unwrap_err().code(), Code::InvalidArgument);
     assert_eq!(one.node.identity().cluster, Some(CLUSTER));
-    // For ever, also across a restart.
+    // Permanently, also across a restart.
     let options = one.kill().await;
     let one = Running::restart(options).await.unwrap();
     assert_eq!(one.node.identity().cluster, Some(CLUSTER));
@@ -97,7 +97,7 @@ async fn a_new_node_adopts_only_from_who_knows_its_incarnation() {
 }
 
 /// Schedule of finding B3: a node adopts a cluster by another's call and loses its power before its
-/// vote is saved. Asked to make that cluster, it must not begin its log a second time.
+/// vote is saved. When it is called to make that cluster, it must not begin its log a second time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_adopted_a_cluster_never_begins_it() {
     let dir = tempfile::tempdir().unwrap();
@@ -114,9 +114,9 @@ async fn a_node_that_adopted_a_cluster_never_begins_it() {
     assert!(one.node.with_state(|s| s.cluster().is_none()));
 }
 
-/// Schedule: three voters; one is wiped and comes back under its id; then the leader goes. If the
-/// empty one could vote, the other follower and it would be a quorum that need not hold what was
-/// acknowledged.
+/// Schedule: three voters; one is wiped and returns under its id; then the leader goes. If the
+/// empty one could vote, it would form a quorum with the other follower, and that quorum need not
+/// hold all acknowledged entries.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wiped_voter_stays_out() {
     let dir = tempfile::tempdir().unwrap();
@@ -139,7 +139,7 @@ async fn a_wiped_voter_stays_out() {
     );
     let at = leader(&nodes).await;
     let gone = nodes.remove(at).kill().await;
-    // The time of five elections: without a quorum of true members nobody leads.
+    // The time of five elections: without a quorum of true members no node leads.
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert!(!nodes[0].leads() && !wiped.leads());
     assert_eq!(wiped.node.identity().cluster, None);

@@ -15,14 +15,14 @@ fn at_level_2(options: &mut Options) {
     options.level_max = 2;
 }
 
-/// So few entries that a new node is sent a snapshot.
+/// Keeps only a few entries, so that a new node receives a snapshot.
 fn purging(options: &mut Options) {
     options.snapshot_every_entries = 20;
     options.keep_entries = 5;
     options.log_file_bytes = 16 << 10;
 }
 
-/// Waits until every node has this level and this mark of store ids.
+/// Waits until every node has this level and this `next_store`.
 pub(crate) async fn reached(nodes: &[Running], level: u32, next_store: Option<u64>) {
     let row = |n: &Running| n.node.with_state(|s| (s.level(), s.next_store()));
     until("the level on all nodes", || {
@@ -31,7 +31,7 @@ pub(crate) async fn reached(nodes: &[Running], level: u32, next_store: Option<u6
     .await;
 }
 
-/// Adds a node at whichever node leads.
+/// Adds a node at the current leader.
 pub(crate) async fn add(nodes: &[Running], member: &Member) {
     let at = leader(nodes).await;
     let added = nodes[at]
@@ -62,15 +62,15 @@ async fn a_cluster_reaches_the_level_and_keeps_it() {
     agree(&again, ["n0", "n49", "after"].into_iter()).await;
 }
 
-/// Schedule: a rolling upgrade. The last store of the older build keeps the level down, takes part,
-/// and the level rises once it runs the newer build.
+/// Schedule: a rolling upgrade. The last store of the older build keeps the level down and takes
+/// part; the level rises once it runs the newer build.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_store_of_the_older_level_keeps_the_level_down() {
     let dir = tempfile::tempdir().unwrap();
     let mut nodes = cluster(dir.path(), 3, at_level_1).await;
     write(&nodes, "old").await;
     for i in 0..3 {
-        // Time in which a leader would have looked for the level several times.
+        // Time in which a leader would have checked the level several times.
         let deadline = Instant::now() + Duration::from_secs(2);
         while Instant::now() < deadline {
             write(&nodes, &format!("at-{i}")).await;

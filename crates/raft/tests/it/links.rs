@@ -27,7 +27,7 @@ impl Links {
         self.0.lock().unwrap().remove(address);
     }
 
-    /// The transport of the node at `address`.
+    /// Returns the transport of the node at `address`.
     pub(crate) fn of(&self, address: &str) -> Arc<dyn Transport> {
         Arc::new(Node {
             links: self.clone(),

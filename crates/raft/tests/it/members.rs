@@ -1,4 +1,4 @@
-//! Members come and go while the group works; whatever was acknowledged is on all of them.
+//! Members come and go while the group works; all acknowledged entries are on all of them.
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use tokio::time::Instant;
 
 use crate::common::{LIMIT, Running, agree, cluster, leader, start, until, write};
 
-/// So few entries that a new node is sent a snapshot, and then entries.
+/// Keeps only a few entries, so that a new node receives a snapshot, and then entries.
 fn purging(options: &mut Options) {
     options.snapshot_every_entries = 40;
     options.keep_entries = 5;
     options.log_file_bytes = 16 << 10;
 }
 
-/// Asks whoever leads, again while the answer is "ask somebody else" or "again".
+/// Calls the leader; retries while the answer names another leader or says to retry.
 async fn ask(
     nodes: &[Running],
     call: impl AsyncFn(&Node) -> Result<(), MemberError>,
@@ -52,7 +52,7 @@ async fn leader_id(nodes: &[Running]) -> u64 {
     nodes[leader(nodes).await].options.node
 }
 
-/// Waits until every node knows exactly these members, all of them voters.
+/// Waits until every node has exactly these members, all of them voters.
 async fn voters(nodes: &[Running], ids: &[u64]) {
     let same = |n: &Running| {
         let members = n.node.members();
@@ -86,7 +86,7 @@ async fn a_group_grows_from_one_to_five_and_shrinks_to_one() {
         join(&nodes).await;
         names.push(format!("with-{id}"));
         write(&nodes, names.last().unwrap()).await;
-        // Once more is no harm.
+        // A repetition does no harm.
         join(&nodes).await;
     }
     voters(&nodes, &[1, 2, 3, 4, 5]).await;
@@ -112,14 +112,14 @@ async fn a_group_grows_from_one_to_five_and_shrinks_to_one() {
         let at = (leader(&nodes).await + 1) % nodes.len();
         let id = nodes[at].options.node;
         remove(&nodes, id).await.unwrap();
-        // Once more is no harm.
+        // A repetition does no harm.
         remove(&nodes, id).await.unwrap();
         take(&mut nodes, id).kill().await;
         names.push(format!("left-{}", nodes.len()));
         write(&nodes, names.last().unwrap()).await;
     }
     agree(&nodes, names.iter().map(String::as_str)).await;
-    // The one that is left stands alone after a restart as well.
+    // The remaining node leads alone after a restart as well.
     let options = nodes.remove(0).kill().await;
     nodes.push(Running::restart(options).await.unwrap());
     write(&nodes, "after").await;
@@ -137,7 +137,7 @@ async fn the_leadership_moves_ten_times() {
         let led = leader_id(&nodes).await;
         let to = led % 3 + 1;
         let begun = Instant::now();
-        // By name, and every third time to whoever is fit.
+        // To a named voter, and every third time to any fit voter.
         let wanted = (i % 3 != 2).then_some(to);
         let moved = ask(&nodes, async |n: &Node| n.transfer_leader(wanted).await).await;
         moved.unwrap();
@@ -145,7 +145,7 @@ async fn the_leadership_moves_ten_times() {
         longest = longest.max(begun.elapsed());
         assert_ne!(now, led);
         assert!(wanted.is_none_or(|to| to == now));
-        // To itself is done already.
+        // A transfer to itself is done already.
         let same = ask(&nodes, async |n: &Node| n.transfer_leader(Some(now)).await).await;
         assert_eq!(same, Ok(()));
         write(&nodes, name).await;
@@ -163,7 +163,7 @@ async fn the_leadership_moves_ten_times() {
         nodes.iter().filter(|n| n.leads()).count() == 1
     })
     .await;
-    // It may count as alive for a moment after its death; then the leadership is refused to it.
+    // A dead node may count as alive for a moment; after that the transfer to it is rejected.
     let deadline = Instant::now() + LIMIT;
     loop {
         let to_dead = ask(&nodes, async |n: &Node| {
@@ -181,8 +181,8 @@ async fn the_leadership_moves_ten_times() {
     write(&nodes, "last").await;
 }
 
-/// Schedule: of three voters one is dead. Taking away a living one would leave a voter and a dead
-/// one, which never commit again; taking away the dead one is right, and a new id takes its place.
+/// Schedule: of three voters one is dead. Removing a living one would leave a voter and a dead one,
+/// which never commit again; removing the dead one is right, and a new id takes its place.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dead_node_is_replaced_and_a_living_one_not_taken_away_instead() {
     let dir = tempfile::tempdir().unwrap();
@@ -195,8 +195,8 @@ async fn a_dead_node_is_replaced_and_a_living_one_not_taken_away_instead() {
     let dead = nodes.remove(at).kill().await.node;
     let led = leader(&nodes).await;
     let alive = nodes[1 - led].options.node;
-    // For 3 s after its last answer the dead one counts as alive. This cannot be polled, because a
-    // removal that comes earlier is accepted.
+    // For 3 s after its last answer the dead one counts as alive. The test cannot poll for that,
+    // because a removal that comes earlier is accepted.
     tokio::time::sleep(Duration::from_secs(3)).await;
     let text = refused(remove(&nodes, alive).await);
     assert!(text.contains(&format!("({dead})")), "{text}");
@@ -214,7 +214,7 @@ async fn a_dead_node_is_replaced_and_a_living_one_not_taken_away_instead() {
     ids.sort_unstable();
     voters(&nodes, &ids).await;
     agree(&nodes, names.iter().map(String::as_str)).await;
-    // The new one is as good as the others: with it and one more there is a quorum.
+    // The new one counts like the others: with it and one more there is a quorum.
     let at = usize::from(leader_id(&nodes[..2]).await == nodes[1].options.node);
     let gone = nodes.remove(at).kill().await;
     write(&nodes, "with-the-new-one").await;
@@ -250,7 +250,7 @@ async fn a_wiped_voter_is_refused_under_its_id_and_taken_under_a_new_one() {
     assert_eq!(wiped.node.identity().cluster, None);
     write(&nodes, "b").await;
 
-    // What the words say.
+    // The steps that the error text names.
     remove(&nodes, old.id).await.unwrap();
     wiped.kill().await;
     nodes.push(start(dir.path(), 4, |_| {}).await);
@@ -259,8 +259,8 @@ async fn a_wiped_voter_is_refused_under_its_id_and_taken_under_a_new_one() {
     agree(&nodes, ["a", "b", "c"].into_iter()).await;
 }
 
-/// A removed node goes on asking for votes; nobody's term moves, and it never leads. Nor after a
-/// restart.
+/// A removed node continues to request votes. No other node's term moves, and the removed node
+/// never leads, not even after a restart.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_removed_node_that_runs_on_disturbs_nobody() {
     let dir = tempfile::tempdir().unwrap();
@@ -271,7 +271,7 @@ async fn a_removed_node_that_runs_on_disturbs_nobody() {
     let removed = take(&mut nodes, id);
     let term = nodes[leader(&nodes).await].node.counters().term;
     let calm = async |removed: &Running, what: &str| {
-        // Not a wait for something to happen: the time in which several elections would have.
+        // Not a wait for an event: the time that several elections would take.
         let deadline = Instant::now() + Duration::from_secs(3);
         let mut i = 0;
         while Instant::now() < deadline {
@@ -292,15 +292,15 @@ async fn a_removed_node_that_runs_on_disturbs_nobody() {
     let removed = Running::restart(options).await.unwrap();
     calm(&removed, "restarted").await;
 
-    // Its id is used up: another store may have been told to take its place.
+    // Its id is used up: another store may be configured to take its place.
     let own = removed.member();
     let add = async |n: &Node| n.add_member(own.id, &own.address, own.incarnation).await;
     assert!(refused(ask(&nodes, add).await).contains("never reused"));
     agree(&nodes, ["a", "running-0", "restarted-0"].into_iter()).await;
 }
 
-/// openraft answers first and tells then whom it replicates to: to some the answer was that this
-/// node did not lead any more, or that there was no such member.
+/// openraft answers first, and only then reports the nodes it replicates to: some callers received
+/// the answer that this node did not lead any more, or that there was no such member.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_learner_just_added_is_waited_for() {
     let dir = tempfile::tempdir().unwrap();
@@ -311,7 +311,7 @@ async fn a_learner_just_added_is_waited_for() {
         let early = tokio::time::timeout(Duration::from_millis(20), add).await;
         assert!(early.is_err(), "nobody is there: {id} {early:?}");
         let deadline = Instant::now() + Duration::from_secs(10);
-        // What was given up may still be on its way.
+        // A call that was given up may still be on its way.
         while let Err(error) = node.remove_member(id).await {
             let unfinished = matches!(error, MemberError::Unfinished(_) | MemberError::Busy);
             assert!(unfinished && Instant::now() < deadline, "{error}");
@@ -334,7 +334,7 @@ async fn changes_are_one_at_a_time_and_go_on_where_they_stopped() {
     assert!(early.is_err(), "added though it is dead: {early:?}");
     let learners = || node.members().iter().filter(|m| !m.voter).count();
     assert_eq!((node.members().len(), learners()), (2, 1));
-    // The leader alone is the quorum still.
+    // The leader alone is still the quorum.
     write(&nodes, "b").await;
 
     let (first, second) = tokio::join!(add(), node.remove_member(2));

@@ -1,4 +1,4 @@
-//! A member whose calls hang is removed, and the group works on (openraft's issue 1810).
+//! A member whose calls hang is removed, and the group continues to work (openraft's issue 1810).
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Backup files, and the cluster made from one.
+//! Backup files, and a cluster made from one.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub(crate) fn section() -> SectionKey {
     }
 }
 
-/// Opens a section at its owner, who takes its slot first.
+/// Opens a section at its owner, which takes its slot first.
 pub(crate) async fn open(node: &Node) -> u64 {
     let slot = node.with_state(|s| s.slot_of(section())).unwrap();
     let to = node.with_state(|s| s.sessions().next().map(|(id, _)| id));
@@ -101,7 +101,7 @@ async fn a_backup_is_restored_as_a_cluster_of_its_own() {
     let options = seqsvr_raft::Options::new(7, address, dir.path().join("new"));
     let identity = restore::prepare(&state, &options).await.unwrap();
     assert_eq!(identity.cluster, Some(NEW));
-    // Not over what lies there.
+    // A directory that is not empty is never overwritten.
     let again = restore::prepare(&state, &options).await;
     assert!(matches!(again, Err(Error::Options(text)) if text.contains("not empty")));
 
@@ -114,7 +114,7 @@ async fn a_backup_is_restored_as_a_cluster_of_its_own() {
     assert_eq!(base, state.section(section()).unwrap().max_seq);
     assert!(base >= 1_100);
 
-    // It starts again, and grows.
+    // It starts again, and other nodes join it.
     let options = new.remove(0).kill().await;
     new.push(Running::restart(options).await.unwrap());
     write(&new, "b2").await;
@@ -184,7 +184,7 @@ async fn every_damage_of_a_backup_is_refused() {
 }
 
 /// Schedule: a store applies for days as a follower, leads for an hour, and makes a backup. If it
-/// counted only what it proposed itself, its pace would be a small part of the true one.
+/// counted only its own proposals, its pace would be a small part of the true one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_store_counts_what_it_applies() {
     let dir = tempfile::tempdir().unwrap();
@@ -205,8 +205,8 @@ async fn every_store_counts_what_it_applies() {
     }
 }
 
-/// Schedule: a store restarts and applies its log again. Those entries may be days old: as numbers
-/// of the seconds since the start they would make any pace.
+/// Schedule: a store restarts and applies its log again. Those entries may be days old: counted in
+/// the seconds since the start they would give any pace.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn entries_applied_again_at_a_start_are_not_counted() {
     let dir = tempfile::tempdir().unwrap();
@@ -241,7 +241,7 @@ async fn entries_applied_again_at_a_start_are_not_counted() {
     assert_eq!(seen.added, [(NamespaceId(1), 50)]);
 }
 
-/// A snapshot is no backup: it says nothing of when it was taken.
+/// A snapshot is no backup: it does not say when it was taken.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_snapshot_is_no_backup() {
     let dir = tempfile::tempdir().unwrap();

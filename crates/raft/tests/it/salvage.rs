@@ -1,4 +1,4 @@
-//! A backup of a data directory whose store does not run.
+//! Makes a backup of a data directory whose store does not run.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use seqsvr_raft::{Error, backup, salvage};
 use crate::common::{agree, cluster, leader, nobody_holds, until, write};
 use crate::restore::{close, open, section};
 
-/// Bytes of all files below a directory, without the lock.
+/// Returns the bytes of all files below a directory, without the lock.
 fn contents(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut all = BTreeMap::new();
     for entry in std::fs::read_dir(dir).unwrap() {
@@ -24,8 +24,8 @@ fn contents(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     all
 }
 
-/// Two of three directories are lost. The third one has all that was acknowledged, in a snapshot
-/// and the log behind it, and reading it changes nothing in it.
+/// Two of three directories are lost. The third one has all acknowledged entries, in a snapshot and
+/// the log behind it. Reading it changes nothing in it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_state_of_a_surviving_directory_is_backed_up() {
     let dir = tempfile::tempdir().unwrap();
@@ -94,7 +94,7 @@ async fn a_close_that_may_not_be_committed_lowers_nothing() {
     let window = nodes[led].node.with_state(max_seq);
     let leading = nodes.remove(led);
     nodes.remove(0).kill().await;
-    // Written here, acknowledged by no other.
+    // Written here, acknowledged by no other node.
     let node = leading.node.clone();
     let closing = tokio::spawn(async move { close(&node).await });
     let last = leading.node.counters().last_log_index;

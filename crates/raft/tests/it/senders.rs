@@ -1,4 +1,4 @@
-//! Stores that come back under an id that is another's now, and two stores under one id.
+//! Stores that return under an id that another store has now, and two stores under one id.
 
 use prost::Message;
 use seqsvr_proto::v1::raft_client::RaftClient;
@@ -12,7 +12,7 @@ use crate::links::Links;
 
 const LAST_LINE: &str = "another process has this id";
 
-/// What a node answers to a pre-vote of this sender; None: it lets the sender in.
+/// Returns a node's answer to a pre-vote of this sender; None: it lets the sender in.
 async fn knock(
     to: &Member,
     sender: u64,
@@ -45,7 +45,7 @@ struct Stage {
 }
 
 impl Stage {
-    /// Three nodes, all but the third of format level 1 at most.
+    /// Makes three nodes, all but the third of format level 1 at most.
     async fn set() -> Stage {
         let mut stage = Stage {
             dir: tempfile::tempdir().unwrap(),
@@ -73,8 +73,8 @@ impl Stage {
         started.unwrap()
     }
 
-    /// Store 3 leads and is cut off; it is removed, and another directory joins as store 3 and
-    /// leads. Returns the old store 3. The new one has the format level given.
+    /// Cuts off store 3 as leader and removes it; another directory joins as store 3 and leads.
+    /// Returns the old store 3. The new one has the format level given.
     async fn replace_the_leader(&mut self, level_max: u32) -> Running {
         let to_three = async |nodes: &[Running]| {
             until_leads(nodes, 3).await;
@@ -109,7 +109,7 @@ async fn until_leads(nodes: &[Running], id: u64) {
         if nodes[at].options.node == id {
             return;
         }
-        // It may fail, or another may lead already.
+        // The transfer may fail, or another node may lead already.
         let _ = nodes[at].node.transfer_leader(Some(id)).await;
     }
 }
@@ -143,8 +143,9 @@ async fn a_stale_leader_that_meets_its_own_id_ends() {
     agree(&stage.nodes, ["before", "without", "after"].into_iter()).await;
 }
 
-/// The same at level 2: the calls of the stale leader are rejected, for the membership records
-/// another directory. It never hears of the vote, never leads and confirms nothing.
+/// Schedule A of finding B1 at level 2: the calls of the stale leader are rejected, because the
+/// membership records another directory. It never receives the vote, never leads and confirms
+/// nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stale_leader_is_known_by_its_incarnation() {
     let mut stage = Stage::set().await;
@@ -165,7 +166,7 @@ async fn a_stale_leader_is_known_by_its_incarnation() {
         let right = nodes[2].node.identity().incarnation;
         assert_eq!(knock(&node.member(), 3, Some(right)).await, None);
     }
-    // Not a wait for something to happen: the time in which its heartbeats would be answered.
+    // Not a wait for an event: the time in which its heartbeats would be answered.
     for i in 0..3 {
         assert!(old.node.confirm().await.is_err());
         write(&nodes, &format!("after-{i}")).await;

@@ -128,8 +128,8 @@ async fn proposals_in_flight_share_syncs() {
     assert!(syncs < 250, "{syncs} syncs for 500 entries");
 }
 
-/// openraft keeps its way to the end of a stopped core in whichever call meets it first. Given up
-/// with that call, it is lost, and every later call panics.
+/// openraft keeps its way to the end of a stopped core in the first call that meets it. If that
+/// call is dropped, the way is lost, and every later call panics.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_given_up_while_the_node_stops_harms_no_later_one() {
     let dir = tempfile::tempdir().unwrap();

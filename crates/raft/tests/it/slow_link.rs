@@ -1,4 +1,4 @@
-//! Followers behind a link that is slow but works.
+//! Followers behind a slow but working link.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use crate::common::{
     CLUSTER, LEASE_MS, LIMIT, Running, SLOTS, agree, leader, listen, until, write,
 };
 
-/// A link that passes so many bytes a second towards a node, each part of them after a delay, and
-/// all that come back.
+/// A link that passes this many bytes a second towards a node, each part of them after a delay, and
+/// all bytes that come back.
 struct SlowLink {
     address: String,
     target: String,
@@ -30,7 +30,7 @@ struct SlowLink {
 impl SlowLink {
     fn to(target: String) -> SlowLink {
         let socket = TcpSocket::new_v4().unwrap();
-        // What waits for the link waits at the sender, not here.
+        // Bytes that wait for the link wait at the sender, not here.
         socket.set_recv_buffer_size(8 << 10).unwrap();
         socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let listener = socket.listen(16).unwrap();
@@ -81,7 +81,7 @@ impl SlowLink {
     }
 }
 
-/// Three nodes that lead to each other directly, but for the third one, which is behind a link.
+/// Makes three nodes that reach each other directly, but for the third one, which is behind a link.
 async fn three(dir: &Path, tune: impl Fn(&mut Options)) -> (Vec<Running>, SlowLink) {
     let mut nodes = Vec::new();
     let mut listeners: Vec<(TcpListener, String)> = Vec::new();
@@ -100,14 +100,14 @@ async fn three(dir: &Path, tune: impl Fn(&mut Options)) -> (Vec<Running>, SlowLi
     let members: Vec<Member> = nodes.iter().map(Running::member).collect();
     let made = nodes[0].node.init(members, CLUSTER, LEASE_MS, SLOTS).await;
     made.unwrap();
-    // The third must not lead: what it sends is not slow.
+    // The third must not lead: its own calls are not slow.
     while leader(&nodes).await == 2 {
         let _ = nodes[2].node.transfer_leader(Some(1)).await;
     }
     (nodes, link)
 }
 
-/// A batch of so many commands that change nothing, of 20 bytes each.
+/// Returns a batch of this many commands that change nothing, of 20 bytes each.
 fn idle_batch(commands: u64) -> Batch {
     let command = |i| Command::ExpireSession {
         session: SessionId(u64::MAX - i),
@@ -118,7 +118,7 @@ fn idle_batch(commands: u64) -> Batch {
     }
 }
 
-/// Proposes batches at the leader, some at a time.
+/// Proposes batches at the leader, several at a time.
 async fn propose(node: &seqsvr_raft::Node, count: usize, commands: u64) {
     let mut under_way = JoinSet::new();
     for _ in 0..count {
@@ -136,7 +136,7 @@ async fn propose(node: &seqsvr_raft::Node, count: usize, commands: u64) {
 }
 
 /// A follower takes entries more slowly than they come. The leader's log stays bounded: the
-/// follower is sent a snapshot once it lags by more than 2 x (40 + 5) entries.
+/// follower receives a snapshot once it lags by more than 2 x (40 + 5) entries.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slow_follower_does_not_hold_up_the_purge_of_the_log() {
     let dir = tempfile::tempdir().unwrap();
@@ -149,7 +149,7 @@ async fn a_slow_follower_does_not_hold_up_the_purge_of_the_log() {
     link.set(24 << 10);
     let led = leader(&nodes).await;
     let node = &nodes[led].node;
-    // The purge goes past the entry that the follower has, although entries pass without a failure.
+    // The purge passes the entry that the follower has, although entries pass without a failure.
     let deadline = tokio::time::Instant::now() + LIMIT;
     loop {
         propose(node, 100, 10).await;
@@ -171,8 +171,8 @@ async fn a_slow_follower_does_not_hold_up_the_purge_of_the_log() {
     agree(&nodes, ["last"].into_iter()).await;
 }
 
-/// A follower has much to catch up with over a slow link, in entries as long as they get: no call
-/// is longer than the link can pass in the time of a call.
+/// A follower must catch up by many entries of the longest size over a slow link. No call is longer
+/// than the link can pass in the time of a call.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn long_entries_pass_a_slow_link() {
     let dir = tempfile::tempdir().unwrap();
@@ -186,7 +186,7 @@ async fn long_entries_pass_a_slow_link() {
     let leading = &nodes[led].node;
     propose(leading, 40, 2_800).await;
     let goal = leading.counters().last_log_index;
-    // 2.2 MB, so 4 s; as one call, which gets 1 s, they never passed.
+    // 2.2 MB, so 4 s; in one call, which gets 1 s, they never passed.
     link.set(512 << 10);
     options.address = link.target.clone();
     let mut late = Running::restart(options).await.unwrap();
@@ -239,10 +239,10 @@ async fn nodes_with_slow_votes_elect_a_leader_with_a_longer_election_time() {
     write(&nodes, "last").await;
 }
 
-/// Schedule: a snapshot takes seconds on its way to a follower; in this time the leader applies
-/// several times as many entries as it usually takes a snapshot after. The follower continues with
-/// the entries behind that snapshot. Otherwise the leader would have purged them and would send the
-/// next snapshot, and the one after that, for as long as entries come.
+/// Schedule: a snapshot takes seconds on its way to a follower. In this time the leader applies
+/// several times the number of entries after which it usually takes a snapshot. The follower
+/// continues with the entries behind that snapshot. Otherwise the leader would have purged them and
+/// would send the next snapshot, and the one after that, for as long as entries come.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_snapshot_that_takes_long_is_followed_by_entries() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The disk of a log: what was written and what is durable lie apart.
+//! The disk of a log: written records and durable records are kept apart.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -18,7 +18,7 @@ pub(super) enum Page {
     Lost,
 }
 
-/// How a simulated disk treats the syncs of a log.
+/// Behavior of a simulated disk in the syncs of a log.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SyncConduct {
     /// Shortest and longest time of a sync, in milliseconds.
@@ -38,22 +38,22 @@ impl Default for SyncConduct {
 #[derive(Default)]
 pub(super) struct LogDisk {
     pub(super) durable: LogImage,
-    /// Written after what is durable, in order.
+    /// Records written after the durable ones, in order.
     pub(super) written: VecDeque<(Page, Record)>,
-    /// So many of them are in the page cache; the others are still in the process.
+    /// Number of them that are in the page cache; the others are still in the process.
     pub(super) cached: usize,
     pub(super) queue: VecDeque<(bool, Option<Done>)>,
     pub(super) is_flushing: bool,
-    /// First failure of the writer; it takes nothing after that.
+    /// First failure of the writer; it accepts nothing after that.
     pub(super) failure: Option<(io::ErrorKind, String)>,
-    /// Number of the process that uses it. What an earlier one still does is ignored.
+    /// Number of the process that uses the disk. Calls of an earlier process are ignored.
     pub(super) user: u64,
     pub(super) syncs: u64,
     pub(super) conduct: SyncConduct,
 }
 
 impl LogDisk {
-    /// Everything that can be read while the machine has power.
+    /// Returns everything that can be read while the machine has power.
     pub(super) fn image(&self) -> LogImage {
         let mut image = self.durable.clone();
         self.written
@@ -62,7 +62,7 @@ impl LogDisk {
         image
     }
 
-    /// Syncs what is in the page cache.
+    /// Syncs the page cache.
     pub(super) fn sync(&mut self) -> io::Result<()> {
         let cached = std::mem::take(&mut self.cached);
         if self.conduct.fails {
@@ -96,8 +96,8 @@ pub(super) fn disk_for(path: &Path) -> Arc<Mutex<LogDisk>> {
     DISKS.with_borrow_mut(|disks| disks.entry(path.to_owned()).or_default().clone())
 }
 
-/// Does what `reread::make_durable` does with the files of `raft-log`: rewrites what is not known
-/// to be durable.
+/// Does what `reread::make_durable` does with the files of `raft-log`: rewrites the records that
+/// may not be durable.
 pub(crate) fn make_durable(path: &Path) -> io::Result<()> {
     let Some(disk) = disk_at(path) else {
         return Ok(());
@@ -112,8 +112,8 @@ pub(crate) fn make_durable(path: &Path) -> io::Result<()> {
     disk.sync()
 }
 
-/// Kills the process that uses the log: `keep(n)` says how many of the `n` records stay that its
-/// writer has not taken.
+/// Kills the process that uses the log: of the `n` records that its writer has not taken, `keep(n)`
+/// stay.
 pub(crate) fn kill(path: &Path, keep: impl FnOnce(usize) -> usize) {
     let Some(disk) = disk_at(path) else { return };
     let mut disk = disk.lock();
@@ -123,7 +123,7 @@ pub(crate) fn kill(path: &Path, keep: impl FnOnce(usize) -> usize) {
     disk.written.truncate(kept);
 }
 
-/// Cuts the power: `keep(n)` says how many of the `n` dirty records before the first lost one stay.
+/// Cuts the power: of the `n` dirty records before the first lost one, `keep(n)` stay.
 pub(crate) fn cut_power(path: &Path, keep: impl FnOnce(usize) -> usize) {
     let Some(disk) = disk_at(path) else { return };
     let mut disk = disk.lock();
@@ -141,12 +141,12 @@ pub(crate) fn cut_power(path: &Path, keep: impl FnOnce(usize) -> usize) {
     disk.cached = 0;
 }
 
-/// Sets how the syncs of a log are treated; the log needs not exist yet.
+/// Sets the behavior of the syncs of a log; the log need not exist yet.
 pub(crate) fn set_conduct(path: &Path, conduct: SyncConduct) {
     disk_for(path).lock().conduct = conduct;
 }
 
-/// Reads what is durable of a log.
+/// Reads the durable part of a log.
 pub(crate) fn with_durable<T>(path: &Path, read: impl FnOnce(&LogImage) -> T) -> Option<T> {
     Some(read(&disk_at(path)?.lock().durable))
 }
@@ -156,7 +156,7 @@ pub(crate) fn forget_all() {
     DISKS.with_borrow_mut(BTreeMap::clear);
 }
 
-/// Copies a log, with what is not durable yet, to another place.
+/// Copies a log, with records that are not durable yet, to another place.
 pub(crate) fn copy(from: &Path, to: &Path) {
     let Some(disk) = disk_at(from) else { return };
     let copy = {

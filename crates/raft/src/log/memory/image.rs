@@ -1,4 +1,4 @@
-//! Records of a log, and what it says when all of them are read.
+//! Records of a log, and its content when all of them are read.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -49,7 +49,7 @@ pub(super) enum Record {
     Commit(Id),
 }
 
-/// What a log says when all of its records are read.
+/// Content of a log when all of its records are read.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LogImage {
     pub(crate) state: MemoryLogState,

@@ -1,4 +1,4 @@
-//! Holds the log in memory against `raft-log`, and plays what a crash does to it.
+//! Compares the log in memory with `raft-log`, and simulates crashes of it.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -30,7 +30,7 @@ fn entry(term: u64, index: u64) -> Entry {
 #[derive(Clone, Debug)]
 enum Call {
     Vote(u64),
-    /// Entries behind the last one, or so far away from there.
+    /// Entries behind the last one, or at this distance from it.
     Append {
         term: u64,
         count: u64,
@@ -86,7 +86,7 @@ impl Both {
         self.real.as_mut().unwrap()
     }
 
-    /// Makes a call of both, and tells whether each of them took it.
+    /// Makes a call of both logs, and returns whether each of them accepted it.
     fn make(&mut self, call: &Call) -> (bool, bool) {
         let next = next_index(self.memory.log_state().last());
         match *call {
@@ -241,8 +241,8 @@ fn a_power_cut_keeps_what_was_synced_and_a_prefix_of_the_rest() {
     });
 }
 
-/// Schedule: a sync fails; the process is started again, reads what the page cache has, and syncs
-/// it; the power goes. What was rewritten is there, what was only synced once more is not.
+/// Schedule: a sync fails; the process is started again, reads the page cache, and syncs it; the
+/// power goes off. The rewritten record is there; the record that was only synced once more is not.
 #[test]
 fn a_record_whose_sync_failed_is_durable_only_if_it_is_written_anew() {
     for is_rewritten in [false, true] {
