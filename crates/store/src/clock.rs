@@ -1,8 +1,8 @@
 //! The arbiter's clocks, and the seam through which a simulation replaces them.
 //!
-//! Invariant: MONOTONIC and MONOTONIC_RAW only, read anew each time. Neither jumps with the wall
-//! clock and neither counts time in which the machine was suspended, so the arbiter never believes
-//! that more time passed than it was awake to see.
+//! Invariant: MONOTONIC and MONOTONIC_RAW only, read again each time. Neither jumps with the wall
+//! clock, and neither counts time in which the machine was suspended. So the arbiter never counts
+//! more time than it was awake to see.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use seqsvr_core::lease::Reading;
 /// Reads the arbiter's two clocks, now.
 pub type Clock = Arc<dyn Fn() -> Reading + Send + Sync>;
 
-/// The machine's own clocks.
+/// Returns the machine's own clocks.
 pub fn system() -> Clock {
     Arc::new(|| Reading {
         main_ns: nanos(ClockId::Monotonic),

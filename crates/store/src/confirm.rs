@@ -1,12 +1,12 @@
-//! Leadership confirmations, shared: many requests, one quorum round.
+//! Shared leadership confirmations: many requests, one quorum round.
 //!
 //! Invariant: the round that answers a request started after the request came in. A caller's ticket
 //! is in the channel before the round that takes it begins; tickets that come during a round wait
 //! for the next.
 //!
 //! Schedule that breaks it: a keep-alive joins a round already under way. The round's answers may
-//! predate the request's t0, a newer leader may have been elected in between, and its wait W since
-//! its election would not cover a lease counted from t0.
+//! be older than the request's t0. A newer leader may have been elected in between, and its wait W
+//! since its election would not cover a lease counted from t0.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-/// Requests that may wait for a round.
+/// Most requests that may wait for a round.
 const WAITING_MAX: usize = 8_192;
 
-/// Why leadership was not confirmed.
+/// Reason why leadership was not confirmed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// This node does not lead.
@@ -30,7 +30,7 @@ pub enum Error {
     /// No quorum answered in time.
     #[error("no quorum of stores answered in time: retry, or ask another store")]
     NoQuorum,
-    /// Too many wait already.
+    /// Too many requests wait already.
     #[error("too many requests wait for a confirmation: retry a little later")]
     Full,
     /// The store stops.
@@ -47,14 +47,14 @@ pub struct Confirmer {
     rounds: Arc<AtomicU64>,
 }
 
-/// The other end, to be run by one task.
+/// The receiving end of a [`Confirmer`], to be run by one task.
 #[derive(Debug)]
 pub struct Rounds {
     tickets: mpsc::Receiver<Ticket>,
     rounds: Arc<AtomicU64>,
 }
 
-/// A confirmer and what runs it.
+/// Makes a confirmer and the end that runs it.
 pub fn new() -> (Confirmer, Rounds) {
     let (sender, receiver) = mpsc::channel(WAITING_MAX);
     let rounds = Arc::new(AtomicU64::new(0));
@@ -72,8 +72,8 @@ pub fn new() -> (Confirmer, Rounds) {
 }
 
 impl Confirmer {
-    /// Returns once a quorum round that started after this call confirmed that this node leads and
-    /// everything committed before it is applied here.
+    /// Waits until a quorum round that started after this call confirmed that this node leads, and
+    /// until everything committed before it is applied here.
     pub async fn confirm(&self) -> Result<(), Error> {
         let (ticket, outcome) = oneshot::channel();
         self.tickets.try_send(ticket).map_err(|e| match e {
@@ -83,16 +83,16 @@ impl Confirmer {
         outcome.await.unwrap_or(Err(Error::Stopped))
     }
 
-    /// Quorum rounds begun since the process started.
+    /// Returns the number of quorum rounds begun since the process started.
     pub fn rounds(&self) -> u64 {
         self.rounds.load(Ordering::Relaxed)
     }
 }
 
 impl Rounds {
-    /// Runs one round at a time for all who wait, until told to stop. `round` bounds its own time,
-    /// and a later round would not succeed where an earlier one waits: any later answer of a quorum
-    /// ends both.
+    /// Runs one round at a time for all waiting requests, until `stop` is cancelled. `round` bounds
+    /// its own time. A later round would not succeed where an earlier one waits: any later answer
+    /// of a quorum ends both.
     pub async fn run<R, F>(mut self, round: R, stop: CancellationToken)
     where
         R: Fn() -> F,
@@ -108,7 +108,7 @@ impl Rounds {
                 self.rounds.fetch_add(1, Ordering::Relaxed);
                 let outcome = round().await;
                 for ticket in waiting.drain(..) {
-                    // Whoever is gone needs no answer.
+                    // A caller that is gone needs no answer.
                     drop(ticket.send(outcome.clone()));
                 }
             }

@@ -1,6 +1,7 @@
-//! What all services of one store share.
+//! State that all services of one store share.
 //!
-//! Locks: the arbiter's before the state's, never the other way round; neither across an await.
+//! Locks: take the arbiter's before the state's, never the other way round; hold neither across an
+//! await.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -26,7 +27,7 @@ use crate::service::backup::Backups;
 
 /// Most Watch streams at a time.
 const WATCHERS_MAX: usize = 8_192;
-/// How long after a confirmation the leadership it proved may take to show here.
+/// How long after a confirmation this node may take to show the confirmed leadership.
 const READY_WAIT: Duration = Duration::from_millis(500);
 
 pub(crate) struct Context {
@@ -70,7 +71,7 @@ impl Context {
         }
     }
 
-    /// The term this node leads in, as far as it knows.
+    /// Returns the term this node leads in, by its own view.
     pub(crate) fn leading(&self) -> Result<u64, Fault> {
         self.belongs()?;
         let seen = self.leadership();
@@ -80,7 +81,7 @@ impl Context {
         }
     }
 
-    /// Refuses if this store belongs to no cluster yet.
+    /// Fails if this store belongs to no cluster yet.
     pub(crate) fn belongs(&self) -> Result<(), Fault> {
         match self.node.identity().cluster {
             Some(_) => Ok(()),
@@ -88,13 +89,13 @@ impl Context {
         }
     }
 
-    /// Tag of the cluster that this store belongs to, if it does.
+    /// Returns the tag of the cluster that this store belongs to, if it does.
     pub(crate) fn cluster_tag(&self) -> ClusterTag {
         let cluster = self.node.identity().cluster;
         cluster.map_or(ClusterTag::NONE, ClusterTag::of)
     }
 
-    /// Refuses a request that names another cluster.
+    /// Rejects a request that names another cluster.
     pub(crate) fn check_cluster(&self, caller: ClusterTag) -> Result<(), Fault> {
         let own = self.cluster_tag();
         match own.conflicts_with(caller) {
@@ -107,7 +108,7 @@ impl Context {
         self.node.leadership().borrow().clone()
     }
 
-    /// Where the leader is, if known.
+    /// Returns where the leader is, if known.
     pub(crate) fn leader(&self) -> Option<String> {
         address(self.leadership().leader)
     }
@@ -123,8 +124,8 @@ impl Context {
         let mut leadership = self.node.leadership();
         let known = leadership.wait_for(|l| l.ready_term == Some(term) || l.term > term);
         let known = tokio::time::timeout(READY_WAIT, known).await;
-        // What is borrowed is given back before the leader is looked up: between two borrowings by
-        // one thread, whoever wants to change it would wait for the first, and the second for them.
+        // The borrow ends before the leader is looked up. If one thread held two borrows, a writer
+        // would wait for the first one, and the second one for the writer.
         let ready = known.is_ok_and(|l| l.is_ok_and(|l| l.ready_term == Some(term)));
         match ready {
             true => Ok(term),
@@ -142,8 +143,8 @@ impl Context {
         }
     }
 
-    /// Slots this session should move now, and how many are planned for it in all (`u32::MAX`: not
-    /// known yet).
+    /// Returns the slots this session should move now, and how many are planned for it in all
+    /// (`u32::MAX`: not known yet).
     pub(crate) fn planned_moves(&self, session: SessionId) -> (Vec<v1::PlannedMove>, u32) {
         let arbiter = self.arbiter.lock();
         let now = (self.clock)();
@@ -165,7 +166,7 @@ impl Context {
         })
     }
 
-    /// Milliseconds since each session's last stamp in this term.
+    /// Returns the milliseconds since each session's last stamp in this term.
     pub(crate) fn stamps(&self) -> HashMap<SessionId, u64> {
         let arbiter = self.arbiter.lock();
         let now = (self.clock)();
@@ -176,7 +177,7 @@ impl Context {
         ids.into_iter().filter_map(ago).collect()
     }
 
-    /// Who drains, and how many slots are planned to move.
+    /// Returns which sessions drain, and how many slots are planned to move.
     pub(crate) fn evening_out(&self) -> (BTreeSet<SessionId>, u32) {
         let arbiter = self.arbiter.lock();
         let now = (self.clock)();
@@ -184,7 +185,7 @@ impl Context {
         (arbiter.draining(), planned as u32)
     }
 
-    /// One log entry: the proposer's way into Raft.
+    /// Writes one log entry: the proposer's way into Raft.
     pub(crate) async fn write(&self, batch: Batch) -> Result<Vec<Reply>, proposer::Error> {
         self.node.propose(batch).await.map_err(|e| match e {
             ProposeError::NotLeader { leader } => proposer::Error::NotLeader {
@@ -197,7 +198,7 @@ impl Context {
         })
     }
 
-    /// One quorum round: the confirmer's way into Raft.
+    /// Runs one quorum round: the confirmer's way into Raft.
     pub(crate) async fn round(&self) -> Result<(), confirm::Error> {
         self.node.confirm().await.map(drop).map_err(|e| match e {
             ConfirmError::NotLeader { leader } => confirm::Error::NotLeader {

@@ -1,4 +1,4 @@
-//! What went wrong, as callers see it: reason, code, and a text that says what to do.
+//! Faults as callers see them: reason, code, and a text that says what to do.
 
 use seqsvr_core::command::Refusal;
 use seqsvr_proto::error::Fault;
@@ -8,7 +8,7 @@ use tonic::Code;
 use crate::arbiter::NotRenewed;
 use crate::{confirm, proposer};
 
-/// When a caller turned away by a full queue may try again.
+/// Delay after which a caller rejected by a full queue may retry.
 const RETRY_MS: u32 = 50;
 
 pub(crate) fn not_initialised() -> Fault {
@@ -33,7 +33,7 @@ pub(crate) fn too_many(text: impl Into<String>) -> Fault {
     Fault::new(Reason::TooMany, text).with_retry_after_ms(RETRY_MS)
 }
 
-/// A limit the caller itself ignored: no retry helps.
+/// Makes the fault for a limit that the caller itself ignored: no retry helps.
 pub(crate) fn over_limit(text: impl Into<String>) -> Fault {
     Fault::new(Reason::TooMany, text).with_code(Code::InvalidArgument)
 }

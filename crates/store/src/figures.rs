@@ -8,14 +8,14 @@ use seqsvr_metrics::{Check, Collector, DescriptorEncoder, Figure, Registry, Watc
 use crate::Store;
 use crate::context::Context;
 
-/// What the names begin with; those of the Raft node have its own.
+/// Prefix of the names; those of the Raft node have their own.
 const PREFIX: &str = "seqsvr_store";
-/// Entries committed and not applied of a store that keeps up: a burst of them is applied in well
-/// under a second.
+/// Most entries committed and not applied in a store that keeps up: it applies a burst of them in
+/// well under a second.
 const BEHIND_MAX: u64 = 1_000;
 
 impl Context {
-    /// All figures but those of the Raft node.
+    /// Returns all figures except those of the Raft node.
     pub(crate) fn figures(&self) -> Vec<Figure> {
         let (gauge, counter) = (Figure::gauge, Figure::counter);
         let arbiter = self.arbiter.lock().counters();
@@ -68,7 +68,7 @@ impl Context {
     }
 }
 
-/// What is scraped of a store.
+/// Figures of a store that Prometheus scrapes.
 struct Scraped(Arc<Context>);
 
 impl fmt::Debug for Scraped {

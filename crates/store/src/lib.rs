@@ -5,8 +5,8 @@
 //! shared by many requests; the [`arbiter`], a pure machine that expires silent sessions and
 //! assigns free slots; the gRPC services `Store` and `Admin`, health and reflection.
 //!
-//! How data passes through. A raise: `Submit` -> [`proposer::Queue`] -> one Raft entry with
-//! everybody's commands -> applied -> its own reply. A keep-alive: `KeepAlive` -> a quorum round
+//! How data passes through. A raise: `Submit` -> [`proposer::Queue`] -> one Raft entry with the
+//! commands of all callers -> applied -> its own reply. A keep-alive: `KeepAlive` -> a quorum round
 //! begun after it came in -> stamped under the arbiter's lock -> D and what the caller's routing
 //! table misses. A death: no stamp for W -> marked -> `ExpireSession` -> `Assign` -> pushed to
 //! every `Watch`.
@@ -29,7 +29,7 @@ mod store;
 
 #[cfg(sim)]
 pub use seqsvr_raft::sim;
-/// Backup files and restoring, which are of the replicated state.
+/// Backup files and their restore, which belong to the replicated state.
 pub use seqsvr_raft::{backup, restore, salvage};
 
 pub use options::{Error, Options};

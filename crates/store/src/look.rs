@@ -1,4 +1,4 @@
-//! What the judges of a simulation see of a running store. Only with `--cfg sim`.
+//! View of a running store for the judges of a simulation. Only with `--cfg sim`.
 
 use seqsvr_core::state::State;
 use seqsvr_raft::sim::NodeView;
@@ -6,7 +6,7 @@ use seqsvr_raft::sim::NodeView;
 use crate::Store;
 
 impl Store {
-    /// Looks at the node of this store. Waits for nothing.
+    /// Returns a view of the node of this store. Waits for nothing.
     pub fn look(&self) -> NodeView {
         self.context.node.look()
     }

@@ -1,4 +1,4 @@
-//! What a store is told at its start, and why it may not start. Plain data.
+//! Options of a store at its start, and reasons why it may not start. Plain data.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,51 +11,52 @@ use seqsvr_proto::limits::{CONNECTIONS_DEFAULT, STREAMS_DEFAULT};
 pub struct Options {
     /// This store's id in the cluster, above 0.
     pub node: u64,
-    /// Where it listens; port 0 takes a free one.
+    /// Address it listens on; port 0 takes a free one.
     pub listen: SocketAddr,
-    /// Where other stores and AllocSvrs reach it, `host:port`. None: the address it listens on.
+    /// Address at which other stores and AllocSvrs reach it, `host:port`. None: the address it
+    /// listens on.
     pub advertise: Option<String>,
-    /// Directory of this store's own; made if absent.
+    /// Directory of this store only; created if absent.
     pub data_dir: PathBuf,
     /// The data directory was moved or copied on purpose, and nothing uses the original any more.
     pub moved_data_dir: bool,
-    /// How often a leader makes itself heard.
+    /// Interval of a leader's heartbeats.
     pub heartbeat_ms: u64,
-    /// A follower that hears nothing for a random time between this …
+    /// A follower that receives no heartbeat for a random time between this …
     pub election_min_ms: u64,
     /// … and this asks for votes. Well under half the lease.
     pub election_max_ms: u64,
     /// A snapshot is taken after so many new log entries; a quarter as many are kept behind it for
     /// followers that lag.
     pub snapshot_every_entries: u64,
-    /// Most connections at a time; more are refused.
+    /// Most connections at a time; the store rejects more.
     pub connections_max: usize,
     /// Most calls of one connection at a time, its Watch streams among them; more wait.
     pub streams_max: u32,
 }
 
-/// Why a store does not start; the text says what to do.
+/// Reason why a store does not start; the text says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Somebody else listens there.
+    /// Another process listens there.
     #[error(
         "address {0} is in use: stop the process that listens there, or give this store another address with --listen"
     )]
     AddressInUse(SocketAddr),
-    /// The address cannot be listened on.
+    /// The store cannot listen on the address.
     #[error("cannot listen on {address}: {source}; give an address of this machine with --listen")]
     Listen {
         /// The address.
         address: SocketAddr,
-        /// What the operating system said.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// Others could not find the store.
+    /// Other processes could not find the store.
     #[error(
         "listening on {0} needs --advertise HOST:PORT: the address under which the other stores and the AllocSvrs reach this one"
     )]
     NoAdvertise(SocketAddr),
-    /// The data directory or Raft.
+    /// Error of the data directory or of Raft.
     #[error(transparent)]
     Raft(#[from] seqsvr_raft::Error),
     /// The reflection service refused the descriptors built into this binary.
@@ -64,7 +65,7 @@ pub enum Error {
 }
 
 impl Options {
-    /// The defaults.
+    /// Returns the default options.
     pub fn new(node: u64, listen: SocketAddr, data_dir: impl Into<PathBuf>) -> Options {
         let raft = seqsvr_raft::Options::new(node, String::new(), data_dir);
         Options {
@@ -82,7 +83,7 @@ impl Options {
         }
     }
 
-    /// What the Raft node below is told; others reach it at `address`.
+    /// Returns the options of the Raft node below; others reach it at `address`.
     pub fn raft(&self, address: String) -> seqsvr_raft::Options {
         seqsvr_raft::Options {
             heartbeat_ms: self.heartbeat_ms,

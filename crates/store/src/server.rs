@@ -24,7 +24,7 @@ const PING_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long requests under way may take after a stop.
 const DRAIN: Duration = Duration::from_secs(1);
 
-/// What reflection lists.
+/// Services that reflection lists.
 const LISTED: [&str; 6] = [
     "seqsvr.v1.Store",
     "seqsvr.v1.Admin",
@@ -34,7 +34,7 @@ const LISTED: [&str; 6] = [
     "grpc.reflection.v1alpha.ServerReflection",
 ];
 
-/// Serves until told to stop; the error is the reason why it could not go on.
+/// Serves until the store stops; the error is the reason why it could not continue.
 pub(crate) fn serve(
     context: &Arc<Context>,
     listener: Box<dyn Listener>,
@@ -49,15 +49,15 @@ pub(crate) fn serve(
             .register_encoded_file_descriptor_set(
                 tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,
             );
-        // That of the AllocSvr is described as well, and not served here.
+        // The AllocSvr's service is described as well, and not served here.
         LISTED
             .iter()
             .fold(described, |all, name| all.with_service_name(*name))
     };
     let (reporter, health) = tonic_health::server::health_reporter();
     let service = Service(context.clone());
-    // An AllocSvr that outlived its stores relays operators' calls. A caller that names no cluster
-    // is served.
+    // An AllocSvr that outlived its stores relays operators' calls. The store serves a caller that
+    // names no cluster.
     let own = context.clone();
     let check = move |request: Request<()>| -> Result<Request<()>, Status> {
         own.check_cluster(ClusterTag::from_metadata(request.metadata())?)?;
@@ -86,7 +86,7 @@ pub(crate) fn serve(
     Ok(async move {
         let stop = context.stop.clone();
         tell_health(&context, &reporter).await;
-        // The others are answered whatever this store knows.
+        // The others are answered independently of this store's state.
         let raft = ServingStatus::Serving;
         reporter.set_service_status("seqsvr.v1.Raft", raft).await;
         let incoming = incoming(listener, context.connections.clone());
@@ -103,21 +103,22 @@ pub(crate) fn serve(
     })
 }
 
-/// Keeps telling as the leadership changes. Does not end before Raft does.
+/// Reports each change of the leadership. Does not end before Raft does.
 async fn report_health(context: &Context, reporter: HealthReporter) {
     let mut leadership = context.node.leadership();
     loop {
         leadership.mark_unchanged();
         tell_health(context, &reporter).await;
         if leadership.changed().await.is_err() {
-            // Raft has ended; whoever waits for `Store::failed` learns why.
+            // Raft has ended; a caller that waits for `Store::failed` receives the reason.
             context.stop.cancelled().await;
             return;
         }
     }
 }
 
-/// SERVING while this store belongs to a cluster and knows a leader; "" is the whole server.
+/// Reports SERVING while this store belongs to a cluster and has a known leader; "" is the whole
+/// server.
 async fn tell_health(context: &Context, reporter: &HealthReporter) {
     let led = context.node.leadership().borrow().leader.is_some();
     let status = match led && context.node.identity().cluster.is_some() {

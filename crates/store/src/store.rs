@@ -16,17 +16,17 @@ use crate::context::Context;
 use crate::options::{Error, Options};
 use crate::server;
 
-/// What a store has of the world: a simulation brings its own.
+/// Clocks and transport of a store: a simulation brings its own.
 #[derive(Clone)]
 pub struct Environment {
     /// The arbiter's clocks.
     pub clock: Clock,
-    /// Where others are reached, and reach it.
+    /// Network through which it reaches others, and they reach it.
     pub transport: Arc<dyn Transport>,
 }
 
 impl Environment {
-    /// This machine's.
+    /// Returns this machine's environment.
     pub fn system() -> Environment {
         Environment {
             clock: clock::system(),
@@ -45,8 +45,8 @@ pub struct Store {
 }
 
 impl Store {
-    /// Starts: listens, opens the data directory, takes part. A store that belongs to no cluster
-    /// waits for `seqsvr init`.
+    /// Starts a store: listens, opens the data directory, takes part. A store that belongs to no
+    /// cluster waits for `seqsvr init`.
     ///
     /// # Errors
     /// The address is in use, or the data directory is not this store's or damaged; see [`Error`].
@@ -54,7 +54,7 @@ impl Store {
         Store::start_in(options, Environment::system()).await
     }
 
-    /// The same in another environment.
+    /// Starts a store, as [`Store::start`] does, in another environment.
     ///
     /// # Errors
     /// As [`Store::start`].
@@ -108,36 +108,36 @@ impl Store {
         })
     }
 
-    /// The address it listens on.
+    /// Returns the address it listens on.
     pub fn local_addr(&self) -> SocketAddr {
         self.local
     }
 
-    /// The address others are told.
+    /// Returns the address at which others reach it.
     pub fn address(&self) -> &str {
         &self.context.address
     }
 
-    /// Who this store is.
+    /// Returns the identity of this store.
     pub fn identity(&self) -> seqsvr_raft::Identity {
         self.context.node.identity()
     }
 
-    /// Returns why the store has stopped by itself, once it has: a failed disk, mostly. The process
-    /// should end with that as its last line.
+    /// Waits until the store has stopped by itself, and returns why: mostly a failed disk. The
+    /// process should end with that as its last line.
     pub async fn failed(&self) -> String {
         let mut raft = self.context.node.failed();
         let mut server = self.server_failed.clone();
         let reason = tokio::select! {
             Ok(reason) = raft.wait_for(Option::is_some) => reason.clone(),
             Ok(reason) = server.wait_for(Option::is_some) => reason.clone(),
-            // Both ended without a reason: it was told to stop.
+            // Both ended without a reason: the store received the stop signal.
             else => return std::future::pending().await,
         };
         reason.unwrap_or_default()
     }
 
-    /// Stops serving, then taking part, and lets go of the data directory.
+    /// Stops serving, then taking part, and releases the data directory.
     pub async fn shutdown(&self) {
         self.context.stop.cancel();
         self.tasks.wait().await;
@@ -145,7 +145,7 @@ impl Store {
     }
 }
 
-/// Listens, or says who is in the way.
+/// Listens, or returns which process is in the way.
 async fn listen(
     transport: &dyn Transport,
     address: SocketAddr,

@@ -1,9 +1,9 @@
-//! Which owned slots should move, and to whom: those of sessions that drain, and as many as even
-//! the others out after one has come.
+//! Moves of owned slots: all slots of sessions that drain, and as many as even out the others after
+//! a session came.
 //!
-//! Invariants: a pure function of who owns what and who lives, so that the same state gives the
-//! same moves and repeated advice overshoots nothing; no move leaves its taker with more slots than
-//! its giver keeps, so that evening out comes to an end.
+//! Invariants: the moves are a pure function of the owners of slots and of the living sessions, so
+//! the same state gives the same moves and repeated advice overshoots nothing. No move leaves its
+//! taker with more slots than its giver keeps, so that evening out comes to an end.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,16 +12,16 @@ use seqsvr_core::id::{SessionId, Slot};
 /// A slot that should move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Move {
-    /// Which.
+    /// The slot.
     pub slot: Slot,
     /// Its owner.
     pub from: SessionId,
-    /// Who should own it.
+    /// The session that should own it.
     pub to: SessionId,
 }
 
-/// `owners[slot]` says who owns what now; `takers` are the living sessions that want slots, with
-/// whether they have lived long enough to be given some just to even out.
+/// Returns the moves. `owners[slot]` is the present owner; `takers` are the living sessions that
+/// want slots, with whether they have lived long enough to be given some just to even out.
 pub(super) fn moves(
     owners: &[Option<SessionId>],
     takers: &BTreeMap<SessionId, bool>,
@@ -94,7 +94,7 @@ mod tests {
         ids(all).into_iter().map(|id| (id, true)).collect()
     }
 
-    /// Applies moves one at a time in any order the owners make them; says who has how many.
+    /// Applies moves one at a time in any order the owners make them; returns the slots by session.
     fn after(owners: &[Option<SessionId>], moves: &[Move]) -> BTreeMap<u64, usize> {
         let mut owners = owners.to_vec();
         for m in moves {
@@ -118,8 +118,8 @@ mod tests {
         assert!(counts[&1].abs_diff(counts[&2]) <= 1, "{counts:?}");
     }
 
-    /// What is under way is said again; what has moved is not: the end is the same whatever part of
-    /// the advice was followed before it was asked for again.
+    /// The advice repeats moves under way, and does not repeat finished ones. The end is the same
+    /// for every part of the advice that was followed before the next request for it.
     #[test]
     fn repeated_advice_overshoots_nothing() {
         let mut now = owners(&[(1, 700), (2, 324)]);

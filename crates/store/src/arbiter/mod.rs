@@ -1,35 +1,36 @@
-//! The arbiter: expires silent sessions and assigns free slots, as a pure machine over clock
-//! readings, leadership and the replicated state. No task, no clock, no network in here, so that
+//! The arbiter: expires silent sessions and assigns free slots. It is a pure machine over clock
+//! readings, leadership and the replicated state. It has no task, no clock and no network, so that
 //! unit tests and a simulation drive the same code as `run.rs` does.
 //!
-//! Invariant: a session is expired only when its lease is over on every clock within the drift
-//! bound. The lease runs to t0 + D, t0 read by the owner *before* it asked; the arbiter waits
-//! W = 1.25 D since the latest of
-//! - the renewal's stamp, made *after* the request came in, hence after t0;
-//! - the application of its OpenSession as seen here (it may have asked, but nothing is granted
-//!   yet);
-//! - this node's becoming leader in this term: renewals that an older leader answered were
-//!   confirmed by a quorum round, so their t0 lies before this election.
+//! Invariant: the arbiter expires a session only when its lease is over on every clock within the
+//! drift bound. The lease runs to t0 + D; the owner reads t0 *before* it sends the request. The
+//! arbiter waits W = 1.25 D since the latest of
+//! - the stamp of the renewal, made *after* the request came in, hence after t0;
+//! - the application of its OpenSession as seen here (the owner may have sent a renewal, but
+//!   nothing is granted yet);
+//! - the moment when this node became leader in this term: a quorum round confirmed the renewals
+//!   that an older leader answered, so their t0 lies before this election.
 //!
 //! Schedules that would break it, and what prevents each:
-//! - *Renewed while being expired.* W passes; ExpireSession is proposed; before it is applied a
-//!   keep-alive finds the session alive and grants D; the slot is assigned at once. Hence the mark:
-//!   set under the same lock as the stamp, before the command is proposed, and kept for the whole
-//!   term, whatever the proposal's outcome.
-//! - *Old stamps of an earlier leadership.* This node led in term 1, lost it, another leader
-//!   renewed the session, this node leads again in term 3 and counts from its own old stamp. Hence
-//!   every stamp and mark belongs to one term and is dropped with it.
-//! - *Expired by a deposed arbiter.* Decided in term 1, appended in term 3 after a renewal in
-//!   term 2. Hence ExpireSession carries the term of the decision and is a no-op in any other.
+//! - *Renewed while being expired.* W passes; the arbiter proposes ExpireSession. Before it is
+//!   applied, a keep-alive finds the session alive and grants D; the slot is assigned at once.
+//!   Hence the mark: it is set under the same lock as the stamp, before the command is proposed. It
+//!   is kept for the whole term, with every outcome of the proposal.
+//! - *Old stamps of an earlier leadership.* This node led in term 1 and lost the leadership.
+//!   Another leader renewed the session. This node leads again in term 3 and counts from its own
+//!   old stamp. Hence every stamp and mark belongs to one term and is dropped with it.
+//! - *Expired by a deposed arbiter.* The expiry is decided in term 1, and appended in term 3 after
+//!   a renewal in term 2. Hence ExpireSession carries the term of the decision and is a no-op in
+//!   any other.
 //! - *Acting on an old view.* A new leader that has not yet applied what older terms committed sees
-//!   a session that is gone, or a slot as free that is not. Hence `lead` is the term only once the
-//!   term's own first entry is applied here.
+//!   a session that is gone. Or it sees a slot as free that is not. Hence `lead` is the term only
+//!   once the term's own first entry is applied here.
 //! - *An assigned session that is not alive.* It would cost another W. Hence only sessions renewed
 //!   within D in this term get slots.
 //!
-//! A tick late by more than D/4 is no danger (the clocks err to the safe side); it means that this
-//! process could not answer keep-alives for a while, and expiring their senders would be unjust. At
-//! most once per W, so that a slow machine still makes progress.
+//! A tick late by more than D/4 is no danger: the clocks err to the safe side. It means that this
+//! process could not answer keep-alives for a while; expiring their senders would be unfair. The
+//! timers restart at most once per W, so that a slow machine still makes progress.
 
 mod even;
 pub(crate) mod run;
@@ -51,22 +52,22 @@ use seqsvr_core::{planted, reached};
 pub use even::Move;
 use term::{Seen, Term};
 
-/// Most commands one tick asks for, so that they take few entries.
+/// Most commands of one tick, so that they take few entries.
 const COMMANDS_MAX: usize = 4_096;
 /// Slots a session moves per renewal (D/3) to even out: a new AllocSvr takes its share slowly.
 const EVEN_OUT_AT_ONCE: usize = 16;
-/// The same of a session that drains.
+/// Slots that a draining session moves per renewal (D/3).
 const DRAIN_AT_ONCE: usize = 256;
 
-/// Decides who is silent and who gets which free slot. Start it with `Arbiter::default()`.
+/// Decides which sessions are silent and which gets which free slot. Start: `Arbiter::default()`.
 #[derive(Debug, Default)]
 pub struct Arbiter {
-    /// What is known in the term this node leads in; None while it does not lead.
+    /// State of the term this node leads in; None while it does not lead.
     term: Option<Term>,
     counters: Counters,
 }
 
-/// What a tick is told.
+/// Input of a tick.
 #[derive(Clone, Copy, Debug)]
 pub struct Tick<'a> {
     /// Read when the tick began, before its quorum round.
@@ -83,41 +84,41 @@ pub struct Tick<'a> {
     pub state: &'a State,
 }
 
-/// What a tick wants committed: every expiry before the first assignment.
+/// Commands that a tick wants committed: every expiry before the first assignment.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     /// `ExpireSession`s and `Assign`s.
     pub commands: Vec<Command>,
-    /// Why the timers were started anew, if they were.
+    /// Why all timers restarted, if they did.
     pub restarted: Option<Restart>,
 }
 
-/// Why all timers were started anew.
+/// Cause of a restart of all timers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Restart {
     /// This node became leader in a term.
     NewTerm(u64),
-    /// No quorum answered for a while; nobody could renew.
+    /// No quorum answered for a while, so no session could renew.
     QuorumRegained,
-    /// Its own tick came late by this much; it could not answer renewals.
+    /// The tick of this arbiter came late by this much; it could not answer renewals.
     LateTick(Duration),
 }
 
-/// Why a session was not renewed.
+/// Reason why a session was not renewed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotRenewed {
     /// This node does not lead, or not in the term the request was confirmed in.
     NotLeading,
     /// The session is not in the applied state.
     Gone,
-    /// It is being expired: over for its holder, who must open another.
+    /// It is being expired: it is over for its holder, and the holder must open another.
     BeingExpired,
 }
 
 /// Counters since the process started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Times all timers were started anew.
+    /// Number of restarts of all timers.
     pub timer_restarts: u64,
     /// Ticks late by more than D/4, restarting or not.
     pub late_ticks: u64,
@@ -130,10 +131,11 @@ pub struct Counters {
 }
 
 impl Arbiter {
-    /// Stamps a renewal. To be called under the arbiter's lock, after a quorum round that began
-    /// after the request came in, confirmed this node's leadership in `confirmed`, and was applied;
-    /// `lead`, `now` and `state` read under that lock; `draining`: the session wants no slots.
-    /// Returns whether the session was not alive before (a tick is due: it may be given slots).
+    /// Stamps a renewal. The caller holds the arbiter's lock, and has read `lead`, `now` and
+    /// `state` under it. Before that, a quorum round that began after the request came in confirmed
+    /// this node's leadership in `confirmed`, and was applied. `draining`: the session wants no
+    /// slots. Returns whether the session was not alive before (a tick is due: it may be given
+    /// slots).
     pub fn renew(
         &mut self,
         session: SessionId,
@@ -170,9 +172,9 @@ impl Arbiter {
         Ok(!was_alive)
     }
 
-    /// One turn: restarts timers where the rules say so, marks silent sessions, and says what to
-    /// commit. Whatever is still wanted is said again at the next tick, so a lost proposal needs no
-    /// care.
+    /// Runs one tick: restarts timers where the rules require it, marks silent sessions, and
+    /// returns what to commit. The next tick returns again what is still wanted, so a lost proposal
+    /// needs no care.
     pub fn tick(&mut self, tick: Tick<'_>) -> Wanted {
         self.follow(tick.lead, tick.now);
         let (Some(term), Some(lease)) = (self.term.as_mut(), tick.state.lease()) else {
@@ -198,9 +200,9 @@ impl Arbiter {
         }
     }
 
-    /// Owned slots that should move to another session, by the applied state: those of sessions
-    /// that drain, and as many as even the others out. The same state gives the same moves, so
-    /// repeating them overshoots nothing. Nothing while this node does not lead.
+    /// Returns owned slots that should move to another session, by the applied state: those of
+    /// sessions that drain, and as many as even out the others. The same state gives the same
+    /// moves, so repeating them overshoots nothing. Returns nothing while this node does not lead.
     pub fn moves(&self, now: Reading, state: &State) -> Vec<Move> {
         match (&self.term, state.lease()) {
             (Some(term), Some(lease)) => term.moves(now, lease, state),
@@ -208,8 +210,8 @@ impl Arbiter {
         }
     }
 
-    /// Whether everybody who lives has had time to renew in this term, so that a plan of nothing
-    /// means that there is nothing to plan.
+    /// Returns whether every living session has had time to renew in this term, so that an empty
+    /// plan means that there is nothing to plan.
     pub fn knows_all(&self, now: Reading, state: &State) -> bool {
         match (&self.term, state.lease()) {
             (Some(term), Some(lease)) => now.elapsed_arbiter(term.since) >= lease,
@@ -217,7 +219,7 @@ impl Arbiter {
         }
     }
 
-    /// How many of its moves a session should make until its next renewal.
+    /// Returns how many of its moves a session should make until its next renewal.
     pub fn moves_at_once(&self, session: SessionId) -> usize {
         if self.draining().contains(&session) {
             DRAIN_AT_ONCE
@@ -226,19 +228,19 @@ impl Arbiter {
         }
     }
 
-    /// Sessions that want no slots.
+    /// Returns the sessions that want no slots.
     pub fn draining(&self) -> BTreeSet<SessionId> {
         let sessions = self.term.iter().flat_map(|term| &term.sessions);
         let draining = sessions.filter(|(_, seen)| seen.draining);
         draining.map(|(id, _)| *id).collect()
     }
 
-    /// Counters since the process started.
+    /// Returns the counters since the process started.
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// How long ago the session's last renewal was stamped in this term.
+    /// Returns how long ago the session's last renewal was stamped in this term.
     pub fn renewed_ago(&self, session: SessionId, now: Reading) -> Option<Duration> {
         let seen = self.term.as_ref()?.sessions.get(&session)?;
         Some(now.elapsed_arbiter(seen.renewed?))

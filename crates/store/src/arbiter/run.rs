@@ -1,8 +1,8 @@
-//! Drives the [`Arbiter`](super::Arbiter): ticks every D/8, and at once when a session comes alive,
-//! the routing table changes, or what it wanted is committed.
+//! Driver of the [`Arbiter`](super::Arbiter). It ticks every D/8. It also ticks at once when a
+//! session comes alive, when the routing table changes, or when what it wanted is committed.
 //!
-//! Invariant: a command is proposed only after the tick that decided it has let go of the arbiter's
-//! lock, with the session marked; at most one proposal of the arbiter's is in flight.
+//! Invariant: a command is proposed only after the tick that decided it has released the arbiter's
+//! lock, with the session marked. At most one proposal of the arbiter is in flight.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 use super::{Restart, Tick, Wanted};
 use crate::context::Context;
 
-/// How often a store that has no cluster or does not lead looks around.
+/// How often a store that has no cluster or does not lead checks again.
 const IDLE: Duration = Duration::from_millis(100);
 
 pub(crate) async fn run(context: Arc<Context>) {
@@ -66,7 +66,7 @@ async fn tick(context: &Context, interval: Duration, lease: Duration) -> Wanted 
         }
     };
     let mut arbiter = context.arbiter.lock();
-    // Both read under the lock: neither older than what another tick or renewal has seen.
+    // Both are read under the lock: neither is older than what another tick or renewal has seen.
     let (lead, now) = (ready(), (context.clock)());
     context.node.with_state(|state| {
         arbiter.tick(Tick {
@@ -97,7 +97,7 @@ async fn propose(context: Arc<Context>, commands: Vec<Command>) {
             }
             context.arbiter_due.notify_one();
         }
-        // Wanted again at the next tick, by whoever leads then.
+        // The next tick of the leader at that time wants them again.
         Err(e) => tracing::warn!("the arbiter's commands were not committed: {e}"),
     }
 }

@@ -1,15 +1,15 @@
-//! Which free slot goes to which living session.
+//! Assignment of free slots to living sessions.
 //!
-//! Invariant: only free slots are given, each goes to the session that then has the fewest, so the
-//! counts end as even as they can without moving an owned slot (least movement: none).
+//! Invariant: only free slots are given, and each goes to the session that then has the fewest. So
+//! the counts end as even as they can without moving an owned slot (least movement: none).
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 use seqsvr_core::id::{SessionId, Slot};
 
-/// Pairs every free slot (`owners[slot]` is None) with one of the living sessions; nothing if there
-/// is none.
+/// Pairs every free slot (`owners[slot]` is None) with one of the living sessions; returns nothing
+/// if there is none.
 pub(super) fn free_slots(
     owners: &[Option<SessionId>],
     alive: &[SessionId],

@@ -1,6 +1,6 @@
-//! What the arbiter knows in one term: timers, stamps and marks, and what follows from them.
+//! The arbiter's state of one term: timers, stamps and marks, and what follows from them.
 //!
-//! Invariant: nothing in here outlives its term; a mark is never taken back.
+//! Invariant: nothing in here outlives its term; a mark is never removed.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -13,31 +13,32 @@ use seqsvr_core::{planted, reached};
 
 use super::{Counters, Restart, Tick, even, spread};
 
-/// How long the first AllocSvrs of a cluster are awaited, at most.
+/// How long the arbiter waits for the first AllocSvrs of a cluster, at most.
 const GATHER_MAX: Duration = Duration::from_secs(1);
 
 /// Everything that belongs to one term and is dropped with it.
 #[derive(Debug)]
 pub(super) struct Term {
     pub(super) number: u64,
-    /// When the timers were started last.
+    /// Last restart of the timers.
     pub(super) since: Reading,
     pub(super) sessions: HashMap<SessionId, Seen>,
     /// Whether the last tick's quorum round succeeded.
     pub(super) quorum: bool,
-    /// When the last tick ended.
+    /// End of the last tick.
     pub(super) last_tick: Option<Reading>,
-    /// When the last tick with a quorum ended; before the first one, when the term began.
+    /// End of the last tick with a quorum; before the first one, the beginning of the term.
     pub(super) last_quorum: Option<Reading>,
-    /// When a late tick or a regained quorum last restarted the timers, until those have run out.
+    /// Last restart of the timers by a late tick or a regained quorum, until those have run out.
     pub(super) forgiven: Option<Reading>,
-    /// Whether a tick has told of this term.
+    /// Whether a tick has reported this term.
     pub(super) told: bool,
 }
 
 #[derive(Debug)]
 pub(super) struct Seen {
-    /// When its OpenSession was first seen applied in this term: not before the term's start.
+    /// Moment when its OpenSession was first seen applied in this term: not before the term's
+    /// start.
     pub(super) opened: Reading,
     /// Its last stamp.
     pub(super) renewed: Option<Reading>,
@@ -63,11 +64,11 @@ impl Term {
         }
     }
 
-    /// Restarts all timers after a time in which this arbiter could answer no renewal: a lost
-    /// quorum, or an own late tick.
+    /// Restarts all timers after a time in which this arbiter could answer no renewal: after a lost
+    /// quorum, or after a late tick of its own.
     ///
     /// Invariant: between two restarts the timers run out once and a tick with a quorum acts on
-    /// them, whatever the causes (ADR 0019). Schedule that breaks it: the rounds of some ticks
+    /// them, for all causes together (ADR 0019). Schedule that breaks it: the rounds of some ticks
     /// fail, at least one in each W. If every regained quorum restarted the timers, they would
     /// never run out, and a dead owner would keep its slots. Safety needs no restart: it rests on
     /// the stamps and on the start of the term; a restart is for fairness alone.
@@ -85,8 +86,9 @@ impl Term {
             self.quorum = false;
             return None;
         }
-        // Without a quorum nothing is expired, so only ticks with one count: neither is the restart
-        // used up before the quorum is back, nor are the timers believed to have been acted on.
+        // Without a quorum nothing is expired, so only ticks with one count. So a restart is not
+        // used up before the quorum is back, and a tick without a quorum does not count as acting
+        // on the timers.
         let unable = self.last_quorum.replace(tick.now).map(beyond);
         let regained = !std::mem::replace(&mut self.quorum, true);
         if planted!(RestartAtEveryQuorum) && regained {
@@ -116,7 +118,7 @@ impl Term {
         }
     }
 
-    /// Marks sessions silent for W as being expired; says how many are newly so.
+    /// Marks sessions silent for W as being expired; returns how many are newly marked.
     pub(super) fn mark(&mut self, now: Reading, lease: Duration) -> u64 {
         let (wait, since) = (takeover_wait(lease), self.since);
         let passed = |from: Reading| now.elapsed_arbiter(from) >= wait;
@@ -139,12 +141,13 @@ impl Term {
         silent.into_iter().map(expire).collect()
     }
 
-    /// Owned slots that should move: see [`even`].
+    /// Returns owned slots that should move: see [`even`].
     pub(super) fn moves(&self, now: Reading, lease: Duration, state: &State) -> Vec<even::Move> {
         let owners: Vec<_> = state.slots().iter().map(|row| row.owner).collect();
         let alive = self.sessions.iter().filter(|(_, s)| s.alive(now, lease));
         let takers = alive.clone().filter(|(_, s)| !s.draining).map(|(id, s)| {
-            // One that just came may be gone again soon; what drains cannot wait for that.
+            // A session that just came may be gone again soon; slots that drain cannot wait for
+            // that.
             let settled = now.elapsed_arbiter(s.alive_since) >= lease;
             (*id, settled)
         });
@@ -152,21 +155,21 @@ impl Term {
         even::moves(&owners, &takers.collect(), &draining.collect())
     }
 
-    /// Free slots to living sessions. Owned slots are never touched.
+    /// Assigns free slots to living sessions. It never touches owned slots.
     pub(super) fn assignments(&self, tick: &Tick<'_>, lease: Duration) -> Vec<Command> {
         let alive = self.sessions.iter();
         let alive: Vec<_> = alive.filter(|(_, s)| s.alive(tick.now, lease)).collect();
         let rows = tick.state.slots();
         let living = |id: &SessionId| tick.state.session(*id).is_some();
         let owners: Vec<_> = rows.iter().map(|row| row.owner.filter(living)).collect();
-        // Nobody owns anything: a new cluster, or all AllocSvrs started at the same time. The first
-        // to come must not take everything.
+        // No session owns a slot: a new cluster, or all AllocSvrs started at the same time. The
+        // first session must not take all slots.
         let moment = GATHER_MAX.min(lease / 2);
         let waited = |s: &Seen| tick.now.elapsed_arbiter(s.alive_since) >= moment;
         if owners.iter().all(Option::is_none) && !alive.iter().any(|(_, s)| waited(s)) {
             return Vec::new();
         }
-        // One that drains is better than nobody.
+        // A draining session is better than no owner.
         let all_drain = alive.iter().all(|(_, s)| s.draining);
         let takers = alive.into_iter().filter(|(_, s)| all_drain || !s.draining);
         let alive: Vec<SessionId> = takers.map(|(id, _)| *id).collect();
@@ -190,7 +193,8 @@ impl Seen {
         }
     }
 
-    /// Renewed within D (by the larger elapsed time) and not being expired.
+    /// Returns whether it was renewed within D (by the larger elapsed time) and is not being
+    /// expired.
     pub(super) fn alive(&self, now: Reading, lease: Duration) -> bool {
         let renewed = |at: Reading| now.elapsed_owner(at) < lease;
         !self.expiring && self.renewed.is_some_and(renewed)

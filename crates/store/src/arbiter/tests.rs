@@ -107,7 +107,7 @@ impl Leader {
         }
     }
 
-    /// Ticks on time until `until_ms`; the commands wanted last, none committed.
+    /// Ticks on time until `until_ms`; returns the commands wanted last, none of them committed.
     fn wait(&mut self, until_ms: u64) -> Vec<Command> {
         let mut last = Vec::new();
         while self.now_ms < until_ms {
@@ -161,7 +161,8 @@ fn w_counts_from_this_nodes_election_too() {
     let mut leader = Leader::new(4);
     let a = leader.open(1);
     leader.run(2_000, &[a]);
-    // Another node led in term 2 and may have renewed; this node's own stamps are worth nothing.
+    // Another node led in term 2 and may have renewed the session; this node's own stamps are worth
+    // nothing.
     assert_eq!(leader.tick_with(true, None), Wanted::default());
     leader.term = 3;
     leader.now_ms = 60_000;
@@ -202,7 +203,8 @@ fn a_renewal_after_the_mark_is_refused_whatever_became_of_the_proposal() {
     leader.run(1_000, &[a]);
     assert_eq!(leader.wait(1_000 + W_MS), expiry(a, 1));
     assert_eq!(leader.renew(a), Err(NotRenewed::BeingExpired));
-    // The proposal is lost, timers start anew: still refused, and wanted again.
+    // The proposal is lost and the timers restart: the renewal is still refused, and the expiry
+    // wanted again.
     leader.now_ms += 5_000;
     assert!(matches!(
         leader.tick().restarted,
@@ -272,7 +274,7 @@ fn a_late_tick_restarts_the_timers_at_most_once_per_w() {
 #[test]
 fn a_slow_arbiter_still_expires() {
     // If W itself allowed the next restart, an arbiter whose every tick is late would restart its
-    // timers in the very tick in which they run out, for ever.
+    // timers in the very tick in which they run out, without end.
     for gap_ms in [400, W_MS, 2 * W_MS, 10_000] {
         let mut leader = Leader::new(4);
         let a = leader.open(1);
@@ -328,7 +330,7 @@ fn a_flapping_quorum_does_not_keep_a_dead_session_alive() {
     }
 }
 
-/// Schedule: late ticks and a regained quorum in turn. If each cause had a bound of its own, each
+/// Schedule: late ticks and a regained quorum alternate. If each cause had a bound of its own, each
 /// could restart the timers that the other one had started, and they would never run out.
 #[test]
 fn late_ticks_and_a_flapping_quorum_share_one_bound() {
@@ -353,7 +355,7 @@ fn late_ticks_and_a_flapping_quorum_share_one_bound() {
     assert_eq!(commands, expiry(dead, 1));
 }
 
-/// A quorum lost for no longer than D/4 costs a renewal one try: that is no reason to start over.
+/// A quorum lost for no longer than D/4 costs a renewal one attempt: that is no reason to restart.
 #[test]
 fn a_quorum_lost_for_a_moment_restarts_nothing() {
     let mut leader = Leader::new(4);
@@ -368,8 +370,8 @@ fn a_quorum_lost_for_a_moment_restarts_nothing() {
 }
 
 /// Schedule: a tick is late while the quorum is lost. It must not use up the restart that the
-/// sessions need once the quorum is back: nothing was expired meanwhile, and none of them could
-/// renew.
+/// sessions need once the quorum is back: nothing was expired during that time, and no session
+/// could renew.
 #[test]
 fn a_late_tick_without_quorum_uses_up_no_restart() {
     let mut leader = Leader::new(4);
@@ -398,7 +400,7 @@ fn the_slower_clock_decides_expiry_and_the_faster_liveness() {
         finals: Vec::new(),
         to: None,
     });
-    // MONOTONIC slewed far ahead, MONOTONIC_RAW true: no expiry, and no slot either.
+    // MONOTONIC is slewed far ahead, MONOTONIC_RAW is true: no expiry, and no slot either.
     let now = Reading {
         main_ns: 9_000_000_000,
         raw_ns: 77 + 1_100_000_000,
@@ -444,7 +446,7 @@ fn a_dead_ones_slots_go_to_the_rest_and_nothing_else_moves() {
             "an owned slot moved"
         );
     }
-    // A late comer gets nothing: owned slots are not moved here.
+    // A session that comes late gets nothing: owned slots are not moved here.
     let late = leader.open(4);
     let alive = [all[1], all[2], late];
     leader.run(5_000, &alive);
@@ -459,7 +461,7 @@ fn a_session_not_renewed_within_d_gets_nothing() {
     leader.renew(b).unwrap();
     leader.run(D.as_millis() as u64, &[a]);
     assert_eq!(leader.counts(), HashMap::from([(a, 4), (b, 4)]));
-    // b is silent for D, not yet for W; slots come free.
+    // b is silent for D, not yet for W; slots become free.
     leader.apply(Command::CloseSession {
         session: a,
         finals: Vec::new(),

@@ -1,11 +1,11 @@
 //! The bounded proposer above Raft: one entry in flight while the next gathers.
 //!
-//! Whatever comes while an entry is being written and replicated shares the next one: one fsync
-//! serves all of it, and the busier the store, the larger its entries.
+//! Commands that come while an entry is being written and replicated share the next one. One fsync
+//! serves all of them, and the busier the store, the larger its entries.
 //!
-//! Invariant: at most one entry is in flight; every command's reply goes to its own caller; a
-//! caller is told that nothing was written only if nothing was. When the outcome is unknown the
-//! caller hears so and retries: every command is idempotent or fenced.
+//! Invariant: at most one entry is in flight; every command's reply goes to its own caller. A
+//! caller receives "nothing was written" only if nothing was. When the outcome is unknown, the
+//! caller receives that and retries: every command is idempotent or fenced.
 
 mod queue;
 mod size;
@@ -25,13 +25,13 @@ use tokio_util::sync::CancellationToken;
 
 pub use queue::{ENTRY_BYTES_MAX, ENTRY_COMMANDS_MAX, Full, Gathered, Queue};
 
-/// After so long without an outcome the callers are told that it is unknown.
+/// Time without an outcome after which the callers receive that it is unknown.
 const ENTRY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Why a command got no reply.
+/// Reason why a command got no reply.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The queue takes no more; nothing was written.
+    /// The queue accepts no more; nothing was written.
     #[error("the store's queue is full: retry a little later")]
     Full,
     /// This node does not lead; nothing was written.
@@ -67,7 +67,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Inbox {
     queue: Queue<Waiter>,
-    /// Nobody drains it any more.
+    /// No task drains it any more.
     stopped: bool,
 }
 
@@ -84,9 +84,9 @@ struct Counts {
 }
 
 impl Proposer {
-    /// Has the commands committed, in whichever entries; the replies in their order. The first
-    /// failure is the answer for all: they are retried together. Cancel safe: what nobody waits for
-    /// any more is not proposed if it still waits.
+    /// Has the commands committed, in one entry or more; returns the replies in their order. The
+    /// first failure is the answer for all: the caller retries them together. Cancel-safe: a
+    /// command that still waits when its caller is gone is not proposed.
     pub async fn propose(&self, commands: Vec<Command>) -> Result<Vec<Reply>, Error> {
         let mut receivers = Vec::with_capacity(commands.len());
         let items = commands.into_iter().map(|command| {
@@ -124,8 +124,8 @@ impl Proposer {
         replies.into_iter().next().ok_or(Error::Stopped)
     }
 
-    /// Drains the queue into entries until told to stop. `write` has one entry committed and
-    /// applied; one task only.
+    /// Drains the queue into entries until `stop` is cancelled. `write` has one entry committed and
+    /// applied. Only one task may run this.
     pub async fn run<W, F>(&self, write: W, stop: CancellationToken)
     where
         W: Fn(Batch) -> F,
@@ -141,7 +141,7 @@ impl Proposer {
             }
         };
         stop.run_until_cancelled(work).await;
-        // Waiters dropped here hear that the store stops; so do those of an entry in flight.
+        // Waiters dropped here receive that the store stops; so do those of an entry in flight.
         let mut inbox = self.shared.inbox.lock();
         inbox.stopped = true;
         drop(inbox.queue.drain());
@@ -182,7 +182,7 @@ impl Proposer {
         }
     }
 
-    /// What it has done since the process started, and how much waits.
+    /// Returns what it has done since the process started, and how much waits.
     pub fn figures(&self) -> Vec<Figure> {
         let c = &self.shared.counts;
         let waiting = self.shared.inbox.lock().queue.len() as u64;
@@ -215,7 +215,7 @@ impl Proposer {
     }
 }
 
-/// What one entry carries, counted before it is given away.
+/// Counts of what one entry carries, made before the entry is given away.
 struct Tally {
     raises: u64,
     opens: u64,

@@ -1,13 +1,13 @@
 //! The bounded queue above Raft, as plain data: what waits, and what the next entry carries.
 //!
 //! Invariant: an entry stays under [`ENTRY_BYTES_MAX`] and [`ENTRY_COMMANDS_MAX`]; commands of one
-//! class leave in the order they came; no class waits for ever.
+//! class leave in the order they came; no class waits without end.
 //!
-//! Order: raises first, because callers run dry behind them, and with them what the arbiter wants;
-//! then sections opened and closed; creations last. Reordering across classes is harmless: every
-//! command is fenced, and a sender awaits the reply to one before it sends what builds on it. Each
-//! class left out of one entry has a quarter of the next one to itself, the last class first, so
-//! that a flood of the classes before it slows it down but never stops it.
+//! Order: raises come first, because callers run dry behind them, and with them what the arbiter
+//! wants. Then come sections opened and closed; creations come last. Reordering across classes is
+//! harmless: every command is fenced, and a sender waits for the reply to one before it sends what
+//! builds on it. Each class left out of one entry has a quarter of the next one to itself, the last
+//! class first. So a flood of the classes before it slows it down but never stops it.
 
 use std::collections::VecDeque;
 
@@ -16,13 +16,13 @@ use seqsvr_core::{limit, planted};
 
 use super::size;
 
-/// Bytes an entry may take, with room for its own frame.
+/// Most bytes of an entry, with room for its own frame.
 pub const ENTRY_BYTES_MAX: usize = 60 * 1024;
-/// Commands an entry may carry.
+/// Most commands of an entry.
 pub const ENTRY_COMMANDS_MAX: usize = 4_096;
-/// Commands that may wait.
+/// Most commands that may wait.
 pub(super) const QUEUE_COMMANDS_MAX: usize = 32_768;
-/// Estimated bytes that may wait.
+/// Most estimated bytes that may wait.
 pub(super) const QUEUE_BYTES_MAX: usize = 8 * 1024 * 1024;
 const CLASSES: usize = 3;
 
@@ -31,23 +31,23 @@ const CLASSES: usize = 3;
 pub struct Queue<T> {
     classes: [VecDeque<(Command, usize, T)>; CLASSES],
     left_out: [bool; CLASSES],
-    /// Entries in a row that took nothing of a class that waited. Counted in builds with debug
-    /// assertions.
+    /// Entries in a row that took nothing of a class that waited. Builds with debug assertions
+    /// count them.
     passed_over: [u32; CLASSES],
     commands: usize,
     bytes: usize,
 }
 
-/// What one entry carries, with the waiters in the order of its commands.
+/// Content of one entry, with the waiters in the order of its commands.
 #[derive(Debug)]
 pub struct Gathered<T> {
     /// At least one command.
     pub batch: Batch,
-    /// One a command.
+    /// One waiter for each command.
     pub waiters: Vec<T>,
 }
 
-/// The queue takes no more; nothing of what was offered was taken.
+/// The queue accepts no more; it took none of the offered commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
@@ -80,8 +80,8 @@ impl<T> Queue<T> {
         Ok(())
     }
 
-    /// Takes what the next entry carries; None if nothing waits. Commands whose waiter is `gone`
-    /// are dropped unproposed.
+    /// Takes what the next entry carries; None if nothing waits. Drops commands whose waiter is
+    /// `gone` without proposing them.
     pub fn gather(&mut self, gone: impl Fn(&T) -> bool) -> Option<Gathered<T>> {
         let mut entry = Entry::default();
         // Invariant: a class left out of one entry gets into the next one. Schedule that breaks it:
@@ -124,19 +124,19 @@ impl<T> Queue<T> {
         })
     }
 
-    /// Everybody who waits, leaving nothing.
+    /// Takes all waiters and empties the queue.
     pub fn drain(&mut self) -> Vec<T> {
         (self.commands, self.bytes) = (0, 0);
         let all = self.classes.iter_mut().flat_map(std::mem::take);
         all.map(|(_, _, waiter)| waiter).collect()
     }
 
-    /// How many commands wait.
+    /// Returns how many commands wait.
     pub fn len(&self) -> usize {
         self.commands
     }
 
-    /// Whether nothing waits.
+    /// Returns whether nothing waits.
     pub fn is_empty(&self) -> bool {
         self.commands == 0
     }

@@ -1,8 +1,9 @@
-//! How many bytes a command takes in a log entry, at most.
+//! Most bytes that a command takes in a log entry.
 //!
-//! Invariant: never below what bincode writes with fixed-width integers (4 for a variant, 8 for a
-//! length, 16 for a 128-bit value), which no integer encoding of it exceeds by more than one byte a
-//! field; the margin of a quarter covers that. So an entry counted to stay under 64 KiB does.
+//! Invariant: the estimate is never below what bincode writes with fixed-width integers (4 for a
+//! variant, 8 for a length, 16 for a 128-bit value). No integer encoding of bincode exceeds that by
+//! more than one byte a field; the margin of a quarter covers it. So an entry counted to stay under
+//! 64 KiB does.
 
 use seqsvr_core::command::Command;
 
@@ -11,7 +12,7 @@ const FENCE: usize = 24;
 const VARIANT: usize = 4;
 const LENGTH: usize = 8;
 
-/// Upper estimate of a command's encoding, bytes.
+/// Returns an upper estimate of a command's encoding, in bytes.
 pub(super) fn of(command: &Command) -> usize {
     let body = match command {
         Command::Init { .. } => 16 + 4 + 4,
@@ -28,7 +29,7 @@ pub(super) fn of(command: &Command) -> usize {
         Command::CreateNamespace(spec) => LENGTH + spec.name.len() + VARIANT + 12 + 16 + 4 + 12,
         Command::AlterNamespace { .. } => 4 + 4 + 12,
         Command::SetLevel { .. } => 4,
-        // A byte before each value tells whether it is there.
+        // A byte before each value shows whether it is there.
         Command::ChangeNamespace { .. } => 4 + 4 + (4 + 4 + 8 + 1),
     };
     let bytes = VARIANT + body;

@@ -193,7 +193,8 @@ fn a_flood_of_all_higher_classes_does_not_stop_the_last() {
     }
 }
 
-/// What bincode's fixed-width encoding takes, counted by hand: the estimate must not be below.
+/// Returns the bytes of bincode's fixed-width encoding, counted by hand: the estimate must not be
+/// below.
 fn encoded(command: &Command) -> usize {
     4 + match command {
         Command::Raise { .. } => 18 + 8 + 8 + 4,
@@ -234,7 +235,7 @@ proptest! {
     }
 }
 
-/// A log that holds each entry until told, and numbers its replies.
+/// A log that holds each entry until it is released, and numbers its replies.
 #[derive(Clone)]
 struct HeldLog {
     entered: Arc<Semaphore>,
@@ -330,7 +331,7 @@ async fn an_unknown_outcome_is_said_to_be_unknown() {
     };
     let outcome = proposer.propose_one(raise(1)).await;
     assert!(matches!(outcome, Err(Error::Uncertain(_))), "{outcome:?}");
-    // Stopped: neither the entry in flight nor what waits is left without an answer.
+    // Stopped: the entry in flight and the waiting commands all get an answer.
     log.in_flight.store(0, Ordering::SeqCst);
     let ask = |n| {
         let proposer = proposer.clone();

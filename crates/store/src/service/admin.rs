@@ -1,4 +1,4 @@
-//! What operators ask of a store.
+//! Requests of operators to a store.
 
 use std::collections::HashMap;
 
@@ -127,8 +127,8 @@ async fn alter(
         raise_to_max: request.raise_to_max,
         strict: request.strict,
     };
-    // Below level 2 the command is absolute: what this handler reads must not be altered by another
-    // one before its command applies, or that alteration is lost although it was acknowledged.
+    // Below level 2 the command is absolute. Another handler must not alter what this one reads
+    // before its command applies. Otherwise that alteration is lost although it was acknowledged.
     let _one_at_a_time = context.altering.lock().await;
     context.confirm().await?;
     let (found, level) = context

@@ -1,11 +1,12 @@
-//! A backup of the applied state, streamed, and what helps to judge it at a restore.
+//! Streamed backup of the applied state, and what helps to judge it at a restore.
 //!
-//! Invariant: what is sent is the state at one moment, after a quorum round that began after the
-//! call came in: whatever was acknowledged before the call is in it. Schedule that breaks it: a
-//! leader that was deposed without noticing sends what it has, and minutes of raises are missing.
+//! Invariant: the store sends the state at one moment, after a quorum round that began after the
+//! call came in. So everything that was acknowledged before the call is in it. Schedule that breaks
+//! it: a leader that was deposed without noticing sends what it has, and minutes of raises are
+//! missing.
 //!
-//! Bounds: a few backups at a time, each a copy of the state in memory; a receiver that takes
-//! nothing for a while is dropped.
+//! Bounds: a few backups at a time, each a copy of the state in memory; the store drops a receiver
+//! that takes nothing for a while.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -27,12 +28,12 @@ const AT_ONCE: usize = 2;
 const CHUNK: usize = 64 << 10;
 /// Chunks that wait for the receiver.
 const AHEAD: usize = 4;
-/// How long a receiver may take nothing.
+/// Longest time in which a receiver may take nothing.
 const STALL: Duration = Duration::from_secs(30);
 
 type Sender = mpsc::Sender<Result<BackupChunk, Status>>;
 
-/// What a store keeps for backups.
+/// State that a store keeps for backups.
 pub(crate) struct Backups {
     permits: Arc<Semaphore>,
 }
@@ -45,7 +46,7 @@ impl Default for Backups {
     }
 }
 
-/// Seconds since 1970.
+/// Returns the seconds since 1970.
 #[expect(
     clippy::disallowed_methods,
     reason = "the one use of wall time: for people who choose margins later, for nothing else"
@@ -78,7 +79,7 @@ pub(super) async fn backup(
         if let Err(e) = backup.write(&mut out).and_then(|()| out.flush()) {
             tracing::warn!("a backup was not sent to its end: {e}");
             let told = Status::unavailable(format!("the backup broke off: {e}; repeat it"));
-            // Whoever is gone, or takes nothing, is not told.
+            // A receiver that is gone, or takes nothing, does not receive the reason.
             let _ = out.sender.try_send(Err(told));
         }
         drop(permit);
@@ -86,7 +87,7 @@ pub(super) async fn backup(
     Ok(ReceiverStream::new(receiver))
 }
 
-/// Sends what is written in chunks, at the receiver's pace.
+/// Sends written bytes in chunks, at the receiver's pace.
 struct Chunks {
     bytes: Vec<u8>,
     sender: Sender,

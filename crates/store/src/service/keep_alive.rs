@@ -1,19 +1,20 @@
-//! Renewal of a session: what a lease rests on.
+//! Renewal of a session, on which a lease rests.
 //!
 //! Invariant: an answer with D means that, at some moment after the request came in (hence after
-//! the owner's t0), a quorum knew no newer leader than this one, and that this leader's arbiter
-//! will not expire the session before W has passed since a moment after that. So whoever ends the
-//! session, ends it when the lease t0 + D is over: this arbiter by its stamp, a newer leader's by
-//! its own election, which is later than t0.
+//! the owner's t0), no store of a quorum had a newer leader than this one. It also means that this
+//! leader's arbiter does not expire the session before W has passed since a moment after that. So
+//! every leader that ends the session ends it when the lease t0 + D is over. The arbiter of this
+//! one counts from its stamp, and that of a newer leader from its own election, which is later than
+//! t0.
 //!
 //! Schedules that would break it:
-//! - *Confirmed before asked* (a shared round already under way, or a leader lease): a newer leader
-//!   may be older than t0; it waits W since its election and frees the slots before t0 + D.
+//! - *Confirmed before the request* (a shared round already under way, or a leader lease): a newer
+//!   leader may be older than t0; it waits W since its election and frees the slots before t0 + D.
 //! - *Stamped without the lock, or session looked up before it*: the arbiter marks and expires in
 //!   between, and D is granted to a session whose slots are given away in the next entry.
 //! - *Applied state not awaited*: a session ended by the former leader's entry is still seen alive.
 //! - *Stamped in another term than confirmed*: the stamp would count for a leadership that the
-//!   round says nothing about.
+//!   round does not confirm.
 
 use seqsvr_core::id::SessionId;
 use seqsvr_core::planted;
@@ -28,7 +29,8 @@ pub(super) async fn keep_alive(
     context: &Context,
     request: v1::KeepAliveRequest,
 ) -> Result<v1::KeepAliveResponse, Fault> {
-    // A quorum round that starts now, after the request came in; then applied up to its read index.
+    // A quorum round starts now, after the request came in; then the state is applied up to its
+    // read index.
     let term = match planted!(RenewWithoutConfirm) {
         true => context.node.leadership().borrow().ready_term.unwrap_or(0),
         false => context.confirm().await?,
@@ -36,7 +38,7 @@ pub(super) async fn keep_alive(
     let session = SessionId(request.session);
     stamp(context, session, term, request.draining)?;
     let (moves, moves_planned) = context.planned_moves(session);
-    // Later than the stamp, so the table may be newer than it: better for the caller.
+    // This is later than the stamp, so the table may be newer than it: better for the caller.
     context.node.with_state(|state| {
         let cluster = state.cluster().ok_or_else(fault::not_initialised)?;
         Ok(v1::KeepAliveResponse {
@@ -70,7 +72,7 @@ fn stamp(context: &Context, session: SessionId, term: u64, draining: bool) -> Re
     }
 }
 
-/// Where the members are, this leader first.
+/// Returns the addresses of the members, this leader first.
 fn stores(context: &Context) -> Vec<String> {
     let mut stores = vec![context.address.clone()];
     let members = context.node.members().into_iter().map(|m| m.address);
@@ -78,7 +80,8 @@ fn stores(context: &Context) -> Vec<String> {
     stores
 }
 
-/// What a routing table of that version misses, if anything; the full one if it is none of ours.
+/// Returns what a routing table of that version misses, if anything; the full one if the version is
+/// not of this cluster.
 fn missing(state: &State, version: u64) -> Option<v1::RoutingTable> {
     if version == state.table_version() {
         return None;

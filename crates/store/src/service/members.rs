@@ -1,10 +1,10 @@
-//! The StoreSvrs of the group: who they are, and changing that while the group works.
+//! The StoreSvrs of the group: their identities, and changes of the group while it works.
 //!
-//! Invariant: a store is added only after it said itself, at the address given, who it is: its id
-//! and the incarnation of its data directory go into the membership from there, never from the
-//! request. Schedule that breaks it: a voter's disk is wiped and somebody adds "store 3" again;
-//! taken by its id alone it would vote without the entries it once acknowledged. By its incarnation
-//! it is another.
+//! Invariant: a store is added only after the store at the given address reported its identity. Its
+//! id and the incarnation of its data directory go into the membership from there, never from the
+//! request. Schedule that breaks it: a voter's disk is wiped and an operator adds "store 3" again.
+//! Accepted by its id alone, it would vote without the entries it once acknowledged. By its
+//! incarnation it is another store.
 
 use std::time::Duration;
 
@@ -20,11 +20,11 @@ use tonic::Code;
 use crate::context::Context;
 use crate::fault;
 
-/// How long the new store may take to say who it is.
+/// How long the new store may take to report its identity.
 const DESCRIBE_WAIT: Duration = Duration::from_secs(5);
 const DESCRIBE_PAUSE: Duration = Duration::from_millis(100);
 
-/// The members as this store sees them; how far the others are is known to the leader only.
+/// Returns the members as this store sees them; only the leader has the progress of the others.
 pub(super) fn list(context: &Context) -> Vec<v1::StoreStatus> {
     let own = context.node.identity().node;
     let leader = context.leadership().leader.map(|(id, _)| id);
@@ -76,7 +76,7 @@ pub(super) async fn add(
         );
         return Err(Fault::new(Reason::Refused, text));
     }
-    // As `init` does it: under the address it wants to be reached at.
+    // As in `init`: under the address at which it is to be reached.
     let added = context
         .node
         .add_member(id, &found.address, found.incarnation);
@@ -100,7 +100,7 @@ pub(super) async fn transfer(
     done(context, context.node.transfer_leader(to).await)
 }
 
-/// Who the store at that address is. It may have been started a moment ago.
+/// Returns the identity of the store at that address. It may have been started a moment ago.
 async fn describe(
     context: &Context,
     id: u64,

@@ -1,4 +1,4 @@
-//! The gRPC services: thin, each request in a file of its own where it has rules of its own.
+//! The gRPC services: thin; a request that has rules of its own has a file of its own.
 
 mod admin;
 pub(crate) mod backup;
@@ -36,8 +36,8 @@ fn answer<T>(result: Result<T, Fault>) -> Answer<T> {
 }
 
 impl Service {
-    /// Serves a request of this store's cluster, and names the cluster in the answer. A request of
-    /// another cluster is refused before it has any effect: see [`seqsvr_proto::cluster_tag`].
+    /// Serves a request of this store's cluster, and names the cluster in the answer. Rejects a
+    /// request of another cluster before it has any effect: see [`seqsvr_proto::cluster_tag`].
     async fn serve_cluster<R, T, F>(
         &self,
         request: Request<R>,
@@ -136,7 +136,7 @@ impl store_server::Store for Service {
     }
 }
 
-/// Makes the cluster. Repeating it with the same cluster id is harmless and goes on where an
+/// Makes the cluster. Repeating it with the same cluster id is harmless and continues where an
 /// interrupted one stopped.
 async fn init(context: &Arc<Context>, request: v1::InitRequest) -> Result<v1::InitResponse, Fault> {
     let cluster = ClusterId(u128_from(&request.cluster, "cluster id: 16 bytes")?);
@@ -151,7 +151,7 @@ async fn init(context: &Arc<Context>, request: v1::InitRequest) -> Result<v1::In
     });
     let members = members.collect();
     let node = context.node.clone();
-    // In a task of its own: a caller that hangs up must not leave it half done.
+    // In a task of its own: a caller that hangs up must not leave the work half done.
     let made = tokio::spawn(async move {
         node.init(members, cluster, request.lease_ms, request.slots)
             .await

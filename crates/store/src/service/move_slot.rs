@@ -1,8 +1,8 @@
-//! A planned move, asked for by the slot's owner, who has stopped serving it.
+//! Planned move of a slot, requested by its owner, which has stopped serving it.
 //!
-//! Invariant: only the session that owns the slot at that epoch is heard. Epoch and generations
-//! fence the command itself when it is applied; the check here only keeps a sender that is confused
-//! from giving away what is another's.
+//! Invariant: the store accepts a move only from the session that owns the slot at that epoch.
+//! Epoch and generations fence the command itself when it is applied. The check here only keeps a
+//! confused sender from giving away a slot of another owner.
 
 use seqsvr_core::command::{Command, FINALS_MAX, Final, Reply};
 use seqsvr_core::id::{Epoch, SessionId, Slot};

@@ -1,7 +1,8 @@
-//! Confirmed reads of sections, slots and the asking session.
+//! Confirmed reads of sections, slots and the requesting session.
 //!
-//! Invariant: everything committed before the request came in is in the answer: read after a quorum
-//! round that started after it, and after the state was applied up to its read index.
+//! Invariant: everything committed before the request came in is in the answer. The store reads
+//! after a quorum round that started after it, and after the state was applied up to its read
+//! index.
 
 use seqsvr_core::command::Refusal;
 use seqsvr_core::id::{NamespaceId, SectionId, SectionKey, SessionId};

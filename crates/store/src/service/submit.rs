@@ -1,5 +1,5 @@
-//! Section commands of one AllocSvr. They need no confirmation: each is fenced by slot, epoch and
-//! generation when it is applied.
+//! Section commands of one AllocSvr. They need no confirmation: slot, epoch and generation fence
+//! each of them when it is applied.
 
 use seqsvr_core::id::Generation;
 use seqsvr_proto::convert::{command_from, section_reply};
@@ -22,7 +22,7 @@ pub(super) async fn submit(
     }
     context.leading()?;
     // An Open that expects no generation takes the one applied here. If that is old, or another
-    // Open is on its way, it is refused when applied, and asks again.
+    // Open is under way, the store refuses it when it is applied, and the AllocSvr retries.
     let commands = context.node.with_state(|state| {
         let last = |key| state.section(key).map_or(Generation(0), |s| s.generation);
         let commands = request.commands.iter().map(|c| command_from(c, last));

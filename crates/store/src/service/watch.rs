@@ -1,8 +1,8 @@
 //! Pushes routing-table changes as they are applied.
 //!
-//! Invariant: what is sent is what the receiver's last message misses, computed only when there is
-//! room to send it: a slow receiver gets fewer, larger deltas, costs one message of memory, and
-//! holds up nobody.
+//! Invariant: the store sends what the receiver's last message misses, computed only when there is
+//! room to send it. So a slow receiver gets fewer, larger deltas, costs one message of memory, and
+//! delays no other receiver.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ pub(super) fn watch(
 async fn push(context: &Context, mut sent: u64, sender: mpsc::Sender<Message>) {
     let mut applied = context.node.applied();
     while let Ok(room) = sender.reserve().await {
-        // A store that lags behind what the receiver knows has nothing to tell yet.
+        // A store that lags behind the receiver's version has nothing to send yet.
         let newer = applied.wait_for(|p| p.table_version > sent);
         let known = tokio::select! {
             newer = newer => newer.is_ok(),

@@ -59,7 +59,7 @@ async fn namespaces_and_limits() {
         strict,
         ..Default::default()
     };
-    // Left as it is unless the request says otherwise.
+    // The value stays as it is unless the request changes it.
     for (wanted, strict) in [
         (Some(true), true),
         (None, true),
@@ -105,8 +105,8 @@ async fn namespaces_and_limits() {
     assert_eq!(Fault::from_status(&status).reason(), Reason::TooMany);
 }
 
-/// Schedule: one operator makes a namespace strict while another one changes its step. Each is told
-/// of success; neither may undo what the other did.
+/// Schedule: one operator makes a namespace strict while another one changes its step. Each
+/// receives success; neither may undo what the other did.
 #[tokio::test]
 async fn alterations_at_one_time_lose_nothing() {
     let cluster = Cluster::started_and_made(1).await;

@@ -1,4 +1,4 @@
-//! A caller that does what an AllocSvr does towards the store, and nothing else.
+//! Caller that does what an AllocSvr does towards the store, and nothing else.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::harness::{LEASE_MS, ask};
 pub(crate) struct Alloc {
     pub(crate) session: u64,
     addresses: Vec<SocketAddr>,
-    /// The table as Watch tells it.
+    /// The table as Watch pushes it.
     pub(crate) table: watch::Receiver<Option<RoutingTable>>,
     /// t0 of the last renewal that was answered.
     pub(crate) renewed: watch::Receiver<Option<Instant>>,
@@ -54,7 +54,7 @@ impl Alloc {
         })
     }
 
-    /// Opens a session and keeps it alive every D/3 until told to stop.
+    /// Opens a session and keeps it alive every D/3 until it is stopped.
     pub(crate) async fn alive(name: &str, addresses: &[SocketAddr]) -> Result<Alloc, Fault> {
         let mut alloc = Alloc::open(name, addresses).await?;
         let (sender, renewed) = watch::channel(None);
@@ -79,7 +79,7 @@ impl Alloc {
         self.stop.cancel();
     }
 
-    /// Slots the table gives to this session, with epochs.
+    /// Returns the slots that the table gives to this session, with epochs.
     pub(crate) fn slots(&self) -> Vec<(Slot, u64)> {
         let table = self.table.borrow();
         let mine = table.iter().flat_map(|t| t.routes()).filter(|(_, route)| {
@@ -97,7 +97,7 @@ impl Alloc {
         assert!(waited.is_ok_and(|w| w.is_ok()), "waited in vain for {what}");
     }
 
-    /// Fences of the first `count` sections of `default` in slots of this session.
+    /// Returns fences of the first `count` sections of `default` in slots of this session.
     pub(crate) fn fences(&self, count: usize) -> Vec<v1::Fence> {
         let table = self.table.borrow().clone().unwrap();
         let own: std::collections::HashMap<_, _> = self.slots().into_iter().collect();

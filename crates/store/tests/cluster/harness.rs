@@ -98,7 +98,7 @@ impl Cluster {
         status.into_inner().counters
     }
 
-    /// Index of the store that leads, once one does.
+    /// Returns the index of the store that leads, once one does.
     pub(crate) async fn leader(&self) -> usize {
         until("a leader", async || {
             for i in (0..self.stores.len()).filter(|i| self.stores[*i].is_some()) {
@@ -121,7 +121,7 @@ impl Cluster {
     }
 }
 
-/// Asks one store after the other until one answers otherwise than "not the leader" or "cannot".
+/// Calls one store after the other until one answers otherwise than "not the leader" or "cannot".
 pub(crate) async fn ask<T, F>(
     addresses: &[SocketAddr],
     call: impl Fn(StoreClient<Channel>) -> F,

@@ -29,7 +29,7 @@ async fn serving(cluster: &Cluster) -> bool {
     serving[0]
 }
 
-/// Services as gRPC reflection lists them.
+/// Returns the services as gRPC reflection lists them.
 async fn services(cluster: &Cluster) -> Vec<String> {
     use tonic_reflection::pb::v1 as pb;
     let address = format!("http://{}", cluster.addresses[0]);
@@ -93,7 +93,7 @@ async fn a_cluster_is_made_once() {
             .contains(&"seqsvr.v1.Store".to_owned())
     );
 
-    // It is what it was after a restart, and its address is taken while it runs.
+    // After a restart it is what it was before, and its address is taken while it runs.
     cluster.stop(0).await;
     cluster.restart(0).await;
     cluster.leader().await;
@@ -116,7 +116,7 @@ async fn a_session_from_opening_to_expiry() {
     let refused = Alloc::open("a1", addresses).await.err().unwrap();
     assert_eq!(refused.reason(), Reason::NameTaken);
 
-    // Told of its slots by Watch, not at its next keep-alive.
+    // Watch pushes its slots, not its next keep-alive.
     alloc
         .table_when("all slots", |t| t.routes().all(|(_, r)| r.owner.is_some()))
         .await;
@@ -127,7 +127,7 @@ async fn a_session_from_opening_to_expiry() {
         .submit(vec![open(fence), raise(fence, 1, 500)])
         .await
         .unwrap();
-    // Raises go first, so this one meets no generation yet: fenced, and asked again.
+    // Raises go first, so this one meets no generation yet: it is fenced, and sent again.
     assert!(
         matches!(&replies[0], Reply::Opened(o) if (o.generation, o.base, o.max_seq) == (1, 0, 100))
     );
@@ -170,7 +170,8 @@ async fn a_session_from_opening_to_expiry() {
         matches!(&replies[0], Reply::Refused(r) if r.kind() == v1::refused::Kind::StaleGeneration)
     );
 
-    // Silent from here on: over W after the last renewal, not before, and not much later.
+    // The session is silent from here on: it ends over W after the last renewal, not before, and
+    // not much later.
     let before = cluster.counters(0).await;
     alloc.kill();
     let t0 = alloc.renewed.borrow().unwrap();
@@ -273,7 +274,7 @@ async fn a_proof_supersedes_at_once() {
     };
     let mut again = first.clone();
     again.nonce = nonce(2);
-    // Kept alive meanwhile, or it would be expired before it owns anything.
+    // Kept alive during that time, or it would be expired before it owns anything.
     until("its slots", async || {
         let kept = store.keep_alive(keep(old)).await.unwrap().into_inner();
         let routes = kept.routes.unwrap();

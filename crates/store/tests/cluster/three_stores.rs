@@ -48,7 +48,7 @@ async fn a_store_that_does_not_lead_names_the_one_that_does() {
     let status = status.into_inner();
     assert_eq!((status.stores.len(), status.free_slots), (3, SLOTS));
     assert_eq!(status.stores.iter().filter(|s| s.leader).count(), 1);
-    // Made again at another member: harmless.
+    // Init is repeated at another member: harmless.
     let request = cluster.init_request(7).await;
     cluster
         .store((leader + 1) % 3)
@@ -181,7 +181,7 @@ async fn a_leaders_loss_ends_no_session_and_a_dead_ones_slots_move() {
         (message.version >= known).then_some(())
     })
     .await;
-    // Streams end with their store, and holding one does not hold it up.
+    // Streams end with their store, and an open stream does not delay the store.
     cluster.stop(leader).await;
     while let Ok(Some(_)) = stream.message().await {}
 }

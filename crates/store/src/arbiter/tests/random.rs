@@ -5,8 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 proptest! {
-    /// Whatever is owned stays, whatever is free goes to the living, counts end as even as they
-    /// can.
+    /// Owned slots stay, free slots go to living sessions, and the counts end as even as they can.
     #[test]
     fn spread_is_even_and_moves_nothing(
         owners in prop::collection::vec(prop::option::of(1u64..6), 0..300),
@@ -27,20 +26,20 @@ proptest! {
             *counts.get_mut(to).unwrap() += 1;
             *gained.entry(*to).or_default() += 1;
         }
-        // Nobody who gained has two more than anybody else.
+        // No session that gained has two slots more than any other.
         for id in gained.keys() {
             prop_assert!(counts.values().all(|n| *n + 1 >= counts[id]));
         }
     }
 
-    /// Random histories: real expiry only W after the last grant by any leader, in real time, for
-    /// any terms, pauses and lost proposals.
+    /// Random histories with any terms, pauses and lost proposals: a real expiry comes only W after
+    /// the last grant by any leader, in real time.
     #[test]
     fn no_lease_is_alive_when_its_session_ends(
         steps in prop::collection::vec((0u8..10, 1u64..900, any::<bool>()), 1..400),
     ) {
-        // Three arbiters share one committed state; `granted` is when each session's last lease,
-        // counted from before it asked, ends.
+        // Three arbiters share one committed state; `granted` is when each session's last lease
+        // ends, counted from before the session sent its request.
         let mut leader = Leader::new(16);
         let mut arbiters: Vec<Arbiter> = (0..3).map(|_| Arbiter::default()).collect();
         let mut who = 0;
@@ -49,7 +48,7 @@ proptest! {
         for (what, dt, coin) in steps {
             match what {
                 0 => {
-                    // Election of another node, after which only it can confirm.
+                    // Another node is elected; after that only it can confirm.
                     who = (who + 1) % 3;
                     leader.term += 1;
                 }
@@ -81,7 +80,7 @@ proptest! {
                         quorum: what != 5,
                         state: &leader.state,
                     });
-                    // Committed now, or lost.
+                    // The commands are committed now, or lost.
                     for command in wanted.commands.into_iter().filter(|_| coin || what > 7) {
                         if let Command::ExpireSession { session, .. } = &command {
                             let end = granted.get(session).copied().unwrap_or(0);
