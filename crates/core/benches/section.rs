@@ -1,4 +1,4 @@
-//! What a number costs in memory, beside the least it could cost: an atomic addition at a random
+//! Cost of a number in memory, next to the least it could cost: an atomic addition at a random
 //! place.
 //!
 //! `cargo bench -p seqsvr-core`; compare within one run only. `bare` is the yardstick of each
@@ -31,7 +31,7 @@ fn main() {
     divan::main();
 }
 
-/// Indices below `size`, as random as need be.
+/// Returns indices below `size`, sufficiently random.
 fn indices(size: u32) -> Vec<u32> {
     let mut state = 1u64;
     let mut next = || {
@@ -53,7 +53,7 @@ fn open() -> Open {
     }
 }
 
-/// A dense section of which every uid was touched.
+/// Makes a dense section of which every uid was touched.
 fn touched(size: u32) -> Section {
     let section = Section::dense(open(), size);
     for index in 0..size {
@@ -85,7 +85,7 @@ fn bare(bencher: Bencher<'_, '_>, size: u32) {
     });
 }
 
-/// A number after the other, each with its own wait for memory.
+/// Takes one number after the other; each waits for memory on its own.
 #[divan::bench(args = SIZES)]
 fn one_by_one(bencher: Bencher<'_, '_>, size: u32) {
     let section = touched(size);
@@ -97,7 +97,8 @@ fn one_by_one(bencher: Bencher<'_, '_>, size: u32) {
     });
 }
 
-/// As the hot path takes them: all counters of a block found and fetched, then added to.
+/// Takes numbers as the hot path does: finds and fetches all counters of a block, then adds to
+/// them.
 #[divan::bench(args = SIZES)]
 fn in_blocks(bencher: Bencher<'_, '_>, size: u32) {
     let section = touched(size);

@@ -1,8 +1,8 @@
 //! Commands of the replicated state and their typed replies.
 //!
 //! Every command is idempotent or fenced, so that a retry after a lost answer, or a late duplicate,
-//! is harmless. One Raft entry carries a [`Batch`]: raises of many sections and many AllocSvrs (and
-//! whatever else waits) share one fsync.
+//! is harmless. One Raft entry carries a [`Batch`]: raises of many sections and many AllocSvrs, and
+//! all else that waits, share one fsync.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,19 +18,19 @@ pub const ADDRESS_MAX: usize = 256;
 /// Most sessions a cluster may have at one time.
 pub const SESSIONS_MAX: usize = 4_096;
 
-/// What one Raft entry carries. Commands apply in order; each has its own reply.
+/// Content of one Raft entry. Commands apply in order; each has its own reply.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Batch {
-    /// At least one.
+    /// Commands of the batch, at least one.
     pub commands: Vec<Command>,
 }
 
 /// A change of the replicated state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Command {
-    /// Makes the cluster, once; a second one with the same id is answered `Done`.
+    /// Makes the cluster, once; the reply to a second one with the same id is `Done`.
     Init {
-        /// Random.
+        /// Random id of the cluster.
         cluster: ClusterId,
         /// Lease D in milliseconds, 300 ..= 60,000.
         lease_ms: u32,
@@ -39,11 +39,12 @@ pub enum Command {
     },
     /// Registers an AllocSvr. Grants no lease. The same nonce gets the same session.
     OpenSession(OpenSession),
-    /// Ends a session by its own wish. `finals` apply in chunks; only the last ends the session.
+    /// Ends a session at its holder's request. `finals` apply in chunks; only the last ends the
+    /// session.
     CloseSession {
         /// The session; its sender never serves in it again.
         session: SessionId,
-        /// At most [`FINALS_MAX`]; one that does not match is skipped.
+        /// Finals, at most [`FINALS_MAX`]; one that does not match is skipped.
         finals: Vec<SlotFinal>,
         /// Whether this is the last chunk.
         last: bool,
@@ -68,9 +69,9 @@ pub enum Command {
     Open {
         /// Fence: the sender's session owns `slot` at `epoch`.
         fence: Fence,
-        /// The generation the sender believes to be the last; a mismatch is refused.
+        /// The generation that the sender takes for the last; a mismatch is refused.
         expected: Generation,
-        /// Random per try of opening; the same nonce gets the same answer.
+        /// Random number of each attempt to open; the same nonce gets the same answer.
         nonce: Nonce,
         /// Numbers to add, 1 ..= the namespace's step_max.
         step: u32,
@@ -83,7 +84,7 @@ pub enum Command {
         generation: Generation,
         /// New max_seq wanted.
         to: u64,
-        /// What the raise is for; bounds differ.
+        /// Reason for the raise; bounds differ.
         cause: Cause,
     },
     /// Hands an idle section back and lowers its max_seq to `value`, clamped to [base, max_seq].
@@ -110,20 +111,20 @@ pub enum Command {
     CreateNamespace(Spec),
     /// Changes step and limits (strict among them) only.
     AlterNamespace {
-        /// Which.
+        /// Namespace to alter.
         id: NamespaceId,
         /// New step.
         step: u32,
         /// New limits.
         limits: Limits,
     },
-    /// Raises the format level of the cluster; a level already reached is answered `Done`.
+    /// Raises the format level of the cluster; the reply to a level already reached is `Done`.
     SetLevel {
         /// New format level.
         level: u32,
     },
-    /// Changes the named ones of step and limits; the others keep the value they have when it
-    /// applies.
+    /// Changes the given values of step and limits; the others keep the value they have when the
+    /// command applies.
     ChangeNamespace {
         /// Namespace to change.
         id: NamespaceId,
@@ -133,8 +134,8 @@ pub enum Command {
 }
 
 impl Command {
-    /// Format level that introduced this command. An entry with it is stored and sent under that
-    /// version, so an older build refuses it instead of misreading it.
+    /// Returns the format level that introduced this command. An entry with it is stored and sent
+    /// under that version, so an older build refuses it instead of misreading it.
     pub fn level(&self) -> u32 {
         match self {
             Command::Init { .. }
@@ -156,19 +157,19 @@ impl Command {
 /// Registration of an AllocSvr process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenSession {
-    /// Operator-given, unique among living sessions.
+    /// Name given by the operator, unique among living sessions.
     pub name: String,
-    /// Where clients reach it, `host:port`.
+    /// Address at which clients reach it, `host:port`.
     pub address: String,
     /// Random number the process gave itself at its start.
     pub incarnation: u64,
-    /// Random per try of opening; proves the session later.
+    /// Random number of each attempt to open; proves the session later.
     pub nonce: Nonce,
     /// Proof that the session now living under the name is this host's own earlier one.
     pub proof: Option<Proof>,
 }
 
-/// Knowledge only a session's own process has.
+/// Data that only a session's own process has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Proof {
     /// The session to supersede.
@@ -177,7 +178,7 @@ pub struct Proof {
     pub nonce: Nonce,
 }
 
-/// Names the sender's right to touch a section: (slot, epoch) belongs to one session for ever.
+/// Right of the sender to touch a section: (slot, epoch) belongs to one session permanently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fence {
     /// Slot the section maps to.
@@ -188,7 +189,7 @@ pub struct Fence {
     pub section: SectionKey,
 }
 
-/// Why a raise is wanted.
+/// Reason for a raise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Cause {
     /// Ordinary need: at most step_max numbers above the stored max_seq.
@@ -200,7 +201,7 @@ pub enum Cause {
     },
 }
 
-/// Highest number really used in one generation of a section of the slot at hand.
+/// Highest number really used in one generation of a section of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Final {
     /// The section.
@@ -236,7 +237,7 @@ pub enum Reply {
         /// New owner; None: free.
         owner: Option<SessionId>,
     },
-    /// The generation begun: numbers in (base, max_seq] are the opener's.
+    /// The generation begun: the opener owns the numbers in (base, max_seq].
     Opened {
         /// The new generation.
         generation: Generation,
@@ -245,7 +246,7 @@ pub enum Reply {
         /// max_seq now.
         max_seq: u64,
     },
-    /// Result of a raise; widens only the object of that generation.
+    /// Result of a raise; it widens only the object of that generation.
     Raised {
         /// The generation widened.
         generation: Generation,
@@ -265,7 +266,7 @@ pub enum Reply {
     Refused(Refusal),
 }
 
-/// Why a command changed nothing.
+/// Reason why a command changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum Refusal {
     /// No `Init` was applied yet.
@@ -297,7 +298,7 @@ pub enum Refusal {
         /// Its owner now.
         owner: Option<SessionId>,
     },
-    /// Another generation is current, or this one has ended. "Open again" for the sender only if
+    /// Another generation is current, or this one has ended. The sender opens again only if
     /// `refused` is the generation it has installed.
     #[error("generation {refused} of section {section} is not current (last is {last})")]
     StaleGeneration {
@@ -313,7 +314,7 @@ pub enum Refusal {
         "the raise to {to} is above the bound, {bound} at the moment: ask for less, alter the namespace's raise-to-max, or use force"
     )]
     AboveBound {
-        /// What was wanted.
+        /// Value of the raise.
         to: u64,
         /// Greatest `to` allowed now.
         bound: u64,
@@ -333,7 +334,7 @@ pub enum Refusal {
 }
 
 impl Final {
-    /// A final of `section` in namespace `namespace`.
+    /// Makes a final of `section` in namespace `namespace`.
     pub fn new(
         namespace: NamespaceId,
         section: SectionId,

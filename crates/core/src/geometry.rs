@@ -1,8 +1,7 @@
-//! Where a uid or key lives: uid or key -> section -> slot.
+//! Place of a uid or key: uid or key -> section -> slot.
 //!
-//! Clients in any language compute these, so both functions are pinned by the vectors below and in
-//! `docs/design.md`; a change of either would send old keys to new sections and break every
-//! promise.
+//! Clients in any language compute these. So the vectors below and in `docs/design.md` pin both
+//! functions. A change of either would send old keys to new sections and break every promise.
 
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
@@ -17,7 +16,7 @@ pub const COUNT_MAX: u32 = 100_000;
 /// How a namespace cuts its uids or keys into sections. Immutable once created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Geometry {
-    /// Neighbouring uids share a section.
+    /// Neighboring uids share a section.
     Dense {
         /// uids per section, 1 ..= 2^24.
         section_size: u32,
@@ -48,7 +47,7 @@ pub const KEYED_SECTIONS_MAX: u32 = 1 << 20;
 pub const SLOTS_MAX: u32 = 1 << 14;
 
 impl Geometry {
-    /// Dense or keyed.
+    /// Returns whether it is dense or keyed.
     pub fn kind(&self) -> Kind {
         match self {
             Geometry::Dense { .. } => Kind::Dense,
@@ -56,8 +55,8 @@ impl Geometry {
         }
     }
 
-    /// Section of a uid and the uid's place in it; None if the namespace is keyed or the uid is not
-    /// below `max_uid`.
+    /// Returns the section of a uid and the uid's place in it; None if the namespace is keyed or
+    /// the uid is not below `max_uid`.
     #[inline]
     pub fn locate_uid(&self, uid: Uid) -> Option<(SectionId, u32)> {
         match *self {
@@ -65,7 +64,7 @@ impl Geometry {
                 section_size,
                 max_uid,
             } if uid.0 < max_uid => {
-                // Dividing 32 bits takes half as long as 64.
+                // A division of 32 bits takes half as long as one of 64.
                 if let Ok(uid) = u32::try_from(uid.0) {
                     return Some((SectionId(uid / section_size), uid % section_size));
                 }
@@ -77,7 +76,7 @@ impl Geometry {
         }
     }
 
-    /// Section of a key; None if the namespace is dense.
+    /// Returns the section of a key; None if the namespace is dense.
     pub fn locate_key(&self, key: &[u8]) -> Option<SectionId> {
         match *self {
             Geometry::Keyed { sections } => {
@@ -87,7 +86,7 @@ impl Geometry {
         }
     }
 
-    /// Whether such a section exists.
+    /// Returns whether such a section exists.
     pub fn has_section(&self, section: SectionId) -> bool {
         match *self {
             Geometry::Dense {
@@ -98,7 +97,7 @@ impl Geometry {
         }
     }
 
-    /// Refuses geometries outside the documented bounds; the text says which bound.
+    /// Rejects geometries outside the documented bounds; the text says which bound.
     pub fn check(&self) -> Result<(), String> {
         match *self {
             Geometry::Dense {
@@ -128,12 +127,12 @@ impl Geometry {
     }
 }
 
-/// Hash of a key: XXH3, 64 bits, seed 0.
+/// Returns the hash of a key: XXH3, 64 bits, seed 0.
 pub fn hash(key: &[u8]) -> u64 {
     xxh3_64(key)
 }
 
-/// Mixes (namespace, section) into 64 well-spread bits: the finaliser of SplitMix64 (Steele, Lea,
+/// Mixes (namespace, section) into 64 well-spread bits: the finalizer of SplitMix64 (Steele, Lea,
 /// Flood 2014) over `namespace << 32 | section`, after one addition of the golden gamma.
 #[inline]
 pub fn mix(namespace: NamespaceId, section: SectionId) -> u64 {
@@ -144,7 +143,7 @@ pub fn mix(namespace: NamespaceId, section: SectionId) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Slot of a section in a cluster of `slots` slots (1 ..= [`SLOTS_MAX`]).
+/// Returns the slot of a section in a cluster of `slots` slots (1 ..= [`SLOTS_MAX`]).
 #[inline]
 pub fn slot_of(key: SectionKey, slots: u32) -> Slot {
     let mixed = mix(key.namespace, key.section);
@@ -156,7 +155,7 @@ pub fn slot_of(key: SectionKey, slots: u32) -> Slot {
     } as u16)
 }
 
-/// The decimal text of a uid, which is its key in a keyed namespace.
+/// Returns the decimal text of a uid, which is its key in a keyed namespace.
 pub fn uid_as_key(uid: Uid) -> String {
     uid.0.to_string()
 }

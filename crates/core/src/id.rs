@@ -1,4 +1,4 @@
-//! Identifiers. Each is a type of its own, so that a uid cannot be mistaken for a section, nor an
+//! Identifiers. Each is a type of its own, so that a uid cannot be mistaken for a section, or an
 //! epoch for a generation.
 
 use std::fmt;
@@ -67,7 +67,7 @@ impl fmt::Display for SectionKey {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ClusterId(pub u128);
 
-/// Random 128-bit value by which a retry of a request is known, and which proves a session.
+/// Random 128-bit value that identifies a retry of a request and proves a session.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Nonce(pub u128);
 

@@ -1,13 +1,13 @@
 //! Lease arithmetic over given clock readings.
 //!
-//! Invariant: an owner serves only while its own elapsed time since *before* it asked for the
-//! renewal is below D; the arbiter expires it only when the arbiter's elapsed time since *after* it
-//! stamped that renewal reached W = 1.25 D. Each side reads two clocks and errs to the safe side:
-//! the owner takes the larger elapsed time, the arbiter the smaller. With rates off by up to 10 %
-//! in opposite directions: D / 0.9 = 1.112 D < 1.136 D = W / 1.1.
+//! Invariant: an owner serves only while its own elapsed time since *before* it sent the renewal is
+//! below D. The arbiter expires it only when the arbiter's elapsed time since *after* it stamped
+//! that renewal reached W = 1.25 D. Each side reads two clocks and errs to the safe side: the owner
+//! takes the larger elapsed time, the arbiter the smaller. With rates off by up to 10 % in opposite
+//! directions: D / 0.9 = 1.112 D < 1.136 D = W / 1.1.
 //!
-//! Schedule that breaks it without the pair: an owner is suspended; CLOCK_MONOTONIC stands still
-//! while another owner takes over; on resume the old one would still believe in its lease.
+//! Schedule that breaks it without the pair: an owner is suspended. CLOCK_MONOTONIC is stopped
+//! while another owner takes over. On resume the old owner would still count its lease as valid.
 
 use std::time::Duration;
 
@@ -22,13 +22,13 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// Elapsed time as an owner must count it: the larger of the two.
+    /// Returns the elapsed time as an owner must count it: the larger of the two.
     pub fn elapsed_owner(self, since: Reading) -> Duration {
         let (main, raw) = self.since(since);
         Duration::from_nanos(main.max(raw))
     }
 
-    /// Elapsed time as the arbiter must count it: the smaller of the two.
+    /// Returns the elapsed time as the arbiter must count it: the smaller of the two.
     pub fn elapsed_arbiter(self, since: Reading) -> Duration {
         let (main, raw) = self.since(since);
         Duration::from_nanos(main.min(raw))
@@ -42,7 +42,7 @@ impl Reading {
     }
 }
 
-/// Takeover wait W = 1.25 x D.
+/// Returns the takeover wait W = 1.25 x D.
 pub fn takeover_wait(lease: Duration) -> Duration {
     if crate::planted!(ShortTakeoverWait) {
         return lease;
@@ -50,12 +50,12 @@ pub fn takeover_wait(lease: Duration) -> Duration {
     lease + lease / 4
 }
 
-/// How often a session renews: D/3.
+/// Returns how often a session renews: D/3.
 pub fn renew_interval(lease: Duration) -> Duration {
     lease / 3
 }
 
-/// How long one keep-alive try may take before another store is asked: D/6.
+/// Returns how long one keep-alive attempt may take before the session tries another store: D/6.
 pub fn renew_timeout(lease: Duration) -> Duration {
     lease / 6
 }
@@ -68,17 +68,17 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// The lease a renewal sent at `t0` brought.
+    /// Makes the lease of a renewal sent at `t0`.
     pub fn new(t0: Reading, duration: Duration) -> Lease {
         Lease { t0, duration }
     }
 
-    /// Whether it still holds at a reading made *after* the request was received.
+    /// Returns whether it still holds at a reading made *after* the request was received.
     pub fn holds(&self, now: Reading) -> bool {
         now.elapsed_owner(self.t0) < self.duration
     }
 
-    /// The two deadlines; the lease holds while both clocks are before theirs. Equal to
+    /// Returns the two deadlines; the lease holds while both clocks are before theirs. Equal to
     /// [`Lease::holds`], for the hot path.
     pub fn deadline(&self) -> Reading {
         let d = u64::try_from(self.duration.as_nanos()).unwrap_or(u64::MAX);
@@ -88,7 +88,7 @@ impl Lease {
         }
     }
 
-    /// The one of two leases that was asked for later: answers may arrive out of order.
+    /// Returns the lease of the later of two requests: answers may arrive out of order.
     pub fn later(self, other: Lease) -> Lease {
         if other.t0.main_ns > self.t0.main_ns {
             other
@@ -99,7 +99,7 @@ impl Lease {
 }
 
 impl Reading {
-    /// Whether both clocks are before `deadline`.
+    /// Returns whether both clocks are before `deadline`.
     pub fn is_before(self, deadline: Reading) -> bool {
         self.main_ns < deadline.main_ns && self.raw_ns < deadline.raw_ns
     }
@@ -124,9 +124,9 @@ mod tests {
     fn a_suspended_owner_sees_the_true_time() {
         let lease = Lease::new(at(1_000, 500), D);
         assert!(lease.holds(at(3_999, 3_499)));
-        // Suspend: only BOOTTIME went on.
+        // Suspend: only BOOTTIME continued.
         assert!(!lease.holds(at(4_000, 600)));
-        // BOOTTIME slewed slow: MONOTONIC_RAW tells.
+        // BOOTTIME slewed slow: MONOTONIC_RAW shows it.
         assert!(!lease.holds(at(1_001, 3_500)));
     }
 

@@ -26,7 +26,8 @@ pub mod section;
 pub mod sim;
 pub mod state;
 
-/// Whether a bug is planted here, for a simulation to find. Always false without `--cfg sim`.
+/// Returns whether a bug is planted here, for a simulation to find. Always false without `--cfg
+/// sim`.
 #[cfg(sim)]
 #[macro_export]
 macro_rules! planted {
@@ -35,7 +36,8 @@ macro_rules! planted {
     };
 }
 
-/// Whether a bug is planted here, for a simulation to find. Always false without `--cfg sim`.
+/// Returns whether a bug is planted here, for a simulation to find. Always false without `--cfg
+/// sim`.
 #[cfg(not(sim))]
 #[macro_export]
 macro_rules! planted {
@@ -80,5 +82,6 @@ macro_rules! reached {
     ($branch:literal) => {};
 }
 
-/// Greatest number a sequence may reach, 2^63 - 1. Beyond it a clear error, never a wrap.
+/// Greatest number a sequence may reach, 2^63 - 1. A call beyond it gets a clear error, never a
+/// wrap.
 pub const SEQ_MAX: u64 = i64::MAX as u64;

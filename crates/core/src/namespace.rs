@@ -10,10 +10,10 @@ use crate::progression::Progression;
 pub const DEFAULT: &str = "default";
 /// The keyed namespace that exists from the start.
 pub const KEYS: &str = "keys";
-/// Step a new namespace has unless told otherwise, in numbers.
+/// Default step of a new namespace, in numbers.
 pub const STEP_DEFAULT: u32 = 10_000;
-/// Most numbers one raise may add, in any namespace: with at most half a window left at a refill,
-/// what is left of a window stays under 2^31.
+/// Most numbers one raise may add, in any namespace. With at most half a window left at a refill,
+/// the rest of a window stays under 2^31.
 pub const STEP_MAX: u32 = 1 << 30;
 /// Most namespaces a cluster may have.
 pub const NAMESPACES_MAX: usize = 4_096;
@@ -22,16 +22,16 @@ pub const NAME_MAX: usize = 64;
 /// Greatest stride.
 pub const STRIDE_MAX: u32 = 65_536;
 
-/// What may be changed after creation.
+/// Limits of a namespace, which may be changed after creation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// Most numbers one raise may add; the adaptive step stays between `step` and this. Equal to
     /// `step`: the step is pinned. At least `step`, at most [`STEP_MAX`].
     pub step_max: u32,
-    /// How many numbers `RaiseTo` may jump over in one section, in total, without force.
+    /// Most numbers that `RaiseTo` may jump over in one section, in total, without force.
     pub raise_to_max: u64,
-    /// Every answer of this namespace is given as if its call had said strict: only after a store
-    /// has confirmed it (design 5.9).
+    /// Whether the server treats every call to this namespace as strict: it answers only after a
+    /// store has confirmed the answer (design 5.9).
     pub strict: bool,
 }
 
@@ -63,31 +63,31 @@ impl Change {
 /// A namespace as the state holds it and the routing table carries it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Namespace {
-    /// Given by the store.
+    /// Id given by the store.
     pub id: NamespaceId,
-    /// What the creator chose.
+    /// Settings that the creator chose.
     pub spec: Spec,
     /// Table version of the last change.
     pub version: u64,
 }
 
-/// What the creator of a namespace chooses.
+/// Settings that the creator of a namespace chooses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spec {
     /// 1 to 64 of `a-z A-Z 0-9 _ . -`, beginning with a letter or digit.
     pub name: String,
-    /// Immutable.
+    /// Geometry. Immutable.
     pub geometry: Geometry,
-    /// Immutable.
+    /// Progression. Immutable.
     pub progression: Progression,
     /// Numbers a cold section's raise adds, 1 ..= `limits.step_max`.
     pub step: u32,
-    /// May be altered.
+    /// Limits. May be altered.
     pub limits: Limits,
 }
 
 impl Limits {
-    /// Limits a new namespace has unless told otherwise.
+    /// Default limits of a new namespace.
     pub const DEFAULT: Limits = Limits {
         step_max: 1 << 27,
         raise_to_max: 1_000_000_000,
@@ -96,7 +96,7 @@ impl Limits {
 }
 
 impl Spec {
-    /// A namespace with the defaults of everything but name and geometry.
+    /// Makes a namespace with the defaults of everything but name and geometry.
     pub fn new(name: &str, geometry: Geometry) -> Spec {
         Spec {
             name: name.to_owned(),
@@ -111,7 +111,7 @@ impl Spec {
         }
     }
 
-    /// `default`: 2^32 uids in sections of 100,000.
+    /// Returns the spec of `default`: 2^32 uids in sections of 100,000.
     pub fn default_dense() -> Spec {
         Spec::new(
             DEFAULT,
@@ -122,17 +122,18 @@ impl Spec {
         )
     }
 
-    /// `keys`: 4,096 sections.
+    /// Returns the spec of `keys`: 4,096 sections.
     pub fn default_keyed() -> Spec {
         Spec::new(KEYS, Geometry::Keyed { sections: 4_096 })
     }
 
-    /// Most numbers one call may take here: [`COUNT_MAX`], and never above what a window may hold.
+    /// Returns the most numbers one call may take here: [`COUNT_MAX`], and never above what a
+    /// window may hold.
     pub fn count_max(&self) -> u32 {
         COUNT_MAX.min(self.limits.step_max)
     }
 
-    /// Refuses what lies outside the documented bounds; the text says which bound.
+    /// Rejects values outside the documented bounds; the text says which bound.
     pub fn check(&self) -> Result<(), String> {
         check_name("namespace", &self.name)?;
         self.geometry.check()?;
@@ -158,7 +159,7 @@ impl Spec {
     }
 }
 
-/// Checks a step against the limits it lives under.
+/// Checks a step against the limits that apply to it.
 pub fn check_step(step: u32, limits: &Limits) -> Result<(), String> {
     if limits.step_max == 0 || limits.step_max > STEP_MAX {
         return Err(format!(

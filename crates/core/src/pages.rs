@@ -1,13 +1,13 @@
 //! Zeroed memory in huge pages where the system has them, for tables that are looked up at random.
 //!
-//! A look at random into tens of megabytes misses the cache of address translations as well, and
-//! then costs twice as much. Such memory is never given back, so whoever takes it keeps it for
+//! A random look-up in tens of megabytes misses the cache of address translations as well, and then
+//! costs twice as much. Such memory is never given back, so the caller that takes it keeps it for
 //! reuse.
 
 use memmap2::MmapMut;
 use zerocopy::{FromBytes, FromZeros, IntoBytes, KnownLayout};
 
-/// `n` zeroed entries, for as long as the process lives.
+/// Returns `n` zeroed entries, for as long as the process lives.
 ///
 /// # Panics
 /// If the system has no more memory.

@@ -12,19 +12,20 @@ use crate::SEQ_MAX;
 pub struct Progression {
     /// Smallest number allowed, 1 ..= 2^63-1.
     pub start: u64,
-    /// Distance between neighbours, 1 ..= 65,536.
+    /// Distance between neighbors, 1 ..= 65,536.
     pub stride: u32,
     /// Residue, below `stride`.
     pub offset: u32,
 }
 
 impl Progression {
-    /// max_seq of a section nobody ever opened.
+    /// Returns max_seq of a section that was never opened.
     pub fn floor(&self) -> u64 {
         self.start - 1
     }
 
-    /// Smallest number of the progression above `n`; None when it would pass [`SEQ_MAX`].
+    /// Returns the smallest number of the progression above `n`; None when it would pass
+    /// [`SEQ_MAX`].
     pub fn first_after(&self, n: u64) -> Option<u64> {
         let low = n.max(self.floor()).checked_add(1)?;
         let stride = u64::from(self.stride);
@@ -32,12 +33,13 @@ impl Progression {
         low.checked_add(behind).filter(|m| *m <= SEQ_MAX)
     }
 
-    /// `n` itself if it belongs to the progression, else the next number that does.
+    /// Returns `n` itself if it belongs to the progression, else the next number that does.
     pub fn round_up(&self, n: u64) -> Option<u64> {
         self.first_after(n.max(self.start) - 1)
     }
 
-    /// The `count`-th number above `base`, or the last one that exists; None when there is none.
+    /// Returns the `count`-th number above `base`, or the last one that exists; None when there is
+    /// none.
     pub fn advance(&self, base: u64, count: u64) -> Option<u64> {
         let first = self.first_after(base)?;
         let room = (SEQ_MAX - first) / u64::from(self.stride);
@@ -45,7 +47,7 @@ impl Progression {
         Some(first + more * u64::from(self.stride))
     }
 
-    /// How many numbers lie in (base, max_seq].
+    /// Returns how many numbers lie in (base, max_seq].
     pub fn count_between(&self, base: u64, max_seq: u64) -> u64 {
         match self.first_after(base) {
             Some(first) if first <= max_seq => (max_seq - first) / u64::from(self.stride) + 1,

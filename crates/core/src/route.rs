@@ -1,7 +1,7 @@
 //! The routing table and its deltas.
 //!
-//! Every route and namespace carries the table version of its last change, so a delta from any base
-//! is the rows changed since, and applying deltas late, twice or out of order never brings an old
+//! Every route and namespace carries the table version of its last change. So a delta from any base
+//! is the rows changed since, and deltas applied late, twice or out of order never bring an old
 //! route back.
 
 use hashbrown::HashMap;
@@ -10,14 +10,14 @@ use crate::geometry::{Geometry, Kind, slot_of, uid_as_key};
 use crate::id::{ClusterId, Epoch, NamespaceId, SectionId, SectionKey, SessionId, Slot, Uid};
 use crate::namespace::Namespace;
 
-/// Who owns a slot.
+/// Owner of a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
     /// Its session.
     pub session: SessionId,
-    /// AllocSvr name.
+    /// Name of the AllocSvr.
     pub name: String,
-    /// `host:port`.
+    /// Address, `host:port`.
     pub address: String,
 }
 
@@ -26,7 +26,7 @@ pub struct Owner {
 pub struct Route {
     /// Epoch of the slot.
     pub epoch: Epoch,
-    /// None: nobody at the moment.
+    /// Owner of the slot; None: no owner at the moment.
     pub owner: Option<Owner>,
     /// Table version of the last change.
     pub version: u64,
@@ -49,21 +49,22 @@ pub struct Delta {
     pub routes: Vec<(Slot, Route)>,
 }
 
-/// Why a delta was not applied.
+/// Reason why a delta was not applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The table of another cluster must never mix with ours.
+    /// The delta is of another cluster, whose table must never mix with this one.
     #[error("the routing table is of cluster {theirs}, ours is {ours}")]
     OtherCluster {
-        /// Ours.
+        /// Cluster of this table.
         ours: ClusterId,
-        /// Theirs.
+        /// Cluster of the delta.
         theirs: ClusterId,
     },
-    /// The delta builds on a version we do not have yet: ask for the full table.
+    /// The delta builds on a version that this table does not have yet: the caller needs the full
+    /// table.
     #[error("the delta builds on version {base}, ours is {ours}")]
     Gap {
-        /// Ours.
+        /// Version of this table.
         ours: u64,
         /// The delta's base.
         base: u64,
@@ -83,16 +84,16 @@ pub struct RoutingTable {
     routes: Vec<Route>,
 }
 
-/// What a caller asks for: a uid or a key.
+/// Key of a call: a uid or a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyRef<'a> {
     /// A number: a uid of a dense namespace, or the key of its decimal text in a keyed one.
     Uid(Uid),
-    /// 1 to 128 bytes, in a keyed namespace.
+    /// A key of 1 to 128 bytes, in a keyed namespace.
     Key(&'a [u8]),
 }
 
-/// Why a key has no place in a namespace.
+/// Reason why a key has no place in a namespace.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlaceError {
     /// A key in a dense namespace.
@@ -118,7 +119,7 @@ pub enum PlaceError {
 }
 
 impl RoutingTable {
-    /// A table from a full delta (`base` 0).
+    /// Makes a table from a full delta (`base` 0).
     pub fn new(full: Delta) -> Result<RoutingTable, Error> {
         let mut table = RoutingTable {
             cluster: full.cluster,
@@ -131,7 +132,7 @@ impl RoutingTable {
         Ok(table)
     }
 
-    /// Applies a delta. Returns whether anything newer was learnt.
+    /// Applies a delta. Returns whether it held anything newer.
     pub fn apply(&mut self, delta: Delta) -> Result<bool, Error> {
         if delta.cluster != self.cluster {
             return Err(Error::OtherCluster {
@@ -176,7 +177,8 @@ impl RoutingTable {
         Ok(true)
     }
 
-    /// What a table of version `base` misses; the full table if `base` is 0 or above ours.
+    /// Returns what a table of version `base` misses; the full table if `base` is 0 or above this
+    /// one's version.
     pub fn delta_since(&self, base: u64) -> Delta {
         let base = if base > self.version { 0 } else { base };
         let routes = self
@@ -199,27 +201,27 @@ impl RoutingTable {
         }
     }
 
-    /// Cluster it belongs to.
+    /// Returns the cluster it belongs to.
     pub fn cluster(&self) -> ClusterId {
         self.cluster
     }
 
-    /// Its version.
+    /// Returns its version.
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    /// Number of slots.
+    /// Returns the number of slots.
     pub fn slot_count(&self) -> u32 {
         self.routes.len() as u32
     }
 
-    /// All namespaces.
+    /// Returns all namespaces.
     pub fn namespaces(&self) -> &[Namespace] {
         &self.namespaces
     }
 
-    /// A namespace by name.
+    /// Returns a namespace by name.
     #[inline]
     pub fn namespace(&self, name: &str) -> Option<&Namespace> {
         self.by_name.get(name).map(|i| &self.namespaces[*i])
@@ -231,18 +233,18 @@ impl RoutingTable {
         now.is_none_or(|now| now.spec.limits.strict)
     }
 
-    /// A namespace by id.
+    /// Returns a namespace by id.
     pub fn namespace_by_id(&self, id: NamespaceId) -> Option<&Namespace> {
         self.namespaces.iter().find(|n| n.id == id)
     }
 
-    /// A slot's route.
+    /// Returns a slot's route.
     #[inline]
     pub fn route(&self, slot: Slot) -> Option<&Route> {
         self.routes.get(usize::from(slot.0))
     }
 
-    /// All routes in slot order.
+    /// Returns all routes in slot order.
     pub fn routes(&self) -> impl Iterator<Item = (Slot, &Route)> {
         self.routes
             .iter()
@@ -250,13 +252,13 @@ impl RoutingTable {
             .map(|(i, r)| (Slot(i as u16), r))
     }
 
-    /// Slot of a section.
+    /// Returns the slot of a section.
     #[inline]
     pub fn slot_of(&self, section: SectionKey) -> Slot {
         slot_of(section, self.slot_count())
     }
 
-    /// Section and slot of a key.
+    /// Returns the section and slot of a key.
     #[inline]
     pub fn place(
         &self,
@@ -271,10 +273,10 @@ impl RoutingTable {
     }
 }
 
-/// Section of a key in a namespace, or why it has none.
+/// Returns the section of a key in a namespace, or why it has none.
 #[inline]
 pub fn section_of(namespace: &Namespace, key: KeyRef<'_>) -> Result<SectionId, PlaceError> {
-    // The usual case, small enough to be a part of whoever asks for many.
+    // The usual case, small enough to be inlined into a caller that looks up many keys.
     if let KeyRef::Uid(uid) = key
         && let Some((section, _)) = namespace.spec.geometry.locate_uid(uid)
     {

@@ -1,4 +1,5 @@
-//! What a simulated world puts in the place of chance, and what it counts. Only with `--cfg sim`.
+//! Replacement of chance in a simulated world, and counts of what it reached. Only with `--cfg
+//! sim`.
 //!
 //! All of it belongs to the thread of one run, so that runs side by side share nothing.
 
@@ -28,8 +29,7 @@ pub fn begin(seed: u64, planted: Vec<String>) {
     REACHED.with_borrow_mut(BTreeMap::clear);
 }
 
-/// Says that from here on the code of this process runs: the number of its start, unique in the
-/// run.
+/// Sets the process whose code runs from here on: the number of its start, unique in the run.
 pub fn enter(process: u64) {
     PROCESS.set(process);
 }
@@ -39,7 +39,7 @@ pub fn process() -> u64 {
     PROCESS.get()
 }
 
-/// Says in which boot of its machine a process runs.
+/// Sets the boot of its machine in which a process runs.
 pub fn set_boot(process: u64, boot: String) {
     BOOTS.with_borrow_mut(|boots| boots.insert(process, boot));
 }
@@ -58,7 +58,7 @@ pub fn mix(a: u64, b: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Hash of a text (FNV-1a).
+/// Returns the hash of a text (FNV-1a).
 pub fn hash(text: &str) -> u64 {
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     text.bytes().fold(0xcbf2_9ce4_8422_2325, step)

@@ -55,7 +55,7 @@ fn spawn<T: 'static>(
     thread::spawn(move || work(&section))
 }
 
-/// What one thread got by `times` calls: its numbers, each greater than the one before.
+/// Returns what one thread got by `times` calls: its numbers, each greater than the one before.
 fn take(section: &Section, key: Key<'_>, times: usize) -> Vec<u64> {
     let numbers: Vec<u64> = (0..times)
         .filter_map(|_| section.next(key, ONE).ok())
@@ -80,8 +80,8 @@ fn wait_drained(section: &Section) -> u64 {
     }
 }
 
-/// Breaks if an adder can slip in between "sealed" and "nobody inside", or if what it wrote is not
-/// visible to whoever saw it leave.
+/// Fails if an adder can enter between "sealed" and "no adder inside", or if its writes are not
+/// visible to the thread that saw it leave.
 #[test]
 fn nothing_is_handed_out_after_drained() {
     model(|| {
@@ -135,7 +135,7 @@ fn drained_waits_for_a_batch() {
         });
         section.seal();
         let last = wait_drained(&section);
-        // B stood at 1, so a batch inside ends with 2 on both keys.
+        // B was at 1, so a batch inside ends with 2 on both keys.
         assert_eq!(last, batch.join().unwrap().max(1));
     });
 }
@@ -168,7 +168,7 @@ fn an_acknowledged_raise_to_is_in_the_final_number() {
     });
 }
 
-/// Two threads want four numbers of a window of three.
+/// Two threads request four numbers of a window of three.
 #[test]
 fn one_counter_never_repeats_nor_passes_the_window() {
     model(|| {
@@ -182,7 +182,7 @@ fn one_counter_never_repeats_nor_passes_the_window() {
     });
 }
 
-/// A number above the old window is handed out only once the wider one was told.
+/// The section hands out a number above the old window only after it received the wider one.
 #[test]
 fn widen_while_handing_out() {
     model(|| {
@@ -230,7 +230,7 @@ fn growing_wide_repeats_nothing_and_never_goes_back() {
     });
 }
 
-/// A RaiseTo far above moves the key to a wide counter under adders' feet.
+/// A RaiseTo far above moves the key to a wide counter while adders use it.
 #[test]
 fn raise_to_wide_while_handing_out() {
     model(|| {
@@ -312,7 +312,7 @@ fn keys_stay_found_while_levels_open() {
     });
 }
 
-/// Once drained was seen, the next owner may go further: no `current` that begins then answers.
+/// Once a thread saw drained, the next owner may go further: no `current` that begins then answers.
 #[test]
 fn current_is_silent_after_drained() {
     model(|| {

@@ -1,7 +1,7 @@
-//! What counters cost. Dense ones, by what the process has resident: under 5 bytes a uid of 50
-//! million neighbouring ones, and nothing more when other sections come after them. Keyed ones
-//! likewise: a million random keys over 4,096 sections under 64 bytes each; empty sections, counted
-//! at the allocator, under 1 KiB. No allocation at all for a key already touched.
+//! Cost of counters. Dense counters, by the resident memory of the process: under 5 bytes a uid for
+//! 50 million neighboring ones, and nothing more when other sections come after them. Keyed
+//! counters likewise: a million random keys over 4,096 sections under 64 bytes each. Empty
+//! sections, counted at the allocator: under 1 KiB. No allocation at all for a key already touched.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -25,7 +25,7 @@ const ONE: NonZeroU32 = NonZeroU32::MIN;
 const SECTIONS: usize = 4_096;
 const KEYS: usize = 1_000_000;
 
-/// One test, for the allocator counts the whole process.
+/// One test, because the allocator counts the whole process.
 #[test]
 fn counters_are_small() {
     let keyed = keyed();
@@ -38,7 +38,7 @@ fn held(region: &Region<'_, System>) -> usize {
     change.bytes_allocated - change.bytes_deallocated
 }
 
-/// How far the section's own account may be off: it is what a memory budget goes by.
+/// Checks how far off the section's own account is: a memory budget relies on it.
 fn account_is_true(sections: &[Section], measured: usize) {
     let told: usize = sections.iter().map(Section::bytes).sum();
     let off = told.abs_diff(measured) as f64 / measured as f64;
@@ -62,7 +62,8 @@ fn dense() {
     drop(again);
 }
 
-/// Sections with a uid touched in each page of memory: a page is resident as a whole or not at all.
+/// Makes sections with a uid touched in each page of memory: a page is resident as a whole or not
+/// at all.
 fn dense_touched(sections: usize, size: u32) -> Vec<Section> {
     let first = |section: &Section, index| section.next(Key::Dense(index), ONE).unwrap().first;
     let all: Vec<Section> = (0..sections).map(|_| Section::dense(OPEN, size)).collect();
@@ -75,7 +76,7 @@ fn dense_touched(sections: usize, size: u32) -> Vec<Section> {
     all
 }
 
-/// Bytes of this process in memory.
+/// Returns the bytes of this process in memory.
 fn resident() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|l| l.starts_with("VmRSS:")).unwrap();
@@ -122,7 +123,7 @@ fn section_of(sections: &[Section], id: u64) -> &Section {
     &sections[(id >> 32) as usize % sections.len()]
 }
 
-/// Random-looking 64-bit ids (splitmix64).
+/// Returns random-looking 64-bit ids (splitmix64).
 fn ids() -> impl Iterator<Item = u64> {
     (1u64..).map(|i| {
         let mut z = i.wrapping_mul(0x9e37_79b9_7f4a_7c15);

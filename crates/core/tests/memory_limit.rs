@@ -1,4 +1,4 @@
-//! Sections have at most the limit of the process and its slack, however many keys callers touch.
+//! Sections have at most the limit of the process and its slack, for any number of touched keys.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -47,7 +47,7 @@ fn above_limit_and_slack_no_key_is_touched_until_a_section_is_closed() {
     assert!(in_use() > LIMIT + SLACK - 4 * CHUNK);
     assert!(memory().is_tight());
 
-    // What has a counter already is served; a keyed section gets no large level either.
+    // A key that already has a counter is served; a keyed section gets no large level either.
     assert_eq!(next(&sections[0], Key::Dense(0)).unwrap().first, 2);
     let keyed = Section::keyed(OPEN, [1, 2]);
     let touched =

@@ -37,7 +37,7 @@ impl Loaded {
         self.sections.iter().map(Section::bytes).sum()
     }
 
-    /// Uids of many sections, touched in turn, so that neighboring chunks belong to different
+    /// Touches uids of many sections in turn, so that neighboring chunks belong to different
     /// sections.
     fn dense(&mut self) {
         for _ in 0..16 {
@@ -57,7 +57,7 @@ impl Loaded {
         }
     }
 
-    /// Keyed sections whose newest levels need ever larger pieces.
+    /// Touches keyed sections whose newest levels need ever larger pieces.
     fn keyed(&mut self, keys: u64) {
         let mut bytes = 0;
         while bytes < LIMIT + LIMIT / 4 {

@@ -1,4 +1,4 @@
-//! A cluster is backed up, goes on, is lost, and restored: nothing that it ever used is used again.
+//! A cluster is backed up, continues, is lost, and restored: nothing that it used is used again.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 #[path = "restore_prop/world.rs"]
@@ -51,7 +51,7 @@ proptest! {
         let ended = old.state.cluster().unwrap().next_session;
         prop_assert!(state.cluster().unwrap().next_session > ended);
 
-        // It works, and whatever it opens begins above all that was.
+        // It works, and all that it opens begins above all that was.
         let mut new = World { state, nonce: 1 << 64, ..World::default() };
         new.assign_all();
         let epochs: Vec<Epoch> = new.state.slots().iter().map(|s| s.epoch).collect();

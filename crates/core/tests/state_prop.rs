@@ -1,8 +1,8 @@
 //! Properties of the replicated state over random command sequences.
 //!
-//! Few slots, few sections, two names, and fences, generations, nonces and terms that are now and
-//! then stale: so that late, repeated and contradicting commands meet in every order. Every
-//! transition is judged by `checker`; `planted` shows that the judge sees.
+//! Few slots, few sections, two names; fences, generations, nonces and terms that are sometimes
+//! stale. So late, repeated and contradicting commands meet in every order. `checker` judges every
+//! transition; `planted` shows that the judge detects faults.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 #[path = "state_prop/checker.rs"]
@@ -81,8 +81,8 @@ impl Run {
         prop_assert!(judged.is_ok(), "{:?}\n{:?}", judged, command);
         let done = self.state.clone();
         let (retry, touched) = self.apply(&command);
-        // These end what their own fence names, so a second time they are refused; all others
-        // answer as before.
+        // These end what their own fence names, so a second attempt is refused; all others answer
+        // as before.
         let fenced = matches!(
             command,
             Command::Assign { .. } | Command::CloseSection { .. } | Command::MoveSlot { .. }
@@ -106,7 +106,7 @@ impl Run {
         Ok(reply)
     }
 
-    /// Plays an op; None if it is no command.
+    /// Plays an op; returns None if it is no command.
     fn op(&mut self, op: Op) -> Result<Option<Reply>, TestCaseError> {
         self.term += u64::from(matches!(op, Op::NewTerm));
         match command(op, &self.state, self.term, &self.log) {
@@ -177,8 +177,8 @@ proptest! {
         prop_assert_eq!(touched_all, touched_one);
     }
 
-    /// Any table, brought up to date by a delta from its own version or an older one, in any order
-    /// and repeatedly, is the full table; and on the way no route ever goes back.
+    /// Any table becomes the full table by deltas from its own version or an older one, in any
+    /// order and repeatedly. During that, no route ever goes back.
     #[test]
     fn deltas_lead_to_the_full_table(
         ops in prop::collection::vec(op(), 1..60),
@@ -217,7 +217,7 @@ proptest! {
             let mut table = table.clone();
             table.apply(run.state.delta_since(base).unwrap()).unwrap();
             prop_assert_eq!(&table, &full(&run.state));
-            // What a node passes on is as good as what the store sends.
+            // A table that a node passes on is as good as the one the store sends.
             let mut relayed = full(&states[0]);
             relayed.apply(table.delta_since(relayed.version())).unwrap();
             prop_assert_eq!(&relayed, &full(&run.state));
@@ -225,8 +225,8 @@ proptest! {
     }
 }
 
-/// The sequences reach what they are meant to test: without this a generator that only produces
-/// refusals would pass everything.
+/// The sequences reach what they are meant to test. Without this test a generator that only
+/// produces refusals would pass everything.
 #[test]
 fn the_generator_reaches_every_reply() {
     let mut runner = TestRunner::deterministic();

@@ -1,7 +1,7 @@
 //! Handing numbers out: what may be done between entering a section's gate and leaving it.
 //!
-//! Invariant: an adder exists only between a successful `enter` of the gate and its one `leave`,
-//! and counters change only through an adder; so a drained section changes no more.
+//! Invariant: an adder exists only between a successful `enter` of the gate and its one `leave`.
+//! Counters change only through an adder, so a drained section changes no more.
 
 use std::marker::PhantomData;
 use std::num::NonZeroU32;
@@ -9,7 +9,8 @@ use std::num::NonZeroU32;
 use super::counter::{Cell, Step};
 use super::{Current, Key, Range, Refusal, Section, Spot};
 
-/// Leave to hand numbers out of a section that was not sealed when it was given. Leaves on drop.
+/// Permission to hand numbers out of a section that was not sealed when it was given. Leaves on
+/// drop.
 pub struct Adder<'a> {
     section: &'a Section,
     not_send: PhantomData<*const ()>,
@@ -39,14 +40,14 @@ impl<'a> Adder<'a> {
         Ok(self.range(step))
     }
 
-    /// [`Adder::next`] of a key that was found before. A spot of another section is served as a
-    /// call of its own.
+    /// Does [`Adder::next`] for a key that was found before. It serves a spot of another section as
+    /// a call of its own.
     ///
     /// # Errors
     /// As [`Adder::next`]; of another section also [`Refusal::Sealed`].
     #[inline]
     pub fn next_spot(&self, spot: Spot<'_>, count: NonZeroU32) -> Result<Range, Refusal> {
-        // The window of one section must never admit for the counter of another.
+        // The window of one section must never admit an offset for the counter of another.
         match std::ptr::eq(self.section, spot.section) {
             true => self.next_at(spot.cell, count),
             false => spot.next(count),
@@ -63,7 +64,7 @@ impl<'a> Adder<'a> {
         Ok(self.range(step))
     }
 
-    /// Both offsets were admitted: the last one, so the first one too.
+    /// Returns the range of two admitted offsets: the last one was admitted, so the first one too.
     #[inline]
     fn range(&self, step: Step) -> Range {
         let window = &self.section.window;
@@ -74,8 +75,8 @@ impl<'a> Adder<'a> {
     }
 
     /// Moves a key's counter to the first number of the namespace at or above `target`, so that
-    /// every later number is greater. Never lowers. The caller widened the window before. Tells
-    /// where the counter stands now; `Untouched` when `target` is not above the base, for then
+    /// every later number is greater. Never lowers. The caller has widened the window before.
+    /// Returns where the counter is now. Returns `Untouched` when `target` is not above the base:
     /// every number to come is above it anyway.
     ///
     /// # Errors

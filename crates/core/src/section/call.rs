@@ -1,6 +1,6 @@
-//! What goes into a section and what comes out: plain values.
+//! Input and output of a section: plain values.
 
-/// What one `Open` granted; plain numbers.
+/// Grant of one `Open`; plain numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Open {
     /// The generation this section object serves.
@@ -11,7 +11,7 @@ pub struct Open {
     pub max_seq: u64,
     /// Smallest number of the namespace above `base`; None when there is none up to 2^63-1.
     pub first: Option<u64>,
-    /// Distance between neighbouring numbers of the namespace, at least 1.
+    /// Distance between neighboring numbers of the namespace, at least 1.
     pub stride: u64,
 }
 
@@ -33,19 +33,19 @@ pub struct Range {
     pub last: u64,
 }
 
-/// What a section knows of a key's cur_seq.
+/// State of a key's cur_seq in a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Current {
-    /// The counter stands at this number: none greater was handed out, every later one is greater.
+    /// The counter is at this number: none greater was handed out, every later one is greater.
     Touched(u64),
     /// Nothing was handed out since load: cur_seq is at most the section's base.
     Untouched,
 }
 
-/// Why a section did not do what was asked. Nothing was changed.
+/// Reason why a section rejected a call. Nothing was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// The window does not reach. Raise `max_seq` to at least `needed`, widen, try again.
+    /// The window does not reach. Raise `max_seq` to at least `needed`, widen, retry.
     #[error("the window ends below {needed}; wait for it to be widened")]
     Empty {
         /// Smallest `max_seq` with which this call would have gone through.

@@ -1,28 +1,29 @@
 //! Memory of counters: taken from regions in huge pages, and kept for the next section when
 //! dropped.
 //!
-//! Invariant: what was taken is all zero and nobody else has it until it is put back. Were memory
-//! handed out that another section still counts in, each would give out numbers of the other; were
-//! it not zero, keys nobody touched would seem to stand above their section's base.
+//! Invariant: memory that was taken is all zero, and no other section has it until it is put back.
+//! If memory were handed out that another section still counts in, each would give out numbers of
+//! the other. If it were not zero, keys that no caller touched would seem to be above their
+//! section's base.
 //!
-//! Sizes are powers of two, and a piece lies at a multiple of its size in its region. What is put
-//! back is joined with its free other half, again and again, and cut for smaller sizes.
+//! Sizes are powers of two, and a piece lies at a multiple of its size in its region. A piece that
+//! is put back is joined with its free other half, again and again, and cut for smaller sizes.
 //!
 //! Invariant: once the memory of counters has reached the limit, free memory is used before more is
 //! mapped, for pieces of every size. Schedule that breaks it: sections of many small pieces fill
-//! the budget; sections that need large ones come and some of the former are closed; hardly any two
-//! free neighbors join, so all large pieces would be new memory, and the process would grow to
+//! the budget. Sections that need large ones come, and some of the former are closed. Hardly any
+//! two free neighbors join, so all large pieces would be new memory, and the process would grow to
 //! twice the budget. Hence above the limit a large piece may consist of scattered chunks
 //! ([`Taken::Scattered`]).
 //!
 //! Invariant: sections have at most the limit and its slack. Schedule that breaks it: callers touch
-//! all keys of more sections than the limit holds, faster than the owner of the sections looks at
-//! the limit and closes some. Hence nothing is handed out above, and the caller must wait until
-//! sections are closed.
+//! all keys of more sections than the limit holds. They do so faster than the owner of the sections
+//! checks the limit and closes some. Hence nothing is handed out above, and the caller must wait
+//! until sections are closed.
 
 use std::collections::{BTreeMap, BTreeSet};
-// Not part of any protocol: memory is handed from thread to thread by this lock, and from who makes
-// a part of a section to who reads it by that part's once-cell.
+// Not part of any protocol. This lock hands memory from thread to thread. The once-cell of a part
+// of a section hands it from the thread that makes that part to a thread that reads it.
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
@@ -33,7 +34,7 @@ use super::sync::AtomicU32;
 pub(super) const CHUNK: usize = if cfg!(loom) { 2 } else { 1024 };
 /// Cells of a region: 32 MiB, of which only what is touched takes memory.
 const REGION: usize = CHUNK << 13;
-/// Sizes there are: the greatest piece has 2^31 cells.
+/// Number of sizes: the greatest piece has 2^31 cells.
 const SIZES: usize = 22;
 
 /// Cells that one section has for as long as it lives.
@@ -50,16 +51,16 @@ pub(super) enum Taken {
 /// Memory of counters of this process, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// Taken from the system and used once; never given back.
+    /// Bytes taken from the system and used once; never given back.
     pub mapped: usize,
-    /// Of that, what no section has now.
+    /// Bytes of `mapped` that no section has now.
     pub free: usize,
-    /// Bytes in which the owners keep their sections; 0: there is none.
+    /// Most bytes of the sections, kept by their owners; 0: no limit.
     pub limit: usize,
 }
 
 impl Memory {
-    /// Returns whether sections have more than the limit and half of its slack: some should be
+    /// Returns whether sections have more than the limit and half of its slack. Some should then be
     /// closed at once.
     pub fn is_tight(&self) -> bool {
         self.limit > 0 && self.mapped - self.free > self.limit.saturating_add(slack(self.limit) / 2)
@@ -93,7 +94,7 @@ struct Pool {
     mapped_cells: usize,
 }
 
-/// Raises the limit of this process: an owner of sections keeps them within so many bytes.
+/// Raises the limit of this process: an owner of sections keeps them within this number of bytes.
 pub fn add_memory_limit(bytes: u64) {
     let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
     let add = |limit: usize| Some(limit.saturating_add(bytes));
@@ -101,7 +102,7 @@ pub fn add_memory_limit(bytes: u64) {
     let _ = LIMIT.fetch_update(Relaxed, Relaxed, add);
 }
 
-/// Returns what the counters of this process have.
+/// Returns the memory that the counters of this process have.
 pub fn memory() -> Memory {
     let pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
     Memory {
@@ -114,7 +115,7 @@ pub fn memory() -> Memory {
 /// Takes `n` cells of zeros; `n` is [`CHUNK`] times a power of two. None: sections have too much
 /// already.
 fn take(n: usize) -> Option<Cells> {
-    // loom's atomics belong to one run of a model, so there nothing is left over for the next.
+    // loom's atomics belong to one run of a model, so nothing is left over for the next run.
     if cfg!(loom) {
         return Some(region(n));
     }
@@ -130,7 +131,7 @@ fn take(n: usize) -> Option<Cells> {
     Some(cells)
 }
 
-/// Takes `n` cells of zeros, in one piece unless that took new memory above the limit. None:
+/// Takes `n` cells of zeros, in one piece unless that would take new memory above the limit. None:
 /// sections have too much already.
 pub(super) fn take_any(n: usize) -> Option<Taken> {
     if cfg!(loom) {
@@ -163,7 +164,7 @@ pub(super) fn take_chunk() -> Option<Chunk> {
     take(CHUNK)?.first_chunk()
 }
 
-/// Takes back what nobody looks at any more.
+/// Takes back memory that no thread looks at any more.
 #[cfg_attr(
     loom,
     expect(
@@ -190,13 +191,13 @@ impl Pool {
         }
     }
 
-    /// Returns whether sections may have `n` cells more by the limit (in bytes; 0: no limit).
+    /// Returns whether sections may have `n` more cells by the limit (in bytes; 0: no limit).
     fn has_room(&self, n: usize, limit: usize) -> bool {
         let used = (self.mapped_cells - self.free_cells + n) * size_of::<AtomicU32>();
         limit == 0 || used <= limit.saturating_add(slack(limit))
     }
 
-    /// Takes the smallest free piece that is large enough, without what is too much of it.
+    /// Takes the smallest free piece that is large enough, and keeps the rest of it free.
     fn cut(&mut self, n: usize) -> Option<Cells> {
         let wanted = size_of_piece(n);
         let sizes = self.free[wanted..].iter_mut().zip(wanted..);
@@ -222,7 +223,7 @@ impl Pool {
         Some(chunks.collect())
     }
 
-    /// Takes memory that was never used. Its beginning is a multiple of `n`; what is left out is
+    /// Takes memory that was never used. It begins at a multiple of `n`; the memory left out is
     /// kept.
     fn map(&mut self, n: usize) -> Cells {
         if n > REGION {
@@ -275,7 +276,7 @@ impl Pool {
         self.free[size_of_piece(n)].insert(place(offset));
     }
 
-    /// The cells at an address.
+    /// Returns the cells at an address.
     fn cells(&self, at: usize, n: usize) -> Option<Cells> {
         let (base, region) = self.regions.range(..=at).next_back()?;
         let begin = (at - base) / size_of::<AtomicU32>();
@@ -283,7 +284,7 @@ impl Pool {
     }
 }
 
-/// Which size so many cells are.
+/// Returns the size of a piece of this many cells.
 fn size_of_piece(cells: usize) -> usize {
     (cells / CHUNK).trailing_zeros() as usize
 }

@@ -1,13 +1,13 @@
-//! One counter: a 32-bit cell, and for the rare key that outgrows it a wide counter.
+//! One counter: a 32-bit cell, and a wide counter for the rare key that outgrows it.
 //!
 //! Invariants:
-//! - A cell only grows, each time by a CAS from the value the new one was computed from, so no two
-//!   calls take the same numbers and a later call takes greater ones.
+//! - A cell only grows, each time by a CAS from the value that the new one was computed from. So no
+//!   two calls take the same numbers, and a later call takes greater ones.
 //! - `WIDE` in a cell is final: the counter lives in the wide map from then on. The cell changes to
-//!   `WIDE` by a CAS *while the map is locked*, and the entry is there before the lock is let go.
-//!   Were the entry added first without the lock, an adder could still move the cell by a CAS and
-//!   the wide counter would repeat its numbers; were the cell changed before locking, an adder
-//!   could find `WIDE` and no entry.
+//!   `WIDE` by a CAS *while the map is locked*, and the entry is there before the lock is released.
+//!   If the entry were added first without the lock, an adder could still move the cell by a CAS,
+//!   and the wide counter would repeat its numbers. If the cell were changed before locking, an
+//!   adder could find `WIDE` and no entry.
 
 use hashbrown::HashMap;
 
@@ -19,11 +19,11 @@ pub(super) const NARROW_MAX: u32 = u32::MAX - 16;
 /// Marks a cell whose counter is in the wide map.
 const WIDE: u32 = u32::MAX;
 
-/// Where a key's counter lives.
+/// Place of a key's counter.
 #[derive(Clone, Copy)]
 pub(super) struct Cell<'a> {
     pub(super) narrow: &'a AtomicU32,
-    /// Names the cell within its section, for ever.
+    /// Permanent id of the cell within its section.
     pub(super) id: u64,
 }
 
@@ -45,7 +45,7 @@ impl Default for Wide {
 }
 
 impl Wide {
-    /// Moves the counter to `to(where it stands)`, which must not be less; leaves it on an error.
+    /// Moves the counter to `to(current offset)`, which must not be less; leaves it on an error.
     #[inline]
     pub(super) fn advance(
         &self,
@@ -72,7 +72,7 @@ impl Wide {
         self.advance_wide(cell, to)
     }
 
-    /// The same of a counter that is wide.
+    /// Moves a counter that is wide, as `advance` does.
     #[cold]
     fn advance_wide(
         &self,
@@ -88,7 +88,7 @@ impl Wide {
         Ok(Step { before, after })
     }
 
-    /// Makes a counter wide, if its cell stands there still.
+    /// Makes a counter wide, if its cell still has this value.
     #[cold]
     fn widen(&self, cell: Cell<'_>, seen: u32, after: u64) -> Result<(), u32> {
         let mut wide = lock(&self.0);
@@ -97,7 +97,7 @@ impl Wide {
         Ok(())
     }
 
-    /// Where the counter stands.
+    /// Returns the offset of the counter.
     pub(super) fn read(&self, cell: Cell<'_>) -> u64 {
         match cell.narrow.load(Ordering::Acquire) {
             WIDE => *lock(&self.0).get(&cell.id).unwrap_or_else(|| missing()),
@@ -117,7 +117,7 @@ fn swap(cell: Cell<'_>, from: u32, to: u32) -> Result<(), u32> {
         .map(drop)
 }
 
-/// A cell marked wide without its entry: going on from any value would risk a repeated number.
+/// Panics on a cell marked wide without its entry: any value would risk a repeated number.
 fn missing() -> ! {
     unreachable!("a cell marked wide has its entry before the lock is let go")
 }

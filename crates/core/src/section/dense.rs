@@ -1,6 +1,6 @@
 //! Counters of a dense section: 4 bytes a uid, in chunks that come with their first touched uid.
 //!
-//! Neighbouring uids are touched together, so a chunk's unused cells stay few, while an untouched
+//! Neighboring uids are touched together, so a chunk's unused cells stay few, while an untouched
 //! chunk costs one empty directory entry. A chunk, once there, stays at its place.
 
 // Accounting only, so loom need not see it.
@@ -30,13 +30,13 @@ impl Dense {
         }
     }
 
-    /// The uid's cell, if its chunk was touched.
+    /// Returns the uid's cell, if its chunk was touched.
     #[inline]
     pub(super) fn find(&self, index: u32) -> Result<Option<Cell<'_>>, Refusal> {
         Ok(self.chunk(index)?.get().map(|chunk| cell(chunk, index)))
     }
 
-    /// The uid's cell; makes its chunk if need be.
+    /// Returns the uid's cell; makes its chunk if needed.
     pub(super) fn touch(&self, index: u32) -> Result<Cell<'_>, Refusal> {
         let place = self.chunk(index)?;
         let chunk = match place.get() {
@@ -46,7 +46,7 @@ impl Dense {
         Ok(cell(chunk, index))
     }
 
-    /// Returns the chunk of a place that had none. Of two threads one makes it.
+    /// Returns the chunk of a place that had none. One of two threads makes it.
     fn make_chunk<'a>(&self, place: &'a OnceLock<Chunk>) -> Result<&'a Chunk, Refusal> {
         let taken = chunks::take_chunk().ok_or(Refusal::NoMemory)?;
         let kept = place.get_or_init(|| taken);
@@ -73,7 +73,7 @@ impl Dense {
 }
 
 impl Drop for Dense {
-    /// Whoever looks at a cell borrows this, so nobody does any more.
+    /// A thread that looks at a cell borrows this, so no thread does any more.
     fn drop(&mut self) {
         let chunks = self.chunks.iter().filter_map(OnceLock::get);
         chunks::put_back(chunks.map(|chunk| chunk.as_slice()));

@@ -1,13 +1,14 @@
-//! The gate of a section: who is inside, and whether anyone may still enter.
+//! The gate of a section: how many adders are inside, and whether any may still enter.
 //!
-//! One atomic word: bit 63 sealed, the rest counts adders inside. Two words would not do: an adder
-//! could read "open", the sealer then seal and read "nobody inside", and the adder then enter and
-//! hand out a number above the final one reported for the section.
+//! One atomic word: bit 63 sealed, the rest counts adders inside. Two words would not do. An adder
+//! could read "open", the sealer then seal and read "no adder inside". The adder would then enter
+//! and hand out a number above the final one reported for the section.
 //!
-//! Invariant: all changes of the word are read-modify-writes, hence in one order. Whoever enters
-//! before the seal in that order is counted until it leaves; whoever comes after sees the bit,
-//! touches nothing and steps back. So "sealed, nobody inside", once seen, means that no counter
-//! changes any more, and the releases of all who left make their writes visible to the one who saw.
+//! Invariant: all changes of the word are read-modify-writes, hence in one order. An adder that
+//! enters before the seal in that order is counted until it leaves. An adder that comes after sees
+//! the bit, touches nothing and steps back. So "sealed, no adder inside", once seen, means that no
+//! counter changes any more. The releases of all adders that left make their writes visible to the
+//! thread that saw it.
 
 use super::sync::{AtomicU64, Ordering};
 
@@ -22,7 +23,8 @@ impl Default for Gate {
 }
 
 impl Gate {
-    /// False once sealed; else every `enter` is paired with one [`leave`](Self::leave).
+    /// Enters; returns false once sealed. Every other `enter` is paired with one
+    /// [`leave`](Self::leave).
     #[inline]
     pub(super) fn enter(&self) -> bool {
         if self.is_sealed() {
@@ -50,7 +52,7 @@ impl Gate {
         self.0.load(Ordering::Acquire) & SEALED != 0
     }
 
-    /// May turn false for a moment again, while someone who came too late steps back.
+    /// Returns whether it is sealed and empty. May be false again while a late adder steps back.
     pub(super) fn is_drained(&self) -> bool {
         self.0.load(Ordering::Acquire) == SEALED
     }

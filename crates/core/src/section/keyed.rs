@@ -1,23 +1,23 @@
 //! Counters of a keyed section: a concurrent map from the hash of a key to its cell.
 //!
-//! Open-addressing tables, called levels: the first four each four times as large as the one
-//! before, so that few keys lie in few levels, then each twice. A full level is left as it is and
-//! the next one opened, so an entry never moves: a cell's address is stable, a reader needs no lock
-//! and nothing is ever freed under it. Lookups go from the newest level, which once it is full
-//! holds half of the keys or more, to the oldest.
+//! Open-addressing tables, called levels. The first four are each four times as large as the one
+//! before, so that few keys lie in few levels; the later ones are each twice as large. A full level
+//! is left as it is and the next one opened, so an entry never moves. So a cell's address is
+//! stable, a reader needs no lock, and nothing is ever freed under it. Lookups begin at the newest
+//! level, which once it is full holds half of the keys or more, and end at the oldest.
 //!
-//! An entry is four cells, 16 bytes: the counter, and of the key's 128-bit SipHash-1-3 under a
-//! secret hash key the 96 bits that are kept and compared; the other 32 choose the place. Should
-//! two keys ever agree in those 96 (odds of 2^-57 among a million keys of one section), they share
-//! one counter: gaps, but still no number twice.
+//! An entry is four cells, 16 bytes. One is the counter. The others are 96 bits of the key's
+//! 128-bit SipHash-1-3 under a secret hash key, which are kept and compared; the other 32 choose
+//! the place. If two keys ever agree in those 96 (odds of 2^-57 among a million keys of one
+//! section), they share one counter: gaps, but still no number twice.
 //!
 //! Invariants:
 //! - Entries are added only under the writer's lock, after looking again there, so a key has one
-//!   entry. Without the second look two threads would each add one and hand the same numbers out.
-//!   A reader's miss outside the lock is only a hint.
-//! - The first cell is never 0 in a taken entry and is stored last, with release: who reads it also
-//!   sees the two after it. (Safety does not hang on it: whoever sees less misses, and looks again
-//!   under the lock.)
+//!   entry. Without the second look two threads would each add one and hand the same numbers out. A
+//!   reader's miss outside the lock is only a hint.
+//! - The first cell is never 0 in a taken entry and is stored last, with release: a thread that
+//!   reads it also sees the two after it. (Safety does not depend on it: a thread that sees less
+//!   misses, and looks again under the lock.)
 //! - A level never fills beyond 3/4, so each search ends at an empty entry, after a few steps.
 
 // Accounting only, so loom need not see it.
@@ -35,7 +35,8 @@ use super::sync::{AtomicU32, Mutex, OnceLock, Ordering, lock};
 /// All levels together hold 50 million keys.
 pub(super) const LEVELS: usize = if cfg!(loom) { 3 } else { 20 };
 
-/// Entries of a level: of the first 8, 128 bytes. Tiny under loom, so that a test reaches the last.
+/// Returns the entries of a level; the first has 8, 128 bytes. Tiny under loom, so that a test
+/// reaches the last.
 const fn size(level: usize) -> usize {
     match level {
         _ if cfg!(loom) => 2 << level.saturating_sub(1),
@@ -72,10 +73,10 @@ impl Deref for Level {
     }
 }
 
-/// What a key is found by.
+/// Hash by which a key is found.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Hash {
-    /// Kept and compared; the first is not 0.
+    /// Bits that are kept and compared; the first cell is not 0.
     kept: [u32; OFFSET],
     pub(super) place: u32,
 }
@@ -109,7 +110,7 @@ impl Keyed {
         }
     }
 
-    /// The key's cell; adds one if need be.
+    /// Returns the key's cell; adds one if needed.
     pub(super) fn touch(&self, key: &[u8]) -> Result<Cell<'_>, Refusal> {
         let hash = self.hash(key);
         let mut writer = lock(&self.writer);
@@ -138,12 +139,12 @@ impl Keyed {
         }
     }
 
-    /// Fetches what tells where that is.
+    /// Fetches the memory that shows where that is.
     #[inline]
     pub(super) fn near(&self) -> u32 {
         let depth = self.depth.load(Ordering::Acquire) as usize;
         let newest = self.levels[..depth].iter().rev();
-        // Three neighbours may lie in two lines.
+        // Three neighbors may lie in two lines.
         newest
             .step_by(FETCHED - 1)
             .take(2)
@@ -161,7 +162,7 @@ impl Keyed {
         })
     }
 
-    /// The key's cell, if it was touched.
+    /// Returns the key's cell, if it was touched.
     #[inline]
     pub(super) fn search(&self, hash: Hash) -> Option<Cell<'_>> {
         let depth = self.depth.load(Ordering::Acquire) as usize;
@@ -175,7 +176,7 @@ impl Keyed {
         found.or_else(|| self.scattered()?.search(hash, depth))
     }
 
-    /// Under loom all memory comes in one piece.
+    /// Returns the levels not in one piece. Under loom all memory comes in one piece.
     #[inline]
     fn scattered(&self) -> Option<&Scattered> {
         match cfg!(loom) {
@@ -184,7 +185,7 @@ impl Keyed {
         }
     }
 
-    /// Opens the next level and tells how many entries it may take. Writer only.
+    /// Opens the next level and returns how many entries it may take. Writer only.
     fn open_level(&self) -> Result<usize, Refusal> {
         let depth = self.depth.load(Ordering::Acquire);
         let level = self.levels.get(depth as usize).ok_or(Refusal::Full)?;
@@ -232,7 +233,7 @@ impl Keyed {
 }
 
 impl Drop for Keyed {
-    /// Whoever looks at a cell borrows this, so nobody does any more.
+    /// A thread that looks at a cell borrows this, so no thread does any more.
     fn drop(&mut self) {
         let levels = self.levels.iter().filter_map(OnceLock::get);
         chunks::put_back(levels.filter_map(|level| match level {
@@ -245,9 +246,9 @@ impl Drop for Keyed {
     }
 }
 
-/// The entry of this hash (true), or the empty one where it would go (false). Looks through whole
-/// lines: in a full level a key that is not there takes 1.6 of them, from the middle of one it
-/// would be 2.6.
+/// Returns the entry of this hash (true), or the empty one where it would go (false). Looks through
+/// whole lines. In a full level a search for a key that is not there takes 1.6 lines; if it began
+/// in the middle of a line, it would take 2.6.
 #[inline]
 fn probe(entries: &[AtomicU32], hash: Hash) -> Option<(usize, bool)> {
     let (lines, _) = entries.as_chunks::<LINE>();
@@ -258,7 +259,7 @@ fn probe(entries: &[AtomicU32], hash: Hash) -> Option<(usize, bool)> {
     })
 }
 
-/// As [`probe`], in the line of that number.
+/// Does what [`probe`] does, in the line of that number.
 #[inline(always)]
 pub(super) fn probe_line(
     cells: &[AtomicU32; LINE],
@@ -280,7 +281,7 @@ pub(super) fn probe_line(
     })
 }
 
-/// The line where the search for a hash begins.
+/// Returns the line where the search for a hash begins.
 #[inline]
 fn place(lines: &[[AtomicU32; LINE]], hash: Hash) -> usize {
     hash.place as usize & (lines.len() - 1)

@@ -9,15 +9,16 @@
 //!          sealed?    └── a counter past 32 bits: wide                       └── highest
 //! ```
 //!
-//! - `gate`: once sealed nobody enters; drained means everybody who entered has left.
+//! - `gate`: once sealed no adder enters; drained means that every adder that entered has left.
 //! - `window`: the part of the sequence that may be handed out; it only ever grows.
 //! - `dense`, `keyed`: where a key's counter lives; its address never changes.
-//! - `chunks`: the memory of all of them, within a limit; `scattered`: levels whose memory is in many pieces.
+//! - `chunks`: the memory of all of them, within a limit; `scattered`: levels whose memory is in
+//!   many pieces.
 //! - `counter`: moves one counter forward, never back, never past the window.
 //!
 //! The promise kept here: within one section object no number of a key is handed out twice, every
-//! later number of a key is greater, none lies above the durable `max_seq`, and once
-//! [`Section::final_seq`] has answered, no number is handed out any more and none handed out was
+//! later number of a key is greater, and none lies above the durable `max_seq`. Once
+//! [`Section::final_seq`] has answered, no number is handed out any more, and none handed out was
 //! greater. Played under loom in `tests/loom_section.rs`.
 //!
 //! Pure memory: no I/O, no async, no clock. Callers check lease and epoch after taking a number.
@@ -68,7 +69,8 @@ enum Counters {
 }
 
 impl Section {
-    /// A dense section of `size` uids. Allocates 16 bytes per 1,024 uids, counters come when touched.
+    /// Makes a dense section of `size` uids. It allocates 16 bytes per 1,024 uids; counters come
+    /// when touched.
     ///
     /// # Panics
     /// If `open` breaks its field rules: a `first` not above `base` would repeat numbers.
@@ -76,8 +78,8 @@ impl Section {
         Self::new(open, Counters::Dense(Dense::new(size)))
     }
 
-    /// A keyed section. `hash_key` is random and secret to the process, so that nobody can choose
-    /// keys that collide; it may be shared by all sections.
+    /// Makes a keyed section. `hash_key` is random and secret to the process, so that no caller can
+    /// choose keys that collide; all sections may share it.
     ///
     /// # Panics
     /// If `open` breaks its field rules: a `first` not above `base` would repeat numbers.
@@ -97,52 +99,55 @@ impl Section {
         }
     }
 
-    /// The `Open` this object belongs to.
+    /// Returns the generation of the `Open` this object belongs to.
     pub fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// Upper bound of every number handed out before this generation.
+    /// Returns the upper bound of every number handed out before this generation.
     pub fn base(&self) -> u64 {
         self.window.base()
     }
 
-    /// Smallest number this generation can hand out; None when the namespace has none left.
+    /// Returns the smallest number this generation can hand out; None when the namespace has none
+    /// left.
     pub fn first(&self) -> Option<u64> {
         self.window.first()
     }
 
-    /// Distance between neighbouring numbers.
+    /// Returns the distance between neighboring numbers.
     pub fn stride(&self) -> u64 {
         self.window.stride()
     }
 
-    /// Durable bound as far as this object was told.
+    /// Returns the greatest durable bound that this object has received.
     #[inline]
     pub fn max_seq(&self) -> u64 {
         self.window.max_seq()
     }
 
-    /// Greatest offset that may be handed out.
+    /// Returns the greatest offset that may be handed out.
     #[inline]
     pub fn limit(&self) -> u64 {
         self.window.limit()
     }
 
-    /// Greatest offset any counter has reached; 0 if none was touched. Momentary until drained.
+    /// Returns the greatest offset any counter has reached; 0 if none was touched. Momentary until
+    /// drained.
     #[inline]
     pub fn highest_offset(&self) -> u64 {
         self.window.highest()
     }
 
-    /// Numbers between the furthest counter and the end of the window: what refill watches.
+    /// Returns the numbers between the furthest counter and the end of the window: what refill
+    /// watches.
     #[inline]
     pub fn left(&self) -> u64 {
         self.limit().saturating_sub(self.highest_offset())
     }
 
-    /// The `max_seq` with which [`limit`](Self::limit) would be `limit`, or the furthest there is.
-    /// What to ask a raise for.
+    /// Returns the `max_seq` with which [`limit`](Self::limit) would be `limit`, or the furthest
+    /// there is. It is the target of a raise.
     pub fn max_seq_for(&self, limit: u64) -> u64 {
         self.window.max_seq_for(limit)
     }
@@ -153,8 +158,8 @@ impl Section {
         self.window.widen(max_seq);
     }
 
-    /// Enters for one call or a batch; None once sealed. While an adder lives the section cannot
-    /// drain, so never hold one across an await (it is not `Send`) or while waiting for a refill.
+    /// Enters for one call or a batch; None once sealed. The section cannot drain while an adder
+    /// lives. So never hold one across an await (it is not `Send`) or while waiting for a refill.
     #[inline]
     pub fn enter(&self) -> Option<Adder<'_>> {
         let adder = Adder::enter(self)?;
@@ -164,7 +169,7 @@ impl Section {
         Some(adder)
     }
 
-    /// [`Adder::next`] as a call of its own.
+    /// Does [`Adder::next`] as a call of its own.
     ///
     /// # Errors
     /// As [`Adder::next`], and [`Refusal::Sealed`].
@@ -172,7 +177,7 @@ impl Section {
         self.enter().ok_or(Refusal::Sealed)?.next(key, count)
     }
 
-    /// [`Adder::raise_to`] as a call of its own.
+    /// Does [`Adder::raise_to`] as a call of its own.
     ///
     /// # Errors
     /// As [`Adder::raise_to`], and [`Refusal::Sealed`].
@@ -180,7 +185,7 @@ impl Section {
         self.enter().ok_or(Refusal::Sealed)?.raise_to(key, target)
     }
 
-    /// What is known of a key's cur_seq. Allocates nothing.
+    /// Returns the state of a key's cur_seq. Allocates nothing.
     ///
     /// # Errors
     /// [`Refusal::Sealed`]: the next owner or generation may already have gone further.
@@ -188,26 +193,26 @@ impl Section {
     pub fn current(&self, key: Key<'_>) -> Result<Current, Refusal> {
         let offset = self.find(key)?.map_or(0, |cell| self.wide.read(cell));
         // After reading: an answer is given only if the section was still open when it was read,
-        // hence before anyone else could hand out a greater number.
+        // hence before any other section object could hand out a greater number.
         if self.gate.is_sealed() {
             return Err(Refusal::Sealed);
         }
         Ok(self.known(offset))
     }
 
-    /// Seals: from now on nobody enters. Cannot be undone; sealing twice is harmless.
+    /// Seals: from now on no adder enters. It cannot be undone; sealing twice is harmless.
     pub fn seal(&self) {
         self.gate.seal();
     }
 
-    /// Whether the section was sealed.
+    /// Returns whether the section was sealed.
     pub fn is_sealed(&self) -> bool {
         self.gate.is_sealed()
     }
 
-    /// Highest number any counter reached, by handing out or by RaiseTo, `base` if none: exact and
-    /// final. None until the section is sealed and every adder has left, and now and then once more
-    /// while a late caller is turned away: ask again.
+    /// Returns the highest number any counter reached, by handing out or by RaiseTo, `base` if
+    /// none: exact and final. None until the section is sealed and every adder has left. It may be
+    /// None again while a late caller is rejected: the caller retries.
     pub fn final_seq(&self) -> Option<u64> {
         if !self.gate.is_drained() {
             return None;
@@ -218,23 +223,23 @@ impl Section {
         })
     }
 
-    /// Whether anyone entered since the last call: what idle detection asks at each sweep. A use
-    /// that races with the sweep may be told at this one or at the next.
+    /// Returns whether an adder entered since the last call: idle detection calls it at each sweep.
+    /// A use that races with the sweep may show at this sweep or at the next.
     pub fn take_used(&self) -> bool {
         self.used.load(Relaxed) && self.used.swap(false, Relaxed)
     }
 
-    /// Returns whether anyone entered since the last [`take_used`](Self::take_used).
+    /// Returns whether an adder entered since the last [`take_used`](Self::take_used).
     pub fn is_used(&self) -> bool {
         self.used.load(Relaxed)
     }
 
-    /// How many keys were touched since load.
+    /// Returns how many keys were touched since load.
     pub fn touched(&self) -> u64 {
         self.touched.load(Relaxed)
     }
 
-    /// Bytes this object holds, itself included, without the allocator's own overhead.
+    /// Returns the bytes this object holds, itself included, without the allocator's own overhead.
     pub fn bytes(&self) -> usize {
         let counters = match &self.counters {
             Counters::Dense(dense) => dense.bytes(),
@@ -267,7 +272,7 @@ impl Section {
         }
     }
 
-    /// Moves a key's counter from where it stands to `to(there)`.
+    /// Moves a key's counter from its offset to `to(offset)`.
     fn advance(
         &self,
         key: Key<'_>,
@@ -275,7 +280,7 @@ impl Section {
     ) -> Result<Step, Refusal> {
         let cell = match self.find(key)? {
             Some(cell) => cell,
-            // A call that will be refused must not cost memory: anyone can invent keys.
+            // A call that will be rejected must not cost memory: any caller can invent keys.
             None if to(0)? == 0 => {
                 return Ok(Step {
                     before: 0,

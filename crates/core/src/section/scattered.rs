@@ -1,10 +1,10 @@
-//! Levels of a keyed section that consist of chunks of their own, because the memory of counters
-//! has reached its limit and no free piece is large enough (see `chunks`).
+//! Levels of a keyed section that consist of chunks of their own.
 //!
-//! A search comes here only after it has missed in the levels that are in one piece, so sections
-//! that have none of these pay nothing for them.
+//! The memory of counters has reached its limit and no free piece is large enough (see `chunks`). A
+//! search comes here only after it has missed in the levels that are in one piece. So sections that
+//! have no scattered levels pay nothing for them.
 //!
-//! Invariant: those of `keyed`; an entry lies within one chunk and never moves.
+//! Invariant: the invariants of `keyed`; an entry lies within one chunk and never moves.
 
 use super::chunks::{CHUNK, Chunk};
 use super::counter::Cell;
@@ -31,7 +31,7 @@ impl Scattered {
         self.levels[level].get_or_init(|| chunks);
     }
 
-    /// The key's cell, if it was touched.
+    /// Returns the key's cell, if it was touched.
     #[cold]
     pub(super) fn search(&self, hash: Hash, depth: usize) -> Option<Cell<'_>> {
         (0..depth).rev().find_map(|level| {
@@ -43,7 +43,7 @@ impl Scattered {
         })
     }
 
-    /// The empty entry where a key would go that has none, and its number.
+    /// Returns the empty entry where a new key would go, and its number.
     pub(super) fn free(&self, hash: Hash, level: usize) -> Option<(&[AtomicU32; ENTRY], usize)> {
         let chunks = self.levels[level].get()?;
         let (at, _) = probe(chunks, hash)?;
@@ -61,7 +61,7 @@ fn entry(chunks: &[Chunk], at: usize) -> Option<&[AtomicU32; ENTRY]> {
     entries.get(at % ENTRIES)
 }
 
-/// As in a level of one piece.
+/// Searches as in a level of one piece.
 fn probe(chunks: &[Chunk], hash: Hash) -> Option<(usize, bool)> {
     let lines = chunks.len() * LINES;
     let begin = hash.place as usize & (lines - 1);

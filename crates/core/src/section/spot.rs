@@ -1,6 +1,7 @@
-//! A key's counter, found before numbers are taken from it, so that a batch can look all of its
-//! keys up first and wait for their cache lines together: one miss after the other costs 30 times
-//! an addition.
+//! A key's counter, found before numbers are taken from it.
+//!
+//! A batch can look all of its keys up first and wait for their cache lines together: one miss
+//! after the other costs 30 times an addition.
 
 use std::num::NonZeroU32;
 
@@ -9,7 +10,7 @@ use super::keyed::Hash;
 use super::sync::Ordering;
 use super::{Counters, Current, Key, Range, Refusal, Section};
 
-/// Where a key's counter is, for as long as its section lives: counters never move.
+/// Place of a key's counter, for as long as its section lives: counters never move.
 #[derive(Clone, Copy)]
 pub struct Spot<'a> {
     pub(super) section: &'a Section,
@@ -27,7 +28,7 @@ pub(super) enum By {
 }
 
 impl Section {
-    /// What to look for. Touches no memory that a key has of its own.
+    /// Returns what to look for. Touches no memory of a single key.
     #[inline]
     pub fn sought(&self, key: Key<'_>) -> Option<Sought> {
         Some(Sought(match (&self.counters, key) {
@@ -38,7 +39,7 @@ impl Section {
     }
 
     /// Fetches what [`Section::sought`] and [`Section::fetch`] look at first, for sections that are
-    /// likely to lie far away. What is returned means nothing, as with [`Section::fetch`].
+    /// likely to be far away. The returned value means nothing, as with [`Section::fetch`].
     #[inline]
     pub fn near(&self) -> u32 {
         match &self.counters {
@@ -47,8 +48,8 @@ impl Section {
         }
     }
 
-    /// Fetches what [`Section::spot`] looks at first. What is returned means nothing: use it only
-    /// to keep the load from being optimised away.
+    /// Fetches what [`Section::spot`] looks at first. The returned value means nothing: use it only
+    /// to keep the load from being optimized away.
     #[inline]
     pub fn fetch(&self, sought: Sought) -> u32 {
         match (&self.counters, sought.0) {
@@ -57,8 +58,8 @@ impl Section {
         }
     }
 
-    /// The counter of a key of this section, if it or (dense) a near neighbour was touched since
-    /// load.
+    /// Returns the counter of a key of this section, if it or (dense) a near neighbor was touched
+    /// since load.
     #[inline]
     pub fn spot(&self, sought: Sought) -> Option<Spot<'_>> {
         let cell = match (&self.counters, sought.0) {
@@ -74,20 +75,20 @@ impl Section {
 }
 
 impl Spot<'_> {
-    /// Fetches the counter's cache line. What is returned means nothing: use it only to keep the
-    /// load from being optimised away.
+    /// Fetches the counter's cache line. The returned value means nothing: use it only to keep the
+    /// load from being optimized away.
     #[inline]
     pub fn fetch(&self) -> u32 {
         self.cell.narrow.load(Ordering::Relaxed)
     }
 
-    /// What is known of the key's cur_seq, also of a section that is sealed by now.
+    /// Returns the state of the key's cur_seq, also in a section that is sealed by now.
     #[inline]
     pub fn current(&self) -> Current {
         self.section.known(self.section.wide.read(self.cell))
     }
 
-    /// [`Section::next`] of this key.
+    /// Does [`Section::next`] for this key.
     ///
     /// # Errors
     /// As [`Section::next`].

@@ -17,14 +17,15 @@ pub(super) use loom::sync::{
 
 pub(super) use std::sync::atomic::Ordering;
 
-/// Locks; a panic elsewhere does not spread, for no holder leaves the data half changed.
+/// Locks; a panic elsewhere does not spread, because no holder leaves the data half changed.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex
         .lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// loom has no once-cell: std's with the synchronisation it promises, made visible to loom.
+/// Once-cell for loom, which has none: std's with the synchronization it promises, made visible to
+/// loom.
 #[cfg(loom)]
 mod modelled {
     use loom::sync::atomic::{AtomicBool, Ordering};

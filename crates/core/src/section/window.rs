@@ -1,11 +1,11 @@
-//! The window of a section: which offsets may be handed out, and how far they went.
+//! The window of a section: which offsets may be handed out, and the furthest of those that were.
 //!
-//! Offset k >= 1 stands for the number `first + (k - 1) * stride`; offset 0 for "none".
+//! Offset k >= 1 means the number `first + (k - 1) * stride`; offset 0 means "none".
 //!
-//! Invariant: `limit` is the offset of a `max_seq` that was durable before it was told, and only
-//! grows. A counter is only ever moved to an offset admitted here, so no counter is above `limit`
-//! even for a moment: were one to pass and be taken back, a reader in between would report, and a
-//! crash could not undo, a number that the next owner hands out again.
+//! Invariant: `limit` is the offset of a `max_seq` that was durable before the window received it,
+//! and only grows. A counter is only ever moved to an offset admitted here, so no counter is above
+//! `limit` even for a moment. Otherwise a counter could pass and be taken back. A reader in between
+//! would report a number that the next owner hands out again, and a crash could not undo that.
 
 use super::sync::{AtomicU64, Ordering};
 use super::{Open, Refusal};
@@ -84,7 +84,7 @@ impl Window {
         }
     }
 
-    /// `to` itself if the window reaches it.
+    /// Returns `to` itself if the window reaches it.
     #[inline]
     pub(super) fn admit(&self, to: u64) -> Result<u64, Refusal> {
         if to <= self.limit() {
@@ -96,7 +96,7 @@ impl Window {
         })
     }
 
-    /// Notes that a counter stands at `offset`. Read first: mostly another key is further.
+    /// Notes that a counter is at `offset`. It reads first: mostly another key is further.
     #[inline]
     pub(super) fn reached(&self, offset: u64) {
         if self.highest.load(Ordering::Relaxed) < offset {
@@ -109,7 +109,7 @@ impl Window {
         self.highest.load(Ordering::Relaxed)
     }
 
-    /// The number of an offset; None for offset 0 and past the last number that exists.
+    /// Returns the number of an offset; None for offset 0 and past the last number that exists.
     #[inline]
     pub(super) fn number(&self, offset: u64) -> Option<u64> {
         match self.first {
@@ -120,7 +120,7 @@ impl Window {
         }
     }
 
-    /// The same of an offset that was admitted, so that it has one.
+    /// Returns the number of an offset that was admitted, so that it has one.
     #[inline]
     pub(super) fn number_admitted(&self, offset: u64) -> u64 {
         let number = self.zero.wrapping_add(offset.wrapping_mul(self.stride));
@@ -132,7 +132,8 @@ impl Window {
         self.number(limit.min(self.offset_max)).unwrap_or(self.base)
     }
 
-    /// Offset of the first number at or above `target`; 0 when `target` is not above the base.
+    /// Returns the offset of the first number at or above `target`; 0 when `target` is not above
+    /// the base.
     pub(super) fn offset_at_or_above(&self, target: u64) -> Result<u64, Refusal> {
         if target <= self.base {
             return Ok(0);

@@ -63,7 +63,7 @@ impl State {
                 term: decided,
             } => {
                 // Rule: an arbiter deposed after deciding must not expire a session that a newer
-                // leader has renewed since; its entry would carry a newer term than the decision.
+                // leader has renewed since. Its entry would carry a newer term than the decision.
                 if *decided == term || crate::planted!(ExpireAnyTerm) {
                     self.end_session(*session, touched)
                 } else {
@@ -151,7 +151,7 @@ impl State {
         Ok(Reply::Done)
     }
 
-    /// Next version of the routing table, for a change clients can see.
+    /// Returns the next version of the routing table, for a change that clients can see.
     pub(super) fn bump_version(&mut self, touched: &mut BTreeSet<RowKey>) -> u64 {
         touched.insert(RowKey::Cluster);
         self.cluster.as_mut().map_or(0, |c| {

@@ -1,16 +1,16 @@
 //! The format level of a cluster, and the store ids that its members have used.
 //!
-//! Invariant: the level never falls, and it rises only by a command that the leader proposes once
-//! every member says that it supports the new level. Everything that `apply` does differently, and
+//! Invariant: the level never falls. It rises only by a command that the leader proposes once every
+//! member reports that it supports the new level. Everything that `apply` does differently, and
 //! every constant it depends on, belongs to a level: replicas of different builds apply one entry
-//! in the same way. Schedule that breaks it: a build with a larger limit leads, a follower of an
+//! in the same way. Schedule that breaks it: a build with a larger limit leads. A follower of an
 //! older build refuses in `apply` what the leader accepts, and their states diverge without an
 //! error.
 //!
 //! Invariant, from level 2 on: a store id that a member ever had is below `next_store`. Schedule
-//! that breaks Raft without it: store 3 leads term t and is cut off; store 3 is removed and another
-//! directory is added as store 3; the new one leads term t + 5; the old one sees its own id in a
-//! higher committed vote and leads again without an election.
+//! that breaks Raft without it: store 3 leads term t and is cut off. Store 3 is removed, and
+//! another directory is added as store 3. The new one leads term t + 5. The old one sees its own id
+//! in a higher committed vote and leads again without an election.
 
 use std::collections::BTreeSet;
 
@@ -22,12 +22,13 @@ use crate::command::{Refusal, Reply};
 pub const LEVEL_MAX: u32 = 2;
 
 impl State {
-    /// Format level of the cluster.
+    /// Returns the format level of the cluster.
     pub fn level(&self) -> u32 {
         self.format.map_or(1, |f| f.level)
     }
 
-    /// Lowest store id that no member ever had; None below level 2, which does not record it.
+    /// Returns the lowest store id that no member ever had; None below level 2, which does not
+    /// record it.
     pub fn next_store(&self) -> Option<u64> {
         self.format.map(|f| f.next_store)
     }

@@ -1,7 +1,7 @@
 //! Numbers that applied entries add to a namespace: in all, and in the minute that added most.
 //!
-//! An operator who restores a backup needs to know how far the old cluster can have gone on since.
-//! So every replica counts what it applies, whether it leads or not.
+//! An operator who restores a backup needs to know how far the old cluster can have continued
+//! since. So every replica counts what it applies, whether it leads or not.
 //!
 //! Invariant: no minute of the time watched added more numbers than `peak`. An average over that
 //! time is no such bound. Schedule that breaks it: a night of 10 numbers a second, a day of 10,000,
@@ -16,7 +16,7 @@ use crate::id::{NamespaceId, SectionKey};
 
 /// Length of a bucket, seconds.
 const BUCKET_S: u64 = 10;
-/// Buckets summed: any 60 s in a row lie within as many.
+/// Buckets summed: any 60 s in a row lie within this number of buckets.
 const BUCKETS: usize = 7;
 
 /// Numbers added while a process watched, by namespace.
@@ -36,7 +36,7 @@ struct Counts {
     buckets: [u64; BUCKETS],
 }
 
-/// Sections an entry opens or raises, one a command, and where their max_seq was.
+/// Sections that an entry opens or raises, one a command, and their max_seq before it.
 #[derive(Debug)]
 pub struct Before {
     sections: Vec<Option<SectionKey>>,
@@ -81,7 +81,7 @@ impl Growth {
         }
     }
 
-    /// Begins again after entries that this replica did not apply; the peak is kept.
+    /// Restarts the count after entries that this replica did not apply; the peak is kept.
     pub fn restart(&mut self) {
         for counts in self.namespaces.values_mut() {
             *counts = Counts {
@@ -91,13 +91,13 @@ impl Growth {
         }
     }
 
-    /// Numbers added in all, by namespace.
+    /// Returns the numbers added in all, by namespace.
     pub fn totals(&self) -> Vec<(NamespaceId, u64)> {
         let totals = self.namespaces.iter().map(|(id, c)| (*id, c.total));
         totals.collect()
     }
 
-    /// Numbers of the minute that added most, by namespace.
+    /// Returns the numbers of the minute that added most, by namespace.
     pub fn peaks(&self) -> Vec<(NamespaceId, u64)> {
         let peaks = self.namespaces.iter().map(|(id, c)| (*id, c.peak));
         peaks.collect()

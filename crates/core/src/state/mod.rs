@@ -1,11 +1,11 @@
 //! The replicated state: the durable truth of a cluster, pure and deterministic.
 //!
 //! Laid out as rows (cluster, namespaces, sections, slots, sessions) so that the disk below can
-//! store exactly the rows a batch touched. Invariants kept by `apply`:
+//! store exactly the rows that a batch touched. Invariants kept by `apply`:
 //! - a section's max_seq falls only by a final of the section's current, open generation sent by
 //!   the slot's owner, and never below that generation's base;
-//! - generation and epoch never fall; (slot, epoch) names one session for ever;
-//! - whatever lies above a generation's base was never given to an older generation, unless that
+//! - generation and epoch never fall; (slot, epoch) names one session permanently;
+//! - no number above a generation's base was ever given to an older generation, unless that
 //!   generation handed it back by its true final.
 
 mod apply;
@@ -35,8 +35,8 @@ use crate::id::{NamespaceId, SectionKey, SessionId, Slot};
 use crate::namespace::Namespace;
 use crate::route::{Delta, Owner, Route};
 
-/// The replicated state of one Set. A copy shares the pages of the sections, so it is made in a
-/// time that hardly depends on their number.
+/// The replicated state of one Set. A copy shares the pages of the sections, so the time to make it
+/// hardly depends on their number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
     cluster: Option<Cluster>,
@@ -44,90 +44,90 @@ pub struct State {
     sections: SectionRows,
     slots: Vec<SlotRow>,
     sessions: BTreeMap<SessionId, Session>,
-    /// None: level 1.
+    /// The format row; None: level 1.
     format: Option<FormatRow>,
 }
 
 impl State {
-    /// The cluster row; None before `Init`.
+    /// Returns the cluster row; None before `Init`.
     pub fn cluster(&self) -> Option<&Cluster> {
         self.cluster.as_ref()
     }
 
-    /// Lease D; None before `Init`.
+    /// Returns lease D; None before `Init`.
     pub fn lease(&self) -> Option<Duration> {
         self.cluster
             .as_ref()
             .map(|c| Duration::from_millis(u64::from(c.lease_ms)))
     }
 
-    /// Version of the routing table; 0 before `Init`.
+    /// Returns the version of the routing table; 0 before `Init`.
     pub fn table_version(&self) -> u64 {
         self.cluster.as_ref().map_or(0, |c| c.table_version)
     }
 
-    /// All namespaces by id.
+    /// Returns all namespaces by id.
     pub fn namespaces(&self) -> impl Iterator<Item = &Namespace> {
         self.namespaces.values()
     }
 
-    /// A namespace by id.
+    /// Returns a namespace by id.
     pub fn namespace(&self, id: NamespaceId) -> Option<&Namespace> {
         self.namespaces.get(&id)
     }
 
-    /// A namespace by name.
+    /// Returns a namespace by name.
     pub fn namespace_named(&self, name: &str) -> Option<&Namespace> {
         self.namespaces.values().find(|n| n.spec.name == name)
     }
 
-    /// A section's row; None if it was never opened.
+    /// Returns a section's row; None if it was never opened.
     pub fn section(&self, key: SectionKey) -> Option<&Section> {
         self.sections.get(&key)
     }
 
-    /// All sections ever opened.
+    /// Returns all sections ever opened.
     pub fn sections(&self) -> impl Iterator<Item = (&SectionKey, &Section)> {
         self.sections.iter()
     }
 
-    /// Number of sections ever opened. Constant time.
+    /// Returns the number of sections ever opened. Constant time.
     pub fn sections_known(&self) -> u64 {
         self.sections.len() as u64
     }
 
-    /// Number of open sections. Constant time.
+    /// Returns the number of open sections. Constant time.
     pub fn sections_open(&self) -> u64 {
         self.sections.open()
     }
 
-    /// All slots in order.
+    /// Returns all slots in order.
     pub fn slots(&self) -> &[SlotRow] {
         &self.slots
     }
 
-    /// All sessions by id.
+    /// Returns all sessions by id.
     pub fn sessions(&self) -> impl Iterator<Item = (SessionId, &Session)> {
         self.sessions.iter().map(|(id, s)| (*id, s))
     }
 
-    /// A session by id.
+    /// Returns a session by id.
     pub fn session(&self, id: SessionId) -> Option<&Session> {
         self.sessions.get(&id)
     }
 
-    /// The session living under a name.
+    /// Returns the session living under a name.
     pub fn session_named(&self, name: &str) -> Option<(SessionId, &Session)> {
         self.sessions().find(|(_, s)| s.name == name)
     }
 
-    /// Slot a section maps to; None before `Init`.
+    /// Returns the slot that a section maps to; None before `Init`.
     pub fn slot_of(&self, key: SectionKey) -> Option<Slot> {
         self.cluster.as_ref().map(|c| slot_of(key, c.slots))
     }
 
-    /// What a routing table of version `base` misses; the full table if `base` is 0 or from the
-    /// future (a table of another life of the cluster).
+    /// Returns what a routing table of version `base` misses; the full table if `base` is 0 or from
+    /// the future (a table of another life of the cluster).
     pub fn delta_since(&self, base: u64) -> Option<Delta> {
         let cluster = self.cluster.as_ref()?;
         let base = if base > cluster.table_version {

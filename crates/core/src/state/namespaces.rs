@@ -16,7 +16,7 @@ impl State {
     ) -> Outcome {
         spec.check().map_err(Refusal::Invalid)?;
         if let Some(found) = self.namespace_named(&spec.name) {
-            // A retry after a lost answer, or a second operator with the same wish.
+            // A retry after a lost answer, or a second operator with the same request.
             let same = found.spec == *spec;
             return if same {
                 Ok(Reply::Namespace(found.id))
@@ -48,8 +48,8 @@ impl State {
     /// Changes only what the command names.
     ///
     /// Invariant: an alteration that was acknowledged holds until one that names the same value.
-    /// Schedule that breaks it with absolute values: two handlers read strict = false; the first
-    /// one's command sets it; the second one's, about the step, writes false back; both are
+    /// Schedule that breaks it with absolute values: two handlers read strict = false. The first
+    /// one's command sets it. The second one's, about the step, writes false back. Both are
     /// acknowledged.
     pub(super) fn change_namespace(
         &mut self,
@@ -74,7 +74,8 @@ impl State {
         let found = self.namespaces.get(&id);
         let found = found.ok_or(Refusal::NoSuchNamespace(id))?;
         if (found.spec.step, found.spec.limits) == (step, limits) {
-            // A retry after a lost answer: nothing for clients to learn, so no new table version.
+            // A retry after a lost answer: there is nothing new for clients, so no new table
+            // version.
             return Ok(Reply::Done);
         }
         let version = self.bump_version(touched);

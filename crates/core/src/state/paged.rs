@@ -109,7 +109,7 @@ impl<K: Ord + Copy, V: Clone> PagedMap<K, V> {
         rows.map(|(key, value)| (key, value))
     }
 
-    /// Index of the page that has the key, or would have it.
+    /// Returns the index of the page that has the key, or would have it.
     fn page_of(&self, key: &K) -> usize {
         let above = self.pages.partition_point(|(first, _)| first <= key);
         above.saturating_sub(1)
@@ -225,7 +225,7 @@ mod tests {
         assert_eq!(map.pages.len(), 10);
     }
 
-    /// A snapshot costs the entries that are applied beside it one copy of each page they change.
+    /// During a snapshot, applied entries cost one copy of each page they change.
     #[test]
     fn a_copy_shares_all_pages_but_those_that_change() {
         let mut map = PagedMap::default();

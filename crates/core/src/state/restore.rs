@@ -1,29 +1,29 @@
-//! The state of a new cluster, made from what a backup holds of an old one.
+//! State of a new cluster, made from a backup of an old one.
 //!
-//! The old cluster went on after the backup: it added numbers to sections, opened sections, gave
-//! slots away. The backup cannot tell how far; the operator can, and says it as [`Margins`].
+//! The old cluster continued after the backup: it added numbers to sections, opened sections, gave
+//! slots away. The backup cannot show how far; the operator can, and gives it as [`Margins`].
 //! Invariant: if since the backup
-//! - no section that the backup knows had more than `max_seq` numbers added by Opens and Raises,
-//! - no section that it does not know had more than `start`,
+//! - no section in the backup had more than `max_seq` numbers added by Opens and Raises,
+//! - no section outside the backup had more than `start`,
 //! - no slot changed its epoch more than `epoch` times,
 //!
-//! then no number that the old cluster handed out, before the backup or after it, is handed out by
-//! the new one; no epoch of a slot is used twice; and no generation of a section that the backup
-//! knows. (One that it does not know begins at generation 1 again, under an epoch never used.)
-//! Numbers added bound all that matters: whatever was handed out lies at or below some max_seq, a
-//! Close only lowers it, and each Open adds at least one number and one generation.
+//! then the new cluster hands out no number that the old cluster handed out, before the backup or
+//! after it. No epoch of a slot is used twice, and no generation of a section in the backup. (A
+//! section outside the backup begins at generation 1 again, under an epoch never used.) Numbers
+//! added bound all that matters: every number handed out lies at or below some max_seq, a Close
+//! only lowers it, and each Open adds at least one number and one generation.
 //!
-//! Schedules that break it, and what stands against them:
+//! Schedules that break it, and what prevents each:
 //! - a section hands out its window up to 10,000, is backed up, raised to 20,000, hands out 15,000,
-//!   and is restored at 10,000: the margin `max_seq`. Played by `tests/restore_prop.rs`, which also
+//!   and is restored at 10,000: the margin `max_seq`. `tests/restore_prop.rs` plays it, and also
 //!   shows that one number less repeats one;
-//! - the same of a section opened after the backup, of which it has no row: `start` is lifted, as
-//!   all such sections begin there;
-//! - an AllocSvr of the old cluster still runs and renews session 5, which is another's now:
-//!   session ids go on far above (`SESSIONS`);
+//! - the same happens to a section opened after the backup, of which it has no row: `start` is
+//!   lifted, as all such sections begin there;
+//! - an AllocSvr of the old cluster still runs and renews session 5, which now belongs to another:
+//!   session ids continue far above (`SESSIONS`);
 //! - a caller of the old cluster takes numbers of the new one without noticing, because its routing
-//!   table is of a higher version than the new cluster's: table versions go on far above
-//!   ([`RESTORED`]), so every such caller is sent the new table and refuses it by its cluster id;
+//!   table is of a higher version than the new cluster's: table versions continue far above
+//!   ([`RESTORED`]), so every such caller is sent the new table and rejects it by its cluster id;
 //! - a section is opened after the backup, and after the restore `current` answers `never` for it:
 //!   a restored cluster's sections begin one number above the floor ([`State::unopened`]).
 
@@ -35,14 +35,14 @@ use crate::id::{ClusterId, Epoch, Generation, NamespaceId, SectionKey};
 use crate::namespace::{NAMESPACES_MAX, Namespace};
 use crate::progression::Progression;
 
-/// Table versions of a restored cluster are above this; no other cluster's ever come here.
+/// Table versions of a restored cluster are above this; no other cluster's versions ever reach it.
 pub const RESTORED: u64 = 1 << 48;
 /// Session ids left out by a restore: more than can have been opened since any backup.
 const SESSIONS: u64 = 1 << 32;
 /// Greatest margin.
 pub const MARGIN_MAX: u64 = 1 << 61;
 
-/// How far the old cluster may have gone on since the backup, at most.
+/// How far the old cluster may have continued since the backup, at most.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Margins {
     /// Numbers added to any one section that the backup knows.
@@ -74,23 +74,23 @@ impl fmt::Display for Margin {
     }
 }
 
-/// Why no cluster can be made of a state.
+/// Reason why no cluster can be made of a state.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The state is from before `Init`.
     #[error("it holds no cluster")]
     NoCluster,
-    /// A section is of no namespace of the state.
+    /// A section belongs to no namespace of the state.
     #[error("its section {0} is of no namespace")]
     NoNamespace(SectionKey),
     /// A margin is below what the state itself proves to be needed.
     #[error("the margin {margin} must be at least {least}, not {given}")]
     TooSmall {
-        /// Which.
+        /// The margin.
         margin: Margin,
-        /// As given.
+        /// Value given.
         given: u64,
-        /// Least allowed.
+        /// Least value allowed.
         least: u64,
     },
     /// A margin is above [`MARGIN_MAX`], or an id or version would leave its range.
@@ -103,23 +103,24 @@ pub enum Error {
     PastEnd(String),
 }
 
-/// What a namespace had open at one moment.
+/// Open sections of a namespace at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Windows {
-    /// Sections open.
+    /// Number of open sections.
     pub open: u64,
     /// The largest window (base, max_seq] of these, in numbers.
     pub largest: u64,
 }
 
 impl State {
-    /// Whether this cluster, or one before it, was made by a restore.
+    /// Returns whether a restore made this cluster, or one before it.
     pub fn is_restored(&self) -> bool {
         self.table_version() >= RESTORED
     }
 
-    /// max_seq of a section that this cluster never opened. In a restored cluster it is not the
-    /// floor, by which `current` knows that no number was ever given: an earlier cluster may have.
+    /// Returns max_seq of a section that this cluster never opened. In a restored cluster it is not
+    /// the floor, by which `current` detects that no number was ever given: an earlier cluster may
+    /// have given some.
     pub fn unopened(&self, progression: &Progression) -> u64 {
         let floor = progression.floor();
         match self.is_restored() {
@@ -128,7 +129,7 @@ impl State {
         }
     }
 
-    /// Open windows by namespace.
+    /// Returns the open windows by namespace.
     pub fn open_windows(&self) -> BTreeMap<NamespaceId, Windows> {
         let mut all: BTreeMap<NamespaceId, Windows> = BTreeMap::new();
         for (key, section) in self.sections.iter().filter(|(_, s)| s.open) {
@@ -144,9 +145,9 @@ impl State {
         all
     }
 
-    /// The least margins that make sense for this state: an owner that had a window open is
-    /// believed to have been given as much again, a new section to have been given one step, and
-    /// every slot to have become free when the old cluster ended.
+    /// Returns the least margins that make sense for this state. They assume that an owner with an
+    /// open window received as much again, that a new section received one step, and that every
+    /// slot became free when the old cluster ended.
     pub fn least_margins(&self) -> Margins {
         let largest = self.open_windows().into_values().map(|w| w.largest);
         let steps = self.namespaces.values().map(|n| u64::from(n.spec.step));
@@ -157,9 +158,9 @@ impl State {
         }
     }
 
-    /// The state of the new cluster `id`: no sessions, every slot free under a new epoch, every
-    /// section closed, and all lifted by the margins. A section that would pass 2^63-1 ends there:
-    /// its keys are exhausted, which repeats nothing.
+    /// Returns the state of the new cluster `id`: no sessions, every slot free under a new epoch,
+    /// every section closed, and all lifted by the margins. A section that would pass 2^63-1 ends
+    /// there: its keys are exhausted, which repeats nothing.
     ///
     /// # Errors
     /// See [`Error`].
@@ -177,7 +178,7 @@ impl State {
                 next_namespace: old.next_namespace.saturating_add(NAMESPACES_MAX as u32),
                 ..old.clone()
             }),
-            // Store ids begin again: no node of the old cluster takes part in the new one.
+            // Store ids start again: no node of the old cluster takes part in the new one.
             format: self.format.map(|old| FormatRow {
                 next_store: 1,
                 ..old

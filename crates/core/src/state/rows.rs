@@ -1,6 +1,6 @@
 //! The rows of the state, the unit in which it is stored and snapshotted.
 //!
-//! Row kinds and fields are persisted: never reorder or remove variants and fields; a new format is
+//! Row kinds and fields are persisted: never reorder or remove variants and fields. A new format is
 //! a new version of the stored values (see the `raft` crate).
 
 use std::collections::BTreeMap;
@@ -14,13 +14,13 @@ use crate::namespace::Namespace;
 /// The cluster itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cluster {
-    /// Random, fixed at `init`.
+    /// Random id, fixed at `init`.
     pub id: ClusterId,
     /// Lease D, milliseconds.
     pub lease_ms: u32,
     /// Number of slots.
     pub slots: u32,
-    /// Grows with every change that clients can see.
+    /// Version of the routing table; grows with every change that clients can see.
     pub table_version: u64,
     /// Next session id.
     pub next_session: u64,
@@ -60,7 +60,7 @@ pub struct Section {
 pub struct SlotRow {
     /// Fencing token.
     pub epoch: Epoch,
-    /// None: free.
+    /// Owner; None: free.
     pub owner: Option<SessionId>,
     /// Table version of the last change.
     pub version: u64,
@@ -69,17 +69,17 @@ pub struct SlotRow {
 /// One AllocSvr process's registration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Session {
-    /// Operator-given.
+    /// Name given by the operator.
     pub name: String,
-    /// Where clients reach it.
+    /// Address at which clients reach it.
     pub address: String,
     /// Random number of the process.
     pub incarnation: u64,
-    /// Nonce it was opened with; proves it.
+    /// Nonce of its opening; proves it.
     pub nonce: Nonce,
 }
 
-/// Names a row.
+/// Name of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum RowKey {
     /// The only cluster row.
@@ -92,29 +92,29 @@ pub enum RowKey {
     Slot(Slot),
     /// A session.
     Session(SessionId),
-    /// The only format row; from level 2 on.
+    /// The only format row; it exists from level 2 on.
     Format,
 }
 
-/// A row's content.
+/// Content of a row.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Row {
-    /// Of [`RowKey::Cluster`].
+    /// Row of [`RowKey::Cluster`].
     Cluster(Cluster),
-    /// Of [`RowKey::Namespace`].
+    /// Row of [`RowKey::Namespace`].
     Namespace(Namespace),
-    /// Of [`RowKey::Section`].
+    /// Row of [`RowKey::Section`].
     Section(Section),
-    /// Of [`RowKey::Slot`].
+    /// Row of [`RowKey::Slot`].
     Slot(SlotRow),
-    /// Of [`RowKey::Session`].
+    /// Row of [`RowKey::Session`].
     Session(Session),
-    /// Of [`RowKey::Format`].
+    /// Row of [`RowKey::Format`].
     Format(FormatRow),
 }
 
 impl Row {
-    /// Format level that introduced this kind of row.
+    /// Returns the format level that introduced this kind of row.
     pub fn level(&self) -> u32 {
         match self {
             Row::Cluster(_)
@@ -128,7 +128,7 @@ impl Row {
 }
 
 impl State {
-    /// A row's content now; None if there is none (a session that ended).
+    /// Returns a row's present content; None if there is none (a session that ended).
     pub fn row(&self, key: RowKey) -> Option<Row> {
         match key {
             RowKey::Cluster => self.cluster.clone().map(Row::Cluster),
@@ -140,14 +140,14 @@ impl State {
         }
     }
 
-    /// Number of rows. Constant time.
+    /// Returns the number of rows. Constant time.
     pub fn rows_len(&self) -> u64 {
         let others = self.namespaces.len() + self.slots.len() + self.sessions.len();
         let single = usize::from(self.cluster.is_some()) + usize::from(self.format.is_some());
         self.sections_known() + (others + single) as u64
     }
 
-    /// All rows, in a fixed order.
+    /// Returns all rows, in a fixed order.
     pub fn rows(&self) -> impl Iterator<Item = (RowKey, Row)> + '_ {
         let cluster = self
             .cluster
@@ -189,12 +189,12 @@ impl State {
     }
 }
 
-/// Rebuilds a state from rows that come one by one, in any order.
+/// Builder of a state from rows that come one by one, in any order.
 #[derive(Debug, Default)]
 pub struct StateBuilder {
     state: State,
     slots: BTreeMap<Slot, SlotRow>,
-    /// A row did not fit its key.
+    /// Whether a row did not fit its key.
     misfit: bool,
 }
 

@@ -1,15 +1,15 @@
 //! Section commands: the window of numbers an owner may hand out.
 //!
-//! Invariant: the windows of two generations of a section never overlap in numbers handed out.
-//! A generation begins above max_seq; max_seq covers all older generations, and falls only to a
-//! final that its own owner, under fence and generation, vouches to be the highest number used.
+//! Invariant: the windows of two generations of a section never overlap in numbers handed out. A
+//! generation begins above max_seq. max_seq covers all older generations. It falls only to a final
+//! that its own owner, under fence and generation, reports as the highest number used.
 //!
 //! Schedules that would break it, and the check that refuses them:
 //! - a deposed owner's late Raise or Close: epoch;
 //! - a Raise sent before a Close of the same generation and arriving after it, widening what the
 //!   next owner was given: generation and `open`;
 //! - a Close of generation g arriving after g+1 was opened: generation;
-//! - a duplicate of an old Open beginning a generation nobody uses: `expected`.
+//! - a duplicate of an old Open beginning a generation that no owner uses: `expected`.
 
 use std::collections::BTreeSet;
 
@@ -159,7 +159,7 @@ impl State {
         }
     }
 
-    /// The session that owns the fence's slot at its epoch, if it lives.
+    /// Returns the session that owns the fence's slot at its epoch, if it lives.
     pub fn fence_owner(&self, fence: &Fence) -> Option<SessionId> {
         let row = self.slots.get(usize::from(fence.slot.0))?;
         row.owner
@@ -193,7 +193,7 @@ impl State {
         Ok(&namespace.spec)
     }
 
-    /// The section's row, if `generation` is current and open.
+    /// Returns the section's row, if `generation` is current and open.
     fn current(&self, fence: &Fence, generation: Generation) -> Result<&Section, Refusal> {
         let key = fence.section;
         let section = self.sections.get(&key);

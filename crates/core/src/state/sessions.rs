@@ -1,7 +1,7 @@
 //! Session commands.
 //!
-//! Invariant: at most one living session per name; a session that ended never lives again (ids and
-//! nonces are not reused), and its slots are free or another's from the same entry on.
+//! Invariant: at most one living session per name. A session that ended never lives again (ids and
+//! nonces are not reused). From the same entry on, its slots are free or belong to another session.
 
 use std::collections::BTreeSet;
 
@@ -32,7 +32,8 @@ impl State {
             if *nonce == open.nonce {
                 return Ok(Reply::Session(*id));
             }
-            // Fast restart: only who knows the living session's own nonce may take its place.
+            // Fast restart: only a process that has the living session's own nonce may take its
+            // place.
             if !open
                 .proof
                 .is_some_and(|p| p.session == *id && p.nonce == *nonce)
@@ -100,7 +101,7 @@ impl State {
         }
     }
 
-    /// Ends a session and frees its slots; a session already gone is as good as ended.
+    /// Ends a session and frees its slots; a session that is already gone counts as ended.
     pub(super) fn end_session(
         &mut self,
         session: SessionId,
@@ -115,7 +116,7 @@ impl State {
         Ok(Reply::Done)
     }
 
-    /// Slots owned by a session.
+    /// Returns the slots that a session owns.
     pub fn slots_of(&self, session: SessionId) -> Vec<Slot> {
         let owned = self
             .slots

@@ -1,5 +1,5 @@
-//! Schedules: each plays the one that a rule of `apply` exists for, and shows the rule refuse it.
-//! Random sequences over the same rules are in `tests/state_prop.rs`.
+//! Schedules: each test plays the one that a rule of `apply` exists for, and shows that the rule
+//! refuses it. Random sequences over the same rules are in `tests/state_prop.rs`.
 
 use std::collections::BTreeSet;
 
@@ -195,7 +195,7 @@ fn late_close_is_refused_by_the_generation() {
     assert_eq!(state.max_seq(), 200);
 }
 
-/// A duplicate of an Open arriving late would begin a generation that nobody uses, over the head of
+/// A duplicate of an Open arriving late would begin a generation that no owner uses, and would end
 /// the owner's current one.
 #[test]
 fn late_open_is_refused_by_the_expected_generation() {
@@ -333,7 +333,7 @@ fn move_applies_matching_finals_and_skips_the_others() {
     assert!(matches!(reply, Reply::Refused(Refusal::Invalid(_))));
 }
 
-/// Finals of a session that lost the slot meanwhile would hand back its successor's numbers.
+/// Finals of a session that has lost the slot would hand back its successor's numbers.
 #[test]
 fn close_session_in_chunks_each_final_fenced() {
     let mut state = cluster();

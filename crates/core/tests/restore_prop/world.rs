@@ -1,4 +1,4 @@
-//! A cluster on which random commands are played, and what it ever used.
+//! A cluster on which random commands are played, and everything it ever used.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +24,7 @@ pub(super) struct World {
     pub(super) state: State,
     pub(super) nonce: u128,
     /// Highest max_seq a section has had since the last backup: no number above it was ever handed
-    /// out (one that a Close lowered before was not reached, by the owner's own word).
+    /// out. (One that a Close lowered before was not reached, as the owner reported.)
     pub(super) peak: BTreeMap<SectionKey, u64>,
     /// Numbers added to a section since the last backup, and changes of a slot's epoch.
     pub(super) added: BTreeMap<SectionKey, u64>,
@@ -224,7 +224,7 @@ impl World {
         self.state.clone()
     }
 
-    /// Exactly how far it has gone on since `backup`.
+    /// Returns exactly how far it has continued since `backup`.
     pub(super) fn gone_on(&self, backup: &State) -> Margins {
         let most = |known: bool| {
             let sections = self.added.iter();

@@ -45,10 +45,10 @@ pub(crate) fn hold(rule: &'static str, good: bool, what: impl Fn() -> String) ->
     }
 }
 
-/// What earlier replies granted; lives through a whole run.
+/// Grants of earlier replies; lives through a whole run.
 #[derive(Default)]
 pub(crate) struct Ledger {
-    /// (slot, epoch) names one session for ever; None: free.
+    /// Owner by (slot, epoch), which names one session permanently; None: free.
     owners: BTreeMap<(Slot, Epoch), Option<SessionId>>,
     /// Greatest number each generation may have used: what replies granted it, less what its own
     /// final handed back.

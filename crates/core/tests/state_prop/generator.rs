@@ -1,4 +1,4 @@
-//! From an op to the command it means in a given state. Sections and names are few.
+//! Conversion of an op to the command it means in a given state. Sections and names are few.
 
 use proptest::sample::Index;
 use seqsvr_core::SEQ_MAX;
@@ -25,7 +25,7 @@ fn near(value: u64, off: i8) -> u64 {
 /// Turns an op into the command it means in this state.
 pub(crate) fn command(op: Op, state: &State, term: u64, log: &[Command]) -> Option<Command> {
     let sessions: Vec<_> = state.sessions().map(|(id, _)| id).collect();
-    // Now and then one that does not exist.
+    // Sometimes one that does not exist.
     let session = |i: Index| {
         let i = i.index(sessions.len() * 5 + 1);
         let pick = sessions.get(i / 5).copied();
@@ -226,7 +226,8 @@ pub(crate) fn command(op: Op, state: &State, term: u64, log: &[Command]) -> Opti
     })
 }
 
-/// A fresh cluster: two sessions, a strided namespace and one near the end of the range.
+/// Returns the commands of a fresh cluster: two sessions, a strided namespace and one near the end
+/// of the range.
 pub(crate) fn beginning() -> Vec<Command> {
     let spec = |name: &str, start, stride, offset| {
         let mut spec = Spec::new(

@@ -1,12 +1,12 @@
 //! Random ops: a command in terms of the state it will meet. Fences, generations, nonces and terms
-//! are mostly right and now and then one off.
+//! are mostly right and sometimes one off.
 
 use proptest::prelude::*;
 use proptest::sample::Index;
 use seqsvr_core::SEQ_MAX;
 use seqsvr_core::command::Cause;
 
-/// How far a fence, generation or term is from the one now in force: mostly not at all.
+/// Returns how far a fence, generation or term is from the one now in force: mostly not at all.
 fn off() -> impl Strategy<Value = i8> {
     prop_oneof![18 => Just(0i8), 1 => Just(-1), 1 => Just(1)]
 }
@@ -76,7 +76,7 @@ pub(crate) enum Op {
     SetLevel {
         level: u32,
     },
-    /// An earlier command comes once more, late.
+    /// An earlier command that comes once more, late.
     Again {
         which: Index,
     },

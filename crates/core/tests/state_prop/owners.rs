@@ -36,7 +36,8 @@ pub(crate) fn slots(t: &Transition<'_>) -> Verdict {
     )
 }
 
-/// Whether the command had the right to give this slot away, and gave it to whom it named.
+/// Returns whether the command had the right to give this slot away, and gave it to the named
+/// session.
 fn gave(t: &Transition<'_>, slot: Slot, old: &SlotRow, new: &SlotRow) -> bool {
     let ended = |session| old.owner == Some(session) && new.owner.is_none();
     match t.command {

@@ -198,7 +198,7 @@ fn generation_that_begins_inside_an_older_window() {
     assert_eq!(rule, Some("base is the max_seq before"));
 }
 
-/// The ledger sees by itself what the rows no longer tell: here the row was lost in between.
+/// The ledger detects by itself what the rows no longer show: here the row was lost in between.
 #[test]
 fn generation_that_begins_inside_a_window_only_the_ledger_knows() {
     let mut stage = Stage::new();
@@ -285,7 +285,7 @@ fn epoch_that_falls() {
 fn epoch_that_named_another_session_before() {
     let mut stage = Stage::new();
     let slot = fence(&stage.state).slot;
-    // The slot's row is lost and the slot assigned anew from epoch 0: each step looks right alone.
+    // The slot's row is lost and the slot assigned again from epoch 0: each step looks right alone.
     let lost = stage.state.rows().map(|(key, row)| match row {
         Row::Slot(_) => (key, Row::Slot(Default::default())),
         row => (key, row),

@@ -202,7 +202,8 @@ fn owns(state: &State, fence: &Fence) -> bool {
         && row.is_some_and(|row| row.epoch == fence.epoch && row.owner.is_some())
 }
 
-/// Finals of this command that had the right to end a generation, with that generation's base.
+/// Returns finals of this command that had the right to end a generation, with that generation's
+/// base.
 pub(crate) fn finals_in_force(t: &Transition<'_>) -> Vec<(Final, u64)> {
     let refused = matches!(t.reply, Reply::Refused(_));
     let (named, session): (Vec<(Fence, Final)>, _) = match t.command {

@@ -8,11 +8,11 @@ use super::*;
 
 const THREADS: u64 = 4;
 
-/// Few enough that every key is fought over, many enough to open levels and chunks meanwhile.
+/// Few enough that threads compete for every key, many enough to open levels and chunks.
 const KEYS: u64 = 1_500;
 
-/// Threads take numbers of all keys until the section is sealed under them; a widener keeps it
-/// going. Every number from 1 up to a key's last must have been handed out exactly once.
+/// Threads take numbers of all keys until the section is sealed during their calls. A widener keeps
+/// it supplied. Every number from 1 up to a key's last must have been handed out exactly once.
 fn fight(section: &Section, key_text: impl Fn(u64) -> Vec<u8> + Sync, seal_at: u64) {
     let start = Barrier::new(THREADS as usize + 1);
     let work = |thread: u64| {
@@ -137,7 +137,7 @@ fn one_counter_grows_wide_under_threads() {
     }
 }
 
-/// Sections come and go on all threads, each in memory that others had before, of either kind: each
+/// Sections come and go on all threads, each in memory that others had before, of either kind. Each
 /// counts from 1, and no two at once count in the same.
 #[test]
 fn chunks_that_come_again_are_zero_and_nobody_elses() {
