@@ -1,11 +1,11 @@
-//! Which cluster a message belongs to.
+//! Tag of the cluster that a message belongs to.
 //!
 //! Invariant: a number of one cluster is never answered to, or taken by, a caller of another one.
 //!
-//! Schedule that breaks it without tags: a client of cluster 1 keeps a route to an address; that
-//! AllocSvr goes away, and the address is given to an AllocSvr of cluster 2 (a reused pod address,
-//! a wiped and newly made cluster). The client connects again and receives numbers that cluster 1
-//! gave out long ago.
+//! Schedule that breaks it without tags: a client of cluster 1 keeps a route to an address. That
+//! AllocSvr goes away, and an AllocSvr of cluster 2 gets the address (a reused pod address, a wiped
+//! and newly made cluster). The client connects again and receives numbers that cluster 1 gave out
+//! long ago.
 //!
 //! A tag is the low half of the cluster id, so two random ids share a tag with probability 2^-64.
 //! With 32 bits, 10,000 clusters whose addresses are reused among each other would collide with
@@ -27,7 +27,7 @@ pub const METADATA_KEY: &str = "seqsvr-cluster-tag";
 pub struct ClusterTag(pub u64);
 
 impl ClusterTag {
-    /// No cluster is named.
+    /// Tag that names no cluster.
     pub const NONE: ClusterTag = ClusterTag(0);
 
     /// Returns the tag of a cluster; never [`ClusterTag::NONE`].
@@ -35,7 +35,8 @@ impl ClusterTag {
         ClusterTag((cluster.0 as u64).max(1))
     }
 
-    /// Whether the two name different clusters. A side that names none matches every cluster.
+    /// Returns whether the two name different clusters. A side that names none matches every
+    /// cluster.
     pub fn conflicts_with(self, other: ClusterTag) -> bool {
         self != other && self != ClusterTag::NONE && other != ClusterTag::NONE
     }
@@ -84,7 +85,7 @@ pub fn mismatch(server: ClusterTag, caller: ClusterTag) -> Fault {
 pub trait NamesCluster {
     /// Returns the cluster it names.
     fn cluster_tag(&self) -> ClusterTag;
-    /// Names a cluster.
+    /// Sets the cluster it names.
     fn set_cluster_tag(&mut self, tag: ClusterTag);
 }
 

@@ -1,8 +1,8 @@
-//! How messages are read: each from one piece of memory.
+//! Codec that reads each message from one piece of memory.
 //!
-//! tonic's own decoder reads a message out of its growing buffer, whose bookkeeping then is done
-//! once for every entry of a column; cut off first, with one count of references, it is done once
-//! for a message.
+//! tonic's own decoder reads a message out of its growing buffer, and does the bookkeeping of that
+//! buffer once for every entry of a column. This codec cuts the message off first, with one count
+//! of references, so the bookkeeping is done once for a message.
 
 use std::marker::PhantomData;
 
@@ -51,7 +51,7 @@ impl<U: Message + Default> Decoder for Whole<U> {
 
     fn decode(&mut self, buf: &mut DecodeBuf<'_>) -> Result<Option<U>, Status> {
         let message = buf.copy_to_bytes(buf.remaining());
-        // As tonic's own codec has it.
+        // This is the error of tonic's own codec.
         let decoded = U::decode(message).map_err(|error| Status::internal(error.to_string()))?;
         Ok(Some(decoded))
     }

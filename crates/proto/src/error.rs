@@ -1,6 +1,8 @@
-//! Errors on the wire: a canonical gRPC code, a text that says what to do, and in the standard
-//! `grpc-status-details-bin` first an [`ErrorDetail`], then what any language's library can read:
-//! google.rpc.ErrorInfo, and google.rpc.RetryInfo if a retry makes sense later.
+//! Errors on the wire: a canonical gRPC code, a text that says what to do, and details.
+//!
+//! The details are in the standard `grpc-status-details-bin`: first an [`ErrorDetail`], then what
+//! any language's library can read, google.rpc.ErrorInfo, and google.rpc.RetryInfo if a later retry
+//! makes sense.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -14,10 +16,10 @@ use tonic::{Code, Status};
 use crate::cluster_tag::ClusterTag;
 use crate::v1::{ErrorDetail, Reason, RoutingTable};
 
-/// The innermost cause of a status that this process made itself because no answer came, such as a
-/// connection that broke. None: a server sent the status.
+/// Returns the innermost cause of a status that this process made itself because no answer came,
+/// such as a broken connection. None: a server sent the status.
 pub fn local_cause(status: &Status) -> Option<String> {
-    // tonic gives a source to what it made itself; what a server sent has none.
+    // tonic gives a source to a status it made itself; a status from a server has none.
     let mut cause = status.source()?;
     while let Some(inner) = cause.source() {
         cause = inner;
@@ -45,7 +47,7 @@ struct ErrorInfo {
     /// [`DOMAIN`].
     #[prost(string, tag = "2")]
     domain: String,
-    /// `leader`, if it is known.
+    /// `leader`, if known.
     #[prost(btree_map = "string, string", tag = "3")]
     metadata: BTreeMap<String, String>,
 }
@@ -60,10 +62,10 @@ struct RetryInfo {
 const TYPE_URL: &str = "type.googleapis.com/seqsvr.v1.ErrorDetail";
 const ERROR_INFO: &str = "type.googleapis.com/google.rpc.ErrorInfo";
 const RETRY_INFO: &str = "type.googleapis.com/google.rpc.RetryInfo";
-/// Whose reasons they are, among those of other services that a caller may meet.
+/// Domain of the reasons, which separates them from those of other services that a caller may meet.
 const DOMAIN: &str = "seqsvr";
 
-/// Code that goes with a reason.
+/// Returns the code that belongs to a reason.
 pub fn code_of(reason: Reason) -> Code {
     match reason {
         Reason::Unspecified => Code::Internal,
@@ -94,7 +96,7 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// A fault with the reason's usual code.
+    /// Makes a fault with the reason's usual code.
     pub fn new(reason: Reason, message: impl Into<String>) -> Fault {
         Fault {
             code: code_of(reason),
@@ -106,7 +108,7 @@ impl Fault {
         }
     }
 
-    /// Overrides the code (a limit that is the caller's mistake is INVALID_ARGUMENT, say).
+    /// Overrides the code (for example, a limit that is the caller's mistake is INVALID_ARGUMENT).
     pub fn with_code(mut self, code: Code) -> Fault {
         self.code = code;
         self
@@ -118,13 +120,13 @@ impl Fault {
         self
     }
 
-    /// Attaches where the leader is.
+    /// Attaches the address of the leader.
     pub fn with_leader(mut self, leader: Option<String>) -> Fault {
         self.detail.leader = leader.unwrap_or_default();
         self
     }
 
-    /// Attaches when a retry makes sense.
+    /// Attaches the delay after which a retry makes sense.
     pub fn with_retry_after_ms(mut self, ms: u32) -> Fault {
         self.detail.retry_after_ms = ms;
         self
@@ -136,12 +138,12 @@ impl Fault {
         self
     }
 
-    /// The reason.
+    /// Returns the reason.
     pub fn reason(&self) -> Reason {
         self.detail.reason()
     }
 
-    /// Reads a status; one without our detail has [`Reason::Unspecified`].
+    /// Reads a status; one without this detail has [`Reason::Unspecified`].
     pub fn from_status(status: &Status) -> Fault {
         let detail = RpcStatus::decode(status.details()).ok().and_then(|s| {
             let any = s.details.into_iter().find(|d| d.type_url == TYPE_URL)?;
@@ -261,7 +263,7 @@ mod tests {
         assert_eq!(details(Fault::new(Reason::Unspecified, "m")).len(), 1);
     }
 
-    /// They come with each NOT_OWNER of a plain call.
+    /// Routes come with each NOT_OWNER of a plain call.
     #[test]
     fn the_standard_details_are_small() {
         let with = Status::from(Fault::new(Reason::NotOwner, "m"))

@@ -4,10 +4,10 @@
 //! wire types become core types (and are checked) and back; [`error`], the one way an error with
 //! its machine-readable detail is put into a gRPC status and read out of it; [`cluster_tag`], which
 //! cluster a message belongs to; [`limits`]; [`LocalSequence`], the service in the same process;
-//! [`trace`], whose trace a call belongs to; [`transport`], the seam between gRPC and the network
-//! that all who connect or listen share.
+//! [`trace`], which trace a call belongs to; [`transport`], the seam between gRPC and the network
+//! that all connecting and listening code shares.
 //!
-//! What it may not know: who serves or calls; it keeps no connection and no state.
+//! What it may not know: which process serves or calls; it keeps no connection and no state.
 
 pub mod cluster_tag;
 mod codec;

@@ -1,5 +1,5 @@
 //! Limits, each enforced where requests enter. Those of the contract are constants, because clients
-//! size their requests by them; those of one server's resources have a default here and are
+//! size their requests by them. Those of one server's resources have a default here and are
 //! configured (`--connections-max`, `--streams-max`, `--waiting-max`).
 
 /// Most items of one NextMany or CurrentMany.
@@ -22,5 +22,5 @@ pub const WAITING_DEFAULT: usize = 200_000;
 pub const ALLOC_PORT: u16 = 7700;
 /// Default port of a StoreSvr.
 pub const STORE_PORT: u16 = 7800;
-/// How long a client keeps trying unless told otherwise.
+/// How long a client keeps trying, unless configured.
 pub const DEADLINE_DEFAULT: std::time::Duration = std::time::Duration::from_secs(5);

@@ -1,4 +1,4 @@
-//! A service in the same process, for those who answer many callers by it.
+//! Service in the same process, for code that answers many callers with it.
 
 use seqsvr_core::route::KeyRef;
 use tonic::Status;
@@ -9,17 +9,17 @@ use crate::v1::{NextManyRequest, NextManyResponse, NextResponse};
 
 /// A [`Sequence`] that is a function call away.
 pub trait LocalSequence: Sequence {
-    /// Takes `count` numbers of a key, at once, if this process owns it and has them in memory;
-    /// without news of routes. None: a call finds out why not, and what to do. An empty namespace
-    /// is that of the key's kind.
+    /// Takes `count` numbers of a key at once, if this process owns it and has them in memory. The
+    /// answer has no news of routes. None: a call finds out why not, and what to do. An empty
+    /// namespace means that of the key's kind.
     fn take(&self, namespace: &str, key: KeyRef<'_>, count: u32) -> Option<NextResponse>;
 
-    /// [`Sequence::next_many`] for a caller of this connection, without what is made for a network,
-    /// nor news of routes: `lasts` is empty if every item takes one number, and one of `epochs` may
-    /// stand for all.
+    /// Does [`Sequence::next_many`] for a caller of this connection, without what is made for a
+    /// network, and without news of routes. `lasts` is empty if every item takes one number, and
+    /// one of `epochs` may hold for all.
     ///
     /// # Errors
-    /// As those of the call.
+    /// Those of the call.
     fn take_many(
         &self,
         request: NextManyRequest,

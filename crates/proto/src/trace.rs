@@ -1,6 +1,6 @@
-//! Whose trace a call belongs to, as callers say it (W3C Trace Context, level 1): in the metadata
-//! of gRPC and the headers of HTTP. It is passed on as it came, and told with what is logged of the
-//! call.
+//! Trace that a call belongs to, as the caller sends it (W3C Trace Context, level 1). It is in the
+//! metadata of gRPC and in the headers of HTTP. The server passes it on unchanged, and logs it with
+//! the messages of the call.
 
 use tonic::Request;
 use tonic::metadata::{Ascii, MetadataMap, MetadataValue};
@@ -16,25 +16,25 @@ const LENGTHS: [usize; 4] = [2, 32, 16, 2];
 pub struct Trace(MetadataValue<Ascii>);
 
 impl Trace {
-    /// What a call says; None: nothing, or nothing valid.
+    /// Returns the trace of a call; None: the call has none, or none that is valid.
     pub fn of(metadata: &MetadataMap) -> Option<Trace> {
         let value = metadata.get(TRACEPARENT)?;
         valid(value.to_str().ok()?).then(|| Trace(value.clone()))
     }
 
-    /// The same of a header's text.
+    /// Returns the trace in a header's text.
     pub fn parse(text: &str) -> Option<Trace> {
         let value = text.parse().ok().filter(|_| valid(text))?;
         Some(Trace(value))
     }
 
-    /// The trace id: 32 hexadecimal digits.
+    /// Returns the trace id: 32 hexadecimal digits.
     pub fn id(&self) -> &str {
         let text = self.0.to_str().unwrap_or_default();
         text.get(3..35).unwrap_or_default()
     }
 
-    /// Says it with a call.
+    /// Adds the trace to a request.
     pub fn pass_on<T>(&self, request: &mut Request<T>) {
         request.metadata_mut().insert(TRACEPARENT, self.0.clone());
     }
@@ -48,7 +48,7 @@ fn valid(text: &str) -> bool {
     let fit = LENGTHS
         .iter()
         .all(|n| parts.next().is_some_and(|part| hex(part, *n)));
-    // A later version may say more; ids of zeros alone are none.
+    // A later version may have more parts; ids of zeros alone are invalid.
     let known = !text.starts_with("ff") && (parts.next().is_none() || !text.starts_with("00"));
     let ids = text.split('-').skip(1).take(2);
     fit && known && ids.into_iter().all(|id| id.bytes().any(|b| b != b'0'))

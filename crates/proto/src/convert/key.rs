@@ -1,13 +1,13 @@
-//! What a request's key means, and in which namespace.
+//! Key of a request, and its namespace.
 
 use seqsvr_core::id::Uid;
 use seqsvr_core::route::KeyRef;
 
 use crate::v1;
 
-/// What a request's `uid` or `key` means.
+/// Request with a `uid` or `key`.
 pub trait Keyed {
-    /// The key; None if the request has neither.
+    /// Returns the key; None if the request has neither.
     fn key_ref(&self) -> Option<KeyRef<'_>>;
 }
 
@@ -40,7 +40,7 @@ keyed!(
     v1::raise_to_request::KeyKind::Key
 );
 
-/// The namespace a request means: an empty name is `default` for a uid and `keys` for a key.
+/// Returns the namespace of a request: an empty name is `default` for a uid and `keys` for a key.
 pub fn namespace_name<'a>(name: &'a str, key: KeyRef<'_>) -> &'a str {
     match (name, key) {
         ("", KeyRef::Uid(_)) => seqsvr_core::namespace::DEFAULT,

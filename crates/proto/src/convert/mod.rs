@@ -1,4 +1,4 @@
-//! Wire types to core types and back. Whatever comes from the wire is checked here, once.
+//! Wire types to core types and back. All input from the wire is checked here, once.
 
 mod key;
 mod namespace;
@@ -12,12 +12,12 @@ pub use key::{Keyed, namespace_name};
 pub use namespace::spec_from;
 pub use section::{command_from, final_from, section_reply};
 
-/// A message that does not have the form the contract asks for; the text says which part.
+/// Message that does not have the form that the contract requires; the text says which part.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("malformed message: {0}")]
 pub struct Malformed(pub &'static str);
 
-/// 16 bytes of a 128-bit value, big-endian.
+/// Returns the 16 bytes of a 128-bit value, big-endian.
 pub fn u128_bytes(value: u128) -> Bytes {
     Bytes::copy_from_slice(&value.to_be_bytes())
 }

@@ -38,7 +38,7 @@ impl From<&Namespace> for v1::Namespace {
     }
 }
 
-/// A namespace's settings; absent (zero) numbers take the defaults.
+/// Returns a namespace's settings; absent (zero) numbers take the defaults.
 pub fn spec_from(n: &v1::Namespace) -> Result<Spec, Malformed> {
     let or = |value: u32, default: u32| if value == 0 { default } else { value };
     let geometry = match n

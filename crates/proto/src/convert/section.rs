@@ -32,8 +32,8 @@ impl TryFrom<&v1::Fence> for Fence {
     }
 }
 
-/// A section command as the state takes it. `last_generation` answers for an `Open` that does not
-/// say which generation it expects.
+/// Returns a section command as the state takes it. `last_generation` gives the generation of an
+/// `Open` that does not name the one it expects.
 pub fn command_from(
     wire: &v1::SectionCommand,
     last_generation: impl FnOnce(SectionKey) -> Generation,
@@ -76,7 +76,7 @@ pub fn command_from(
     )
 }
 
-/// A final of a closing session.
+/// Returns a final of a closing session.
 pub fn final_from(wire: &v1::SectionFinal) -> Result<SlotFinal, Malformed> {
     let fence = Fence::try_from(
         wire.fence
@@ -95,7 +95,7 @@ pub fn final_from(wire: &v1::SectionFinal) -> Result<SlotFinal, Malformed> {
     })
 }
 
-/// The reply to a section command.
+/// Returns the reply to a section command.
 pub fn section_reply(reply: &Reply) -> v1::SectionReply {
     use v1::section_reply::Reply as Wire;
     let wire = match reply {

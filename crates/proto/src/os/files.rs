@@ -1,5 +1,5 @@
-//! Files of a simulated machine. They are real files, best on a file system in memory; here lies
-//! what of them is durable, and what a power cut leaves.
+//! Files of a simulated machine. They are real files, best on a file system in memory. This module
+//! records which of their content is durable, and which a power cut leaves.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ type Names = BTreeMap<OsString, u64>;
 
 #[derive(Default)]
 struct Durable {
-    /// Content by inode.
+    /// Durable content by inode.
     content: BTreeMap<u64, Vec<u8>>,
     /// Inodes of the files of a directory, by name.
     names: BTreeMap<PathBuf, Names>,
@@ -24,7 +24,7 @@ struct Durable {
 
 thread_local!(static DURABLE: RefCell<Durable> = RefCell::default());
 
-/// Forgets what is durable, at the begin of a run.
+/// Forgets what is durable, at the beginning of a run.
 pub fn forget_all() {
     DURABLE.take();
 }
@@ -60,7 +60,7 @@ fn check(path: &Path) -> io::Result<()> {
 /// # Errors
 /// Syncs fail there.
 pub fn sync(file: &File) -> io::Result<()> {
-    // A second way to it: the file may be open for writing only.
+    // A second path to it: the file may be open for writing only.
     let link = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
     check(&fs::read_link(&link)?)?;
     let content = fs::read(&link)?;
@@ -137,7 +137,7 @@ fn cut_power_of(dir: &Path, draw: &mut impl FnMut(u64) -> u64) -> io::Result<()>
             Some(content) => content.clone(),
             None => found[..draw(found.len() as u64 + 1) as usize].to_vec(),
         };
-        // A file that is as it was keeps its inode.
+        // A file that has not changed keeps its inode.
         if !is_there {
             // The name may stand for another file now.
             if now.contains_key(name) {
@@ -151,7 +151,7 @@ fn cut_power_of(dir: &Path, draw: &mut impl FnMut(u64) -> u64) -> io::Result<()>
     sync_all(dir)
 }
 
-/// Makes all that lies in a directory durable, as it does when it was read back from the disk.
+/// Makes all content of a directory durable, as when it is read back from the disk.
 ///
 /// # Errors
 /// Those of the file system.

@@ -28,7 +28,7 @@ pub fn spawn_blocking<T: Send + 'static>(
 /// Waits until the content of a file is durable.
 ///
 /// # Errors
-/// The disk does not take it.
+/// The disk does not accept it.
 pub fn sync_file(file: &File) -> io::Result<()> {
     #[cfg(not(sim))]
     return file.sync_all();
@@ -39,7 +39,7 @@ pub fn sync_file(file: &File) -> io::Result<()> {
 /// Waits until the names in a directory are durable.
 ///
 /// # Errors
-/// The directory cannot be opened, or the disk does not take them.
+/// The directory cannot be opened, or the disk does not accept the names.
 pub fn sync_dir(dir: &Path) -> io::Result<()> {
     #[cfg(not(sim))]
     return File::open(dir)?.sync_all();
@@ -50,7 +50,7 @@ pub fn sync_dir(dir: &Path) -> io::Result<()> {
 /// Returns the id of this boot of the machine.
 ///
 /// # Errors
-/// The system does not say it.
+/// The system does not provide it.
 pub fn boot_id() -> io::Result<String> {
     #[cfg(not(sim))]
     return std::fs::read_to_string("/proc/sys/kernel/random/boot_id");

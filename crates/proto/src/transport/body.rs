@@ -25,9 +25,9 @@ pub(super) const RECEIVED_WITHIN: Duration = Duration::from_secs(10);
 pub(super) struct Receiving {
     body: Body,
     held: Arc<Held>,
-    /// Runs from the first time the body had to be waited for.
+    /// Timer that runs from the first wait for the body.
     late: Option<Pin<Box<Sleep>>>,
-    /// Of many messages, between which it may be waited for without end.
+    /// Whether it has many messages; the wait between them may be without end.
     is_stream: bool,
     entries: Entries,
 }
@@ -119,7 +119,7 @@ impl http_body::Body for Streamed {
     }
 }
 
-/// A unary answer, encoded, until its last frame was handed to the connection.
+/// Encoded unary answer, kept until its last frame was handed to the connection.
 pub(super) struct Answer {
     frames: VecDeque<Frame<Bytes>>,
     _held: Arc<Held>,

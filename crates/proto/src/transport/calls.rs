@@ -1,13 +1,14 @@
-//! What calls hold of a server's memory from their first byte until their answer is taken: bounded
-//! in number, in bytes, and in the time a request may take to arrive.
+//! Memory that calls hold in a server from their first byte until their answer is taken.
 //!
-//! Without it a caller that opens calls and sends half of a message, or never reads an answer,
-//! could have a server keep connections x streams x message size of bytes.
+//! It is bounded in number, in bytes, and in the time a request may take to arrive. Without bounds,
+//! a caller could open calls and send half of a message, or never read an answer. The server would
+//! then keep connections x streams x message size of bytes.
 //!
 //! Invariant: every byte of a message of a bounded call, and what the message becomes in memory, is
-//! counted, for its connection and for the server, from when it is read until its call has ended
-//! and the answer's last byte was handed to the connection; a call that is dropped gives its part
-//! back. Above a bound a call is answered RESOURCE_EXHAUSTED with a retry hint, and nobody waits.
+//! counted, for its connection and for the server. It counts from when it is read until its call
+//! has ended and the answer's last byte was handed to the connection. A call that is dropped gives
+//! its part back. Above a bound the server answers RESOURCE_EXHAUSTED with a retry hint, and no
+//! call waits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -28,14 +29,14 @@ use crate::v1::Reason;
 pub const CALLS_MAX: usize = 131_072;
 /// Most bytes of messages one server holds: requests received and not answered, answers not taken.
 pub const BUFFERED_MAX: usize = 512 << 20;
-/// The same of one connection.
+/// Most bytes of messages one connection holds in the server.
 pub const BUFFERED_OF_ONE_MAX: usize = 64 << 20;
-/// When a call that was turned away may come again.
+/// Delay after which a rejected call may be retried.
 const RETRY_MS: u32 = 100;
 
-/// Bounds and counts of one server's calls; as a layer it keeps them. Bounded are the calls of the
-/// service whose paths begin with its prefix, which must be unary but for the one named stream;
-/// others are only counted.
+/// Bounds and counts of one server's calls; as a layer it enforces them. It bounds the calls of the
+/// service whose paths begin with its prefix. These must be unary except the one named stream. It
+/// only counts other calls.
 #[derive(Clone, Debug)]
 pub struct Calls(Arc<Inner>);
 
@@ -49,9 +50,9 @@ struct Inner {
 }
 
 impl Calls {
-    /// `prefix`: such as `/seqsvr.v1.Sequence/`; `stream`: the method that takes and answers a
-    /// stream of messages. It tells of each that it took by the [`Messages`] in its request's
-    /// extensions.
+    /// Makes the bounds of a service. `prefix`: such as `/seqsvr.v1.Sequence/`; `stream`: the
+    /// method that takes and answers a stream of messages. That method reports each message that it
+    /// took by the [`Messages`] in its request's extensions.
     pub fn new(prefix: &'static str, stream: &'static str) -> Calls {
         Calls(Arc::new(Inner {
             prefix,
@@ -62,17 +63,17 @@ impl Calls {
         }))
     }
 
-    /// Calls under way.
+    /// Returns the calls under way.
     pub fn open(&self) -> u64 {
         self.0.calls.load(Relaxed) as u64
     }
 
-    /// Bytes of messages held.
+    /// Returns the bytes of messages held.
     pub fn bytes(&self) -> u64 {
         self.0.bytes.load(Relaxed) as u64
     }
 
-    /// Calls refused since the start.
+    /// Returns the calls rejected since the start.
     pub fn refused(&self) -> u64 {
         self.0.refused.load(Relaxed)
     }
@@ -95,7 +96,7 @@ impl Calls {
     }
 }
 
-/// What one call holds.
+/// Memory that one call holds.
 pub(super) struct Held {
     calls: Calls,
     pub(super) share: Option<Share>,
@@ -159,22 +160,22 @@ impl<S> Layer<S> for Calls {
     }
 }
 
-/// Through which a method that takes a stream of messages tells that it took one.
+/// Handle by which a method that takes a stream of messages reports that it took one.
 #[derive(Clone)]
 pub struct Messages(Arc<Held>);
 
 impl Messages {
-    /// What was received so far is not kept any more. (The beginning of the next message may be: at
-    /// most one HTTP/2 frame of it, which then goes uncounted.)
+    /// Reports that what was received so far is not kept any more. (The beginning of the next
+    /// message may be: at most one HTTP/2 frame of it, which is then not counted.)
     pub fn taken(&self) {
         self.0.clear();
     }
 
-    /// What of a message is kept after it was taken counts as a call of its own, of so many bytes,
-    /// until what this returns is dropped.
+    /// Counts what is kept of a message after it was taken as a call of its own, of this number of
+    /// bytes, until the returned value is dropped.
     ///
     /// # Errors
-    /// RESOURCE_EXHAUSTED with a hint when to come again, above the bounds of calls.
+    /// RESOURCE_EXHAUSTED with a retry hint, above the bounds of calls.
     pub fn keep(&self, bytes: usize) -> Result<Kept, Status> {
         let held = self.0.calls.enter(self.0.share.clone())?;
         held.grow(bytes)?;

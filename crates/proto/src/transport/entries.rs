@@ -1,16 +1,16 @@
-//! What a request holds, read from its bytes as they arrive: one of far too many items is refused
-//! when it says so, not when it is there.
+//! Items of a request, counted from its bytes as they arrive.
 //!
-//! Received and decoded whole, four megabytes of uids took a thread milliseconds, in which no other
-//! call of that thread was answered, and as many bytes of empty keys took sixteen times the memory
-//! they were counted as.
+//! The server rejects a request of far too many items when its bytes show the number, not when it
+//! is complete. A request of four megabytes of uids, received and decoded whole, took a thread
+//! milliseconds, in which no other call of that thread was answered. As many bytes of empty keys
+//! took sixteen times the memory that was counted for them.
 //!
 //! Invariant: of a message that passes, no field (by number) has more than twice [`ITEMS_MAX`]
-//! entries of bytes, nor takes more than [`ROOM`] as a packed column. Twice, so that of a Pipe
-//! whoever asks for somewhat too many loses that frame only. Of other calls no column of uids has
-//! more than [`ITEMS_MAX`].
+//! entries of bytes, or takes more than [`ROOM`] as a packed column. It is twice, so that a caller
+//! of a Pipe with somewhat too many items loses that frame only. Of other calls no column of uids
+//! has more than [`ITEMS_MAX`].
 //!
-//! What was read also says what the message takes in memory once it is decoded, before it is.
+//! The bytes read also give the memory that the message takes once it is decoded, before it is.
 
 use bytes::Bytes;
 use prost::encoding::WireType;
@@ -23,51 +23,51 @@ use crate::v1::Reason;
 
 /// Most that one field counts: twice [`ITEMS_MAX`] entries, each of them as one [`ENTRY`].
 const ROOM: u64 = 2 * ITEMS_MAX as u64 * ENTRY;
-/// What an entry of its own counts. One of a packed column, of at most 10 bytes, counts its bytes.
+/// Count of a single entry. An entry of a packed column, of at most 10 bytes, counts its bytes.
 const ENTRY: u64 = 16;
-/// What an entry of its own takes in memory: a key without a byte has a handle of this size.
+/// Memory of a single entry: a key without a byte has a handle of this size.
 const ENTRY_KEPT: usize = size_of::<Bytes>();
-/// The namespace, a text, in all requests.
+/// Field of the namespace, a text, in all requests.
 const NAMESPACE: u64 = 1;
-/// The uids, of a fixed width, in all requests of more than one item.
+/// Field of the uids, of a fixed width, in all requests of more than one item.
 const UIDS: u64 = 2;
 const UID_BYTES: u64 = 8;
-/// The keys, in all requests of more than one item, and the key of the others.
+/// Field of the keys, in all requests of more than one item, and of the key of the others.
 const KEYS: u64 = 3;
-/// One byte of a key counts an eighth: the longest, of 128, as one entry.
+/// Bytes of a key that count as one: the longest key, of 128, counts as one entry.
 const KEY_BYTES: u64 = 8;
-/// The floors, of a fixed width.
+/// Field of the floors, of a fixed width.
 const FLOORS: u64 = 5;
-/// In a Pipe's frame: its request.
+/// Field of the request in a Pipe's frame.
 const NEXT: u64 = 3;
 const CURRENT: u64 = 4;
-/// Fields from the last of these on count together; there are none.
+/// Number of counters. Fields from the last one on count together; no request has such fields.
 const FIELDS: usize = 16;
-/// A flag, and the length in four bytes.
+/// Bytes of a message's prefix: a flag, and the length in four bytes.
 const PREFIX: u8 = 5;
 
-/// Reads the messages of one call.
+/// Reader of the messages of one call.
 pub(super) struct Entries {
-    /// Each message is a Pipe's frame.
+    /// Whether each message is a Pipe's frame.
     frames: bool,
     at: At,
     /// Bytes of the message still to come, and of a frame's request.
     left: u64,
     left_within: u64,
     counted: [u64; FIELDS],
-    /// Bytes that what was read becomes in memory, beyond those read.
+    /// Bytes that the bytes read become in memory, beyond themselves.
     kept: usize,
 }
 
-/// What the next byte belongs to.
+/// Part that the next byte belongs to.
 #[derive(Clone, Copy)]
 enum At {
     /// The prefix of a message: bytes of it read, and the last four of them.
     Prefix(u8, u32),
     Number(Number, u64, u32),
-    /// So many bytes of no interest.
+    /// Bytes to skip.
     Skip(u64),
-    /// A message that is refused for another reason; nothing more is read.
+    /// Rest of a message that is rejected for another reason; nothing more is read.
     Refused,
 }
 
@@ -94,8 +94,8 @@ impl Entries {
         }
     }
 
-    /// Reads the next bytes. What they take in memory once they are decoded, in bytes and beyond
-    /// themselves.
+    /// Reads the next bytes. Returns the bytes that they take in memory once they are decoded,
+    /// beyond themselves.
     ///
     /// # Errors
     /// INVALID_ARGUMENT: far too many items, or no message of this protocol.
@@ -139,7 +139,7 @@ impl Entries {
     }
 
     fn prefix(&mut self, n: u8, length: u32) -> Result<(), Status> {
-        // The flag says compressed: refused by those who decode, as is too long a message.
+        // The flag means compressed: the decoder rejects that, and also a message that is too long.
         if n == 0 && length != 0 {
             self.at = At::Refused;
         } else if n + 1 < PREFIX {
@@ -155,7 +155,7 @@ impl Entries {
         Ok(())
     }
 
-    /// Some bytes of the message were read, of its request if that is not over.
+    /// Notes that bytes of the message were read, and of its request if that has not ended.
     fn take(&mut self, n: u64) -> Result<(), Status> {
         self.left = self.left.checked_sub(n).ok_or_else(malformed)?;
         if self.left_within > 0 {
@@ -164,9 +164,9 @@ impl Entries {
         Ok(())
     }
 
-    /// Neither a request nor a message ends in the middle of a field; after a message comes the
-    /// next one's prefix. (Were a request to end within a field, it would be read otherwise here
-    /// than where it is decoded.)
+    /// Checks that neither a request nor a message ends in the middle of a field; after a message
+    /// comes the next one's prefix. (If a request could end within a field, it would be read
+    /// otherwise here than where it is decoded.)
     fn end(&mut self, was_in_request: bool) -> Result<(), Status> {
         let request_ended = was_in_request && self.left_within == 0;
         if !request_ended && self.left > 0 {
@@ -181,7 +181,7 @@ impl Entries {
         Ok(())
     }
 
-    /// What follows a number that was read, the last byte of it within a request or not.
+    /// Returns what follows a number that was read; its last byte was within a request or not.
     fn number(&mut self, what: Number, value: u64, in_request: bool) -> Result<At, Status> {
         match what {
             Number::Value => Ok(TAG),

@@ -1,12 +1,13 @@
-//! What a fuzzer calls (`cargo xtask fuzz`): any bytes as what a gRPC caller sends.
+//! Entry points of a fuzzer (`cargo xtask fuzz`): any bytes as what a gRPC caller sends.
 
 use prost::Message;
 
 use super::entries::Entries;
 use crate::v1::{CurrentManyRequest, NextManyRequest, PipeRequest};
 
-/// The first byte says what they are of, and how long pieces are. Read in one piece and in many,
-/// they are the same; and a message that passes takes no more memory than was said.
+/// Checks that bytes read in one piece and in many give the same, and that a message that passes
+/// takes no more memory than counted. The first byte selects the kind of call and the length of
+/// pieces.
 pub fn entries(data: &[u8]) {
     let Some((&first, data)) = data.split_first() else {
         return;
@@ -17,7 +18,7 @@ pub fn entries(data: &[u8]) {
     let mut parts = data.chunks(usize::from(first >> 1).max(1));
     let sum = parts.try_fold(0, |sum, piece| pieces.read(piece).map(|kept| sum + kept));
     assert_eq!(whole.as_ref().ok(), sum.as_ref().ok());
-    // Of one message that came whole; others are refused where they are decoded.
+    // Only for one message that came whole; the decoder rejects others.
     if let (Ok(kept), Some((prefix, message))) = (whole, data.split_first_chunk::<5>())
         && u64::from_be_bytes([
             0, 0, 0, prefix[0], prefix[1], prefix[2], prefix[3], prefix[4],

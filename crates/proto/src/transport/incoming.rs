@@ -1,10 +1,10 @@
-//! A server's connections, at most so many at a time.
+//! Connections of a server, with a maximum number at a time.
 //!
 //! Invariant: a connection holds its permit until it is closed, so sockets and their buffers are
-//! bounded whatever callers do. One connection too many is told so and closed at once: left in the
-//! kernel's queue it would look like a server that hangs. Nor does a connection keep its place for
-//! nothing: one that does not begin to speak HTTP/2, or takes no answer that is due to it, is
-//! closed. (One whose end is gone is found out by the server's HTTP/2 pings.)
+//! bounded for any behavior of callers. The server sends the reason to a connection above the
+//! maximum and closes it at once: in the kernel's queue it would look like a server that hangs. The
+//! server also closes a connection that does not begin to speak HTTP/2, or takes no answer that is
+//! due to it. (The server's HTTP/2 pings detect a connection whose other end is gone.)
 
 use std::io;
 use std::pin::Pin;
@@ -24,13 +24,13 @@ use super::{Io, Listener};
 
 /// Pause after a failed accept (no file descriptor left), instead of spinning.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// How long a refused caller may take to read why.
+/// How long a rejected caller may take to read the reason.
 const REFUSAL_TIME: Duration = Duration::from_secs(1);
-/// Most refused callers that are told why at one time; more are just closed.
+/// Most rejected callers that receive the reason at one time; more are just closed.
 const REFUSALS_MAX: usize = 64;
-/// How long a new connection may take to say that it speaks HTTP/2.
+/// How long a new connection may take to send the HTTP/2 preface.
 const HELLO_TIME: Duration = Duration::from_secs(10);
-/// What it says (RFC 9113, section 3.4): PRI * HTTP/2.0 and so on.
+/// Length of that preface (RFC 9113, section 3.4): PRI * HTTP/2.0 and so on.
 const HELLO_LENGTH: usize = 24;
 
 /// Bound and counts of one server's connections.
@@ -43,7 +43,7 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// At most `most` at a time.
+    /// Makes the bound: at most `most` connections at a time.
     pub fn new(most: usize) -> Arc<Connections> {
         Arc::new(Connections {
             most,
@@ -53,27 +53,27 @@ impl Connections {
         })
     }
 
-    /// Open now.
+    /// Returns the connections open now.
     pub fn open(&self) -> u64 {
         (self.most - self.permits.available_permits()) as u64
     }
 
-    /// Refused since the start.
+    /// Returns the connections rejected since the start.
     pub fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// A permit for one more, to be kept until it is closed; None: there are as many as there may
-    /// be.
+    /// Returns a permit for one more connection, to be kept until it is closed; None: the maximum
+    /// is reached.
     pub fn admit(&self) -> Option<OwnedSemaphorePermit> {
         self.permits.clone().try_acquire_owned().ok()
     }
 
-    /// Closes a connection for which there is no permit, after these words in the protocol it
-    /// speaks.
+    /// Sends `goodbye` to a connection without a permit, in the protocol that it speaks, and closes
+    /// it.
     pub fn refuse(&self, mut io: Box<dyn Io>, goodbye: Vec<u8>) {
         let before = self.refused.fetch_add(1, Ordering::Relaxed);
-        // Often enough to be seen, seldom enough not to fill the log.
+        // Often enough to be seen, rarely enough not to fill the log.
         if before.is_multiple_of(1_000) {
             tracing::warn!(
                 most = self.most,
@@ -88,20 +88,21 @@ impl Connections {
             let told = async {
                 io.write_all(&goodbye).await?;
                 io.shutdown().await?;
-                // Closing with unread bytes would reset the connection, and the reason with it.
+                // Closing with unread bytes would reset the connection, and the caller would lose
+                // the reason.
                 let mut rest = [0; 1024];
                 while io.read(&mut rest).await? > 0 {}
                 io::Result::Ok(())
             };
-            // Whatever fails here, the caller sees a closed connection.
+            // After any failure here, the caller sees a closed connection.
             let _ = tokio::time::timeout(REFUSAL_TIME, told).await;
             drop(permit);
         });
     }
 }
 
-/// HTTP/2 SETTINGS (a server's first frame, empty) and GOAWAY with ENHANCE_YOUR_CALM (RFC 9113,
-/// sections 6.5, 6.8 and 7), which gRPC clients show as RESOURCE_EXHAUSTED.
+/// Returns HTTP/2 SETTINGS (a server's first frame, empty) and GOAWAY with ENHANCE_YOUR_CALM (RFC
+/// 9113, sections 6.5, 6.8 and 7), which gRPC clients show as RESOURCE_EXHAUSTED.
 fn goodbye(why: &str) -> Vec<u8> {
     const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
     const GOAWAY: u8 = 7;
@@ -116,7 +117,7 @@ fn goodbye(why: &str) -> Vec<u8> {
     bytes
 }
 
-/// Connections as they come, at most as many as `connections` allows.
+/// Returns connections as they come, at most as many as `connections` allows.
 pub fn incoming(
     listener: Box<dyn Listener>,
     connections: Arc<Connections>,
@@ -163,12 +164,12 @@ pub fn incoming(
 pub struct Connection {
     io: Box<dyn Io>,
     share: Share,
-    /// None once it was said.
+    /// Preface still to come; None once it was received.
     hello: Option<Hello>,
     _permit: OwnedSemaphorePermit,
 }
 
-/// What a new connection has to say first, and until when.
+/// Bytes that a new connection has to send first, and until when.
 struct Hello {
     missing: usize,
     late: Pin<Box<Sleep>>,
@@ -188,7 +189,7 @@ impl AsyncRead for Connection {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        // Looked at whenever something comes, such as the answer to a ping.
+        // Checked on each arrival of bytes, such as the answer to a ping.
         if self.share.is_stuck() {
             tracing::debug!(remote = %self.share.remote(), "closed: it takes no answers");
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
@@ -248,7 +249,7 @@ mod tests {
 
     use super::*;
 
-    /// Gives these connections, then none.
+    /// A listener that gives these connections, then none.
     struct Given(Vec<DuplexStream>);
 
     impl Listener for Given {
@@ -265,7 +266,7 @@ mod tests {
         }
     }
 
-    /// A connection to a server, and its other end.
+    /// Returns a connection to a server, and its other end.
     async fn connected() -> (Connection, DuplexStream) {
         let (here, there) = duplex(1024);
         let listener = Box::new(Given(vec![here]));

@@ -1,8 +1,8 @@
-//! Where bytes travel between processes: the seam through which a simulation replaces TCP.
+//! Transport of bytes between processes: the seam through which a simulation replaces TCP.
 //!
-//! Whoever connects or listens does it through a [`Transport`] it was given: [`Tcp`] in a process,
-//! something else in a test or a simulation. Everything above (HTTP/2, gRPC, time-outs) is the same
-//! code in both.
+//! All code that connects or listens does it through the [`Transport`] it received: [`Tcp`] in a
+//! process, something else in a test or a simulation. Everything above (HTTP/2, gRPC, time-outs) is
+//! the same code in both.
 
 mod body;
 mod calls;
@@ -37,7 +37,7 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
 /// Opens an accepted connection in the runtime in which it is called.
 pub type Opening = Box<dyn FnOnce() -> io::Result<Box<dyn Io>> + Send>;
 
-/// Makes connections and takes them.
+/// Network that makes and accepts connections.
 pub trait Transport: Send + Sync + 'static {
     /// Connects to `host:port`. The caller bounds the time.
     fn connect(&self, address: String) -> BoxFuture<'static, io::Result<Box<dyn Io>>>;
@@ -48,13 +48,13 @@ pub trait Transport: Send + Sync + 'static {
 
 /// A listening address; dropping it stops listening.
 pub trait Listener: Send + 'static {
-    /// Where it listens.
+    /// Returns the address where it listens.
     fn local_addr(&self) -> io::Result<SocketAddr>;
 
-    /// The next connection, and who made it. Cancel-safe.
+    /// Accepts the next connection, and returns the address of its other end. Cancel-safe.
     fn accept(&mut self) -> BoxFuture<'_, io::Result<(Box<dyn Io>, SocketAddr)>>;
 
-    /// The same of one that may be served in another runtime than it was accepted in. Cancel-safe.
+    /// Accepts a connection that may be served in another runtime than this one. Cancel-safe.
     fn accept_for_any(&mut self) -> BoxFuture<'_, io::Result<(Opening, SocketAddr)>> {
         async move {
             let (io, remote) = self.accept().await?;
@@ -64,11 +64,11 @@ pub trait Listener: Send + 'static {
     }
 }
 
-/// A channel that connects at its first call, and again after a loss. Must be called inside a tokio
-/// runtime.
+/// Makes a channel that connects at its first call, and again after a loss. The caller must be
+/// inside a tokio runtime.
 pub fn connect_lazy(transport: Arc<dyn Transport>, endpoint: &Endpoint) -> Channel {
     endpoint.connect_with_connector_lazy(tower::service_fn(move |uri: Uri| {
-        // An endpoint's address was parsed with a host; one without would be refused by `connect`.
+        // An endpoint's address was parsed with a host; `connect` would reject one without.
         let address = uri.authority().map(ToString::to_string).unwrap_or_default();
         let connecting = transport.connect(address);
         async move { connecting.await.map(TokioIo::new) }

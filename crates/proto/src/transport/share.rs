@@ -1,7 +1,7 @@
-//! What one connection holds of its server's memory, so that it can be bounded apart from others.
+//! Memory that one connection holds in its server, so that each connection has its own bound.
 //!
-//! Invariant: whatever is added here is taken off again when its owner is dropped, so a connection
-//! that is gone holds nothing.
+//! Invariant: everything that is added here is taken off again when its owner is dropped, so a
+//! connection that is gone holds nothing.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ struct Inner {
 }
 
 impl Share {
-    /// Of a connection that was just made, which holds nothing yet.
+    /// Makes the part of a new connection, which holds nothing yet.
     pub fn new(remote: SocketAddr) -> Share {
         Share(Arc::new(Inner {
             remote,
@@ -44,12 +44,12 @@ impl Share {
         }))
     }
 
-    /// Who is connected.
+    /// Returns the address of the other end.
     pub fn remote(&self) -> SocketAddr {
         self.0.remote
     }
 
-    /// Items of this connection's calls that wait.
+    /// Returns the count of items of this connection's calls that wait.
     pub fn waiting(&self) -> &AtomicUsize {
         &self.0.waiting
     }
@@ -58,7 +58,7 @@ impl Share {
         &self.0.bytes
     }
 
-    /// An answer is ready to be taken, until what this returns is dropped.
+    /// Notes that an answer is ready to be taken, until the returned value is dropped.
     pub fn owe(&self) -> Owed {
         if self.0.unsent.fetch_add(1, Relaxed) == 0 {
             self.0.moved.store(self.now(), Relaxed);
@@ -66,7 +66,7 @@ impl Share {
         Owed(self.clone())
     }
 
-    /// Whether answers have been ready for [`STUCK_AFTER`] and none was taken.
+    /// Returns whether answers have been ready for [`STUCK_AFTER`] and none was taken.
     pub(super) fn is_stuck(&self) -> bool {
         let still = self.now().saturating_sub(self.0.moved.load(Relaxed));
         self.0.unsent.load(Relaxed) > 0 && Duration::from_millis(still) > STUCK_AFTER
@@ -82,7 +82,7 @@ impl Share {
 pub struct Owed(Share);
 
 impl Drop for Owed {
-    /// It was taken, or its call is gone.
+    /// Notes that the answer was taken, or that its call is gone.
     fn drop(&mut self) {
         let Owed(share) = self;
         share.0.unsent.fetch_sub(1, Relaxed);
@@ -90,7 +90,7 @@ impl Drop for Owed {
     }
 }
 
-/// Adds `n` if the sum stays within `most`.
+/// Adds `n` if the sum stays within `most`. Returns whether it did.
 pub fn add_within(counter: &AtomicUsize, n: usize, most: usize) -> bool {
     let added = |now: usize| now.checked_add(n).filter(|sum| *sum <= most);
     counter.fetch_update(Relaxed, Relaxed, added).is_ok()

@@ -67,8 +67,8 @@ async fn accept(listener: &TcpListener) -> io::Result<(TcpStream, SocketAddr)> {
     Ok((stream, peer))
 }
 
-/// Has the system find out that the other end is gone, in a quarter of an hour at most: some
-/// protocols have no pings.
+/// Makes the system detect within a quarter of an hour that the other end is gone: some protocols
+/// have no pings.
 fn keep_alive(stream: &TcpStream) -> io::Result<()> {
     set_socket_keepalive(stream, true)?;
     set_tcp_keepidle(stream, Duration::from_secs(300))?;

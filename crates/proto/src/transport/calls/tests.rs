@@ -19,7 +19,7 @@ use crate::v1::NextManyRequest;
 
 const PREFIX: &str = "/seqsvr.v1.Sequence/";
 
-/// A body that sends this and then, unless it ends, nothing for ever.
+/// A body that sends this and then, unless it ends, nothing more.
 struct Sent {
     data: VecDeque<Bytes>,
     ends: bool,
@@ -97,7 +97,7 @@ async fn one_connections_bytes_are_bounded_apart_from_others() {
     let mut service = calls.layer(service_fn(echo));
     let (greedy, other) = (share(), share());
     let most = BUFFERED_OF_ONE_MAX;
-    // An answer that nobody takes.
+    // An answer that the caller does not take.
     let kept = service.call(request(&greedy, most, true)).await.unwrap();
     assert_eq!(calls.bytes(), most as u64);
     let refused = service.call(request(&greedy, 1, true)).await.unwrap();
@@ -115,7 +115,7 @@ async fn one_connections_bytes_are_bounded_apart_from_others() {
     assert_eq!(code(&again), None);
 }
 
-/// Twenty thousand keys without a byte come as 40 KB and are 640 KB as long as their call lasts.
+/// Twenty thousand keys without a byte come as 40 KB and take 640 KB as long as their call lasts.
 #[tokio::test]
 async fn a_connections_bytes_are_those_its_requests_become() {
     let calls = Calls::new(PREFIX, "Pipe");
@@ -153,7 +153,7 @@ async fn a_connections_bytes_are_those_its_requests_become() {
     assert_eq!((calls.open(), calls.bytes()), (0, 0));
 }
 
-/// A stream lives as long as its caller likes; half a message in it does not.
+/// A stream lives as long as its caller keeps it; half a message in it does not.
 #[tokio::test(start_paused = true)]
 async fn a_streams_messages_are_bounded_and_not_the_stream() {
     let calls = Calls::new(PREFIX, "Pipe");
@@ -175,7 +175,7 @@ async fn a_streams_messages_are_bounded_and_not_the_stream() {
     let whole = request_of("Pipe", &share, 1_000, false);
     let mut body = taking.call(whole).await.unwrap().into_body();
     assert_eq!((calls.open(), calls.bytes()), (1, 0));
-    // What is kept of it counts apart, and is bounded.
+    // The kept part counts separately, and is bounded.
     let messages = messages.lock().unwrap().take().unwrap();
     let kept = messages.keep(BUFFERED_OF_ONE_MAX).unwrap();
     assert_eq!(calls.open(), 2);

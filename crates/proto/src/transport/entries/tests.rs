@@ -10,7 +10,8 @@ fn message(body: &[u8]) -> Vec<u8> {
     [&[0], &length[..], body].concat()
 }
 
-/// Bytes that were read when it was refused; None: it was not. In pieces of this size.
+/// Returns the bytes read when it was rejected; None: it was not. It is read in pieces of this
+/// size.
 fn refused_at(frames: bool, bytes: &[u8], piece: usize) -> Option<(usize, Status)> {
     let mut entries = Entries::new(frames);
     let mut read = 0;
@@ -123,7 +124,7 @@ fn far_too_many_are_refused_by_their_first_bytes() {
             assert_eq!(fault.reason(), Reason::TooMany, "{fault}");
         }
     }
-    // Of a unary call it is told how many they are.
+    // The error of a unary call names the number of items.
     let (at, status) = refused_at(false, &message(&uids(10_001).encode_to_vec()), 1).unwrap();
     assert!(at < 100 && status.message().contains("at most 10000 items, not 10001"));
     assert!(refused_at(true, &message(&frame(uids(10_001)).encode_to_vec()), 1).is_none());
@@ -134,7 +135,7 @@ fn far_too_many_are_refused_by_their_first_bytes() {
             assert!(at < most, "after {at}");
         }
     }
-    // Not packed, and requests of a frame that come again and again: all are one message's.
+    // Not packed, and repeated requests of a frame: all of them count for one message.
     let one_by_one = message(&[0x11, 1, 0, 0, 0, 0, 0, 0, 0].repeat(ITEMS_MAX * 2 + 1));
     assert!(refused_at(false, &one_by_one, 999).is_some());
     for again in [
@@ -185,8 +186,8 @@ fn what_is_refused_by_others_is_left_to_them() {
     }
 }
 
-/// Where a request ends is where the decoder says so: a field that goes on beyond it is refused,
-/// not read as something else.
+/// A request ends where the decoder ends it: a field that continues beyond it is rejected, not read
+/// as something else.
 #[test]
 fn a_request_does_not_end_within_a_field() {
     let crossing: [&[u8]; 5] = [
@@ -219,8 +220,8 @@ fn empty_entries_count() {
     }
 }
 
-/// What is counted before it is decoded is at least what it then takes (its columns, without what
-/// they are to grow), and the bytes it came in.
+/// The count before decoding is at least what the message then takes (its columns, without their
+/// room to grow), and the bytes it came in.
 #[test]
 fn what_a_message_takes_is_counted_before_it_is_decoded() {
     let few = |set: fn(&mut NextManyRequest)| {
@@ -260,7 +261,7 @@ fn what_a_message_takes_is_counted_before_it_is_decoded() {
                 .map(|piece| piece.len() + entries.read(piece).unwrap())
                 .sum();
             assert!(counted >= takes, "{counted} of {takes}");
-            // An honest caller's bytes do not fill a connection before their time.
+            // The bytes of a correct caller do not fill a connection too early.
             assert!(counted < 9 * bytes.len() + 32 * 2 * ITEMS_MAX);
         }
     }
