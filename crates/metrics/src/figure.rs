@@ -1,4 +1,4 @@
-//! One number of a server, with what there is to say about it.
+//! One number of a server, with its name and help.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -7,37 +7,37 @@ use std::fmt;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
-/// What a figure counts.
+/// Meaning of a figure's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Grows since the start of the process.
+    /// Count that grows since the start of the process.
     Counter,
-    /// The same in microseconds; its name ends in `_us`.
+    /// Microseconds that grow since the start of the process; the name ends in `_us`.
     CounterUs,
-    /// Stands as it is now.
+    /// Present value.
     Gauge,
-    /// The same in milliseconds; its name ends in `_ms`.
+    /// Present value in milliseconds; the name ends in `_ms`.
     GaugeMs,
 }
 
 /// A number and its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Figure {
-    /// As `status --json` has it. Prometheus is told seconds instead of `_us` and `_ms`, and
-    /// `_total` behind what grows.
+    /// Name in `status --json`. Prometheus receives seconds instead of `_us` and `_ms`, and
+    /// `_total` behind the name of a value that grows.
     pub name: &'static str,
     /// Name and value of its label. Figures of one name follow each other.
     pub label: Option<(&'static str, Cow<'static, str>)>,
-    /// One line.
+    /// Help text of one line.
     pub help: &'static str,
-    /// What the value is.
+    /// Meaning of the value.
     pub kind: Kind,
     /// The number.
     pub value: u64,
 }
 
 impl Figure {
-    /// A number that only grows.
+    /// Makes a figure that only grows.
     pub fn counter(name: &'static str, help: &'static str, value: u64) -> Figure {
         Figure {
             name,
@@ -48,7 +48,7 @@ impl Figure {
         }
     }
 
-    /// A number as it is now.
+    /// Makes a figure of a present value.
     pub fn gauge(name: &'static str, help: &'static str, value: u64) -> Figure {
         Figure {
             kind: Kind::Gauge,
@@ -56,7 +56,7 @@ impl Figure {
         }
     }
 
-    /// The same figure with a label.
+    /// Returns this figure with a label and its value.
     pub fn of(self, label: &'static str, value: impl Into<Cow<'static, str>>) -> Figure {
         Figure {
             label: Some((label, value.into())),
@@ -80,7 +80,7 @@ impl Figure {
     }
 }
 
-/// Figures by name, as `status --json` has them; a label's value is a part of the name.
+/// Returns figures by name, as in `status --json`; a label's value is a part of the name.
 pub fn by_name(prefix: &str, figures: Vec<Figure>) -> HashMap<String, u64> {
     let named = figures.into_iter().map(|figure| {
         let label = figure.label.map(|(_, value)| format!("_{value}"));
@@ -90,10 +90,10 @@ pub fn by_name(prefix: &str, figures: Vec<Figure>) -> HashMap<String, u64> {
     named.collect()
 }
 
-/// Writes them for Prometheus.
+/// Writes figures for Prometheus.
 ///
 /// # Errors
-/// As the writer's.
+/// Those of the writer.
 pub fn encode(figures: &[Figure], encoder: &mut DescriptorEncoder) -> fmt::Result {
     for family in figures.chunk_by(|a, b| a.name == b.name) {
         let Some(first) = family.first() else {

@@ -1,6 +1,6 @@
-//! How long things take, over fixed buckets.
+//! Durations, counted in fixed buckets.
 //!
-//! An observation is two additions to a line of memory that the thread mostly has to itself; no
+//! An observation is two additions to a line of memory that the thread mostly has to itself: no
 //! lock, no allocation.
 
 use std::cell::Cell;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
-/// Upper bounds of the buckets; one more takes what is longer.
+/// Upper bounds of the buckets; one more bucket takes longer durations.
 pub const BOUNDS: [Duration; 17] = [
     Duration::from_micros(50),
     Duration::from_micros(100),
@@ -31,14 +31,14 @@ pub const BOUNDS: [Duration; 17] = [
     Duration::from_secs(5),
     Duration::from_secs(10),
 ];
-/// Parts, so that few threads share one.
+/// Number of parts, so that few threads share one.
 const PARTS: usize = 8;
 
 /// Counts of durations.
 #[derive(Debug, Default)]
 pub struct Histogram([Part; PARTS]);
 
-/// Aligned so that no two parts share a line, nor the pair of lines that processors fetch together.
+/// Aligned so that no two parts share a line or a pair of lines that processors fetch together.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Part {
@@ -47,12 +47,12 @@ struct Part {
 }
 
 impl Histogram {
-    /// Counts one.
+    /// Counts one duration.
     pub fn observe(&self, took: Duration) {
         self.observe_each(took, 1);
     }
 
-    /// Counts `n` that took so long each.
+    /// Counts `n` observations of this duration each.
     pub fn observe_each(&self, took: Duration, n: u64) {
         let part = &self.0[mine()];
         let bucket = BOUNDS.partition_point(|bound| *bound < took);
@@ -61,7 +61,7 @@ impl Histogram {
         part.sum_ns.fetch_add(ns.wrapping_mul(n), Relaxed);
     }
 
-    /// How many were observed.
+    /// Returns how many were observed.
     pub fn count(&self) -> u64 {
         self.counts().iter().sum()
     }
@@ -82,19 +82,19 @@ impl Histogram {
         encoder.encode_histogram::<NoLabelSet>(sum, counts.iter().sum(), &buckets, None)
     }
 
-    /// Writes it for Prometheus; `name` ends in `_seconds`.
+    /// Writes the histogram for Prometheus; `name` ends in `_seconds`.
     ///
     /// # Errors
-    /// As the writer's.
+    /// Those of the writer.
     pub fn encode(&self, name: &str, help: &str, encoder: &mut DescriptorEncoder) -> fmt::Result {
         let kind = MetricType::Histogram;
         self.write(&mut encoder.encode_descriptor(name, help, None, kind)?)
     }
 
-    /// Writes several that differ by the value of a label.
+    /// Writes several histograms that differ by the value of a label.
     ///
     /// # Errors
-    /// As the writer's.
+    /// Those of the writer.
     pub fn encode_all<'a>(
         all: impl Iterator<Item = (&'static str, &'a Histogram)>,
         name: &str,
@@ -111,7 +111,7 @@ impl Histogram {
     }
 }
 
-/// The part of this thread.
+/// Returns the part of this thread.
 fn mine() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {

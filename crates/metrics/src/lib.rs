@@ -1,13 +1,14 @@
-//! What a server tells of itself to those who watch over it.
+//! Figures, histograms and checks of a server for the people and tools that monitor it.
 //!
 //! ```text
-//! Figure      a number with a name: what `status --json` shows and Prometheus scrapes, from one list
+//! Figure      a number with a name; `status --json` and Prometheus show the same list
 //! Histogram   how long something took, over fixed buckets; observed without a lock
 //! Watched     what a server brings: its figures and histograms, whether it has failed, its checks
 //! ```
 //!
-//! Figures are read when they are asked for, from what the server counts anyway. What has a label has few
-//! values: methods, reasons, parts of a directory, stores. No key, section or name that callers make up is ever one.
+//! Figures are read on request, from what the server counts anyway. A label has few values:
+//! methods, reasons, parts of a directory, stores. No key, section or name that callers choose is
+//! ever one.
 
 mod figure;
 mod histogram;

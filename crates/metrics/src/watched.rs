@@ -1,18 +1,18 @@
-//! What a server brings for those who watch over it.
+//! Interface of a server for the people and tools that monitor it.
 
 use prometheus_client::registry::Registry;
 
-/// One thing that must hold for a server to be of use.
+/// One condition that must hold for a server to be useful.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
-    /// What holds, in two or three words.
+    /// Name of the condition, in two or three words.
     pub name: &'static str,
-    /// Why it does not, and what to do.
+    /// Reason why it does not hold, and what to do.
     pub fault: Option<String>,
 }
 
 impl Check {
-    /// It holds, or else this is to be said.
+    /// Makes a check; `fault` gives the text if it does not hold.
     pub fn new(name: &'static str, holds: bool, fault: impl FnOnce() -> String) -> Check {
         Check {
             name,
@@ -23,12 +23,12 @@ impl Check {
 
 /// A server as operators see it.
 pub trait Watched: Send + Sync + 'static {
-    /// Adds what it has to the registry of its process.
+    /// Adds its metrics to the registry of its process.
     fn register(&self, registry: &mut Registry);
 
-    /// Why it serves no more, if it has failed for good: start it again.
+    /// Returns why it serves no more, if it has failed permanently: start it again.
     fn failed_with(&self) -> Option<String>;
 
-    /// What must hold now for it to serve.
+    /// Returns the conditions that must hold now for it to serve.
     fn checks(&self) -> Vec<Check>;
 }
