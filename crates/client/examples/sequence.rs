@@ -1,5 +1,5 @@
-//! Takes numbers of seqsvr with the SDK, which finds the owner of each key, merges what is asked at
-//! the same time and asks again where that helps.
+//! Takes numbers of seqsvr with the SDK, which finds the owner of each key, merges concurrent
+//! requests and retries where that helps.
 //!
 //! ```sh
 //! cargo run -p seqsvr-client --example sequence -- 127.0.0.1:7700 alice
@@ -16,8 +16,8 @@ async fn main() -> Result<(), Error> {
     let name = args.next().unwrap_or_else(|| "alice".to_owned());
 
     // One client for the whole process; clones share its connections and routing table. Give it the
-    // addresses of several AllocSvrs. A call is tried again until the deadline: a number that an
-    // unanswered try may have taken is skipped, never given twice.
+    // addresses of several AllocSvrs. The client retries a call until the deadline: a number that
+    // an unanswered try may have taken is skipped, never given twice.
     let mut options = Options::new([address]);
     options.deadline = Duration::from_secs(5);
     let client = Client::new(options)?;
@@ -27,8 +27,8 @@ async fn main() -> Result<(), Error> {
     // for other keys.
     println!("next {}", client.next("", key.clone(), 1).await?.first);
 
-    // Many keys in one call: one, five and one of them. Each item ends with an answer or an error
-    // of its own.
+    // Many keys in one call: one number, five and one. Each item ends with an answer or an error of
+    // its own.
     let items = [("a", 1), ("b", 5), ("c", 1)].map(|(part, count)| NextItem {
         count,
         ..NextItem::new(format!("{name}/{part}"))
@@ -40,7 +40,7 @@ async fn main() -> Result<(), Error> {
         }
     }
 
-    // The last number given out, without taking one.
+    // The last number given out. This call takes none.
     println!("current {}", client.current("", key.clone()).await?.value);
 
     // Every later number is above 1000.
@@ -48,7 +48,7 @@ async fn main() -> Result<(), Error> {
     let next = client.next("", key.clone(), 1).await?.first;
     println!("raised to {raised} next {next}");
 
-    // An error has a code, a text that says what to do, and a reason that a program can rely on.
+    // An error has a code, a text that says what to do, and a reason on which a program can rely.
     if let Err(error) = client.next("nowhere", key, 1).await {
         let reason = error.reason.as_str_name().trim_start_matches("REASON_");
         println!("refused {reason} {:?} {error}", error.code);

@@ -1,4 +1,4 @@
-//! What operators ask, through any server: an AllocSvr relays to the store.
+//! Operators' calls, through any server: an AllocSvr forwards them to the store.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::failure::{Failure, Verdict};
 use crate::rpc::Rpc;
 use seqsvr_proto::v1::Reason;
 
-/// How long a backup that comes in may be silent.
+/// Silence after which a backup that is being received is given up.
 const SILENCE: Duration = Duration::from_secs(30);
 
 /// Operators' calls. All may be retried: each is idempotent.
@@ -25,25 +25,25 @@ pub struct Admin {
     client: Client,
 }
 
-/// What to change of a namespace; None: leave as it is.
+/// The changes to a namespace; None: leave as it is.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Alter {
-    /// Numbers a cold section's raise adds.
+    /// Numbers that a raise of a cold section adds.
     pub step: Option<u32>,
-    /// Most numbers one raise may add.
+    /// Most numbers that one raise may add.
     pub step_max: Option<u32>,
     /// How many numbers RaiseTo may jump over in one section, in total, without force.
     pub raise_to_max: Option<u64>,
-    /// Whether every answer is confirmed by a store first. Holds on each AllocSvr once it has the
-    /// routing table with the change: within a lease, if its clocks are right.
+    /// Whether a store confirms every answer first. Holds on each AllocSvr once it has the routing
+    /// table with the change: within a lease, if its clocks are right.
     pub strict: Option<bool>,
 }
 
-/// A backup that comes in.
+/// A backup that is being received.
 pub struct Backup(tonic::Streaming<v1::BackupChunk>);
 
 impl Backup {
-    /// The next bytes; None at the end. An error, or half a minute of silence, ends it: begin anew.
+    /// Returns the next bytes; None at the end. An error or 30 s of silence ends it: start again.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, Error> {
         let broken = |code, text: String| {
             let text = format!("the backup broke off: {text}; begin it anew");
@@ -68,8 +68,8 @@ impl Admin {
         Admin { client }
     }
 
-    /// Creates a namespace; the same settings again are answered with the same one. Returns once a
-    /// server's routing table has it, or the deadline is over.
+    /// Creates a namespace. A repeated call with the same settings returns the same namespace.
+    /// Returns once a server's routing table has it, or the deadline is over.
     pub async fn create_namespace(&self, spec: &Spec) -> Result<Namespace, Error> {
         spec.check().map_err(Error::invalid)?;
         let wire = Namespace {
@@ -87,7 +87,7 @@ impl Admin {
         Ok(created)
     }
 
-    /// Changes step and limits of a namespace.
+    /// Changes the step and the limits of a namespace.
     pub async fn alter_namespace(&self, name: &str, alter: Alter) -> Result<Namespace, Error> {
         let request = v1::AlterNamespaceRequest {
             name: name.to_owned(),
@@ -100,7 +100,7 @@ impl Admin {
         read(&self.anywhere(request, None, &mut budget).await?)
     }
 
-    /// All namespaces.
+    /// Returns all namespaces.
     pub async fn list_namespaces(&self) -> Result<Vec<Namespace>, Error> {
         let mut budget = Budget::new(self.client.deadline);
         let request = v1::ListNamespacesRequest {};
@@ -108,15 +108,15 @@ impl Admin {
         reply.namespaces.iter().map(read).collect()
     }
 
-    /// The cluster as the StoreSvr leader sees it.
+    /// Returns the cluster as the StoreSvr leader sees it.
     pub async fn cluster_status(&self) -> Result<v1::ClusterStatusResponse, Error> {
         let mut budget = Budget::new(self.client.deadline);
         self.anywhere(v1::ClusterStatusRequest {}, None, &mut budget)
             .await
     }
 
-    /// Moves a slot to the AllocSvr of this name, with no number skipped and no call failed;
-    /// returns its epoch once it has moved.
+    /// Moves a slot to the AllocSvr of this name. No number is skipped and no call fails. Returns
+    /// the slot's epoch once it has moved.
     pub async fn move_slot(&self, slot: u32, name: &str) -> Result<u64, Error> {
         let request = v1::AdminMoveSlotRequest {
             slot,
@@ -127,8 +127,8 @@ impl Admin {
         Ok(self.anywhere(request, None, &mut budget).await?.epoch)
     }
 
-    /// Begins to relieve the AllocSvr of this name of its slots (or, with `undo`, lets it have some
-    /// again); returns at once how many it owns now.
+    /// Begins to drain the AllocSvr of this name (or, with `undo`, lets it have slots again).
+    /// Returns at once how many slots it owns now.
     pub async fn drain(&self, name: &str, undo: bool) -> Result<u32, Error> {
         let request = v1::DrainRequest {
             name: name.to_owned(),
@@ -141,7 +141,7 @@ impl Admin {
 
     /// Adds the StoreSvr that runs at `address` under that id and belongs to no cluster yet.
     /// Returns the members once it votes. Give the client a deadline of a minute or more: it must
-    /// catch up first. If the time runs out it stays a learner, and the same call goes on.
+    /// catch up first. If the time runs out it stays a learner, and a retry continues.
     pub async fn add_member(&self, id: u64, address: &str) -> Result<Vec<v1::StoreStatus>, Error> {
         let request = v1::AddMemberRequest {
             id,
@@ -150,22 +150,22 @@ impl Admin {
         self.members(request).await
     }
 
-    /// Removes a StoreSvr, dead or alive; one that is no member is answered as done. Returns the
-    /// members left.
+    /// Removes a StoreSvr, dead or alive; the removal of one that is no member succeeds. Returns
+    /// the members left.
     pub async fn remove_member(&self, id: u64) -> Result<Vec<v1::StoreStatus>, Error> {
         self.members(v1::RemoveMemberRequest { id }).await
     }
 
-    /// Hands the StoreSvrs' leadership to a voter, or to one that is up to date. Returns once it
-    /// leads.
+    /// Hands over the StoreSvrs' leadership to a voter, or to one that is up to date. Returns once
+    /// that StoreSvr leads.
     pub async fn transfer_leader(&self, to: Option<u64>) -> Result<Vec<v1::StoreStatus>, Error> {
         let id = to.unwrap_or(0);
         self.members(v1::TransferLeaderRequest { id }).await
     }
 
-    /// The replicated state at one moment, of which everything acknowledged before the call is a
-    /// part: the bytes of a backup file, chunk by chunk. They carry their own checksums: read the
-    /// file back before you rely on it.
+    /// Returns the replicated state at one moment, which includes everything acknowledged before
+    /// the call: the bytes of a backup file, chunk by chunk. They carry their own checksums: read
+    /// the file back before you rely on it.
     pub async fn backup(&self) -> Result<Backup, Error> {
         let mut budget = Budget::new(self.client.deadline);
         let chunks = self.anywhere(v1::BackupRequest {}, None, &mut budget);
@@ -180,7 +180,7 @@ impl Admin {
         Ok(self.anywhere(request, None, &mut budget).await?.stores)
     }
 
-    /// One process's role and counters.
+    /// Returns one process's role and counters.
     pub async fn node_status(&self, address: &str) -> Result<v1::NodeStatusResponse, Error> {
         let address =
             server_address(address, ALLOC_PORT).map_err(|bad| Error::invalid(bad.to_string()))?;
@@ -189,8 +189,8 @@ impl Admin {
             .await
     }
 
-    /// Asks one server after the other, or only `at`. A StoreSvr that does not lead names the one
-    /// to ask next.
+    /// Sends a request to one server after the other, or only to `at`. A StoreSvr that does not
+    /// lead names the next one to try.
     async fn anywhere<R: Rpc>(
         &self,
         request: R,
@@ -218,8 +218,8 @@ impl Admin {
         }
     }
 
-    /// Waits until our table is as new as `version`, so that a namespace just made can be used by
-    /// the next call. What was made is made: running out of time is no error.
+    /// Waits until our table is as new as `version`, so that the next call can use a new namespace.
+    /// The namespace exists already: running out of time is no error.
     async fn settle(&self, version: u64, budget: &mut Budget) {
         let inner = &self.client.inner;
         loop {

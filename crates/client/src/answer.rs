@@ -7,23 +7,23 @@ use crate::pipe::Got;
 /// Numbers that now belong to the caller: first, first + stride, … last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Numbers {
-    /// The smallest.
+    /// The smallest number.
     pub first: u64,
-    /// The greatest; equal to `first` if one was asked for.
+    /// The greatest number; equal to `first` if the caller requested one.
     pub last: u64,
-    /// Epoch of the slot when they were given.
+    /// Epoch of the slot when the numbers were given.
     pub epoch: u64,
-    /// Distance between neighbours, at least 1.
+    /// Distance between neighbors, at least 1.
     pub stride: u32,
 }
 
 impl Numbers {
-    /// All of them, rising.
+    /// Returns all of them, rising.
     pub fn iter(&self) -> impl Iterator<Item = u64> + use<> {
         (self.first..=self.last).step_by(self.stride.max(1) as usize)
     }
 
-    /// Takes a reply that holds what was asked for: `count` numbers, all above `floor`.
+    /// Reads a reply that holds what the caller requested: `count` numbers, all above `floor`.
     pub(crate) fn read(
         got: Got,
         stride: u32,
@@ -47,25 +47,25 @@ impl Numbers {
     }
 }
 
-/// How sure [`Current::value`] is.
+/// The certainty of [`Current::value`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CurrentKind {
     /// No greater number was given out before, and every later one will be greater.
     Exact,
     /// No number was ever given out; the value is the namespace's start - 1.
     Never,
-    /// Not touched since the section was loaded: a bound, not a floor and not a version to save.
+    /// Not used since the section was loaded: a bound, not a floor and not a version to save.
     AtMost,
 }
 
 /// The last number given out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Current {
-    /// How sure it is.
+    /// The certainty of the value.
     pub kind: CurrentKind,
-    /// The number or bound.
+    /// The number or the bound.
     pub value: u64,
-    /// Epoch of the slot when it was read.
+    /// Epoch of the slot when the value was read.
     pub epoch: u64,
 }
 
@@ -85,10 +85,10 @@ impl Current {
     }
 }
 
-/// Where RaiseTo brought a key.
+/// The result of RaiseTo for a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Raised {
-    /// The key's current number: the value asked for rounded up, or a greater one it already had.
+    /// The key's current number: the requested value rounded up, or a greater one it already had.
     pub value: u64,
     /// Epoch of the slot.
     pub epoch: u64,

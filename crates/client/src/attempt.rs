@@ -1,8 +1,8 @@
 //! One try: one request to one address.
 //!
-//! Invariant: the routing table that a reply or an error carries is learnt before the caller sees
-//! the outcome, and nothing of a reply from another cluster is used. Schedule that breaks it:
-//! see [`seqsvr_proto::cluster_tag`].
+//! Invariant: the client learns the routing table of a reply or an error before the caller sees the
+//! outcome. It uses nothing of a reply from another cluster. Schedule that breaks it: see
+//! [`seqsvr_proto::cluster_tag`].
 
 use tokio::time::timeout;
 use tonic::Request;
@@ -15,8 +15,8 @@ use seqsvr_proto::error::Fault;
 use seqsvr_proto::v1::{Reason, RoutingTable};
 
 impl Inner {
-    /// Sends `request` to `address` and waits for at most the budget's time for one try, which the
-    /// server is told.
+    /// Sends `request` to `address` and waits for at most the budget's time for one try. The
+    /// request carries that time to the server.
     pub(crate) async fn try_at<R: Rpc>(
         &self,
         address: &str,

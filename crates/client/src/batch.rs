@@ -1,4 +1,4 @@
-//! The forms of a call about many keys: what an item asks, and how what came becomes its answer.
+//! The forms of a call about many keys: what an item requests, and how a reply becomes its answer.
 
 use std::marker::PhantomData;
 
@@ -16,13 +16,13 @@ pub(crate) trait Batch {
     const ASKS: Asks;
 
     fn key(item: &Self::Item) -> ItemKey<'_>;
-    /// Refuses an item that would fail the whole request.
+    /// Rejects an item that would fail the whole request.
     fn check(item: &Self::Item) -> Result<(), Error>;
-    /// Numbers it takes.
+    /// Returns how many numbers the item takes.
     fn count(item: &Self::Item) -> u32;
-    /// Last number the caller has seen, 0: none.
+    /// Returns the last number that the caller has seen; 0: none.
     fn floor(item: &Self::Item) -> u64;
-    /// Makes the answer of what came, in a namespace of this stride.
+    /// Makes the answer from a reply, in a namespace of this stride.
     fn read(got: Got, item: &Self::Item, stride: u32) -> Result<Self::Answer, &'static str>;
 }
 

@@ -12,16 +12,16 @@ use crate::pipe::Patience;
 use crate::servers::Servers;
 use crate::trouble::{Trouble, Waiting};
 
-/// A try takes at most this, and at most a quarter of the call's time, so that a silent server
-/// leaves time for others.
+/// Upper limit of one try, which also takes at most a quarter of the call's time, so that a silent
+/// server leaves time for others.
 const TRY_MAX: Duration = Duration::from_secs(1);
-/// But never less than this: a busy server needs some.
+/// Lower limit of one try: a busy server needs some time.
 const TRY_MIN: Duration = Duration::from_millis(50);
-/// With less left a try would only replace the last reason by "no answer".
+/// Time left below which a try would only replace the last reason by "no answer".
 const LAST_TRY: Duration = Duration::from_millis(10);
 const PAUSE_FIRST: Duration = Duration::from_millis(5);
 const PAUSE_MAX: Duration = Duration::from_millis(250);
-/// Retries without a pause, after learning a new route; more in one call is a table in turmoil.
+/// Retries without a pause, after a new route; more in one call means that the table is unstable.
 const AT_ONCE_MAX: u32 = 8;
 
 #[derive(Clone)]
@@ -53,7 +53,7 @@ impl Budget {
         }
     }
 
-    /// For a call whose answer may take as long as the call has time.
+    /// Returns a budget for a call whose answer may take as long as the call has time.
     pub(crate) fn of_one_try(total: Duration) -> Budget {
         Budget {
             try_max: total,
@@ -61,17 +61,17 @@ impl Budget {
         }
     }
 
-    /// Time left for the call.
+    /// Returns the time left for the call.
     pub(crate) fn left(&self) -> Duration {
         self.total.saturating_sub(self.begin.elapsed())
     }
 
-    /// How long the first try may take, which begins with the call.
+    /// Returns how long the first try may take, which begins with the call.
     pub(crate) fn first_patience(&self) -> Patience {
         self.patience_from(self.begin, self.total)
     }
 
-    /// How long a try that begins then may take.
+    /// Returns how long a try that begins then may take.
     pub(crate) fn patience(&self, begin: Instant) -> Patience {
         self.patience_from(begin, self.total.saturating_sub(begin - self.begin))
     }
@@ -84,30 +84,30 @@ impl Budget {
         }
     }
 
-    /// Time one try may take.
+    /// Returns how long one try may take.
     pub(crate) fn try_time(&self) -> Duration {
         self.patience(Instant::now()).time
     }
 
-    /// A request goes out to the owner, whose address is noted if that fails.
+    /// Counts a request to the owner, whose address is noted if the request fails.
     pub(crate) fn tried(&mut self) {
         self.tries += 1;
     }
 
-    /// A request goes out.
+    /// Counts a request and notes its address.
     pub(crate) fn asks(&mut self, address: &str) {
         self.tried();
         self.note(address);
     }
 
-    /// An address that was asked.
+    /// Notes an address to which a request was sent.
     pub(crate) fn note(&mut self, address: &str) {
         if self.asked.len() < ASKED_MAX && !self.asked.iter().any(|a| a == address) {
             self.asked.push(address.to_owned());
         }
     }
 
-    /// How long to wait before the next try, or the error to end with.
+    /// Returns how long to wait before the next try, or the error to end with.
     pub(crate) fn pause(
         &mut self,
         failure: &Failure,
@@ -116,8 +116,8 @@ impl Budget {
     ) -> Result<Duration, Error> {
         let pause = match failure.verdict {
             Verdict::Final => return Err(self.error(failure, false)),
-            // Not earlier than the server asked for, and not together with all others it turned
-            // away.
+            // Not earlier than the server requested, and not together with all other callers that
+            // it rejected.
             Verdict::After(hint) => hint + self.back_off(servers),
             Verdict::Retry if failure.rerouted && self.at_once < AT_ONCE_MAX => {
                 self.at_once += 1;
@@ -137,14 +137,14 @@ impl Budget {
         Ok(pause)
     }
 
-    /// A pause twice as long as the last one, jittered and bounded.
+    /// Returns a pause twice as long as the last one, jittered and bounded.
     fn back_off(&mut self, servers: &Servers) -> Duration {
         let pause = servers.jitter(self.pause);
         self.pause = (self.pause * 2).min(PAUSE_MAX);
         pause
     }
 
-    /// The error to end with.
+    /// Returns the error to end with.
     pub(crate) fn error(&self, failure: &Failure, out_of_time: bool) -> Error {
         Error::from(Details {
             code: if out_of_time {

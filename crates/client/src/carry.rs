@@ -1,8 +1,7 @@
 //! One try of items at one address, through its pipe.
 //!
-//! Invariant: the routing table that an answer carries is learnt before its caller sees it (by the
-//! pipe), and what a try tells about the server itself is noted (there too) before the failure is
-//! judged.
+//! Invariant: the pipe learns the routing table that an answer carries before the caller sees the
+//! answer. It also notes what a try says about the server itself before the failure is judged.
 
 use std::sync::Arc;
 
@@ -15,11 +14,11 @@ use crate::failure::Failure;
 use crate::pipe::{Answers, Entry, Got, Lot, Parcel, Patience, Pipe, Refused};
 use crate::table::Known;
 
-/// Pipes opened for one try: each may be told to close just before it takes the items.
+/// Pipes opened for one try: the server may close each just before it takes the items.
 const PIPES_MAX: usize = 4;
 
 impl Client {
-    /// One item.
+    /// Carries one item.
     pub(crate) async fn carry_one(
         &self,
         address: &str,
@@ -35,7 +34,7 @@ impl Client {
         answered.and_then(|entry: Entry| entry.map_err(|failure| *failure))
     }
 
-    /// Items of one call, at most as many as a frame holds.
+    /// Carries the items of one call, at most as many as a frame holds.
     pub(crate) async fn carry_many(
         &self,
         address: &str,

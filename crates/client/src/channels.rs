@@ -1,6 +1,6 @@
-//! Kept channels, one an address, connected when first used and again after a loss.
+//! Kept channels, one an address, connected at the first use and again after a loss.
 //!
-//! Invariant: at most [`CHANNELS_MAX`] are kept, whatever addresses routing tables bring.
+//! Invariant: at most [`CHANNELS_MAX`] are kept, however many addresses the routing tables bring.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,14 +14,14 @@ use tonic::transport::{Channel, Endpoint};
 /// Most channels kept.
 pub const CHANNELS_MAX: usize = 1024;
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
-/// A silent connection is pinged after this, and given up when as much again passes in silence.
+/// Silence after which a connection is pinged; it is given up when as much again passes in silence.
 const KEEP_ALIVE: Duration = Duration::from_secs(3);
 
 /// An address that is not `host:port`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{address:?} is not a server address: {why}; write host:port, such as 127.0.0.1:7700")]
 pub struct BadAddress {
-    /// As given.
+    /// The address as given.
     pub address: String,
     /// What is wrong with it.
     pub why: String,
@@ -47,12 +47,12 @@ impl Default for Channels {
 }
 
 impl Channels {
-    /// No channel yet; over TCP.
+    /// Creates an empty map; its channels are over TCP.
     pub fn new() -> Channels {
         Channels::over(Arc::new(Tcp))
     }
 
-    /// The same over another transport, as a simulation has it.
+    /// Creates an empty map over another transport, as a simulation has it.
     pub fn over(transport: Arc<dyn Transport>) -> Channels {
         Channels {
             transport,
@@ -60,8 +60,8 @@ impl Channels {
         }
     }
 
-    /// The channel of `host:port`, made if there is none; connecting happens at its first call.
-    /// Must be called inside a tokio runtime.
+    /// Returns the channel of `host:port`, made if there is none; connecting happens at its first
+    /// call. Must be called inside a tokio runtime.
     pub fn get(&self, address: &str) -> Result<Channel, BadAddress> {
         if let Some(channel) = self.kept.read().get(address) {
             return Ok(channel.clone());
@@ -78,7 +78,7 @@ impl Channels {
         if kept.len() >= CHANNELS_MAX
             && let Some(victim) = kept.keys().next().cloned()
         {
-            // Whoever still uses it holds a clone; only the next caller pays, with a new
+            // A caller that still uses it holds a clone; only the next caller pays, with a new
             // connection.
             kept.remove(&victim);
         }
@@ -92,24 +92,24 @@ impl Channels {
         Ok(channel)
     }
 
-    /// Drops the channels of addresses that `keep` refuses. Calls in flight on them go on.
+    /// Drops the channels of addresses that `keep` rejects. Calls in flight on them continue.
     pub fn retain(&self, keep: impl Fn(&str) -> bool) {
         self.kept.write().retain(|address, _| keep(address));
     }
 
-    /// How many are kept.
+    /// Returns how many are kept.
     pub fn len(&self) -> usize {
         self.kept.read().len()
     }
 
-    /// Whether none is kept.
+    /// Returns whether none is kept.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// `host:port` of a server from what a person writes: `http://` may lead, and `default_port` is
-/// taken where none is written. Asks no name server.
+/// Returns the `host:port` of a server from what a person writes: `http://` may lead, and
+/// `default_port` is used where none is written. Sends nothing to a name server.
 pub fn server_address(text: &str, default_port: u16) -> Result<String, BadAddress> {
     let bad = |why: &str| BadAddress {
         address: text.to_owned(),

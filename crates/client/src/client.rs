@@ -31,7 +31,7 @@ use crate::servers::Servers;
 use crate::table::Table;
 use crate::trouble::Trouble;
 
-/// Sends each uid or key to its owner. Clones are cheap and share connections and table.
+/// Sender of each uid or key to its owner. Clones are cheap and share connections and table.
 #[derive(Clone)]
 pub struct Client {
     pub(crate) inner: Arc<Inner>,
@@ -39,7 +39,7 @@ pub struct Client {
     pub(crate) strict: bool,
 }
 
-/// Shared by all clones.
+/// State that all clones share.
 pub(crate) struct Inner {
     pub(crate) channels: Channels,
     pub(crate) pipes: Pipes,
@@ -48,20 +48,20 @@ pub(crate) struct Inner {
     pub(crate) trouble: Trouble,
     /// Most items of one frame.
     pub(crate) items_max: usize,
-    /// Held while a table is fetched; how the last fetch failed, if it did.
+    /// Lock held while a table is fetched; how the last fetch failed, if it did.
     pub(crate) fetch: Mutex<Option<Failure>>,
     /// Fetches ended so far.
     pub(crate) fetches: AtomicU64,
 }
 
 impl Client {
-    /// A client of the cluster behind these servers. Connects to nothing yet; refuses addresses
-    /// that cannot be right.
+    /// Creates a client of the cluster behind these servers. Connects to nothing yet; rejects
+    /// addresses that cannot be right.
     pub fn new(options: Options) -> Result<Client, Error> {
         Client::over(Channels::new(), options)
     }
 
-    /// The same over channels of the caller's, as a simulation has them.
+    /// Creates a client over the caller's own channels, as a simulation has them.
     pub fn over(channels: Channels, options: Options) -> Result<Client, Error> {
         let servers = options
             .servers
@@ -91,7 +91,7 @@ impl Client {
         })
     }
 
-    /// The same client with another deadline.
+    /// Returns this client with another deadline.
     pub fn with_deadline(&self, deadline: Duration) -> Client {
         Client {
             deadline,
@@ -99,9 +99,9 @@ impl Client {
         }
     }
 
-    /// The same client in strict mode: every answer of `next` and `current` was confirmed by the
-    /// store after the call began, so that the order holds whatever clocks do. Costs a round trip
-    /// to the store.
+    /// Returns this client in strict mode: the store confirms every answer of `next` and `current`
+    /// after the call began, so that the order does not depend on clocks. Costs a round trip to the
+    /// store.
     pub fn strict(&self) -> Client {
         Client {
             strict: true,
@@ -109,8 +109,8 @@ impl Client {
         }
     }
 
-    /// Takes the next `count` numbers of a key. An error may have burned numbers, never repeats
-    /// them.
+    /// Takes the next `count` numbers of a key. A call that fails may have burned numbers, but
+    /// never repeats them.
     pub async fn next(
         &self,
         namespace: &str,
@@ -120,7 +120,7 @@ impl Client {
         self.take(namespace, &key.into(), count, None).await
     }
 
-    /// [`Client::next`] with everything there is to choose.
+    /// [`Client::next`] with all options.
     pub async fn next_with(
         &self,
         key: impl Into<Key>,
@@ -156,9 +156,8 @@ impl Client {
     }
 
     /// Takes numbers of many keys, in parallel from their owners: of uids as they are, or of
-    /// [`Item`]s that say more. One result an item, in their
-    /// order; one bad or slow item never fails or hides the others, and only failed items are tried
-    /// again.
+    /// [`Item`]s that say more. Returns one result an item, in their order. One bad or slow item
+    /// never fails or hides the others, and the client retries only failed items.
     pub async fn next_many<I: Item>(
         &self,
         namespace: &str,
@@ -167,7 +166,7 @@ impl Client {
         self.many::<NextBatch<I>>(namespace, items).await
     }
 
-    /// Asks for the last number given out, without taking one.
+    /// Returns the last number given out, without taking one.
     pub async fn current(&self, namespace: &str, key: impl Into<Key>) -> Result<Current, Error> {
         let one = One {
             asks: Asks::Current,
@@ -179,7 +178,7 @@ impl Client {
         self.one(one, |got, _| Current::read(got)).await
     }
 
-    /// [`Client::current`] of many keys; results as with [`Client::next_many`].
+    /// Runs [`Client::current`] for many keys; results as with [`Client::next_many`].
     pub async fn current_many(&self, namespace: &str, keys: &[Key]) -> Vec<Result<Current, Error>> {
         self.many::<CurrentBatch>(namespace, keys).await
     }
@@ -216,7 +215,7 @@ impl Client {
         .await
     }
 
-    /// The routing table this client has, fetched if it has none.
+    /// Returns the routing table of this client, which fetches one if it has none.
     pub async fn routes(&self) -> Result<Arc<RoutingTable>, Error> {
         let mut budget = Budget::new(self.deadline);
         loop {
@@ -227,7 +226,7 @@ impl Client {
         }
     }
 
-    /// Where a key belongs and who owns it, by the table this client has.
+    /// Returns where a key belongs and which server owns it, by the table of this client.
     pub async fn route(
         &self,
         namespace: &str,
@@ -257,20 +256,20 @@ impl Client {
         self.inner.table.cluster_tag().0
     }
 
-    /// What operators ask.
+    /// Returns the calls for operators.
     pub fn admin(&self) -> Admin {
         Admin::new(self.clone())
     }
 
-    /// What a call is waiting for at the moment, in words; None: nothing. With several calls in
-    /// trouble, what the last one said.
+    /// Returns what a call is waiting for at the moment, in words; None: nothing. With several
+    /// calls in trouble, the text of the last one.
     pub fn trouble(&self) -> watch::Receiver<Option<String>> {
         self.inner.trouble.subscribe()
     }
 }
 
 impl Inner {
-    /// How long to wait before the next try, or the error to end with.
+    /// Returns how long to wait before the next try, or the error to end with.
     pub(crate) fn pause(&self, budget: &mut Budget, failure: &Failure) -> Result<Duration, Error> {
         let known = self.table.known();
         let addresses = known.as_ref().map_or(&[][..], |known| &known.addresses);
@@ -286,7 +285,7 @@ impl Inner {
     }
 }
 
-/// Checked here, so that one bad count cannot fail a batch.
+/// Rejects a bad count here, so that it cannot fail a batch.
 pub(crate) fn check_count(count: u32) -> Result<(), Error> {
     if count == 0 || count > COUNT_MAX {
         return Err(Error::invalid(format!(

@@ -11,33 +11,33 @@ use tonic::Code;
 #[derive(Clone, Debug)]
 pub struct Error(Box<Details>);
 
-/// What an [`Error`] tells. Apart, so that results are small.
+/// The fields of an [`Error`]. They are apart, so that results are small.
 #[derive(Clone, Debug)]
 pub struct Details {
-    /// Canonical gRPC code; DEADLINE_EXCEEDED if the time ran out while trying.
+    /// Canonical gRPC code; DEADLINE_EXCEEDED if the time ran out during the tries.
     pub code: Code,
-    /// Machine-readable cause: of the last try, if the time ran out.
+    /// Machine-readable cause: that of the last try, if the time ran out.
     pub reason: Reason,
-    /// What happened, of the last try if there were several, and what to do.
+    /// What happened, in the last try if there were several, and what to do.
     pub message: String,
-    /// How many requests were sent for this call.
+    /// Number of requests sent for this call.
     pub tries: u32,
-    /// Addresses asked, each once, at most 16.
+    /// Addresses tried, each once, at most 16.
     pub asked: Vec<String>,
-    /// How long the call tried, if it ended because its time ran out.
+    /// Time that the call tried, if it ended because its time ran out.
     pub gave_up_after: Option<Duration>,
 }
 
-/// Most addresses an error names.
+/// Most addresses that an error names.
 pub(crate) const ASKED_MAX: usize = 16;
 
 impl Error {
-    /// The caller's own mistake, found before anything was sent.
+    /// Returns the error of a mistake of the caller, found before anything was sent.
     pub(crate) fn invalid(message: impl Into<String>) -> Error {
         Error::new(Code::InvalidArgument, Reason::Invalid, message)
     }
 
-    /// Of a call that does not try again.
+    /// Returns the error of a call that does not retry.
     pub(crate) fn new(code: Code, reason: Reason, message: impl Into<String>) -> Error {
         Error::from(Details {
             code,

@@ -1,4 +1,4 @@
-//! One try's failure, judged once: final, or worth another try.
+//! One try's failure, judged once: final, or worth a retry.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use tonic::{Code, Status};
 pub(crate) enum Verdict {
     /// Another try would end the same way.
     Final,
-    /// Try again.
+    /// Retry.
     Retry,
-    /// Try again, not earlier than this.
+    /// Retry, not earlier than this.
     After(Duration),
 }
 
@@ -25,11 +25,11 @@ pub(crate) struct Failure {
     pub(crate) reason: Reason,
     pub(crate) message: String,
     pub(crate) verdict: Verdict,
-    /// The table now routes the key elsewhere than it was sent: worth a try at once.
+    /// The table now routes the key elsewhere than it was sent: worth a retry at once.
     pub(crate) rerouted: bool,
-    /// It came from the way to the server or its silence, not from an answer.
+    /// The way to the server failed or the server was silent: there is no answer.
     pub(crate) unanswered: bool,
-    /// Where the StoreSvr leader is, if a StoreSvr that does not lead said so.
+    /// Where the StoreSvr leader is, if a StoreSvr that does not lead named it.
     pub(crate) leader: Option<String>,
 }
 
@@ -46,12 +46,12 @@ impl Failure {
         }
     }
 
-    /// The pipe it went by ended without a word.
+    /// Returns the failure of a pipe that ended without a reason.
     pub(crate) fn lost(address: &str) -> Failure {
         Failure::unreachable(address, "the pipe was lost")
     }
 
-    /// Nothing listens there, or the connection broke.
+    /// Returns the failure of an address where nothing listens, or whose connection broke.
     pub(crate) fn unreachable(address: &str, why: &str) -> Failure {
         Failure {
             unanswered: true,
@@ -63,7 +63,7 @@ impl Failure {
         }
     }
 
-    /// No answer in the time of one try.
+    /// Returns the failure of a try without an answer in its time.
     pub(crate) fn silent(address: &str, time: Duration) -> Failure {
         Failure {
             unanswered: true,
@@ -75,8 +75,8 @@ impl Failure {
         }
     }
 
-    /// The server belongs to another cluster: its answers must not be used. Other servers may
-    /// belong to the client's.
+    /// Returns the failure of a server of another cluster: its answers must not be used. Other
+    /// servers may belong to the client's cluster.
     pub(crate) fn of_other_cluster(
         address: &str,
         server: ClusterTag,
@@ -90,8 +90,8 @@ impl Failure {
         )
     }
 
-    /// The same failure, when so many of all servers belong to another cluster and the others are
-    /// silent. If all do, another try would not help.
+    /// Returns this failure for the case that so many of all servers belong to another cluster and
+    /// the others are silent. If all do, a retry would not help.
     ///
     /// Schedule that the reason is for: a client outlives its cluster, and its table names an
     /// AllocSvr that is gone. The silence of that one would hide the answers of all others.
@@ -113,8 +113,8 @@ impl Failure {
         }
     }
 
-    /// A reply that breaks the contract. Its numbers must not be used, and asking again a server
-    /// that is broken or of another version would not help.
+    /// Returns the failure of a reply that breaks the contract. Its numbers must not be used, and a
+    /// retry at a server that is broken or of another version would not help.
     pub(crate) fn malformed(address: &str, what: &str) -> Failure {
         Failure {
             code: Code::Internal,
@@ -128,7 +128,7 @@ impl Failure {
         }
     }
 
-    /// A gRPC status: an answer, or what the connection made of its own failure.
+    /// Reads a gRPC status: an answer, or what the connection made of its own failure.
     pub(crate) fn from_status(address: &str, status: &Status, time: Duration) -> Failure {
         let fault = Fault::from_status(status);
         let reason = fault.reason();
@@ -156,7 +156,7 @@ impl Failure {
         }
     }
 
-    /// One item of a batch.
+    /// Reads the error of one item of a batch.
     pub(crate) fn from_item(address: &str, item: &ItemError) -> Failure {
         let code = Code::from_i32(item.code);
         let hint = Duration::from_millis(u64::from(item.retry_after_ms));
@@ -171,7 +171,7 @@ impl Failure {
     }
 }
 
-/// Retrying is always safe; the question is only whether it can help.
+/// Judges whether a retry can help; it is always safe.
 fn judge(code: Code, reason: Reason, hint: Duration) -> Verdict {
     let retry = if hint.is_zero() {
         Verdict::Retry

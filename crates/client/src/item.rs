@@ -1,4 +1,4 @@
-//! What a call about many keys is given.
+//! The items of a call about many keys.
 
 use bytes::Bytes;
 use seqsvr_core::id::Uid;
@@ -11,15 +11,15 @@ use crate::options::NextItem;
 /// number, a [`NextItem`] to say more. A type of the caller's that has a uid or a key can be one as
 /// it is.
 pub trait Item: Sync {
-    /// Whose numbers.
+    /// Returns the key whose numbers the item takes.
     fn key(&self) -> ItemKey<'_>;
 
-    /// How many, 1 to 100,000.
+    /// Returns how many numbers it takes, 1 to 100,000.
     fn count(&self) -> u32 {
         1
     }
 
-    /// Last number of this sequence the caller has seen.
+    /// Returns the last number of this sequence that the caller has seen.
     fn floor(&self) -> Option<u64> {
         None
     }
@@ -35,7 +35,7 @@ pub enum ItemKey<'a> {
 }
 
 impl<'a> ItemKey<'a> {
-    /// The form in which core computes sections.
+    /// Returns the form from which core computes sections.
     pub(crate) fn as_ref(self) -> KeyRef<'a> {
         match self {
             ItemKey::Uid(uid) => KeyRef::Uid(Uid(uid)),

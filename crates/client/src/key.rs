@@ -1,4 +1,4 @@
-//! What a caller asks numbers for.
+//! The key for which a caller requests numbers.
 
 use std::fmt;
 
@@ -16,16 +16,16 @@ pub enum Key {
 }
 
 impl Key {
-    /// A decimal u64 is a uid, anything else a key.
+    /// Reads a decimal u64 as a uid, anything else as a key.
     pub fn parse(text: &str) -> Key {
         match text.parse() {
-            // `parse` takes a leading plus sign; such a text is not a decimal as people write it.
+            // `parse` accepts a leading plus sign; such a text is not a decimal as people write it.
             Ok(uid) if text.bytes().all(|b| b.is_ascii_digit()) => Key::Uid(uid),
             _ => Key::from(text),
         }
     }
 
-    /// The form in which core computes sections.
+    /// Returns the form from which core computes sections.
     pub fn as_ref(&self) -> KeyRef<'_> {
         match self {
             Key::Uid(uid) => KeyRef::Uid(Uid(*uid)),

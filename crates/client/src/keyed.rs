@@ -1,5 +1,5 @@
-//! Calls about one key: place, try, learn, again. RaiseTo goes as a request of its own, the others
-//! through a pipe.
+//! Calls about one key: place, try, learn, retry. RaiseTo is a request of its own; the others use a
+//! pipe.
 
 use seqsvr_core::route::KeyRef;
 use seqsvr_proto::convert::namespace_name;
@@ -17,20 +17,20 @@ use crate::routing::{Place, Whose, whose};
 use crate::rpc::Routed;
 use crate::table::Known;
 
-/// One key and what is asked of it, through a pipe.
+/// One key and what the call requests for it, through a pipe.
 pub(crate) struct One<'a> {
     pub(crate) asks: Asks,
     pub(crate) namespace: &'a str,
     pub(crate) key: &'a Key,
     /// Numbers to take; 0 for `current`.
     pub(crate) count: u32,
-    /// Last number the caller has seen, 0: none.
+    /// Last number that the caller has seen, 0: none.
     pub(crate) floor: u64,
 }
 
 impl Client {
-    /// Tries until it is answered, refused for good, or out of time. `read` makes the answer from
-    /// what came, or says what is wrong with it.
+    /// Tries until the item is answered, permanently rejected, or out of time. `read` makes the
+    /// answer from what the server sent, or says what is wrong with it.
     pub(crate) async fn one<T>(
         &self,
         one: One<'_>,
@@ -58,7 +58,7 @@ impl Client {
             },
             None => None,
         };
-        // Boxed, so that the usual call is small.
+        // Boxed, so that the future of the usual call is small.
         Box::pin(async {
             loop {
                 if let Some(failure) = failure {
@@ -74,8 +74,8 @@ impl Client {
         .await
     }
 
-    /// The usual case, without waiting for anything: there is a table, the owner is not suspect,
-    /// and its pipe takes the item.
+    /// Handles the usual case without waiting for anything: there is a table, the owner is not
+    /// suspect, and its pipe takes the item.
     fn submit_at_once(
         &self,
         one: &One<'_>,
@@ -139,7 +139,7 @@ impl Client {
         read(got, place).map_err(|what| Failure::malformed(&address, what))
     }
 
-    /// Tries `request` until it is answered, refused for good, or out of time. `read` makes the
+    /// Tries `request` until it is answered, permanently rejected, or out of time. `read` makes the
     /// answer from the reply, or says what is wrong with it.
     pub(crate) async fn keyed<R: Routed, T>(
         &self,
@@ -190,7 +190,7 @@ impl Client {
     }
 }
 
-/// What came of an item that was submitted.
+/// Returns the result of an item that was submitted.
 fn received(answer: Result<Entry, oneshot::error::RecvError>) -> Result<Got, Failure> {
     match answer {
         Ok(entry) => entry.map_err(|failure| *failure),

@@ -4,9 +4,9 @@
 //! kept connections that AllocSvr shares for forwarding.
 //!
 //! How data passes through: a call is *placed* with the routing table (key -> section -> slot ->
-//! owner), *tried* at one address, and what the reply attaches to the table is learnt before the
-//! reply is looked at. A failure is judged once (`failure.rs`): final, or worth another try; a
-//! `Budget` counts tries, waits and the deadline and makes the final [`Error`] from them.
+//! owner) and *tried* at one address. The client learns what the reply attaches to the table before
+//! it reads the rest of the reply. A failure is judged once (`failure.rs`): final, or worth a
+//! retry. A `Budget` counts tries, waits and the deadline and makes the final [`Error`] from them.
 //!
 //! ```text
 //! next ----> keyed.rs --place--> table.rs
@@ -17,10 +17,10 @@
 //!                     --again--> budget.rs         (pause, or the final error)
 //! ```
 //!
-//! One try of items at one address is the seam: what is below it knows nothing of routes and
+//! One try of items at one address is the seam: the modules below it do not handle routes and
 //! retries.
 //!
-//! Retrying `next` never repeats a number: what a lost reply carried is burned.
+//! A retry of `next` never repeats a number: what a lost reply carried is burned.
 //!
 //! What it may not know: how numbers are made durable, leases, clocks other than the runtime's.
 

@@ -1,8 +1,8 @@
-//! Calls about many keys: split by owner, tried in parallel, each failed item tried again alone.
+//! Calls about many keys: split by owner, tried in parallel, each failed item retried alone.
 //!
 //! Invariant: every item ends with exactly one result, and no item waits for another's retry. Items
-//! with one history travel as a *flock*: a flock splits by owner, and what fails of it flies on
-//! with its own pauses while the others are answered.
+//! with one history travel as a *flock*: a flock splits by owner, and its failed items continue
+//! with their own pauses while the others are answered.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,27 +30,27 @@ use crate::together::{Together, is_keyed, parcels};
 /// Most requests of one call in flight.
 const PARALLEL_MAX: usize = 64;
 
-/// Items by index, and what they may still spend.
+/// Items by index, with the budget that they still have.
 struct Flock {
     items: Vec<u32>,
     budget: Budget,
 }
 
-/// What will be one request: items of one owner, and of one kind of key, hence of one namespace.
+/// The content of one request: items of one owner, and of one kind of key, hence of one namespace.
 struct Part {
     /// Index in the table's addresses; None: there is no owner.
     owner: Option<usize>,
     items: Vec<u32>,
     slots: Vec<Slot>,
-    /// Numbers it takes.
+    /// Numbers that the items take.
     weight: u64,
     keyed: bool,
-    /// Of the namespace.
+    /// Stride of the namespace.
     stride: u32,
 }
 
 impl Part {
-    /// An empty one like this.
+    /// Returns an empty part like this one.
     fn another(&self) -> Part {
         Part {
             items: Vec::new(),
@@ -61,17 +61,17 @@ impl Part {
     }
 }
 
-/// A part under way.
+/// A part in flight.
 struct Group {
     part: Part,
     budget: Budget,
     known: Arc<Known>,
-    /// Whom it was sent to, if not the owner.
+    /// Address to which the part was sent, if not the owner's.
     address: Option<String>,
 }
 
 impl Group {
-    /// All items of a call.
+    /// Makes a group of all items of a call.
     fn from_together(sent: Together, budget: Budget) -> Group {
         Group {
             part: Part {
@@ -88,7 +88,7 @@ impl Group {
         }
     }
 
-    /// Whom it was sent to.
+    /// Returns the address to which the part was sent.
     fn address(&self) -> &str {
         let owner = self.part.owner.map(|at| self.known.addresses[at].as_str());
         self.address.as_deref().or(owner).unwrap_or_default()
@@ -96,14 +96,14 @@ impl Group {
 }
 
 enum Event {
-    /// A flock's pause is over and there is a table, or why not.
+    /// A flock's pause is over and there is a table, or the reason why there is none.
     Ready(Flock, Result<Arc<Known>, Failure>),
     Answered(Group, Result<Answers, Failure>),
 }
 
 type Events<'a> = FuturesUnordered<BoxFuture<'a, Event>>;
 
-/// One call under way.
+/// One call in progress.
 struct Call<'a, B: Batch> {
     client: &'a Client,
     namespace: &'a str,
@@ -133,11 +133,11 @@ impl Client {
         }
         let sent = sent.map(|together| Group::from_together(together, budget.clone()));
         let sent = sent.zip(answered);
-        // Boxed, so that the usual call is small.
+        // Boxed, so that the future of the usual call is small.
         Box::pin(self.many_parts::<B>(namespace, items, budget, sent)).await
     }
 
-    /// The same in parts and with retries, after what was sent of it, if anything.
+    /// Runs a call in parts and with retries, after the part that was sent already, if any.
     async fn many_parts<B: Batch>(
         &self,
         namespace: &str,
@@ -171,7 +171,7 @@ impl Client {
 }
 
 impl<'a, B: Batch> Call<'a, B> {
-    /// Sends all of it, at once if there is a table to place it by.
+    /// Sends all items, at once if there is a table to place them by.
     fn begin(&mut self, budget: Budget) {
         let all = Flock {
             items: (0..self.items.len() as u32).collect(),
@@ -186,7 +186,7 @@ impl<'a, B: Batch> Call<'a, B> {
         }
     }
 
-    /// The flock rests, then sees to it that there is a table with its namespaces.
+    /// Waits for the pause of the flock, then gets a table with its namespaces.
     fn ready_after(&self, mut flock: Flock, pause: Duration) {
         if flock.items.is_empty() {
             return;
@@ -201,7 +201,7 @@ impl<'a, B: Batch> Call<'a, B> {
         self.events.push(ready.boxed());
     }
 
-    /// Whether a table has the namespaces of all items.
+    /// Returns whether a table has the namespaces of all items.
     fn has_namespaces(&self, known: &Known, items: &[u32]) -> bool {
         let names = self.names(items).into_iter().flatten();
         names
@@ -209,7 +209,7 @@ impl<'a, B: Batch> Call<'a, B> {
             .all(|name| known.table.namespace(name).is_some())
     }
 
-    /// Names of the namespaces that items mean: of uids, and of keys.
+    /// Returns the names of the items' namespaces: of uids, and of keys.
     fn names(&self, items: &[u32]) -> [Option<&'a str>; 2] {
         let mut names = [None, None];
         for i in items {
@@ -220,8 +220,8 @@ impl<'a, B: Batch> Call<'a, B> {
         names
     }
 
-    /// Splits a flock by whom to ask, by uids and keys (which do not mix in a request) and by the
-    /// limits of a request, and sends the parts. Items that no request may hold fail here.
+    /// Splits a flock by server, by kind of key (kinds do not mix in a request) and by the limits
+    /// of a request. Sends the parts. Items that no request may hold fail here.
     fn send(&mut self, flock: Flock, known: Arc<Known>) {
         let inner = &self.client.inner;
         let items_max = inner.items_max.min(FRAME_MAX);
@@ -229,7 +229,7 @@ impl<'a, B: Batch> Call<'a, B> {
         let all = known.addresses.len() + 1;
         let mut parts: Vec<Option<Part>> = (0..2 * all).map(|_| None).collect();
         let mut full = Vec::new();
-        // Of uids and of keys, each looked up once.
+        // The namespaces of uids and of keys, each looked up once.
         let mut namespaces = [None, None];
         for &i in &flock.items {
             let item = &self.items[i as usize];
@@ -333,7 +333,7 @@ impl<'a, B: Batch> Call<'a, B> {
         self.events.push(answered.boxed());
     }
 
-    /// Files the answered items; the failed ones go on, those with a new route apart from those
+    /// Stores the answers; the failed items are retried, those with a new route apart from those
     /// that must pause.
     fn settle(&mut self, mut group: Group, outcome: Result<Answers, Failure>) {
         let mut answers = outcome.map_err(Box::new);
@@ -341,7 +341,7 @@ impl<'a, B: Batch> Call<'a, B> {
         let mut parted: BTreeMap<(bool, Option<Duration>), (Vec<u32>, Failure)> = BTreeMap::new();
         for (&i, &slot) in group.part.items.iter().zip(&group.part.slots) {
             let entry = match &mut answers {
-                // A pipe answers as many as were given.
+                // A pipe returns as many answers as it received items.
                 Ok(answers) => answers
                     .next()
                     .unwrap_or_else(|| Err(Box::new(Failure::lost("the owner")))),
@@ -383,7 +383,7 @@ impl<'a, B: Batch> Call<'a, B> {
         }
     }
 
-    /// Another try for a flock, or its end.
+    /// Retries a flock, or ends it.
     fn again(&mut self, mut flock: Flock, failure: &Failure) {
         match self.client.inner.pause(&mut flock.budget, failure) {
             Ok(pause) => self.ready_after(flock, pause),
@@ -396,7 +396,7 @@ impl<'a, B: Batch> Call<'a, B> {
     }
 }
 
-/// The items of a part as a pipe takes them.
+/// Returns the items of a part in the form that a pipe takes.
 fn parcels_of<'p, B: Batch>(
     client: &'p Client,
     items: &'p [B::Item],

@@ -1,4 +1,4 @@
-//! What a client is started with, and what a call may choose.
+//! The settings of a client, and the options of a call.
 
 use std::time::Duration;
 
@@ -10,9 +10,9 @@ use crate::key::Key;
 #[derive(Clone, Debug)]
 pub struct Options {
     /// AllocSvr addresses, `host:port` (port 7700 if left out); one that answers is enough to learn
-    /// the rest.
+    /// the others.
     pub servers: Vec<String>,
-    /// How long a call keeps trying, 5 s unless told otherwise.
+    /// How long a call keeps trying, 5 s unless configured.
     pub deadline: Duration,
     /// Seed of jitter and of the choice between equal servers, so that a simulation repeats; None:
     /// random.
@@ -23,7 +23,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// These servers, and defaults for the rest.
+    /// Returns the defaults with these servers.
     pub fn new<S: Into<String>>(servers: impl IntoIterator<Item = S>) -> Options {
         Options {
             servers: servers.into_iter().map(Into::into).collect(),
@@ -34,14 +34,14 @@ impl Options {
     }
 }
 
-/// How to take numbers.
+/// Options of a call that takes numbers.
 #[derive(Clone, Debug)]
 pub struct NextOptions {
     /// Empty: `default` for a uid, `keys` for a key.
     pub namespace: String,
-    /// How many, 1 to 100,000.
+    /// Numbers to take, 1 to 100,000.
     pub count: u32,
-    /// Last number of this sequence the caller has seen: the answer is greater, or an error.
+    /// Last number of this sequence that the caller has seen: the answer is greater, or an error.
     pub floor: Option<u64>,
 }
 
@@ -58,16 +58,16 @@ impl Default for NextOptions {
 /// One item of [`Client::next_many`](crate::Client::next_many).
 #[derive(Clone, Debug)]
 pub struct NextItem {
-    /// Whose numbers.
+    /// Key whose numbers are taken.
     pub key: Key,
-    /// How many, 1 to 100,000.
+    /// Numbers to take, 1 to 100,000.
     pub count: u32,
-    /// Last number of this sequence the caller has seen.
+    /// Last number of this sequence that the caller has seen.
     pub floor: Option<u64>,
 }
 
 impl NextItem {
-    /// One number of a key.
+    /// Returns an item that takes one number of a key.
     pub fn new(key: impl Into<Key>) -> NextItem {
         NextItem {
             key: key.into(),

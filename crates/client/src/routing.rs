@@ -1,4 +1,4 @@
-//! From a key to its owner: having a table, finding the key's place in it, choosing whom to ask.
+//! From a key to its owner: getting a table, finding the key's place in it, choosing a server.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,11 +17,11 @@ use crate::failure::{Failure, Verdict};
 use crate::table::Known;
 use seqsvr_proto::v1::Reason;
 
-/// How many servers are asked whether they know a namespace that our table lacks: it may be new.
+/// How many servers are tried for a namespace that our table lacks: the namespace may be new.
 const NAMESPACE_LOOKUPS: u32 = 3;
 const NAMESPACE_PAUSE: Duration = Duration::from_millis(20);
 
-/// Where a key belongs.
+/// The place of a key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub(crate) section: SectionKey,
@@ -29,7 +29,7 @@ pub(crate) struct Place {
     pub(crate) stride: u32,
 }
 
-/// Who owns a slot, and at which epoch, by one table.
+/// The owner of a slot and its epoch, by one table.
 pub(crate) type Whose = Option<(Epoch, Option<SessionId>)>;
 
 pub(crate) fn whose(route: Option<&Route>) -> Whose {
@@ -37,7 +37,7 @@ pub(crate) fn whose(route: Option<&Route>) -> Whose {
 }
 
 impl Inner {
-    /// A table that has these namespaces, if any server knows them.
+    /// Returns a table that has these namespaces, if any server has them.
     pub(crate) async fn known(
         &self,
         namespaces: &[&str],
@@ -67,8 +67,8 @@ impl Inner {
         Ok(known)
     }
 
-    /// Asks a server for what a table of version `base` misses. Callers that come while one asks
-    /// share its outcome.
+    /// Requests from a server what a table of version `base` lacks. Callers that come during a
+    /// fetch share its outcome.
     pub(crate) async fn fetch(
         &self,
         base: u64,
@@ -102,7 +102,7 @@ impl Inner {
         }
     }
 
-    /// The place of a key in the table, or why it has none.
+    /// Returns the place of a key in the table, or why it has none.
     pub(crate) fn place(
         &self,
         known: &Known,
@@ -112,8 +112,8 @@ impl Inner {
         place_in(known, namespace_in(known, namespace, key)?, key)
     }
 
-    /// Whom to ask: the owner, by its index in the table's addresses; any server if there is none
-    /// or it is suspect.
+    /// Returns the server to try: the owner, by its index in the table's addresses; any server if
+    /// there is none or it is suspect.
     pub(crate) fn target(&self, known: &Known, owner: Option<usize>) -> String {
         match owner.and_then(|at| known.addresses.get(at)) {
             Some(address) if !self.servers.is_suspect(address) => address.clone(),
@@ -121,7 +121,7 @@ impl Inner {
         }
     }
 
-    /// Address of who was the owner, if the table still has it.
+    /// Returns the address of the former owner, if the table still has it.
     pub(crate) fn address(&self, was: Whose) -> Option<String> {
         let (_, session) = was?;
         let known = self.table.known()?;
@@ -130,9 +130,9 @@ impl Inner {
         Some(owner.address.clone())
     }
 
-    /// Completes the failure of a request about a slot, sent when it was so.
+    /// Completes the failure of a request about a slot, sent when its owner and epoch were `was`.
     pub(crate) fn about(&self, slot: Slot, was: Whose, mut failure: Failure) -> Failure {
-        // A namespace in our table exists: a server that does not know it is only behind.
+        // A namespace in our table exists: a server that lacks it is only behind.
         if failure.reason == Reason::NoSuchNamespace {
             failure.verdict = Verdict::Retry;
         }
@@ -150,7 +150,7 @@ impl Inner {
     }
 }
 
-/// The namespace that is meant with a key of this kind.
+/// Returns the namespace that is meant with a key of this kind.
 pub(crate) fn namespace_in<'k>(
     known: &'k Known,
     namespace: &str,
@@ -166,7 +166,7 @@ pub(crate) fn namespace_in<'k>(
     })
 }
 
-/// The place of a key in its namespace, or why it has none.
+/// Returns the place of a key in its namespace, or why it has none.
 #[inline]
 pub(crate) fn place_in(
     known: &Known,

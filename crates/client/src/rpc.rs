@@ -19,7 +19,7 @@ pub(crate) trait Rpc: Clone + Send + 'static {
         request: Request<Self>,
     ) -> impl Future<Output = Result<Response<Self::Reply>, Status>> + Send;
 
-    /// The routing table attached to a reply.
+    /// Takes the routing table attached to a reply.
     fn routes(reply: &mut Self::Reply) -> Option<v1::RoutingTable>;
 
     /// Names the client's cluster, if the request can.
@@ -31,7 +31,7 @@ pub(crate) trait Rpc: Clone + Send + 'static {
     }
 }
 
-/// A request about one key, which carries what the client knows of routes.
+/// A request about one key, which carries the client's state of routes.
 pub(crate) trait Routed: Rpc {
     fn stamp(&mut self, table_version: u64, epoch: u64);
     fn epoch(reply: &Self::Reply) -> u64;
@@ -93,7 +93,7 @@ rpc!(AdminClient, remove_member, RemoveMemberRequest -> MembersResponse, |_| Non
 rpc!(AdminClient, transfer_leader, TransferLeaderRequest -> MembersResponse, |_| None);
 rpc!(AdminClient, node_status, NodeStatusRequest -> NodeStatusResponse, |_| None);
 
-/// Answered by a stream, which is read outside the time of a try.
+/// The answer is a stream, which is read outside the time of a try.
 impl Rpc for v1::BackupRequest {
     type Reply = Streaming<v1::BackupChunk>;
 

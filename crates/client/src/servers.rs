@@ -1,8 +1,8 @@
-//! Which server to ask when the owner is not known or does not answer.
+//! The choice of a server when the owner is unknown or does not answer.
 //!
-//! A server that could not be reached or stayed silent is *suspect* for a moment: calls go to
-//! others (which forward), so that a dead machine costs one try and not one try a call. A server of
-//! another cluster is suspect for longer: it answers, but its answers are of no use.
+//! A server that could not be reached or stayed silent is *suspect* for a moment. Calls go to other
+//! servers (which forward), so that a dead machine costs one try and not one try a call. A server
+//! of another cluster is suspect for longer: it answers, but its answers are not useful.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,17 +15,17 @@ use tokio::time::Instant;
 
 /// How long a suspicion lasts.
 const SUSPECT_FOR: Duration = Duration::from_secs(1);
-/// How long a server of another cluster is avoided. Its address may be given back to the client's.
+/// How long a server of another cluster is avoided. The client's cluster may get the address back.
 const FOREIGN_FOR: Duration = Duration::from_secs(10);
-/// Most suspects remembered.
+/// Most suspects kept.
 const SUSPECTS_MAX: usize = 1024;
 
-/// Why a server is avoided. Foreign servers are asked last.
+/// The reason why a server is avoided. Foreign servers are tried last.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Suspicion {
-    /// It was silent at this time.
+    /// The server was silent at this time.
     Silent(Instant),
-    /// It named another cluster at this time.
+    /// The server named another cluster at this time.
     Foreign(Instant),
 }
 
@@ -40,8 +40,8 @@ impl Suspicion {
 
 pub(crate) struct Servers {
     given: Vec<String>,
-    /// What was last found of each; expired entries stay until they answer or make room, for
-    /// the order in which silent servers are asked again.
+    /// The last suspicion of each server. Expired entries stay until the server answers or they
+    /// make room: they give the order in which silent servers are tried again.
     suspects: Mutex<HashMap<String, Suspicion>>,
     /// Length of `suspects`, so that the usual case takes no lock.
     suspected: AtomicUsize,
@@ -118,8 +118,8 @@ impl Servers {
                 .is_some_and(|suspicion| suspicion.holds())
     }
 
-    /// A server at random from the given ones and the table's; if all are suspect, the one found
-    /// silent longest ago, so that repeated calls go round all of them.
+    /// Returns a random server of the given ones and the table's. If all are suspect, returns the
+    /// one that was silent longest ago, so that repeated calls try all of them in turn.
     pub(crate) fn any(&self, known: &[String]) -> String {
         let all: Vec<&String> = {
             let more = known.iter().filter(|a| !self.is_given(a));
@@ -132,11 +132,11 @@ impl Servers {
         }
         let suspects = self.suspects.lock();
         let oldest = all.iter().min_by_key(|a| suspects.get(a.as_str()));
-        // `given` is never empty: Client::new refuses that.
+        // `given` is never empty: Client::new rejects that.
         oldest.map(|a| a.to_string()).unwrap_or_default()
     }
 
-    /// Somewhere in the upper half of `bound`.
+    /// Returns a random time in the upper half of `bound`.
     pub(crate) fn jitter(&self, bound: Duration) -> Duration {
         bound.mul_f64(self.rng.lock().random_range(0.5..1.0))
     }

@@ -1,8 +1,8 @@
-//! The routing table as this client knows it, and the highest epoch seen of each slot.
+//! The routing table of this client, and the highest epoch seen of each slot.
 //!
 //! Invariants: the version never falls; a table of another cluster is never mixed in; an epoch seen
-//! is never forgotten (it goes with the next request of that slot, so that an owner that was
-//! deposed without noticing cannot answer behind its successor's back).
+//! is never forgotten. The epoch goes with the next request of that slot, so that an owner that was
+//! deposed without noticing cannot answer behind its successor's back.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -24,7 +24,7 @@ pub(crate) struct Known {
     pub(crate) addresses: Vec<String>,
     /// Index of each slot's owner in `addresses`.
     owners: Box<[Option<u16>]>,
-    /// The pipe to each address as it was last used.
+    /// The last used pipe to each address.
     pub(crate) pipes: Box<[ArcSwapOption<Pipe>]>,
 }
 
@@ -46,14 +46,14 @@ impl Known {
         }
     }
 
-    /// Index of a slot's owner in `addresses`.
+    /// Returns the index of a slot's owner in `addresses`.
     pub(crate) fn owner(&self, slot: Slot) -> Option<usize> {
         let owner = self.owners.get(usize::from(slot.0)).copied().flatten();
         owner.map(usize::from)
     }
 }
 
-/// The reply came from another cluster: neither its table nor its numbers are ours.
+/// The error of a reply from another cluster: neither its table nor its numbers are ours.
 #[derive(Debug)]
 pub(crate) struct OtherCluster {
     pub(crate) ours: ClusterTag,
@@ -73,9 +73,9 @@ impl OtherCluster {
 pub(crate) struct Table {
     known: ArcSwapOption<Known>,
     write: Mutex<()>,
-    /// One a slot; their number is the cluster's and never changes.
+    /// One epoch a slot; the number of slots is the cluster's and never changes.
     epochs: OnceLock<Box<[AtomicU64]>>,
-    /// A delta did not fit: ask for the full table.
+    /// A delta did not fit: the full table is needed.
     gap: AtomicBool,
 }
 
@@ -84,7 +84,7 @@ impl Table {
         self.known.load_full()
     }
 
-    /// The same for a moment: cheaper, to be held across no await.
+    /// Returns the table for a moment: cheaper, not to be held across an await.
     pub(crate) fn guard(&self) -> Guard<Option<Arc<Known>>> {
         self.known.load()
     }
@@ -98,12 +98,12 @@ impl Table {
         })
     }
 
-    /// Whether a gap was met, and nobody has fetched the full table since.
+    /// Returns whether a gap was met, and no call has fetched the full table since.
     pub(crate) fn has_gap(&self) -> bool {
         self.gap.load(Ordering::Relaxed)
     }
 
-    /// Takes in a table or delta. Returns whether anything newer was learnt.
+    /// Merges a table or delta. Returns whether anything newer was learned.
     pub(crate) fn learn(&self, wire: &v1::RoutingTable) -> Result<bool, OtherCluster> {
         let delta = match Delta::try_from(wire) {
             Ok(delta) => delta,
@@ -151,26 +151,26 @@ impl Table {
         }
     }
 
-    /// Whether a gap was met since the last call; the first to ask fetches the full table.
+    /// Returns whether a gap was met since the last call; the first caller fetches the full table.
     pub(crate) fn take_gap(&self) -> bool {
         self.has_gap() && self.gap.swap(false, Ordering::Relaxed)
     }
 
-    /// The full table could not be had: somebody else shall ask again.
+    /// Notes that the full table could not be fetched: another call must fetch it.
     pub(crate) fn put_back_gap(&self) {
         self.gap.store(true, Ordering::Relaxed);
     }
 
-    /// Highest epoch seen of a slot; 0: none.
+    /// Returns the highest epoch seen of a slot; 0: none.
     pub(crate) fn epoch(&self, slot: Slot) -> u64 {
         let epoch = self.epochs.get().and_then(|e| e.get(usize::from(slot.0)));
         epoch.map_or(0, |e| e.load(Ordering::Acquire))
     }
 
-    /// An answer carried this epoch.
+    /// Notes the epoch that an answer carried.
     pub(crate) fn saw(&self, slot: Slot, epoch: u64) {
         if let Some(mine) = self.epochs.get().and_then(|e| e.get(usize::from(slot.0))) {
-            // Mostly it is the same again.
+            // Mostly the epoch is unchanged.
             if mine.load(Ordering::Acquire) < epoch {
                 mine.fetch_max(epoch, Ordering::AcqRel);
             }

@@ -1,7 +1,7 @@
 //! The usual call about many keys: one owner has them all, one frame holds them, and nothing fails.
 //!
-//! Such a call is one frame's worth of columns each way, without anything an item. Whatever else a
-//! call turns out to be, `many` takes over with what there is: nothing here is tried again.
+//! Such a call is one frame's worth of columns each way, without anything an item. For any other
+//! call `many` takes over with what there is: nothing here is retried.
 
 use std::sync::Arc;
 
@@ -23,18 +23,18 @@ pub(crate) struct Together {
     pub(crate) known: Arc<Known>,
     /// Index in the table's addresses.
     pub(crate) owner: usize,
-    /// Of each item.
+    /// Slot of each item.
     pub(crate) slots: Vec<Slot>,
-    /// Numbers they take.
+    /// Numbers that the items take.
     pub(crate) weight: u64,
     pub(crate) keyed: bool,
-    /// Of the namespace.
+    /// Stride of the namespace.
     pub(crate) stride: u32,
     pub(crate) answers: oneshot::Receiver<Answers>,
 }
 
 impl Client {
-    /// Sends all items in one frame to the one owner of all; None if that cannot be, or not now.
+    /// Sends all items in one frame to the one owner of all; None if it cannot do that now.
     pub(crate) fn send_together<B: Batch>(
         &self,
         namespace: &str,
@@ -94,7 +94,7 @@ impl Client {
         })
     }
 
-    /// The answers of all items, if none failed and all are as they should be.
+    /// Returns the answers of all items, if none failed and all are correct.
     pub(crate) fn read_together<B: Batch>(
         &self,
         items: &[B::Item],
@@ -111,7 +111,7 @@ impl Client {
     }
 }
 
-/// Items, each with its slot, as a pipe takes them.
+/// Returns items, each with its slot, in the form that a pipe takes.
 pub(crate) fn parcels<'p, B: Batch>(
     client: &'p Client,
     placed: impl ExactSizeIterator<Item = (&'p B::Item, &'p Slot)> + Clone,

@@ -1,4 +1,4 @@
-//! What calls are waiting for, in words, for whoever looks over the client's shoulder.
+//! What calls are waiting for, in words, for a person who watches the client.
 //!
 //! Invariant: the text is gone once no call is in trouble, also when calls are dropped half-way.
 
@@ -7,14 +7,14 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-/// Shared by all calls of a client.
+/// State that all calls of a client share.
 #[derive(Clone)]
 pub(crate) struct Trouble {
     text: Arc<watch::Sender<Option<String>>>,
     waiting: Arc<Mutex<usize>>,
 }
 
-/// Held by a call in trouble.
+/// Guard that a call in trouble holds.
 pub(crate) struct Waiting(Trouble);
 
 impl Trouble {
@@ -37,7 +37,7 @@ impl Trouble {
 }
 
 impl Waiting {
-    /// Says what for.
+    /// Sets the text that says what the call waits for.
     pub(crate) fn tell(&self, text: &str) {
         self.0.text.send_if_modified(|now| {
             let news = now.as_deref() != Some(text);

@@ -1,4 +1,4 @@
-//! A server of another cluster has the address of one of the client's: none of its numbers is used.
+//! A server of another cluster has the address of one of the client's: its numbers are not used.
 
 mod fake;
 
@@ -23,7 +23,7 @@ async fn numbers_of_another_cluster_are_never_used() {
     node.script.lock().names = ClusterTag::of(OWN);
     let client = client(&[&address]);
     assert_eq!(client.next("", 1, 1).await.unwrap().first, 1);
-    // The same address, now of another cluster, which knows nothing of the first one's numbers.
+    // The same address, now of another cluster, which has none of the first one's numbers.
     {
         let mut script = node.script.lock();
         script.names = ClusterTag::of(OTHER);

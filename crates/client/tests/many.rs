@@ -76,7 +76,7 @@ async fn items_are_independent() {
         }
     }
     assert!((1..60).contains(&orphans), "{orphans}");
-    // What was answered was not asked for again.
+    // The client did not retry the items that had an answer.
     assert!(world.numbers.lock().values().all(|last| *last == 1));
 }
 

@@ -42,7 +42,7 @@ async fn calls_at_one_time_share_frames_and_one_pipe() {
     assert_eq!(node.pipes.load(SeqCst), 1);
     let frames = node.frames.load(SeqCst);
     assert!(frames < 20, "{frames} frames");
-    // A call alone is not kept waiting for others.
+    // A call alone does not wait for others.
     let begin = Instant::now();
     for _ in 0..20 {
         client.next("", 7u64, 1).await.unwrap();
@@ -69,7 +69,7 @@ async fn a_caller_that_goes_away_takes_nobody_along() {
         assert!((1..=2).contains(&call.await.unwrap().unwrap().first));
     }
     node.script.lock().delay = Duration::ZERO;
-    // What the others would have got is burned, not given again.
+    // What the others would have received is burned, not given again.
     for uid in 0..50u64 {
         assert_eq!(client.next("", uid, 1).await.unwrap().first, 3);
     }
@@ -107,7 +107,7 @@ async fn a_server_that_stops_gets_no_more_frames_and_loses_none() {
     for n in 1..=10 {
         assert_eq!(client.next("", 7u64, 1).await.unwrap().first, n);
     }
-    // Each pipe took three frames, the last of them together with the word to stop.
+    // Each pipe took three frames, the last of them together with the notice that the server stops.
     assert_eq!(node.pipes.load(SeqCst), 4);
     assert_eq!(*client.trouble().borrow(), None);
 }
@@ -164,7 +164,7 @@ async fn a_full_pipe_is_waited_for() {
     client.routes().await.unwrap();
     node.script.lock().delay = Duration::from_millis(300);
     // Not a whole number of frames: what is left of the room at the end is less than the next frame
-    // wants.
+    // needs.
     let keys: Vec<Key> = (0..80_000u64).map(Key::Uid).collect();
     let (first, second) = tokio::join!(
         client.current_many("", &keys),
@@ -198,7 +198,7 @@ async fn a_silent_server_costs_each_call_its_own_time() {
     assert!(long > Duration::from_millis(900), "{long:?}");
 }
 
-/// An answer that comes when its caller has given up is ignored, also in parts.
+/// An answer that arrives after its caller gave up is ignored, also in parts.
 #[tokio::test]
 async fn late_answers_are_ignored() {
     let ([la], [a]) = listen().await;
@@ -210,7 +210,7 @@ async fn late_answers_are_ignored() {
     let items: Vec<NextItem> = (0..10u64).map(NextItem::new).collect();
     let hurried = client.with_deadline(Duration::from_millis(200));
     let results = hurried.next_many("", &items).await;
-    // The first item of each try came in time.
+    // The first item of each try arrived in time.
     assert_eq!(results[0].as_ref().unwrap().first, 1);
     assert!(
         results.iter().filter(|r| r.is_err()).count() > 2,

@@ -10,7 +10,7 @@ use seqsvr_client::{Code, Key, NextOptions, Reason};
 use seqsvr_proto::error::Fault;
 use tokio::net::TcpListener;
 
-/// uids in different sections, so that they spread over the slots.
+/// Returns uids in different sections, so that they spread over the slots.
 fn uids() -> impl Iterator<Item = u64> {
     (0..64).map(|i| i * 100_000)
 }
@@ -183,7 +183,7 @@ async fn a_dead_owner_is_left_for_its_successor() {
 #[tokio::test]
 async fn a_silent_owner_costs_a_fraction_of_the_deadline() {
     let ([silent, lb], [a, b]) = listen().await;
-    // Accepts, as the kernel does for a stopped process, and never says a word.
+    // The listener accepts, as the kernel does for a stopped process, and never sends anything.
     let _silent: TcpListener = silent;
     let node = Node::start(lb, &Arc::default(), &table(5, |_| Some((a.clone(), 1))));
     let client = client(&[&b]);

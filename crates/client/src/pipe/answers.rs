@@ -1,4 +1,4 @@
-//! What came for the items of a frame, and the part of it that is one call's.
+//! The answers to the items of a frame, and the part of them that belongs to one call.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use seqsvr_proto::v1;
 
 use crate::failure::Failure;
 
-/// What one item was answered, unchecked: the numbers, or kind and value of `current`.
+/// The answer to one item, unchecked: the numbers, or kind and value of `current`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Got {
     pub(crate) value: u64,
@@ -16,18 +16,18 @@ pub(crate) struct Got {
     pub(crate) epoch: u64,
 }
 
-/// How an item ended.
+/// The result of an item.
 pub(crate) type Entry = Result<Got, Box<Failure>>;
 
-/// How the items of one call ended, in their order.
+/// The results of the items of one call, in their order.
 pub(crate) enum Answers {
-    /// All of their frame were answered together and none failed: they are these of its columns.
+    /// Their whole frame was answered together and none failed: they are these of its columns.
     Whole(Arc<Columns>, Range<usize>),
     Each(std::vec::IntoIter<Entry>),
 }
 
 impl Answers {
-    /// All of them, if their frame was answered together and none failed.
+    /// Returns all answers, if their frame was answered together and no item failed.
     pub(crate) fn whole(&self) -> Option<impl Iterator<Item = Got>> {
         match self {
             Answers::Whole(columns, at) => Some(at.clone().map(|at| columns.got(at))),
@@ -48,13 +48,13 @@ impl Iterator for Answers {
     }
 }
 
-/// Columns of an answer, of whichever kind.
+/// Columns of an answer of either kind.
 pub(crate) struct Columns {
     values: Vec<u64>,
-    /// Empty: as the values.
+    /// Last numbers; empty: the values are also the last numbers.
     lasts: Vec<u64>,
     kinds: Vec<i32>,
-    /// One may stand for all.
+    /// Epochs; one may stand for all.
     epochs: Vec<u64>,
     pub(super) errors: Vec<v1::ItemError>,
 }
@@ -84,8 +84,8 @@ impl From<v1::CurrentManyResponse> for Columns {
 }
 
 impl Columns {
-    /// Whether they are of `n` items; `counted`: that asked for other than one number each;
-    /// `kinds`: for the current one.
+    /// Returns whether they are of `n` items. `counted`: an item requests other than one number;
+    /// `kinds`: the items request the current one.
     pub(super) fn fit(&self, n: usize, counted: bool, kinds: bool) -> bool {
         let last = self.lasts.len();
         let lasts = last == n || (last == 0 && !counted);
@@ -95,7 +95,7 @@ impl Columns {
         self.values.len() == n && lasts && kinds && epochs && rising
     }
 
-    /// The answer of an item that did not fail; the columns must [`fit`](Columns::fit).
+    /// Returns the answer of an item that did not fail; the columns must [`fit`](Columns::fit).
     #[inline]
     pub(super) fn got(&self, at: usize) -> Got {
         let value = self.values[at];

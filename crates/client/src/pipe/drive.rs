@@ -1,4 +1,4 @@
-//! A pipe's two ends: the stream of frames going out, and the task that reads answers.
+//! A pipe's two ends: the stream of frames to the server, and the task that reads answers.
 
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
@@ -19,10 +19,10 @@ use crate::client::Inner;
 use crate::failure::Failure;
 use crate::pipe::{IDLE_TICKS, Pipe, State, TICK};
 
-/// Frames going out, each made when there is room for it.
+/// The stream of frames, each made when there is room for it.
 struct Writer {
     pipe: Arc<Pipe>,
-    /// Others had their turn since there was something to send.
+    /// Other tasks had their turn since there was something to send.
     waited: bool,
 }
 
@@ -41,8 +41,8 @@ impl Stream for Writer {
             return Poll::Pending;
         }
         if !self.waited {
-            // Whoever is ready to run now may have more for this frame. No time passes if nobody
-            // is.
+            // A task that is ready to run now may add items to this frame. No time passes if none
+            // is ready.
             self.waited = true;
             cx.waker().wake_by_ref();
             return Poll::Pending;
@@ -65,7 +65,7 @@ pub(super) async fn run(pipe: Arc<Pipe>, channel: Channel, inner: Weak<Inner>) {
         pipe: pipe.clone(),
         waited: false,
     };
-    // Whatever ends this task, nobody waits for its pipe any more.
+    // However this task ends, no caller waits for its pipe after that.
     let _broken = Broken(&pipe);
     let mut client = SequenceClient::new(channel).max_decoding_message_size(MESSAGE_MAX);
     let began = Instant::now();
@@ -144,11 +144,11 @@ impl Drop for Broken<'_> {
     }
 }
 
-/// What a look found.
+/// The result of a look.
 struct Late {
-    /// Some items' time was over.
+    /// The time of some items was over.
     ended: bool,
-    /// There are items.
+    /// Items are left.
     left: bool,
 }
 
@@ -209,13 +209,13 @@ impl Pipe {
         }
     }
 
-    /// Whether it is closed and nothing is left to wait for.
+    /// Returns whether the pipe is closed and nothing is left to wait for.
     fn is_done(&self) -> bool {
         let queue = self.queue.lock();
         queue.state != State::Open && queue.items == 0
     }
 
-    /// From now on whoever submits tells the driver; not if there are items.
+    /// Makes each later submit wake the driver; does nothing if there are items.
     fn sleep(&self) -> bool {
         let mut queue = self.queue.lock();
         queue.asleep = queue.items == 0;
@@ -264,7 +264,7 @@ impl Pipe {
         self.ended(&mut queue, answered);
     }
 
-    /// Breaks: every item it has ends with this failure.
+    /// Breaks the pipe: every item it has ends with this failure.
     fn fail(&self, failure: &Failure) {
         let (frames, flying) = {
             let mut queue = self.queue.lock();

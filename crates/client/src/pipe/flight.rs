@@ -1,4 +1,4 @@
-//! A frame on its way: who waits for which of its items, and how answers reach them.
+//! A sent frame: which callers wait for which of its items, and how answers reach them.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,19 +12,19 @@ use crate::failure::Failure;
 use crate::pipe::answers::{Answers, Columns, Entry};
 use crate::pipe::frame::Asks;
 
-/// How long after its last caller gave up a frame may still be answered; a server that is right
-/// answers before, and a place must not stay taken for one that is not.
+/// How long after its last caller gave up a frame may still be answered. A correct server answers
+/// before; a place must not stay taken for one that is not.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(10);
 
 /// How long a caller waits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
     pub(crate) until: Instant,
-    /// The same as it was at the beginning, for the error.
+    /// The time at the beginning, for the error.
     pub(crate) time: Duration,
 }
 
-/// One caller, waiting for neighbouring items of a frame.
+/// One caller, which waits for neighboring items of a frame.
 pub(super) struct Waiter {
     to: To,
     patience: Patience,
@@ -67,13 +67,13 @@ impl Waiter {
         }
     }
 
-    /// All of its items at once.
+    /// Takes the results of all its items at once.
     fn take_all(&mut self, mut entries: impl FnMut() -> Entry) {
         match &mut self.to {
             To::One(sender) => {
                 let entry = entries();
                 if let Some(sender) = sender.take() {
-                    // A caller that went away wants nothing.
+                    // A caller that went away needs nothing.
                     let _ = sender.send(entry);
                 }
             }
@@ -92,7 +92,7 @@ impl Waiter {
         }
     }
 
-    /// All of its items, which are these of columns without errors.
+    /// Takes the results of all its items, which are these of columns without errors.
     fn take_whole(&mut self, columns: &Arc<Columns>, at: Range<usize>) {
         match &mut self.to {
             To::One(_) => self.take_all(|| Ok(columns.got(at.start))),
@@ -105,7 +105,7 @@ impl Waiter {
         }
     }
 
-    /// One of its items, by place. A second answer of one is ignored.
+    /// Takes the result of one of its items, by place. A second answer to an item is ignored.
     fn take(&mut self, at: usize, entry: Entry) {
         match &mut self.to {
             To::One(_) => self.take_all(|| entry.clone()),
@@ -147,7 +147,7 @@ impl Waiter {
         }
     }
 
-    /// Ends it if its time is over; tells whether it did.
+    /// Ends the caller if its time is over; returns whether it did.
     pub(super) fn fail_late(&mut self, now: Instant, address: &str) -> bool {
         let Patience { until, time } = self.patience;
         let open = !matches!(self.to, To::One(None) | To::Many { sender: None, .. });
@@ -165,9 +165,9 @@ pub(super) struct Flight {
     items: usize,
     counted: bool,
     waiters: Vec<Waiter>,
-    /// When the first of its callers gives up, of those that wait.
+    /// When the first of its callers gives up, among those that still wait.
     first_until: Option<Instant>,
-    /// When the last of them does.
+    /// When the last of its callers gives up.
     until: Instant,
     /// Items not answered.
     left: usize,
@@ -192,12 +192,12 @@ impl Flight {
         }
     }
 
-    /// Items not answered.
+    /// Returns the number of items not answered.
     pub(super) fn left(&self) -> usize {
         self.left
     }
 
-    /// Ends the callers whose time is over; tells whether there were any.
+    /// Ends the callers whose time is over; returns whether there were any.
     pub(super) fn fail_late(&mut self, now: Instant, address: &str) -> bool {
         let mut ended = false;
         if self.first_until.is_some_and(|until| until <= now) {
@@ -210,12 +210,12 @@ impl Flight {
         ended
     }
 
-    /// Whether nobody has waited for it for so long that no answer will come.
+    /// Returns whether no caller has waited for it for so long that no answer will come.
     pub(super) fn is_over(&self, now: Instant) -> bool {
         now >= self.until + FORGOTTEN_AFTER
     }
 
-    /// Ends all that is left.
+    /// Ends all items that are left.
     pub(super) fn fail(&mut self, failure: &Failure) {
         self.waiters
             .iter_mut()
@@ -223,8 +223,8 @@ impl Flight {
         self.left = 0;
     }
 
-    /// Hands an answer to those who wait for it; tells how many items it answered. An answer that
-    /// breaks the contract fails the whole frame.
+    /// Hands over an answer to the callers that wait for it; returns how many items it answered. An
+    /// answer that breaks the contract fails the whole frame.
     pub(super) fn answer(
         &mut self,
         address: &str,
@@ -299,7 +299,7 @@ impl Flight {
     }
 }
 
-/// Whether indices rise and stay below `n`.
+/// Returns whether indices rise and stay below `n`.
 fn rising_below(items: &[u32], n: usize) -> bool {
     items.is_sorted_by(|a, b| a < b) && items.last().is_none_or(|last| (*last as usize) < n)
 }

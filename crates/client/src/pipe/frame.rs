@@ -1,4 +1,4 @@
-//! A frame while it is being filled: columns, and who waits for which part of them.
+//! A frame while it is being filled: columns, and which callers wait for which part of them.
 
 use bytes::Bytes;
 use seqsvr_proto::limits::NUMBERS_MAX;
@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use crate::item::ItemKey;
 use crate::pipe::flight::{Flight, Waiter};
 
-/// Most items of a frame: what a server answers at one go.
+/// Most items of a frame: as many as a server answers at one time.
 pub(crate) const FRAME_MAX: usize = 1_024;
 
 /// What the items of one frame have in common.
@@ -16,14 +16,14 @@ pub(crate) const FRAME_MAX: usize = 1_024;
 pub(crate) struct Lot<'a> {
     pub(crate) asks: Asks,
     pub(crate) namespace: &'a str,
-    /// Keys, not uids.
+    /// The items are keys, not uids.
     pub(crate) keyed: bool,
     pub(crate) strict: bool,
-    /// Version of the table they were placed by.
+    /// Version of the table by which they were placed.
     pub(crate) version: u64,
 }
 
-/// Which of the two a frame is.
+/// The kind of call of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asks {
     Next,
@@ -34,11 +34,11 @@ pub(crate) enum Asks {
 #[derive(Clone, Copy)]
 pub(crate) struct Parcel<'a> {
     pub(crate) key: ItemKey<'a>,
-    /// Numbers it takes; 0 for `current`.
+    /// Numbers that the item takes; 0 for `current`.
     pub(crate) count: u32,
-    /// 0: none.
+    /// Last number that the caller has seen; 0: none.
     pub(crate) floor: u64,
-    /// Highest epoch seen of the slot, 0: none.
+    /// Highest epoch seen of the slot; 0: none.
     pub(crate) epoch: u64,
 }
 
@@ -62,7 +62,7 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// For about so many items of so many callers.
+    /// Creates a frame with room for about so many items of so many callers.
     pub(super) fn new(lot: &Lot<'_>, items: usize, callers: usize) -> Frame {
         let (uids, keys) = if lot.keyed { (0, items) } else { (items, 0) };
         Frame {
@@ -87,7 +87,7 @@ impl Frame {
         self.items
     }
 
-    /// Whether more items of this lot may join.
+    /// Returns whether more items of this lot may join.
     pub(super) fn takes(&self, lot: &Lot<'_>, items: usize, weight: u64, most: usize) -> bool {
         self.len() + items <= most
             && self.weight + weight <= NUMBERS_MAX
@@ -96,7 +96,7 @@ impl Frame {
             && self.namespace == lot.namespace
     }
 
-    /// Adds items: mostly all are alike but for their keys.
+    /// Adds items: mostly all are alike except for their keys.
     #[inline]
     pub(super) fn extend<'p>(
         &mut self,
@@ -127,17 +127,17 @@ impl Frame {
         self.items += n;
     }
 
-    /// Notes how many numbers they take, who waits for them, and until when.
+    /// Notes how many numbers the items take, which caller waits for them, and until when.
     pub(super) fn await_by(&mut self, weight: u64, waiter: Waiter, until: Instant) {
         self.weight += weight;
         self.waiters.push(waiter);
         self.until = self.until.max(until);
     }
 
-    /// The frame as it is sent, and as it is waited for.
+    /// Returns the frame in the form that is sent, and in the form that waits for its answer.
     pub(super) fn seal(self, id: u64) -> (v1::PipeRequest, Flight) {
         let items = self.len();
-        // What all have in common and a server takes for granted is left out.
+        // What all items have in common and a server assumes is left out.
         let counts = self.counts.unless_all(items, 1);
         let counted = !counts.is_empty();
         let floors = self.floors.unless_all(items, 0);
@@ -160,7 +160,7 @@ impl Frame {
                 strict: self.strict,
                 table_version: self.version,
                 forwarded: false,
-                // Named once, when the pipe was opened.
+                // The cluster is named once, when the pipe is opened.
                 cluster_tag: 0,
             }),
             Asks::Current => pipe_request::Ask::Current(v1::CurrentManyRequest {
@@ -194,7 +194,7 @@ impl<T: Copy + Default + PartialEq> Column<T> {
         Column::Same(T::default())
     }
 
-    /// What all have; None: not all the same.
+    /// Returns the entry that all items have; None: not all have the same.
     #[inline]
     fn same(&self) -> Option<T> {
         match self {
@@ -203,7 +203,7 @@ impl<T: Copy + Default + PartialEq> Column<T> {
         }
     }
 
-    /// The entries of the next items, of which the first is item `at`.
+    /// Adds the entries of the next items, of which the first is item `at`.
     fn extend(&mut self, at: usize, entries: impl Iterator<Item = T> + Clone) {
         if let Column::Same(same) = self {
             let same = *same;
@@ -217,7 +217,7 @@ impl<T: Copy + Default + PartialEq> Column<T> {
         }
     }
 
-    /// Entries of `items` items; none if all are `usual`.
+    /// Returns the entries of `items` items; none if all are `usual`.
     fn unless_all(self, items: usize, usual: T) -> Vec<T> {
         match self {
             Column::Same(same) if same == usual => Vec::new(),

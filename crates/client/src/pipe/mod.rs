@@ -6,13 +6,13 @@
 //!    '---- Waiter <---- Flight (frames sent, by id) <---- drive <----'
 //! ```
 //!
-//! A frame is what waits when the stream has room for one: with one call it is sent at once, with
-//! thousands in flight it holds many. Nothing ever waits for a frame to fill.
+//! A frame takes what waits when the stream has room for one: with one call it is sent at once,
+//! with thousands in flight it holds many. Nothing ever waits for a frame to fill.
 //!
 //! Invariants: each item submitted ends once, with its answer or a failure: when it is answered,
-//! when its time is over, when the pipe breaks. A caller that goes away leaves its items to be
-//! answered to nobody; retrying never repeats a number, so whatever was lost is only burned. Items
-//! submitted and not answered are at most [`ITEMS_MAX`]; more callers wait for room.
+//! when its time is over, when the pipe breaks. A caller that goes away leaves its items in the
+//! pipe, and their answers are discarded. A retry never repeats a number, so what was lost is only
+//! burned. Items submitted and not answered are at most [`ITEMS_MAX`]; more callers wait for room.
 
 mod answers;
 mod drive;
@@ -39,11 +39,11 @@ use frame::Frame;
 
 /// Most items submitted to one pipe and not answered.
 const ITEMS_MAX: usize = 128 * 1024;
-/// Frames of other kinds among which one of the same kind is looked for, from the newest.
+/// How many frames, from the newest, are searched for one of the same kind.
 const KINDS_LOOKED_AT: usize = 16;
-/// How often items whose time is over are looked for.
+/// How often the pipe looks for items whose time is over.
 const TICK: Duration = Duration::from_millis(10);
-/// A pipe without calls for so many ticks looks no more until the next one.
+/// Ticks without calls after which a pipe looks no more until the next call.
 const IDLE_TICKS: u32 = 200;
 
 /// One client's pipes, by address.
@@ -56,9 +56,9 @@ pub(crate) struct Pipe {
     /// Most items of a frame.
     frame_max: usize,
     queue: Mutex<Queue>,
-    /// Told when there is room again.
+    /// Notified when there is room again.
     room: Notify,
-    /// Told when the pipe has work and its driver does not look at the time.
+    /// Notified when the pipe has work and its driver does not look at the time.
     work: Notify,
 }
 
@@ -67,9 +67,9 @@ struct Queue {
     frames: VecDeque<Frame>,
     flying: HashMap<u64, Flight>,
     next_id: u64,
-    /// Items and callers of the last frame sent: about what the next one will have.
+    /// Items and callers of the last frame sent: an estimate for the next one.
     usual: (usize, usize),
-    /// Items in both.
+    /// Items in `frames` and in `flying`.
     items: usize,
     writer: Option<Waker>,
     state: State,
@@ -87,11 +87,11 @@ enum State {
     Dead,
 }
 
-/// Why a pipe did not take items.
+/// The reason why a pipe did not take items.
 pub(crate) enum Refused {
-    /// It is closing or broken: open another.
+    /// The pipe is closing or broken: open another.
     Gone,
-    /// It has too many: wait for room.
+    /// The pipe has too many items: wait for room.
     Full,
 }
 
@@ -102,7 +102,7 @@ impl Drop for Pipes {
 }
 
 impl Pipes {
-    /// The pipe to an address, opened if there is none that takes calls.
+    /// Returns the pipe to an address; opens one if there is none that takes calls.
     pub(crate) fn get(&self, inner: &Arc<Inner>, address: &str) -> Result<Arc<Pipe>, Failure> {
         if let Some(pipe) = self.0.read().get(address).filter(|pipe| pipe.is_open()) {
             return Ok(pipe.clone());
@@ -127,7 +127,7 @@ impl Pipes {
         Ok(pipe)
     }
 
-    /// Closes the pipes to addresses that `keep` refuses, and forgets the broken ones.
+    /// Closes the pipes to addresses that `keep` rejects, and discards the broken ones.
     pub(crate) fn retain(&self, keep: impl Fn(&str) -> bool) {
         self.0.write().retain(|address, pipe| {
             let keep = keep(address);
@@ -140,7 +140,7 @@ impl Pipes {
 }
 
 impl Queue {
-    /// Whether so many items may join; any number may if there is none.
+    /// Returns whether so many items may join; any number may if there is none.
     fn has_room(&self, items: usize) -> bool {
         self.items == 0 || self.items + items <= ITEMS_MAX
     }
@@ -151,7 +151,7 @@ impl Pipe {
         self.queue.lock().state == State::Open
     }
 
-    /// Lets what it has come to its end, and takes no more.
+    /// Lets the items that it has end, and takes no more.
     fn close(&self) {
         let mut queue = self.queue.lock();
         if queue.state == State::Open {
@@ -163,7 +163,7 @@ impl Pipe {
         self.work.notify_one();
     }
 
-    /// Adds one item; its answer comes by what this returns.
+    /// Adds one item; its answer comes through the returned receiver.
     #[inline]
     pub(crate) fn submit_one(
         &self,
@@ -234,7 +234,7 @@ impl Pipe {
         Ok(())
     }
 
-    /// Waits for room for so many items, until then at most.
+    /// Waits for room for so many items, until that time at most.
     pub(crate) async fn room_by(&self, items: usize, until: Instant) {
         let room = self.room.notified();
         tokio::pin!(room);

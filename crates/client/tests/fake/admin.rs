@@ -8,7 +8,7 @@ use super::*;
 
 #[tonic::async_trait]
 impl Admin for Node {
-    /// Shows in the routing table only a moment later, as with a relayed creation.
+    /// Shows the namespace in the routing table only a moment later, as with a forwarded creation.
     async fn create_namespace(
         &self,
         request: Request<v1::CreateNamespaceRequest>,
@@ -114,7 +114,7 @@ impl Admin for Node {
     }
 }
 
-/// The client's tests ask for none of these.
+/// Rejects the calls that the client's tests do not use.
 fn not_here() -> Status {
     Status::unimplemented("the fake has no cluster behind it")
 }

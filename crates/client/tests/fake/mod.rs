@@ -1,5 +1,5 @@
 //! A scripted AllocSvr over real gRPC: real tables, places and errors of core and proto, numbers
-//! from a plain map. It stands in for what a real one does only in rare moments.
+//! from a plain map. It does on request what a real one does only in rare moments.
 
 #![allow(
     dead_code,
@@ -34,7 +34,7 @@ use tokio_stream::wrappers::TcpListenerStream;
 
 pub const SLOTS: u16 = 16;
 
-/// What a node is told to do; changed while it runs.
+/// The script of a node; changed while it runs.
 #[derive(Default)]
 pub struct Script {
     /// Before any answer but Routes.
@@ -43,13 +43,13 @@ pub struct Script {
     pub gap: bool,
     /// Attach the table of this cluster.
     pub cluster: Option<u128>,
-    /// Name this cluster at the opening of a Pipe and in answers of RaiseTo; refuse nothing.
+    /// Name this cluster at the opening of a Pipe and in answers of RaiseTo; reject nothing.
     pub names: ClusterTag,
     /// Answer with these first, one a call of Next.
     pub faults: Vec<Fault>,
     /// Keys that fail once in NextMany, as UNAVAILABLE.
     pub flaky: BTreeSet<String>,
-    /// Keys that fail once in NextMany, as told here.
+    /// Keys that fail once in NextMany, with this fault.
     pub refused: HashMap<String, Fault>,
     /// Answer frames of a Pipe in two parts, the second one when this turns true.
     pub apart: Option<watch::Receiver<bool>>,
@@ -57,11 +57,11 @@ pub struct Script {
     pub short: bool,
     /// End the Pipe at the next frame, once.
     pub breaks: bool,
-    /// Tell the callers of a Pipe after so many frames that this server stops.
+    /// Announce to the callers of a Pipe after so many frames that this server stops.
     pub closes_after: Option<u64>,
 }
 
-/// The truth all nodes of a test share.
+/// The state that all nodes of a test share.
 #[derive(Default)]
 pub struct World {
     pub numbers: Mutex<HashMap<(u32, String), u64>>,
@@ -82,7 +82,7 @@ pub struct Node {
     pub frames: Arc<AtomicU64>,
 }
 
-/// A table of the two first namespaces; `owner` says who has a slot, at which epoch.
+/// Returns a table of the first two namespaces; `owner` gives the owner of a slot and its epoch.
 pub fn table(version: u64, owner: impl Fn(u16) -> Option<(String, u64)>) -> RoutingTable {
     let routes = (0..SLOTS).map(|slot| {
         let owner = owner(slot);
@@ -156,7 +156,7 @@ pub async fn listen<const N: usize>() -> ([TcpListener; N], [String; N]) {
     )
 }
 
-/// An address at which nothing listens.
+/// Returns an address at which nothing listens.
 pub async fn dead() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     listener.local_addr().unwrap().to_string()
@@ -193,7 +193,7 @@ impl Node {
         node
     }
 
-    /// What a caller with this version misses, as the script wants it told.
+    /// Returns what a caller with this version lacks, in the form that the script requires.
     fn news(&self, version: u64) -> Option<v1::RoutingTable> {
         let script = self.script.lock();
         let table = self.table.lock();

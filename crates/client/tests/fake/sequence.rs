@@ -254,7 +254,7 @@ impl Node {
     }
 }
 
-/// The first item of an answer, and the others.
+/// Splits an answer into its first item and the others.
 fn halves(whole: v1::PipeResponse) -> Vec<v1::PipeResponse> {
     let Some(Answer::Next(next)) = &whole.answer else {
         return vec![whole];
