@@ -1,4 +1,4 @@
-//! What all doors have in common: they accept connections within a bound, deal them out to threads,
+//! The common part of all doors: they accept connections within a bound, spread them over threads,
 //! and close in order.
 
 use std::io;
@@ -15,20 +15,20 @@ use crate::runtimes::Runtimes;
 
 /// Pause after a failed accept (no file descriptor left), instead of spinning.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// How long connections have to end at a stop.
+/// How long connections have to end at a shutdown.
 const DRAIN_MAX: Duration = Duration::from_secs(6);
 
 /// A connection that was accepted.
 pub(crate) struct Accepted {
     pub(crate) io: Box<dyn Io>,
     pub(crate) remote: SocketAddr,
-    /// Cancelled when the connection is to answer what it has received, and end.
+    /// Canceled when the connection must answer what it has received, and end.
     pub(crate) stopping: CancellationToken,
 }
 
 /// An open door.
 pub(crate) struct Door {
-    /// Whom it is for.
+    /// Name of the protocol, for logs.
     name: &'static str,
     local_addr: SocketAddr,
     stopping: CancellationToken,
@@ -36,8 +36,8 @@ pub(crate) struct Door {
 }
 
 impl Door {
-    /// Serves at most `connections_max` connections at a time, in one of the runtimes, or where
-    /// none are given in that in which this is called; more are told `refusal` in their protocol.
+    /// Serves at most `connections_max` connections at a time in one of the runtimes, or in the
+    /// current one if none is given. The door rejects more with `refusal`, in their protocol.
     pub(crate) fn open<F>(
         name: &'static str,
         mut listener: Box<dyn Listener>,
@@ -86,7 +86,7 @@ impl Door {
     }
 }
 
-/// What accepts.
+/// The task that accepts connections.
 struct Accepting {
     connections: Arc<Connections>,
     refusal: &'static [u8],

@@ -1,12 +1,12 @@
-//! What a fuzzer calls (`cargo xtask fuzz`): each takes any bytes, and panics if something is
-//! wrong.
+//! Entry points of the fuzzer (`cargo xtask fuzz`): each takes any bytes, and panics if something
+//! is wrong.
 
-/// What a Redis client sends.
+/// Reads bytes as a Redis client may send them.
 pub fn redis(data: &[u8]) {
     crate::redis::fuzz::requests(data);
 }
 
-/// What an HTTP caller asks.
+/// Reads bytes as an HTTP caller may send them.
 pub fn http(data: &[u8]) {
     crate::http::fuzz::fields(data);
 }

@@ -1,11 +1,11 @@
 //! Front doors: protocols that other people's clients speak, over the calls of a `Sequence`.
 //!
 //! What lives here: [`RedisDoor`], the Redis protocol; [`HttpDoor`], HTTP, made of parts;
-//! [`Runtimes`], where connections are served. A door is given the service itself, so a key that
-//! this process owns is a function call and not a hop; what it does not own the service sends on.
+//! [`Runtimes`], where connections are served. A door receives the service itself, so a key of this
+//! process is a function call and not a hop; the service forwards the others.
 //!
-//! What it may not know: leases, sections, the store. Its requests pass no gRPC server, so it
-//! bounds them itself: connections, bytes held, depth of pipelines, and the time anything may take.
+//! What it may not know: leases, sections, the store. Its requests pass no gRPC server, so it sets
+//! its own limits: connections, bytes held, depth of pipelines, and the time anything may take.
 
 mod door;
 #[cfg(fuzzing)]

@@ -1,4 +1,4 @@
-//! A service for tests of what needs none.
+//! A service for tests that need none.
 
 use seqsvr_core::route::KeyRef;
 use seqsvr_proto::LocalSequence;
@@ -7,7 +7,7 @@ use seqsvr_proto::v1;
 use seqsvr_proto::v1::sequence_server::Sequence;
 use tonic::{Request, Response, Status, Streaming};
 
-/// Answers no call; its memory has one answer for all keys, or none.
+/// A service that answers no call; its memory has one answer for all keys, or none.
 #[derive(Default)]
 pub(crate) struct Nobody(pub(crate) Option<v1::NextResponse>);
 

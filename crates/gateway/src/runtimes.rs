@@ -1,5 +1,5 @@
-//! Where connections are served: shared by all doors of a process, so that none of the runtimes is
-//! given those of each door.
+//! The runtimes that serve connections: all doors of a process share them, so that no runtime gets
+//! the connections of every door.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -21,7 +21,7 @@ struct One {
 struct Counted(Arc<AtomicUsize>);
 
 impl Runtimes {
-    /// These; there must be one.
+    /// Creates a set of these runtimes; there must be at least one.
     pub fn new(runtimes: impl IntoIterator<Item = Handle>) -> Runtimes {
         let one = |runtime| One {
             runtime,
@@ -30,7 +30,7 @@ impl Runtimes {
         Runtimes(runtimes.into_iter().map(one).collect())
     }
 
-    /// Serves a connection where the fewest are.
+    /// Serves a connection in the runtime that has the fewest.
     pub(crate) fn spawn(
         &self,
         tasks: &TaskTracker,
@@ -87,7 +87,7 @@ mod tests {
         });
         let (runtimes, tasks) = (Runtimes::new(runtimes), TaskTracker::new());
         let (serves, mut served) = mpsc::unbounded_channel();
-        // Each tells its thread, and ends, well or badly, when it is told to.
+        // Each connection reports its thread, and ends, well or badly, when the test ends it.
         let mut connect = async || {
             let (end, ended) = oneshot::channel::<bool>();
             let serves = serves.clone();

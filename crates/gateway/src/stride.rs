@@ -1,6 +1,6 @@
-//! What an answer says of the numbers in it.
+//! The distance between the numbers of an answer.
 
-/// How far apart `count` numbers from `first` to `last` are; 0 of one.
+/// Returns how far apart `count` numbers from `first` to `last` are; 0 for one.
 pub(crate) fn stride(first: u64, last: u64, count: u32) -> u64 {
     match count {
         0 | 1 => 0,

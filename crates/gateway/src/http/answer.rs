@@ -6,7 +6,7 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use serde::Serialize;
 
-/// A response that no cache keeps: the same request again takes other numbers.
+/// Returns a response that no cache keeps: a repeated request takes other numbers.
 pub(super) fn response(status: StatusCode, kind: &'static str, body: impl Into<Body>) -> Response {
     let mut response = Response::new(body.into());
     *response.status_mut() = status;
@@ -16,15 +16,15 @@ pub(super) fn response(status: StatusCode, kind: &'static str, body: impl Into<B
     response
 }
 
-/// JSON, with an end of line for those who read it in a terminal.
+/// Returns JSON, with an end of line for people who read it in a terminal.
 pub(super) fn json(status: StatusCode, answer: &impl Serialize) -> Response {
     response(status, "application/json", text(answer))
 }
 
-/// What JSON is written of an answer, and an end of line.
+/// Returns an answer as JSON with an end of line.
 pub(super) fn text(answer: &impl Serialize) -> Vec<u8> {
     let mut text = Vec::with_capacity(128);
-    // Neither a Vec nor what is answered here can fail to be written.
+    // Writing to a Vec cannot fail, and neither can these answers.
     if serde_json::to_writer(&mut text, answer).is_err() {
         text.clear();
     }

@@ -1,9 +1,9 @@
 //! One HTTP connection.
 //!
 //! Invariants: a request's head arrives within [`HttpOptions::idle_max`](super::HttpOptions) of the
-//! answer before it, or the connection is closed soon after (at the next of [`LOOKS`]); one whose
-//! other end takes nothing for [`STUCK_AFTER`] is closed; one that is told to stop answers the
-//! request it has begun, and no other.
+//! answer before it, or the connection is closed soon after (at the next of [`LOOKS`]). A
+//! connection whose other end takes nothing for [`STUCK_AFTER`] is closed. At a shutdown a
+//! connection answers the request it has begun, and no other.
 
 use std::convert::Infallible;
 use std::future::ready;
@@ -33,9 +33,9 @@ use crate::door::Accepted;
 /// Largest head of a request, bytes: room for the keys of a `GET`.
 pub(super) const HEAD_MAX: usize = 64 << 10;
 
-/// How often is looked whether anything moves, in parts of the time that nothing may.
+/// How many times in `idle_max` the server looks whether anything moves.
 const LOOKS: u32 = 8;
-/// No more often than this.
+/// Shortest time between two looks.
 const LOOK_MIN: Duration = Duration::from_millis(1);
 
 /// Serves a connection until it ends.
@@ -67,7 +67,7 @@ pub(super) async fn serve(accepted: Accepted, paths: Paths, idle_max: Duration, 
         .max_buf_size(HEAD_MAX)
         // See `Life`.
         .header_read_timeout(None)
-        // Who sends no more may still read.
+        // A caller that sends no more may still read.
         .half_close(true)
         .serve_connection(TokioIo::new(Taking::new(io, &life)), service);
     let mut connection = pin!(connection);
@@ -97,20 +97,20 @@ pub(super) async fn serve(accepted: Accepted, paths: Paths, idle_max: Duration, 
     }
 }
 
-/// What a connection does, as far as it is looked at now and then: for a time of each request a
-/// clock would have to be read, and a timer set, for each.
+/// What a connection did since the last look. An exact time of each request would need a clock
+/// reading and a timer for each.
 #[derive(Default)]
 struct Life {
     /// A request is being answered.
     asks: AtomicBool,
-    /// Some of an answer was taken.
+    /// The other end took a part of an answer.
     wrote: AtomicBool,
-    /// Some of an answer waits to be taken, which has a time of its own.
+    /// A part of an answer waits for the other end; that wait has a time limit of its own.
     waits: AtomicBool,
 }
 
 impl Life {
-    /// Whether it did anything since it was looked at.
+    /// Returns whether the connection did anything since the last look.
     fn moves(&self) -> bool {
         self.wrote.swap(false, Relaxed) || self.asks.load(Relaxed) || self.waits.load(Relaxed)
     }
@@ -120,7 +120,7 @@ impl Life {
 struct Taking<'a> {
     io: Box<dyn Io>,
     life: &'a Life,
-    /// Set while something waits to be taken.
+    /// Set while a part of an answer waits for the other end.
     late: Option<Pin<Box<Sleep>>>,
 }
 

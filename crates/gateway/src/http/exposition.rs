@@ -1,5 +1,5 @@
-//! Metrics as text: OpenMetrics for who asks for it, as Prometheus does, and its older format for
-//! all others.
+//! Metrics as text: OpenMetrics for a caller that requests it, as Prometheus does, and its older
+//! format for all others.
 
 use std::collections::HashSet;
 
@@ -8,7 +8,7 @@ use axum::http::header::ACCEPT;
 
 const OPEN_METRICS: &str = "application/openmetrics-text";
 
-/// The two formats.
+/// The two formats of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
     OpenMetrics,
@@ -16,7 +16,7 @@ pub(super) enum Format {
 }
 
 impl Format {
-    /// What a request accepts.
+    /// Returns the format that a request accepts.
     pub(super) fn asked(headers: &HeaderMap) -> Format {
         let accepted = headers.get_all(ACCEPT).iter();
         let mut accepted = accepted.filter_map(|value| value.to_str().ok());
@@ -33,7 +33,7 @@ impl Format {
         }
     }
 
-    /// The text, written as OpenMetrics, in this format.
+    /// Converts text, written as OpenMetrics, to this format.
     pub(super) fn of(self, text: String) -> String {
         match self {
             Format::OpenMetrics => text,
@@ -42,8 +42,8 @@ impl Format {
     }
 }
 
-/// In the older format a counter has its whole name, `_total` included, in its description as well;
-/// and there are no units and no end mark.
+/// Converts OpenMetrics to the older format. There a counter has its whole name, `_total` included,
+/// in its description as well; and there are no units and no end mark.
 fn older(text: &str) -> String {
     let typed = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
     let counters: HashSet<&str> = typed.filter_map(|t| t.strip_suffix(" counter")).collect();

@@ -1,5 +1,5 @@
-//! Arbitrary bytes as what an HTTP caller asks: as a query and as JSON they become a call, or are
-//! refused.
+//! Arbitrary bytes as a request of an HTTP caller: as a query and as JSON they become a call, or
+//! are rejected.
 
 use super::numbers::fuzz as numbers;
 use super::query;

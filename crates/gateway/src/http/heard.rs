@@ -1,4 +1,4 @@
-//! How requests for numbers are heard: their fields, from query or body, within bounds.
+//! Reading of requests for numbers: their fields, from query or body, within bounds.
 
 use std::time::Duration;
 
@@ -18,13 +18,13 @@ use super::refusal::Refusal;
 
 /// Longest time a body may take to arrive.
 const RECEIVED_WITHIN: Duration = Duration::from_secs(10);
-/// Longest a caller may wait, milliseconds.
+/// Longest time that a caller may wait, milliseconds.
 const TIMEOUT_MAX: u64 = 60_000;
 
-/// Reads a body of at most `max` bytes, and holds what has come of it.
+/// Reads a body of at most `max` bytes, and holds memory for the part that has arrived.
 ///
 /// # Errors
-/// It is larger, or does not come in time; or there is no room for it.
+/// The body is larger, or does not arrive in time; or there is no room for it.
 pub(super) async fn body(
     headers: &HeaderMap,
     body: Body,
@@ -76,14 +76,14 @@ fn too_large(max: usize) -> Refusal {
     Refusal::http(StatusCode::PAYLOAD_TOO_LARGE, Code::InvalidArgument, text)
 }
 
-/// Whether the body is a form of fields.
+/// Returns whether the body is a form of fields.
 pub(super) fn is_form(parts: &Parts) -> bool {
     let kind = parts.headers.get(CONTENT_TYPE);
     let form = |kind: &str| kind.starts_with("application/x-www-form-urlencoded");
     parts.method == Method::POST && kind.and_then(|kind| kind.to_str().ok()).is_some_and(form)
 }
 
-/// A call of the service, of the connection that the request came by.
+/// Makes a call of the service, on behalf of the connection of the request.
 pub(super) fn call<T>(parts: &Parts, message: T) -> Request<T> {
     let mut request = Request::new(message);
     if let Some(trace) = trace(&parts.headers) {
@@ -95,15 +95,15 @@ pub(super) fn call<T>(parts: &Parts, message: T) -> Request<T> {
     request
 }
 
-/// The trace that a request belongs to.
+/// Returns the trace to which a request belongs.
 pub(super) fn trace(headers: &HeaderMap) -> Option<Trace> {
     Trace::parse(headers.get(TRACEPARENT)?.to_str().ok()?)
 }
 
-/// How long a caller waits.
+/// Returns how long a caller waits.
 ///
 /// # Errors
-/// It is out of bounds.
+/// The time is out of bounds.
 pub(super) fn within(ms: u64) -> Result<Duration, Refusal> {
     if (1..=TIMEOUT_MAX).contains(&ms) {
         return Ok(Duration::from_millis(ms));

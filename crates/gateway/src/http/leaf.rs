@@ -23,7 +23,7 @@ const PATH: &str = "/api/segment/get/";
 const EXCEPTION: &str = "com.sankuai.inf.leaf.server.exception.LeafServerException";
 
 /// Leaf's numbers of an error: its keys are not loaded yet; it has no such key; it has no segment
-/// to give of.
+/// left.
 const NOT_READY: i64 = -1;
 const NO_SUCH_KEY: i64 = -2;
 const NO_SEGMENT: i64 = -3;

@@ -1,14 +1,14 @@
 //! Room for large requests and their answers.
 //!
 //! Invariants: what all requests of many keys, or of many numbers, hold at a time is within
-//! [`HELD_MAX`]; one that has not come holds what has come of it, and no more; an answer holds its
-//! part until its last byte was taken. (A request of one key is no larger than a connection's
-//! buffers.)
+//! [`HELD_MAX`]. A request that has not arrived whole holds memory for the part that has arrived,
+//! and no more. An answer holds its part until its last byte was taken. (A request of one key is no
+//! larger than a connection's buffers.)
 //!
 //! Invariant: a request that waits for room holds none of what it waits for. Schedule that breaks
 //! it: a batch waits for 41 MiB while 40 are free. A waiter of tokio's semaphore takes all free
-//! permits at once, so each newcomer would be refused although there is room. Large requests wait
-//! in their order, so that none of them is overtaken by another; small ones pass them.
+//! permits at once, so each newcomer would be rejected although there is room. Large requests wait
+//! in their order, so that no other overtakes them; small ones pass them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,19 +19,19 @@ use tokio::time::timeout;
 
 use super::refusal::Refusal;
 
-/// Bytes, in all connections.
+/// Most bytes held, in all connections.
 const HELD_MAX: usize = 256 << 20;
-/// What is reserved for an answer of many items before it is there.
+/// Bytes reserved for an answer of many items before the answer exists.
 pub(super) const ANSWER: usize = 1 << 20;
-/// Fields take at most so many times the bytes of the text they are read from: keys of one letter,
-/// with a comma and quotes, and then a copy of what is still to be read.
+/// Most bytes of fields for each byte of their text: keys of one letter, with a comma and quotes,
+/// and then a copy of the text that is still to be read.
 const GROWN: usize = 10;
-/// The counting is in units of so many bytes.
+/// Bytes of one unit of the count.
 const UNIT: usize = 1 << 10;
 /// How long a request waits for room.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What is left.
+/// The memory that is left.
 #[derive(Clone)]
 pub(super) struct Memory(Arc<Shared>);
 
@@ -43,13 +43,13 @@ struct Shared {
     turn: Mutex<()>,
 }
 
-/// What one request holds.
+/// The memory that one request holds.
 pub(super) struct Held(Part);
 
-/// A part of the memory, given back when it is dropped.
+/// A part of the memory, given back at its drop.
 struct Part {
     memory: Memory,
-    /// None only while it is dropped.
+    /// None only during the drop.
     permit: Option<OwnedSemaphorePermit>,
 }
 
@@ -73,7 +73,7 @@ impl Memory {
         loop {
             let freed = self.0.freed.notified();
             tokio::pin!(freed);
-            // Before the try, so that what is given back after it is not missed.
+            // Before the try, so that a release after the try is not missed.
             freed.as_mut().enable();
             if let Some(permit) = self.take(units) {
                 return permit;
@@ -82,7 +82,7 @@ impl Memory {
         }
     }
 
-    /// What a request holds that has said nothing yet.
+    /// Returns what a request holds before its first byte.
     ///
     /// # Errors
     /// There is no room for anything.
@@ -103,7 +103,7 @@ impl Part {
         }
     }
 
-    /// Makes it as large as `units`, or leaves it as it is if there is no room.
+    /// Resizes the part to `units`, or leaves it as it is if there is no room.
     fn resize(&mut self, units: usize) -> Result<(), Refusal> {
         let has = self.permit.as_ref().map_or(0, |p| p.num_permits());
         if let Some(more) = units.checked_sub(has) {
@@ -125,20 +125,20 @@ impl Drop for Part {
 }
 
 impl Held {
-    /// Room for bytes that have come: at once, or not at all.
+    /// Takes room for bytes that have arrived: at once, or not at all.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no room.
     pub(super) fn grow(&mut self, bytes: usize) -> Result<(), Refusal> {
         let more = self.0.memory.take(units(bytes));
         self.0.merge(more.ok_or_else(Refusal::full)?);
         Ok(())
     }
 
-    /// Room for a request of so many bytes that has come whole, and for its answer.
+    /// Waits for room for a request of so many bytes that has arrived whole, and for its answer.
     ///
     /// # Errors
-    /// There is none for a while.
+    /// There is no room for some time.
     pub(super) async fn whole(&mut self, request: usize, answer: usize) -> Result<(), Refusal> {
         let units = units(request * GROWN + answer);
         let more = timeout(PATIENCE, self.0.memory.wait_for(units)).await;
@@ -146,10 +146,10 @@ impl Held {
         Ok(())
     }
 
-    /// The answer, which goes on holding what it needs.
+    /// Returns the answer, which continues to hold the memory that it needs.
     ///
     /// # Errors
-    /// It is larger than was thought, and there is no more room.
+    /// The answer is larger than expected, and there is no more room.
     pub(super) fn answer(self, answer: Vec<u8>) -> Result<Bytes, Refusal> {
         let Held(mut part) = self;
         part.resize(units(answer.capacity()) as usize)?;
@@ -205,7 +205,7 @@ mod tests {
             all.push(held);
         }
         assert_eq!(all.len(), HELD_MAX / (GROWN * BODY + ANSWER));
-        // Those that send nothing keep nobody out.
+        // Requests that send nothing do not keep others out.
         let idle: Vec<_> = (0..1_000).map(|_| memory.begin().unwrap()).collect();
         let last = all.pop().unwrap();
         let mut other = memory.begin().unwrap();
@@ -221,8 +221,8 @@ mod tests {
         drop(idle);
     }
 
-    /// Schedule: a batch waits for more than there is. Newcomers that fit are served meanwhile; the
-    /// batch is served once there is room, and before a batch that came later.
+    /// Schedule: a batch waits for more than there is. Newcomers that fit are served during that
+    /// time; the batch is served once there is room, and before a batch that came later.
     #[tokio::test(start_paused = true)]
     async fn a_batch_that_waits_keeps_no_newcomer_out() {
         let memory = Memory::new();

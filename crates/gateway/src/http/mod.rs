@@ -1,16 +1,16 @@
-//! HTTP/1.1: numbers as JSON, the paths of Leaf and Tinyid, and what operators ask.
+//! HTTP/1.1: numbers as JSON, the paths of Leaf and Tinyid, and the paths for operators.
 //!
 //! ```text
 //! mod          the door: what it is made of, and its bounds
-//! connection   one connection               site    which pages a browser may ask for
-//! numbers      /v1/…: numbers as JSON        leaf, tinyid: the paths of these, and their errors (spring)
-//!  ├─ heard    what a request's bytes are: query, memory
-//!  └─ answer   what is answered: refusal     routes   the routing table, kept
-//! page         the web page, and what it asks for   paths    all of these, put together
-//! operator     /metrics, /healthz, /readyz   exposition: metrics in the older text format
+//! connection   one connection               site   pages from which a browser may send requests
+//! numbers      /v1/…: numbers as JSON       leaf, tinyid: their paths, and their errors (spring)
+//!  ├─ heard    the fields of a request: query, memory
+//!  └─ answer   the answer: refusal          routes the routing table, kept
+//! page         the web page, and its data   paths  all of these, put together
+//! operator     /metrics, /healthz, /readyz  exposition: metrics in the older text format
 //! ```
 //!
-//! Each part is [`Paths`] of its own, so that a server has those it can answer.
+//! Each part has [`Paths`] of its own, so that a server has those that it can answer.
 
 mod answer;
 mod connection;
@@ -54,36 +54,36 @@ use refusal::Refusal;
 pub const HTTP_PORT: u16 = 7780;
 /// Default port of HTTP at a StoreSvr, for operators.
 pub const STORE_HTTP_PORT: u16 = 7880;
-/// Connections that those who only watch need.
+/// Connections for callers that only watch.
 pub const WATCHING_CONNECTIONS: usize = 256;
 /// Most connections at a time, unless configured.
 pub const HTTP_CONNECTIONS_DEFAULT: usize = 10_000;
-/// How long a connection may be without a request, unless configured.
+/// How long a connection may have no request, unless configured.
 pub const HTTP_IDLE_DEFAULT: Duration = Duration::from_secs(75);
-/// What one connection too many is told.
+/// The answer to one connection too many.
 const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: text/plain\r\ncontent-length: 57\r\nretry-after: 1\r\nconnection: close\r\n\r\ntoo many connections: see --http-connections-max, or wait";
 
-/// How the door is set up.
+/// Settings of the door.
 #[derive(Clone, Debug)]
 pub struct HttpOptions {
-    /// Where to listen; port 0 takes a free one.
+    /// Address to listen on; port 0 takes a free one.
     pub listen: SocketAddr,
     /// Where connections are served; None: in the runtime in which the door is opened.
     pub runtimes: Option<Runtimes>,
-    /// Most connections at a time; more are refused.
+    /// Most connections at a time; the door rejects more.
     pub connections_max: usize,
-    /// A connection is closed after so long without a request.
+    /// Time without a request after which a connection is closed.
     pub idle_max: Duration,
-    /// Only requests that name this machine as localhost, or by an IP address, are answered: for a machine on
-    /// which browsers run.
+    /// Answer only requests that name this machine as localhost, or by an IP address: for a machine
+    /// on which browsers run.
     pub local_only: bool,
 }
 
 /// An open door.
 pub struct HttpDoor(Door);
 
-/// The paths that give numbers of a service: JSON, Leaf's, and Tinyid's, whose callers must give `token` if there
-/// is one. Must be called inside a tokio runtime, in which large requests are read.
+/// Returns the paths that give numbers: JSON, Leaf's, and Tinyid's, whose callers must give `token`
+/// if there is one. Must be called inside a tokio runtime, which reads large requests.
 pub fn numbers<S: LocalSequence>(sequence: S, token: Option<String>) -> Paths {
     let (sequence, memory) = (Arc::new(sequence), Memory::new());
     let router = numbers::numbers(sequence.clone(), memory.clone())
@@ -93,7 +93,7 @@ pub fn numbers<S: LocalSequence>(sequence: S, token: Option<String>) -> Paths {
 }
 
 impl HttpOptions {
-    /// Defaults for everything but the address.
+    /// Returns the defaults for everything except the address.
     pub fn new(listen: SocketAddr) -> HttpOptions {
         HttpOptions {
             listen,
@@ -106,10 +106,10 @@ impl HttpOptions {
 }
 
 impl HttpDoor {
-    /// Listens and serves `paths` there.
+    /// Listens on the address and serves `paths` there.
     ///
     /// # Errors
-    /// The address cannot be listened on.
+    /// The door cannot listen on the address.
     pub async fn open(
         options: HttpOptions,
         transport: &dyn Transport,
@@ -126,7 +126,7 @@ impl HttpDoor {
         Door::open("HTTP", listener, runtimes, most, FULL, serve).map(HttpDoor)
     }
 
-    /// Where it listens.
+    /// Returns the address on which it listens.
     pub fn local_addr(&self) -> SocketAddr {
         self.0.local_addr()
     }
@@ -137,7 +137,7 @@ impl HttpDoor {
     }
 }
 
-/// Of a path that no part has.
+/// Answers a request for a path that no part has.
 async fn nothing(uri: Uri) -> Refusal {
     Refusal::nothing(uri.path())
 }

@@ -1,10 +1,10 @@
-//! What operators and their tools ask of a server: `/metrics`, `/healthz`, `/readyz`.
+//! The paths of a server for operators and their tools: `/metrics`, `/healthz`, `/readyz`.
 //!
 //! Invariants:
-//! - A server whose own threads stand still is not called well by a door that has threads of its
-//!   own.
-//! - One scrape at a time is under way, on a thread where nobody waits for it, so that who scrapes
-//!   too often takes no more of a server than one thread.
+//! - A door that has threads of its own does not report a server as healthy while that server's own
+//!   threads are stopped.
+//! - One scrape at a time runs, on a thread for which nothing else waits. A caller that scrapes too
+//!   often takes no more of a server than one thread.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,10 +28,10 @@ const TEXT: &str = "text/plain; charset=utf-8";
 /// How long a scrape waits for others.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How long the server's threads may leave something undone that takes no time.
+/// How long the server's threads may leave a task undone that takes no time.
 const STILL_MAX: Duration = Duration::from_secs(5);
 
-/// The paths that tell of a server, which runs where this is called: within its runtime.
+/// Returns the paths that report on a server, which runs in the current runtime.
 pub fn operator<W: Watched>(server: W) -> Paths {
     let mut registry = Registry::default();
     server.register(&mut registry);
@@ -72,7 +72,7 @@ async fn metrics(State(scraped): State<Scraped>, headers: HeaderMap) -> Response
     });
     match encoded.await {
         Ok(Ok(text)) => response(StatusCode::OK, format.content_type(), text),
-        // Only a bug does that.
+        // Only a bug causes that.
         _ => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
 }
@@ -83,12 +83,12 @@ struct Server<W> {
     runtime: Handle,
 }
 
-/// Whether the process is of use at all; if not, it must be started again.
+/// Answers whether the process works at all; if not, it must be restarted.
 async fn healthz<W: Watched>(State(server): State<Arc<Server<W>>>) -> Response {
     answer(&[server.process().await])
 }
 
-/// Whether it serves now.
+/// Answers whether the server serves now.
 async fn readyz<W: Watched>(State(server): State<Arc<Server<W>>>) -> Response {
     let mut checks = vec![server.process().await];
     checks.extend(server.watched.checks());
@@ -115,7 +115,7 @@ impl<W: Watched> Server<W> {
     }
 }
 
-/// A line for each.
+/// Writes one line for each check.
 fn answer(checks: &[Check]) -> Response {
     let line = |check: &Check| match &check.fault {
         None => format!("ok: {}\n", check.name),

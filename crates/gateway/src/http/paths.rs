@@ -1,4 +1,4 @@
-//! What a door answers: parts that are put together.
+//! The paths of a door: parts that are put together.
 
 use std::sync::Arc;
 
@@ -7,18 +7,18 @@ use axum::http::Request;
 use axum::response::Response;
 use hyper::body::Incoming;
 
-/// Paths, and who answers them.
+/// Paths, with their handlers.
 #[derive(Clone)]
 pub struct Paths {
     pub(super) router: Router,
     at_once: Option<Arc<AtOnce>>,
 }
 
-/// Answers a request without waiting for anything, or leaves it to the router.
+/// Handler that answers a request without waiting for anything, or leaves it to the router.
 type AtOnce = dyn Fn(&Request<Incoming>) -> Option<Response> + Send + Sync;
 
 impl Paths {
-    /// Also those of another part.
+    /// Adds the paths of another part.
     #[must_use]
     pub fn merge(self, other: Paths) -> Paths {
         Paths {
@@ -27,7 +27,7 @@ impl Paths {
         }
     }
 
-    /// With a way that is asked before the router. A door has one at most.
+    /// Adds a handler that runs before the router. A door has one at most.
     pub(super) fn with_at_once(
         self,
         at_once: impl Fn(&Request<Incoming>) -> Option<Response> + Send + Sync + 'static,

@@ -1,4 +1,4 @@
-//! What stands behind the `?` of a request, or in the body of a form, as fields.
+//! The fields behind the `?` of a request, or in the body of a form.
 //!
 //! A value is text, or the bytes of a key. A list is a field that is given several times, or once
 //! with commas between its values.
@@ -15,7 +15,7 @@ use serde::forward_to_deserialize_any;
 /// Reads fields from `a=1&b=2`.
 ///
 /// # Errors
-/// A field that is unknown, missing, given twice and no list, or not what it should be.
+/// A field is unknown, missing, given twice and no list, or has a wrong value.
 pub(super) fn read<'de, T: Deserialize<'de>>(query: &'de str) -> Result<T, Error> {
     T::deserialize(MapAccessDeserializer::new(Fields {
         rest: query,
@@ -24,7 +24,7 @@ pub(super) fn read<'de, T: Deserialize<'de>>(query: &'de str) -> Result<T, Error
     }))
 }
 
-/// The decoded value of the first field of this name.
+/// Returns the decoded value of the first field of this name.
 pub(super) fn value<'a>(query: &'a str, name: &str) -> Option<Cow<'a, str>> {
     let (_, value) = pairs(query).find(|(found, _)| found == name)?;
     Some(match value.decoded() {
@@ -85,7 +85,7 @@ impl<'de> MapAccess<'de> for Fields<'de> {
     }
 }
 
-/// The value of a field, and what follows: there are the other values of a list.
+/// The value of a field, and the text behind it: the other values of a list are there.
 struct Field<'a, 'de> {
     fields: &'a mut Fields<'de>,
     name: Cow<'de, str>,
@@ -126,12 +126,12 @@ impl<'de> Deserializer<'de> for Field<'_, 'de> {
     }
 }
 
-/// Not decoded yet: a comma that is escaped belongs to a key.
+/// A value that is not decoded yet: an escaped comma belongs to a key.
 #[derive(Clone, Copy)]
 struct Value<'a>(&'a str);
 
 impl<'a> Value<'a> {
-    /// The values between its commas.
+    /// Returns the values between its commas.
     fn items(self) -> impl Iterator<Item = Value<'a>> {
         self.0.split(',').map(Value)
     }

@@ -1,4 +1,4 @@
-//! Why a request failed, as HTTP says it.
+//! The reason of a failed request, in the form of HTTP.
 
 use axum::http::StatusCode;
 use axum::http::header::RETRY_AFTER;
@@ -43,12 +43,12 @@ impl Refusal {
         }
     }
 
-    /// The request itself is wrong.
+    /// Returns the error of a request that is wrong itself.
     pub(super) fn invalid(message: impl Into<String>) -> Refusal {
         Refusal::of(Code::InvalidArgument, Reason::Invalid, message.into(), 0)
     }
 
-    /// The request has the right form, but its fields do not go together.
+    /// Returns the error of a request of the right form, whose fields do not go together.
     pub(super) fn unprocessable(message: impl Into<String>) -> Refusal {
         let refusal = Refusal::invalid(message);
         Refusal {
@@ -57,19 +57,19 @@ impl Refusal {
         }
     }
 
-    /// More than there is room for at the moment.
+    /// Returns the error of a request for which there is no room at the moment.
     pub(super) fn full() -> Refusal {
         let message = "too many large requests at a time; come again".to_owned();
         Refusal::of(Code::Unavailable, Reason::TooMany, message, 50)
     }
 
-    /// What HTTP itself has a status for.
+    /// Returns an error for which HTTP itself has a status.
     pub(super) fn http(status: StatusCode, code: Code, message: impl Into<String>) -> Refusal {
         let refusal = Refusal::of(code, Reason::Invalid, message.into(), 0);
         Refusal { status, ..refusal }
     }
 
-    /// There is no such path.
+    /// Returns the error of a path that does not exist.
     pub(super) fn nothing(path: &str) -> Refusal {
         let text = format!(
             "there is nothing at {path} here; an AllocSvr's /v1/openapi.json tells what there is"
@@ -124,7 +124,7 @@ impl IntoResponse for Refusal {
     }
 }
 
-/// HTTP's status for a code, and the code's name.
+/// Returns HTTP's status for a code, and the code's name.
 fn named(code: Code) -> (StatusCode, &'static str) {
     match code {
         Code::Ok => (StatusCode::OK, "OK"),

@@ -1,5 +1,4 @@
-//! The routing table of the service, kept: each look at it asks for what is new since the one
-//! before.
+//! A copy of the service's routing table: each look at it requests what is new since the last one.
 
 use std::sync::Arc;
 
@@ -9,15 +8,15 @@ use seqsvr_proto::v1::RoutesRequest;
 use seqsvr_proto::v1::sequence_server::Sequence;
 use tonic::{Request, Status};
 
-/// The newest table that was seen.
+/// The newest table seen.
 #[derive(Clone, Default)]
 pub(super) struct Routes(Arc<Mutex<Option<Arc<RoutingTable>>>>);
 
 impl Routes {
-    /// The table as the service has it now.
+    /// Returns the table that the service has now.
     ///
     /// # Errors
-    /// As the service's.
+    /// The service returns an error.
     pub(super) async fn newest(
         &self,
         sequence: &impl Sequence,
@@ -36,7 +35,7 @@ impl Routes {
             if news.version == base {
                 return Ok(kept);
             }
-            // What does not fit to it, of another cluster say, is asked for as a whole.
+            // If the change does not fit, for example of another cluster, fetch the whole table.
             let mut table = (*kept).clone();
             if Delta::try_from(&news).is_ok_and(|news| table.apply(news).is_ok()) {
                 return Ok(self.keep(table));

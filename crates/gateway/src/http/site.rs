@@ -1,8 +1,8 @@
-//! Which pages a browser may ask for.
+//! The pages from which a browser may send requests.
 //!
-//! Numbers are not for pages of other sites: a browser would take them for anybody who shows it a
-//! link. It says whose page asks (`Origin`, `Sec-Fetch-Site`) in most cases, not in all: see
-//! docs/http.md.
+//! Pages of other sites must not get numbers: a browser would take numbers for any person who shows
+//! it a link. In most cases, not in all, the browser names the page that requests (`Origin`,
+//! `Sec-Fetch-Site`): see docs/http.md.
 
 use axum::http::header::{HOST, ORIGIN};
 use axum::http::{HeaderMap, HeaderName, Request, StatusCode};
@@ -15,8 +15,8 @@ const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 
 /// # Errors
-/// A page of another site asks; or, where only this machine's names may be, the request is for
-/// another: a name that a page has had changed to this machine's address.
+/// A page of another site sends the request. Or, where only this machine's names are allowed, the
+/// request names another host: a page has changed that name to this machine's address.
 pub(super) fn check<B>(request: &Request<B>, local_only: bool) -> Result<(), Refusal> {
     let headers = request.headers();
     let host = text(headers, HOST);
@@ -26,7 +26,7 @@ pub(super) fn check<B>(request: &Request<B>, local_only: bool) -> Result<(), Ref
             return refused("pages of other sites get no numbers; ask from your own back end");
         }
     }
-    // A link to the page itself may stand anywhere.
+    // A link to the page itself may be anywhere.
     let is_link = request.uri().path() == "/" && text(headers, FETCH_MODE) == Some("navigate");
     if let (Some("cross-site" | "same-site"), false) = (text(headers, FETCH_SITE), is_link) {
         return refused("pages of other sites get no numbers; ask from your own back end");
@@ -51,7 +51,7 @@ fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
     headers.get(name)?.to_str().ok()
 }
 
-/// Of a `Host`: an IP address or localhost, with a port or without.
+/// Returns whether a `Host` is an IP address or localhost, with a port or without.
 fn is_local(host: &str) -> bool {
     let name = match host.strip_prefix('[') {
         Some(rest) => rest.split(']').next(),

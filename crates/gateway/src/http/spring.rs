@@ -8,12 +8,12 @@ use serde::Serialize;
 
 use super::answer::response;
 
-/// A controller's text.
+/// Content type of a controller's text.
 pub(super) const TEXT: &str = "text/plain;charset=UTF-8";
-/// A controller's object.
+/// Content type of a controller's object.
 pub(super) const JSON: &str = "application/json;charset=UTF-8";
 
-/// What is answered when a controller throws.
+/// The answer when a controller throws an exception.
 #[derive(Serialize)]
 struct Thrown<'a> {
     timestamp: u64,
@@ -25,12 +25,12 @@ struct Thrown<'a> {
     path: &'a str,
 }
 
-/// The answer to an exception.
+/// Returns the answer to an exception.
 pub(super) fn thrown(status: StatusCode, exception: &str, message: &str, path: &str) -> Response {
     failed(status, Some(exception), message, path)
 }
 
-/// The answer where no controller is.
+/// Returns the answer for a path without a controller.
 pub(super) fn not_found(path: &str) -> Response {
     failed(StatusCode::NOT_FOUND, None, "No message available", path)
 }

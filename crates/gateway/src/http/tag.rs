@@ -1,5 +1,5 @@
-//! Business tags, as Leaf and Tinyid have them: a tag is a namespace, and its numbers those of uid
-//! 0 in it.
+//! Business tags, as Leaf and Tinyid have them: a tag is a namespace, and its numbers are those of
+//! uid 0 in it.
 
 use axum::body::Body;
 use axum::http::request::Parts;
@@ -14,11 +14,11 @@ use super::refusal::Refusal;
 use super::routes::Routes;
 use super::{heard, query};
 
-/// The uid whose numbers a tag's are.
+/// The uid that has the numbers of a tag.
 const UID: u64 = 0;
 /// Largest form, bytes.
 const FORM_MAX: usize = 16 << 10;
-/// Says what the forms of these errors have no place for.
+/// Header for what the forms of these errors cannot hold.
 const WHY: HeaderName = HeaderName::from_static("x-seqsvr-error");
 
 /// A request and its fields, from query and form.
@@ -40,7 +40,7 @@ impl Asked {
         Ok(Asked { parts, form })
     }
 
-    /// The first of this name that is not empty.
+    /// Returns the first field of this name that is not empty.
     pub(super) fn field(&self, name: &str) -> Option<String> {
         let query = self.parts.uri.query().unwrap_or("");
         let values = [query, &self.form]
@@ -54,7 +54,7 @@ impl Asked {
     /// Takes numbers of a tag.
     ///
     /// # Errors
-    /// As the service's.
+    /// The service returns an error.
     pub(super) async fn take(
         &self,
         sequence: &impl Sequence,
@@ -71,10 +71,10 @@ impl Asked {
         Ok(answer.into_inner())
     }
 
-    /// What a tag's namespace is; None: there is none.
+    /// Returns the namespace of a tag; None: there is none.
     ///
     /// # Errors
-    /// As the service's.
+    /// The service returns an error.
     pub(super) async fn namespace(
         &self,
         sequence: &impl Sequence,
@@ -87,12 +87,12 @@ impl Asked {
     }
 }
 
-/// By HEAD nothing is taken: nobody would see the number.
+/// Rejects HEAD, which takes no number: no caller would see it.
 pub(super) async fn no_head() -> StatusCode {
     StatusCode::METHOD_NOT_ALLOWED
 }
 
-/// The answer, with what it has no place for.
+/// Returns the answer with a header for what the answer cannot hold.
 pub(super) fn with_why(mut response: Response, status: &Status) -> Response {
     if let Ok(why) = HeaderValue::from_str(
         &status

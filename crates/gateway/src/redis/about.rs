@@ -1,4 +1,4 @@
-//! What all connections of a door have in common.
+//! The state that all connections of a door share.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
@@ -11,17 +11,17 @@ use super::session::REDIS_VERSION;
 
 /// Most bytes of requests and answers that all connections hold beyond their first [`FREE`] each.
 const HELD_MAX: usize = 256 << 20;
-/// Bytes that a connection may hold uncounted.
+/// Bytes that a connection may hold without being counted.
 pub(super) const FREE: usize = 64 << 10;
 
-/// A door's own.
+/// The state of one door.
 pub(super) struct About {
     pub(super) password: Option<String>,
     since: Instant,
     ids: AtomicU64,
     held: AtomicUsize,
     stopping: AtomicBool,
-    /// Of namespaces, whose number is bounded.
+    /// Strides of namespaces, whose number is bounded.
     strides: RwLock<HashMap<String, u64>>,
 }
 
@@ -37,7 +37,7 @@ impl About {
         }
     }
 
-    /// The door closes: every connection ends after what it has received.
+    /// Closes the door: every connection ends after the requests that it has received.
     pub(super) fn stop(&self) {
         self.stopping.store(true, Relaxed);
     }
@@ -46,7 +46,7 @@ impl About {
         self.stopping.load(Relaxed)
     }
 
-    /// The stride of a namespace, if it is known here.
+    /// Returns the stride of a namespace, if it is cached here.
     pub(super) fn stride(&self, namespace: &str) -> Option<u64> {
         self.strides.read().get(namespace).copied()
     }
@@ -55,18 +55,18 @@ impl About {
         self.strides.write().extend(strides);
     }
 
-    /// Bytes held by all connections beyond what is free.
+    /// Returns the bytes that all connections hold beyond their free ones.
     #[cfg(test)]
     pub(super) fn held(&self) -> usize {
         self.held.load(Relaxed)
     }
 
-    /// Of the next connection.
+    /// Returns the id of the next connection.
     pub(super) fn next_id(&self) -> u64 {
         self.ids.fetch_add(1, Relaxed) + 1
     }
 
-    /// INFO.
+    /// Returns the answer to INFO.
     pub(super) fn info(&self) -> String {
         let uptime = self.since.elapsed().as_secs();
         format!(
@@ -78,7 +78,7 @@ impl About {
     }
 }
 
-/// What a connection holds beyond what is free.
+/// The bytes that a connection holds beyond its free ones.
 pub(super) struct Held<'a> {
     about: &'a About,
     bytes: usize,
@@ -89,7 +89,7 @@ impl<'a> Held<'a> {
         Held { about, bytes: 0 }
     }
 
-    /// It holds so many bytes in all now. False: there is no room for them, and nothing has
+    /// Sets the bytes held in all to so many. False: there is no room for them, and nothing has
     /// changed.
     pub(super) fn is(&mut self, bytes: usize) -> bool {
         let beyond = bytes.saturating_sub(FREE);

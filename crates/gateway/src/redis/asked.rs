@@ -1,4 +1,4 @@
-//! What is asked of the service, as batches of one namespace, and what it answered.
+//! The requests to the service, as batches of one namespace, and its answers.
 
 use std::ops::Range;
 
@@ -21,10 +21,10 @@ use super::plan::{Group, Item};
 use super::refusal::Refusal;
 use crate::stride::stride;
 
-/// RaiseTos under way at one time.
+/// Most RaiseTos in flight at one time.
 const SETS_AT_ONCE: usize = 32;
 
-/// Asks the service for one connection.
+/// Sender of requests to the service for one connection.
 pub(super) struct Asked<'a, S> {
     pub(super) sequence: &'a S,
     pub(super) about: &'a About,
@@ -33,7 +33,7 @@ pub(super) struct Asked<'a, S> {
     pub(super) items_max: usize,
 }
 
-/// Answers to a batch's items: columns, and who failed, rising.
+/// Answers to a batch's items: columns, and the items that failed, rising.
 pub(super) struct Answered<T> {
     groups: Vec<Column<T>>,
 }
@@ -44,7 +44,7 @@ struct Column<T> {
     failed: Vec<(usize, Refusal)>,
 }
 
-/// What a batch brought: an entry an item, and who failed.
+/// The result of a batch: one entry an item, and the items that failed.
 type Batch<T> = Result<(Vec<T>, Vec<ItemError>), Status>;
 /// The first number of an item and the last.
 type Numbers = (u64, u64);
@@ -90,8 +90,8 @@ impl<S: LocalSequence> Asked<'_, S> {
         Answered::of(groups, &batches, answers)
     }
 
-    /// How many batches are asked for together: those of several namespaces are short, those of one
-    /// are not.
+    /// Returns how many batches are sent together: those of several namespaces are short, those of
+    /// one are not.
     fn at_once(&self, batches: &[(usize, Range<usize>)]) -> usize {
         let items: usize = batches.iter().map(|(_, items)| items.len()).sum();
         match items > self.items_max {
@@ -148,7 +148,7 @@ impl<S: LocalSequence> Asked<'_, S> {
         Ok((current.collect(), answer.errors))
     }
 
-    /// Takes the numbers of one command alone; the last of them.
+    /// Takes the numbers of one command alone; returns the last of them.
     pub(super) async fn take_one(
         &self,
         data: &Bytes,
@@ -171,7 +171,7 @@ impl<S: LocalSequence> Asked<'_, S> {
             .last)
     }
 
-    /// Raises each; refused where the number is above already.
+    /// Raises each key; rejects a key whose number is above already.
     pub(super) async fn set(&self, data: &Bytes, sets: &[Set<'_>]) -> Vec<Result<(), Refusal>> {
         let mut all = Vec::with_capacity(sets.len());
         for some in sets.chunks(SETS_AT_ONCE) {
@@ -207,7 +207,7 @@ impl<S: LocalSequence> Asked<'_, S> {
         Err(Refusal::below(now, *value))
     }
 
-    /// Asked once for a namespace: it never changes.
+    /// Returns a namespace's stride, requested once: it never changes.
     async fn stride(&self, namespace: Option<&str>) -> Result<u64, Refusal> {
         let name = namespace.unwrap_or(KEYS);
         if let Some(stride) = self.about.stride(name) {
@@ -230,7 +230,7 @@ impl<S: LocalSequence> Asked<'_, S> {
 }
 
 impl<T: Default + Clone> Column<T> {
-    /// The answers of the next `n` items.
+    /// Adds the answers of the next `n` items.
     fn add(&mut self, n: usize, answer: Batch<T>) {
         let begin = self.values.len();
         match answer {
@@ -254,7 +254,7 @@ impl<T: Default + Clone> Column<T> {
 }
 
 impl<T: Copy + Default> Answered<T> {
-    /// From what each of the batches brought.
+    /// Makes columns from the results of the batches.
     fn of(
         groups: &[Group<'_>],
         batches: &[(usize, Range<usize>)],
@@ -276,14 +276,14 @@ impl<T: Copy + Default> Answered<T> {
         }
     }
 
-    /// Whether it was answered.
+    /// Returns whether the item was answered.
     pub(super) fn known(&self, item: Item) -> Result<(), Refusal> {
         self.item(item).map(drop)
     }
 }
 
 impl Answered<Numbers> {
-    /// The `upto`th of an item's `count` numbers.
+    /// Returns the `upto`th of an item's `count` numbers.
     pub(super) fn last(&self, item: Item, count: u32, upto: u32) -> Result<u64, Refusal> {
         let (first, last) = self.item(item)?;
         Ok(first + u64::from(upto.max(1) - 1) * stride(first, last, count))
@@ -291,13 +291,13 @@ impl Answered<Numbers> {
 }
 
 impl Answered<Option<u64>> {
-    /// The current number; None: none was given out yet.
+    /// Returns the current number; None: no number was given out yet.
     pub(super) fn current(&self, item: Item) -> Result<Option<u64>, Refusal> {
         self.item(item)
     }
 }
 
-/// Others have their turn after many items.
+/// Lets other tasks have their turn after many items.
 async fn turn(batches: &[(usize, Range<usize>)]) {
     if batches.iter().any(|(_, items)| items.len() >= TURN_ITEMS) {
         tokio::task::yield_now().await;
@@ -319,7 +319,7 @@ fn columns(data: &Bytes, keys: &[Key<'_>]) -> (Vec<u64>, Vec<Bytes>) {
     (uids, bytes)
 }
 
-/// Parts of the groups within the contract's bounds of items and of numbers.
+/// Splits the groups into parts within the contract's bounds of items and of numbers.
 fn batches(groups: &[Group<'_>], items_max: usize) -> Vec<(usize, Range<usize>)> {
     let mut all = Vec::new();
     for (at, group) in groups.iter().enumerate() {

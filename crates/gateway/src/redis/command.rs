@@ -1,4 +1,4 @@
-//! What a request asks for, told from its words.
+//! The command that a request names, read from its words.
 
 use seqsvr_core::geometry::COUNT_MAX;
 
@@ -48,7 +48,7 @@ pub(super) enum Command<'a> {
     Info,
     Quit,
     Reset,
-    /// What a browser says that some page has made send something here.
+    /// HTTP: some page has made a browser send a request here.
     Http,
 }
 
@@ -154,7 +154,7 @@ impl<'a> Command<'a> {
 /// Longest name of a command that is looked at.
 const NAME_MAX: usize = 16;
 
-/// Commands there are, for the number of arguments.
+/// Known commands, for the number of arguments.
 const KNOWN: [&str; 18] = [
     "INCR", "INCRBY", "GET", "MGET", "SET", "EXISTS", "TYPE", "PING", "ECHO", "HELLO", "AUTH",
     "SELECT", "CLIENT", "COMMAND", "CONFIG", "INFO", "QUIT", "RESET",
@@ -194,7 +194,7 @@ fn refusal(name: &[u8], upper: &[u8], args: &[&[u8]]) -> String {
     }
 }
 
-/// Some of what somebody sent, so that it may stand in an error.
+/// Returns a part of the caller's text, so that it may be in an error.
 fn shown(word: &[u8]) -> String {
     word[..word.len().min(64)].escape_ascii().to_string()
 }
@@ -214,7 +214,7 @@ fn value(word: &[u8]) -> Result<u64, String> {
     fits.ok_or_else(|| format!("ERR SET takes a number from 1 to 2^63-1 here, not {value}"))
 }
 
-/// As Redis reads them: no sign but a minus, no zeros in front, nothing else.
+/// Reads an integer as Redis does: no sign but a minus, no zeros in front, nothing else.
 fn integer(word: &[u8]) -> Result<i64, String> {
     let text = str::from_utf8(word).ok();
     let value = text.and_then(|text| text.parse::<i64>().ok().filter(|n| n.to_string() == text));

@@ -1,9 +1,9 @@
-//! One Redis connection: reads what has come, does it go by go, writes the answers.
+//! One Redis connection: reads requests, executes them go by go, writes the answers.
 //!
-//! Invariants: answers leave in the order of their commands; while more than [`UNSENT_MAX`] bytes
-//! of answers are not taken nothing more is done or read; what is held is counted (`about`); a
+//! Invariants: answers leave in the order of their commands. While more than [`UNSENT_MAX`] bytes
+//! of answers are not taken nothing more is executed or read. What is held is counted (`about`). A
 //! connection whose other end takes nothing, or stops in the middle of a request, is closed in
-//! time; one that is told to stop answers what it has received whole.
+//! time. At a shutdown a connection answers the requests that it has received whole.
 
 use std::future::poll_fn;
 use std::io;
@@ -25,39 +25,39 @@ use super::reply::Replies;
 use super::request::Requests;
 use super::session::Session;
 
-/// Longest time a request may take to arrive, once it has begun.
+/// Longest time that a request may take to arrive, once it has begun.
 const RECEIVED_WITHIN: Duration = Duration::from_secs(10);
-/// Bytes of answers above which nothing more is done or read.
+/// Bytes of answers above which nothing more is executed or read.
 const UNSENT_MAX: usize = 1 << 20;
-/// Requests read before they are answered.
+/// Most requests read before they are answered.
 const READ_MAX: usize = 4_096;
-/// Room for what comes at one time: little for one that sends single commands.
+/// Room for the bytes of one read: little for a connection that sends single commands.
 const ROOM_MIN: usize = 4 << 10;
 const ROOM_MAX: usize = FREE / 2;
-/// How long what is on its way when the server stops has to come.
+/// How long bytes that are on their way at a shutdown have to arrive.
 const GRACE: Duration = Duration::from_millis(50);
-/// How long the other end may take to see the last answers before the rest of what it sends is
-/// thrown back.
+/// How long the other end may take to read the last answers before the rest of what it sends is
+/// rejected.
 const LINGER: Duration = Duration::from_secs(1);
 /// How long a connection may take to give the password, if there is one.
 const KNOWN_WITHIN: Duration = Duration::from_secs(10);
-/// How often is looked at what has not moved.
+/// How often a connection is checked for things that have not moved.
 const TICK: Duration = Duration::from_secs(2);
 
-/// What one connection is served with.
+/// The context of serving one connection.
 pub(super) struct Service<'a, S> {
     pub(super) sequence: &'a S,
     pub(super) about: &'a About,
     /// Most items of one batch.
     pub(super) items_max: usize,
-    /// It is closed after so long without a command; None: never.
+    /// Time without a command after which the connection is closed; None: no limit.
     pub(super) idle_max: Option<Duration>,
     pub(super) stopping: CancellationToken,
 }
 
-/// Why a wait for more ended.
+/// The reason why a wait for more ended.
 enum Event {
-    /// Something was read, or so many answers were taken that more may be done.
+    /// Something was read, or so many answers were taken that more may be executed.
     Moved,
     /// The other end sends no more.
     End,
@@ -65,7 +65,7 @@ enum Event {
     Stop,
 }
 
-/// The two directions of a connection, and what is in them.
+/// The two directions of a connection, and their bytes.
 struct Wire {
     io: Box<dyn Io>,
     read: BytesMut,
@@ -74,16 +74,16 @@ struct Wire {
     /// Answers; `replies.bytes` from `sent` on.
     replies: Replies,
     sent: usize,
-    /// Of answers that could not be sent at once: when some were taken last, or else when they
+    /// For answers that could not be sent at once: when some were taken last, or else when they
     /// became due.
     taken: Option<Instant>,
 }
 
-/// Whole requests that are not all answered.
+/// Whole requests, some of which are not answered.
 #[derive(Default)]
 struct Pending {
     requests: Requests,
-    /// Their bytes.
+    /// Bytes of the requests.
     data: Bytes,
     next: usize,
 }
@@ -109,12 +109,12 @@ impl<S: LocalSequence> Service<'_, S> {
         let mut wire = Wire::new(io);
         let mut pending = Pending::default();
         let mut held = Held::new(self.about);
-        // What cannot be read any more, once what came before it is answered.
+        // What cannot be read any more, once the requests before it are answered.
         let mut broken = None;
         let opened = Instant::now();
-        // The server stops, and is read for the last time.
+        // The server shuts down, and the connection is read for the last time.
         let mut last = false;
-        // When the last command was done, and when the request that is not whole yet began.
+        // When the last command was executed, and when the request that is not whole yet began.
         let (mut done, mut begun) = (opened, None);
         let mut tick = interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -138,9 +138,9 @@ impl<S: LocalSequence> Service<'_, S> {
                 if size > 0 && self.idle_max.is_some() {
                     done = Instant::now();
                 }
-                // Others have their turn first: so a thread answers all that has come before the
-                // first of these is sent, and who reads several of its connections is not woken up
-                // for each.
+                // Others have their turn first: so a thread answers everything that has arrived
+                // before it sends the first answer. A caller that reads several connections is not
+                // woken up for each.
                 tokio::task::yield_now().await;
                 poll_fn(|cx| Poll::Ready(wire.write(cx))).await?;
                 continue;
@@ -196,7 +196,7 @@ impl<S: LocalSequence> Service<'_, S> {
             }
             let reads = !pending.is_left();
             if reads && self.about.is_stopping() {
-                // What has come until now is answered, and nothing that comes after it.
+                // What has arrived until now is answered, and nothing that arrives after it.
                 if last {
                     return wire.finish("the server stops").await;
                 }
@@ -214,7 +214,7 @@ impl<S: LocalSequence> Service<'_, S> {
                         return Ok("it takes no answers");
                     }
                     if wire.unsent() > UNSENT_MAX {
-                        // Nothing is read meanwhile, whatever has come.
+                        // Nothing is read during that time, even if bytes have arrived.
                         begun = begun.map(|_| now);
                     }
                     if begun.is_some_and(|begun| now - begun > RECEIVED_WITHIN) {
@@ -239,12 +239,12 @@ impl Pending {
         self.next < self.requests.len()
     }
 
-    /// Whether these bytes are one request, and nothing of another.
+    /// Returns whether these bytes are one request, and nothing of another.
     fn is_alone(&self, bytes: &[u8]) -> bool {
         self.requests.len() == 1 && self.requests.end() == bytes.len()
     }
 
-    /// The next commands that are done together, and where those after them begin.
+    /// Returns the next commands that are executed together, and where the following ones begin.
     fn go(&self, session: &Session<'_>) -> (Go<'_>, usize) {
         let mut go = Go::with_capacity(self.requests.len() - self.next);
         let mut words: Vec<&[u8]> = Vec::new();
@@ -261,7 +261,7 @@ impl Pending {
         (go, next)
     }
 
-    /// Forgets what was answered.
+    /// Discards what was answered.
     fn clear(&mut self) {
         self.requests.forget();
         self.data = Bytes::new();
@@ -285,12 +285,12 @@ impl Wire {
         self.replies.bytes.len() - self.sent
     }
 
-    /// Bytes it holds.
+    /// Returns the bytes that it holds.
     fn held(&self) -> usize {
         self.room + self.replies.bytes.capacity()
     }
 
-    /// Takes what was read whole. What remains does not keep a large buffer for itself.
+    /// Takes the bytes that were read whole. The rest does not keep a large buffer for itself.
     fn take(&mut self, n: usize) -> Bytes {
         let taken = self.read.split_to(n).freeze();
         if self.room > FREE {
@@ -300,14 +300,14 @@ impl Wire {
         taken
     }
 
-    /// Keeps nothing while nothing comes.
+    /// Keeps no buffer while nothing arrives.
     fn rest(&mut self) {
         if self.read.is_empty() {
             (self.read, self.room) = (BytesMut::new(), 0);
         }
     }
 
-    /// Writes answers and waits for more to read, if it `reads`, or to do.
+    /// Writes answers and waits for more to read, if it `reads`, or to execute.
     async fn exchange(
         &mut self,
         reads: bool,
@@ -344,7 +344,7 @@ impl Wire {
                     if self.sent > before || self.taken.is_none() {
                         self.taken = Some(Instant::now());
                     }
-                    // Whoever is always somewhat behind is not to have all that was ever sent kept.
+                    // A caller that is always somewhat behind must not make us keep all sent bytes.
                     if self.sent >= self.replies.bytes.len() / 2 {
                         self.replies.bytes.drain(..self.sent);
                         self.sent = 0;
@@ -355,15 +355,15 @@ impl Wire {
         }
         (self.taken, self.sent) = (None, 0);
         self.replies.bytes.clear();
-        // One large answer is not to be remembered for ever.
+        // One large answer must not keep its memory permanently.
         self.replies.bytes.shrink_to(FREE / 2);
         Ok(())
     }
 
-    /// Reads what has come, behind what is there.
+    /// Reads the bytes that have arrived, behind the bytes that are there.
     fn fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         if self.read.capacity() - self.read.len() < ROOM_MIN / 2 {
-            // More each time, for what is long.
+            // More each time, for long requests.
             let more = (self.read.len() + ROOM_MIN).clamp(ROOM_MIN, ROOM_MAX);
             self.read.reserve(more);
             self.room = self.room.max(self.read.capacity());

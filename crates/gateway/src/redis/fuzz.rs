@@ -1,5 +1,5 @@
-//! Arbitrary bytes as what a Redis client sends: read in one piece and in many, they are the same
-//! requests, and whatever these are, each has its place in a go.
+//! Arbitrary bytes as those of a Redis client: read in one piece and in many, they are the same
+//! requests, and each has its place in a go.
 
 use bytes::BytesMut;
 
@@ -8,7 +8,7 @@ use super::go::Go;
 use super::request::{Broken, Requests};
 use super::session::Session;
 
-/// The first byte says how long pieces are.
+/// Reads requests; the first byte is the length of the pieces.
 pub(crate) fn requests(data: &[u8]) {
     let Some((&piece, data)) = data.split_first() else {
         return;

@@ -1,7 +1,7 @@
-//! One go: the commands of a pipeline that are done together, from their words to their answers.
+//! One go: the commands of a pipeline that run together, from their words to their answers.
 //!
-//! Invariant: a command's answer comes from items that were asked for after every earlier go was
-//! answered, so on one connection a key's commands take effect in their order (see `plan`).
+//! Invariant: a command's answer comes from items that were requested after every earlier go was
+//! answered. So on one connection a key's commands take effect in their order (see `plan`).
 
 use bytes::Bytes;
 use seqsvr_core::geometry::KEY_MAX;
@@ -16,18 +16,18 @@ use super::plan::{GROUPS_MAX, Item, Plan};
 use super::reply::Replies;
 use super::session::Session;
 
-/// Commands or items from which on no more are added: what memory holds of them is answered without
-/// a break, while other connections of the thread wait.
+/// Commands or items from which on no more are added: those that memory has are answered without a
+/// break, while other connections of the thread wait.
 pub(super) const GO_MAX: usize = 1_024;
 
-/// Commands or items at one time from which on others have their turn after them.
+/// Commands or items at one time after which other tasks have their turn.
 pub(super) const TURN_ITEMS: usize = 256;
-/// Commands that there is room for at first.
+/// Commands for which there is room at first.
 const ROOM: usize = 128;
-/// About what an item takes while it is asked for: its words, its place, its answer.
+/// Estimate of the bytes of an item during its request: its words, its place, its answer.
 const ITEM_BYTES: usize = 256;
 
-/// What a command waits for.
+/// The result that a command waits for.
 enum Step<'a> {
     Take(Taken<'a>),
     Get(Item),
@@ -36,7 +36,7 @@ enum Step<'a> {
     Type(Item),
     /// The next of the sets.
     Set,
-    /// Needs nothing but the connection.
+    /// A command that needs nothing but the connection.
     Talk(Command<'a>),
     Refused(String),
 }
@@ -55,17 +55,17 @@ pub(super) struct Set<'a> {
     pub(super) value: u64,
 }
 
-/// Commands to be done together.
+/// Commands to be executed together.
 pub(super) struct Go<'a> {
     plan: Plan<'a>,
     sets: Vec<Set<'a>>,
     steps: Vec<Step<'a>>,
-    /// Nothing may be added any more.
+    /// Nothing more may be added.
     full: bool,
 }
 
 impl<'a> Go<'a> {
-    /// With room for so many commands, or for some of them: it may hold one only.
+    /// Creates a go with room for so many commands, or for some of them: it may hold one only.
     pub(super) fn with_capacity(commands: usize) -> Go<'a> {
         let commands = commands.min(ROOM);
         Go {
@@ -76,7 +76,7 @@ impl<'a> Go<'a> {
         }
     }
 
-    /// Adds the command with these words. False: it is of the next go.
+    /// Adds the command with these words. False: it belongs to the next go.
     pub(super) fn add(&mut self, words: &[&'a [u8]], session: &Session<'_>) -> bool {
         if self.full || self.steps.len() >= GO_MAX || self.plan.len() >= GO_MAX {
             return false;
@@ -92,7 +92,7 @@ impl<'a> Go<'a> {
             self.steps.push(Step::Refused(refused.to_owned()));
             return true;
         }
-        // What comes after these may be answered otherwise.
+        // Commands after these may have another answer.
         self.full = matches!(
             command,
             Command::Auth { .. }
@@ -103,7 +103,7 @@ impl<'a> Go<'a> {
         );
         match self.step(command) {
             Ok(Some(step)) => self.steps.push(step),
-            // It would be no other in the next go.
+            // The next go could not take it either.
             Ok(None) if self.steps.is_empty() => {
                 let text = format!("ERR keys of more than {GROUPS_MAX} namespaces in one command");
                 self.steps.push(Step::Refused(text));
@@ -114,7 +114,7 @@ impl<'a> Go<'a> {
         true
     }
 
-    /// None: it is of the next go.
+    /// Makes the step of a command. None: it belongs to the next go.
     fn step(&mut self, command: Command<'a>) -> Result<Option<Step<'a>>, String> {
         let plan = &mut self.plan;
         Ok(match command {
@@ -144,17 +144,17 @@ impl<'a> Go<'a> {
         })
     }
 
-    /// Commands, or items if they are more.
+    /// Returns the number of commands, or of items if they are more.
     pub(super) fn len(&self) -> usize {
         self.steps.len().max(self.plan.len())
     }
 
-    /// About how many bytes its items and their answers take meanwhile.
+    /// Returns an estimate of the bytes of its items and their answers during the go.
     pub(super) fn bytes(&self) -> usize {
         self.len() * ITEM_BYTES
     }
 
-    /// Does nothing that needs a number, for want of room.
+    /// Rejects each command that needs a number, because there is no room.
     pub(super) fn refuse(self, session: &mut Session<'_>, replies: &mut Replies) {
         for step in self.steps {
             match step {
@@ -165,7 +165,7 @@ impl<'a> Go<'a> {
         }
     }
 
-    /// Does the commands, whose words are parts of `data`, and adds their answers.
+    /// Executes the commands, whose words are parts of `data`, and adds their answers.
     pub(super) async fn run<S: LocalSequence>(
         self,
         asked: &Asked<'_, S>,

@@ -1,10 +1,10 @@
-//! The Redis protocol, RESP2 and RESP3, as much of it as counters need.
+//! The Redis protocol, RESP2 and RESP3: the part of it that counters need.
 //!
 //! ```text
 //! mod          the door: accepts connections, within their bound; stops
 //! connection   bytes in, bytes out
-//!  ├─ request  bytes ──> words            command  words ──> what is asked for
-//!  ├─ go       what of a pipeline is done together, in which order (plan), under which key (place)
+//!  ├─ request  bytes ──> words            command  words ──> one command
+//!  ├─ go       what of a pipeline runs together, in which order (plan), under which key (place)
 //!  │   └─ asked     as batches of the service's calls; refusal  its errors
 //!  ├─ session  commands that need no number: HELLO, AUTH, CLIENT, INFO, …
 //!  └─ reply    answers ──> bytes
@@ -42,24 +42,24 @@ use crate::runtimes::Runtimes;
 
 /// Default port of the Redis protocol.
 pub const REDIS_PORT: u16 = 6380;
-/// Most connections at a time, unless configured: as many as Redis takes.
+/// Most connections at a time, unless configured: as many as Redis accepts.
 pub const REDIS_CONNECTIONS_DEFAULT: usize = 10_000;
-/// What one connection too many is told.
+/// The answer to one connection too many.
 const FULL: &[u8] = b"-ERR max number of clients reached (--redis-connections-max)
 ";
 
-/// How the door is set up.
+/// Settings of the door.
 #[derive(Clone, Debug)]
 pub struct RedisOptions {
-    /// Where to listen; port 0 takes a free one.
+    /// Address to listen on; port 0 takes a free one.
     pub listen: SocketAddr,
     /// Where connections are served; None: in the runtime in which the door is opened.
     pub runtimes: Option<Runtimes>,
-    /// Most connections at a time; more are refused.
+    /// Most connections at a time; the door rejects more.
     pub connections_max: usize,
-    /// What AUTH must say before anything else is answered; None: nothing.
+    /// Password that AUTH must give before anything else is answered; None: no password.
     pub password: Option<String>,
-    /// A connection is closed after so long without a command; None: never.
+    /// Time without a command after which a connection is closed; None: no limit.
     pub idle_max: Option<Duration>,
     /// Most items of one batch that the service takes.
     pub items_max: usize,
@@ -72,7 +72,7 @@ pub struct RedisDoor {
 }
 
 impl RedisOptions {
-    /// Defaults for everything but the address.
+    /// Returns the defaults for everything except the address.
     pub fn new(listen: SocketAddr) -> RedisOptions {
         RedisOptions {
             listen,
@@ -86,10 +86,10 @@ impl RedisOptions {
 }
 
 impl RedisDoor {
-    /// Listens and serves `sequence` there.
+    /// Listens on the address and serves `sequence` there.
     ///
     /// # Errors
-    /// The address cannot be listened on.
+    /// The door cannot listen on the address.
     pub async fn open(
         options: RedisOptions,
         transport: &dyn Transport,
@@ -121,7 +121,7 @@ impl RedisDoor {
         Ok(RedisDoor { door, about })
     }
 
-    /// Where it listens.
+    /// Returns the address on which it listens.
     pub fn local_addr(&self) -> SocketAddr {
         self.door.local_addr()
     }

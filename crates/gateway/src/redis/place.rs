@@ -1,4 +1,4 @@
-//! Where a key of a Redis client lives.
+//! The namespace and key that a Redis client's key means.
 
 use seqsvr_core::namespace::KEYS;
 
@@ -8,13 +8,13 @@ const AT: u8 = b'@';
 /// A key and its namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Place<'a> {
-    /// None: `keys`. (An empty text would lie nowhere, and to compare such took a tenth of a
+    /// None: `keys`. (An empty text would point nowhere, and comparing it took a tenth of a
     /// command's time: a processor is slow to find that it need not read there.)
     pub(super) namespace: Option<&'a str>,
     pub(super) key: Key<'a>,
 }
 
-/// A uid, or the bytes of a key. A namespace of keys takes a uid for its decimal text.
+/// A uid, or the bytes of a key. A namespace of keys reads a uid as its decimal text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Key<'a> {
     Uid(u64),
@@ -22,10 +22,10 @@ pub(super) enum Key<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// `@namespace/key`, or a key of `keys`, byte for byte.
+    /// Reads `@namespace/key`, or a key of `keys`, byte for byte.
     ///
     /// # Errors
-    /// What to answer: the namespace's name is no text.
+    /// The text of the answer: the namespace's name is not text.
     pub(super) fn of(key: &'a [u8]) -> Result<Place<'a>, &'static str> {
         let plain = Place {
             namespace: None,
@@ -56,7 +56,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// The number whose decimal text this is.
+/// Returns the number whose decimal text this is.
 fn uid(text: &[u8]) -> Option<u64> {
     let fits = matches!(text, [b'0'] | [b'1'..=b'9', ..]) && text.len() <= 20;
     let text = str::from_utf8(text).ok().filter(|_| fits)?;

@@ -1,10 +1,10 @@
-//! Which of a pipeline's commands are done in one go: as many as can be without one overtaking
+//! The commands of a pipeline that are executed in one go: as many as possible, but none overtakes
 //! another of the same key.
 //!
-//! Invariant: in one go a key is taken from, or read, or set once. Several that take are one item,
-//! whose numbers are dealt out in their order; a read of what was taken from, or the reverse,
-//! begins the next go, which waits for this one. (Items of one call are in no order: one that waits
-//! for its window is answered after those that need not.)
+//! Invariant: in one go a key is taken from, or read, or set once. Several commands that take are
+//! one item, whose numbers are dealt out in their order; a read of a key that was taken from, or
+//! the reverse, begins the next go, which waits for this one. (Items of one call are in no order:
+//! one that waits for its window is answered after those that do not.)
 
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
@@ -12,7 +12,7 @@ use seqsvr_core::geometry::COUNT_MAX;
 
 use super::place::{Key, Place};
 
-/// Most groups of one go: beyond that to find an item's would take too long.
+/// Most groups of one go: with more, the search for an item's group would take too long.
 pub(super) const GROUPS_MAX: usize = 16;
 
 /// Items of one namespace that are all uids or all keys.
@@ -23,13 +23,13 @@ pub(super) struct Group<'a> {
     pub(super) counts: Vec<u32>,
 }
 
-/// What one go asks for.
+/// The requests of one go.
 #[derive(Debug, Default)]
 pub(super) struct Plan<'a> {
     pub(super) takes: Vec<Group<'a>>,
     pub(super) reads: Vec<Group<'a>>,
     uses: HashMap<Place<'a>, Use>,
-    /// Items that the first group has room for.
+    /// Items for which the first group has room.
     room: usize,
 }
 
@@ -40,7 +40,7 @@ enum Use {
     Set,
 }
 
-/// Which item of which group.
+/// The place of an item: its group and its index there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Item {
     pub(super) group: u32,
@@ -48,7 +48,7 @@ pub(super) struct Item {
 }
 
 impl<'a> Plan<'a> {
-    /// With room for so many items.
+    /// Creates a plan with room for so many items.
     pub(super) fn with_capacity(items: usize) -> Plan<'a> {
         Plan {
             uses: HashMap::with_capacity(items),
@@ -57,13 +57,13 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Items of it.
+    /// Returns the number of its items.
     pub(super) fn len(&self) -> usize {
         self.uses.len()
     }
 
-    /// So many numbers: of which item, and up to which of its numbers they are. None: in the next
-    /// go.
+    /// Adds a take of so many numbers; returns their item, and up to which of its numbers they are.
+    /// None: it belongs to the next go.
     pub(super) fn take(&mut self, place: Place<'a>, count: u32) -> Option<(Item, u32)> {
         match self.uses.entry(place) {
             Entry::Vacant(free) => {
@@ -83,7 +83,7 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// The current number. None: in the next go.
+    /// Adds a read of the current number. None: it belongs to the next go.
     pub(super) fn read(&mut self, place: Place<'a>) -> Option<Item> {
         match self.uses.entry(place) {
             Entry::Vacant(free) => {
@@ -98,7 +98,7 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Whether it may be set in this go.
+    /// Adds a set; returns whether the key may be set in this go.
     pub(super) fn set(&mut self, place: Place<'a>) -> bool {
         match self.uses.entry(place) {
             Entry::Vacant(free) => {
@@ -110,7 +110,7 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// None: there are as many groups as there may be. The first has room for so many items.
+/// Adds an item. None: there are as many groups as allowed. The first has room for so many items.
 fn add<'a>(
     groups: &mut Vec<Group<'a>>,
     items: usize,

@@ -1,4 +1,4 @@
-//! Why a command failed, as Redis clients are told.
+//! The reason of a failed command, in the form of Redis.
 
 use seqsvr_proto::error::Fault;
 use seqsvr_proto::v1::{ItemError, Reason};
@@ -37,7 +37,7 @@ impl From<&ItemError> for Refusal {
 }
 
 impl Refusal {
-    /// SET to less than there is.
+    /// Returns the error of a SET to less than the current number.
     pub(super) fn below(now: u64, value: u64) -> Refusal {
         Refusal {
             code: Code::FailedPrecondition,
@@ -49,8 +49,8 @@ impl Refusal {
         }
     }
 
-    /// Fewer numbers might have been given: more than the namespace gives at once, or than there
-    /// are left.
+    /// Returns whether fewer numbers might have been given: the request was for more than the
+    /// namespace gives at once, or than are left.
     pub(super) fn is_of_many(&self) -> bool {
         match self.reason {
             Reason::TooMany => self.code == Code::InvalidArgument,
@@ -58,8 +58,8 @@ impl Refusal {
         }
     }
 
-    /// The answer: `TRYAGAIN` if the same command may succeed later, `ERR` if not. A sequence at
-    /// its end is told in the words that clients know of Redis.
+    /// Returns the answer: `TRYAGAIN` if the same command may succeed later, `ERR` if not. The
+    /// error of a sequence at its end has the words that clients know from Redis.
     pub(super) fn line(&self) -> String {
         let Refusal {
             text,

@@ -1,7 +1,7 @@
-//! Answers as Redis clients read them, of protocol 2 or 3.
+//! Answers in the form of Redis, of protocol 2 or 3.
 
-/// Which answers a connection reads. Every one begins with the second and may ask for the third
-/// (`HELLO 3`).
+/// The protocol version of a connection's answers. Every connection begins with the second and may
+/// request the third (`HELLO 3`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Version {
     #[default]
@@ -9,7 +9,7 @@ pub(super) enum Version {
     Three,
 }
 
-/// Answers on their way out.
+/// Answers to be sent.
 #[derive(Debug, Default)]
 pub(super) struct Replies {
     pub(super) bytes: Vec<u8>,
@@ -17,15 +17,15 @@ pub(super) struct Replies {
 }
 
 impl Replies {
-    /// `+OK`, say. One line of text without an end of its own.
+    /// Writes `+OK`, for example: one line of text without an end of its own.
     pub(super) fn simple(&mut self, text: &str) {
         self.line(b'+', text.as_bytes());
     }
 
-    /// A code of upper-case letters and what to do.
+    /// Writes an error: a code of upper-case letters and what to do.
     pub(super) fn error(&mut self, text: &str) {
         self.bytes.push(b'-');
-        // An error is one line, whatever it quotes.
+        // An error is one line, even if the text that it quotes is not.
         let one_line = text.bytes().map(|byte| match byte {
             b'\r' | b'\n' => b' ',
             other => other,
@@ -48,7 +48,7 @@ impl Replies {
         self.end();
     }
 
-    /// A number as a text, which is how Redis has it.
+    /// Writes a number as a text, as Redis does.
     pub(super) fn bulk_number(&mut self, n: u64) {
         let mut text = itoa::Buffer::new();
         self.bulk(text.format(n).as_bytes());
@@ -61,12 +61,12 @@ impl Replies {
         });
     }
 
-    /// The next n answers are one.
+    /// Begins an array of the next n answers.
     pub(super) fn array(&mut self, n: usize) {
         self.head(b'*', n);
     }
 
-    /// The next n pairs of answers are one.
+    /// Begins a map of the next n pairs of answers.
     pub(super) fn map(&mut self, n: usize) {
         match self.version {
             Version::Two => self.head(b'*', 2 * n),

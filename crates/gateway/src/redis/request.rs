@@ -1,30 +1,30 @@
 //! Requests as Redis clients write them: arrays of bulk strings, or a line of words.
 //!
 //! Our own, for speed: a parser of a library takes 97 to 360 ns a command, this one 11 to 33
-//! (`INCR` of a key of 17 bytes, pipelines of 1 to 100), of about 400 that a command may cost in
-//! all in a pipeline of 100.
+//! (`INCR` of a key of 17 bytes, pipelines of 1 to 100). In a pipeline of 100 a command may cost
+//! about 400 ns in all.
 //!
-//! Invariants: a byte is looked at once, however slowly a request arrives; and what a request may
-//! hold is bounded before it is kept ([`ARGS_MAX`], [`ARG_MAX`], [`LINE_MAX`], [`REQUEST_MAX`]).
+//! Invariants: a byte is looked at once, however slowly a request arrives; and the size of a
+//! request is bounded before it is kept ([`ARGS_MAX`], [`ARG_MAX`], [`LINE_MAX`], [`REQUEST_MAX`]).
 
 use std::fmt;
 use std::ops::Range;
 
 /// Most words of a request: an MGET of as many keys as a batch may have items.
 const ARGS_MAX: usize = 10_001;
-/// Longest word, bytes. Keys are shorter; longer ones are to be refused by name, not as a broken
+/// Longest word, bytes. Keys are shorter; a longer key must be rejected by name, not as a broken
 /// protocol.
 const ARG_MAX: usize = 16 << 10;
 /// Longest line: of an inline request, as in Redis.
 const LINE_MAX: usize = 64 << 10;
 /// Longest request, bytes: an MGET of as many keys as there may be, of the longest.
 pub(super) const REQUEST_MAX: usize = 2 << 20;
-/// Words and requests that there is room for at all times.
+/// Words and requests for which there is room at all times.
 const KEPT: usize = 256;
 /// Longest number of a length, with its sign.
 const DIGITS_MAX: usize = 20;
 
-/// Why a connection cannot go on: its bytes are no requests. The texts are those of Redis.
+/// Why a connection cannot continue: its bytes are not requests. The texts are those of Redis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Broken {
     Count,
@@ -50,16 +50,16 @@ impl fmt::Display for Broken {
     }
 }
 
-/// Requests that were read and are not answered yet, and how much of the next one was.
+/// Requests that were read and are not answered yet, and the read part of the next one.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
-    /// Up to where was read.
+    /// Number of bytes read.
     at: usize,
     /// Words of the present request still to come; None: its first line was not read yet.
     left: Option<usize>,
-    /// Of all requests.
+    /// Words of all requests.
     words: Vec<Range<u32>>,
-    /// Of each whole request: where its words and its bytes end.
+    /// Where the words and the bytes of each whole request end.
     ends: Vec<End>,
 }
 
@@ -70,11 +70,11 @@ struct End {
 }
 
 impl Requests {
-    /// Reads on in bytes that begin with the first of these requests, until there are `most` whole
-    /// ones. Words of a line are left in its place without their quotes.
+    /// Continues to read bytes that begin with the first of these requests, until there are `most`
+    /// whole ones. Words of a line are left in its place without their quotes.
     ///
     /// # Errors
-    /// [`Broken`], after which nothing more can be read; the whole requests before it stand.
+    /// [`Broken`], after which nothing more can be read; the whole requests before it stay.
     pub(super) fn read(&mut self, bytes: &mut [u8], most: usize) -> Result<(), Broken> {
         while self.ends.len() < most {
             let begin = self.end();
@@ -93,17 +93,17 @@ impl Requests {
         Ok(())
     }
 
-    /// Whole requests.
+    /// Returns the number of whole requests.
     pub(super) fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Bytes of the whole requests.
+    /// Returns the bytes of the whole requests.
     pub(super) fn end(&self) -> usize {
         self.ends.last().map_or(0, |end| end.bytes)
     }
 
-    /// The words of the i-th whole request, of the same bytes.
+    /// Returns the words of the i-th whole request, from the same bytes.
     pub(super) fn words<'a>(
         &self,
         i: usize,
@@ -116,14 +116,14 @@ impl Requests {
             .map(move |word| &bytes[word.start as usize..word.end as usize])
     }
 
-    /// Forgets the whole requests, whose bytes were taken away.
+    /// Discards the whole requests, whose bytes were taken away.
     pub(super) fn forget(&mut self) {
         let Some(end) = self.ends.last().copied() else {
             return;
         };
         self.ends.clear();
         self.words.drain(..end.words);
-        // One long request is not to be remembered for ever.
+        // One long request must not keep its memory permanently.
         self.ends.shrink_to(KEPT);
         self.words.shrink_to(KEPT);
         for word in &mut self.words {
@@ -132,7 +132,7 @@ impl Requests {
         self.at -= end.bytes;
     }
 
-    /// Whether the present request is whole.
+    /// Reads the present request; returns whether it is whole.
     fn read_one(&mut self, bytes: &mut [u8]) -> Result<bool, Broken> {
         let left = match self.left {
             Some(left) => left,
@@ -145,7 +145,7 @@ impl Requests {
                         let Some((count, end)) = number(bytes, begin + 1, Broken::Count)? else {
                             return Ok(false);
                         };
-                        // Redis takes an absent and an empty request for none.
+                        // Redis ignores an absent and an empty request.
                         let count = usize::try_from(count.max(0)).map_err(|_| Broken::Count)?;
                         if count > ARGS_MAX {
                             return Err(Broken::Count);
@@ -169,7 +169,7 @@ impl Requests {
             };
             let length = usize::try_from(length).ok().filter(|n| *n <= ARG_MAX);
             let end = begin + length.ok_or(Broken::Length)?;
-            // The two bytes of a line's end are not looked at, as in Redis.
+            // The two bytes of a line's end are not checked, as in Redis.
             if bytes.len() < end + 2 {
                 return Ok(false);
             }
@@ -211,8 +211,8 @@ impl Requests {
     }
 }
 
-/// A line whose words are put together at its beginning, without quotes and escapes: what is kept
-/// is never longer than what was read.
+/// A line whose words are put together at its beginning, without quotes and escapes: the kept text
+/// is never longer than the read text.
 struct Unquoting<'a> {
     line: &'a mut [u8],
     read: usize,
@@ -220,7 +220,7 @@ struct Unquoting<'a> {
 }
 
 impl Unquoting<'_> {
-    /// Words are set apart by blanks; one may be quoted, with escapes within double quotes.
+    /// Reads a word. Blanks separate words; one may be quoted, with escapes within double quotes.
     fn word(&mut self) -> Result<Option<Range<usize>>, Broken> {
         while self.peek().is_some_and(|byte| byte.is_ascii_whitespace()) {
             self.read += 1;
@@ -261,7 +261,7 @@ impl Unquoting<'_> {
         self.kept += 1;
     }
 
-    /// Reads what is between quotes, and the second of them.
+    /// Reads the text between quotes, and the second quote.
     fn quoted(&mut self, quote: u8) -> Result<(), Broken> {
         loop {
             let byte = self.next()?;
@@ -297,7 +297,7 @@ impl Unquoting<'_> {
     }
 }
 
-/// The number of a line that begins here, and where the next one does.
+/// Reads the number of a line that begins here; returns also where the next line begins.
 fn number(bytes: &[u8], begin: usize, broken: Broken) -> Result<Option<(i64, usize)>, Broken> {
     let rest = bytes.get(begin..).unwrap_or_default();
     let (negative, digits) = match rest.first() {

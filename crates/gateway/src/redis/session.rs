@@ -1,4 +1,4 @@
-//! What one connection has said of itself, and the commands that need nothing else.
+//! The state that one connection has set, and the commands that need nothing else.
 
 use std::net::SocketAddr;
 
@@ -9,8 +9,8 @@ use super::command::{Client, Command, Hello};
 use super::reply::{Replies, Version};
 use crate::secret::same;
 
-/// The Redis whose answers these are like: clients ask for its version, and choose by it what they
-/// send.
+/// The version of Redis that these answers resemble: clients request it, and choose their commands
+/// by it.
 pub(super) const REDIS_VERSION: &str = "7.2.0";
 
 /// Longest name of a connection.
@@ -19,7 +19,7 @@ const NAME_MAX: usize = 256;
 const NOAUTH: &str = "NOAUTH Authentication required.";
 const WRONGPASS: &str = "WRONGPASS invalid username-password pair or user is disabled.";
 
-/// One connection's own.
+/// The state of one connection.
 pub(super) struct Session<'a> {
     about: &'a About,
     id: u64,
@@ -27,7 +27,7 @@ pub(super) struct Session<'a> {
     since: Instant,
     name: Vec<u8>,
     pub(super) authenticated: bool,
-    /// Nothing more of it is answered: it said QUIT, or speaks another protocol.
+    /// It is not answered any more: it sent QUIT, or uses another protocol.
     pub(super) ended: bool,
 }
 
@@ -44,7 +44,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Why a command is refused before it is looked at.
+    /// Returns why a command is rejected before it is read in detail.
     pub(super) fn refuses(&self, command: &Command<'_>) -> Option<&'static str> {
         let free = matches!(
             command,
@@ -97,19 +97,19 @@ impl<'a> Session<'a> {
                 replies.version = Version::Two;
                 replies.simple("RESET");
             }
-            // What follows may be another page's commands.
+            // The bytes that follow may be another page's commands.
             Command::Http => {
                 self.ended = true;
                 replies.error("ERR this is not HTTP");
             }
-            // Everything else is a number's.
+            // All other commands need a number.
             other => replies.error(&format!("ERR {other:?} was not answered")),
         }
     }
 
     fn auth(&mut self, user: Option<&[u8]>, password: &[u8]) -> Result<(), &'static str> {
         let Some(expected) = &self.about.password else {
-            // Redis has a user `default` whom any password lets in, if it is named.
+            // Redis has a user `default` that any password admits, if the command names it.
             return match user {
                 Some(b"default") => Ok(()),
                 Some(_) => Err(WRONGPASS),
@@ -207,7 +207,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// What redis-benchmark and client libraries ask for.
+/// Settings that redis-benchmark and client libraries request.
 const CONFIG: [(&str, &str); 4] = [
     ("save", ""),
     ("appendonly", "yes"),

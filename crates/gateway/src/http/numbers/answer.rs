@@ -9,9 +9,9 @@ use serde::{Serialize, Serializer};
 use super::field::Format;
 use crate::http::refusal::Refusal;
 
-/// An answer of the service, as JSON is written of it.
+/// An answer of the service that can be written as JSON.
 pub(super) trait Answer: Send + 'static {
-    /// What is written.
+    /// The form that is written.
     type Json: Serialize;
 
     fn json(self, format: Format) -> Self::Json;
@@ -50,7 +50,7 @@ pub(super) struct RaiseTo {
     epoch: Number,
 }
 
-/// Answers of a batch, an entry an item.
+/// Answers of a batch, one entry an item.
 #[derive(Serialize)]
 pub(super) struct Many<T> {
     items: Vec<Item<T>>,
@@ -135,7 +135,7 @@ fn kind(kind: CurrentKind) -> &'static str {
     }
 }
 
-/// Those that failed stand in their places.
+/// Puts the items that failed in their places.
 fn items<T>(done: impl Iterator<Item = T>, errors: &[ItemError]) -> Many<T> {
     let mut items: Vec<Item<T>> = done.map(Item::Done).collect();
     for error in errors {

@@ -1,4 +1,4 @@
-//! What a request asks for: fields of JSON, or of a query, and the calls that they become.
+//! The fields of a request, in JSON or in a query, and the calls that they become.
 
 use bytes::Bytes;
 use seqsvr_proto::v1::{
@@ -15,20 +15,20 @@ pub(super) type How = (Option<u64>, Option<Format>);
 
 /// Fields of one kind of request.
 pub(super) trait Ask: serde::de::DeserializeOwned + Send + 'static {
-    /// The call.
+    /// The call that the fields become.
     type Call: Send;
 
-    /// How it is to be answered.
+    /// Returns how the request is to be answered.
     fn how(&self) -> How;
 
-    /// The call that it is.
+    /// Makes the call from the fields.
     ///
     /// # Errors
-    /// Fields that do not go together.
+    /// The fields do not go together.
     fn call(self) -> Result<Self::Call, &'static str>;
 }
 
-/// One key, named in one of three ways.
+/// The error text for a key that is not named in exactly one of three ways.
 const ONE_KEY: &str = "name one key: uid, key or key_base64";
 const KEYS: &str = "name the keys in one way: uids, keys or keys_base64";
 

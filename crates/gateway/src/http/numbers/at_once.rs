@@ -1,4 +1,4 @@
-//! Numbers that memory has: what `GET /v1/next` is mostly answered with, without a call.
+//! Numbers from memory: the usual answer to `GET /v1/next`, without a call.
 
 use axum::http::{Method, Request, StatusCode};
 use axum::response::Response;
@@ -11,13 +11,13 @@ use super::ask::{self, Ask};
 use crate::http::answer::json;
 use crate::http::query;
 
-/// None: nothing was done, and a call is to find out what there is to say.
+/// Answers a request from memory. None: nothing was done, and a call must find the answer.
 pub(in crate::http) fn at_once<B>(
     sequence: &impl LocalSequence,
     request: &Request<B>,
 ) -> Option<Response> {
     let uri = request.uri();
-    // A call is told of its trace.
+    // A call carries its trace.
     if request.method() != Method::GET
         || uri.path() != super::NEXT
         || request.headers().contains_key(TRACEPARENT)

@@ -29,7 +29,7 @@ impl From<Number> for u64 {
 }
 
 impl Number {
-    /// Of numbers wanted; more than fits is more than is allowed.
+    /// Returns a count of numbers; one that does not fit is above every limit.
     pub(super) fn count(self) -> u32 {
         u32::try_from(self.0).unwrap_or(u32::MAX)
     }
@@ -116,7 +116,7 @@ impl<'de> Deserialize<'de> for Key {
     }
 }
 
-/// The bytes of a key that is no text.
+/// The bytes of a key that is not text.
 pub(super) struct Base64(pub(super) Bytes);
 
 impl<'de> Deserialize<'de> for Base64 {
@@ -129,7 +129,7 @@ impl<'de> Deserialize<'de> for Base64 {
     }
 }
 
-/// At most [`ITEMS_MAX`].
+/// A list of at most [`ITEMS_MAX`] items.
 pub(super) struct Items<T>(pub(super) Vec<T>);
 
 impl<T> Default for Items<T> {

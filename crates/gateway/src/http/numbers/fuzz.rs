@@ -1,4 +1,4 @@
-//! Whatever may be asked, each of these reads it.
+//! Reads any request as each of these types.
 
 use super::ask::{Ask, Current, CurrentMany, Next, NextMany, RaiseTo};
 use crate::http::query;

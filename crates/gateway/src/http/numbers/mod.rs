@@ -1,7 +1,7 @@
 //! Numbers as JSON: `/v1/next`, `/v1/next-many`, `/v1/current`, `/v1/current-many`, `/v1/raise-to`.
 //!
-//! `GET` has its fields in the query, `POST` in a body of JSON or of a form. What they are, and
-//! what is answered, is written down in `openapi.json`.
+//! `GET` has its fields in the query, `POST` in a body of JSON or of a form. `openapi.json`
+//! describes the fields and the answers.
 
 mod answer;
 mod ask;
@@ -42,19 +42,19 @@ use super::{heard, query};
 const NEXT: &str = "/v1/next";
 /// Largest body of a request of one key.
 const ONE_MAX: usize = 16 << 10;
-/// Size of a body from which on it is read, and its answer written, apart: a millisecond for
+/// Size of a body from which on another runtime reads it and writes its answer: a millisecond for
 /// either.
 const LARGE: usize = 16 << 10;
-/// The contract, for those who read it or make clients of it.
+/// The contract, for people who read it or generate clients from it.
 const OPENAPI: &str = include_str!("openapi.json");
 
-/// What a call of the service comes to.
+/// The future of a call of the service.
 type Called<'a, R> = Pin<Box<dyn Future<Output = Result<tonic::Response<R>, Status>> + Send + 'a>>;
 
 struct Numbers<S> {
     sequence: Arc<S>,
     memory: Memory,
-    /// Where large bodies are read and written: where a connection is served, others wait for it.
+    /// Runtime that reads and writes large bodies: where a connection is served, others would wait.
     runtime: Handle,
 }
 
@@ -75,7 +75,7 @@ pub(super) fn numbers<S: Sequence>(sequence: Arc<S>, memory: Memory) -> Router {
         .with_state(numbers)
 }
 
-/// Asked by `GET` and by `POST`. Not by `HEAD`, which would take a number that nobody sees.
+/// Routes `GET` and `POST`. Not `HEAD`, which would take a number that no caller sees.
 fn asked<S: Sequence, H, T>(handler: H) -> MethodRouter<Arc<Numbers<S>>>
 where
     H: axum::handler::Handler<T, Arc<Numbers<S>>> + Clone,
@@ -88,7 +88,7 @@ where
         .fallback(refused)
 }
 
-/// By another method.
+/// Rejects another method.
 fn refused(uri: &Uri) -> Response {
     let text = format!("{} is asked by GET or POST", uri.path());
     let refusal = Refusal::http(StatusCode::METHOD_NOT_ALLOWED, Code::Unimplemented, text);
@@ -167,7 +167,7 @@ struct Heard<C> {
     size: usize,
 }
 
-/// Reads a request; one of many keys holds what it takes, and is read where there is room for it.
+/// Reads a request; one of many keys holds its memory, and waits for room before it is read.
 async fn hear<A: Ask>(
     request: Request<Body>,
     max: usize,
@@ -209,7 +209,7 @@ async fn hear<A: Ask>(
     })
 }
 
-/// The fields of a body.
+/// Reads the fields of a body.
 fn read<A: Ask>(body: &[u8], form: bool) -> Result<A, Refusal> {
     if body.trim_ascii_start().starts_with(b"{") {
         serde_json::from_slice(body).map_err(|error| Refusal::invalid(error.to_string()))
@@ -221,7 +221,7 @@ fn read<A: Ask>(body: &[u8], form: bool) -> Result<A, Refusal> {
     }
 }
 
-/// Does what takes long if the request is large: in another runtime.
+/// Does work that takes long for a large request: in another runtime.
 async fn apart<T: Send + 'static>(
     runtime: &Handle,
     size: usize,
@@ -231,7 +231,7 @@ async fn apart<T: Send + 'static>(
         return Ok(work());
     }
     let done = runtime.spawn(async move { work() }).await;
-    // It fails if the process ends.
+    // The task fails if the process ends.
     done.map_err(|error| Status::internal(error.to_string()).into())
 }
 

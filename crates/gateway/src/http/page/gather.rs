@@ -1,4 +1,4 @@
-//! Asks the cluster, once a second at most, however many look at it.
+//! Reads the state of the cluster, once a second at most, however many pages show it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,31 +26,31 @@ use tonic::{Request, Status};
 use super::shape::{Nodes, status};
 use crate::http::routes::Routes;
 
-/// How long an answer is told again.
+/// How long an answer is repeated.
 const FRESH: Duration = Duration::from_secs(1);
 /// How long the store may take, and then all processes together.
 const DEADLINE: Duration = Duration::from_millis(1_500);
-/// Processes asked at one time.
+/// Processes to which requests are sent at one time.
 const AT_ONCE: usize = 64;
 
-/// What the page knows of the cluster.
+/// The page's data of the cluster.
 pub(super) struct Gather<S, A> {
     sequence: S,
     admin: A,
     channels: Channels,
     routes: Routes,
-    /// Where the cluster is asked, wherever it is asked for: not where connections wait for each
-    /// other.
+    /// Runtime of the requests to the cluster, wherever the page is served: not one where
+    /// connections wait for each other.
     runtime: Handle,
     begun: Instant,
-    /// Held by the one who asks; the others wait for what it learns.
+    /// Lock that one caller holds while it fetches; the others wait for its result.
     kept: Mutex<Kept>,
 }
 
 #[derive(Default)]
 struct Kept {
     told: Option<(Instant, Bytes)>,
-    /// What a store leader said last, and when.
+    /// The last answer of a store leader, and its time.
     known: Option<(Instant, ClusterStatusResponse)>,
 }
 
@@ -67,10 +67,10 @@ impl<S: Sequence, A: Admin> Gather<S, A> {
         }
     }
 
-    /// The routing table of this AllocSvr.
+    /// Returns the routing table of this AllocSvr.
     ///
     /// # Errors
-    /// It has none yet.
+    /// The AllocSvr has no table yet.
     pub(super) async fn routes(&self) -> Result<Arc<RoutingTable>, Status> {
         let request = |message| {
             let mut request = Request::new(message);
@@ -80,12 +80,12 @@ impl<S: Sequence, A: Admin> Gather<S, A> {
         self.routes.newest(&self.sequence, request).await
     }
 
-    /// The cluster as JSON, at most [`FRESH`] old when it was asked for. Who goes away meanwhile
-    /// leaves the answer to those who wait.
+    /// Returns the cluster as JSON, at most [`FRESH`] old at the time of the call. If a caller goes
+    /// away, those that wait still get the answer.
     pub(super) async fn cluster(self: &Arc<Self>) -> Bytes {
         let gather = self.clone();
         let asked = self.runtime.spawn(async move { gather.fresh().await });
-        // It fails if the process ends.
+        // The task fails if the process ends.
         asked.await.unwrap_or_default()
     }
 
@@ -105,7 +105,7 @@ impl<S: Sequence, A: Admin> Gather<S, A> {
         let own = self.admin.node_status(Request::new(NodeStatusRequest {}));
         let own = match own.await {
             Ok(own) => own.into_inner(),
-            // It is this very process.
+            // The node is this process itself.
             Err(_) => NodeStatusResponse::default(),
         };
         let asked = Request::new(ClusterStatusRequest {});
@@ -127,13 +127,13 @@ impl<S: Sequence, A: Admin> Gather<S, A> {
         told["asked"] = json!({ "name": own.name, "address": own.address });
         told["store_error"] = json!(error);
         told["store_ms_ago"] = json!(known.map(|ago| ago.as_millis() as u64));
-        // So that whoever looks can tell a new answer from the same one, and compute rates.
+        // So that the page can tell a new answer from a repeated one, and compute rates.
         told["at_ms"] = json!(self.begun.elapsed().as_millis() as u64);
         told.to_string().into()
     }
 
-    /// What is known here while no leader answers: stores as they were told last, and owners by our
-    /// table.
+    /// Returns what is known here while no leader answers: the last received state of the stores,
+    /// and the owners by our table.
     async fn without_store(
         &self,
         known: Option<&(Instant, ClusterStatusResponse)>,
@@ -167,7 +167,7 @@ impl<S: Sequence, A: Admin> Gather<S, A> {
         cluster
     }
 
-    /// What each process says of itself: this one, and all others within one deadline.
+    /// Returns the status of each process: this one, and all others within one deadline.
     async fn nodes(&self, cluster: &ClusterStatusResponse, own: &NodeStatusResponse) -> Nodes {
         let stores = cluster.stores.iter().map(|s| s.address.clone());
         let sessions = cluster.sessions.iter().map(|s| s.address.clone());
@@ -197,7 +197,7 @@ impl<S: Sequence, A: Admin> Gather<S, A> {
     }
 }
 
-/// A status in words: of one that was made here, its innermost cause.
+/// Returns a status in words: if it was made here, its innermost cause.
 fn said(status: &Status) -> String {
     local_cause(status).unwrap_or_else(|| status.message().to_owned())
 }

@@ -1,14 +1,15 @@
-//! The web page at `/`, and what it asks for.
+//! The web page at `/`, and the data that it requests.
 //!
 //! ```text
 //! mod      routes; page.html, page.css and page.js, as they are
-//! gather   the cluster: the store, then every process, each within its time; once a second for all who look
+//! gather   the cluster: the store, then every process, each within its time; once a second
+//!          for all viewers
 //! shape    that as JSON, as `seqsvr status --json` has it
 //! place    slots and their owners; where a uid or key lives
 //! ```
 //!
-//! Invariants: it only reads; whatever does not answer is a part of the picture with its reason, and never
-//! keeps the rest from being shown; what the page costs the cluster does not grow with those who look at it.
+//! Invariants: it only reads. A process that does not answer is shown with its reason, and never
+//! hides the rest. What the page costs the cluster does not grow with the number of its viewers.
 
 mod gather;
 mod place;
@@ -33,11 +34,11 @@ use super::refusal::Refusal;
 use gather::Gather;
 pub use shape::{Nodes, status};
 
-/// Nothing but what this server sends, and nothing inside the page itself.
+/// Policy that allows only what this server sends, and nothing inside the page itself.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// `GET /` and its parts, `/v1/cluster`, `/v1/slots` and `/v1/route`, by the calls of one AllocSvr. Must be called
-/// inside a tokio runtime, in which the cluster is asked.
+/// Returns `GET /` and its parts, `/v1/cluster`, `/v1/slots` and `/v1/route`, by the calls of one
+/// AllocSvr. Must be called inside a tokio runtime, which sends the page's requests.
 pub fn page<S: Sequence, A: Admin>(sequence: S, admin: A) -> Paths {
     let asset = |kind, text| get(move || async move { sent(kind, text) });
     let gather = Arc::new(Gather::new(sequence, admin));

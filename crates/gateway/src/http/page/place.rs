@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tonic::Status;
 
-/// What `/v1/route` is asked.
+/// The fields of a request for `/v1/route`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Asked {
@@ -22,8 +22,8 @@ pub(super) struct Asked {
     key: Option<String>,
 }
 
-/// Owner and epoch of each slot, as columns: entry i is slot i, an owner its place in `owners` plus
-/// 1, or 0.
+/// Returns the owner and epoch of each slot, as columns: entry i is slot i, an owner its place in
+/// `owners` plus 1, or 0.
 pub(super) fn slots(table: &RoutingTable) -> Value {
     let mut owners: Vec<&Owner> = Vec::new();
     let mut places = HashMap::new();
@@ -53,10 +53,10 @@ pub(super) fn slots(table: &RoutingTable) -> Value {
     json!({ "version": table.version(), "namespaces": namespaces, "owners": owners, "owner_refs": refs, "epochs": epochs })
 }
 
-/// Namespace, section, slot, epoch and owner of a uid or key.
+/// Returns namespace, section, slot, epoch and owner of a uid or key.
 ///
 /// # Errors
-/// The question is wrong; says what to ask.
+/// The request is wrong; the error says what to request.
 pub(super) fn route(table: &RoutingTable, asked: &Asked) -> Result<Value, Status> {
     let (key, usual) = match (&asked.uid, &asked.key) {
         (Some(uid), None) => {

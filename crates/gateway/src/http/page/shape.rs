@@ -3,10 +3,10 @@
 use seqsvr_proto::v1::{ClusterStatusResponse, HotSection, NodeStatusResponse};
 use serde_json::{Value, json};
 
-/// What each address answered, or why it did not.
+/// The answer of each address, or the reason why there is none.
 pub type Nodes = Vec<(String, Result<NodeStatusResponse, String>)>;
 
-/// The cluster as its leader sees it, and every process's own counters: one object.
+/// Returns the cluster as its leader sees it, and every process's own counters: one object.
 pub fn status(c: &ClusterStatusResponse, nodes: &Nodes) -> Value {
     let stores: Vec<Value> = c
         .stores

@@ -1,4 +1,4 @@
-//! How Tinyid's answers are written, and its errors.
+//! The form of Tinyid's answers, and its errors.
 
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -25,9 +25,9 @@ pub(super) struct Answer<T> {
     pub(super) message: String,
 }
 
-/// Why a request has no numbers.
+/// The reason why a request gets no numbers.
 pub(super) enum Failed {
-    /// `batchSize` is no number.
+    /// `batchSize` is not a number.
     Mistyped {
         text: String,
         path: String,
@@ -48,7 +48,7 @@ impl From<Status> for Failed {
     }
 }
 
-/// The answer, which goes on holding what it holds.
+/// Returns the answer, which keeps the memory that it holds.
 pub(super) fn sent(
     kind: &'static str,
     body: Vec<u8>,
@@ -61,7 +61,7 @@ pub(super) fn sent(
     Ok(response(StatusCode::OK, kind, body))
 }
 
-/// Text; of what failed, none.
+/// Returns an answer as text; a failure has an empty text.
 pub(super) fn simple(taken: Result<Response, Failed>) -> Response {
     let empty = || response(StatusCode::OK, spring::TEXT, "");
     match taken {
@@ -88,7 +88,7 @@ pub(super) fn message(status: &Status, biz_type: &str) -> String {
 }
 
 pub(super) fn body(answer: &Answer<impl Serialize>) -> Vec<u8> {
-    // Neither a Vec nor these fields can fail to be written.
+    // Writing to a Vec cannot fail, and neither can these fields.
     serde_json::to_vec(answer).unwrap_or_default()
 }
 

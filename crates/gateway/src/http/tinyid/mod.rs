@@ -28,20 +28,20 @@ use super::tag::{Asked, no_head};
 use crate::secret::same;
 use crate::stride::stride;
 
-/// Most numbers of one request; more count as so many.
+/// Most numbers of one request; a larger count is reduced to this.
 const BATCH_MAX: u32 = COUNT_MAX;
-/// Answers of more numbers count as memory that is held.
+/// Numbers above which an answer counts as held memory.
 const SMALL: u32 = 1_000;
-/// Most digits of a number, with what stands around it.
+/// Most digits of a number, with the characters around it.
 const DIGITS: usize = 22;
-/// Percent of a segment after which a client is to load the next one.
+/// Percent of a segment after which a client should load the next one.
 const LOADING_PERCENT: u64 = 20;
 
 struct Tinyid<S> {
     sequence: Arc<S>,
     memory: Memory,
     routes: Routes,
-    /// What a caller must give; None: anything.
+    /// Token that a caller must give; None: callers need none.
     token: Option<String>,
 }
 
@@ -176,7 +176,7 @@ async fn next_segment_id_simple<S: Sequence>(
 }
 
 impl<S: Sequence> Tinyid<S> {
-    /// Whose numbers are asked for.
+    /// Returns the type of the requested numbers.
     fn biz_type(&self, asked: &Asked) -> Result<String, Failed> {
         let may = match (&self.token, asked.field("token")) {
             (None, _) => true,
@@ -186,7 +186,7 @@ impl<S: Sequence> Tinyid<S> {
         asked.field("bizType").filter(|_| may).ok_or(Failed::Token)
     }
 
-    /// So many numbers, and what an answer of many holds.
+    /// Takes so many numbers; returns also the memory that an answer of many holds.
     async fn take(
         &self,
         asked: &Asked,
@@ -200,7 +200,7 @@ impl<S: Sequence> Tinyid<S> {
                 .await?;
         }
         let answer = match count {
-            // The original takes none, and says nothing of it.
+            // The original takes none, and reports no error.
             0 => {
                 let namespace = self.namespace(asked, biz_type).await?;
                 namespace.ok_or_else(|| no_such(biz_type))?;
@@ -219,13 +219,13 @@ impl<S: Sequence> Tinyid<S> {
             .await
     }
 
-    /// As many numbers as the namespace's step.
+    /// Takes as many numbers as the namespace's step.
     async fn segment(&self, asked: &Asked, biz_type: &str) -> Result<Segment, Status> {
         let namespace = self.namespace(asked, biz_type).await?;
         let spec = namespace.ok_or_else(|| no_such(biz_type))?.spec;
         let count = spec.step.clamp(1, COUNT_MAX);
         let answer = asked.take(&*self.sequence, biz_type, count).await?;
-        // What is not congruent to the remainder the original's clients pass over.
+        // The original's clients skip numbers that are not congruent to the remainder.
         let current = answer.first - 1;
         let format = asked.format();
         Ok(Segment {
@@ -250,7 +250,7 @@ impl Asked {
     }
 }
 
-/// As the original takes it: none is 1, a negative one none, a large one the largest.
+/// Reads it as the original does: a missing one is 1, a negative one 0, a large one the largest.
 fn batch_size(asked: &Asked) -> Result<u32, Failed> {
     let Some(text) = asked.field("batchSize") else {
         return Ok(1);

@@ -7,7 +7,7 @@ use tokio::time::{sleep, timeout};
 use super::*;
 use crate::nobody::Nobody;
 
-/// A connection, served; the sockets between hold so many bytes.
+/// Serves a connection; the sockets between hold so many bytes.
 fn served(about: &Arc<About>, sockets: usize) -> (DuplexStream, JoinHandle<&'static str>) {
     let (here, there) = duplex(sockets);
     let about = about.clone();
@@ -62,7 +62,7 @@ async fn a_stream_of_requests_is_not_taken_for_half_of_one() {
     }
 }
 
-/// Whatever it sends meanwhile.
+/// The connection is closed in time even if the caller sends bytes.
 #[tokio::test(start_paused = true)]
 async fn who_takes_no_answers_is_closed_in_time() {
     let about = about();
@@ -106,8 +106,8 @@ async fn one_that_asks_nothing_is_closed_in_time() {
     assert!(began.elapsed() >= Duration::from_secs(100));
 }
 
-/// A caller that is always somewhat behind, and large answers to short requests: what was sent is
-/// not kept, and what was not is bounded.
+/// A caller that is always somewhat behind, and large answers to short requests: sent bytes are not
+/// kept, and bytes that are not sent are bounded.
 #[tokio::test]
 async fn what_a_slow_reader_makes_a_connection_hold_is_bounded() {
     let about = about();
@@ -119,7 +119,7 @@ async fn what_a_slow_reader_makes_a_connection_hold_is_bounded() {
         }
         to.shutdown().await.unwrap();
     });
-    // As many are asked for as may be before any is read.
+    // The caller sends as many requests as it may before it reads any answer.
     let waiting = async {
         while about.held() < UNSENT_MAX / 2 {
             sleep(Duration::from_millis(1)).await;

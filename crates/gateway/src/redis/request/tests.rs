@@ -4,7 +4,7 @@ use super::*;
 
 type Words = Vec<Vec<u8>>;
 
-/// All requests of these bytes, which arrive in pieces of this size and are taken a few at a time.
+/// Returns all requests of these bytes, which arrive in pieces of this size, taken a few at a time.
 fn read(bytes: &[u8], piece: usize) -> (Vec<Words>, Result<(), Broken>) {
     let mut requests = Requests::default();
     let (mut all, mut there) = (Vec::new(), Vec::new());
@@ -76,7 +76,7 @@ fn what_is_no_request_is_told_apart() {
         (&large, Broken::LongRequest),
         (&many, Broken::Count),
     ] {
-        // What came before it is answered.
+        // The requests before it are answered.
         let after = [b"PING\r\n", bytes].concat();
         for piece in [1, 3, 1_000, after.len()] {
             let expected = (vec![words(&["PING"])], Err(broken.clone()));
@@ -86,7 +86,7 @@ fn what_is_no_request_is_told_apart() {
 }
 
 proptest! {
-    /// Whatever comes, in whatever pieces: the same requests, and no panic.
+    /// Any bytes, in pieces of any size: the same requests, and no panic.
     #[test]
     fn pieces_make_no_difference(
         parts in prop::collection::vec(
