@@ -4,7 +4,7 @@
 //! lock         held by the one process that uses the directory
 //! identity     node id, incarnation, cluster
 //! binding      inode of the lock file, which distinguishes a copy from the original
-//! founder      the cluster that this node was called to make, if it was
+//! founder      the cluster that this node was requested to make, if it was
 //! log/         entries and vote
 //! state/       rows of the state; not trusted, rebuilt from snapshot and log if in doubt
 //! state.bad.N  state directories that were set aside

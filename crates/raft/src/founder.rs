@@ -1,11 +1,11 @@
-//! Notes that this node was called to make the cluster it belongs to.
+//! Notes that this node received the request to make the cluster it belongs to.
 //!
-//! Invariant: only the node that was called to make a cluster, and drew nothing from another node,
-//! may begin its log. Schedule that makes two histories under one cluster id without it: node 1
-//! makes the cluster; node 2 adopts it by node 1's first call and loses its power before its vote
-//! is saved. Nodes 1 and 3 commit entries; node 3 is wiped, node 1 is cut off. The operator repeats
-//! `init`, this time at node 2. Its log is empty, so openraft would let it begin the log once more,
-//! and with the wiped node 3 it is a majority.
+//! Invariant: only the node that received the request to make a cluster, and drew nothing from
+//! another node, may begin its log. Schedule that makes two histories under one cluster id without
+//! it: node 1 makes the cluster; node 2 adopts it by node 1's first call and loses its power before
+//! its vote is saved. Nodes 1 and 3 commit entries; node 3 is wiped, node 1 is cut off. The
+//! operator repeats `init`, this time at node 2. Its log is empty, so openraft would let it begin
+//! the log once more, and with the wiped node 3 it is a majority.
 //!
 //! The note is durable before the node belongs to the cluster. A node that lost its power in
 //! between has no cluster, or is its founder. No other node knows that cluster then, because a node
@@ -20,14 +20,14 @@ use crate::directory::{self, Directory};
 use crate::error::Error;
 use crate::frame;
 
-/// Notes, durably, that this node was called to make the cluster.
+/// Notes, durably, that this node received the request to make the cluster.
 pub(crate) fn store(directory: &Directory, cluster: ClusterId) -> Result<(), Error> {
     let path = path_of(directory);
     let bytes = frame::encode(&cluster).map_err(Error::io("cannot encode", &path))?;
     directory::replace_file(&path, &bytes)
 }
 
-/// Returns the cluster that this node was called to make; None if it was never called.
+/// Returns the cluster that this node received the request to make; None if it had no such request.
 pub(crate) fn load(directory: &Directory) -> Result<Option<ClusterId>, Error> {
     let path = path_of(directory);
     match std::fs::read(&path) {

@@ -191,7 +191,7 @@ impl Gate {
         self.end_after_failed_write(adopted)
     }
 
-    /// Makes this node part of a cluster that it is called to make. Returns whether it may begin
+    /// Makes this node part of a cluster that it is requested to make. Returns whether it may begin
     /// the log: not if it got the cluster from another node, see `founder.rs`.
     pub(crate) async fn found(&self, cluster: ClusterId) -> Result<bool, Error> {
         let storage = self.storage.lock().await;

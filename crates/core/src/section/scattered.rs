@@ -1,8 +1,8 @@
 //! Levels of a keyed section that consist of chunks of their own.
 //!
-//! The memory of counters has reached its limit and no free piece is large enough (see `chunks`). A
-//! search comes here only after it has missed in the levels that are in one piece. So sections that
-//! have no scattered levels pay nothing for them.
+//! They exist because the memory of counters has reached its limit and no free piece is large
+//! enough (see `chunks`). A search comes here only after it has missed in the levels that are in
+//! one piece. So sections that have no scattered levels pay nothing for them.
 //!
 //! Invariant: the invariants of `keyed`; an entry lies within one chunk and never moves.
 
