@@ -1,5 +1,5 @@
-//! Threads for what calls have to wait for, below the others in priority (see `seqsvr_alloc`'s
-//! `background`).
+//! The runtime of the slow path: its threads have a lower priority than the others (see
+//! `seqsvr_alloc`'s `background`).
 
 use std::io;
 
@@ -8,21 +8,23 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::EVENT_INTERVAL;
 
-/// How far below the others: a tenth of their share when both want the processor.
+/// Niceness that is added to background threads. They get a tenth of the share of other threads
+/// when both are ready to run.
 #[cfg(target_os = "linux")]
 const NICE: i32 = 10;
 
-/// The runtime of calls that memory cannot answer at once. It ends with this.
+/// Runtime of calls that cannot be answered from memory. Dropping this shuts it down.
 pub(crate) struct Background(Option<Runtime>);
 
 impl Background {
-    /// Starts its threads, as many as there are cores.
+    /// Starts one thread for each core.
     pub(crate) fn start() -> io::Result<Background> {
         let runtime = Builder::new_multi_thread()
             .thread_name("background")
             .event_interval(EVENT_INTERVAL)
             .on_thread_start(|| {
-                // Elsewhere it would change the whole process. If it is refused all are alike.
+                // On other systems it would change the whole process. If the call fails, the
+                // threads keep the usual priority.
                 #[cfg(target_os = "linux")]
                 let _ = rustix::process::nice(NICE);
             })
@@ -31,7 +33,7 @@ impl Background {
         Ok(Background(Some(runtime)))
     }
 
-    /// This machine with these threads.
+    /// Returns the environment of an AllocSvr whose slow path runs on these threads.
     pub(crate) fn environment(&self) -> Environment {
         Environment {
             background: self.0.as_ref().map(|runtime| runtime.handle().clone()),
@@ -42,7 +44,7 @@ impl Background {
 
 impl Drop for Background {
     fn drop(&mut self) {
-        // It ends within another runtime, where it may not be waited for.
+        // This runs inside another runtime, which must not block.
         if let Some(runtime) = self.0.take() {
             runtime.shutdown_background();
         }

@@ -30,11 +30,11 @@ pub(crate) use serve::{Alloc, Dev, Doors, Init, Store};
 
 use crate::log::Format;
 
-/// Heading of the flags that every command has. In each help they come last.
+/// Heading of the flags that every command has. They are the last in each help.
 const GLOBAL: &str = "Global options";
-/// Heading of the flags by which a command reaches a server.
+/// Heading of the flags for the connection to a server.
 const CONNECTION: &str = "Connection options";
-/// Heading of the bounds of a server.
+/// Heading of the limits of a server.
 const LIMITS: &str = "Limits";
 
 /// The next number of every user: unique, rising, never lost.
@@ -124,7 +124,7 @@ pub(crate) enum Command {
     Completion(Completion),
 }
 
-/// Whom a client command asks.
+/// Addresses and timeout of a client command.
 #[derive(Args)]
 #[command(next_help_heading = CONNECTION)]
 pub(crate) struct Server {
@@ -137,7 +137,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// The addresses, one by one.
+    /// Returns the addresses.
     pub(crate) fn addresses(&self) -> Vec<&str> {
         addresses(&self.server).collect()
     }
@@ -210,7 +210,7 @@ mod tests {
         Cli::command().debug_assert();
     }
 
-    /// The command itself and all below it, with their full names.
+    /// Returns the command itself and all below it, with their full names.
     fn all(command: &clap::Command, above: &str) -> Vec<(String, clap::Command)> {
         let name = format!("{above}{}", command.get_name());
         // `help` is clap's own.
@@ -230,7 +230,7 @@ mod tests {
         all(&root, "")
     }
 
-    /// Headings of a help, and the flags below each, in their order.
+    /// Returns the headings of a help, and the flags below each, in their order.
     fn sections(help: &str) -> Vec<(String, Vec<String>)> {
         let mut sections: Vec<(String, Vec<String>)> = Vec::new();
         for line in help.lines() {
@@ -238,7 +238,7 @@ mod tests {
                 sections.push((heading.to_owned(), Vec::new()));
             }
             let line = line.trim_start();
-            // Behind a short one: `-h, --help`.
+            // After a short one: `-h, --help`.
             let flag = match line.as_bytes() {
                 [b'-', _, b',', b' ', ..] => &line[4..],
                 _ => line,
@@ -256,7 +256,7 @@ mod tests {
         let commands = commands();
         assert!(commands.len() > 25, "{}", commands.len());
         for (name, command) in commands {
-            // Without the examples behind it.
+            // Without the examples after it.
             let mut command = command.after_help("");
             let help = command.render_long_help().to_string();
             let sections = sections(&help);

@@ -1,8 +1,8 @@
 //! The configuration file: TOML whose keys are flags. Flag > environment > file > default.
 //!
-//! A table is a server command (`[dev]`, `[store]`, `[alloc]`) or `[client]`, which holds what the
-//! commands that ask a server have in common. Values become the flags' defaults before the command
-//! line is read, so that they are checked as flags are, and `--help` shows them.
+//! A table is a server command (`[dev]`, `[store]`, `[alloc]`) or `[client]`, which has the flags
+//! that all client commands share. Values become the defaults of flags before the command line is
+//! parsed. So clap checks them as it checks flags, and `--help` shows them.
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -18,14 +18,14 @@ use crate::exit::BadInput;
 
 /// Tables that are commands.
 const SERVERS: [&str; 3] = ["dev", "store", "alloc"];
-/// The table of all commands that ask a server.
+/// The table of all client commands.
 const CLIENT: &str = "client";
 const CLIENT_KEYS: [&str; 3] = ["server", "timeout", "namespace"];
-/// Keys of every table's commands that make no sense in the file that they name.
+/// Flags that cannot be keys of the file.
 const NOT_KEYS: [&str; 5] = ["config", "help", "version", "log", "log-format"];
 
-/// What a flag is given on the command line or in the environment, before either is read as a
-/// whole.
+/// Returns the value of a flag from the command line or the environment, before the command line
+/// is parsed.
 pub(crate) fn early(args: &[OsString], flag: &str, variable: &str) -> Option<OsString> {
     let mut args = args.iter();
     while let Some(arg) = args.next() {
@@ -40,7 +40,7 @@ pub(crate) fn early(args: &[OsString], flag: &str, variable: &str) -> Option<OsS
     std::env::var_os(variable).filter(|value| !value.is_empty())
 }
 
-/// What a file says.
+/// Settings and issues of a file.
 #[derive(Default)]
 pub(crate) struct Contents {
     pub(crate) settings: Vec<Setting>,
@@ -51,24 +51,27 @@ pub(crate) struct Contents {
 pub(crate) struct Setting {
     pub(crate) table: String,
     pub(crate) key: String,
-    /// As they would be written behind the flag.
+    /// As they would be written after the flag.
     pub(crate) values: Vec<String>,
-    /// The commands that take it, such as `namespace list`.
+    /// Commands that have this flag, such as `namespace list`.
     pub(crate) commands: Vec<String>,
-    /// Its value must not be shown.
+    /// Whether its value must not be shown.
     pub(crate) secret: bool,
 }
 
-/// What is wrong with a table or one key of it.
+/// Something wrong with a table or one key of it.
 pub(crate) struct Fault {
     pub(crate) table: String,
     pub(crate) key: Option<String>,
-    /// In words that name both.
+    /// Text that names both.
     pub(crate) text: String,
 }
 
-/// The command line with the file's values as defaults. Of values only what has no place on a
-/// command line is refused here; the others are checked as flags are.
+/// Returns the command line with the file's values as defaults.
+///
+/// # Errors
+/// The file cannot be read, or has an unknown table, an unknown key or a value of a type that no
+/// flag has. All other values are checked when clap parses the command line.
 pub(crate) fn apply(command: Command, path: &Path) -> Result<Command, BadInput> {
     let contents = contents(&command, path)?;
     match &*contents.faults {
@@ -85,7 +88,10 @@ pub(crate) fn apply(command: Command, path: &Path) -> Result<Command, BadInput> 
     }
 }
 
-/// What the file says, with all that is wrong in it, values that their flags would refuse included.
+/// Returns the settings of the file and all its issues, including values that their flags reject.
+///
+/// # Errors
+/// The file cannot be read or is not TOML.
 pub(crate) fn check(command: &Command, path: &Path) -> Result<Contents, BadInput> {
     let mut contents = contents(command, path)?;
     for setting in &contents.settings {
@@ -159,7 +165,7 @@ fn contents(command: &Command, path: &Path) -> Result<Contents, BadInput> {
     Ok(contents)
 }
 
-/// Says where, without the line itself: it may hold a password.
+/// Returns an error that names the line number, but not the line: it may have a password.
 fn not_toml(text: &str, error: &toml::de::Error) -> String {
     let before = error.span().and_then(|span| text.get(..span.start));
     let line = before.map_or(1, |before| before.matches('\n').count() + 1);
@@ -192,7 +198,7 @@ fn setting(command: &Command, table: &str, key: &str, value: &Value) -> Result<S
     })
 }
 
-/// The commands that take this key of this table, by name.
+/// Returns the commands that have this key of this table, with their names.
 fn takers<'a>(command: &'a Command, table: &str, key: &str) -> Vec<(String, &'a Command)> {
     if table != CLIENT {
         let server = command.find_subcommand(table);
@@ -212,7 +218,7 @@ fn takers<'a>(command: &'a Command, table: &str, key: &str) -> Vec<(String, &'a 
     found
 }
 
-/// Why a command would not take these values of its flag.
+/// Returns why a command would reject these values of its flag.
 fn refusal(taker: &Command, key: &str, values: &[String]) -> Option<String> {
     let alone = taker
         .clone()
@@ -221,7 +227,7 @@ fn refusal(taker: &Command, key: &str, values: &[String]) -> Option<String> {
     let error = alone
         .try_get_matches_from(values.iter().map(|value| format!("--{key}={value}")))
         .err()?;
-    // It may need another flag beside it, which need not come from the file.
+    // It may require another flag, which need not come from the file.
     if error.kind() == ErrorKind::MissingRequiredArgument {
         return None;
     }
@@ -248,7 +254,7 @@ fn everywhere(command: Command, setting: &Setting) -> Command {
     command.mut_subcommands(|sub| with_default(everywhere(sub, setting), setting))
 }
 
-/// Long names of a command's own flags.
+/// Returns the long names of a command's own flags.
 fn flags(command: &Command) -> Vec<String> {
     let names = command.get_arguments().filter_map(Arg::get_long);
     names
@@ -262,7 +268,7 @@ fn flag<'a>(command: &'a Command, key: &str) -> Option<&'a Arg> {
     flags.find(|arg| arg.get_long() == Some(key) && !NOT_KEYS.contains(&key))
 }
 
-/// The command itself if it has no such flag.
+/// Sets the default of a command's flag. A command without this flag is returned unchanged.
 fn with_default(command: Command, setting: &Setting) -> Command {
     let id = flag(&command, &setting.key).map(|arg| arg.get_id().clone());
     match id {
@@ -275,7 +281,7 @@ fn with_default(command: Command, setting: &Setting) -> Command {
     }
 }
 
-/// A value as it would be written behind its flag; an array is a list.
+/// Returns a value as it would be written after its flag; an array is a list.
 fn texts(value: &Value) -> Result<Vec<String>, String> {
     match value {
         Value::String(text) => Ok(vec![text.clone()]),

@@ -1,7 +1,7 @@
-//! Threads of the doors: each serves connections of its own.
+//! Threads of the Redis and HTTP endpoints: each serves connections of its own.
 //!
-//! On threads that share their tasks, one that has found several connections with something to do
-//! rings for another, which costs both of them more than a command does.
+//! In a runtime with work stealing, a thread that finds several ready connections wakes another
+//! thread. That costs both threads more than one command does.
 
 use std::io;
 use std::num::NonZero;
@@ -10,28 +10,29 @@ use seqsvr_gateway::Runtimes;
 use tokio::runtime::Builder;
 use tokio::sync::watch;
 
-/// What processes have that nobody made nicer, and the same between 0 and 99.
+/// Niceness of a process that was started without `nice`.
 #[cfg(target_os = "linux")]
 const NICENESS_USUAL: i32 = 0;
+/// That niceness on the scale of `thread_priority`, 0 to 99.
 #[cfg(target_os = "linux")]
 const PRIORITY_USUAL: u8 = 48;
 
-/// A runtime for each core. They end with this.
+/// One single-threaded runtime for each core. Dropping this shuts them down.
 pub(crate) struct DoorThreads {
     runtimes: Runtimes,
-    /// Dropped, it ends them.
+    /// Ends the threads when it is dropped.
     _running: watch::Sender<()>,
 }
 
 impl DoorThreads {
-    /// Starts them.
+    /// Starts one thread for each core.
     pub(crate) fn start() -> io::Result<DoorThreads> {
         let (running, stopped) = watch::channel(());
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
         let mut runtimes = Vec::with_capacity(cores);
         for _ in 0..cores {
-            // Looked for more arrivals as seldom as tokio does by itself: what has come to many
-            // connections is done before the first of their answers is sent.
+            // The event interval is tokio's default: requests of many connections are served
+            // before the first of their answers is sent.
             let runtime = Builder::new_current_thread().enable_all().build()?;
             runtimes.push(runtime.handle().clone());
             let mut stopped = stopped.clone();
@@ -48,22 +49,25 @@ impl DoorThreads {
         })
     }
 
-    /// Where connections may be served.
+    /// Returns handles of the runtimes.
     pub(crate) fn runtimes(&self) -> Option<Runtimes> {
         Some(self.runtimes.clone())
     }
 }
 
-/// Woken up, this thread takes an idle core or waits for its turn, as all threads do, but never
-/// puts off the one that runs: that is often the client that has just sent it something and is
-/// about to send more.
+/// Gives this thread the scheduling policy SCHED_BATCH. When it wakes up it takes an idle core or
+/// waits for a time slice, but never preempts the running thread: that is often the client that
+/// has just sent a request and is about to send more.
 fn put_nobody_off() {
-    // If it is refused all are alike.
+    // If the call fails, the thread keeps the usual policy.
     #[cfg(target_os = "linux")]
     let _ = batch();
 }
 
-/// The policy SCHED_BATCH.
+/// Sets SCHED_BATCH for this thread.
+///
+/// # Errors
+/// The process has another policy or niceness than usual, or the system rejects the change.
 #[cfg(target_os = "linux")]
 fn batch() -> anyhow::Result<()> {
     use thread_priority::{
@@ -71,8 +75,7 @@ fn batch() -> anyhow::Result<()> {
         ThreadPriority, ThreadPriorityValue, ThreadSchedulePolicy, set_thread_priority_and_policy,
         thread_native_id, thread_schedule_policy,
     };
-    // What was chosen for the process stays: its policy, and its niceness, which the call below
-    // sets too.
+    // Keep a policy or niceness that was chosen for the process: the call below sets both.
     let usual = matches!(
         thread_schedule_policy(),
         Ok(ThreadSchedulePolicy::Normal(Other))
@@ -95,7 +98,7 @@ mod tests {
 
     const SCHED_BATCH: u32 = 3;
 
-    /// Niceness and policy of this process's threads of this name.
+    /// Returns niceness and policy of the threads of this process that have this name.
     fn threads(name: &str) -> Vec<(i32, u32)> {
         let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten();
         let stats =
@@ -103,7 +106,7 @@ mod tests {
         let named = stats.filter_map(|stat| {
             let (head, rest) = stat.rsplit_once(") ")?;
             let fields: Vec<&str> = rest.split(' ').collect();
-            // proc(5) counts from 1, with two before these.
+            // proc(5) counts from 1, and two fields come before these.
             let about = (fields[19 - 3].parse().ok()?, fields[41 - 3].parse().ok()?);
             head.ends_with(&format!("({name}")).then_some(about)
         });

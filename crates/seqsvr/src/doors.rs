@@ -1,4 +1,4 @@
-//! The doors of a server: what serves clients of other protocols, and operators.
+//! The Redis and HTTP endpoints of a server.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ use seqsvr_store::Store;
 use crate::cli;
 use crate::door_threads::DoorThreads;
 
-/// Those that are open.
+/// The open endpoints of one server.
 #[derive(Default)]
 pub(crate) struct Doors {
     redis: Option<RedisDoor>,
@@ -24,7 +24,10 @@ pub(crate) struct Doors {
 }
 
 impl Doors {
-    /// Opens those that the command line asks for.
+    /// Opens the endpoints that the command line configures.
+    ///
+    /// # Errors
+    /// An address cannot be resolved, or the server cannot listen on it.
     pub(crate) async fn open(
         alloc: &Alloc,
         threads: &DoorThreads,
@@ -61,8 +64,10 @@ impl Doors {
         Ok(doors)
     }
 
-    /// Opens one for Redis clients at this address. Where that is taken there is none, unless it
-    /// `must` be.
+    /// Opens a Redis endpoint at this address. If the address is in use there is none.
+    ///
+    /// # Errors
+    /// The server cannot listen on the address; an address in use is an error if `must` is set.
     pub(crate) async fn redis_at(
         &mut self,
         alloc: &Alloc,
@@ -79,7 +84,10 @@ impl Doors {
         Ok(())
     }
 
-    /// The same for HTTP.
+    /// Opens an HTTP endpoint at this address. If the address is in use there is none.
+    ///
+    /// # Errors
+    /// The server cannot listen on the address; an address in use is an error if `must` is set.
     pub(crate) async fn http_at(
         &mut self,
         alloc: &Alloc,
@@ -97,7 +105,10 @@ impl Doors {
         Ok(())
     }
 
-    /// What operators ask of a store, at this address.
+    /// Opens the HTTP endpoint of a store: metrics and health checks.
+    ///
+    /// # Errors
+    /// The server cannot listen on the address.
     pub(crate) async fn of_store(store: &Store, listen: SocketAddr) -> anyhow::Result<Doors> {
         let door = watching(store, listen, false).await;
         let http = door.with_context(|| refused(listen, "HTTP", "--http-listen"))?;
@@ -107,7 +118,11 @@ impl Doors {
         })
     }
 
-    /// The same; where that address is taken there is none, unless it `must` be.
+    /// Opens the HTTP endpoint of a store for local clients. If the address is in use there is
+    /// none.
+    ///
+    /// # Errors
+    /// The server cannot listen on the address; an address in use is an error if `must` is set.
     pub(crate) async fn of_store_at(
         store: &Store,
         listen: SocketAddr,
@@ -120,17 +135,17 @@ impl Doors {
         })
     }
 
-    /// Where it serves Redis clients.
+    /// Returns the address of the Redis endpoint.
     pub(crate) fn redis(&self) -> Option<SocketAddr> {
         self.redis.as_ref().map(RedisDoor::local_addr)
     }
 
-    /// Where it serves HTTP.
+    /// Returns the address of the HTTP endpoint.
     pub(crate) fn http(&self) -> Option<SocketAddr> {
         self.http.as_ref().map(HttpDoor::local_addr)
     }
 
-    /// Takes no more connections, and ends those that there are.
+    /// Stops accepting connections and closes the open ones.
     pub(crate) async fn shutdown(&self) {
         let redis = async {
             if let Some(redis) = &self.redis {
@@ -146,7 +161,7 @@ impl Doors {
     }
 }
 
-/// All that an AllocSvr answers over HTTP.
+/// Returns all HTTP routes of an AllocSvr.
 fn paths(alloc: &Alloc, tinyid_token: Option<String>) -> http::Paths {
     http::numbers(alloc.sequence(), tinyid_token)
         .merge(http::page(alloc.sequence(), alloc.admin()))
@@ -162,7 +177,7 @@ async fn watching(store: &Store, listen: SocketAddr, local_only: bool) -> io::Re
     HttpDoor::open(options, &Tcp, http::operator(store.clone())).await
 }
 
-/// The door, or none if its address is taken and it need not be.
+/// Returns the endpoint, or None with a warning if its address is in use and `must` is not set.
 fn unless_taken<D>(
     door: io::Result<D>,
     listen: SocketAddr,

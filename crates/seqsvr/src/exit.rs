@@ -1,5 +1,5 @@
-//! Exit codes that scripts can trust: 0 done, 1 failed or refused, 2 bad input (clap's own code),
-//! 3 nobody could be reached or it did not happen in time, so that trying again makes sense.
+//! Exit codes for scripts: 0 success; 1 failed or rejected; 2 bad input (clap's own code); 3 no
+//! server was reachable, or the command timed out, so that a retry makes sense.
 
 use std::process::ExitCode;
 
@@ -11,17 +11,17 @@ pub(crate) const FAILED: ExitCode = ExitCode::FAILURE;
 pub(crate) const BAD_INPUT_CODE: u8 = 2;
 pub(crate) const UNAVAILABLE_CODE: u8 = 3;
 
-/// Bad input found before anything was asked.
+/// Bad input that was found before any request was sent.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct BadInput(pub(crate) String);
 
-/// A server that cannot be reached, or not in time.
+/// A server that cannot be reached, or that does not answer in time.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Unavailable(pub(crate) String);
 
-/// Prints the last line and chooses the code.
+/// Prints the error as the last line and returns its exit code.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     log::last(format_args!("{error:#}"));
     ExitCode::from(code(error))

@@ -1,15 +1,18 @@
-//! File descriptors: every connection is one, and the usual limit of 1,024 is a desktop's.
+//! The limit of file descriptors: every connection needs one, and the usual limit of 1,024 is too
+//! low for a server.
 
 use std::num::NonZero;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Descriptors beside the connections: files of the store, connections to others, the runtime's.
+/// Descriptors that are reserved for files of the store, connections to other servers, and the
+/// runtime.
 const OTHERS: u64 = 512;
-/// Those of a door's thread.
+/// Descriptors of one thread that serves connections.
 const OF_A_THREAD: u64 = 4;
 
-/// Raises this process's limit as far as it may so that `connections` fit; warns if they do not.
+/// Raises this process's limit so that `connections` fit, at most to the hard limit. Logs a
+/// warning if they do not fit.
 pub(crate) fn allow(connections: u64) {
     let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
     let others = OTHERS + OF_A_THREAD * threads as u64;

@@ -1,6 +1,8 @@
-//! What a process says on stderr, as text or as one JSON object a line, and that nothing follows
-//! its last line: who reads why it ended reads one line. Threads of the storage go on for a moment
-//! after `main` knows how it ends, and what they log or panic with then is not said.
+//! The log on stderr, as text or as one JSON object a line.
+//!
+//! Nothing follows the last line, so the reason of an exit is always the last line. Threads of the
+//! storage run for a moment after `main` has the result; what they log or panic with then is
+//! discarded.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::fmt::Display;
@@ -17,7 +19,7 @@ use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 static STDERR: Log = Log::new();
 static JSON: AtomicBool = AtomicBool::new(false);
 
-/// What lines of the log look like.
+/// Format of the lines of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Format {
     /// For people.
@@ -26,7 +28,8 @@ pub(crate) enum Format {
     Json,
 }
 
-/// How everything is said from here on. Called before the command line is read, which may be wrong.
+/// Sets the format of all further lines. It is called before the command line is parsed, since
+/// parsing may fail.
 pub(crate) fn choose(format: Format) {
     JSON.store(format == Format::Json, Relaxed);
 }
@@ -35,7 +38,7 @@ pub(crate) fn is_json() -> bool {
     JSON.load(Relaxed)
 }
 
-/// Logs to stderr what `filter` lets through, panics included, until [`last`].
+/// Starts to log the events that pass `filter`, and panics, to stderr, until [`last`].
 pub(crate) fn begin(filter: EnvFilter) {
     let log = tracing_subscriber::fmt()
         .with_writer(|| Line(&STDERR, io::stderr()))
@@ -56,7 +59,7 @@ pub(crate) fn begin(filter: EnvFilter) {
     }));
 }
 
-/// Says a line that no filter keeps back.
+/// Prints a line that no filter discards.
 pub(crate) fn say(text: impl Display) {
     let line = match is_json() {
         true => object("INFO", json!({ "message": text.to_string() })),
@@ -65,7 +68,7 @@ pub(crate) fn say(text: impl Display) {
     put(line);
 }
 
-/// Says an error that does not end the process.
+/// Prints an error that does not end the process.
 pub(crate) fn error(text: impl Display) {
     put(told(text));
 }
@@ -75,7 +78,7 @@ fn put(line: String) {
     let _ = Line(&STDERR, io::stderr()).write_all(format!("{line}\n").as_bytes());
 }
 
-/// Says why the process ends: its last line.
+/// Prints why the process ends, as its last line.
 pub(crate) fn last(error: impl Display) {
     let _ = STDERR.last(&mut io::stderr(), told(error));
 }
@@ -87,10 +90,10 @@ fn told(error: impl Display) -> String {
     }
 }
 
-/// A line in the shape of those that `tracing-subscriber` writes.
+/// Returns a JSON line in the format of `tracing-subscriber`.
 fn object(level: &str, fields: Value) -> String {
     let mut time = String::new();
-    // A string can be written to.
+    // Writing to a string cannot fail.
     let _ = SystemTime.format_time(&mut Writer::new(&mut time));
     json!({ "timestamp": time, "level": level, "fields": fields, "target": "seqsvr" }).to_string()
 }
@@ -110,7 +113,7 @@ fn panicked(panic: &PanicHookInfo) -> String {
 }
 
 struct Log {
-    /// Held while something is printed.
+    /// Whether the last line was printed. The lock is held while a line is printed.
     ended: Mutex<bool>,
 }
 
@@ -133,7 +136,7 @@ impl Log {
     }
 }
 
-/// Where one event of the log is written to.
+/// Writer of one event: it discards the event after the last line.
 struct Line<'a, W>(&'a Log, W);
 
 impl<W: Write> Write for Line<'_, W> {
@@ -174,7 +177,7 @@ mod tests {
         panic::set_hook(print);
         assert!(ended.is_err());
         let mut lines = told.try_iter();
-        // Others of this process may have panicked in between.
+        // Other tests of this process may have panicked in between.
         let line = lines.find(|line| line.contains("quoted")).unwrap();
         assert_eq!(line.lines().count(), 1);
         let line: Value = serde_json::from_str(&line).unwrap();

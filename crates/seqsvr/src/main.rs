@@ -1,11 +1,11 @@
-//! The seqsvr binary: servers (`dev`, `store`, `alloc`), `init`, and the commands of a user or
-//! operator.
+//! The seqsvr binary: servers (`dev`, `store`, `alloc`), `init`, and the commands of users and
+//! operators.
 //!
-//! What lives here: the command line ([`cli`]), the configuration file ([`config`]),
-//! one file a command ([`commands`]), the load generator ([`mod@bench`]), exit codes
-//! ([`exit`]), the log and its last line ([`log`]) and the first screen of a server ([`screen`]).
-//! Results go to stdout, logs and waiting to stderr. What it may not know: how numbers are made; it
-//! only starts and asks the crates below.
+//! Parts: the command line ([`cli`]), the configuration file ([`config`]), one file for each
+//! command ([`commands`]), the load generator ([`mod@bench`]), exit codes ([`exit`]), the log and
+//! its last line ([`log`]), and the startup banner of a server ([`screen`]).
+//! Results go to stdout; the log and progress messages go to stderr.
+//! This crate has no rule of the protocol: it only starts and calls the crates below.
 
 mod background;
 mod bench;
@@ -30,8 +30,8 @@ use tracing_subscriber::EnvFilter;
 use crate::cli::{Cli, Command};
 use crate::log::Format;
 
-/// Polls of tasks after which a busy thread of a server looks for what has arrived. Beside callers
-/// of long batches the slowest hundredth of another's calls took 5 % less so than with tokio's 61.
+/// Task polls after which a busy thread of a server checks for I/O events. Next to clients that
+/// send long batches, the p99 latency of other clients was 5 % lower than with tokio's 61.
 const EVENT_INTERVAL: u32 = 5;
 
 fn main() -> ExitCode {
@@ -72,7 +72,7 @@ fn main() -> ExitCode {
         }
     };
     let ended = runtime.block_on(commands::run(cli));
-    // Nobody waits for a thread that hangs in a broken disk.
+    // Not awaited: a thread may hang in a broken disk.
     runtime.shutdown_background();
     match ended {
         Ok(()) => ExitCode::SUCCESS,
@@ -81,7 +81,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Reads the command line over the configuration file; says what is wrong with either.
+/// Parses the command line; the configuration file gives the defaults. Prints what is wrong with
+/// either.
 fn parse() -> Result<Cli, ExitCode> {
     let args: Vec<_> = std::env::args_os().collect();
     let format = config::early(&args, "--log-format", "SEQSVR_LOG_FORMAT");
@@ -92,7 +93,7 @@ fn parse() -> Result<Cli, ExitCode> {
     if let Some(path) = &file {
         command = match config::apply(command, path) {
             Ok(command) => command,
-            // What finds out what the file says, and what needs none, go on without it.
+            // `config` reads the file itself and `completion` needs none: both run without it.
             Err(error) => match Cli::try_parse_from(&args) {
                 Ok(cli) if matches!(cli.command, Command::Config(_) | Command::Completion(_)) => {
                     return Ok(cli);
@@ -107,7 +108,7 @@ fn parse() -> Result<Cli, ExitCode> {
         .map_err(|error| {
             let code = u8::try_from(error.exit_code()).map_or(exit::FAILED, ExitCode::from);
             if !error.use_stderr() {
-                // Help, or the version. Nothing more can be done if nobody reads it.
+                // Help, or the version. Nothing more can be done if stdout is closed.
                 let _ = error.print();
                 return code;
             }

@@ -1,4 +1,4 @@
-//! Results on stdout. A reader that has seen enough (`| head`) ends the command quietly.
+//! Results on stdout. A command ends without an error when the reader closes the pipe (`| head`).
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -8,7 +8,7 @@ pub(crate) fn line(text: impl Display) -> io::Result<()> {
     writeln!(io::stdout().lock(), "{text}")
 }
 
-/// Whether a command failed only because nobody reads its results any more.
+/// Returns whether a command failed only because the reader of stdout closed the pipe.
 pub(crate) fn reader_left(error: &anyhow::Error) -> bool {
     error
         .downcast_ref::<io::Error>()

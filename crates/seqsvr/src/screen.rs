@@ -1,21 +1,22 @@
-//! The first screen of a server: what runs, where, on which data, how safe, what to paste next.
+//! The startup banner of a server: what runs, its addresses and data, its security, and commands
+//! to paste.
 
 use std::fmt::Write;
 use std::net::SocketAddr;
 
 use crate::{log, out};
 
-/// Says what a server has to say of itself: on stdout, or as a line of a log that programs read.
+/// Prints a message of a server to stdout, or logs it if the log is JSON.
 pub(crate) fn say(text: impl std::fmt::Display) {
     if log::is_json() {
         log::say(text);
     } else {
-        // A server goes on when nobody reads its words.
+        // A server continues when its stdout is closed.
         let _ = out::line(text);
     }
 }
 
-/// A command that asks a Redis door.
+/// Returns a command that calls a Redis endpoint.
 pub(crate) fn redis_cli(address: SocketAddr) -> String {
     format!(
         "redis-cli -h {} -p {} incr alice",
@@ -24,12 +25,12 @@ pub(crate) fn redis_cli(address: SocketAddr) -> String {
     )
 }
 
-/// A command that asks an HTTP door.
+/// Returns a command that calls an HTTP endpoint.
 pub(crate) fn curl(address: SocketAddr) -> String {
     format!("curl 'http://{address}/v1/next?key=alice'")
 }
 
-/// One line a fact, aligned.
+/// Aligned lines, each with one fact about the server.
 pub(crate) struct Screen {
     text: String,
 }
@@ -47,7 +48,8 @@ impl Screen {
         self
     }
 
-    /// The state of security, the same everywhere for now.
+    /// Adds whether other machines can reach the server. There is no TLS and no authentication
+    /// yet.
     pub(crate) fn security(self, loopback: bool) -> Screen {
         let state = if loopback {
             "no TLS, no authentication; loopback only"
@@ -57,7 +59,7 @@ impl Screen {
         self.fact("security", state)
     }
 
-    /// Commands to paste.
+    /// Adds commands to paste.
     pub(crate) fn paste(mut self, lines: &[String]) -> Screen {
         self.text.push_str("try:\n");
         for line in lines {

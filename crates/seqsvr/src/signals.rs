@@ -1,8 +1,11 @@
-//! Waiting for the wish to stop.
+//! Signals that stop a server.
 
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Returns at SIGINT or SIGTERM; a second one ends the process at once.
+/// Waits for SIGINT or SIGTERM. A second signal ends the process at once.
+///
+/// # Errors
+/// The signal handlers cannot be installed.
 pub(crate) async fn stop() -> std::io::Result<()> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
@@ -12,7 +15,7 @@ pub(crate) async fn stop() -> std::io::Result<()> {
     either().await;
     tokio::spawn(async move {
         either().await;
-        // Safe at any moment: whatever was answered is durable, whatever was not is fenced.
+        // Safe at any moment: answered calls are durable, all others are fenced.
         std::process::exit(1);
     });
     Ok(())

@@ -1,4 +1,4 @@
-//! One caller: a call after the other, each verified and measured.
+//! One caller of the SDK or of unary RPCs: one call after the other, each verified and measured.
 
 use rand::rngs::SmallRng;
 use seqsvr_client::{Client, Current, Error, Key, NextItem, Numbers};
@@ -8,34 +8,34 @@ use super::checker::{Asked, Checker, Got, Tally};
 use super::plain::Plain;
 use crate::cli::Mode;
 
-/// How a caller asks.
+/// How a caller sends its calls.
 #[derive(Clone)]
 pub(crate) enum Asker {
-    /// As programs that use this project's client do: what many callers ask is merged.
+    /// Through the SDK, which merges the calls of many callers.
     Sdk(Client),
-    /// As any gRPC client can: each call is one request.
+    /// As any gRPC client: each call is one request.
     Unary(Plain),
 }
 
-/// One caller.
+/// One caller, with one call in flight at a time.
 pub(crate) struct Caller {
     pub(crate) checker: Checker,
     pub(crate) asker: Asker,
-    /// Which one it is.
+    /// Index of the caller.
     pub(crate) number: usize,
     pub(crate) rng: SmallRng,
-    /// What it asks for, kept for its next call.
+    /// Items of its call; their memory is reused for its next call.
     pub(crate) asked: Asked,
 }
 
-/// What the items of a call were answered, in their order.
+/// Answers to the items of a call, in their order.
 pub(crate) enum Answers {
     Numbers(Vec<Result<Numbers, Error>>),
     Current(Vec<Result<Current, Error>>),
 }
 
 impl Caller {
-    /// Calls until the run is over.
+    /// Makes calls until the run is over.
     ///
     /// # Errors
     /// The history cannot be written.
@@ -74,14 +74,14 @@ impl Caller {
         Ok(())
     }
 
-    /// The next number or numbers of one key.
+    /// Takes the next number or numbers of one key.
     async fn next(&self, key: u32) -> Result<Numbers, Error> {
         let run = &self.checker.run;
         let (namespace, key) = (run.keys.namespace(key), run.keys.key(key));
         match &self.asker {
             Asker::Sdk(client) => client.next(namespace, key, run.count).await,
-            // Boxed, here and below: a thousand callers that never go there would each keep room
-            // for it.
+            // Boxed, here and below: otherwise the future of each of a thousand SDK callers would
+            // reserve memory for it.
             Asker::Unary(plain) => Box::pin(plain.next(namespace, key, run.count)).await,
         }
     }

@@ -1,4 +1,4 @@
-//! What becomes of answers: verified against all that came before, recorded, added up.
+//! Answered calls: verified against all earlier answers, recorded in the history, and counted.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::pace::Pace;
 use super::verify::{Range, Span, Verifier, Wrong};
 use crate::cli::Mode;
 
-/// What all callers of a run share.
+/// State that all callers of a run share.
 pub(crate) struct Run {
     pub(crate) mode: Mode,
     /// Items of a call.
@@ -25,19 +25,19 @@ pub(crate) struct Run {
     pub(crate) keys: Keys,
     pub(crate) pace: Pace,
     pub(crate) verifier: Verifier,
-    /// What was received wrongly, in words; the first few.
+    /// Violations of order or uniqueness as text; the first few.
     pub(crate) wrong: Mutex<Vec<String>>,
-    /// The servers belong to another cluster now, so that the run cannot go on.
+    /// Error that says that the servers belong to another cluster now. It ends the run.
     pub(crate) mismatch: Mutex<Option<Error>>,
-    /// Times count from here.
+    /// Start of the run: all times count from here.
     pub(crate) origin: Instant,
 }
 
-/// Most wrong ranges put in words.
+/// Maximum number of violations that are kept as text. Further ones are discarded.
 const WRONG_MAX: usize = 10;
 
 impl Run {
-    /// Draws the keys of one call, all of the namespace whose first key this is.
+    /// Draws the keys of one call. All are of the namespace whose first key is `first`.
     pub(crate) fn choose(&self, first: u32, rng: &mut SmallRng, asked: &mut Asked) {
         let Asked { keys, befores } = asked;
         keys.clear();
@@ -48,22 +48,22 @@ impl Run {
         }
     }
 
-    /// Nanoseconds since the beginning.
+    /// Returns the nanoseconds since the start of the run.
     fn time(&self, at: Instant) -> u64 {
         at.saturating_duration_since(self.origin).as_nanos() as u64
     }
 }
 
-/// The items of a call. In columns, small ones: thousands of calls are in flight.
+/// Items of a call. They are columns to save memory: thousands of calls are in flight.
 #[derive(Default)]
 pub(crate) struct Asked {
     pub(crate) keys: Vec<u32>,
-    /// For `current` the greatest numbers received of them when the call began.
+    /// For `current`: the greatest number of each key that was received before the call began.
     befores: Vec<u64>,
 }
 
 impl Asked {
-    /// Some of them.
+    /// Copies some of the items.
     pub(crate) fn only(&self, items: impl Iterator<Item = usize>) -> Asked {
         let mut some = Asked::default();
         for i in items {
@@ -74,21 +74,21 @@ impl Asked {
     }
 }
 
-/// What a call came to.
+/// Numbers and failures of one call.
 #[derive(Default)]
 pub(crate) struct Tally {
     numbers: u64,
     failures: Vec<Error>,
 }
 
-/// What an item was answered.
+/// Answer to one item.
 #[derive(Clone, Copy)]
 pub(crate) enum Got {
     Numbers(Numbers),
     Current(Current),
 }
 
-/// Checks what some callers of a run are answered.
+/// Verifies, records and counts the answers of some callers of a run.
 pub(crate) struct Checker {
     pub(crate) run: Arc<Run>,
     pub(crate) figures: Arc<Vec<Mutex<Figures>>>,
@@ -96,9 +96,10 @@ pub(crate) struct Checker {
 }
 
 impl Checker {
-    /// A caller's call begins that fell due then; tells when. Where each follows the last answer
-    /// that is when it came: one reading of the clock a call is enough. A history wants to know
-    /// exactly.
+    /// Begins a caller's call that was scheduled at `due`. Returns when the call began.
+    ///
+    /// If each call follows the last answer, it begins when that answer came, so one reading of
+    /// the clock a call is enough. For a history the clock is read exactly.
     pub(crate) fn begin(&self, caller: usize, due: Instant) -> Instant {
         let run = &self.run;
         if !self.rests() {
@@ -113,12 +114,12 @@ impl Checker {
         begin
     }
 
-    /// Whether callers may rest between two calls.
+    /// Returns whether callers may rest between two calls.
     fn rests(&self) -> bool {
         self.recorder.is_some() || self.run.pace.has_rate()
     }
 
-    /// A caller's call, due then, ended with this.
+    /// Ends a caller's call that was scheduled at `due`, and counts its result.
     pub(crate) fn end(&self, caller: usize, due: Instant, now: Instant, tally: Tally) {
         if self.rests() {
             self.run.verifier.rest(caller);
@@ -132,12 +133,15 @@ impl Checker {
         failures.for_each(|error| figures.failed(&error));
     }
 
-    /// A caller makes no more calls.
+    /// Ends a caller: it makes no more calls.
     pub(crate) fn leave(&self, caller: usize) {
         self.run.verifier.rest(caller);
     }
 
-    /// Verifies what the items of a call were answered, records it, and adds it up.
+    /// Verifies, records and counts the answers to the items of a call.
+    ///
+    /// # Errors
+    /// The history cannot be written.
     pub(crate) fn settle(
         &mut self,
         asked: &Asked,
@@ -150,7 +154,7 @@ impl Checker {
             begin: self.run.time(begin),
             end: self.run.time(end),
         };
-        // All at once: otherwise each look waits for its own.
+        // Prefetch all of them together: otherwise each access waits for its own cache miss.
         self.run.verifier.fetch(&asked.keys);
         for ((i, key), got) in (0..).zip(&asked.keys).zip(got) {
             if let Some(recorder) = &mut self.recorder {
@@ -180,7 +184,7 @@ impl Checker {
         Ok(())
     }
 
-    /// Numbers received; what is wrong with them ends the run.
+    /// Verifies an answer and returns how many numbers it has. A violation ends the run.
     #[inline]
     fn verify(&self, key: u32, before: u64, call: Span, got: &Got) -> u64 {
         let range = match got {
@@ -197,7 +201,7 @@ impl Checker {
         };
         let verdict = match got {
             Got::Numbers(_) => self.run.verifier.take(key, call, range),
-            // What was received before the call began was given out.
+            // A number that was received before the call began had been issued.
             Got::Current(c) if c.value < before => Err(Wrong::Order { range, before }),
             Got::Current(_) => Ok(()),
         };
@@ -210,7 +214,7 @@ impl Checker {
         }
     }
 
-    /// Ends the run.
+    /// Records a violation and ends the run.
     #[cold]
     fn wrong(&self, key: u32, wrong: &Wrong) {
         let run = &self.run;

@@ -1,31 +1,31 @@
-//! What a run took, by the cluster's own counters.
+//! Counters of the cluster during a run.
 
 use futures::future::join_all;
 use seqsvr_client::Admin;
 use serde::Serialize;
 
-/// Counters of all processes that answered, added up.
+/// Sums of the counters of all processes that answered.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(crate) struct Effort {
-    /// Numbers handed out by all AllocSvrs, to whomever.
+    /// Numbers that all AllocSvrs issued, to this program and to others.
     pub(crate) numbers: u64,
-    /// Raises of windows that were confirmed.
+    /// Confirmed raises of windows.
     pub(crate) raises: u64,
     /// Log entries that carried raises.
     pub(crate) raise_entries: u64,
-    /// Syncs of the log of the store that had most.
+    /// Syncs of the log of the store that had the most.
     pub(crate) fsyncs: u64,
     /// Calls that had to wait for a raise.
     pub(crate) waited_for_refill: u64,
-    /// Items sent on by the AllocSvr that was asked.
+    /// Items that the receiving AllocSvr forwarded to the owner.
     pub(crate) forwarded: u64,
 }
 
 impl Effort {
-    /// As of now.
+    /// Reads the counters of all processes.
     ///
     /// # Errors
-    /// The cluster's status cannot be had.
+    /// The status of the cluster cannot be read.
     pub(crate) async fn now(admin: &Admin) -> Result<Effort, seqsvr_client::Error> {
         let cluster = admin.cluster_status().await?;
         let stores = cluster.stores.iter().map(|s| &s.address);
@@ -33,7 +33,7 @@ impl Effort {
         let nodes = join_all(addresses.map(|address| admin.node_status(address))).await;
         let mut sum = Effort::default();
         for node in nodes {
-            // One that does not answer counts nothing, before as after.
+            // A process that does not answer counts 0.
             let Ok(node) = node else { continue };
             let get = |name: &str| node.counters.get(name).copied().unwrap_or(0);
             sum.numbers += get("numbers");
@@ -46,7 +46,7 @@ impl Effort {
         Ok(sum)
     }
 
-    /// What came since `before`. A process that was started anew counts from 0.
+    /// Returns the increase since `before`. A process that was restarted counts from 0.
     pub(crate) fn since(self, before: Effort) -> Effort {
         Effort {
             numbers: self.numbers.saturating_sub(before.numbers),

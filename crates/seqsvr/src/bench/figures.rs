@@ -1,4 +1,4 @@
-//! What a run measures.
+//! Latencies, counts and errors that a run measures.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,23 +8,23 @@ use parking_lot::Mutex;
 use seqsvr_client::{Code, Error, Reason};
 use serde::Serialize;
 
-/// Longest latency told apart, in nanoseconds; a longer one counts as this.
+/// Maximum latency in nanoseconds. A longer one counts as this.
 const LATENCY_MAX: u64 = 120_000_000_000;
 /// Significant decimal digits of a latency.
 const DIGITS: u8 = 3;
 
-/// Items that failed alike.
+/// Items that failed with the same kind of error.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Failures {
     pub(crate) count: u64,
-    /// What the first of them said.
+    /// Message of the first one.
     pub(crate) first: String,
 }
 
-/// Figures of some callers; added up at the end.
+/// Statistics of some callers, which are added up at the end.
 pub(crate) struct Figures {
     pub(crate) latency: Histogram<u64>,
-    /// Calls answered, of which every item was.
+    /// Calls of which every item was answered.
     pub(crate) calls: u64,
     /// Numbers, or answers of `current`.
     pub(crate) numbers: u64,
@@ -44,7 +44,7 @@ impl Figures {
         }
     }
 
-    /// A call that took `latency` gave so many numbers.
+    /// Counts a call that took `latency` and returned so many numbers.
     pub(crate) fn answered(&mut self, latency: Duration, numbers: u64) {
         let nanos = u64::try_from(latency.as_nanos()).unwrap_or(LATENCY_MAX);
         self.latency.saturating_record(nanos.max(1));
@@ -52,7 +52,7 @@ impl Figures {
         self.numbers += numbers;
     }
 
-    /// An item failed.
+    /// Counts an item that failed.
     pub(crate) fn failed(&mut self, error: &Error) {
         let kind = match error.reason {
             Reason::Unspecified => code_name(error.code),
@@ -73,7 +73,7 @@ impl Figures {
         of_kind.count += n;
     }
 
-    /// Takes what was measured since, and begins anew.
+    /// Returns the sum of all, and resets them.
     pub(crate) fn drain(all: &[Mutex<Figures>]) -> Figures {
         let mut sum = Figures::new();
         for one in all {
@@ -83,7 +83,7 @@ impl Figures {
         sum
     }
 
-    /// Adds another's.
+    /// Adds other statistics to these.
     #[expect(clippy::expect_used, reason = "the bounds are the same")]
     pub(crate) fn add(&mut self, other: &Figures) {
         self.latency.add(&other.latency).expect("the same bounds");

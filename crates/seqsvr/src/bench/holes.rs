@@ -1,20 +1,22 @@
-//! Numbers that were passed over: only a call in flight can still bring them.
+//! Gaps: numbers that were skipped. Only a call in flight can still return them.
 //!
-//! A hole is made when a call brings a number that is not the next of its key; the first number of
-//! a key of a cluster that served before makes one too, so this has to be cheap. It bears the time
-//! at which that call was answered: the first time at which anything above the hole was received.
-//! So a call that began later and brings a number of the hole is out of order, and a hole is of use
-//! only to calls that began earlier: what is as old as the oldest call in flight is dropped when
-//! there are many.
+//! A hole is made when a call returns a number that is not the next one of its key. The first
+//! number of a key makes one too if the cluster served before, so this has to be cheap. The hole
+//! has the time at which that call was answered: the first time at which a number above the hole
+//! was received. So a call that began later and returns a number of the hole is out of order, and
+//! only calls that began earlier need the hole. When there are many holes, those that are no
+//! younger than the oldest call in flight are dropped.
 //!
-//! Invariant: no hole is dropped while a call is in flight that began before it was made. While a
-//! call is in flight its caller's note is no later than its beginning: between two calls that
-//! follow each other at once the note of the first stays until that of the second takes its place,
-//! and whoever rests in between and takes the note away puts down the earliest of times before they
-//! read the clock. By the fences a sweep sees that note, or the clock is read after the sweep,
-//! hence after its holes were made. So the earliest note that a sweep found stays a lower bound of
-//! all to come, and sweeps make do with the last one that was found for as long as it lets them
-//! drop most of their holes: the notes are those that callers write.
+//! Invariant: no hole is dropped while a call is in flight that began before the hole was made.
+//!
+//! Each caller has a start time, which sweeps read. While a call is in flight, the start time of
+//! its caller is no later than the begin of the call. Between two calls without a rest, the start
+//! time of the first call stays until that of the second replaces it. A caller that rests clears
+//! its start time; before it reads the clock for its next call, it stores 0, the earliest of all
+//! times. By the fences, a sweep sees that 0, or the clock is read after the sweep and thus after
+//! the holes of the sweep were made. So the earliest start time that a sweep found stays a lower
+//! bound of all later ones. A sweep uses the last bound that was found as long as it drops most
+//! holes, because callers write the start times all the time and reading them is expensive.
 
 use std::sync::atomic::{
     AtomicU64, AtomicUsize,
@@ -24,16 +26,17 @@ use std::sync::atomic::{
 
 use parking_lot::{Mutex, MutexGuard};
 
-/// Locks; the holes of a key are under one of them.
+/// Number of locks; the holes of a key are under one of them.
 const SHARDS: usize = 1_024;
-/// About the most holes of use in all.
+/// Approximate maximum of needed holes in all. Above it the run ends with an error.
 const MOST: usize = 1 << 20;
-/// So many under one lock are kept whether of use or not.
+/// Holes under one lock that are kept without a sweep.
 const FEW: usize = 64;
-/// The note of a caller without a call.
+/// Start time of a caller without a call.
 const NEVER: u64 = u64::MAX;
 
-/// Exclusive bounds of numbers of a key not received, and when a number above was first received.
+/// Exclusive bounds of numbers of a key that were not received, and the time at which a number
+/// above them was first received.
 #[derive(Clone, Copy)]
 struct Hole {
     key: u32,
@@ -42,60 +45,62 @@ struct Hole {
     made: u64,
 }
 
-/// Those of some keys.
+/// Holes of the keys that share one lock.
 #[derive(Default)]
 struct Shard {
     holes: Vec<Hole>,
-    /// With how many the useless ones are looked for, beyond FEW.
+    /// Number of holes, above FEW, at which the next sweep runs.
     sweep_at: usize,
-    /// How many there were after the last sweep.
+    /// Number of holes after the last sweep.
     counted: usize,
 }
 
-/// All holes, and since when calls are in flight.
+/// All holes, and the start times of the calls in flight.
 pub(super) struct Holes {
     shards: Box<[Mutex<Shard>]>,
     swept: Box<Swept>,
     callers: Box<[Caller]>,
 }
 
-/// What sweeps write. On a cache line of its own: what is beside is read for each number.
+/// State that sweeps write. It has a cache line of its own, because the neighboring data is read
+/// for each number.
 #[derive(Default)]
 #[repr(align(64))]
 struct Swept {
-    /// Holes, as each shard last counted them.
+    /// Sum of the holes after the last sweep of each shard.
     count: AtomicUsize,
-    /// Some earliest note that was found.
+    /// Earliest start time that some sweep found.
     oldest: AtomicU64,
 }
 
-/// No later than when a caller's call in flight began. On a cache line of its own.
+/// Start time of a caller: no later than the begin of its call in flight. On a cache line of its
+/// own.
 #[repr(align(64))]
 struct Caller(AtomicU64);
 
-/// The holes of one key, locked with others.
+/// Locked holes of one key. The lock is shared with other keys.
 pub(super) struct OfKey<'a> {
     key: u32,
     shard: MutexGuard<'a, Shard>,
     holes: &'a Holes,
 }
 
-/// Whether a hole was filled.
+/// Result of filling a hole.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Filled {
     Yes,
-    /// The call began when this number above had been received.
+    /// The call began after this number above the hole had been received.
     Late(u64),
-    /// No hole has all of it.
+    /// No hole has the whole range.
     No,
 }
 
-/// There are too many holes of use.
+/// Error: there are too many needed holes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct TooMany;
 
 impl Holes {
-    /// For so many callers, each with one call in flight at a time.
+    /// Creates a tracker for so many callers, each with one call in flight at a time.
     pub(super) fn new(callers: usize) -> Holes {
         Holes {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
@@ -104,13 +109,13 @@ impl Holes {
         }
     }
 
-    /// A caller's call begins at this time, at which its last one ended or the run began.
+    /// Notes that a caller's call begins at `begin`, when its last one ended or the run began.
     pub(super) fn follow(&self, caller: usize, begin: u64) {
-        // After all that its last call brought was taken.
+        // Release: after all numbers of its last call were taken.
         self.callers[caller].0.store(begin, Release);
     }
 
-    /// A caller's call begins now, maybe after a rest; tells when that is.
+    /// Notes that a caller's call begins now, possibly after a rest. Returns the begin.
     pub(super) fn begin(&self, caller: usize, clock: impl FnOnce() -> u64) -> u64 {
         self.callers[caller].0.store(0, Relaxed);
         fence(SeqCst);
@@ -119,7 +124,7 @@ impl Holes {
         begin
     }
 
-    /// A caller rests, or makes no more calls.
+    /// Notes that a caller has no call in flight.
     pub(super) fn rest(&self, caller: usize) {
         self.callers[caller].0.store(NEVER, Release);
     }
@@ -141,7 +146,11 @@ impl Holes {
 }
 
 impl OfKey<'_> {
-    /// Notes that everything between these was passed over by a call that was answered at `made`.
+    /// Adds the numbers between `low` and `high`, which a call skipped that was answered at
+    /// `made`.
+    ///
+    /// # Errors
+    /// There are too many needed holes.
     pub(super) fn add(mut self, low: u64, high: u64, made: u64) -> Result<(), TooMany> {
         let key = self.key;
         let holes = &mut self.shard.holes;
@@ -157,7 +166,7 @@ impl OfKey<'_> {
         self.sweep()
     }
 
-    /// Drops what is of no use under this lock.
+    /// Drops the holes under this lock that no call needs.
     fn sweep(&mut self) -> Result<(), TooMany> {
         let Swept { count, oldest } = &*self.holes.swept;
         let shard = &mut *self.shard;
@@ -165,13 +174,13 @@ impl OfKey<'_> {
         let bound = oldest.load(Relaxed);
         shard.holes.retain(|hole| hole.made > bound);
         if shard.holes.len() > many {
-            // After locking: whatever is in there was made before this.
+            // After locking: all holes of this shard were made before this fence.
             fence(SeqCst);
             let callers = self.holes.callers.iter();
             let begun = callers.map(|caller| caller.0.load(Acquire));
             let bound = begun.min().unwrap_or(NEVER);
             shard.holes.retain(|hole| hole.made > bound);
-            // With nobody in flight it is no bound of what begins later.
+            // Without a call in flight it is no bound of later calls.
             if bound != NEVER {
                 oldest.fetch_max(bound, Relaxed);
             }
@@ -184,7 +193,7 @@ impl OfKey<'_> {
         if all > MOST { Err(TooMany) } else { Ok(()) }
     }
 
-    /// Fills a part of one hole with what a call brought that began then.
+    /// Fills a part of one hole with a range that a call returned that began at `begin`.
     pub(super) fn fill(&mut self, first: u64, last: u64, stride: u64, begin: u64) -> Filled {
         let holes = &mut self.shard.holes;
         let has = |hole: &Hole| hole.key == self.key && hole.low < first && last < hole.high;
@@ -206,12 +215,12 @@ impl OfKey<'_> {
 mod tests {
     use super::*;
 
-    /// Of one shard.
+    /// Returns the n-th key of the first shard.
     fn key(n: usize) -> u32 {
         (n * SHARDS) as u32
     }
 
-    /// Makes holes at a time until a sweep is due, which the last of them brings about.
+    /// Makes holes at the time `made` until the last of them starts a sweep.
     fn many(holes: &Holes, from: usize, made: u64) {
         let left = {
             let shard = &holes.lock(key(0)).shard;

@@ -1,4 +1,4 @@
-//! Which keys there are, and which one a call asks for.
+//! The keys of a run, and how calls are distributed over them.
 
 use bytes::{Bytes, BytesMut};
 use rand::RngExt;
@@ -9,10 +9,10 @@ use seqsvr_client::Key;
 
 use crate::cli::Distribution;
 
-/// Exponent of Zipf's law; that of YCSB.
+/// Exponent of Zipf's law, as in YCSB.
 const EXPONENT: f64 = 0.99;
-/// Spreads ranks over keys, so that the frequent ones are not neighbours in one section. A prime
-/// above the greatest number of keys, so that each rank has a key of its own.
+/// Factor that spreads ranks over keys, so that the frequent ones are not neighbors in one
+/// section. It is a prime above the maximum number of keys, so that each rank has its own key.
 const SPREAD: u64 = 2_654_435_761;
 
 /// The keys of a run, by index.
@@ -25,7 +25,7 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    /// So many keys, `bytes` long or uids, in each of the namespaces.
+    /// Creates `count` keys in each of the namespaces: keys of `bytes` bytes, or uids.
     pub(crate) fn new(
         count: u32,
         distribution: Distribution,
@@ -36,7 +36,7 @@ impl Keys {
         Keys {
             count,
             distribution,
-            // Refused only for no keys or a strange exponent.
+            // It fails only without keys, or with an invalid exponent.
             zipf: zipf
                 .then(|| Zipf::new(f64::from(count), EXPONENT).ok())
                 .flatten(),
@@ -45,12 +45,12 @@ impl Keys {
         }
     }
 
-    /// The namespace of the next call, as the index of its first key.
+    /// Draws the namespace of the next call. Returns the index of its first key.
     pub(crate) fn pick_namespace(&self, rng: &mut SmallRng) -> u32 {
         rng.random_range(0..self.namespaces.len() as u32) * self.count
     }
 
-    /// The next key to ask for, counted from the first of its namespace.
+    /// Draws the key of the next item. Returns its index within the namespace.
     pub(crate) fn pick(&self, rng: &mut SmallRng) -> u32 {
         match (self.distribution, &self.zipf) {
             (Distribution::Hot, _) => 0,
@@ -62,12 +62,12 @@ impl Keys {
         }
     }
 
-    /// Namespace of a key.
+    /// Returns the namespace of a key.
     pub(crate) fn namespace(&self, index: u32) -> &str {
         &self.namespaces[(index / self.count) as usize]
     }
 
-    /// What the service calls it.
+    /// Returns the key as the SDK has it.
     pub(crate) fn key(&self, index: u32) -> Key {
         let own = index % self.count;
         match self.bytes {
@@ -80,7 +80,7 @@ impl Keys {
         }
     }
 
-    /// Makes something of each of many keys, whose texts are parts of one.
+    /// Calls `make` for each of many keys. Their texts share one allocation.
     pub(crate) fn each<T>(
         &self,
         indices: impl ExactSizeIterator<Item = u32>,
@@ -95,7 +95,7 @@ impl Keys {
         }
     }
 
-    /// Many of them as a request has them: uids or keys.
+    /// Returns the columns of a request for many keys: uids or keys.
     pub(crate) fn columns(
         &self,
         indices: impl ExactSizeIterator<Item = u32>,
@@ -124,7 +124,7 @@ impl Keys {
         (0..n).map(one).collect()
     }
 
-    /// What a history calls it.
+    /// Returns the key as a history has it.
     pub(crate) fn sequence(&self, index: u32) -> Sequence {
         match self.key(index) {
             Key::Uid(uid) => Sequence::uid(self.namespace(index), uid),
@@ -133,7 +133,8 @@ impl Keys {
     }
 }
 
-/// Decimal digits, after as many zeros as fit; `text` has room for them.
+/// Writes decimal digits to the end of `text` and fills the rest with zeros. `text` must have room
+/// for all digits.
 fn write(number: u32, text: &mut [u8]) {
     let mut left = number;
     for digit in text.iter_mut().rev() {
@@ -169,7 +170,7 @@ mod tests {
         let uniform = drawn(&keys(100, Distribution::Uniform), 100_000);
         assert_eq!(uniform.len(), 100);
         assert!(uniform.values().all(|n| (800..1_200).contains(n)));
-        // With 1,000 keys the first has 1 / H(1000) = 13 %.
+        // With 1,000 keys the first rank has about 1 / H(1000) = 13 % of the calls.
         let zipf = drawn(&keys(1_000, Distribution::Zipf), 100_000);
         let first = zipf[&0];
         assert!((12_000..15_000).contains(&first), "{first}");

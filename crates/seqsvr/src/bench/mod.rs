@@ -1,10 +1,10 @@
-//! A load generator that verifies what it receives.
+//! A load generator that verifies the numbers that it receives.
 //!
-//! How data passes through: a `Caller` waits for its turn (`pace`), draws keys (`keys`) and asks,
-//! through the SDK or by `unary` calls; or a `Piper` does so for all callers of a connection, by
-//! frames of one Pipe. The `checker` has each range verified against all that came before
-//! (`verify`) and adds the call to the `figures`; `effort` is what the cluster's own counters say
-//! it took, and `report` puts it all into words.
+//! Data flow: a `Caller` waits until its next call is due (`pace`), draws keys (`keys`) and sends
+//! the call, through the SDK or as a `unary` RPC. A `Piper` does the same for all callers of a
+//! connection, with frames of one Pipe. The `checker` verifies each range against all earlier ones
+//! (`verify`) and adds the call to the `figures`. `effort` reads the cluster's own counters, and
+//! `report` prints the result.
 
 pub(crate) mod caller;
 pub(crate) mod checker;

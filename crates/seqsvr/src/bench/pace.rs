@@ -1,4 +1,4 @@
-//! When calls fall due, and when the run is over.
+//! Schedule of the calls, and the end of the run.
 
 use std::sync::atomic::{
     AtomicBool, AtomicU64,
@@ -8,18 +8,18 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-/// Shared by all callers.
+/// Schedule of the calls of a run, which all callers share.
 pub(crate) struct Pace {
     began: Instant,
     ends: Instant,
-    /// Between two calls that fall due; None: each follows the last answer.
+    /// Interval between two scheduled calls; None: each call follows the last answer.
     every: Option<Duration>,
     due: AtomicU64,
     stopped: AtomicBool,
 }
 
 impl Pace {
-    /// From now on for so long; `rate` is in calls a second.
+    /// Starts a run of this duration; `rate` is in calls a second.
     pub(crate) fn new(time: Duration, rate: Option<u32>) -> Pace {
         let began = Instant::now();
         Pace {
@@ -31,14 +31,15 @@ impl Pace {
         }
     }
 
-    /// Whether calls fall due at a rate.
+    /// Returns whether calls are scheduled at a rate (open loop).
     pub(crate) fn has_rate(&self) -> bool {
         self.every.is_some()
     }
 
-    /// Waits until the next call falls due; when that was, or None when the run is over. `now`:
-    /// when the caller's last call ended. A caller that comes late begins at once, and its call's
-    /// latency counts from when it was due.
+    /// Waits until the next call is due. Returns when it was due, or None when the run is over.
+    ///
+    /// `now` is the end of the caller's last call. A caller that is late begins at once, and the
+    /// latency of its call counts from when it was due.
     pub(crate) async fn turn(&self, now: Instant) -> Option<Instant> {
         let due = match self.every {
             None => now,
@@ -59,7 +60,7 @@ impl Pace {
         self.stopped.store(true, Release);
     }
 
-    /// Whether it was ended early.
+    /// Returns whether the run was ended early.
     pub(crate) fn is_stopped(&self) -> bool {
         self.stopped.load(Acquire)
     }
@@ -74,7 +75,7 @@ mod tests {
         let began = Instant::now();
         let pace = Pace::new(Duration::from_secs(1), Some(10));
         assert_eq!(pace.turn(Instant::now()).await, Some(began));
-        // An answer that takes 350 ms: three more were due meanwhile.
+        // An answer takes 350 ms: three more calls became due during that time.
         tokio::time::sleep(Duration::from_millis(350)).await;
         for n in 1..=3 {
             let due = began + Duration::from_millis(100 * n);

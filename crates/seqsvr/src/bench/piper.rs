@@ -1,9 +1,9 @@
-//! The calls of one connection, each a frame of its own on one Pipe, as a program asks that merges
-//! its calls itself.
+//! The calls of one connection, each one frame of one Pipe, like a program that merges its calls
+//! itself.
 //!
-//! One task draws keys, writes frames and reads answers of all the connection's callers, so that
-//! between an answer and the next frame there is nothing but the work itself. A Pipe that ends, or
-//! that its server closes, is opened again until the run is over.
+//! One task draws keys, writes frames and reads answers for all callers of the connection, so that
+//! no task switch comes between an answer and the next frame. A Pipe that ends, or that its server
+//! closes, is opened again until the run is over.
 
 use std::time::Duration;
 
@@ -21,9 +21,9 @@ use tonic::{Status, Streaming};
 use super::checker::{Asked, Checker, Got, Tally};
 use super::plain::{Plain, item_error, next_many, range_at, status_error};
 
-/// Between two tries to open a Pipe.
+/// Pause between two attempts to open a Pipe.
 const PAUSE: Duration = Duration::from_millis(20);
-/// How much longer than told a server may take.
+/// Time after the deadline of a call at which the Pipe is broken, and interval of that check.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// The callers of one connection.
@@ -31,40 +31,40 @@ pub(crate) struct Piper {
     checker: Checker,
     plain: Plain,
     rng: SmallRng,
-    /// The first of them; the others follow.
+    /// Index of the first caller; the others follow.
     first: usize,
     calls: Vec<Call>,
     in_flight: usize,
     turns: FuturesUnordered<Turn>,
 }
 
-/// A caller's call.
+/// Call of one caller.
 struct Call {
     due: Instant,
     begin: Instant,
     asked: Asked,
-    /// Items not answered; 0: it is not in flight.
+    /// Items that are not answered yet; 0: the call is not in flight.
     left: usize,
-    /// Which were answered; empty: none, or all.
+    /// Whether each item was answered; empty: none or all were.
     done: Vec<bool>,
     tally: Tally,
 }
 
-/// When a caller's next call falls due; None: the run is over.
+/// Future of a caller's next due time; None: the run is over.
 type Turn = BoxFuture<'static, (usize, Option<Instant>)>;
 
-/// How a Pipe ended.
+/// Why a Pipe ended.
 enum Ended {
-    /// With the run.
+    /// The run is over.
     Over,
-    /// Its server closed it, all was answered.
+    /// Its server closed it after it had answered all calls.
     Closed,
-    /// With calls in flight.
+    /// It broke with calls in flight.
     Broken(Status),
 }
 
 impl Piper {
-    /// So many callers, from the first on.
+    /// Creates a worker for `callers` callers, whose first index is `first`.
     pub(crate) fn new(
         checker: Checker,
         plain: Plain,
@@ -92,7 +92,7 @@ impl Piper {
         }
     }
 
-    /// Calls until the run is over.
+    /// Makes calls until the run is over.
     ///
     /// # Errors
     /// The history cannot be written.
@@ -110,7 +110,8 @@ impl Piper {
             };
             match ended {
                 Ended::Over => return Ok(()),
-                // Its server waits for calls to end before it goes: asking at once would keep it.
+                // The server waits for its calls to end before it shuts down. A new Pipe at once
+                // would delay it.
                 Ended::Closed => sleep(PAUSE).await,
                 Ended::Broken(status) => {
                     self.fail(&status)?;
@@ -125,7 +126,7 @@ impl Piper {
         async move { (at, run.pace.turn(now).await) }.boxed()
     }
 
-    /// Without a Pipe the calls that are due fail.
+    /// Begins the next due call, which fails because the Pipe could not be opened.
     async fn unopened(&mut self, status: Status) -> Ended {
         while let Some((at, due)) = self.turns.next().await {
             if let Some(due) = due {
@@ -137,7 +138,7 @@ impl Piper {
         Ended::Over
     }
 
-    /// Sends and reads until the Pipe ends.
+    /// Sends frames and reads answers until the Pipe ends.
     async fn drive(
         &mut self,
         sender: &mpsc::Sender<PipeRequest>,
@@ -181,13 +182,13 @@ impl Piper {
         }
     }
 
-    /// A caller's next call, at once if it is due.
+    /// Schedules a caller's next call, or sends it at once if it is due.
     fn go_on(&mut self, at: usize, closing: bool, sender: &mpsc::Sender<PipeRequest>) {
         let mut turn = self.turn(at, Instant::now());
         match (&mut turn).now_or_never() {
             Some((at, Some(due))) if !closing => self.send(at, due, sender),
             Some((at, None)) => self.checker.leave(self.first + at),
-            // Asked again when there is a Pipe: it is due still.
+            // The Pipe closes: the call stays due and is sent on the next Pipe.
             Some((at, Some(due))) => {
                 let due = std::future::ready((at, Some(due)));
                 self.turns.push(due.boxed());
@@ -219,11 +220,11 @@ impl Piper {
                 namespace, keys, run.count,
             ))),
         };
-        // There is room for all callers; one that cannot be sent ends with its Pipe.
+        // The channel has room for all callers. A call that cannot be sent fails with its Pipe.
         let _ = sender.try_send(request);
     }
 
-    /// Takes the answers of some items; tells whose call ended with them.
+    /// Takes the answers of some items. Returns the caller if its call is complete.
     fn answered(&mut self, answer: PipeResponse) -> Result<Option<usize>, seqsvr_check::Error> {
         let at = answer.id as usize;
         let Some(call) = self.calls.get_mut(at).filter(|call| call.left > 0) else {
@@ -267,7 +268,7 @@ impl Piper {
         }))
     }
 
-    /// A call was answered.
+    /// Ends a call that is complete.
     fn end(&mut self, at: usize, now: Instant) {
         let call = &mut self.calls[at];
         self.in_flight -= 1;
@@ -276,7 +277,7 @@ impl Piper {
         self.checker.end(self.first + at, call.due, now, tally);
     }
 
-    /// Every call in flight ends with this.
+    /// Fails every call in flight with this status.
     fn fail(&mut self, status: &Status) -> Result<(), seqsvr_check::Error> {
         let now = Instant::now();
         for at in 0..self.calls.len() {
@@ -297,7 +298,7 @@ impl Piper {
     }
 }
 
-/// What items were answered, in their order.
+/// Returns the answers to the items, in their order.
 fn got(
     next: &NextManyResponse,
     items: usize,

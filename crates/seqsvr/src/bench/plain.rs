@@ -1,4 +1,4 @@
-//! What a caller without the SDK knows of the service: one server, and how to read its answers.
+//! A gRPC client of one server without the SDK, and how to read its answers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,21 +16,23 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Response, Status, Streaming};
 
-/// One server, over a connection of its own.
+/// Client of one server with its own connection.
 #[derive(Clone)]
 pub(crate) struct Plain {
     pub(super) client: SequenceClient<Channel>,
     /// Distance between the numbers of each namespace.
     strides: Arc<HashMap<String, u32>>,
-    /// How long a call may take.
+    /// Deadline of a call.
     pub(super) timeout: Duration,
-    /// The cluster that is measured. Numbers of another one must not be taken for its.
+    /// Cluster that is measured. Numbers of another cluster must not count.
     cluster: ClusterTag,
 }
 
 impl Plain {
+    /// Creates a client that connects at its first call.
+    ///
     /// # Errors
-    /// The address is none.
+    /// The address is malformed.
     pub(crate) fn new(
         server: &str,
         strides: Arc<HashMap<String, u32>>,
@@ -47,7 +49,7 @@ impl Plain {
         })
     }
 
-    /// A request that names the cluster and ends in time.
+    /// Makes a request with the cluster and the deadline.
     pub(super) fn request<T: NamesCluster>(&self, mut message: T) -> Request<T> {
         message.set_cluster_tag(self.cluster);
         let mut request = Request::new(message);
@@ -55,7 +57,7 @@ impl Plain {
         request
     }
 
-    /// Opens a Pipe in which both sides have named the cluster.
+    /// Opens a Pipe to a server of this cluster.
     pub(super) async fn open_pipe(
         &self,
         requests: ReceiverStream<PipeRequest>,
@@ -67,7 +69,7 @@ impl Plain {
         Ok(opened.into_inner())
     }
 
-    /// Passes on an answer of this cluster.
+    /// Returns the message of a response if it is from this cluster.
     pub(super) fn answer<T: NamesCluster>(&self, response: Response<T>) -> Result<T, Status> {
         let answer = response.into_inner();
         self.check(answer.cluster_tag())?;
@@ -86,7 +88,7 @@ impl Plain {
     }
 }
 
-/// `count` numbers of each of these uids or keys.
+/// Makes a request for `count` numbers of each of these uids or keys.
 pub(super) fn next_many(
     namespace: &str,
     (uids, keys): (Vec<u64>, Vec<Bytes>),
@@ -105,7 +107,7 @@ pub(super) fn next_many(
     }
 }
 
-/// The answers to `asked` items.
+/// Returns the answers to `asked` items.
 pub(super) fn numbers(
     answer: &NextManyResponse,
     asked: usize,
@@ -119,7 +121,7 @@ pub(super) fn numbers(
     all
 }
 
-/// The answer to the i-th item, which did not fail.
+/// Returns the answer to the i-th item, which did not fail.
 #[inline]
 pub(super) fn range_at(
     answer: &NextManyResponse,
@@ -143,7 +145,7 @@ pub(super) fn range_at(
     range(first, last, epoch, count, stride)
 }
 
-/// Numbers of which there are as many as asked for.
+/// Returns an answer if it has exactly `count` numbers.
 #[inline]
 pub(super) fn range(
     first: u64,
@@ -174,7 +176,7 @@ pub(super) fn current(kind: v1::CurrentKind, value: u64, epoch: u64) -> Result<C
     Ok(Current { kind, value, epoch })
 }
 
-/// Puts the items that failed in their places.
+/// Replaces the answers of the items that failed with their errors.
 pub(super) fn failures<T>(all: &mut [Result<T, Error>], errors: &[ItemError]) {
     for error in errors {
         if let Some(place) = all.get_mut(error.index as usize) {

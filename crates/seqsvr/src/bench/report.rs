@@ -1,4 +1,4 @@
-//! The result of a run, in words or as JSON.
+//! The result of a run, as text or as JSON.
 
 use std::io;
 use std::time::Duration;
@@ -10,12 +10,12 @@ use super::figures::Figures;
 use crate::cli;
 use crate::out;
 
-/// Percentiles shown.
+/// Percentiles that a report has.
 const SHOWN: [(&str, f64); 4] = [("p50", 50.0), ("p90", 90.0), ("p99", 99.0), ("p99.9", 99.9)];
 
-/// What came of a run.
+/// Result of a run.
 pub(crate) struct Report {
-    /// How long it was measured.
+    /// Measured time, without the warm-up.
     pub(crate) time: Duration,
     pub(crate) figures: Figures,
     pub(crate) effort: Effort,
@@ -147,7 +147,7 @@ fn settings(args: &cli::Bench, batch: u32, seconds: f64) -> String {
     )
 }
 
-/// Nanoseconds, in a unit that leaves three digits.
+/// Formats nanoseconds in a unit that leaves three digits.
 pub(crate) fn time(nanos: u64) -> String {
     let (value, unit) = match nanos {
         0..1_000_000 => (nanos as f64 / 1e3, "us"),
@@ -162,7 +162,7 @@ pub(crate) fn time(nanos: u64) -> String {
     format!("{value:.digits$} {unit}")
 }
 
-/// With a comma after every three digits.
+/// Formats a number with a comma after every three digits.
 pub(crate) fn grouped(n: u64) -> String {
     let digits = n.to_string();
     let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);

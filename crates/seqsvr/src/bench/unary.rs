@@ -1,4 +1,5 @@
-//! Calls as any gRPC client makes them: one request each, to one server whoever owns the key.
+//! Calls as any gRPC client makes them: one request each, to one server even if another owns the
+//! key.
 
 use bytes::Bytes;
 use seqsvr_client::{Current, Error, Key, Numbers};
@@ -12,7 +13,7 @@ use super::plain::{Plain, current, failures, next_many, numbers, range, status_e
 use crate::cli::Mode;
 
 impl Plain {
-    /// Asks for all keys at once; a call that fails fails each.
+    /// Sends one call for all keys. If the call fails, each item fails with its error.
     pub(crate) async fn ask(
         &self,
         mode: Mode,
@@ -37,7 +38,7 @@ impl Plain {
         }
     }
 
-    /// Asks for the next number or numbers of one key.
+    /// Takes the next number or numbers of one key.
     pub(crate) async fn next(
         &self,
         namespace: &str,

@@ -1,14 +1,15 @@
-//! Verifies numbers as they come, from all callers of this process.
+//! Verifies all numbers that the callers of this process receive, when they arrive.
 //!
 //! Invariant: a range is accepted only if all of it is greater than every number of its key that
-//! had been received when its call began, and none of it was received before. For that each key has
-//! the greatest number received, and holes (`holes`): what was passed over by calls that overtook
-//! others, or given to nobody. A range above the greatest is new and in order; one below must lie
-//! in a hole, and fills it, and the call must have begun before anything above that hole was
-//! received.
+//! had been received when its call began, and none of it was received before.
 //!
-//! Times are of one clock: a call begins when it is read before the call is sent, and is answered
-//! when it is read after the answer has come.
+//! For that each key has the greatest number received, and holes (`holes`): numbers that calls
+//! skipped because they overtook others, or that no call of this process received. A range above
+//! the greatest number is new and in order. A range below it must lie in a hole, and fills it; its
+//! call must have begun before any number above that hole was received.
+//!
+//! All times are of one clock. The begin of a call is read before the call is sent, and its end
+//! after the answer was received.
 
 use std::fmt;
 use std::hint::black_box;
@@ -19,7 +20,7 @@ use std::sync::atomic::{
 
 use super::holes::{Filled, Holes};
 
-/// Numbers of one item: first, first + stride, … last.
+/// Numbers of one item: first, first + stride, … up to last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Range {
     pub(crate) first: u64,
@@ -27,21 +28,22 @@ pub(crate) struct Range {
     pub(crate) stride: u64,
 }
 
-/// When a call began and was answered, in nanoseconds since the run began.
+/// Begin and end of a call, in nanoseconds since the run began.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
     pub(crate) begin: u64,
     pub(crate) end: u64,
 }
 
-/// What is wrong with a range.
+/// Reason why a range is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wrong {
-    /// Not above this number received before the call began.
+    /// The range is not above `before`, which was received before the call began.
     Order { range: Range, before: u64 },
-    /// Some of it was received already.
+    /// Some number of the range was received already.
     Twice { range: Range },
-    /// Not wrong by itself, but nothing can be verified any more.
+    /// There are too many holes, so nothing can be verified any more. The range itself may be
+    /// right.
     Holes,
 }
 
@@ -63,7 +65,7 @@ impl fmt::Display for Wrong {
     }
 }
 
-/// What was received of each key.
+/// Numbers of each key that were received.
 pub(crate) struct Verifier {
     /// Greatest number received of each key.
     greatest: &'static [AtomicU64],
@@ -71,7 +73,8 @@ pub(crate) struct Verifier {
 }
 
 impl Verifier {
-    /// Of so many keys, for so many callers with one call in flight each; takes 8 bytes a key.
+    /// Creates a verifier of `keys` keys, for callers with one call in flight each. It takes 8
+    /// bytes a key.
     pub(crate) fn new(keys: u32, callers: usize) -> Verifier {
         Verifier {
             greatest: seqsvr_core::pages::zeroed(keys as usize),
@@ -79,7 +82,8 @@ impl Verifier {
         }
     }
 
-    /// Fetches what is known of these keys all at once: otherwise each look waits for its own.
+    /// Prefetches the state of these keys together: otherwise each access waits for its own cache
+    /// miss.
     pub(crate) fn fetch(&self, keys: &[u32]) {
         let greatest = keys
             .iter()
@@ -87,27 +91,30 @@ impl Verifier {
         black_box(greatest.fold(0, u64::wrapping_add));
     }
 
-    /// A caller's call begins at this time, at which its last one ended or the run began.
+    /// Notes that a caller's call begins at `begin`, when its last one ended or the run began.
     pub(crate) fn follow(&self, caller: usize, begin: u64) {
         self.holes.follow(caller, begin);
     }
 
-    /// A caller's call begins now, maybe after a rest; tells when that is.
+    /// Notes that a caller's call begins now, possibly after a rest. Returns the begin.
     pub(crate) fn begin(&self, caller: usize, clock: impl FnOnce() -> u64) -> u64 {
         self.holes.begin(caller, clock)
     }
 
-    /// A caller rests, or makes no more calls; all that it received was taken.
+    /// Notes that a caller has no call in flight, and that all its numbers were taken.
     pub(crate) fn rest(&self, caller: usize) {
         self.holes.rest(caller);
     }
 
-    /// The greatest number received of a key by now.
+    /// Returns the greatest number of a key that was received so far.
     pub(crate) fn greatest(&self, key: u32) -> u64 {
         self.greatest[key as usize].load(Acquire)
     }
 
-    /// Takes what a call received.
+    /// Takes a range that a call received.
+    ///
+    /// # Errors
+    /// The range is out of order or was received before, or there are too many holes.
     #[inline]
     pub(crate) fn take(&self, key: u32, call: Span, range: Range) -> Result<(), Wrong> {
         let greatest = &self.greatest[key as usize];
@@ -123,7 +130,7 @@ impl Verifier {
         self.take_unusual(key, call, range)
     }
 
-    /// The same if others came between.
+    /// Takes a range that does not directly follow the greatest number of its key.
     #[inline(never)]
     fn take_unusual(&self, key: u32, call: Span, range: Range) -> Result<(), Wrong> {
         let Range {
@@ -132,7 +139,7 @@ impl Verifier {
             stride,
         } = range;
         let greatest = &self.greatest[key as usize];
-        // Whoever passes over others notes the hole before they can look for it.
+        // A call that skips numbers adds the hole before calls with these numbers can search it.
         let mut holes = self.holes.lock(key);
         let mut seen = greatest.load(Acquire);
         loop {

@@ -80,7 +80,7 @@ pub(crate) struct Bench {
     pub(crate) server: Server,
 }
 
-/// What a call asks.
+/// Kind of the calls of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Mode {
     /// The next number or numbers of one key.
@@ -93,7 +93,7 @@ pub(crate) enum Mode {
     Current,
 }
 
-/// Which keys are asked for.
+/// Distribution of the calls over the keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Distribution {
     /// All alike.

@@ -16,7 +16,7 @@ pub(crate) enum Namespace {
     List(List),
 }
 
-/// What may be altered later.
+/// Settings that `namespace alter` can change, too.
 #[derive(Args)]
 pub(crate) struct Limits {
     /// Maximum numbers that one raise adds. The value of --step pins the step.

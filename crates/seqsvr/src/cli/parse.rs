@@ -1,4 +1,4 @@
-//! Values of flags: durations and addresses.
+//! Parsers of flag values: durations and addresses.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use seqsvr_proto::limits::{ALLOC_PORT, STORE_PORT};
 
 use crate::exit::BadInput;
 
-/// Reads `1500ms`, `20s`, `10m` or `2h`.
+/// Parses `1500ms`, `20s`, `10m` or `2h`.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
     let unit = match &text[digits.len()..] {
@@ -26,7 +26,7 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "too long".into())
 }
 
-/// The same, and not none at all.
+/// Parses a duration that must be more than 0.
 pub(super) fn some_time(text: &str) -> Result<Duration, String> {
     match duration(text)? {
         Duration::ZERO => Err("it must be more than 0".into()),
@@ -34,7 +34,7 @@ pub(super) fn some_time(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// An address to listen on; `port` if it names none, and the system chooses one for port 0.
+/// Parses an address to listen on. `port` is the default; the system chooses a port for port 0.
 pub(super) fn listen(text: &str, port: u16) -> Result<String, BadAddress> {
     match text.strip_suffix(":0") {
         Some(host) => server_address(host, 0),
@@ -42,7 +42,7 @@ pub(super) fn listen(text: &str, port: u16) -> Result<String, BadAddress> {
     }
 }
 
-/// The address under which others reach a server, with its port.
+/// Parses the address under which clients and other servers reach a server. It must name a port.
 pub(super) fn advertise(text: &str) -> Result<String, String> {
     let address = server_address(text, 0).map_err(|e| e.to_string())?;
     match address.ends_with(":0") {
@@ -51,7 +51,7 @@ pub(super) fn advertise(text: &str) -> Result<String, String> {
     }
 }
 
-/// AllocSvr addresses with commas between them.
+/// Checks AllocSvr addresses with commas between them.
 pub(super) fn servers(text: &str) -> Result<String, String> {
     let mut any = false;
     for address in addresses(text) {
@@ -66,13 +66,13 @@ pub(super) fn servers(text: &str) -> Result<String, String> {
     }
 }
 
-/// The addresses, one by one.
+/// Splits addresses at commas.
 pub(super) fn addresses(text: &str) -> impl Iterator<Item = &str> {
     let each = text.split(',').map(str::trim);
     each.filter(|address| !address.is_empty())
 }
 
-/// Reads `ID=ADDR` of a StoreSvr; `what` names the argument in the error.
+/// Parses `ID=ADDR` of a StoreSvr; `what` names the argument in the error.
 pub(crate) fn store_at(text: &str, what: &str) -> Result<(u64, String), BadInput> {
     let parts = text.split_once('=').and_then(|(id, address)| {
         let id = id.trim().parse::<u64>().ok().filter(|id| *id > 0)?;
@@ -86,7 +86,7 @@ pub(crate) fn store_at(text: &str, what: &str) -> Result<(u64, String), BadInput
     Ok((id, socket_addr(address, STORE_PORT)?.to_string()))
 }
 
-/// Resolves `host:port`, `:port`-less hosts taking `port`.
+/// Resolves `host:port`, or `host` with the default `port`.
 pub(crate) fn socket_addr(text: &str, port: u16) -> Result<SocketAddr, BadInput> {
     let bad = |why: String| {
         BadInput(format!(

@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::Server;
 
-/// Which namespace a key is of.
+/// Namespace of a key.
 #[derive(Args)]
 pub(crate) struct InNamespace {
     /// Namespace. Default: `default` for a decimal, `keys` for anything else.

@@ -1,4 +1,4 @@
-//! The command line of what serves: `dev`, `store`, `init`, `alloc`.
+//! The command line of `dev`, `store`, `init` and `alloc`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,9 +18,11 @@ use super::{LIMITS, duration};
 
 const MESSAGE_MAX_KIB: u64 = MESSAGE_MAX as u64 >> 10;
 
-/// Headings of the doors and of the ports of `dev`.
+/// Heading of the flags of the Redis endpoint.
 const REDIS: &str = "Redis options";
+/// Heading of the flags of the HTTP endpoint.
 const HTTP: &str = "HTTP options";
+/// Heading of the ports of `dev`.
 const PORTS: &str = "Ports";
 
 #[derive(Args)]
@@ -67,7 +69,7 @@ pub(crate) struct Dev {
     pub(crate) lease_ms: u32,
 }
 
-/// Who a StoreSvr is and where it lives.
+/// Identity, addresses and data directory of a StoreSvr.
 #[derive(Args)]
 pub(crate) struct Place {
     /// Id of this store in the cluster, 1 or more.
@@ -113,7 +115,7 @@ pub(crate) struct Store {
     pub(crate) http_listen: Option<String>,
 }
 
-/// What callers may use of one server.
+/// Limits of the connections to one server.
 #[derive(Args)]
 #[command(next_help_heading = LIMITS)]
 pub(crate) struct Connections {
@@ -201,7 +203,7 @@ pub(crate) struct Alloc {
     pub(crate) doors: Doors,
 }
 
-/// Where an AllocSvr serves the clients of other protocols.
+/// Redis and HTTP endpoints of an AllocSvr.
 #[derive(Args)]
 #[command(next_help_heading = REDIS)]
 pub(crate) struct Doors {
@@ -237,7 +239,7 @@ pub(crate) struct Doors {
     pub(crate) tinyid_token: Option<String>,
 }
 
-/// Where HTTP is served.
+/// HTTP endpoint of an AllocSvr.
 #[derive(Args)]
 #[command(next_help_heading = HTTP)]
 pub(crate) struct Http {

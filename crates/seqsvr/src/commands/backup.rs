@@ -1,7 +1,8 @@
-//! `seqsvr backup`: the state of a running cluster in a file.
+//! `seqsvr backup`: writes the state of a running cluster to a file.
 //!
-//! Invariant: a file under its final name is a whole backup, durable, and read back once: written
-//! aside, synced, checked, renamed, directory synced. A file that exists is never replaced.
+//! Invariant: a file under its final name is a complete and durable backup that was read back
+//! once. The command writes a temporary file, syncs it, checks it, renames it, and syncs the
+//! directory. It never replaces an existing file.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -16,7 +17,7 @@ use super::server::Session;
 use crate::exit::BadInput;
 use crate::{cli, log, out};
 
-/// How to choose the margins of a restore if the backup knows no pace.
+/// Advice for the margins of a restore when the backup has no rates.
 pub(super) const PACE_UNKNOWN: &str = "the pace is not known. Take the most numbers a second from your own graphs, or the number of callers times the most that each can take. Multiply it by the seconds from the backup until the last call, and double it.";
 
 pub(crate) async fn run(args: cli::Backup) -> anyhow::Result<()> {
@@ -30,7 +31,7 @@ pub(crate) async fn run(args: cli::Backup) -> anyhow::Result<()> {
     let taken = match taken {
         Ok(taken) => taken,
         Err(error) => {
-            // The error says what went wrong; a leftover is only in the way of the next try.
+            // The error is reported. A leftover file would only block the next attempt.
             let _ = fs::remove_file(&part);
             return Err(error);
         }
@@ -56,7 +57,7 @@ pub(crate) async fn run(args: cli::Backup) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Fetches it into a file that exists already, makes that durable, and reads it back.
+/// Downloads a backup into the existing file `part`, syncs it, and reads it back.
 async fn fetch(server: &cli::Server, part: &Path) -> anyhow::Result<Backup> {
     let session = Session::open(server)?;
     let writing = || format!("cannot write {}", part.display());
@@ -71,11 +72,12 @@ async fn fetch(server: &cli::Server, part: &Path) -> anyhow::Result<Backup> {
     Ok(backup::read(part)?)
 }
 
-/// Writes what a stopped store's directory has into a file that exists already, and reads it back.
+/// Writes the state of a stopped store's directory into the existing file `part`, and reads it
+/// back.
 async fn salvage(dir: &Path, part: &Path) -> anyhow::Result<Backup> {
     let scratch = part.with_extension("log");
     let salvaged = seqsvr_store::salvage::read(dir, &scratch).await;
-    // The copy of the log is of no use any more.
+    // The copy of the log is not needed any more.
     let _ = fs::remove_dir_all(&scratch);
     let salvaged = salvaged?;
     let writing = || format!("cannot write {}", part.display());
@@ -108,7 +110,7 @@ fn refuse_existing(file: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// An empty file beside the final one, of this process's own.
+/// Creates an empty file next to the final one, with the process id in its name.
 fn aside(file: &Path) -> anyhow::Result<PathBuf> {
     let mut name = file.as_os_str().to_owned();
     name.push(format!(".{}.part", std::process::id()));
@@ -117,7 +119,7 @@ fn aside(file: &Path) -> anyhow::Result<PathBuf> {
     Ok(part)
 }
 
-/// Returns a line for each namespace: its open windows, and how fast numbers were added.
+/// Returns a line for each namespace: its open windows and its rates.
 pub(super) fn namespaces(taken: &Backup) -> Vec<String> {
     let windows = taken.state.open_windows();
     let line = |n: &seqsvr_core::namespace::Namespace| {
@@ -129,7 +131,7 @@ pub(super) fn namespaces(taken: &Backup) -> Vec<String> {
     taken.state.namespaces().map(line).collect()
 }
 
-/// Returns how fast a namespace went while the store watched.
+/// Describes the rate of a namespace while the store measured it.
 fn pace_text(taken: &Backup, id: NamespaceId) -> String {
     if !knows_pace(taken) {
         return String::from("the pace is not known");
@@ -142,20 +144,21 @@ fn pace_text(taken: &Backup, id: NamespaceId) -> String {
     format!("{average:.1} numbers added a second on average, {peak}")
 }
 
-/// Whether the store that made the backup watched what was added. A backup of a data directory
-/// knows no pace.
+/// Returns whether the store that made the backup measured rates. A backup of a data directory
+/// has none.
 pub(super) fn knows_pace(taken: &Backup) -> bool {
     taken.about.seen.watched > 0
 }
 
-/// Returns the average of numbers a second that the store saw added in a namespace. It is no bound.
+/// Returns the average numbers a second that were added in a namespace while the store measured.
+/// It is no upper bound.
 fn pace(taken: &Backup, id: NamespaceId) -> f64 {
     let seen = &taken.about.seen;
     of(&seen.added, id) as f64 / seen.watched as f64
 }
 
-/// Returns the numbers of the minute that added most in a namespace; None if the store saw nothing,
-/// or if an older build made the backup.
+/// Returns the numbers that were added in a namespace in its busiest minute; None if the store
+/// measured nothing, or if an older build made the backup.
 pub(super) fn peak(taken: &Backup, id: NamespaceId) -> Option<u64> {
     let peak = &taken.about.seen.peak;
     (!peak.is_empty()).then(|| of(peak, id))
@@ -175,7 +178,7 @@ mod tests {
 
     use super::*;
 
-    /// A backup of a new cluster. The store watched for so many seconds.
+    /// Returns a backup of a new cluster whose store measured for `watched` seconds.
     fn taken(watched: u64) -> Backup {
         let cluster = ClusterId(7);
         let mut state = State::default();
@@ -204,7 +207,7 @@ mod tests {
         }
     }
 
-    /// A pace of 0.0 would let an operator take the least margin.
+    /// A rate of 0.0 would make an operator choose the smallest margin.
     #[test]
     fn a_backup_of_a_directory_names_no_pace() {
         let (directory, running) = (namespaces(&taken(0)), namespaces(&taken(10)));

@@ -30,15 +30,17 @@ use crate::bench::verify::Verifier;
 use crate::exit::BadInput;
 use crate::{cli, log, out};
 
-/// Items of a NextMany or a frame unless told otherwise.
+/// Default number of items of a NextMany or a frame.
 const BATCH: u32 = 100;
-/// Figures that callers share, so that they seldom wait for each other; each takes 200 KiB.
+/// Number of statistics that callers share. Several ones keep waits for their locks rare; each
+/// takes 200 KiB.
 const FIGURES: usize = 16;
 
-/// Callers that share a task, so that what one frame has brought them goes on together. With a task
-/// for each, single calls, 1,024 in flight on four connections, were a third fewer.
+/// Callers that share a task, so that all callers that one frame answers continue together. With
+/// one task for each caller, 1,024 single calls in flight on four connections had a third less
+/// throughput.
 const OF_TASK: usize = 16;
-/// Longest that calls under way are waited for, where none comes after another.
+/// Maximum time to discard calls that were in flight at the end of the warm-up.
 const SETTLED: Duration = Duration::from_millis(20);
 
 pub(crate) async fn run(args: cli::Bench) -> anyhow::Result<()> {
@@ -70,7 +72,7 @@ pub(crate) async fn run(args: cli::Bench) -> anyhow::Result<()> {
     let strides = known
         .iter()
         .map(|k| (k.spec.name.clone(), k.spec.progression.stride));
-    // The cluster that is measured, for callers without the SDK.
+    // Callers without the SDK check that the answers are from this cluster.
     let cluster = ClusterTag::of(sessions[0].client.routes().await?.cluster());
     let askers = askers(&args, &sessions, strides.collect(), cluster)?;
     let recorder = args.history.as_ref().map(Recorder::create).transpose()?;
@@ -152,15 +154,15 @@ pub(crate) async fn run(args: cli::Bench) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// How the callers of a connection ask.
+/// How the callers of a connection send their calls.
 enum By {
-    /// Each for itself.
+    /// Each caller sends its own calls.
     Calls(Asker),
-    /// By frames of one Pipe.
+    /// One Pipe carries the calls of all callers as frames.
     Frames(Plain),
 }
 
-/// One for each connection.
+/// Creates one client for each connection.
 fn askers(
     args: &cli::Bench,
     sessions: &[Session],
@@ -181,7 +183,7 @@ fn askers(
     each.map(asker).collect()
 }
 
-/// Items of a call.
+/// Returns the number of items of a call.
 fn batch(args: &cli::Bench) -> Result<u32, BadInput> {
     match (args.mode, args.batch) {
         (cli::Mode::Next, Some(n)) if n > 1 => Err(BadInput(
@@ -193,8 +195,8 @@ fn batch(args: &cli::Bench) -> Result<u32, BadInput> {
     }
 }
 
-/// Lets the callers work, tells every second how it goes, and gives what was measured after the
-/// warm-up.
+/// Waits until the callers end and prints a progress line every second. Returns the result of the
+/// time after the warm-up.
 async fn measure(
     args: &cli::Bench,
     run: &Run,
@@ -217,7 +219,7 @@ async fn measure(
             () = warmed, if !warm => {
                 Figures::drain(figures);
                 before = Effort::now(admin).await?;
-                // What was under way then, and may be in it, belongs to neither.
+                // Calls in flight at the end of the warm-up belong to neither part.
                 settle(figures, args.in_flight.into()).await;
                 from = Instant::now();
                 told = from;
@@ -252,8 +254,8 @@ async fn measure(
     })
 }
 
-/// Drops figures until as many calls were answered as are under way at a time, or so long that they
-/// were.
+/// Discards statistics until as many calls were answered as are in flight at a time, or until a
+/// short time has passed.
 async fn settle(figures: &[Mutex<Figures>], in_flight: u64) {
     let (began, mut answered) = (Instant::now(), 0);
     while answered < in_flight && began.elapsed() < SETTLED {

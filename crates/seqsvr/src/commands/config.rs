@@ -11,7 +11,7 @@ use crate::config::{self, Contents, Setting};
 use crate::exit::BadInput;
 use crate::out;
 
-/// Checks the file named behind the command, or else the one of `--config`.
+/// Checks the file that the command names, or else the one of `--config`.
 pub(crate) fn check(args: CheckConfig, named: Option<PathBuf>) -> anyhow::Result<()> {
     let Some(path) = args.file.or(named) else {
         bail!(BadInput(
@@ -41,7 +41,8 @@ pub(crate) fn check(args: CheckConfig, named: Option<PathBuf>) -> anyhow::Result
     }
 }
 
-/// A table of one command is named like it; only of others it has to be said which they are.
+/// Returns the line of a setting. It lists the commands unless the table is named after the only
+/// one.
 fn line(setting: &Setting) -> String {
     let value = match setting.secret {
         true => "(set, not shown)".to_owned(),

@@ -1,4 +1,5 @@
-//! `seqsvr dev`: N stores and M allocs in one process, over real loopback gRPC and real disk.
+//! `seqsvr dev`: N StoreSvrs and M AllocSvrs in one process, with real loopback gRPC and real
+//! disks.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -22,7 +23,7 @@ use crate::screen::{self, Screen};
 use crate::{cli, signals};
 
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
-/// How long stores may take to elect a leader at the first start.
+/// Maximum time for the stores to create the cluster and elect a leader at the first start.
 const INIT_WAIT: Duration = Duration::from_secs(20);
 
 pub(crate) async fn run(args: cli::Dev) -> anyhow::Result<()> {
@@ -170,11 +171,11 @@ pub(crate) async fn run(args: cli::Dev) -> anyhow::Result<()> {
     outcome
 }
 
-/// Says when numbers can be had; then waits for ever.
+/// Prints a line when all AllocSvrs serve numbers; then waits without end.
 async fn announce(servers: Vec<String>, allocs: &[Alloc], started: Instant) -> anyhow::Result<()> {
     let admin = Client::new(Options::new(servers))?.admin();
     loop {
-        // Sessions of an earlier run count as long as they live, so all must have renewed.
+        // Sessions of an earlier run are listed until they expire, so all must have renewed.
         if let Ok(status) = admin.cluster_status().await
             && status.free_slots == 0
             && status.sessions.len() == allocs.len()
@@ -191,7 +192,7 @@ async fn announce(servers: Vec<String>, allocs: &[Alloc], started: Instant) -> a
     }
 }
 
-/// A data directory keeps the number of stores it was made with.
+/// Checks that a data directory has as many stores as when it was created.
 fn check_count(data_dir: &Path, stores: u64) -> anyhow::Result<()> {
     let found = (1..=7)
         .filter(|id| data_dir.join(format!("store-{id}")).exists())

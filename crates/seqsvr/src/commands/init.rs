@@ -1,8 +1,8 @@
-//! `seqsvr init`: makes the cluster, once.
+//! `seqsvr init`: creates the cluster, once.
 //!
-//! Every store is asked who it is first, so that the membership names data directories (their
-//! random incarnations), not just addresses. A repeat after a lost answer takes the id that the
-//! first try gave.
+//! The command first asks every store for its identity, so that the membership names data
+//! directories (their random incarnations), not just addresses. A retry after a lost answer takes
+//! the cluster id of the first attempt.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub(crate) async fn run(args: cli::Init) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Makes a cluster of these stores, or finishes what an earlier try began. Returns the cluster id.
+/// Creates a cluster of these stores, or completes an earlier attempt. Returns the cluster id.
 pub(crate) async fn make(
     stores: &BTreeMap<u64, String>,
     lease_ms: u32,
@@ -72,8 +72,9 @@ pub(crate) async fn make(
         lease_ms,
         slots,
     };
-    // Any store will do if none has a cluster. Otherwise only those that have it: one of them was
-    // asked first and goes on. A store without it would begin the cluster a second time.
+    // If no store has a cluster, any store can create it. Otherwise only stores that have it get
+    // the request: one of them received the first request and continues. A store without a
+    // cluster would create it a second time.
     let began = described.iter().any(|d| !d.cluster.is_empty());
     let addresses: Vec<&str> = described
         .iter()

@@ -1,4 +1,4 @@
-//! `member list|add|remove|transfer`: the StoreSvrs, and changing them while the cluster works.
+//! `member list|add|remove|transfer`: lists and changes the StoreSvrs of a running cluster.
 
 use seqsvr_proto::v1::StoreStatus;
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ pub(crate) async fn run(command: cli::Member) -> anyhow::Result<()> {
             let session = Session::open(&args.server)?;
             let admin = session.client.admin();
             admin.transfer_leader(args.id).await?;
-            // Asked anew, since only the new leader knows how far the others are.
+            // Requested again: only the new leader has the progress of the others.
             (list(&session).await?, args.json)
         }
     };
@@ -41,7 +41,8 @@ async fn list(session: &Session) -> anyhow::Result<Vec<StoreStatus>> {
     Ok(session.client.admin().cluster_status().await?.stores)
 }
 
-/// The store answers "removed" for whatever is not there; here a wrong id is a slip of the hand.
+/// Rejects an id that no member has. The store answers "removed" for such an id; in a command it
+/// is a typing error.
 fn known(stores: &[StoreStatus], id: u64) -> Result<(), BadInput> {
     if stores.iter().any(|s| s.id == id) {
         return Ok(());
@@ -56,7 +57,7 @@ fn known(stores: &[StoreStatus], id: u64) -> Result<(), BadInput> {
 fn print(stores: &[StoreStatus], json: bool) -> std::io::Result<()> {
     let leader = stores.iter().find(|s| s.leader);
     let last = leader.map_or(0, |s| s.matched);
-    // 0: the store that answered does not know.
+    // 0: unknown to the store that answered.
     let lag = |s: &StoreStatus| (s.matched > 0 && last > 0).then(|| last.saturating_sub(s.matched));
     if json {
         for s in stores {

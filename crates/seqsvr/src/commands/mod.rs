@@ -1,4 +1,4 @@
-//! One file a command (or a group that belongs together).
+//! The commands, with one file for each command or group of commands.
 
 mod alloc;
 mod backup;

@@ -1,8 +1,8 @@
-//! `seqsvr restore`: the first StoreSvr of a new cluster, from a backup of an old one.
+//! `seqsvr restore`: creates the first StoreSvr of a new cluster from a backup of an old one.
 //!
-//! Invariant: nothing is made unless the operator says how far the old cluster can have gone on
-//! since the backup, which only the operator can know; what the backup knows is told to help. Why
-//! the margins suffice: `seqsvr_core::state::restore`.
+//! Invariant: nothing is created unless the operator gives margins for everything that the old
+//! cluster can have done after the backup. Only the operator can know that; the command prints
+//! what the backup has to help. Why the margins suffice: `seqsvr_core::state::restore`.
 
 use std::time::{Duration, SystemTime};
 
@@ -65,7 +65,7 @@ pub(crate) async fn run(args: cli::Restore) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A refusal of the margins, in words of the command line.
+/// Describes why the margins are rejected, with the flags of the command line.
 fn words(error: &Error, taken: &Backup) -> String {
     match error {
         Error::TooSmall {
@@ -85,10 +85,10 @@ fn words(error: &Error, taken: &Backup) -> String {
     }
 }
 
-/// What the backup knows that helps to choose margins.
+/// Returns the facts of the backup that help to choose margins.
 #[expect(
     clippy::disallowed_methods,
-    reason = "tells a person how old the backup is; nothing is decided by it"
+    reason = "shows a person the age of the backup; no decision depends on it"
 )]
 fn help(taken: &Backup) -> String {
     let seen = &taken.about.seen;

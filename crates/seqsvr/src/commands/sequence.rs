@@ -1,4 +1,4 @@
-//! `next`, `current`, `route`, `raise-to`.
+//! `next`, `current`, `route` and `raise-to`.
 
 use std::io::Write;
 
@@ -9,7 +9,7 @@ use serde_json::json;
 use super::server::Session;
 use crate::{cli, log, out};
 
-/// The client, in strict mode if asked for.
+/// Returns the client, in strict mode if `strict` is set.
 fn choose(session: &Session, strict: bool) -> Client {
     match strict {
         true => session.client.strict(),
@@ -37,7 +37,7 @@ pub(crate) async fn current(args: cli::Current) -> anyhow::Result<()> {
     let session = Session::open(&args.server)?;
     let client = choose(&session, args.strict);
     let namespace = &args.namespace.namespace;
-    // Without a namespace decimals and keys go to different ones: asked one by one.
+    // Without a namespace, decimals and keys belong to different ones, so each has its own call.
     let mut failed = 0;
     for text in &args.keys {
         let kind = match client.current(namespace, Key::parse(text)).await {

@@ -1,4 +1,4 @@
-//! The client behind a command, and saying what it waits for.
+//! The client of a command, which prints what it waits for.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use tokio::time::sleep;
 
 use crate::{cli, log};
 
-/// How long a call may take before the user is told what it waits for.
+/// Time after which a waiting command prints what it waits for.
 const PATIENCE: Duration = Duration::from_millis(700);
 
-/// A connected client that tells on stderr what it waits for while it lives.
+/// A client that prints on stderr what it waits for, until it is dropped.
 pub(crate) struct Session {
     pub(crate) client: Client,
     teller: JoinHandle<()>,

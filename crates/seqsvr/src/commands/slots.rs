@@ -1,4 +1,4 @@
-//! `seqsvr move` and `seqsvr drain`: slots from one AllocSvr to another, while all goes on.
+//! `seqsvr move` and `seqsvr drain`: move slots to other AllocSvrs of a running cluster.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::server::Session;
 use crate::exit::Unavailable;
 use crate::{cli, log, out};
 
-/// Pause between two looks at a drain.
+/// Interval at which `drain` polls the number of remaining slots.
 const LOOK: Duration = Duration::from_millis(200);
 
 pub(crate) async fn move_slot(args: cli::Move) -> anyhow::Result<()> {

@@ -1,4 +1,4 @@
-//! `seqsvr status`: the cluster as its leader sees it, and every process's own counters.
+//! `seqsvr status`: prints the cluster as its leader sees it, and the counters of every process.
 
 use futures::future::join_all;
 use seqsvr_gateway::http::{Nodes, status};
@@ -17,7 +17,7 @@ pub(crate) async fn run(args: cli::Status) -> anyhow::Result<()> {
         .map(|s| s.address.clone())
         .chain(cluster.sessions.iter().map(|s| s.address.clone()))
         .collect();
-    // A process that does not answer is part of the picture, not a failure of it.
+    // A process that does not answer is part of the result, not a failure of the command.
     let quick = session
         .client
         .with_deadline(std::time::Duration::from_secs(2))

@@ -11,7 +11,7 @@ use crate::doors::Doors;
 use crate::screen::Screen;
 use crate::{cli, files, signals};
 
-/// Longest a failed store waits for its parts to end.
+/// Maximum time that a failed store waits for its parts to end.
 const GONE_WITHIN: Duration = Duration::from_secs(3);
 
 pub(crate) async fn run(args: cli::Store) -> anyhow::Result<()> {
@@ -72,8 +72,8 @@ pub(crate) async fn run(args: cli::Store) -> anyhow::Result<()> {
     screen.print();
     tokio::select! {
         reason = store.failed() => {
-            // What its parts have to say in going comes before the last line. A disk that hangs
-            // must not keep the process.
+            // The last messages of its parts come before the last line. A disk that hangs must
+            // not block the exit.
             let _ = tokio::time::timeout(GONE_WITHIN, store.shutdown()).await;
             bail!("{reason}")
         }

@@ -1,4 +1,4 @@
-//! Ranges right and wrong, in turn, overtaken, and from many threads.
+//! Right and wrong ranges: in order, overtaken, and from many threads.
 
 use super::*;
 
@@ -19,7 +19,7 @@ fn in_turn_and_overtaken() {
     let all = Verifier::new(2, 3);
     assert_eq!(all.greatest(0), 0);
     assert_eq!(all.take(0, span(1, 2), range(1, 1)), Ok(()));
-    // Three calls begin at 2; the last one answered is the first one served.
+    // Three calls begin at 2; the first one served is answered last.
     (0..3).for_each(|caller| all.follow(caller, 2));
     assert_eq!(all.take(0, span(2, 3), range(4, 5)), Ok(()));
     assert_eq!(all.take(0, span(2, 4), range(3, 3)), Ok(()));
@@ -49,15 +49,15 @@ fn twice_is_seen_whoever_was_first() {
     assert_eq!(take(range(8, 8)), twice(range(8, 8)));
 }
 
-/// A number of the hole between 1 and 6 may come to calls that began before 6 was received, at 10,
-/// and to no other: not to the caller's next call either, which begins at that very time.
+/// The number 6 is received at 10. A number of the hole between 1 and 6 may be returned to calls
+/// that began before 10, and to no other: not to the caller's next call, which begins at 10.
 #[test]
 fn order_is_seen() {
     for (begin, ok) in [(9, true), (10, false), (11, false)] {
         let all = Verifier::new(1, 4);
         all.take(0, span(0, 1), range(1, 1)).unwrap();
         all.take(0, span(5, 10), range(6, 6)).unwrap();
-        // What has filled a part of it does not make it younger.
+        // Filling a part of the hole does not change its age.
         all.take(0, span(5, 12), range(4, 4)).unwrap();
         for n in [2, 3, 5] {
             let late = Wrong::Order {
@@ -98,7 +98,7 @@ fn from_many_threads_at_once() {
             scope.spawn(move || {
                 let mut now = clock();
                 for round in 0..EACH {
-                    // Some rest, others go on at once.
+                    // Some callers rest, others continue at once.
                     let begin = match (caller, round % 3) {
                         (0, _) | (_, 0) => all.begin(caller, clock),
                         _ => {
