@@ -48,7 +48,7 @@ pub(crate) struct Cli {
     pub(crate) log: Option<String>,
     /// Format of the log.
     ///
-    /// With `json`, a server also writes its own messages to the log instead of stdout.
+    /// With `json`, the startup banner of a server is also a log line instead of text on stdout.
     #[arg(
         long,
         global = true,
@@ -81,9 +81,9 @@ pub(crate) enum Command {
     Alloc(Alloc),
     /// Take the next number of a uid or key and print it.
     Next(Next),
-    /// Print the last number given out, without taking one.
+    /// Print the last issued number without taking one.
     Current(Current),
-    /// Print where a uid or key lives: section, slot, epoch and owner.
+    /// Print section, slot, epoch and owner of a uid or key.
     Route(Route),
     /// Make every later number of a uid or key greater than N.
     RaiseTo(RaiseTo),
@@ -94,24 +94,24 @@ pub(crate) enum Command {
     Namespace(Namespace),
     /// List, add and remove StoreSvrs, and transfer their leadership.
     ///
-    /// The cluster serves all the time.
+    /// The cluster serves numbers during all changes.
     #[command(subcommand)]
     Member(Member),
     /// Move one slot to another AllocSvr.
     ///
     /// No number is skipped and no call fails.
     Move(Move),
-    /// Move all slots away from an AllocSvr, so that it can be stopped.
+    /// Move all slots off an AllocSvr, so that it can be stopped.
     Drain(Drain),
-    /// Write the state of a running cluster to a file for `restore`.
+    /// Write the state of a running cluster to a file, for `restore`.
     #[command(after_help = BACKUP_HELP)]
     Backup(Backup),
     /// Create the first StoreSvr of a new cluster from a backup.
     ///
-    /// The command does not start it.
+    /// The command does not start the StoreSvr.
     #[command(after_help = RESTORE_HELP)]
     Restore(Restore),
-    /// Put load on a cluster, measure it, and verify every number.
+    /// Generate load, measure the cluster, and verify every number.
     #[command(after_help = BENCH_HELP)]
     Bench(Bench),
     /// Check a recorded history of calls for duplicates and order.
@@ -119,7 +119,7 @@ pub(crate) enum Command {
     /// Check a configuration file.
     #[command(subcommand)]
     Config(Config),
-    /// Print the script by which a shell completes commands and flags.
+    /// Print a shell completion script.
     #[command(after_help = COMPLETION_HELP)]
     Completion(Completion),
 }
@@ -128,7 +128,7 @@ pub(crate) enum Command {
 #[derive(Args)]
 #[command(next_help_heading = CONNECTION)]
 pub(crate) struct Server {
-    /// AllocSvr addresses; one is enough.
+    /// AllocSvr addresses; one reachable AllocSvr is enough.
     #[arg(long, env = "SEQSVR_SERVER", default_value_t = format!("127.0.0.1:{ALLOC_PORT}"), value_name = "ADDR[,ADDR]", value_parser = servers)]
     pub(crate) server: String,
     /// Time after which the command stops retrying.
@@ -156,7 +156,7 @@ pub(crate) struct Status {
 pub(crate) struct Move {
     /// Slot to move; `seqsvr route` prints the slot of a uid or key.
     pub(crate) slot: u32,
-    /// Name of the AllocSvr that shall own the slot.
+    /// Name of the new owner, an AllocSvr.
     pub(crate) name: String,
     #[command(flatten)]
     pub(crate) server: Server,
@@ -188,7 +188,7 @@ pub(crate) struct Check {
     pub(crate) file: PathBuf,
 }
 
-const COMPLETION_HELP: &str = r#"For one shell, or in its start file (~/.bashrc; ~/.zshrc, behind compinit):
+const COMPLETION_HELP: &str = r#"Run this in a shell, or put it in its start file (~/.bashrc; ~/.zshrc, after compinit):
   bash: eval "$(seqsvr completion bash)"
   zsh:  eval "$(seqsvr completion zsh)"
   fish: seqsvr completion fish | source"#;

@@ -8,8 +8,8 @@ use super::Server;
 use super::serve::Place;
 
 pub(super) const BACKUP_HELP: &str = "\
-Nothing waits for it and no call fails. The file is checked after it was written; one that exists is
-never overwritten.
+The backup blocks no call. The command reads the file back to check it, and never overwrites an
+existing file.
 
 Example:
   seqsvr backup seqsvr-$(date +%F).backup --server 127.0.0.1:7700";
@@ -18,10 +18,10 @@ Example:
 pub(crate) struct Backup {
     /// File to write. It must not exist.
     pub(crate) file: PathBuf,
-    /// Read the data directory of a stopped store instead of asking the cluster.
+    /// Read the data directory of a stopped store instead of the running cluster.
     ///
-    /// Only for when a majority of the directories is lost and no fresh backup exists. --server is
-    /// not used then.
+    /// Use it only if a majority of the directories is lost and no recent backup exists. --server
+    /// has no effect then.
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
     #[command(flatten)]
@@ -29,10 +29,10 @@ pub(crate) struct Backup {
 }
 
 pub(super) const RESTORE_HELP: &str = "\
-Only for when a majority of the StoreSvrs is lost for good: stop everything of the old cluster first.
-What it handed out after the backup is handed out again unless the margins cover it. Without margins
-the command refuses, and tells what the backup knows that helps to choose them. A margin too large
-costs nothing but a jump. The data directory must be new or empty.
+Use it only if a majority of the StoreSvrs is lost permanently. Stop everything of the old cluster
+first. Numbers issued after the backup are issued again unless the margins cover them. Without
+margins the command fails, and prints what the backup has that helps to choose them. A margin that
+is too large only makes every sequence skip ahead. The data directory must be new or empty.
 
 Example, in two shells; then grow with `seqsvr member add`:
   seqsvr restore FILE --id 1 --listen 127.0.0.1:7801 --data-dir data/r1 \\
@@ -41,17 +41,17 @@ Example, in two shells; then grow with `seqsvr member add`:
 
 #[derive(Args)]
 pub(crate) struct Restore {
-    /// Backup to read.
+    /// Backup file to read.
     pub(crate) file: PathBuf,
     #[command(flatten)]
     pub(crate) place: Place,
-    /// Maximum numbers that any one section can have received since the backup.
+    /// Margin: maximum numbers that one section can have received since the backup.
     #[arg(long, value_name = "N")]
     pub(crate) lift_max_seq: Option<u64>,
-    /// Maximum numbers that any one section not in the backup can have received.
+    /// Margin: maximum numbers that one section not in the backup can have received.
     #[arg(long, value_name = "N")]
     pub(crate) lift_start: Option<u64>,
-    /// Maximum changes of owner that any one slot can have had since the backup.
+    /// Margin: maximum owner changes that one slot can have had since the backup.
     #[arg(long, value_name = "N")]
     pub(crate) lift_epoch: Option<u64>,
 }

@@ -8,27 +8,27 @@ use clap::{Args, ValueEnum};
 use super::{Server, duration};
 
 pub(super) const BENCH_HELP: &str = "\
-Everything received is verified: each number is new, and greater than every number of its key that had
-been received when the call began. The command fails if one is not. It takes 8 bytes for each key.
+The command verifies every number: it is new, and greater than every number of its key that had been
+received when the call began. Otherwise the command fails. It needs 8 bytes of memory for each key.
 
 Examples:
-  seqsvr bench                                           # 64 calls in flight, each takes one number
+  seqsvr bench                       # 64 calls in flight, each takes one number
   seqsvr bench --mode next-many --batch 100 --keys 10000000 --in-flight 16
-  seqsvr bench --unary                                   # the same without the SDK: one request a number
-  seqsvr bench --rate 20000 --distribution zipf          # open loop: latency from when a call was due";
+  seqsvr bench --unary               # without the SDK: one gRPC request for each number
+  seqsvr bench --rate 20000 --distribution zipf   # open loop: latency from the scheduled start";
 
 #[derive(Args)]
 pub(crate) struct Bench {
     /// Kind of the calls.
     #[arg(long, value_enum, default_value_t = Mode::Next)]
     pub(crate) mode: Mode,
-    /// Clients, each with connections of its own.
+    /// Clients, each with its own connections.
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub(crate) connections: u32,
     /// Calls in flight, over all connections.
     #[arg(long, default_value_t = 64, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) in_flight: u32,
-    /// Uids from 0, or as many keys, in each namespace.
+    /// Number of uids (from 0) or of keys in each namespace.
     #[arg(long, default_value_t = 10_000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 31))]
     pub(crate) keys: u32,
     /// Use keys of this length instead of uids.
@@ -50,24 +50,24 @@ pub(crate) struct Bench {
     /// Send each call as one unary gRPC request, without the SDK.
     #[arg(long)]
     pub(crate) unary: bool,
-    /// Items of a call. Default: 100 for next-many and pipe, 1 for current.
+    /// Items in a call. Default: 100 for next-many and pipe, 1 for current.
     ///
-    /// A call of `next` has one item.
+    /// A call of `next` always has one item.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) batch: Option<u32>,
     /// Numbers that each item takes.
     #[arg(long, short = 'c', default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) count: u32,
-    /// Time that is measured, after the warm-up.
+    /// Measured time, after the warm-up.
     #[arg(long, default_value = "10s", value_parser = duration)]
     pub(crate) duration: Duration,
-    /// Time before it that is not measured.
+    /// Time before the measurement.
     #[arg(long, default_value = "1s", value_parser = duration)]
     pub(crate) warm_up: Duration,
     /// Open-loop mode: start CALLS calls per second.
     ///
-    /// Latency is measured from the scheduled start. Default: each answer is followed by the next
-    /// call.
+    /// Latency is measured from the scheduled start. Default: the next call starts after each
+    /// answer.
     #[arg(long, value_name = "CALLS", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rate: Option<u32>,
     /// Print JSON.
@@ -83,23 +83,23 @@ pub(crate) struct Bench {
 /// Kind of the calls of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Mode {
-    /// The next number or numbers of one key.
+    /// Take the next number or numbers of one key.
     Next,
-    /// The next numbers of many keys.
+    /// Take the next numbers of many keys.
     NextMany,
-    /// The same, each call one frame of a Pipe, without the SDK that would merge them.
+    /// Take the next numbers of many keys, each call as one frame of a Pipe, without the SDK.
     Pipe,
-    /// The last number given out.
+    /// Read the last issued number.
     Current,
 }
 
 /// Distribution of the calls over the keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Distribution {
-    /// All alike.
+    /// All keys have the same share of the calls.
     Uniform,
-    /// A few most of the time (Zipf's law, exponent 0.99), not next to each other.
+    /// A few keys have most of the calls (Zipf's law, exponent 0.99).
     Zipf,
-    /// One only.
+    /// One key has all calls.
     Hot,
 }

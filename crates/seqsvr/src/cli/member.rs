@@ -8,12 +8,13 @@ use super::{List, Server};
 pub(crate) enum Member {
     /// List the StoreSvrs: id, address, role, lag and last contact.
     ///
-    /// The lag is the number of log entries behind the leader. The last contact is the leader's.
+    /// The lag is the number of log entries behind the leader. The last contact is the age of the
+    /// last answer to the leader.
     #[command(after_help = MEMBER_LIST_HELP)]
     List(List),
     /// Add a StoreSvr that runs on a new data directory.
     ///
-    /// The command ends when the StoreSvr has caught up and votes.
+    /// The command waits until the StoreSvr has caught up and is a voter.
     #[command(after_help = MEMBER_ADD_HELP)]
     Add(AddMember),
     /// Remove a StoreSvr, dead or alive.
@@ -21,7 +22,7 @@ pub(crate) enum Member {
     Remove(RemoveMember),
     /// Transfer the leadership to another StoreSvr.
     ///
-    /// The command ends when the other StoreSvr leads.
+    /// The command waits until the other StoreSvr is the leader.
     #[command(after_help = MEMBER_TRANSFER_HELP)]
     Transfer(TransferLeader),
 }
@@ -30,22 +31,23 @@ const MEMBER_LIST_HELP: &str = "\
 Example:
   seqsvr member list --server 127.0.0.1:7700";
 const MEMBER_ADD_HELP: &str = "\
-The id must be one that was never used in this cluster, the data directory empty.
-If the time runs out the new store goes on catching up as a learner; the same command waits on.
+The id must never have been used in this cluster. The data directory must be empty.
+If the command times out, the new store continues to catch up as a learner. Run the same command
+again to wait for it.
 
 Example, in two shells:
   seqsvr store --id 4 --listen 127.0.0.1:7804 --data-dir data/s4
   seqsvr member add 4=127.0.0.1:7804 --server 127.0.0.1:7700";
 const MEMBER_REMOVE_HELP: &str = "\
-Stop its process afterwards. Its id is never used again. To replace a dead store, remove it first,
-then add a new one under a new id.
+Stop its process afterwards, and never use its id again. To replace a dead store, remove it first,
+then add a new one with a new id.
 
 Example:
   seqsvr member remove 2 --server 127.0.0.1:7700";
 const MEMBER_TRANSFER_HELP: &str = "\
 Examples:
-  seqsvr member transfer 3     to store 3
-  seqsvr member transfer       to any that is up to date";
+  seqsvr member transfer 3     # to store 3
+  seqsvr member transfer       # to any store that is up to date";
 
 #[derive(Args)]
 pub(crate) struct AddMember {
@@ -73,7 +75,7 @@ pub(crate) struct RemoveMember {
 
 #[derive(Args)]
 pub(crate) struct TransferLeader {
-    /// Id of the store that shall lead. Default: any that is up to date.
+    /// Id of the new leader. Default: any store that is up to date.
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) id: Option<u64>,
     /// Print JSON, one object per StoreSvr.

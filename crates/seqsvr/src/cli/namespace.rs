@@ -8,7 +8,7 @@ use super::{List, Server};
 pub(crate) enum Namespace {
     /// Create a namespace.
     ///
-    /// The same settings again change nothing.
+    /// A repeat with the same settings changes nothing.
     Create(Create),
     /// Change step and limits of a namespace.
     Alter(Alter),
@@ -22,7 +22,7 @@ pub(crate) struct Limits {
     /// Maximum numbers that one raise adds. The value of --step pins the step.
     #[arg(long)]
     pub(crate) step_max: Option<u32>,
-    /// Maximum sum of the jumps of RaiseTo in one section, without --force.
+    /// Maximum sum of the jumps of `raise-to` in one section, without --force.
     #[arg(long)]
     pub(crate) raise_to_max: Option<u64>,
 }
@@ -31,13 +31,13 @@ pub(crate) struct Limits {
 pub(crate) struct Create {
     /// Name of the new namespace.
     pub(crate) name: String,
-    /// Number keys instead of uids.
+    /// Create sequences for keys instead of uids.
     #[arg(long)]
     pub(crate) keyed: bool,
     /// Uids of a dense section.
     #[arg(long, default_value_t = 100_000, conflicts_with = "keyed")]
     pub(crate) section_size: u32,
-    /// Bound of the uids: each is below it.
+    /// Upper bound of the uids: each is below it.
     #[arg(long, default_value_t = 1 << 32, conflicts_with = "keyed")]
     pub(crate) max_uid: u64,
     /// Sections of a keyed namespace.
@@ -46,18 +46,18 @@ pub(crate) struct Create {
     /// First number of every sequence.
     #[arg(long, default_value_t = 1)]
     pub(crate) start: u64,
-    /// Distance between numbers.
+    /// Distance between two numbers.
     #[arg(long, default_value_t = 1)]
     pub(crate) stride: u32,
-    /// Give out only numbers n with n mod stride = offset.
+    /// Issue only numbers n with n mod stride = offset.
     #[arg(long, default_value_t = 0)]
     pub(crate) offset: u32,
-    /// Numbers that a raise of a cold section adds.
+    /// Numbers that one raise of a cold section adds.
     #[arg(long, default_value_t = seqsvr_core::namespace::STEP_DEFAULT)]
     pub(crate) step: u32,
     #[command(flatten)]
     pub(crate) limits: Limits,
-    /// Let a store confirm every answer of this namespace before it is sent.
+    /// Confirm every answer of this namespace with a store before it is sent.
     #[arg(long)]
     pub(crate) strict: bool,
     #[command(flatten)]
@@ -68,12 +68,12 @@ pub(crate) struct Create {
 pub(crate) struct Alter {
     /// Name of the namespace.
     pub(crate) name: String,
-    /// Numbers that a raise of a cold section adds.
+    /// Numbers that one raise of a cold section adds.
     #[arg(long)]
     pub(crate) step: Option<u32>,
     #[command(flatten)]
     pub(crate) limits: Limits,
-    /// Whether a store confirms every answer of this namespace.
+    /// Confirm every answer of this namespace with a store, or stop that.
     #[arg(long)]
     pub(crate) strict: Option<bool>,
     #[command(flatten)]

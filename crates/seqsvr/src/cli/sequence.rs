@@ -26,12 +26,12 @@ pub(crate) struct Next {
     /// Numbers to take, 1 to 100,000; printed one per line.
     #[arg(long, short = 'c', default_value_t = 1)]
     pub(crate) count: u32,
-    /// Last number seen. The command prints a greater one, or fails.
+    /// Last number received. The command prints a greater one, or fails.
     #[arg(long)]
     pub(crate) floor: Option<u64>,
-    /// Let a store confirm the answer, which costs a round trip.
+    /// Confirm the answer with a store, which costs a round trip.
     ///
-    /// The answer is then right even if the clock of a server is wrong.
+    /// The answer is then correct even if the clock of a server is wrong.
     #[arg(long)]
     pub(crate) strict: bool,
     #[command(flatten)]
@@ -45,7 +45,7 @@ pub(crate) struct Current {
     /// Uids (decimals) or keys.
     #[arg(value_name = "UID|KEY", required = true)]
     pub(crate) keys: Vec<String>,
-    /// Let a store confirm the answers.
+    /// Confirm the answers with a store.
     #[arg(long)]
     pub(crate) strict: bool,
     /// Print one JSON object per line.
@@ -76,10 +76,10 @@ pub(crate) struct RaiseTo {
     /// Uid (a decimal) or key.
     #[arg(value_name = "UID|KEY")]
     pub(crate) key: String,
-    /// Bound of the later numbers: each is greater.
+    /// Lower bound of all later numbers: each is greater.
     #[arg(value_name = "N", value_parser = clap::value_parser!(u64).range(1..=i64::MAX as u64))]
     pub(crate) value: u64,
-    /// Ignore the bound of the namespace on jumps.
+    /// Ignore the limit of jumps of the namespace (--raise-to-max).
     #[arg(long)]
     pub(crate) force: bool,
     #[command(flatten)]

@@ -32,7 +32,7 @@ pub(crate) struct Dev {
     pub(crate) data_dir: PathBuf,
     /// Accept a copied or moved data directory, once.
     ///
-    /// No process may use the original any more. Without this flag a copy does not start.
+    /// No process may use the original any more. Without this flag, a copy does not start.
     #[arg(long)]
     pub(crate) moved_data_dir: bool,
     /// StoreSvrs to run, 1 to 7.
@@ -81,7 +81,7 @@ pub(crate) struct Place {
     /// Address under which other servers reach this store. Default: --listen.
     #[arg(long, env = "SEQSVR_ADVERTISE", value_name = "ADDR", value_parser = advertise)]
     pub(crate) advertise: Option<String>,
-    /// Directory of this store alone.
+    /// Directory of this store only.
     #[arg(long, env = "SEQSVR_DATA_DIR")]
     pub(crate) data_dir: PathBuf,
 }
@@ -92,10 +92,10 @@ pub(crate) struct Store {
     pub(crate) place: Place,
     /// Accept a copied or moved data directory, once.
     ///
-    /// No process may use the original any more. Without this flag a copy does not start.
+    /// No process may use the original any more. Without this flag, a copy does not start.
     #[arg(long)]
     pub(crate) moved_data_dir: bool,
-    /// Log entries between two snapshots. A snapshot frees the older log.
+    /// Log entries between two snapshots. A snapshot frees older log entries.
     #[arg(long, default_value_t = 20_000, value_name = "ENTRIES", value_parser = clap::value_parser!(u64).range(100..=10_000_000))]
     pub(crate) snapshot_every: u64,
     /// Shortest time without a leader before an election, in milliseconds.
@@ -122,7 +122,7 @@ pub(crate) struct Connections {
     /// Maximum connections. Further connections are rejected.
     #[arg(long, default_value_t = CONNECTIONS_DEFAULT as u64, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     pub(crate) connections_max: u64,
-    /// Maximum concurrent calls of a connection. Further calls wait at the caller.
+    /// Maximum concurrent calls of a connection. Further calls wait in the client.
     #[arg(long, default_value_t = STREAMS_DEFAULT, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     pub(crate) streams_max: u32,
 }
@@ -134,13 +134,13 @@ pub(crate) struct Init {
     pub(crate) stores: Vec<String>,
     /// Lease D in milliseconds.
     ///
-    /// About 1.25 D after an AllocSvr dies, other AllocSvrs serve its keys.
+    /// Other AllocSvrs serve the keys of a dead AllocSvr after about 1.25 D.
     #[arg(long, default_value_t = 3_000)]
     pub(crate) lease_ms: u32,
-    /// Slots of the cluster.
+    /// Number of slots of the cluster.
     #[arg(long, default_value_t = 1_024)]
     pub(crate) slots: u32,
-    /// Maximum time that the stores may take to answer.
+    /// Maximum wait for answers of the stores.
     #[arg(long, default_value = "20s", value_parser = duration)]
     pub(crate) timeout: Duration,
 }
@@ -171,20 +171,20 @@ pub(crate) struct Alloc {
     /// Without it, a restarted AllocSvr waits until its previous session expires.
     #[arg(long, env = "SEQSVR_STATE_DIR", value_name = "DIR")]
     pub(crate) state_dir: Option<PathBuf>,
-    /// Time after which the process ends if another session keeps this name.
+    /// Maximum wait for another session with this name; then exit with an error.
     ///
-    /// At least three times the takeover wait.
+    /// Use at least three times the takeover wait.
     #[arg(long, default_value = "20s", value_parser = duration)]
     pub(crate) name_wait: Duration,
     /// Time after which an unused section is unloaded.
     #[arg(long, help_heading = LIMITS, default_value = "10m", value_parser = duration)]
     pub(crate) idle_after: Duration,
-    /// Memory for counters in MiB. Above it, busy sections are unloaded too.
+    /// Maximum memory for counters in MiB. Above it, busy sections are unloaded too.
     #[arg(long, help_heading = LIMITS, default_value_t = 8_192)]
     pub(crate) memory_mib: u64,
     #[command(flatten)]
     pub(crate) connections: Connections,
-    /// Maximum items that wait for a section, a window or a store.
+    /// Maximum items that are queued for a section, a window or a store.
     ///
     /// Items above the limit are rejected with a retry hint.
     #[arg(long, help_heading = LIMITS, default_value_t = WAITING_DEFAULT as u64, value_parser = clap::value_parser!(u64).range(1..=1 << 24))]
@@ -222,7 +222,7 @@ pub(crate) struct Doors {
     /// Maximum Redis connections. Further connections are rejected.
     #[arg(long, default_value_t = REDIS_CONNECTIONS_DEFAULT as u64, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     pub(crate) redis_connections_max: u64,
-    /// Time without a command that closes a Redis connection. Default: never.
+    /// Close a Redis connection after this time without a command. Default: never.
     #[arg(long, value_parser = duration, value_name = "TIME")]
     pub(crate) redis_idle_max: Option<Duration>,
     #[command(flatten)]
@@ -249,7 +249,7 @@ pub(crate) struct Http {
     /// Maximum HTTP connections. Further connections are rejected.
     #[arg(long, default_value_t = HTTP_CONNECTIONS_DEFAULT as u64, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     pub(crate) http_connections_max: u64,
-    /// Time without a request that closes an HTTP connection.
+    /// Close an HTTP connection after this time without a request.
     #[arg(long, default_value = "75s", value_parser = some_time, value_name = "TIME")]
     pub(crate) http_idle_max: Duration,
 }
