@@ -11,14 +11,14 @@ use crate::EVENT_INTERVAL;
 /// Niceness that is added to background threads. They get a tenth of the share of other threads
 /// when both are ready to run.
 #[cfg(target_os = "linux")]
-const NICE: i32 = 10;
+const ADDED_NICENESS: i32 = 10;
 
 /// Runtime of calls that cannot be answered from memory. Dropping this shuts it down.
-pub(crate) struct Background(Option<Runtime>);
+pub(crate) struct BackgroundRuntime(Option<Runtime>);
 
-impl Background {
+impl BackgroundRuntime {
     /// Starts one thread for each core.
-    pub(crate) fn start() -> io::Result<Background> {
+    pub(crate) fn start() -> io::Result<BackgroundRuntime> {
         let runtime = Builder::new_multi_thread()
             .thread_name("background")
             .event_interval(EVENT_INTERVAL)
@@ -26,11 +26,11 @@ impl Background {
                 // On other systems it would change the whole process. If the call fails, the
                 // threads keep the usual priority.
                 #[cfg(target_os = "linux")]
-                let _ = rustix::process::nice(NICE);
+                let _ = rustix::process::nice(ADDED_NICENESS);
             })
             .enable_all()
             .build()?;
-        Ok(Background(Some(runtime)))
+        Ok(BackgroundRuntime(Some(runtime)))
     }
 
     /// Returns the environment of an AllocSvr whose slow path runs on these threads.
@@ -42,7 +42,7 @@ impl Background {
     }
 }
 
-impl Drop for Background {
+impl Drop for BackgroundRuntime {
     fn drop(&mut self) {
         // This runs inside another runtime, which must not block.
         if let Some(runtime) = self.0.take() {

@@ -17,34 +17,34 @@ use clap_complete::Shell;
 use seqsvr_proto::limits::ALLOC_PORT;
 
 use backup::{BACKUP_HELP, RESTORE_HELP};
-pub(crate) use backup::{Backup, Restore};
+pub(crate) use backup::{BackupArgs, RestoreArgs};
 use bench::BENCH_HELP;
-pub(crate) use bench::{Bench, Distribution, Mode};
-pub(crate) use config::{CheckConfig, Config};
-pub(crate) use member::Member;
-pub(crate) use namespace::{Create, Namespace};
-use parse::{addresses, duration, servers};
-pub(crate) use parse::{socket_addr, store_at};
-pub(crate) use sequence::{Current, Next, RaiseTo, Route};
-pub(crate) use serve::{Alloc, Dev, Doors, Init, Store};
+pub(crate) use bench::{BenchArgs, CallMode, KeyDistribution};
+pub(crate) use config::{CheckConfigArgs, ConfigCommand};
+pub(crate) use member::MemberCommand;
+pub(crate) use namespace::{CreateNamespaceArgs, NamespaceCommand};
+use parse::{parse_duration, parse_server_list, split_addresses};
+pub(crate) use parse::{parse_store_member, resolve_address};
+pub(crate) use sequence::{CurrentArgs, NextArgs, RaiseToArgs, RouteArgs};
+pub(crate) use serve::{AllocArgs, DevArgs, EndpointArgs, InitArgs, StoreArgs};
 
-use crate::log::Format;
+use crate::log::LogFormat;
 
 /// Heading of the flags that every command has. They are the last in each help.
-const GLOBAL: &str = "Global options";
+const GLOBAL_HEADING: &str = "Global options";
 /// Heading of the flags for the connection to a server.
-const CONNECTION: &str = "Connection options";
+const CONNECTION_HEADING: &str = "Connection options";
 /// Heading of the limits of a server.
-const LIMITS: &str = "Limits";
+const LIMITS_HEADING: &str = "Limits";
 
 /// The next number of every user: unique, rising, never lost.
 ///
 /// Start with `seqsvr dev`, then `seqsvr next 42` in another shell.
 #[derive(Parser)]
 #[command(name = "seqsvr", version, max_term_width = 100)]
-pub(crate) struct Cli {
+pub(crate) struct CommandLine {
     /// Filter of the log on stderr, such as `info` or `warn,seqsvr_alloc=debug`.
-    #[arg(long, global = true, help_heading = GLOBAL, env = "SEQSVR_LOG", value_name = "FILTER")]
+    #[arg(long, global = true, help_heading = GLOBAL_HEADING, env = "SEQSVR_LOG", value_name = "FILTER")]
     pub(crate) log: Option<String>,
     /// Format of the log.
     ///
@@ -52,138 +52,138 @@ pub(crate) struct Cli {
     #[arg(
         long,
         global = true,
-        help_heading = GLOBAL,
+        help_heading = GLOBAL_HEADING,
         env = "SEQSVR_LOG_FORMAT",
         value_name = "FORMAT",
         default_value = "text"
     )]
-    pub(crate) log_format: Format,
+    pub(crate) log_format: LogFormat,
     /// TOML file whose keys are flags, in tables `dev`, `store`, `alloc` and `client`.
-    #[arg(long, global = true, help_heading = GLOBAL, env = "SEQSVR_CONFIG", value_name = "FILE")]
+    #[arg(long, global = true, help_heading = GLOBAL_HEADING, env = "SEQSVR_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: CliCommand,
 }
 
 #[derive(Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum CliCommand {
     /// Run a whole cluster in one process, for development.
     ///
     /// Disk, Raft and network are real.
-    Dev(Dev),
+    Dev(DevArgs),
     /// Run a StoreSvr.
     ///
     /// A StoreSvr on an empty data directory waits for `seqsvr init` or `seqsvr member add`.
-    Store(Store),
+    Store(StoreArgs),
     /// Create the cluster, once, from running StoreSvrs.
-    Init(Init),
+    Init(InitArgs),
     /// Run an AllocSvr.
-    Alloc(Alloc),
+    Alloc(AllocArgs),
     /// Take the next number of a uid or key and print it.
-    Next(Next),
+    Next(NextArgs),
     /// Print the last issued number without taking one.
-    Current(Current),
+    Current(CurrentArgs),
     /// Print section, slot, epoch and owner of a uid or key.
-    Route(Route),
+    Route(RouteArgs),
     /// Make every later number of a uid or key greater than N.
-    RaiseTo(RaiseTo),
+    RaiseTo(RaiseToArgs),
     /// Print the cluster's state and counters.
-    Status(Status),
+    Status(StatusArgs),
     /// Create, alter and list namespaces.
     #[command(subcommand)]
-    Namespace(Namespace),
+    Namespace(NamespaceCommand),
     /// List, add and remove StoreSvrs, and transfer their leadership.
     ///
     /// The cluster serves numbers during all changes.
     #[command(subcommand)]
-    Member(Member),
+    Member(MemberCommand),
     /// Move one slot to another AllocSvr.
     ///
     /// No number is skipped and no call fails.
-    Move(Move),
+    Move(MoveArgs),
     /// Move all slots off an AllocSvr, so that it can be stopped.
-    Drain(Drain),
+    Drain(DrainArgs),
     /// Write the state of a running cluster to a file, for `restore`.
     #[command(after_help = BACKUP_HELP)]
-    Backup(Backup),
+    Backup(BackupArgs),
     /// Create the first StoreSvr of a new cluster from a backup.
     ///
     /// The command does not start the StoreSvr.
     #[command(after_help = RESTORE_HELP)]
-    Restore(Restore),
+    Restore(RestoreArgs),
     /// Generate load, measure the cluster, and verify every number.
     #[command(after_help = BENCH_HELP)]
-    Bench(Bench),
+    Bench(BenchArgs),
     /// Check a recorded history of calls for duplicates and order.
-    Check(Check),
+    Check(CheckArgs),
     /// Check a configuration file.
     #[command(subcommand)]
-    Config(Config),
+    Config(ConfigCommand),
     /// Print a shell completion script.
     #[command(after_help = COMPLETION_HELP)]
-    Completion(Completion),
+    Completion(CompletionArgs),
 }
 
 /// Addresses and timeout of a client command.
 #[derive(Args)]
-#[command(next_help_heading = CONNECTION)]
-pub(crate) struct Server {
+#[command(next_help_heading = CONNECTION_HEADING)]
+pub(crate) struct ClientArgs {
     /// AllocSvr addresses; one reachable AllocSvr is enough.
-    #[arg(long, env = "SEQSVR_SERVER", default_value_t = format!("127.0.0.1:{ALLOC_PORT}"), value_name = "ADDR[,ADDR]", value_parser = servers)]
+    #[arg(long, env = "SEQSVR_SERVER", default_value_t = format!("127.0.0.1:{ALLOC_PORT}"), value_name = "ADDR[,ADDR]", value_parser = parse_server_list)]
     pub(crate) server: String,
     /// Time after which the command stops retrying.
-    #[arg(long, env = "SEQSVR_TIMEOUT", default_value = "20s", value_parser = duration)]
+    #[arg(long, env = "SEQSVR_TIMEOUT", default_value = "20s", value_parser = parse_duration)]
     pub(crate) timeout: Duration,
 }
 
-impl Server {
+impl ClientArgs {
     /// Returns the addresses.
     pub(crate) fn addresses(&self) -> Vec<&str> {
-        addresses(&self.server).collect()
+        split_addresses(&self.server).collect()
     }
 }
 
 #[derive(Args)]
-pub(crate) struct Status {
+pub(crate) struct StatusArgs {
     /// Print JSON, with all counters.
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
-    pub(crate) server: Server,
+    pub(crate) client: ClientArgs,
 }
 
 #[derive(Args)]
-pub(crate) struct Move {
+pub(crate) struct MoveArgs {
     /// Slot to move; `seqsvr route` prints the slot of a uid or key.
     pub(crate) slot: u32,
     /// Name of the new owner, an AllocSvr.
     pub(crate) name: String,
     #[command(flatten)]
-    pub(crate) server: Server,
+    pub(crate) client: ClientArgs,
 }
 
 #[derive(Args)]
-pub(crate) struct Drain {
+pub(crate) struct DrainArgs {
     /// Name of the AllocSvr.
     pub(crate) name: String,
     /// Let the AllocSvr own slots again.
     #[arg(long)]
     pub(crate) undo: bool,
     #[command(flatten)]
-    pub(crate) server: Server,
+    pub(crate) client: ClientArgs,
 }
 
 #[derive(Args)]
-pub(crate) struct List {
+pub(crate) struct ListArgs {
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
-    pub(crate) server: Server,
+    pub(crate) client: ClientArgs,
 }
 
 #[derive(Args)]
-pub(crate) struct Check {
+pub(crate) struct CheckArgs {
     /// History file, as written by `seqsvr bench --history`.
     pub(crate) file: PathBuf,
 }
@@ -194,7 +194,7 @@ const COMPLETION_HELP: &str = r#"Run this in a shell, or put it in its start fil
   fish: seqsvr completion fish | source"#;
 
 #[derive(Args)]
-pub(crate) struct Completion {
+pub(crate) struct CompletionArgs {
     /// Shell to print the script for.
     pub(crate) shell: Shell,
 }
@@ -206,32 +206,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
+    fn command_line_passes_the_checks_of_clap() {
+        CommandLine::command().debug_assert();
     }
 
     /// Returns the command itself and all below it, with their full names.
-    fn all(command: &clap::Command, above: &str) -> Vec<(String, clap::Command)> {
-        let name = format!("{above}{}", command.get_name());
+    fn commands_below(command: &clap::Command, parent: &str) -> Vec<(String, clap::Command)> {
+        let name = format!("{parent}{}", command.get_name());
         // `help` is clap's own.
-        let own = command
+        let subcommands = command
             .get_subcommands()
             .filter(|sub| sub.get_name() != "help");
-        let below = own.flat_map(|sub| all(sub, &format!("{name} ")));
+        let below = subcommands.flat_map(|sub| commands_below(sub, &format!("{name} ")));
         let below: Vec<_> = below.collect();
         std::iter::once((name, command.clone()))
             .chain(below)
             .collect()
     }
 
-    fn commands() -> Vec<(String, clap::Command)> {
-        let mut root = Cli::command();
+    fn all_commands() -> Vec<(String, clap::Command)> {
+        let mut root = CommandLine::command();
         root.build();
-        all(&root, "")
+        commands_below(&root, "")
     }
 
     /// Returns the headings of a help, and the flags below each, in their order.
-    fn sections(help: &str) -> Vec<(String, Vec<String>)> {
+    fn help_sections(help: &str) -> Vec<(String, Vec<String>)> {
         let mut sections: Vec<(String, Vec<String>)> = Vec::new();
         for line in help.lines() {
             if let Some(heading) = line.strip_suffix(':').filter(|h| !h.starts_with(' ')) {
@@ -252,23 +252,30 @@ mod tests {
     }
 
     #[test]
-    fn a_help_shows_the_flags_of_the_command_first_and_those_of_all_commands_last() {
-        let commands = commands();
+    fn help_shows_flags_of_the_command_first_and_global_flags_last() {
+        let commands = all_commands();
         assert!(commands.len() > 25, "{}", commands.len());
         for (name, command) in commands {
             // Without the examples after it.
             let mut command = command.after_help("");
             let help = command.render_long_help().to_string();
-            let sections = sections(&help);
-            let (heading, global) = sections.last().unwrap();
-            assert_eq!(heading, GLOBAL, "{name}: {help}");
-            assert_eq!(global, &["log", "log-format", "config"], "{name}: {help}");
-            let has = |heading| sections.iter().any(|(found, _)| found == heading);
-            assert!(has("Options") || !has(CONNECTION), "{name}: {help}");
+            let sections = help_sections(&help);
+            let (heading, global_flags) = sections.last().unwrap();
+            assert_eq!(heading, GLOBAL_HEADING, "{name}: {help}");
+            assert_eq!(
+                global_flags,
+                &["log", "log-format", "config"],
+                "{name}: {help}"
+            );
+            let has_heading = |heading| sections.iter().any(|(found, _)| found == heading);
+            assert!(
+                has_heading("Options") || !has_heading(CONNECTION_HEADING),
+                "{name}: {help}"
+            );
             for arg in command.get_arguments() {
                 assert_eq!(
                     arg.is_global_set(),
-                    arg.get_help_heading() == Some(GLOBAL),
+                    arg.get_help_heading() == Some(GLOBAL_HEADING),
                     "{name} {arg}"
                 );
             }
@@ -291,40 +298,47 @@ mod tests {
     }
 
     #[test]
-    fn flags_stand_below_the_heading_of_what_they_are_about() {
-        let commands = commands();
-        let find = |wanted: &str| {
-            let found = commands.iter().find(|(name, _)| name == wanted);
-            let help = found.unwrap().1.clone().render_long_help().to_string();
-            sections(&help)
+    fn help_headings_group_flags_by_topic() {
+        let commands = all_commands();
+        let find_sections = |wanted: &str| {
+            let command = commands.iter().find(|(name, _)| name == wanted);
+            let help = command.unwrap().1.clone().render_long_help().to_string();
+            help_sections(&help)
         };
-        let headings = |name| -> Vec<String> { find(name).into_iter().map(|(h, _)| h).collect() };
+        let headings =
+            |name| -> Vec<String> { find_sections(name).into_iter().map(|(h, _)| h).collect() };
         assert_eq!(
             headings("seqsvr next"),
-            ["Arguments", "Options", CONNECTION, GLOBAL]
+            ["Arguments", "Options", CONNECTION_HEADING, GLOBAL_HEADING]
         );
-        assert_eq!(headings("seqsvr dev"), ["Options", "Ports", GLOBAL]);
+        assert_eq!(headings("seqsvr dev"), ["Options", "Ports", GLOBAL_HEADING]);
         assert_eq!(
             headings("seqsvr store"),
-            ["Options", LIMITS, "HTTP options", GLOBAL]
+            ["Options", LIMITS_HEADING, "HTTP options", GLOBAL_HEADING]
         );
         assert_eq!(
             headings("seqsvr alloc"),
-            ["Options", LIMITS, "Redis options", "HTTP options", GLOBAL]
+            [
+                "Options",
+                LIMITS_HEADING,
+                "Redis options",
+                "HTTP options",
+                GLOBAL_HEADING
+            ]
         );
-        let own: Vec<String> = find("seqsvr next").swap_remove(1).1;
-        assert_eq!(own, ["count", "floor", "strict", "namespace", "help"]);
+        let flags: Vec<String> = find_sections("seqsvr next").swap_remove(1).1;
+        assert_eq!(flags, ["count", "floor", "strict", "namespace", "help"]);
     }
 
     #[test]
-    fn the_first_line_of_a_help_is_short_and_says_what_to_do() {
-        for (name, command) in commands() {
+    fn help_first_line_is_short_and_imperative() {
+        for (name, command) in all_commands() {
             let about = command.get_about().unwrap().to_string();
             let verb = about.split(' ').next().unwrap();
-            let root = name == "seqsvr";
+            let is_root = name == "seqsvr";
             assert!(
-                root || !verb.ends_with('s'),
-                "{name}: {about:?} is no imperative"
+                is_root || !verb.ends_with('s'),
+                "{name}: {about:?} is not imperative"
             );
             let args = command
                 .get_arguments()

@@ -17,16 +17,16 @@ use toml::{Table, Value};
 use crate::exit::BadInput;
 
 /// Tables that are commands.
-const SERVERS: [&str; 3] = ["dev", "store", "alloc"];
+const SERVER_TABLES: [&str; 3] = ["dev", "store", "alloc"];
 /// The table of all client commands.
-const CLIENT: &str = "client";
+const CLIENT_TABLE: &str = "client";
 const CLIENT_KEYS: [&str; 3] = ["server", "timeout", "namespace"];
 /// Flags that cannot be keys of the file.
-const NOT_KEYS: [&str; 5] = ["config", "help", "version", "log", "log-format"];
+const NON_KEY_FLAGS: [&str; 5] = ["config", "help", "version", "log", "log-format"];
 
 /// Returns the value of a flag from the command line or the environment, before the command line
 /// is parsed.
-pub(crate) fn early(args: &[OsString], flag: &str, variable: &str) -> Option<OsString> {
+pub(crate) fn peek_flag(args: &[OsString], flag: &str, variable: &str) -> Option<OsString> {
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         let Some(text) = arg.to_str() else { continue };
@@ -42,13 +42,13 @@ pub(crate) fn early(args: &[OsString], flag: &str, variable: &str) -> Option<OsS
 
 /// Settings and issues of a file.
 #[derive(Default)]
-pub(crate) struct Contents {
-    pub(crate) settings: Vec<Setting>,
-    pub(crate) faults: Vec<Fault>,
+pub(crate) struct ConfigContents {
+    pub(crate) settings: Vec<ConfigSetting>,
+    pub(crate) issues: Vec<ConfigIssue>,
 }
 
 /// One key of a table.
-pub(crate) struct Setting {
+pub(crate) struct ConfigSetting {
     pub(crate) table: String,
     pub(crate) key: String,
     /// As they would be written after the flag.
@@ -56,11 +56,11 @@ pub(crate) struct Setting {
     /// Commands that have this flag, such as `namespace list`.
     pub(crate) commands: Vec<String>,
     /// Whether its value must not be shown.
-    pub(crate) secret: bool,
+    pub(crate) is_secret: bool,
 }
 
 /// Something wrong with a table or one key of it.
-pub(crate) struct Fault {
+pub(crate) struct ConfigIssue {
     pub(crate) table: String,
     pub(crate) key: Option<String>,
     /// Text that names both.
@@ -72,16 +72,16 @@ pub(crate) struct Fault {
 /// # Errors
 /// The file cannot be read, or has an unknown table, an unknown key or a value of a type that no
 /// flag has. All other values are checked when clap parses the command line.
-pub(crate) fn apply(command: Command, path: &Path) -> Result<Command, BadInput> {
-    let contents = contents(&command, path)?;
-    match &*contents.faults {
-        [] => Ok(contents.settings.into_iter().fold(command, set)),
-        [fault] => Err(bad(path, &fault.text)),
-        [fault, more @ ..] => Err(bad(
+pub(crate) fn apply_file(command: Command, path: &Path) -> Result<Command, BadInput> {
+    let contents = read_contents(&command, path)?;
+    match &*contents.issues {
+        [] => Ok(contents.settings.into_iter().fold(command, set_default)),
+        [issue] => Err(file_error(path, &issue.text)),
+        [issue, more @ ..] => Err(file_error(
             path,
             format_args!(
                 "{}; {} more: see `seqsvr config check`",
-                fault.text,
+                issue.text,
                 more.len()
             ),
         )),
@@ -92,28 +92,28 @@ pub(crate) fn apply(command: Command, path: &Path) -> Result<Command, BadInput> 
 ///
 /// # Errors
 /// The file cannot be read or is not TOML.
-pub(crate) fn check(command: &Command, path: &Path) -> Result<Contents, BadInput> {
-    let mut contents = contents(command, path)?;
+pub(crate) fn check_file(command: &Command, path: &Path) -> Result<ConfigContents, BadInput> {
+    let mut contents = read_contents(command, path)?;
     for setting in &contents.settings {
-        let takers = takers(command, &setting.table, &setting.key);
-        let refused = takers
+        let commands = commands_with_flag(command, &setting.table, &setting.key);
+        let rejection = commands
             .iter()
-            .find_map(|(_, taker)| refusal(taker, &setting.key, &setting.values));
-        if let Some(why) = refused {
+            .find_map(|(_, command)| rejection_reason(command, &setting.key, &setting.values));
+        if let Some(why) = rejection {
             contents
-                .faults
-                .push(Fault::of_key(&setting.table, &setting.key, why));
+                .issues
+                .push(ConfigIssue::for_key(&setting.table, &setting.key, why));
         }
     }
     contents
-        .faults
+        .issues
         .sort_by(|a, b| (&a.table, &a.key).cmp(&(&b.table, &b.key)));
     Ok(contents)
 }
 
-impl Fault {
-    fn of_key(table: &str, key: &str, why: impl Display) -> Fault {
-        Fault {
+impl ConfigIssue {
+    fn for_key(table: &str, key: &str, why: impl Display) -> ConfigIssue {
+        ConfigIssue {
             table: table.to_owned(),
             key: Some(key.to_owned()),
             text: format!("[{table}] {key}: {why}"),
@@ -121,43 +121,45 @@ impl Fault {
     }
 }
 
-fn bad(path: &Path, why: impl Display) -> BadInput {
+fn file_error(path: &Path, why: impl Display) -> BadInput {
     BadInput(format!("{}: {why}", path.display()))
 }
 
-fn contents(command: &Command, path: &Path) -> Result<Contents, BadInput> {
+fn read_contents(command: &Command, path: &Path) -> Result<ConfigContents, BadInput> {
     let text = std::fs::read_to_string(path).map_err(|e| {
-        bad(
+        file_error(
             path,
             format_args!("cannot be read: {e}; name a TOML file with --config"),
         )
     })?;
-    let tables: Table = text.parse().map_err(|e| bad(path, not_toml(&text, &e)))?;
-    let mut contents = Contents::default();
+    let tables: Table = text
+        .parse()
+        .map_err(|e| file_error(path, describe_toml_error(&text, &e)))?;
+    let mut contents = ConfigContents::default();
     for (table, value) in tables {
-        let wrong = |text: String| Fault {
+        let table_issue = |text: String| ConfigIssue {
             table: table.clone(),
             key: None,
             text,
         };
-        let known = "[dev], [store], [alloc] and [client]";
+        let known_tables = "[dev], [store], [alloc] and [client]";
         match value {
-            _ if !SERVERS.contains(&&*table) && table != CLIENT => {
+            _ if !SERVER_TABLES.contains(&&*table) && table != CLIENT_TABLE => {
                 let text = match value {
-                    Value::Table(_) => format!("no table [{table}]; there are {known}"),
-                    _ => format!("{table} stands outside of a table; put it under {known}"),
+                    Value::Table(_) => format!("no table [{table}]; there are {known_tables}"),
+                    _ => format!("{table} stands outside of a table; put it under {known_tables}"),
                 };
-                contents.faults.push(wrong(text));
+                contents.issues.push(table_issue(text));
             }
             Value::Table(keys) => {
                 for (key, value) in keys {
-                    match setting(command, &table, &key, &value) {
+                    match parse_setting(command, &table, &key, &value) {
                         Ok(setting) => contents.settings.push(setting),
-                        Err(fault) => contents.faults.push(fault),
+                        Err(issue) => contents.issues.push(issue),
                     }
                 }
             }
-            _ => contents.faults.push(wrong(format!(
+            _ => contents.issues.push(table_issue(format!(
                 "{table} is a table: write [{table}], and its keys below"
             ))),
         }
@@ -166,32 +168,44 @@ fn contents(command: &Command, path: &Path) -> Result<Contents, BadInput> {
 }
 
 /// Returns an error that names the line number, but not the line: it may have a password.
-fn not_toml(text: &str, error: &toml::de::Error) -> String {
+fn describe_toml_error(text: &str, error: &toml::de::Error) -> String {
     let before = error.span().and_then(|span| text.get(..span.start));
     let line = before.map_or(1, |before| before.matches('\n').count() + 1);
     format!("not TOML: line {line}: {}", error.message())
 }
 
-fn setting(command: &Command, table: &str, key: &str, value: &Value) -> Result<Setting, Fault> {
-    let takers = takers(command, table, key);
-    let Some(flag) = takers.first().and_then(|(_, taker)| flag(taker, key)) else {
+fn parse_setting(
+    command: &Command,
+    table: &str,
+    key: &str,
+    value: &Value,
+) -> Result<ConfigSetting, ConfigIssue> {
+    let commands = commands_with_flag(command, table, key);
+    let Some(flag) = commands
+        .first()
+        .and_then(|(_, command)| find_flag(command, key))
+    else {
         let keys = match command.find_subcommand(table) {
-            Some(server) => flags(server).join(", "),
+            Some(server) => flag_names(server).join(", "),
             None => CLIENT_KEYS.join(", "),
         };
-        return Err(Fault {
+        return Err(ConfigIssue {
             table: table.to_owned(),
             key: Some(key.to_owned()),
             text: format!("[{table}] has no {key}; its keys are {keys}"),
         });
     };
-    let values = texts(value).map_err(|why| Fault::of_key(table, key, why))?;
+    let values = to_flag_values(value).map_err(|why| ConfigIssue::for_key(table, key, why))?;
     if values.len() > 1 && !matches!(flag.get_action(), ArgAction::Append) {
-        return Err(Fault::of_key(table, key, "takes one value, not a list"));
+        return Err(ConfigIssue::for_key(
+            table,
+            key,
+            "takes one value, not a list",
+        ));
     }
-    Ok(Setting {
-        secret: flag.is_hide_env_values_set(),
-        commands: takers.into_iter().map(|(name, _)| name).collect(),
+    Ok(ConfigSetting {
+        is_secret: flag.is_hide_env_values_set(),
+        commands: commands.into_iter().map(|(name, _)| name).collect(),
         table: table.to_owned(),
         key: key.to_owned(),
         values,
@@ -199,28 +213,34 @@ fn setting(command: &Command, table: &str, key: &str, value: &Value) -> Result<S
 }
 
 /// Returns the commands that have this key of this table, with their names.
-fn takers<'a>(command: &'a Command, table: &str, key: &str) -> Vec<(String, &'a Command)> {
-    if table != CLIENT {
+fn commands_with_flag<'a>(
+    command: &'a Command,
+    table: &str,
+    key: &str,
+) -> Vec<(String, &'a Command)> {
+    if table != CLIENT_TABLE {
         let server = command.find_subcommand(table);
-        let server = server.filter(|server| flag(server, key).is_some());
+        let server = server.filter(|server| find_flag(server, key).is_some());
         return server.map(|s| (table.to_owned(), s)).into_iter().collect();
     }
     let mut found = Vec::new();
     if CLIENT_KEYS.contains(&key) {
         for sub in command.get_subcommands() {
-            if flag(sub, key).is_some() {
+            if find_flag(sub, key).is_some() {
                 found.push((sub.get_name().to_owned(), sub));
             }
-            let below = takers(sub, table, key).into_iter();
-            found.extend(below.map(|(name, taker)| (format!("{} {name}", sub.get_name()), taker)));
+            let below = commands_with_flag(sub, table, key).into_iter();
+            found.extend(
+                below.map(|(name, command)| (format!("{} {name}", sub.get_name()), command)),
+            );
         }
     }
     found
 }
 
 /// Returns why a command would reject these values of its flag.
-fn refusal(taker: &Command, key: &str, values: &[String]) -> Option<String> {
-    let alone = taker
+fn rejection_reason(command: &Command, key: &str, values: &[String]) -> Option<String> {
+    let alone = command
         .clone()
         .no_binary_name(true)
         .mut_args(|arg| arg.required(false).env(Resettable::Reset));
@@ -241,53 +261,56 @@ fn refusal(taker: &Command, key: &str, values: &[String]) -> Option<String> {
     })
 }
 
-fn set(command: Command, setting: Setting) -> Command {
-    if setting.table == CLIENT {
-        everywhere(command, &setting)
+fn set_default(command: Command, setting: ConfigSetting) -> Command {
+    if setting.table == CLIENT_TABLE {
+        set_in_all_commands(command, &setting)
     } else {
         command.mut_subcommand(setting.table.clone(), |sub| with_default(sub, &setting))
     }
 }
 
 /// Sets the flag in all commands below that have it.
-fn everywhere(command: Command, setting: &Setting) -> Command {
-    command.mut_subcommands(|sub| with_default(everywhere(sub, setting), setting))
+fn set_in_all_commands(command: Command, setting: &ConfigSetting) -> Command {
+    command.mut_subcommands(|sub| with_default(set_in_all_commands(sub, setting), setting))
 }
 
 /// Returns the long names of a command's own flags.
-fn flags(command: &Command) -> Vec<String> {
+fn flag_names(command: &Command) -> Vec<String> {
     let names = command.get_arguments().filter_map(Arg::get_long);
     names
-        .filter(|name| !NOT_KEYS.contains(name))
+        .filter(|name| !NON_KEY_FLAGS.contains(name))
         .map(str::to_owned)
         .collect()
 }
 
-fn flag<'a>(command: &'a Command, key: &str) -> Option<&'a Arg> {
+fn find_flag<'a>(command: &'a Command, key: &str) -> Option<&'a Arg> {
     let mut flags = command.get_arguments();
-    flags.find(|arg| arg.get_long() == Some(key) && !NOT_KEYS.contains(&key))
+    flags.find(|arg| arg.get_long() == Some(key) && !NON_KEY_FLAGS.contains(&key))
 }
 
 /// Sets the default of a command's flag. A command without this flag is returned unchanged.
-fn with_default(command: Command, setting: &Setting) -> Command {
-    let id = flag(&command, &setting.key).map(|arg| arg.get_id().clone());
+fn with_default(command: Command, setting: &ConfigSetting) -> Command {
+    let id = find_flag(&command, &setting.key).map(|arg| arg.get_id().clone());
     match id {
         Some(id) => command.mut_arg(id, |arg| {
             arg.required(false)
                 .default_values(&setting.values)
-                .hide_default_value(setting.secret)
+                .hide_default_value(setting.is_secret)
         }),
         None => command,
     }
 }
 
 /// Returns a value as it would be written after its flag; an array is a list.
-fn texts(value: &Value) -> Result<Vec<String>, String> {
+fn to_flag_values(value: &Value) -> Result<Vec<String>, String> {
     match value {
         Value::String(text) => Ok(vec![text.clone()]),
         Value::Integer(number) => Ok(vec![number.to_string()]),
         Value::Array(list) if !list.is_empty() => {
-            let each = list.iter().map(texts).collect::<Result<Vec<_>, _>>()?;
+            let each = list
+                .iter()
+                .map(to_flag_values)
+                .collect::<Result<Vec<_>, _>>()?;
             Ok(each.concat())
         }
         _ => Err("use a string, a whole number or a list of them".to_owned()),

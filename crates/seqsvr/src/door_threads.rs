@@ -12,21 +12,21 @@ use tokio::sync::watch;
 
 /// Niceness of a process that was started without `nice`.
 #[cfg(target_os = "linux")]
-const NICENESS_USUAL: i32 = 0;
+const USUAL_NICENESS: i32 = 0;
 /// That niceness on the scale of `thread_priority`, 0 to 99.
 #[cfg(target_os = "linux")]
-const PRIORITY_USUAL: u8 = 48;
+const USUAL_PRIORITY: u8 = 48;
 
 /// One single-threaded runtime for each core. Dropping this shuts them down.
-pub(crate) struct DoorThreads {
+pub(crate) struct ConnectionThreads {
     runtimes: Runtimes,
     /// Ends the threads when it is dropped.
     _running: watch::Sender<()>,
 }
 
-impl DoorThreads {
+impl ConnectionThreads {
     /// Starts one thread for each core.
-    pub(crate) fn start() -> io::Result<DoorThreads> {
+    pub(crate) fn start() -> io::Result<ConnectionThreads> {
         let (running, stopped) = watch::channel(());
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
         let mut runtimes = Vec::with_capacity(cores);
@@ -39,11 +39,11 @@ impl DoorThreads {
             std::thread::Builder::new()
                 .name("door".into())
                 .spawn(move || {
-                    put_nobody_off();
+                    set_batch_scheduling();
                     runtime.block_on(stopped.changed())
                 })?;
         }
-        Ok(DoorThreads {
+        Ok(ConnectionThreads {
             runtimes: Runtimes::new(runtimes),
             _running: running,
         })
@@ -58,10 +58,10 @@ impl DoorThreads {
 /// Gives this thread the scheduling policy SCHED_BATCH. When it wakes up it takes an idle core or
 /// waits for a time slice, but never preempts the running thread: that is often the client that
 /// has just sent a request and is about to send more.
-fn put_nobody_off() {
+fn set_batch_scheduling() {
     // If the call fails, the thread keeps the usual policy.
     #[cfg(target_os = "linux")]
-    let _ = batch();
+    let _ = try_set_batch_scheduling();
 }
 
 /// Sets SCHED_BATCH for this thread.
@@ -69,22 +69,22 @@ fn put_nobody_off() {
 /// # Errors
 /// The process has another policy or niceness than usual, or the system rejects the change.
 #[cfg(target_os = "linux")]
-fn batch() -> anyhow::Result<()> {
+fn try_set_batch_scheduling() -> anyhow::Result<()> {
     use thread_priority::{
         NormalThreadSchedulePolicy::{Batch, Other},
         ThreadPriority, ThreadPriorityValue, ThreadSchedulePolicy, set_thread_priority_and_policy,
         thread_native_id, thread_schedule_policy,
     };
     // Keep a policy or niceness that was chosen for the process: the call below sets both.
-    let usual = matches!(
+    let has_usual_policy = matches!(
         thread_schedule_policy(),
         Ok(ThreadSchedulePolicy::Normal(Other))
     );
-    anyhow::ensure!(usual && rustix::process::nice(0)? == NICENESS_USUAL);
-    let usual = ThreadPriorityValue::try_from(PRIORITY_USUAL).map_err(anyhow::Error::msg)?;
+    anyhow::ensure!(has_usual_policy && rustix::process::nice(0)? == USUAL_NICENESS);
+    let priority = ThreadPriorityValue::try_from(USUAL_PRIORITY).map_err(anyhow::Error::msg)?;
     set_thread_priority_and_policy(
         thread_native_id(),
-        ThreadPriority::Crossplatform(usual),
+        ThreadPriority::Crossplatform(priority),
         ThreadSchedulePolicy::Normal(Batch),
     )
     .map_err(|error| anyhow::anyhow!("{error:?}"))
@@ -99,7 +99,7 @@ mod tests {
     const SCHED_BATCH: u32 = 3;
 
     /// Returns niceness and policy of the threads of this process that have this name.
-    fn threads(name: &str) -> Vec<(i32, u32)> {
+    fn read_thread_policies(name: &str) -> Vec<(i32, u32)> {
         let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten();
         let stats =
             tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("stat")).ok());
@@ -107,24 +107,24 @@ mod tests {
             let (head, rest) = stat.rsplit_once(") ")?;
             let fields: Vec<&str> = rest.split(' ').collect();
             // proc(5) counts from 1, and two fields come before these.
-            let about = (fields[19 - 3].parse().ok()?, fields[41 - 3].parse().ok()?);
-            head.ends_with(&format!("({name}")).then_some(about)
+            let policy = (fields[19 - 3].parse().ok()?, fields[41 - 3].parse().ok()?);
+            head.ends_with(&format!("({name}")).then_some(policy)
         });
         named.collect()
     }
 
     #[test]
-    fn they_put_nobody_off_and_are_as_nice_as_before() {
-        let tried = std::thread::spawn(batch).join().unwrap();
-        if let Err(error) = tried {
-            return println!("SKIPPED: the policy is not to be had here: {error}");
+    fn they_set_batch_scheduling_and_are_as_nice_as_before() {
+        let result = std::thread::spawn(try_set_batch_scheduling).join().unwrap();
+        if let Err(error) = result {
+            return println!("SKIPPED: the policy cannot be set here: {error}");
         }
         let cores = std::thread::available_parallelism().unwrap().get();
-        let _running = DoorThreads::start().unwrap();
-        let (wanted, began) = (vec![(NICENESS_USUAL, SCHED_BATCH); cores], Instant::now());
-        while threads("door") != wanted {
-            let told = threads("door");
-            assert!(began.elapsed() < Duration::from_secs(10), "{told:?}");
+        let _running = ConnectionThreads::start().unwrap();
+        let (expected, began) = (vec![(USUAL_NICENESS, SCHED_BATCH); cores], Instant::now());
+        while read_thread_policies("door") != expected {
+            let policies = read_thread_policies("door");
+            assert!(began.elapsed() < Duration::from_secs(10), "{policies:?}");
             std::thread::sleep(Duration::from_millis(1));
         }
     }

@@ -14,27 +14,27 @@ use seqsvr_proto::transport::Tcp;
 use seqsvr_store::Store;
 
 use crate::cli;
-use crate::door_threads::DoorThreads;
+use crate::door_threads::ConnectionThreads;
 
 /// The open endpoints of one server.
 #[derive(Default)]
-pub(crate) struct Doors {
+pub(crate) struct Endpoints {
     redis: Option<RedisDoor>,
     http: Option<HttpDoor>,
 }
 
-impl Doors {
+impl Endpoints {
     /// Opens the endpoints that the command line configures.
     ///
     /// # Errors
     /// An address cannot be resolved, or the server cannot listen on it.
-    pub(crate) async fn open(
+    pub(crate) async fn open_configured(
         alloc: &Alloc,
-        threads: &DoorThreads,
-        args: &cli::Doors,
+        threads: &ConnectionThreads,
+        args: &cli::EndpointArgs,
         items_max: usize,
-    ) -> anyhow::Result<Doors> {
-        let mut doors = Doors::default();
+    ) -> anyhow::Result<Endpoints> {
+        let mut endpoints = Endpoints::default();
         if let Some(listen) = &args.redis_listen {
             let options = RedisOptions {
                 runtimes: threads.runtimes(),
@@ -42,66 +42,73 @@ impl Doors {
                 password: args.redis_password.clone(),
                 idle_max: args.redis_idle_max,
                 items_max,
-                ..RedisOptions::new(cli::socket_addr(listen, REDIS_PORT)?)
+                ..RedisOptions::new(cli::resolve_address(listen, REDIS_PORT)?)
             };
             let listen = options.listen;
-            let door = RedisDoor::open(options, &Tcp, alloc.sequence()).await;
-            doors.redis = Some(door.with_context(|| refused(listen, "Redis", "--redis-listen"))?);
+            let endpoint = RedisDoor::open(options, &Tcp, alloc.sequence()).await;
+            endpoints.redis = Some(
+                endpoint
+                    .with_context(|| describe_listen_error(listen, "Redis", "--redis-listen"))?,
+            );
         }
         if let Some(listen) = &args.http.http_listen {
             let options = HttpOptions {
-                listen: cli::socket_addr(listen, HTTP_PORT)?,
+                listen: cli::resolve_address(listen, HTTP_PORT)?,
                 runtimes: threads.runtimes(),
                 connections_max: args.http.http_connections_max as usize,
                 idle_max: args.http.http_idle_max,
                 local_only: false,
             };
             let listen = options.listen;
-            let paths = paths(alloc, args.tinyid_token.clone());
-            let door = HttpDoor::open(options, &Tcp, paths).await;
-            doors.http = Some(door.with_context(|| refused(listen, "HTTP", "--http-listen"))?);
+            let routes = http_routes(alloc, args.tinyid_token.clone());
+            let endpoint = HttpDoor::open(options, &Tcp, routes).await;
+            endpoints.http = Some(
+                endpoint.with_context(|| describe_listen_error(listen, "HTTP", "--http-listen"))?,
+            );
         }
-        Ok(doors)
+        Ok(endpoints)
     }
 
     /// Opens a Redis endpoint at this address. If the address is in use there is none.
     ///
     /// # Errors
-    /// The server cannot listen on the address; an address in use is an error if `must` is set.
-    pub(crate) async fn redis_at(
+    /// The server cannot listen on the address. An address in use is an error if `is_required` is
+    /// set.
+    pub(crate) async fn open_redis(
         &mut self,
         alloc: &Alloc,
-        threads: &DoorThreads,
+        threads: &ConnectionThreads,
         listen: SocketAddr,
-        must: bool,
+        is_required: bool,
     ) -> anyhow::Result<()> {
         let options = RedisOptions {
             runtimes: threads.runtimes(),
             ..RedisOptions::new(listen)
         };
-        let door = RedisDoor::open(options, &Tcp, alloc.sequence()).await;
-        self.redis = unless_taken(door, listen, "Redis", "--redis-port", must)?;
+        let endpoint = RedisDoor::open(options, &Tcp, alloc.sequence()).await;
+        self.redis = none_if_in_use(endpoint, listen, "Redis", "--redis-port", is_required)?;
         Ok(())
     }
 
     /// Opens an HTTP endpoint at this address. If the address is in use there is none.
     ///
     /// # Errors
-    /// The server cannot listen on the address; an address in use is an error if `must` is set.
-    pub(crate) async fn http_at(
+    /// The server cannot listen on the address. An address in use is an error if `is_required` is
+    /// set.
+    pub(crate) async fn open_http(
         &mut self,
         alloc: &Alloc,
-        threads: &DoorThreads,
+        threads: &ConnectionThreads,
         listen: SocketAddr,
-        must: bool,
+        is_required: bool,
     ) -> anyhow::Result<()> {
         let options = HttpOptions {
             runtimes: threads.runtimes(),
             local_only: true,
             ..HttpOptions::new(listen)
         };
-        let door = HttpDoor::open(options, &Tcp, paths(alloc, None)).await;
-        self.http = unless_taken(door, listen, "HTTP", "--http-port", must)?;
+        let endpoint = HttpDoor::open(options, &Tcp, http_routes(alloc, None)).await;
+        self.http = none_if_in_use(endpoint, listen, "HTTP", "--http-port", is_required)?;
         Ok(())
     }
 
@@ -109,12 +116,16 @@ impl Doors {
     ///
     /// # Errors
     /// The server cannot listen on the address.
-    pub(crate) async fn of_store(store: &Store, listen: SocketAddr) -> anyhow::Result<Doors> {
-        let door = watching(store, listen, false).await;
-        let http = door.with_context(|| refused(listen, "HTTP", "--http-listen"))?;
-        Ok(Doors {
+    pub(crate) async fn open_for_store(
+        store: &Store,
+        listen: SocketAddr,
+    ) -> anyhow::Result<Endpoints> {
+        let endpoint = open_store_http(store, listen, false).await;
+        let http =
+            endpoint.with_context(|| describe_listen_error(listen, "HTTP", "--http-listen"))?;
+        Ok(Endpoints {
             http: Some(http),
-            ..Doors::default()
+            ..Endpoints::default()
         })
     }
 
@@ -122,26 +133,27 @@ impl Doors {
     /// none.
     ///
     /// # Errors
-    /// The server cannot listen on the address; an address in use is an error if `must` is set.
-    pub(crate) async fn of_store_at(
+    /// The server cannot listen on the address. An address in use is an error if `is_required` is
+    /// set.
+    pub(crate) async fn open_local_for_store(
         store: &Store,
         listen: SocketAddr,
-        must: bool,
-    ) -> anyhow::Result<Doors> {
-        let door = watching(store, listen, true).await;
-        Ok(Doors {
-            http: unless_taken(door, listen, "HTTP", "--store-http-port", must)?,
-            ..Doors::default()
+        is_required: bool,
+    ) -> anyhow::Result<Endpoints> {
+        let endpoint = open_store_http(store, listen, true).await;
+        Ok(Endpoints {
+            http: none_if_in_use(endpoint, listen, "HTTP", "--store-http-port", is_required)?,
+            ..Endpoints::default()
         })
     }
 
     /// Returns the address of the Redis endpoint.
-    pub(crate) fn redis(&self) -> Option<SocketAddr> {
+    pub(crate) fn redis_addr(&self) -> Option<SocketAddr> {
         self.redis.as_ref().map(RedisDoor::local_addr)
     }
 
     /// Returns the address of the HTTP endpoint.
-    pub(crate) fn http(&self) -> Option<SocketAddr> {
+    pub(crate) fn http_addr(&self) -> Option<SocketAddr> {
         self.http.as_ref().map(HttpDoor::local_addr)
     }
 
@@ -162,13 +174,17 @@ impl Doors {
 }
 
 /// Returns all HTTP routes of an AllocSvr.
-fn paths(alloc: &Alloc, tinyid_token: Option<String>) -> http::Paths {
+fn http_routes(alloc: &Alloc, tinyid_token: Option<String>) -> http::Paths {
     http::numbers(alloc.sequence(), tinyid_token)
         .merge(http::page(alloc.sequence(), alloc.admin()))
         .merge(http::operator(alloc.clone()))
 }
 
-async fn watching(store: &Store, listen: SocketAddr, local_only: bool) -> io::Result<HttpDoor> {
+async fn open_store_http(
+    store: &Store,
+    listen: SocketAddr,
+    local_only: bool,
+) -> io::Result<HttpDoor> {
     let options = HttpOptions {
         local_only,
         connections_max: WATCHING_CONNECTIONS,
@@ -177,27 +193,28 @@ async fn watching(store: &Store, listen: SocketAddr, local_only: bool) -> io::Re
     HttpDoor::open(options, &Tcp, http::operator(store.clone())).await
 }
 
-/// Returns the endpoint, or None with a warning if its address is in use and `must` is not set.
-fn unless_taken<D>(
-    door: io::Result<D>,
+/// Returns the endpoint. Returns None and logs a warning if its address is in use and `is_required`
+/// is not set.
+fn none_if_in_use<E>(
+    endpoint: io::Result<E>,
     listen: SocketAddr,
     name: &str,
     flag: &str,
-    must: bool,
-) -> anyhow::Result<Option<D>> {
-    match door {
-        Ok(door) => Ok(Some(door)),
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse && !must => {
+    is_required: bool,
+) -> anyhow::Result<Option<E>> {
+    match endpoint {
+        Ok(endpoint) => Ok(Some(endpoint)),
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse && !is_required => {
             tracing::warn!(
                 "{listen} is taken, so nothing is there for {name} clients; choose another port with {flag}"
             );
             Ok(None)
         }
-        Err(error) => Err(error).with_context(|| refused(listen, name, flag)),
+        Err(error) => Err(error).with_context(|| describe_listen_error(listen, name, flag)),
     }
 }
 
-fn refused(listen: SocketAddr, name: &str, flag: &str) -> String {
+fn describe_listen_error(listen: SocketAddr, name: &str, flag: &str) -> String {
     format!(
         "cannot listen on {listen} for {name} clients; stop what uses it or choose another with {flag}"
     )

@@ -19,19 +19,19 @@ pub(crate) struct BadInput(pub(crate) String);
 /// A server that cannot be reached, or that does not answer in time.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct Unavailable(pub(crate) String);
+pub(crate) struct ServerUnavailable(pub(crate) String);
 
 /// Prints the error as the last line and returns its exit code.
-pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
-    log::last(format_args!("{error:#}"));
-    ExitCode::from(code(error))
+pub(crate) fn report_error(error: &anyhow::Error) -> ExitCode {
+    log::print_last_line(format_args!("{error:#}"));
+    ExitCode::from(exit_code(error))
 }
 
-fn code(error: &anyhow::Error) -> u8 {
+fn exit_code(error: &anyhow::Error) -> u8 {
     if error.is::<BadInput>() {
         return BAD_INPUT_CODE;
     }
-    if error.is::<Unavailable>() {
+    if error.is::<ServerUnavailable>() {
         return UNAVAILABLE_CODE;
     }
     match error.downcast_ref::<Error>().map(|e| e.code) {

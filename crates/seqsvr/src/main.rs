@@ -27,84 +27,89 @@ use std::process::ExitCode;
 use clap::{CommandFactory, FromArgMatches, Parser, ValueEnum};
 use tracing_subscriber::EnvFilter;
 
-use crate::cli::{Cli, Command};
-use crate::log::Format;
+use crate::cli::{CliCommand, CommandLine};
+use crate::log::LogFormat;
 
 /// Task polls after which a busy thread of a server checks for I/O events. Next to clients that
 /// send long batches, the p99 latency of other clients was 5 % lower than with tokio's 61.
 const EVENT_INTERVAL: u32 = 5;
 
 fn main() -> ExitCode {
-    let cli = match parse() {
+    let cli = match parse_args() {
         Ok(cli) => cli,
         Err(code) => return code,
     };
-    log::choose(cli.log_format);
-    let serves = matches!(
+    log::set_format(cli.log_format);
+    let is_server = matches!(
         cli.command,
-        Command::Dev(_) | Command::Store(_) | Command::Alloc(_)
+        CliCommand::Dev(_) | CliCommand::Store(_) | CliCommand::Alloc(_)
     );
-    let default = match serves {
+    let default_filter = match is_server {
         true => "info,openraft=error,chunked_wal=warn,raft_log=warn,sled=warn",
         false => "warn",
     };
-    let filter = EnvFilter::try_new(cli.log.as_deref().unwrap_or(default));
+    let filter = EnvFilter::try_new(cli.log.as_deref().unwrap_or(default_filter));
     let filter = match filter {
         Ok(filter) => filter,
         Err(error) => {
-            log::last(format_args!(
+            log::print_last_line(format_args!(
                 "--log {:?}: {error}; use for example `info` or `warn,seqsvr_alloc=debug`",
                 cli.log.unwrap_or_default()
             ));
             return ExitCode::from(exit::BAD_INPUT_CODE);
         }
     };
-    log::begin(filter);
+    log::start_logging(filter);
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    if serves {
+    if is_server {
         runtime.event_interval(EVENT_INTERVAL);
     }
     let runtime = match runtime.enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            log::last(format_args!("cannot start: {error}"));
+            log::print_last_line(format_args!("cannot start: {error}"));
             return exit::FAILED;
         }
     };
-    let ended = runtime.block_on(commands::run(cli));
+    let result = runtime.block_on(commands::run(cli));
     // Not awaited: a thread may hang in a broken disk.
     runtime.shutdown_background();
-    match ended {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) if out::reader_left(&error) => ExitCode::SUCCESS,
-        Err(error) => exit::report(&error),
+        Err(error) if out::is_closed_stdout(&error) => ExitCode::SUCCESS,
+        Err(error) => exit::report_error(&error),
     }
 }
 
 /// Parses the command line; the configuration file gives the defaults. Prints what is wrong with
 /// either.
-fn parse() -> Result<Cli, ExitCode> {
+fn parse_args() -> Result<CommandLine, ExitCode> {
     let args: Vec<_> = std::env::args_os().collect();
-    let format = config::early(&args, "--log-format", "SEQSVR_LOG_FORMAT");
-    let format = format.and_then(|f| Format::from_str(f.to_str()?, false).ok());
-    log::choose(format.unwrap_or(Format::Text));
-    let mut command = Cli::command();
-    let file = config::early(&args, "--config", "SEQSVR_CONFIG").map(PathBuf::from);
-    if let Some(path) = &file {
-        command = match config::apply(command, path) {
+    let format = config::peek_flag(&args, "--log-format", "SEQSVR_LOG_FORMAT");
+    let format = format.and_then(|f| LogFormat::from_str(f.to_str()?, false).ok());
+    log::set_format(format.unwrap_or(LogFormat::Text));
+    let mut command = CommandLine::command();
+    let config_path = config::peek_flag(&args, "--config", "SEQSVR_CONFIG").map(PathBuf::from);
+    if let Some(path) = &config_path {
+        command = match config::apply_file(command, path) {
             Ok(command) => command,
             // `config` reads the file itself and `completion` needs none: both run without it.
-            Err(error) => match Cli::try_parse_from(&args) {
-                Ok(cli) if matches!(cli.command, Command::Config(_) | Command::Completion(_)) => {
+            Err(error) => match CommandLine::try_parse_from(&args) {
+                Ok(cli)
+                    if matches!(
+                        cli.command,
+                        CliCommand::Config(_) | CliCommand::Completion(_)
+                    ) =>
+                {
                     return Ok(cli);
                 }
-                _ => return Err(exit::report(&error.into())),
+                _ => return Err(exit::report_error(&error.into())),
             },
         };
     }
     let parsed = command.try_get_matches_from(args);
     parsed
-        .and_then(|matches| Cli::from_arg_matches(&matches))
+        .and_then(|matches| CommandLine::from_arg_matches(&matches))
         .map_err(|error| {
             let code = u8::try_from(error.exit_code()).map_or(exit::FAILED, ExitCode::from);
             if !error.use_stderr() {
@@ -112,11 +117,11 @@ fn parse() -> Result<Cli, ExitCode> {
                 let _ = error.print();
                 return code;
             }
-            let note =
-                file.map(|path| format!("note: values may also come from {}", path.display()));
+            let note = config_path
+                .map(|path| format!("note: values may also come from {}", path.display()));
             if log::is_json() {
                 let text = format!("{error}\n{}", note.unwrap_or_default());
-                log::last(text.trim_start_matches("error: ").trim_end());
+                log::print_last_line(text.trim_start_matches("error: ").trim_end());
             } else {
                 let _ = error.print();
                 if let Some(note) = note {

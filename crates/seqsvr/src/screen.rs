@@ -7,17 +7,17 @@ use std::net::SocketAddr;
 use crate::{log, out};
 
 /// Prints a message of a server to stdout, or logs it if the log is JSON.
-pub(crate) fn say(text: impl std::fmt::Display) {
+pub(crate) fn print_or_log(text: impl std::fmt::Display) {
     if log::is_json() {
-        log::say(text);
+        log::log_unfiltered(text);
     } else {
         // A server continues when its stdout is closed.
-        let _ = out::line(text);
+        let _ = out::print_line(text);
     }
 }
 
 /// Returns a command that calls a Redis endpoint.
-pub(crate) fn redis_cli(address: SocketAddr) -> String {
+pub(crate) fn redis_command(address: SocketAddr) -> String {
     format!(
         "redis-cli -h {} -p {} incr alice",
         address.ip(),
@@ -26,23 +26,23 @@ pub(crate) fn redis_cli(address: SocketAddr) -> String {
 }
 
 /// Returns a command that calls an HTTP endpoint.
-pub(crate) fn curl(address: SocketAddr) -> String {
+pub(crate) fn curl_command(address: SocketAddr) -> String {
     format!("curl 'http://{address}/v1/next?key=alice'")
 }
 
 /// Aligned lines, each with one fact about the server.
-pub(crate) struct Screen {
+pub(crate) struct StartupBanner {
     text: String,
 }
 
-impl Screen {
-    pub(crate) fn new(what: &str) -> Screen {
-        Screen {
-            text: format!("seqsvr {} {what}\n", env!("CARGO_PKG_VERSION")),
+impl StartupBanner {
+    pub(crate) fn new(title: &str) -> StartupBanner {
+        StartupBanner {
+            text: format!("seqsvr {} {title}\n", env!("CARGO_PKG_VERSION")),
         }
     }
 
-    pub(crate) fn fact(mut self, name: &str, value: impl std::fmt::Display) -> Screen {
+    pub(crate) fn with_fact(mut self, name: &str, value: impl std::fmt::Display) -> StartupBanner {
         // Writing to a string cannot fail.
         let _ = writeln!(self.text, "  {name:<10} {value}");
         self
@@ -50,25 +50,25 @@ impl Screen {
 
     /// Adds whether other machines can reach the server. There is no TLS and no authentication
     /// yet.
-    pub(crate) fn security(self, loopback: bool) -> Screen {
-        let state = if loopback {
+    pub(crate) fn with_security(self, is_loopback: bool) -> StartupBanner {
+        let security = if is_loopback {
             "no TLS, no authentication; loopback only"
         } else {
             "no TLS, no authentication; REACHABLE FROM OTHER MACHINES: keep it inside a trusted network"
         };
-        self.fact("security", state)
+        self.with_fact("security", security)
     }
 
     /// Adds commands to paste.
-    pub(crate) fn paste(mut self, lines: &[String]) -> Screen {
+    pub(crate) fn with_commands(mut self, commands: &[String]) -> StartupBanner {
         self.text.push_str("try:\n");
-        for line in lines {
-            let _ = writeln!(self.text, "  {line}");
+        for command in commands {
+            let _ = writeln!(self.text, "  {command}");
         }
         self
     }
 
     pub(crate) fn print(self) {
-        say(self.text.trim_end());
+        print_or_log(self.text.trim_end());
     }
 }

@@ -6,15 +6,15 @@ use tokio::signal::unix::{SignalKind, signal};
 ///
 /// # Errors
 /// The signal handlers cannot be installed.
-pub(crate) async fn stop() -> std::io::Result<()> {
+pub(crate) async fn wait_for_shutdown_signal() -> std::io::Result<()> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
-    let mut either = async move || {
+    let mut wait_for_either = async move || {
         tokio::select! { _ = interrupt.recv() => {}, _ = terminate.recv() => {} }
     };
-    either().await;
+    wait_for_either().await;
     tokio::spawn(async move {
-        either().await;
+        wait_for_either().await;
         // Safe at any moment: answered calls are durable, all others are fenced.
         std::process::exit(1);
     });

@@ -4,132 +4,140 @@ use rand::rngs::SmallRng;
 use seqsvr_client::{Client, Current, Error, Key, NextItem, Numbers};
 use tokio::time::Instant;
 
-use super::checker::{Asked, Checker, Got, Tally};
-use super::plain::Plain;
-use crate::cli::Mode;
+use super::checker::{CallItems, CallRecorder, CallTally, ItemAnswer};
+use super::plain::DirectClient;
+use crate::cli::CallMode;
 
 /// How a caller sends its calls.
 #[derive(Clone)]
-pub(crate) enum Asker {
+pub(crate) enum CallClient {
     /// Through the SDK, which merges the calls of many callers.
     Sdk(Client),
     /// As any gRPC client: each call is one request.
-    Unary(Plain),
+    Unary(DirectClient),
 }
 
 /// One caller, with one call in flight at a time.
-pub(crate) struct Caller {
-    pub(crate) checker: Checker,
-    pub(crate) asker: Asker,
+pub(crate) struct CallWorker {
+    pub(crate) recorder: CallRecorder,
+    pub(crate) client: CallClient,
     /// Index of the caller.
-    pub(crate) number: usize,
+    pub(crate) caller: usize,
     pub(crate) rng: SmallRng,
     /// Items of its call; their memory is reused for its next call.
-    pub(crate) asked: Asked,
+    pub(crate) items: CallItems,
 }
 
 /// Answers to the items of a call, in their order.
-pub(crate) enum Answers {
+pub(crate) enum CallAnswers {
     Numbers(Vec<Result<Numbers, Error>>),
     Current(Vec<Result<Current, Error>>),
 }
 
-impl Caller {
+impl CallWorker {
     /// Makes calls until the run is over.
     ///
     /// # Errors
     /// The history cannot be written.
     pub(crate) async fn run(mut self) -> Result<(), seqsvr_check::Error> {
-        let run = self.checker.run.clone();
+        let run = self.recorder.run.clone();
         let mut now = Instant::now();
-        while let Some(due) = run.pace.turn(now).await {
-            let mut tally = Tally::default();
-            let begin = self.checker.begin(self.number, due);
-            let first = run.keys.pick_namespace(&mut self.rng);
-            run.choose(first, &mut self.rng, &mut self.asked);
-            if run.mode == Mode::Next {
-                let got = self.next(self.asked.keys[0]).await;
+        while let Some(due) = run.pacer.wait_until_due(now).await {
+            let mut tally = CallTally::default();
+            let begin = self.recorder.begin_call(self.caller, due);
+            let first_key = run.keys.draw_namespace(&mut self.rng);
+            run.draw_items(first_key, &mut self.rng, &mut self.items);
+            if run.mode == CallMode::Next {
+                let answer = self.take_next(self.items.keys[0]).await;
                 now = Instant::now();
-                let got = std::iter::once(got.map(Got::Numbers));
-                let checker = &mut self.checker;
-                checker.settle(&self.asked, got, begin, now, &mut tally)?;
+                let answers = std::iter::once(answer.map(ItemAnswer::Numbers));
+                let recorder = &mut self.recorder;
+                recorder.record_answers(&self.items, answers, begin, now, &mut tally)?;
             } else {
-                let answers = self.ask(&self.asked.keys).await;
+                let answers = self.send_batch(&self.items.keys).await;
                 now = Instant::now();
-                let checker = &mut self.checker;
+                let recorder = &mut self.recorder;
                 match answers {
-                    Answers::Numbers(all) => {
-                        let got = all.into_iter().map(|got| got.map(Got::Numbers));
-                        checker.settle(&self.asked, got, begin, now, &mut tally)?;
+                    CallAnswers::Numbers(answers) => {
+                        let answers = answers
+                            .into_iter()
+                            .map(|answer| answer.map(ItemAnswer::Numbers));
+                        recorder.record_answers(&self.items, answers, begin, now, &mut tally)?;
                     }
-                    Answers::Current(all) => {
-                        let got = all.into_iter().map(|got| got.map(Got::Current));
-                        checker.settle(&self.asked, got, begin, now, &mut tally)?;
+                    CallAnswers::Current(answers) => {
+                        let answers = answers
+                            .into_iter()
+                            .map(|answer| answer.map(ItemAnswer::Current));
+                        recorder.record_answers(&self.items, answers, begin, now, &mut tally)?;
                     }
                 }
             }
-            self.checker.end(self.number, due, now, tally);
+            self.recorder.end_call(self.caller, due, now, tally);
         }
-        self.checker.leave(self.number);
+        self.recorder.retire_caller(self.caller);
         Ok(())
     }
 
     /// Takes the next number or numbers of one key.
-    async fn next(&self, key: u32) -> Result<Numbers, Error> {
-        let run = &self.checker.run;
-        let (namespace, key) = (run.keys.namespace(key), run.keys.key(key));
-        match &self.asker {
-            Asker::Sdk(client) => client.next(namespace, key, run.count).await,
+    async fn take_next(&self, key: u32) -> Result<Numbers, Error> {
+        let run = &self.recorder.run;
+        let (namespace, key) = (run.keys.namespace_of(key), run.keys.key_at(key));
+        match &self.client {
+            CallClient::Sdk(client) => client.next(namespace, key, run.count).await,
             // Boxed, here and below: otherwise the future of each of a thousand SDK callers would
             // reserve memory for it.
-            Asker::Unary(plain) => Box::pin(plain.next(namespace, key, run.count)).await,
-        }
-    }
-
-    async fn ask(&self, keys: &[u32]) -> Answers {
-        let run = &self.checker.run;
-        let namespace = run.keys.namespace(keys[0]);
-        let keys = keys.iter().copied();
-        match &self.asker {
-            Asker::Sdk(client) => self.ask_sdk(client, namespace, keys).await,
-            Asker::Unary(plain) => {
-                let keys = run.keys.columns(keys);
-                Box::pin(plain.ask(run.mode, namespace, keys, run.count)).await
+            CallClient::Unary(client) => {
+                Box::pin(client.take_next(namespace, key, run.count)).await
             }
         }
     }
 
-    async fn ask_sdk(
+    async fn send_batch(&self, keys: &[u32]) -> CallAnswers {
+        let run = &self.recorder.run;
+        let namespace = run.keys.namespace_of(keys[0]);
+        let keys = keys.iter().copied();
+        match &self.client {
+            CallClient::Sdk(client) => self.send_batch_by_sdk(client, namespace, keys).await,
+            CallClient::Unary(client) => {
+                let keys = run.keys.request_columns(keys);
+                Box::pin(client.send_batch(run.mode, namespace, keys, run.count)).await
+            }
+        }
+    }
+
+    async fn send_batch_by_sdk(
         &self,
         client: &Client,
         namespace: &str,
         keys: impl ExactSizeIterator<Item = u32>,
-    ) -> Answers {
-        let run = &self.checker.run;
+    ) -> CallAnswers {
+        let run = &self.recorder.run;
         match run.mode {
-            Mode::Next | Mode::NextMany | Mode::Pipe => Answers::Numbers(match run.count {
-                1 => {
-                    let (uids, keys) = run.keys.columns(keys);
-                    let keys: Vec<Key> = keys.into_iter().map(Key::from).collect();
-                    match keys.is_empty() {
-                        true => client.next_many(namespace, &uids).await,
-                        false => client.next_many(namespace, &keys).await,
+            CallMode::Next | CallMode::NextMany | CallMode::Pipe => {
+                CallAnswers::Numbers(match run.count {
+                    1 => {
+                        let (uids, keys) = run.keys.request_columns(keys);
+                        let keys: Vec<Key> = keys.into_iter().map(Key::from).collect();
+                        match keys.is_empty() {
+                            true => client.next_many(namespace, &uids).await,
+                            false => client.next_many(namespace, &keys).await,
+                        }
                     }
-                }
-                count => {
-                    let item = |key| NextItem {
-                        count,
-                        ..NextItem::new(key)
-                    };
-                    let items = run.keys.each(keys, item);
-                    client.next_many(namespace, &items).await
-                }
-            }),
-            Mode::Current => {
-                let keys = run.keys.each(keys, |key| key);
-                Answers::Current(match keys.as_slice() {
-                    [one] => vec![client.current(namespace, one.clone()).await],
-                    all => client.current_many(namespace, all).await,
+                    count => {
+                        let item = |key| NextItem {
+                            count,
+                            ..NextItem::new(key)
+                        };
+                        let items = run.keys.map_keys(keys, item);
+                        client.next_many(namespace, &items).await
+                    }
+                })
+            }
+            CallMode::Current => {
+                let keys = run.keys.map_keys(keys, |key| key);
+                CallAnswers::Current(match keys.as_slice() {
+                    [key] => vec![client.current(namespace, key.clone()).await],
+                    keys => client.current_many(namespace, keys).await,
                 })
             }
         }

@@ -9,171 +9,174 @@ use seqsvr_check::{Answer, Call, Kind, Outcome, Recorder};
 use seqsvr_client::{Current, CurrentKind, Error, Numbers, Reason};
 use tokio::time::Instant;
 
-use super::figures::Figures;
-use super::keys::Keys;
-use super::pace::Pace;
-use super::verify::{Range, Span, Verifier, Wrong};
-use crate::cli::Mode;
+use super::figures::RunStats;
+use super::keys::KeySet;
+use super::pace::Pacer;
+use super::verify::{CallSpan, StridedRange, Verifier, VerifyError};
+use crate::cli::CallMode;
 
 /// State that all callers of a run share.
-pub(crate) struct Run {
-    pub(crate) mode: Mode,
+pub(crate) struct RunState {
+    pub(crate) mode: CallMode,
     /// Items of a call.
     pub(crate) batch: u32,
     /// Numbers an item takes.
     pub(crate) count: u32,
-    pub(crate) keys: Keys,
-    pub(crate) pace: Pace,
+    pub(crate) keys: KeySet,
+    pub(crate) pacer: Pacer,
     pub(crate) verifier: Verifier,
     /// Violations of order or uniqueness as text; the first few.
-    pub(crate) wrong: Mutex<Vec<String>>,
+    pub(crate) violations: Mutex<Vec<String>>,
     /// Error that says that the servers belong to another cluster now. It ends the run.
-    pub(crate) mismatch: Mutex<Option<Error>>,
+    pub(crate) cluster_mismatch: Mutex<Option<Error>>,
     /// Start of the run: all times count from here.
     pub(crate) origin: Instant,
 }
 
 /// Maximum number of violations that are kept as text. Further ones are discarded.
-const WRONG_MAX: usize = 10;
+const VIOLATIONS_MAX: usize = 10;
 
-impl Run {
-    /// Draws the keys of one call. All are of the namespace whose first key is `first`.
-    pub(crate) fn choose(&self, first: u32, rng: &mut SmallRng, asked: &mut Asked) {
-        let Asked { keys, befores } = asked;
+impl RunState {
+    /// Draws the keys of one call. All are of the namespace whose first key is `first_key`.
+    pub(crate) fn draw_items(&self, first_key: u32, rng: &mut SmallRng, items: &mut CallItems) {
+        let CallItems {
+            keys,
+            greatest_before,
+        } = items;
         keys.clear();
-        keys.extend((0..self.batch).map(|_| first + self.keys.pick(rng)));
-        befores.clear();
-        if self.mode == Mode::Current {
-            befores.extend(keys.iter().map(|key| self.verifier.greatest(*key)));
+        keys.extend((0..self.batch).map(|_| first_key + self.keys.draw_key(rng)));
+        greatest_before.clear();
+        if self.mode == CallMode::Current {
+            greatest_before.extend(keys.iter().map(|key| self.verifier.greatest_received(*key)));
         }
     }
 
     /// Returns the nanoseconds since the start of the run.
-    fn time(&self, at: Instant) -> u64 {
+    fn nanos_at(&self, at: Instant) -> u64 {
         at.saturating_duration_since(self.origin).as_nanos() as u64
     }
 }
 
 /// Items of a call. They are columns to save memory: thousands of calls are in flight.
 #[derive(Default)]
-pub(crate) struct Asked {
+pub(crate) struct CallItems {
     pub(crate) keys: Vec<u32>,
     /// For `current`: the greatest number of each key that was received before the call began.
-    befores: Vec<u64>,
+    greatest_before: Vec<u64>,
 }
 
-impl Asked {
+impl CallItems {
     /// Copies some of the items.
-    pub(crate) fn only(&self, items: impl Iterator<Item = usize>) -> Asked {
-        let mut some = Asked::default();
-        for i in items {
-            some.keys.push(self.keys[i]);
-            some.befores.extend(self.befores.get(i));
+    pub(crate) fn copy_items(&self, indexes: impl Iterator<Item = usize>) -> CallItems {
+        let mut copy = CallItems::default();
+        for i in indexes {
+            copy.keys.push(self.keys[i]);
+            copy.greatest_before.extend(self.greatest_before.get(i));
         }
-        some
+        copy
     }
 }
 
 /// Numbers and failures of one call.
 #[derive(Default)]
-pub(crate) struct Tally {
+pub(crate) struct CallTally {
     numbers: u64,
     failures: Vec<Error>,
 }
 
 /// Answer to one item.
 #[derive(Clone, Copy)]
-pub(crate) enum Got {
+pub(crate) enum ItemAnswer {
     Numbers(Numbers),
     Current(Current),
 }
 
 /// Verifies, records and counts the answers of some callers of a run.
-pub(crate) struct Checker {
-    pub(crate) run: Arc<Run>,
-    pub(crate) figures: Arc<Vec<Mutex<Figures>>>,
+pub(crate) struct CallRecorder {
+    pub(crate) run: Arc<RunState>,
+    pub(crate) stats: Arc<Vec<Mutex<RunStats>>>,
     pub(crate) recorder: Option<Recorder>,
 }
 
-impl Checker {
+impl CallRecorder {
     /// Begins a caller's call that was scheduled at `due`. Returns when the call began.
     ///
     /// If each call follows the last answer, it begins when that answer came, so one reading of
     /// the clock a call is enough. For a history the clock is read exactly.
-    pub(crate) fn begin(&self, caller: usize, due: Instant) -> Instant {
+    pub(crate) fn begin_call(&self, caller: usize, due: Instant) -> Instant {
         let run = &self.run;
-        if !self.rests() {
-            run.verifier.follow(caller, run.time(due));
+        if !self.may_rest() {
+            run.verifier.note_begin_at(caller, run.nanos_at(due));
             return due;
         }
         let mut begin = due;
-        run.verifier.begin(caller, || {
+        run.verifier.note_begin_now(caller, || {
             begin = Instant::now();
-            run.time(begin)
+            run.nanos_at(begin)
         });
         begin
     }
 
     /// Returns whether callers may rest between two calls.
-    fn rests(&self) -> bool {
-        self.recorder.is_some() || self.run.pace.has_rate()
+    fn may_rest(&self) -> bool {
+        self.recorder.is_some() || self.run.pacer.has_rate()
     }
 
     /// Ends a caller's call that was scheduled at `due`, and counts its result.
-    pub(crate) fn end(&self, caller: usize, due: Instant, now: Instant, tally: Tally) {
-        if self.rests() {
-            self.run.verifier.rest(caller);
+    pub(crate) fn end_call(&self, caller: usize, due: Instant, now: Instant, tally: CallTally) {
+        if self.may_rest() {
+            self.run.verifier.note_rest(caller);
         }
-        let mut figures = self.figures[caller % self.figures.len()].lock();
+        let mut stats = self.stats[caller % self.stats.len()].lock();
         match tally.failures.is_empty() {
-            true => figures.answered(now.saturating_duration_since(due), tally.numbers),
-            false => figures.numbers += tally.numbers,
+            true => stats.count_call(now.saturating_duration_since(due), tally.numbers),
+            false => stats.numbers += tally.numbers,
         }
         let failures = tally.failures.into_iter();
-        failures.for_each(|error| figures.failed(&error));
+        failures.for_each(|error| stats.count_failure(&error));
     }
 
     /// Ends a caller: it makes no more calls.
-    pub(crate) fn leave(&self, caller: usize) {
-        self.run.verifier.rest(caller);
+    pub(crate) fn retire_caller(&self, caller: usize) {
+        self.run.verifier.note_rest(caller);
     }
 
     /// Verifies, records and counts the answers to the items of a call.
     ///
     /// # Errors
     /// The history cannot be written.
-    pub(crate) fn settle(
+    pub(crate) fn record_answers(
         &mut self,
-        asked: &Asked,
-        got: impl Iterator<Item = Result<Got, Error>>,
+        items: &CallItems,
+        answers: impl Iterator<Item = Result<ItemAnswer, Error>>,
         begin: Instant,
         end: Instant,
-        tally: &mut Tally,
+        tally: &mut CallTally,
     ) -> Result<(), seqsvr_check::Error> {
-        let call = Span {
-            begin: self.run.time(begin),
-            end: self.run.time(end),
+        let call = CallSpan {
+            begin: self.run.nanos_at(begin),
+            end: self.run.nanos_at(end),
         };
         // Prefetch all of them together: otherwise each access waits for its own cache miss.
-        self.run.verifier.fetch(&asked.keys);
-        for ((i, key), got) in (0..).zip(&asked.keys).zip(got) {
+        self.run.verifier.prefetch(&items.keys);
+        for ((i, key), answer) in (0..).zip(&items.keys).zip(answers) {
             if let Some(recorder) = &mut self.recorder {
                 recorder.record(&Call {
-                    sequence: self.run.keys.sequence(*key),
+                    sequence: self.run.keys.history_sequence(*key),
                     begin: call.begin,
-                    outcome: outcome(&got, self.run.mode, call.end),
+                    outcome: to_outcome(&answer, self.run.mode, call.end),
                 })?;
             }
-            match got {
-                Ok(got) => {
-                    let before = asked.befores.get(i).copied().unwrap_or(0);
-                    tally.numbers += self.verify(*key, before, call, &got);
+            match answer {
+                Ok(answer) => {
+                    let greatest_before = items.greatest_before.get(i).copied().unwrap_or(0);
+                    tally.numbers += self.verify_answer(*key, greatest_before, call, &answer);
                 }
                 Err(error) => {
                     if error.reason == Reason::ClusterMismatch {
-                        self.run.pace.stop();
+                        self.run.pacer.stop();
                         self.run
-                            .mismatch
+                            .cluster_mismatch
                             .lock()
                             .get_or_insert_with(|| error.clone());
                     }
@@ -186,27 +189,29 @@ impl Checker {
 
     /// Verifies an answer and returns how many numbers it has. A violation ends the run.
     #[inline]
-    fn verify(&self, key: u32, before: u64, call: Span, got: &Got) -> u64 {
-        let range = match got {
-            Got::Numbers(n) => Range {
+    fn verify_answer(&self, key: u32, before: u64, call: CallSpan, answer: &ItemAnswer) -> u64 {
+        let range = match answer {
+            ItemAnswer::Numbers(n) => StridedRange {
                 first: n.first,
                 last: n.last,
                 stride: u64::from(n.stride),
             },
-            Got::Current(c) => Range {
+            ItemAnswer::Current(c) => StridedRange {
                 first: c.value,
                 last: c.value,
                 stride: 1,
             },
         };
-        let verdict = match got {
-            Got::Numbers(_) => self.run.verifier.take(key, call, range),
+        let verdict = match answer {
+            ItemAnswer::Numbers(_) => self.run.verifier.accept_range(key, call, range),
             // A number that was received before the call began had been issued.
-            Got::Current(c) if c.value < before => Err(Wrong::Order { range, before }),
-            Got::Current(_) => Ok(()),
+            ItemAnswer::Current(c) if c.value < before => {
+                Err(VerifyError::OutOfOrder { range, before })
+            }
+            ItemAnswer::Current(_) => Ok(()),
         };
-        if let Err(wrong) = verdict {
-            self.wrong(key, &wrong);
+        if let Err(violation) = verdict {
+            self.record_violation(key, &violation);
         }
         match range.last - range.first {
             0 => 1,
@@ -216,20 +221,20 @@ impl Checker {
 
     /// Records a violation and ends the run.
     #[cold]
-    fn wrong(&self, key: u32, wrong: &Wrong) {
+    fn record_violation(&self, key: u32, violation: &VerifyError) {
         let run = &self.run;
-        run.pace.stop();
-        let mut words = run.wrong.lock();
-        if words.len() < WRONG_MAX {
-            let (namespace, key) = (run.keys.namespace(key), run.keys.key(key));
-            words.push(format!("{namespace}/{key}: {wrong}"));
+        run.pacer.stop();
+        let mut violations = run.violations.lock();
+        if violations.len() < VIOLATIONS_MAX {
+            let (namespace, key) = (run.keys.namespace_of(key), run.keys.key_at(key));
+            violations.push(format!("{namespace}/{key}: {violation}"));
         }
     }
 }
 
-fn outcome(got: &Result<Got, Error>, mode: Mode, end: u64) -> Outcome {
-    let (epoch, answer) = match got {
-        Ok(Got::Numbers(n)) => {
+fn to_outcome(answer: &Result<ItemAnswer, Error>, mode: CallMode, end: u64) -> Outcome {
+    let (epoch, answer) = match answer {
+        Ok(ItemAnswer::Numbers(n)) => {
             let answer = Answer::Next {
                 first: n.first,
                 last: n.last,
@@ -237,7 +242,7 @@ fn outcome(got: &Result<Got, Error>, mode: Mode, end: u64) -> Outcome {
             };
             (n.epoch, answer)
         }
-        Ok(Got::Current(c)) => {
+        Ok(ItemAnswer::Current(c)) => {
             let answer = match c.kind {
                 CurrentKind::Exact => Answer::Exact(c.value),
                 CurrentKind::Never => Answer::Never,
@@ -247,8 +252,8 @@ fn outcome(got: &Result<Got, Error>, mode: Mode, end: u64) -> Outcome {
         }
         Err(_) => {
             let kind = match mode {
-                Mode::Next | Mode::NextMany | Mode::Pipe => Kind::Next,
-                Mode::Current => Kind::Current,
+                CallMode::Next | CallMode::NextMany | CallMode::Pipe => Kind::Next,
+                CallMode::Current => Kind::Current,
             };
             return Outcome::Error { end, kind };
         }

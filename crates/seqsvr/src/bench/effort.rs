@@ -6,7 +6,7 @@ use serde::Serialize;
 
 /// Sums of the counters of all processes that answered.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
-pub(crate) struct Effort {
+pub(crate) struct ClusterCounters {
     /// Numbers that all AllocSvrs issued, to this program and to others.
     pub(crate) numbers: u64,
     /// Confirmed raises of windows.
@@ -21,34 +21,34 @@ pub(crate) struct Effort {
     pub(crate) forwarded: u64,
 }
 
-impl Effort {
+impl ClusterCounters {
     /// Reads the counters of all processes.
     ///
     /// # Errors
     /// The status of the cluster cannot be read.
-    pub(crate) async fn now(admin: &Admin) -> Result<Effort, seqsvr_client::Error> {
+    pub(crate) async fn read(admin: &Admin) -> Result<ClusterCounters, seqsvr_client::Error> {
         let cluster = admin.cluster_status().await?;
         let stores = cluster.stores.iter().map(|s| &s.address);
         let addresses = stores.chain(cluster.sessions.iter().map(|s| &s.address));
         let nodes = join_all(addresses.map(|address| admin.node_status(address))).await;
-        let mut sum = Effort::default();
+        let mut sum = ClusterCounters::default();
         for node in nodes {
             // A process that does not answer counts 0.
             let Ok(node) = node else { continue };
-            let get = |name: &str| node.counters.get(name).copied().unwrap_or(0);
-            sum.numbers += get("numbers");
-            sum.raises += get("raises");
-            sum.waited_for_refill += get("waited_for_refill");
-            sum.forwarded += get("forwarded");
-            sum.raise_entries += get("proposer_raise_entries");
-            sum.fsyncs = sum.fsyncs.max(get("raft_log_syncs"));
+            let counter = |name: &str| node.counters.get(name).copied().unwrap_or(0);
+            sum.numbers += counter("numbers");
+            sum.raises += counter("raises");
+            sum.waited_for_refill += counter("waited_for_refill");
+            sum.forwarded += counter("forwarded");
+            sum.raise_entries += counter("proposer_raise_entries");
+            sum.fsyncs = sum.fsyncs.max(counter("raft_log_syncs"));
         }
         Ok(sum)
     }
 
     /// Returns the increase since `before`. A process that was restarted counts from 0.
-    pub(crate) fn since(self, before: Effort) -> Effort {
-        Effort {
+    pub(crate) fn increase_since(self, before: ClusterCounters) -> ClusterCounters {
+        ClusterCounters {
             numbers: self.numbers.saturating_sub(before.numbers),
             raises: self.raises.saturating_sub(before.raises),
             raise_entries: self.raise_entries.saturating_sub(before.raise_entries),

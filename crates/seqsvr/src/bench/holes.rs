@@ -1,22 +1,22 @@
 //! Gaps: numbers that were skipped. Only a call in flight can still return them.
 //!
-//! A hole is made when a call returns a number that is not the next one of its key. The first
-//! number of a key makes one too if the cluster served before, so this has to be cheap. The hole
-//! has the time at which that call was answered: the first time at which a number above the hole
-//! was received. So a call that began later and returns a number of the hole is out of order, and
-//! only calls that began earlier need the hole. When there are many holes, those that are no
+//! A gap is made when a call returns a number that is not the next one of its key. The first
+//! number of a key makes one too if the cluster served before, so this has to be cheap. The gap
+//! has the time at which that call was answered: the first time at which a number above the gap
+//! was received. So a call that began later and returns a number of the gap is out of order, and
+//! only calls that began earlier need the gap. When there are many gaps, those that are no
 //! younger than the oldest call in flight are dropped.
 //!
-//! Invariant: no hole is dropped while a call is in flight that began before the hole was made.
+//! Invariant: no gap is dropped while a call is in flight that began before the gap was made.
 //!
 //! Each caller has a start time, which sweeps read. While a call is in flight, the start time of
 //! its caller is no later than the begin of the call. Between two calls without a rest, the start
 //! time of the first call stays until that of the second replaces it. A caller that rests clears
 //! its start time; before it reads the clock for its next call, it stores 0, the earliest of all
 //! times. By the fences, a sweep sees that 0, or the clock is read after the sweep and thus after
-//! the holes of the sweep were made. So the earliest start time that a sweep found stays a lower
+//! the gaps of the sweep were made. So the earliest start time that a sweep found stays a lower
 //! bound of all later ones. A sweep uses the last bound that was found as long as it drops most
-//! holes, because callers write the start times all the time and reading them is expensive.
+//! gaps, because callers write the start times all the time and reading them is expensive.
 
 use std::sync::atomic::{
     AtomicU64, AtomicUsize,
@@ -26,97 +26,99 @@ use std::sync::atomic::{
 
 use parking_lot::{Mutex, MutexGuard};
 
-/// Number of locks; the holes of a key are under one of them.
-const SHARDS: usize = 1_024;
-/// Approximate maximum of needed holes in all. Above it the run ends with an error.
-const MOST: usize = 1 << 20;
-/// Holes under one lock that are kept without a sweep.
-const FEW: usize = 64;
+/// Number of locks; the gaps of a key are under one of them.
+const SHARD_COUNT: usize = 1_024;
+/// Approximate maximum of needed gaps in all. Above it the run ends with an error.
+const GAPS_MAX: usize = 1 << 20;
+/// Gaps under one lock that are kept without a sweep.
+const UNSWEPT_GAPS_MAX: usize = 64;
 /// Start time of a caller without a call.
-const NEVER: u64 = u64::MAX;
+const NO_CALL: u64 = u64::MAX;
 
 /// Exclusive bounds of numbers of a key that were not received, and the time at which a number
 /// above them was first received.
 #[derive(Clone, Copy)]
-struct Hole {
+struct Gap {
     key: u32,
     low: u64,
     high: u64,
-    made: u64,
+    made_at: u64,
 }
 
-/// Holes of the keys that share one lock.
+/// Gaps of the keys that share one lock.
 #[derive(Default)]
-struct Shard {
-    holes: Vec<Hole>,
-    /// Number of holes, above FEW, at which the next sweep runs.
-    sweep_at: usize,
-    /// Number of holes after the last sweep.
-    counted: usize,
+struct GapShard {
+    gaps: Vec<Gap>,
+    /// Number of gaps, above UNSWEPT_GAPS_MAX, at which the next sweep runs.
+    next_sweep_at: usize,
+    /// Number of gaps after the last sweep.
+    counted_gaps: usize,
 }
 
-/// All holes, and the start times of the calls in flight.
-pub(super) struct Holes {
-    shards: Box<[Mutex<Shard>]>,
-    swept: Box<Swept>,
-    callers: Box<[Caller]>,
+/// All gaps, and the start times of the calls in flight.
+pub(super) struct GapTracker {
+    shards: Box<[Mutex<GapShard>]>,
+    sweep_state: Box<SweepState>,
+    callers: Box<[CallerStart]>,
 }
 
 /// State that sweeps write. It has a cache line of its own, because the neighboring data is read
 /// for each number.
 #[derive(Default)]
 #[repr(align(64))]
-struct Swept {
-    /// Sum of the holes after the last sweep of each shard.
-    count: AtomicUsize,
+struct SweepState {
+    /// Sum of the gaps after the last sweep of each shard.
+    gap_count: AtomicUsize,
     /// Earliest start time that some sweep found.
-    oldest: AtomicU64,
+    oldest_start: AtomicU64,
 }
 
 /// Start time of a caller: no later than the begin of its call in flight. On a cache line of its
 /// own.
 #[repr(align(64))]
-struct Caller(AtomicU64);
+struct CallerStart(AtomicU64);
 
-/// Locked holes of one key. The lock is shared with other keys.
-pub(super) struct OfKey<'a> {
+/// Locked gaps of one key. The lock is shared with other keys.
+pub(super) struct KeyGaps<'a> {
     key: u32,
-    shard: MutexGuard<'a, Shard>,
-    holes: &'a Holes,
+    shard: MutexGuard<'a, GapShard>,
+    tracker: &'a GapTracker,
 }
 
-/// Result of filling a hole.
+/// Result of filling a gap.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Filled {
-    Yes,
-    /// The call began after this number above the hole had been received.
-    Late(u64),
-    /// No hole has the whole range.
-    No,
+pub(super) enum FillResult {
+    Filled,
+    /// The call began after this number above the gap had been received.
+    CallTooLate(u64),
+    /// No gap has the whole range.
+    NoGap,
 }
 
-/// Error: there are too many needed holes.
+/// Error: there are too many needed gaps.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct TooMany;
+pub(super) struct TooManyGaps;
 
-impl Holes {
+impl GapTracker {
     /// Creates a tracker for so many callers, each with one call in flight at a time.
-    pub(super) fn new(callers: usize) -> Holes {
-        Holes {
-            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
-            swept: Box::default(),
-            callers: (0..callers).map(|_| Caller(AtomicU64::new(0))).collect(),
+    pub(super) fn new(callers: usize) -> GapTracker {
+        GapTracker {
+            shards: (0..SHARD_COUNT).map(|_| Mutex::default()).collect(),
+            sweep_state: Box::default(),
+            callers: (0..callers)
+                .map(|_| CallerStart(AtomicU64::new(0)))
+                .collect(),
         }
     }
 
     /// Notes that a caller's call begins at `begin`, when its last one ended or the run began.
-    pub(super) fn follow(&self, caller: usize, begin: u64) {
+    pub(super) fn note_begin_at(&self, caller: usize, begin: u64) {
         // Release: after all numbers of its last call were taken.
         self.callers[caller].0.store(begin, Release);
     }
 
     /// Notes that a caller's call begins now, possibly after a rest. Returns the begin.
-    pub(super) fn begin(&self, caller: usize, clock: impl FnOnce() -> u64) -> u64 {
+    pub(super) fn note_begin_now(&self, caller: usize, clock: impl FnOnce() -> u64) -> u64 {
         self.callers[caller].0.store(0, Relaxed);
         fence(SeqCst);
         let begin = clock();
@@ -125,89 +127,102 @@ impl Holes {
     }
 
     /// Notes that a caller has no call in flight.
-    pub(super) fn rest(&self, caller: usize) {
-        self.callers[caller].0.store(NEVER, Release);
+    pub(super) fn note_rest(&self, caller: usize) {
+        self.callers[caller].0.store(NO_CALL, Release);
     }
 
-    /// Locks a key's holes.
-    pub(super) fn lock(&self, key: u32) -> OfKey<'_> {
-        OfKey {
+    /// Locks a key's gaps.
+    pub(super) fn lock_key(&self, key: u32) -> KeyGaps<'_> {
+        KeyGaps {
             key,
-            shard: self.shards[key as usize % SHARDS].lock(),
-            holes: self,
+            shard: self.shards[key as usize % SHARD_COUNT].lock(),
+            tracker: self,
         }
     }
 
     #[cfg(test)]
-    pub(super) fn count(&self) -> usize {
+    pub(super) fn gap_count(&self) -> usize {
         let shards = self.shards.iter();
-        shards.map(|shard| shard.lock().holes.len()).sum()
+        shards.map(|shard| shard.lock().gaps.len()).sum()
     }
 }
 
-impl OfKey<'_> {
+impl KeyGaps<'_> {
     /// Adds the numbers between `low` and `high`, which a call skipped that was answered at
-    /// `made`.
+    /// `made_at`.
     ///
     /// # Errors
-    /// There are too many needed holes.
-    pub(super) fn add(mut self, low: u64, high: u64, made: u64) -> Result<(), TooMany> {
+    /// There are too many needed gaps.
+    pub(super) fn add_gap(mut self, low: u64, high: u64, made_at: u64) -> Result<(), TooManyGaps> {
         let key = self.key;
-        let holes = &mut self.shard.holes;
-        holes.push(Hole {
+        let gaps = &mut self.shard.gaps;
+        gaps.push(Gap {
             key,
             low,
             high,
-            made,
+            made_at,
         });
-        if self.shard.holes.len() < FEW.max(self.shard.sweep_at) {
+        if self.shard.gaps.len() < UNSWEPT_GAPS_MAX.max(self.shard.next_sweep_at) {
             return Ok(());
         }
-        self.sweep()
+        self.drop_unneeded()
     }
 
-    /// Drops the holes under this lock that no call needs.
-    fn sweep(&mut self) -> Result<(), TooMany> {
-        let Swept { count, oldest } = &*self.holes.swept;
+    /// Drops the gaps under this lock that no call needs.
+    fn drop_unneeded(&mut self) -> Result<(), TooManyGaps> {
+        let SweepState {
+            gap_count,
+            oldest_start,
+        } = &*self.tracker.sweep_state;
         let shard = &mut *self.shard;
-        let many = shard.holes.len() / 2;
-        let bound = oldest.load(Relaxed);
-        shard.holes.retain(|hole| hole.made > bound);
-        if shard.holes.len() > many {
-            // After locking: all holes of this shard were made before this fence.
+        let half = shard.gaps.len() / 2;
+        let bound = oldest_start.load(Relaxed);
+        shard.gaps.retain(|gap| gap.made_at > bound);
+        if shard.gaps.len() > half {
+            // After locking: all gaps of this shard were made before this fence.
             fence(SeqCst);
-            let callers = self.holes.callers.iter();
-            let begun = callers.map(|caller| caller.0.load(Acquire));
-            let bound = begun.min().unwrap_or(NEVER);
-            shard.holes.retain(|hole| hole.made > bound);
+            let callers = self.tracker.callers.iter();
+            let starts = callers.map(|caller| caller.0.load(Acquire));
+            let bound = starts.min().unwrap_or(NO_CALL);
+            shard.gaps.retain(|gap| gap.made_at > bound);
             // Without a call in flight it is no bound of later calls.
-            if bound != NEVER {
-                oldest.fetch_max(bound, Relaxed);
+            if bound != NO_CALL {
+                oldest_start.fetch_max(bound, Relaxed);
             }
         }
-        let left = shard.holes.len();
-        count.fetch_add(left, Relaxed);
-        let all = count.fetch_sub(shard.counted, Relaxed) - shard.counted;
-        shard.counted = left;
-        shard.sweep_at = 2 * left;
-        if all > MOST { Err(TooMany) } else { Ok(()) }
+        let remaining = shard.gaps.len();
+        gap_count.fetch_add(remaining, Relaxed);
+        let total = gap_count.fetch_sub(shard.counted_gaps, Relaxed) - shard.counted_gaps;
+        shard.counted_gaps = remaining;
+        shard.next_sweep_at = 2 * remaining;
+        if total > GAPS_MAX {
+            Err(TooManyGaps)
+        } else {
+            Ok(())
+        }
     }
 
-    /// Fills a part of one hole with a range that a call returned that began at `begin`.
-    pub(super) fn fill(&mut self, first: u64, last: u64, stride: u64, begin: u64) -> Filled {
-        let holes = &mut self.shard.holes;
-        let has = |hole: &Hole| hole.key == self.key && hole.low < first && last < hole.high;
-        let Some(at) = holes.iter().position(has) else {
-            return Filled::No;
+    /// Fills a part of one gap with a range that a call returned that began at `begin`.
+    pub(super) fn fill_gap(
+        &mut self,
+        first: u64,
+        last: u64,
+        stride: u64,
+        begin: u64,
+    ) -> FillResult {
+        let gaps = &mut self.shard.gaps;
+        let has_range = |gap: &Gap| gap.key == self.key && gap.low < first && last < gap.high;
+        let Some(index) = gaps.iter().position(has_range) else {
+            return FillResult::NoGap;
         };
-        if holes[at].made <= begin {
-            return Filled::Late(holes[at].high);
+        if gaps[index].made_at <= begin {
+            return FillResult::CallTooLate(gaps[index].high);
         }
-        let hole = holes.swap_remove(at);
-        let rest = [(hole.low, first), (last, hole.high)];
+        let gap = gaps.swap_remove(index);
+        let rest = [(gap.low, first), (last, gap.high)];
         let rest = rest.into_iter().filter(|(low, high)| low + stride < *high);
-        holes.extend(rest.map(|(low, high)| Hole { low, high, ..hole }));
-        Filled::Yes
+        gaps.extend(rest.map(|(low, high)| Gap { low, high, ..gap }));
+        FillResult::Filled
     }
 }
 
@@ -216,53 +231,65 @@ mod tests {
     use super::*;
 
     /// Returns the n-th key of the first shard.
-    fn key(n: usize) -> u32 {
-        (n * SHARDS) as u32
+    fn nth_key(n: usize) -> u32 {
+        (n * SHARD_COUNT) as u32
     }
 
-    /// Makes holes at the time `made` until the last of them starts a sweep.
-    fn many(holes: &Holes, from: usize, made: u64) {
+    /// Adds gaps at the time `made_at` until the last of them starts a sweep.
+    fn add_until_sweep(tracker: &GapTracker, from: usize, made_at: u64) {
         let left = {
-            let shard = &holes.lock(key(0)).shard;
-            FEW.max(shard.sweep_at) - shard.holes.len()
+            let shard = &tracker.lock_key(nth_key(0)).shard;
+            UNSWEPT_GAPS_MAX.max(shard.next_sweep_at) - shard.gaps.len()
         };
         for n in from..from + left {
-            assert_eq!(holes.lock(key(n)).add(1, 5, made), Ok(()));
+            assert_eq!(tracker.lock_key(nth_key(n)).add_gap(1, 5, made_at), Ok(()));
         }
     }
 
     #[test]
-    fn holes_go_when_no_call_is_left_that_began_before_them() {
-        let holes = Holes::new(3);
-        many(&holes, 0, 10);
-        assert_eq!(holes.count(), FEW, "nobody has told yet when they began");
-        holes.follow(0, 9);
-        holes.follow(1, 20);
-        holes.rest(2);
-        many(&holes, FEW, 19);
-        assert_eq!(holes.count(), 2 * FEW, "the first call may fill them");
-        let fill = |n, begin| holes.lock(key(n)).fill(2, 2, 1, begin);
-        assert_eq!(fill(7, 9), Filled::Yes);
-        assert_eq!(fill(7, 9), Filled::No, "filled");
-        assert_eq!(fill(8, 10), Filled::Late(5));
-        holes.follow(0, 19);
-        assert_eq!(holes.begin(2, || 30), 30);
-        many(&holes, 2 * FEW, 20);
-        let left = holes.count();
-        assert!((1..=2 * FEW).contains(&left), "those of 20 only: {left}");
-        assert_eq!(fill(8, 9), Filled::No, "dropped");
-        assert_eq!(fill(2 * FEW, 19), Filled::Yes);
-        (0..3).for_each(|caller| holes.rest(caller));
-        many(&holes, 6 * FEW, 40);
-        assert_eq!(holes.count(), 0, "nobody is in flight");
+    fn gaps_are_dropped_when_no_earlier_call_is_in_flight() {
+        let tracker = GapTracker::new(3);
+        add_until_sweep(&tracker, 0, 10);
+        assert_eq!(
+            tracker.gap_count(),
+            UNSWEPT_GAPS_MAX,
+            "no caller has a start time yet"
+        );
+        tracker.note_begin_at(0, 9);
+        tracker.note_begin_at(1, 20);
+        tracker.note_rest(2);
+        add_until_sweep(&tracker, UNSWEPT_GAPS_MAX, 19);
+        assert_eq!(
+            tracker.gap_count(),
+            2 * UNSWEPT_GAPS_MAX,
+            "the first call may fill them"
+        );
+        let fill = |n, begin| tracker.lock_key(nth_key(n)).fill_gap(2, 2, 1, begin);
+        assert_eq!(fill(7, 9), FillResult::Filled);
+        assert_eq!(fill(7, 9), FillResult::NoGap, "filled");
+        assert_eq!(fill(8, 10), FillResult::CallTooLate(5));
+        tracker.note_begin_at(0, 19);
+        assert_eq!(tracker.note_begin_now(2, || 30), 30);
+        add_until_sweep(&tracker, 2 * UNSWEPT_GAPS_MAX, 20);
+        let left = tracker.gap_count();
+        assert!(
+            (1..=2 * UNSWEPT_GAPS_MAX).contains(&left),
+            "only those of 20: {left}"
+        );
+        assert_eq!(fill(8, 9), FillResult::NoGap, "dropped");
+        assert_eq!(fill(2 * UNSWEPT_GAPS_MAX, 19), FillResult::Filled);
+        (0..3).for_each(|caller| tracker.note_rest(caller));
+        add_until_sweep(&tracker, 6 * UNSWEPT_GAPS_MAX, 40);
+        assert_eq!(tracker.gap_count(), 0, "no call is in flight");
     }
 
     #[test]
-    fn too_many_of_use_are_told() {
-        let holes = Holes::new(1);
-        holes.follow(0, 1);
-        let told = (0..4 * MOST).find(|n| holes.lock(*n as u32).add(1, 5, 2).is_err());
-        let told = told.unwrap();
-        assert!(told >= MOST, "{told}");
+    fn gaps_above_the_maximum_are_an_error() {
+        let tracker = GapTracker::new(1);
+        tracker.note_begin_at(0, 1);
+        let first_error =
+            (0..4 * GAPS_MAX).find(|n| tracker.lock_key(*n as u32).add_gap(1, 5, 2).is_err());
+        let first_error = first_error.unwrap();
+        assert!(first_error >= GAPS_MAX, "{first_error}");
     }
 }

@@ -1,10 +1,10 @@
 //! A load generator that verifies the numbers that it receives.
 //!
-//! Data flow: a `Caller` waits until its next call is due (`pace`), draws keys (`keys`) and sends
-//! the call, through the SDK or as a `unary` RPC. A `Piper` does the same for all callers of a
-//! connection, with frames of one Pipe. The `checker` verifies each range against all earlier ones
-//! (`verify`) and adds the call to the `figures`. `effort` reads the cluster's own counters, and
-//! `report` prints the result.
+//! Data flow: a `CallWorker` waits until its next call is due (`pace`), draws keys (`keys`) and
+//! sends the call, through the SDK or as a `unary` RPC. A `PipeWorker` does the same for all callers
+//! of a connection, with frames of one Pipe. The `CallRecorder` verifies each range against all earlier
+//! ones (`verify`) and adds the call to the `RunStats`. `ClusterCounters` are the counters of the
+//! cluster during the run, and `report` prints the result.
 
 pub(crate) mod caller;
 pub(crate) mod checker;

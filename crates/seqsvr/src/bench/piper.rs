@@ -18,77 +18,77 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 
-use super::checker::{Asked, Checker, Got, Tally};
-use super::plain::{Plain, item_error, next_many, range_at, status_error};
+use super::checker::{CallItems, CallRecorder, CallTally, ItemAnswer};
+use super::plain::{DirectClient, item_error, next_many_request, read_range, status_error};
 
 /// Pause between two attempts to open a Pipe.
-const PAUSE: Duration = Duration::from_millis(20);
+const REOPEN_PAUSE: Duration = Duration::from_millis(20);
 /// Time after the deadline of a call at which the Pipe is broken, and interval of that check.
-const GRACE: Duration = Duration::from_secs(1);
+const ANSWER_GRACE: Duration = Duration::from_secs(1);
 
 /// The callers of one connection.
-pub(crate) struct Piper {
-    checker: Checker,
-    plain: Plain,
+pub(crate) struct PipeWorker {
+    recorder: CallRecorder,
+    client: DirectClient,
     rng: SmallRng,
     /// Index of the first caller; the others follow.
-    first: usize,
-    calls: Vec<Call>,
+    first_caller: usize,
+    calls: Vec<PipeCall>,
     in_flight: usize,
-    turns: FuturesUnordered<Turn>,
+    due_calls: FuturesUnordered<DueFuture>,
 }
 
 /// Call of one caller.
-struct Call {
+struct PipeCall {
     due: Instant,
     begin: Instant,
-    asked: Asked,
+    items: CallItems,
     /// Items that are not answered yet; 0: the call is not in flight.
-    left: usize,
+    items_left: usize,
     /// Whether each item was answered; empty: none or all were.
-    done: Vec<bool>,
-    tally: Tally,
+    is_answered: Vec<bool>,
+    tally: CallTally,
 }
 
 /// Future of a caller's next due time; None: the run is over.
-type Turn = BoxFuture<'static, (usize, Option<Instant>)>;
+type DueFuture = BoxFuture<'static, (usize, Option<Instant>)>;
 
 /// Why a Pipe ended.
-enum Ended {
+enum PipeEnd {
     /// The run is over.
-    Over,
+    RunOver,
     /// Its server closed it after it had answered all calls.
     Closed,
     /// It broke with calls in flight.
     Broken(Status),
 }
 
-impl Piper {
-    /// Creates a worker for `callers` callers, whose first index is `first`.
+impl PipeWorker {
+    /// Creates a worker for `callers` callers, whose first index is `first_caller`.
     pub(crate) fn new(
-        checker: Checker,
-        plain: Plain,
+        recorder: CallRecorder,
+        client: DirectClient,
         rng: SmallRng,
-        first: usize,
+        first_caller: usize,
         callers: usize,
-    ) -> Piper {
+    ) -> PipeWorker {
         let now = Instant::now();
-        let call = || Call {
+        let call = || PipeCall {
             due: now,
             begin: now,
-            asked: Asked::default(),
-            left: 0,
-            done: Vec::new(),
-            tally: Tally::default(),
+            items: CallItems::default(),
+            items_left: 0,
+            is_answered: Vec::new(),
+            tally: CallTally::default(),
         };
-        Piper {
-            checker,
-            plain,
+        PipeWorker {
+            recorder,
+            client,
             rng,
-            first,
+            first_caller,
             calls: std::iter::repeat_with(call).take(callers).collect(),
             in_flight: 0,
-            turns: FuturesUnordered::new(),
+            due_calls: FuturesUnordered::new(),
         }
     }
 
@@ -98,84 +98,88 @@ impl Piper {
     /// The history cannot be written.
     pub(crate) async fn run(mut self) -> Result<(), seqsvr_check::Error> {
         let now = Instant::now();
-        for at in 0..self.calls.len() {
-            self.turns.push(self.turn(at, now));
+        for caller in 0..self.calls.len() {
+            self.due_calls.push(self.due_future(caller, now));
         }
         loop {
             let (sender, requests) = mpsc::channel(self.calls.len().max(1));
-            let opened = self.plain.open_pipe(ReceiverStream::new(requests)).await;
-            let ended = match opened {
-                Ok(opened) => self.drive(&sender, opened).await?,
-                Err(status) => self.unopened(status).await,
+            let opened = self.client.open_pipe(ReceiverStream::new(requests)).await;
+            let end = match opened {
+                Ok(opened) => self.drive_pipe(&sender, opened).await?,
+                Err(status) => self.fail_next_call(status).await,
             };
-            match ended {
-                Ended::Over => return Ok(()),
+            match end {
+                PipeEnd::RunOver => return Ok(()),
                 // The server waits for its calls to end before it shuts down. A new Pipe at once
                 // would delay it.
-                Ended::Closed => sleep(PAUSE).await,
-                Ended::Broken(status) => {
-                    self.fail(&status)?;
-                    sleep(PAUSE).await;
+                PipeEnd::Closed => sleep(REOPEN_PAUSE).await,
+                PipeEnd::Broken(status) => {
+                    self.fail_calls(&status)?;
+                    sleep(REOPEN_PAUSE).await;
                 }
             }
         }
     }
 
-    fn turn(&self, at: usize, now: Instant) -> Turn {
-        let run = self.checker.run.clone();
-        async move { (at, run.pace.turn(now).await) }.boxed()
+    fn due_future(&self, caller: usize, now: Instant) -> DueFuture {
+        let run = self.recorder.run.clone();
+        async move { (caller, run.pacer.wait_until_due(now).await) }.boxed()
     }
 
     /// Begins the next due call, which fails because the Pipe could not be opened.
-    async fn unopened(&mut self, status: Status) -> Ended {
-        while let Some((at, due)) = self.turns.next().await {
+    async fn fail_next_call(&mut self, status: Status) -> PipeEnd {
+        while let Some((caller, due)) = self.due_calls.next().await {
             if let Some(due) = due {
-                self.begin(at, due);
-                return Ended::Broken(status);
+                self.begin_call(caller, due);
+                return PipeEnd::Broken(status);
             }
-            self.checker.leave(self.first + at);
+            self.recorder.retire_caller(self.first_caller + caller);
         }
-        Ended::Over
+        PipeEnd::RunOver
     }
 
     /// Sends frames and reads answers until the Pipe ends.
-    async fn drive(
+    async fn drive_pipe(
         &mut self,
         sender: &mpsc::Sender<PipeRequest>,
         mut answers: Streaming<PipeResponse>,
-    ) -> Result<Ended, seqsvr_check::Error> {
+    ) -> Result<PipeEnd, seqsvr_check::Error> {
         let mut closing = false;
-        let mut ticks = interval(GRACE);
+        let mut ticks = interval(ANSWER_GRACE);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            if self.in_flight == 0 && (closing || self.turns.is_empty()) {
-                return Ok(if closing { Ended::Closed } else { Ended::Over });
+            if self.in_flight == 0 && (closing || self.due_calls.is_empty()) {
+                return Ok(if closing {
+                    PipeEnd::Closed
+                } else {
+                    PipeEnd::RunOver
+                });
             }
             tokio::select! {
                 biased;
                 answer = answers.message(), if self.in_flight > 0 => match answer {
                     Ok(Some(answer)) => {
                         closing |= answer.closing;
-                        if let Some(at) = self.answered(answer)? {
-                            self.go_on(at, closing, sender);
+                        if let Some(caller) = self.take_answers(answer)? {
+                            self.schedule_next_call(caller, closing, sender);
                         }
                     }
                     Ok(None) => {
                         let status = Status::unavailable("the AllocSvr ended the Pipe");
-                        return Ok(Ended::Broken(status));
+                        return Ok(PipeEnd::Broken(status));
                     }
-                    Err(status) => return Ok(Ended::Broken(status)),
+                    Err(status) => return Ok(PipeEnd::Broken(status)),
                 },
-                Some((at, due)) = self.turns.next(), if !closing => match due {
-                    Some(due) => self.send(at, due, sender),
-                    None => self.checker.leave(self.first + at),
+                Some((caller, due)) = self.due_calls.next(), if !closing => match due {
+                    Some(due) => self.send_call(caller, due, sender),
+                    None => self.recorder.retire_caller(self.first_caller + caller),
                 },
                 _ = ticks.tick() => {
-                    let longest = self.plain.timeout + GRACE;
-                    let mut calls = self.calls.iter().filter(|call| call.left > 0);
-                    if calls.any(|call| call.begin.elapsed() > longest) {
-                        let text = format!("a frame was not answered for {longest:?}");
-                        return Ok(Ended::Broken(Status::deadline_exceeded(text)));
+                    let timeout = self.client.timeout + ANSWER_GRACE;
+                    let mut calls = self.calls.iter().filter(|call| call.items_left > 0);
+                    if calls.any(|call| call.begin.elapsed() > timeout) {
+                        let text = format!("a frame was not answered for {timeout:?}");
+                        return Ok(PipeEnd::Broken(Status::deadline_exceeded(text)));
                     }
                 }
             }
@@ -183,40 +187,40 @@ impl Piper {
     }
 
     /// Schedules a caller's next call, or sends it at once if it is due.
-    fn go_on(&mut self, at: usize, closing: bool, sender: &mpsc::Sender<PipeRequest>) {
-        let mut turn = self.turn(at, Instant::now());
-        match (&mut turn).now_or_never() {
-            Some((at, Some(due))) if !closing => self.send(at, due, sender),
-            Some((at, None)) => self.checker.leave(self.first + at),
+    fn schedule_next_call(&mut self, caller: usize, closing: bool, sender: &mpsc::Sender<PipeRequest>) {
+        let mut due_future = self.due_future(caller, Instant::now());
+        match (&mut due_future).now_or_never() {
+            Some((caller, Some(due))) if !closing => self.send_call(caller, due, sender),
+            Some((caller, None)) => self.recorder.retire_caller(self.first_caller + caller),
             // The Pipe closes: the call stays due and is sent on the next Pipe.
-            Some((at, Some(due))) => {
-                let due = std::future::ready((at, Some(due)));
-                self.turns.push(due.boxed());
+            Some((caller, Some(due))) => {
+                let due = std::future::ready((caller, Some(due)));
+                self.due_calls.push(due.boxed());
             }
-            None => self.turns.push(turn),
+            None => self.due_calls.push(due_future),
         }
     }
 
-    fn begin(&mut self, at: usize, due: Instant) {
-        let run = &self.checker.run;
-        let call = &mut self.calls[at];
+    fn begin_call(&mut self, caller: usize, due: Instant) {
+        let run = &self.recorder.run;
+        let call = &mut self.calls[caller];
         call.due = due;
-        call.begin = self.checker.begin(self.first + at, due);
-        let first = run.keys.pick_namespace(&mut self.rng);
-        run.choose(first, &mut self.rng, &mut call.asked);
-        call.left = call.asked.keys.len();
+        call.begin = self.recorder.begin_call(self.first_caller + caller, due);
+        let first_key = run.keys.draw_namespace(&mut self.rng);
+        run.draw_items(first_key, &mut self.rng, &mut call.items);
+        call.items_left = call.items.keys.len();
         self.in_flight += 1;
     }
 
-    fn send(&mut self, at: usize, due: Instant, sender: &mpsc::Sender<PipeRequest>) {
-        self.begin(at, due);
-        let (run, keys) = (&self.checker.run, &self.calls[at].asked.keys);
-        let namespace = run.keys.namespace(keys[0]);
-        let keys = run.keys.columns(keys.iter().copied());
+    fn send_call(&mut self, caller: usize, due: Instant, sender: &mpsc::Sender<PipeRequest>) {
+        self.begin_call(caller, due);
+        let (run, keys) = (&self.recorder.run, &self.calls[caller].items.keys);
+        let namespace = run.keys.namespace_of(keys[0]);
+        let keys = run.keys.request_columns(keys.iter().copied());
         let request = PipeRequest {
-            id: at as u64,
-            timeout_ms: u32::try_from(self.plain.timeout.as_millis()).unwrap_or(u32::MAX),
-            ask: Some(pipe_request::Ask::Next(next_many(
+            id: caller as u64,
+            timeout_ms: u32::try_from(self.client.timeout.as_millis()).unwrap_or(u32::MAX),
+            ask: Some(pipe_request::Ask::Next(next_many_request(
                 namespace, keys, run.count,
             ))),
         };
@@ -225,73 +229,77 @@ impl Piper {
     }
 
     /// Takes the answers of some items. Returns the caller if its call is complete.
-    fn answered(&mut self, answer: PipeResponse) -> Result<Option<usize>, seqsvr_check::Error> {
-        let at = answer.id as usize;
-        let Some(call) = self.calls.get_mut(at).filter(|call| call.left > 0) else {
+    fn take_answers(&mut self, answer: PipeResponse) -> Result<Option<usize>, seqsvr_check::Error> {
+        let caller = answer.id as usize;
+        let Some(call) = self.calls.get_mut(caller).filter(|call| call.items_left > 0) else {
             return Ok(None);
         };
         let now = Instant::now();
-        let run = &self.checker.run;
-        let part;
-        let asked = match answer.items.is_empty() {
-            true => &call.asked,
+        let run = &self.recorder.run;
+        let partial_items;
+        let items = match answer.items.is_empty() {
+            true => &call.items,
             false => {
-                let all = call.asked.keys.len();
-                call.done.resize(all, false);
+                let all = call.items.keys.len();
+                call.is_answered.resize(all, false);
                 let items = answer.items.iter().map(|i| *i as usize);
                 let items = items.filter(|i| *i < all);
-                part = call.asked.only(items.clone());
-                items.for_each(|i| call.done[i] = true);
-                &part
+                partial_items = call.items.copy_items(items.clone());
+                items.for_each(|i| call.is_answered[i] = true);
+                &partial_items
             }
         };
-        let Some(any) = asked.keys.first() else {
+        let Some(first_key) = items.keys.first() else {
             return Ok(None);
         };
-        let stride = self.plain.stride(run.keys.namespace(*any));
+        let stride = self.client.stride_of(run.keys.namespace_of(*first_key));
         let tally = &mut call.tally;
         match &answer.answer {
             Some(pipe_response::Answer::Next(next)) => {
-                let got = got(next, asked.keys.len(), run.count, stride);
-                self.checker.settle(asked, got, call.begin, now, tally)?;
+                let answers = item_answers(next, items.keys.len(), run.count, stride);
+                self.recorder
+                    .record_answers(items, answers, call.begin, now, tally)?;
             }
             Some(pipe_response::Answer::Refused(why)) => {
-                let got = asked.keys.iter().map(|_| Err(item_error(why)));
-                self.checker.settle(asked, got, call.begin, now, tally)?;
+                let answers = items.keys.iter().map(|_| Err(item_error(why)));
+                self.recorder
+                    .record_answers(items, answers, call.begin, now, tally)?;
             }
             Some(pipe_response::Answer::Current(_)) | None => return Ok(None),
         }
-        call.left = call.left.saturating_sub(asked.keys.len());
-        Ok((call.left == 0).then(|| {
-            self.end(at, now);
-            at
+        call.items_left = call.items_left.saturating_sub(items.keys.len());
+        Ok((call.items_left == 0).then(|| {
+            self.complete_call(caller, now);
+            caller
         }))
     }
 
     /// Ends a call that is complete.
-    fn end(&mut self, at: usize, now: Instant) {
-        let call = &mut self.calls[at];
+    fn complete_call(&mut self, caller: usize, now: Instant) {
+        let call = &mut self.calls[caller];
         self.in_flight -= 1;
-        call.done.clear();
+        call.is_answered.clear();
         let tally = std::mem::take(&mut call.tally);
-        self.checker.end(self.first + at, call.due, now, tally);
+        self.recorder
+            .end_call(self.first_caller + caller, call.due, now, tally);
     }
 
     /// Fails every call in flight with this status.
-    fn fail(&mut self, status: &Status) -> Result<(), seqsvr_check::Error> {
+    fn fail_calls(&mut self, status: &Status) -> Result<(), seqsvr_check::Error> {
         let now = Instant::now();
-        for at in 0..self.calls.len() {
-            let call = &mut self.calls[at];
-            if call.left > 0 {
-                call.done.resize(call.asked.keys.len(), false);
-                let left = (0..).zip(&call.done).filter(|(_, done)| !**done);
-                let left = call.asked.only(left.map(|(i, _)| i));
-                let got = left.keys.iter().map(|_| Err(status_error(status)));
+        for caller in 0..self.calls.len() {
+            let call = &mut self.calls[caller];
+            if call.items_left > 0 {
+                call.is_answered.resize(call.items.keys.len(), false);
+                let left = (0..).zip(&call.is_answered).filter(|(_, done)| !**done);
+                let left = call.items.copy_items(left.map(|(i, _)| i));
+                let answers = left.keys.iter().map(|_| Err(status_error(status)));
                 let tally = &mut call.tally;
-                self.checker.settle(&left, got, call.begin, now, tally)?;
-                call.left = 0;
-                self.end(at, now);
-                self.turns.push(self.turn(at, now));
+                self.recorder
+                    .record_answers(&left, answers, call.begin, now, tally)?;
+                call.items_left = 0;
+                self.complete_call(caller, now);
+                self.due_calls.push(self.due_future(caller, now));
             }
         }
         Ok(())
@@ -299,17 +307,17 @@ impl Piper {
 }
 
 /// Returns the answers to the items, in their order.
-fn got(
+fn item_answers(
     next: &NextManyResponse,
     items: usize,
     count: u32,
     stride: u32,
-) -> impl Iterator<Item = Result<Got, Error>> {
+) -> impl Iterator<Item = Result<ItemAnswer, Error>> {
     let mut errors = next.errors.iter().peekable();
     (0..items).map(
         move |i| match errors.next_if(|error| error.index as usize == i) {
             Some(error) => Err(item_error(error)),
-            None => range_at(next, i, count, stride).map(Got::Numbers),
+            None => read_range(next, i, count, stride).map(ItemAnswer::Numbers),
         },
     )
 }

@@ -18,7 +18,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 /// Client of one server with its own connection.
 #[derive(Clone)]
-pub(crate) struct Plain {
+pub(crate) struct DirectClient {
     pub(super) client: SequenceClient<Channel>,
     /// Distance between the numbers of each namespace.
     strides: Arc<HashMap<String, u32>>,
@@ -28,7 +28,7 @@ pub(crate) struct Plain {
     cluster: ClusterTag,
 }
 
-impl Plain {
+impl DirectClient {
     /// Creates a client that connects at its first call.
     ///
     /// # Errors
@@ -38,10 +38,10 @@ impl Plain {
         strides: Arc<HashMap<String, u32>>,
         timeout: Duration,
         cluster: ClusterTag,
-    ) -> anyhow::Result<Plain> {
+    ) -> anyhow::Result<DirectClient> {
         let endpoint = Endpoint::from_shared(format!("http://{server}"))?.tcp_nodelay(true);
         let client = SequenceClient::new(endpoint.connect_lazy());
-        Ok(Plain {
+        Ok(DirectClient {
             client: client.max_decoding_message_size(MESSAGE_MAX),
             strides,
             timeout,
@@ -50,7 +50,7 @@ impl Plain {
     }
 
     /// Makes a request with the cluster and the deadline.
-    pub(super) fn request<T: NamesCluster>(&self, mut message: T) -> Request<T> {
+    pub(super) fn build_request<T: NamesCluster>(&self, mut message: T) -> Request<T> {
         message.set_cluster_tag(self.cluster);
         let mut request = Request::new(message);
         request.set_timeout(self.timeout);
@@ -65,31 +65,31 @@ impl Plain {
         let mut request = Request::new(requests);
         self.cluster.write_metadata(request.metadata_mut());
         let opened = self.client.clone().pipe(request).await?;
-        self.check(ClusterTag::from_metadata(opened.metadata())?)?;
+        self.check_cluster(ClusterTag::from_metadata(opened.metadata())?)?;
         Ok(opened.into_inner())
     }
 
     /// Returns the message of a response if it is from this cluster.
-    pub(super) fn answer<T: NamesCluster>(&self, response: Response<T>) -> Result<T, Status> {
+    pub(super) fn check_answer<T: NamesCluster>(&self, response: Response<T>) -> Result<T, Status> {
         let answer = response.into_inner();
-        self.check(answer.cluster_tag())?;
+        self.check_cluster(answer.cluster_tag())?;
         Ok(answer)
     }
 
-    fn check(&self, server: ClusterTag) -> Result<(), Status> {
+    fn check_cluster(&self, server: ClusterTag) -> Result<(), Status> {
         match server.conflicts_with(self.cluster) {
             true => Err(mismatch(server, self.cluster).into()),
             false => Ok(()),
         }
     }
 
-    pub(super) fn stride(&self, namespace: &str) -> u32 {
+    pub(super) fn stride_of(&self, namespace: &str) -> u32 {
         self.strides.get(namespace).copied().unwrap_or(1)
     }
 }
 
 /// Makes a request for `count` numbers of each of these uids or keys.
-pub(super) fn next_many(
+pub(super) fn next_many_request(
     namespace: &str,
     (uids, keys): (Vec<u64>, Vec<Bytes>),
     count: u32,
@@ -107,47 +107,47 @@ pub(super) fn next_many(
     }
 }
 
-/// Returns the answers to `asked` items.
-pub(super) fn numbers(
+/// Returns the answers to `item_count` items.
+pub(super) fn read_numbers(
     answer: &NextManyResponse,
-    asked: usize,
+    item_count: usize,
     count: u32,
     stride: u32,
 ) -> Vec<Result<Numbers, Error>> {
-    let mut all: Vec<_> = (0..asked)
-        .map(|i| range_at(answer, i, count, stride))
+    let mut numbers: Vec<_> = (0..item_count)
+        .map(|i| read_range(answer, i, count, stride))
         .collect();
-    failures(&mut all, &answer.errors);
-    all
+    insert_failures(&mut numbers, &answer.errors);
+    numbers
 }
 
 /// Returns the answer to the i-th item, which did not fail.
 #[inline]
-pub(super) fn range_at(
+pub(super) fn read_range(
     answer: &NextManyResponse,
     i: usize,
     count: u32,
     stride: u32,
 ) -> Result<Numbers, Error> {
-    let one = || {
+    let find_range = || {
         let first = *answer.firsts.get(i)?;
         let last = match answer.lasts.is_empty() {
             true => first,
             false => *answer.lasts.get(i)?,
         };
         let epoch = match answer.epochs.as_slice() {
-            [all] => *all,
-            each => *each.get(i)?,
+            [epoch] => *epoch,
+            epochs => *epochs.get(i)?,
         };
         Some((first, last, epoch))
     };
-    let (first, last, epoch) = one().ok_or_else(malformed)?;
-    range(first, last, epoch, count, stride)
+    let (first, last, epoch) = find_range().ok_or_else(malformed_answer)?;
+    checked_numbers(first, last, epoch, count, stride)
 }
 
 /// Returns an answer if it has exactly `count` numbers.
 #[inline]
-pub(super) fn range(
+pub(super) fn checked_numbers(
     first: u64,
     last: u64,
     epoch: u64,
@@ -156,7 +156,7 @@ pub(super) fn range(
 ) -> Result<Numbers, Error> {
     let span = u64::from(count - 1) * u64::from(stride);
     if first == 0 || last.checked_sub(first) != Some(span) {
-        return Err(malformed());
+        return Err(malformed_answer());
     }
     Ok(Numbers {
         first,
@@ -166,27 +166,27 @@ pub(super) fn range(
     })
 }
 
-pub(super) fn current(kind: v1::CurrentKind, value: u64, epoch: u64) -> Result<Current, Error> {
+pub(super) fn to_current(kind: v1::CurrentKind, value: u64, epoch: u64) -> Result<Current, Error> {
     let kind = match kind {
         v1::CurrentKind::Exact => CurrentKind::Exact,
         v1::CurrentKind::Never => CurrentKind::Never,
         v1::CurrentKind::AtMost => CurrentKind::AtMost,
-        v1::CurrentKind::Unspecified => return Err(malformed()),
+        v1::CurrentKind::Unspecified => return Err(malformed_answer()),
     };
     Ok(Current { kind, value, epoch })
 }
 
 /// Replaces the answers of the items that failed with their errors.
-pub(super) fn failures<T>(all: &mut [Result<T, Error>], errors: &[ItemError]) {
+pub(super) fn insert_failures<T>(answers: &mut [Result<T, Error>], errors: &[ItemError]) {
     for error in errors {
-        if let Some(place) = all.get_mut(error.index as usize) {
-            *place = Err(item_error(error));
+        if let Some(answer) = answers.get_mut(error.index as usize) {
+            *answer = Err(item_error(error));
         }
     }
 }
 
 pub(super) fn item_error(item: &ItemError) -> Error {
-    error(
+    client_error(
         Code::from_i32(item.code),
         item.reason(),
         item.message.clone(),
@@ -194,17 +194,17 @@ pub(super) fn item_error(item: &ItemError) -> Error {
 }
 
 pub(super) fn status_error(status: &Status) -> Error {
-    let fault = Fault::from_status(status);
-    let reason = fault.reason();
-    error(fault.code, reason, fault.message)
+    let rpc_error = Fault::from_status(status);
+    let reason = rpc_error.reason();
+    client_error(rpc_error.code, reason, rpc_error.message)
 }
 
-fn malformed() -> Error {
+fn malformed_answer() -> Error {
     let text = "a malformed answer: bench and server do not fit together";
-    error(Code::Internal, Reason::Unspecified, text.to_owned())
+    client_error(Code::Internal, Reason::Unspecified, text.to_owned())
 }
 
-fn error(code: Code, reason: Reason, message: String) -> Error {
+fn client_error(code: Code, reason: Reason, message: String) -> Error {
     Error::from(Details {
         code,
         reason,

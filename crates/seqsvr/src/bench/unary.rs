@@ -8,38 +8,43 @@ use seqsvr_proto::v1::{
 };
 use tonic::Status;
 
-use super::caller::Answers;
-use super::plain::{Plain, current, failures, next_many, numbers, range, status_error};
-use crate::cli::Mode;
+use super::caller::CallAnswers;
+use super::plain::{
+    DirectClient, checked_numbers, insert_failures, next_many_request, read_numbers, status_error,
+    to_current,
+};
+use crate::cli::CallMode;
 
-impl Plain {
+impl DirectClient {
     /// Sends one call for all keys. If the call fails, each item fails with its error.
-    pub(crate) async fn ask(
+    pub(crate) async fn send_batch(
         &self,
-        mode: Mode,
+        mode: CallMode,
         namespace: &str,
         keys: (Vec<u64>, Vec<Bytes>),
         count: u32,
-    ) -> Answers {
-        let asked = keys.0.len().max(keys.1.len());
-        let failed = |status: Status| status_error(&status);
+    ) -> CallAnswers {
+        let item_count = keys.0.len().max(keys.1.len());
+        let to_error = |status: Status| status_error(&status);
         match mode {
-            Mode::Next | Mode::NextMany | Mode::Pipe => {
-                let answered = self.next_many(namespace, keys, asked, count).await;
-                Answers::Numbers(answered.unwrap_or_else(|s| vec![Err(failed(s)); asked]))
+            CallMode::Next | CallMode::NextMany | CallMode::Pipe => {
+                let result = self
+                    .call_next_many(namespace, keys, item_count, count)
+                    .await;
+                CallAnswers::Numbers(result.unwrap_or_else(|s| vec![Err(to_error(s)); item_count]))
             }
-            Mode::Current => {
-                let answered = match asked {
-                    1 => self.current(namespace, keys).await,
-                    _ => self.current_many(namespace, keys).await,
+            CallMode::Current => {
+                let result = match item_count {
+                    1 => self.call_current(namespace, keys).await,
+                    _ => self.call_current_many(namespace, keys).await,
                 };
-                Answers::Current(answered.unwrap_or_else(|s| vec![Err(failed(s)); asked]))
+                CallAnswers::Current(result.unwrap_or_else(|s| vec![Err(to_error(s)); item_count]))
             }
         }
     }
 
     /// Takes the next number or numbers of one key.
-    pub(crate) async fn next(
+    pub(crate) async fn take_next(
         &self,
         namespace: &str,
         key: Key,
@@ -54,26 +59,31 @@ impl Plain {
             count: (count > 1).then_some(count),
             ..NextRequest::default()
         };
-        let answered = self.client.clone().next(self.request(request)).await;
-        let r = answered
-            .and_then(|answer| self.answer(answer))
+        let result = self.client.clone().next(self.build_request(request)).await;
+        let r = result
+            .and_then(|answer| self.check_answer(answer))
             .map_err(|status| status_error(&status))?;
-        range(r.first, r.last, r.epoch, count, self.stride(namespace))
+        checked_numbers(r.first, r.last, r.epoch, count, self.stride_of(namespace))
     }
 
-    async fn next_many(
+    async fn call_next_many(
         &self,
         namespace: &str,
         keys: (Vec<u64>, Vec<Bytes>),
-        asked: usize,
+        item_count: usize,
         count: u32,
     ) -> Result<Vec<Result<Numbers, Error>>, Status> {
-        let request = self.request(next_many(namespace, keys, count));
-        let r = self.answer(self.client.clone().next_many(request).await?)?;
-        Ok(numbers(&r, asked, count, self.stride(namespace)))
+        let request = self.build_request(next_many_request(namespace, keys, count));
+        let r = self.check_answer(self.client.clone().next_many(request).await?)?;
+        Ok(read_numbers(
+            &r,
+            item_count,
+            count,
+            self.stride_of(namespace),
+        ))
     }
 
-    async fn current(
+    async fn call_current(
         &self,
         namespace: &str,
         (uids, keys): (Vec<u64>, Vec<Bytes>),
@@ -87,14 +97,14 @@ impl Plain {
                 key_kind: Some(key),
                 ..CurrentRequest::default()
             };
-            let request = self.request(request);
-            let r = self.answer(self.client.clone().current(request).await?)?;
-            answers.push(current(r.kind(), r.value, r.epoch));
+            let request = self.build_request(request);
+            let r = self.check_answer(self.client.clone().current(request).await?)?;
+            answers.push(to_current(r.kind(), r.value, r.epoch));
         }
         Ok(answers)
     }
 
-    async fn current_many(
+    async fn call_current_many(
         &self,
         namespace: &str,
         (uids, keys): (Vec<u64>, Vec<Bytes>),
@@ -105,12 +115,13 @@ impl Plain {
             keys,
             ..CurrentManyRequest::default()
         };
-        let request = self.request(request);
-        let r = self.answer(self.client.clone().current_many(request).await?)?;
+        let request = self.build_request(request);
+        let r = self.check_answer(self.client.clone().current_many(request).await?)?;
         let columns = r.kinds().zip(&r.values).zip(&r.epochs);
-        let one = |((kind, value), epoch): ((_, &u64), &u64)| current(kind, *value, *epoch);
-        let mut all: Vec<_> = columns.map(one).collect();
-        failures(&mut all, &r.errors);
-        Ok(all)
+        let read_answer =
+            |((kind, value), epoch): ((_, &u64), &u64)| to_current(kind, *value, *epoch);
+        let mut answers: Vec<_> = columns.map(read_answer).collect();
+        insert_failures(&mut answers, &r.errors);
+        Ok(answers)
     }
 }

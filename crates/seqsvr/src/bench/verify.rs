@@ -3,10 +3,10 @@
 //! Invariant: a range is accepted only if all of it is greater than every number of its key that
 //! had been received when its call began, and none of it was received before.
 //!
-//! For that each key has the greatest number received, and holes (`holes`): numbers that calls
+//! For that each key has the greatest number received, and gaps (`holes`): numbers that calls
 //! skipped because they overtook others, or that no call of this process received. A range above
-//! the greatest number is new and in order. A range below it must lie in a hole, and fills it; its
-//! call must have begun before any number above that hole was received.
+//! the greatest number is new and in order. A range below it must lie in a gap, and fills it; its
+//! call must have begun before any number above that gap was received.
 //!
 //! All times are of one clock. The begin of a call is read before the call is sent, and its end
 //! after the answer was received.
@@ -18,11 +18,11 @@ use std::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed},
 };
 
-use super::holes::{Filled, Holes};
+use super::holes::{FillResult, GapTracker};
 
 /// Numbers of one item: first, first + stride, … up to last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Range {
+pub(crate) struct StridedRange {
     pub(crate) first: u64,
     pub(crate) last: u64,
     pub(crate) stride: u64,
@@ -30,35 +30,35 @@ pub(crate) struct Range {
 
 /// Begin and end of a call, in nanoseconds since the run began.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Span {
+pub(crate) struct CallSpan {
     pub(crate) begin: u64,
     pub(crate) end: u64,
 }
 
 /// Reason why a range is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wrong {
+pub(crate) enum VerifyError {
     /// The range is not above `before`, which was received before the call began.
-    Order { range: Range, before: u64 },
+    OutOfOrder { range: StridedRange, before: u64 },
     /// Some number of the range was received already.
-    Twice { range: Range },
-    /// There are too many holes, so nothing can be verified any more. The range itself may be
+    Duplicate { range: StridedRange },
+    /// There are too many gaps, so nothing can be verified any more. The range itself may be
     /// right.
-    Holes,
+    TooManyGaps,
 }
 
-impl fmt::Display for Wrong {
+impl fmt::Display for VerifyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Wrong::Order { range, before } => write!(
+            VerifyError::OutOfOrder { range, before } => write!(
                 f,
                 "out of order: {} came to a call that began after {before} had been received",
                 range.first
             ),
-            Wrong::Twice { range } => {
+            VerifyError::Duplicate { range } => {
                 write!(f, "given twice: {} to {}", range.first, range.last)
             }
-            Wrong::Holes => f.write_str(
+            VerifyError::TooManyGaps => f.write_str(
                 "too many numbers of these keys go to others while calls are in flight: use a namespace that nobody else uses",
             ),
         }
@@ -69,7 +69,7 @@ impl fmt::Display for Wrong {
 pub(crate) struct Verifier {
     /// Greatest number received of each key.
     greatest: &'static [AtomicU64],
-    holes: Holes,
+    gaps: GapTracker,
 }
 
 impl Verifier {
@@ -78,13 +78,13 @@ impl Verifier {
     pub(crate) fn new(keys: u32, callers: usize) -> Verifier {
         Verifier {
             greatest: seqsvr_core::pages::zeroed(keys as usize),
-            holes: Holes::new(callers),
+            gaps: GapTracker::new(callers),
         }
     }
 
     /// Prefetches the state of these keys together: otherwise each access waits for its own cache
     /// miss.
-    pub(crate) fn fetch(&self, keys: &[u32]) {
+    pub(crate) fn prefetch(&self, keys: &[u32]) {
         let greatest = keys
             .iter()
             .map(|key| self.greatest[*key as usize].load(Relaxed));
@@ -92,71 +92,83 @@ impl Verifier {
     }
 
     /// Notes that a caller's call begins at `begin`, when its last one ended or the run began.
-    pub(crate) fn follow(&self, caller: usize, begin: u64) {
-        self.holes.follow(caller, begin);
+    pub(crate) fn note_begin_at(&self, caller: usize, begin: u64) {
+        self.gaps.note_begin_at(caller, begin);
     }
 
     /// Notes that a caller's call begins now, possibly after a rest. Returns the begin.
-    pub(crate) fn begin(&self, caller: usize, clock: impl FnOnce() -> u64) -> u64 {
-        self.holes.begin(caller, clock)
+    pub(crate) fn note_begin_now(&self, caller: usize, clock: impl FnOnce() -> u64) -> u64 {
+        self.gaps.note_begin_now(caller, clock)
     }
 
     /// Notes that a caller has no call in flight, and that all its numbers were taken.
-    pub(crate) fn rest(&self, caller: usize) {
-        self.holes.rest(caller);
+    pub(crate) fn note_rest(&self, caller: usize) {
+        self.gaps.note_rest(caller);
     }
 
     /// Returns the greatest number of a key that was received so far.
-    pub(crate) fn greatest(&self, key: u32) -> u64 {
+    pub(crate) fn greatest_received(&self, key: u32) -> u64 {
         self.greatest[key as usize].load(Acquire)
     }
 
     /// Takes a range that a call received.
     ///
     /// # Errors
-    /// The range is out of order or was received before, or there are too many holes.
+    /// The range is out of order or was received before, or there are too many gaps.
     #[inline]
-    pub(crate) fn take(&self, key: u32, call: Span, range: Range) -> Result<(), Wrong> {
+    pub(crate) fn accept_range(
+        &self,
+        key: u32,
+        call: CallSpan,
+        range: StridedRange,
+    ) -> Result<(), VerifyError> {
         let greatest = &self.greatest[key as usize];
         let seen = greatest.load(Acquire);
-        let next = seen + range.stride == range.first;
-        if next
+        let is_next = seen + range.stride == range.first;
+        if is_next
             && greatest
                 .compare_exchange(seen, range.last, AcqRel, Acquire)
                 .is_ok()
         {
             return Ok(());
         }
-        self.take_unusual(key, call, range)
+        self.accept_unexpected_range(key, call, range)
     }
 
     /// Takes a range that does not directly follow the greatest number of its key.
     #[inline(never)]
-    fn take_unusual(&self, key: u32, call: Span, range: Range) -> Result<(), Wrong> {
-        let Range {
+    fn accept_unexpected_range(
+        &self,
+        key: u32,
+        call: CallSpan,
+        range: StridedRange,
+    ) -> Result<(), VerifyError> {
+        let StridedRange {
             first,
             last,
             stride,
         } = range;
         let greatest = &self.greatest[key as usize];
-        // A call that skips numbers adds the hole before calls with these numbers can search it.
-        let mut holes = self.holes.lock(key);
+        // A call that skips numbers adds the gap before calls with these numbers can search it.
+        let mut key_gaps = self.gaps.lock_key(key);
         let mut seen = greatest.load(Acquire);
         loop {
             if seen >= first {
-                return match holes.fill(first, last, stride, call.begin) {
-                    Filled::Yes => Ok(()),
-                    Filled::Late(before) => Err(Wrong::Order { range, before }),
-                    Filled::No => Err(Wrong::Twice { range }),
+                return match key_gaps.fill_gap(first, last, stride, call.begin) {
+                    FillResult::Filled => Ok(()),
+                    FillResult::CallTooLate(before) => {
+                        Err(VerifyError::OutOfOrder { range, before })
+                    }
+                    FillResult::NoGap => Err(VerifyError::Duplicate { range }),
                 };
             }
             match greatest.compare_exchange(seen, last, AcqRel, Acquire) {
                 Ok(_) if seen + stride < first => {
-                    let made = holes.add(seen, first, call.end);
-                    return made.map_err(|_| Wrong::Holes);
+                    let added = key_gaps.add_gap(seen, first, call.end);
+                    return added.map_err(|_| VerifyError::TooManyGaps);
                 }
                 Ok(_) => return Ok(()),
-                Err(now) => seen = now,
+                Err(current) => seen = current,
             }
         }
     }

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::Server;
-use super::serve::Place;
+use super::ClientArgs;
+use super::serve::StoreIdentityArgs;
 
 pub(super) const BACKUP_HELP: &str = "\
 The backup blocks no call. The command reads the file back to check it, and never overwrites an
@@ -15,7 +15,7 @@ Example:
   seqsvr backup seqsvr-$(date +%F).backup --server 127.0.0.1:7700";
 
 #[derive(Args)]
-pub(crate) struct Backup {
+pub(crate) struct BackupArgs {
     /// File to write. It must not exist.
     pub(crate) file: PathBuf,
     /// Read the data directory of a stopped store instead of the running cluster.
@@ -25,7 +25,7 @@ pub(crate) struct Backup {
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) server: Server,
+    pub(crate) client: ClientArgs,
 }
 
 pub(super) const RESTORE_HELP: &str = "\
@@ -40,11 +40,11 @@ Example, in two shells; then grow with `seqsvr member add`:
   seqsvr store --id 1 --listen 127.0.0.1:7801 --data-dir data/r1";
 
 #[derive(Args)]
-pub(crate) struct Restore {
+pub(crate) struct RestoreArgs {
     /// Backup file to read.
     pub(crate) file: PathBuf,
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) identity: StoreIdentityArgs,
     /// Margin: maximum numbers that one section can have received since the backup.
     #[arg(long, value_name = "N")]
     pub(crate) lift_max_seq: Option<u64>,

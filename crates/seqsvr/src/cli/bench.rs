@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::{Server, duration};
+use super::{ClientArgs, parse_duration};
 
 pub(super) const BENCH_HELP: &str = "\
 The command verifies every number: it is new, and greater than every number of its key that had been
@@ -18,10 +18,10 @@ Examples:
   seqsvr bench --rate 20000 --distribution zipf   # open loop: latency from the scheduled start";
 
 #[derive(Args)]
-pub(crate) struct Bench {
+pub(crate) struct BenchArgs {
     /// Kind of the calls.
-    #[arg(long, value_enum, default_value_t = Mode::Next)]
-    pub(crate) mode: Mode,
+    #[arg(long, value_enum, default_value_t = CallMode::Next)]
+    pub(crate) mode: CallMode,
     /// Clients, each with its own connections.
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub(crate) connections: u32,
@@ -35,8 +35,8 @@ pub(crate) struct Bench {
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(10..=128))]
     pub(crate) key_bytes: Option<u32>,
     /// Distribution of the calls over the uids or keys.
-    #[arg(long, value_enum, default_value_t = Distribution::Uniform)]
-    pub(crate) distribution: Distribution,
+    #[arg(long, value_enum, default_value_t = KeyDistribution::Uniform)]
+    pub(crate) distribution: KeyDistribution,
     /// Namespaces, with as many calls each. Default: `default`, or `keys`.
     ///
     /// The default is `keys` with --key-bytes.
@@ -59,10 +59,10 @@ pub(crate) struct Bench {
     #[arg(long, short = 'c', default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) count: u32,
     /// Measured time, after the warm-up.
-    #[arg(long, default_value = "10s", value_parser = duration)]
+    #[arg(long, default_value = "10s", value_parser = parse_duration)]
     pub(crate) duration: Duration,
     /// Time before the measurement.
-    #[arg(long, default_value = "1s", value_parser = duration)]
+    #[arg(long, default_value = "1s", value_parser = parse_duration)]
     pub(crate) warm_up: Duration,
     /// Open-loop mode: start CALLS calls per second.
     ///
@@ -77,12 +77,12 @@ pub(crate) struct Bench {
     #[arg(long, value_name = "FILE")]
     pub(crate) history: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) server: Server,
+    pub(crate) client: ClientArgs,
 }
 
 /// Kind of the calls of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Mode {
+pub(crate) enum CallMode {
     /// Take the next number or numbers of one key.
     Next,
     /// Take the next numbers of many keys.
@@ -95,7 +95,7 @@ pub(crate) enum Mode {
 
 /// Distribution of the calls over the keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Distribution {
+pub(crate) enum KeyDistribution {
     /// All keys have the same share of the calls.
     Uniform,
     /// A few keys have most of the calls (Zipf's law, exponent 0.99).

@@ -2,29 +2,29 @@
 
 use clap::{Args, Subcommand};
 
-use super::{List, Server};
+use super::{ClientArgs, ListArgs};
 
 #[derive(Subcommand)]
-pub(crate) enum Member {
+pub(crate) enum MemberCommand {
     /// List the StoreSvrs: id, address, role, lag and last contact.
     ///
     /// The lag is the number of log entries behind the leader. The last contact is the age of the
     /// last answer to the leader.
     #[command(after_help = MEMBER_LIST_HELP)]
-    List(List),
+    List(ListArgs),
     /// Add a StoreSvr that runs on a new data directory.
     ///
     /// The command waits until the StoreSvr has caught up and is a voter.
     #[command(after_help = MEMBER_ADD_HELP)]
-    Add(AddMember),
+    Add(AddMemberArgs),
     /// Remove a StoreSvr, dead or alive.
     #[command(after_help = MEMBER_REMOVE_HELP)]
-    Remove(RemoveMember),
+    Remove(RemoveMemberArgs),
     /// Transfer the leadership to another StoreSvr.
     ///
     /// The command waits until the other StoreSvr is the leader.
     #[command(after_help = MEMBER_TRANSFER_HELP)]
-    Transfer(TransferLeader),
+    Transfer(TransferLeadershipArgs),
 }
 
 const MEMBER_LIST_HELP: &str = "\
@@ -50,7 +50,7 @@ Examples:
   seqsvr member transfer       # to any store that is up to date";
 
 #[derive(Args)]
-pub(crate) struct AddMember {
+pub(crate) struct AddMemberArgs {
     /// Id and address of the new store.
     #[arg(value_name = "ID=ADDR")]
     pub(crate) store: String,
@@ -58,11 +58,11 @@ pub(crate) struct AddMember {
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
-    pub(crate) server: Server,
+    pub(crate) client: ClientArgs,
 }
 
 #[derive(Args)]
-pub(crate) struct RemoveMember {
+pub(crate) struct RemoveMemberArgs {
     /// Id of the store.
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) id: u64,
@@ -70,11 +70,11 @@ pub(crate) struct RemoveMember {
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
-    pub(crate) server: Server,
+    pub(crate) client: ClientArgs,
 }
 
 #[derive(Args)]
-pub(crate) struct TransferLeader {
+pub(crate) struct TransferLeadershipArgs {
     /// Id of the new leader. Default: any store that is up to date.
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) id: Option<u64>,
@@ -82,5 +82,5 @@ pub(crate) struct TransferLeader {
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
-    pub(crate) server: Server,
+    pub(crate) client: ClientArgs,
 }

@@ -2,23 +2,23 @@
 
 use clap::{Args, Subcommand};
 
-use super::{List, Server};
+use super::{ClientArgs, ListArgs};
 
 #[derive(Subcommand)]
-pub(crate) enum Namespace {
+pub(crate) enum NamespaceCommand {
     /// Create a namespace.
     ///
     /// A repeat with the same settings changes nothing.
-    Create(Create),
+    Create(CreateNamespaceArgs),
     /// Change step and limits of a namespace.
-    Alter(Alter),
+    Alter(AlterNamespaceArgs),
     /// List all namespaces.
-    List(List),
+    List(ListArgs),
 }
 
 /// Settings that `namespace alter` can change, too.
 #[derive(Args)]
-pub(crate) struct Limits {
+pub(crate) struct NamespaceLimitArgs {
     /// Maximum numbers that one raise adds. The value of --step pins the step.
     #[arg(long)]
     pub(crate) step_max: Option<u32>,
@@ -28,7 +28,7 @@ pub(crate) struct Limits {
 }
 
 #[derive(Args)]
-pub(crate) struct Create {
+pub(crate) struct CreateNamespaceArgs {
     /// Name of the new namespace.
     pub(crate) name: String,
     /// Create sequences for keys instead of uids.
@@ -56,26 +56,26 @@ pub(crate) struct Create {
     #[arg(long, default_value_t = seqsvr_core::namespace::STEP_DEFAULT)]
     pub(crate) step: u32,
     #[command(flatten)]
-    pub(crate) limits: Limits,
+    pub(crate) limits: NamespaceLimitArgs,
     /// Confirm every answer of this namespace with a store before it is sent.
     #[arg(long)]
     pub(crate) strict: bool,
     #[command(flatten)]
-    pub(crate) server: Server,
+    pub(crate) client: ClientArgs,
 }
 
 #[derive(Args)]
-pub(crate) struct Alter {
+pub(crate) struct AlterNamespaceArgs {
     /// Name of the namespace.
     pub(crate) name: String,
     /// Numbers that one raise of a cold section adds.
     #[arg(long)]
     pub(crate) step: Option<u32>,
     #[command(flatten)]
-    pub(crate) limits: Limits,
+    pub(crate) limits: NamespaceLimitArgs,
     /// Confirm every answer of this namespace with a store, or stop that.
     #[arg(long)]
     pub(crate) strict: Option<bool>,
     #[command(flatten)]
-    pub(crate) server: Server,
+    pub(crate) client: ClientArgs,
 }

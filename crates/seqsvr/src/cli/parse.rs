@@ -9,7 +9,7 @@ use seqsvr_proto::limits::{ALLOC_PORT, STORE_PORT};
 use crate::exit::BadInput;
 
 /// Parses `1500ms`, `20s`, `10m` or `2h`.
-pub(super) fn duration(text: &str) -> Result<Duration, String> {
+pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
     let unit = match &text[digits.len()..] {
         "ms" => 1,
@@ -27,15 +27,15 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
 }
 
 /// Parses a duration that must be more than 0.
-pub(super) fn some_time(text: &str) -> Result<Duration, String> {
-    match duration(text)? {
+pub(super) fn parse_nonzero_duration(text: &str) -> Result<Duration, String> {
+    match parse_duration(text)? {
         Duration::ZERO => Err("it must be more than 0".into()),
         time => Ok(time),
     }
 }
 
 /// Parses an address to listen on. `port` is the default; the system chooses a port for port 0.
-pub(super) fn listen(text: &str, port: u16) -> Result<String, BadAddress> {
+pub(super) fn parse_listen_address(text: &str, port: u16) -> Result<String, BadAddress> {
     match text.strip_suffix(":0") {
         Some(host) => server_address(host, 0),
         None => server_address(text, port),
@@ -43,7 +43,7 @@ pub(super) fn listen(text: &str, port: u16) -> Result<String, BadAddress> {
 }
 
 /// Parses the address under which clients and other servers reach a server. It must name a port.
-pub(super) fn advertise(text: &str) -> Result<String, String> {
+pub(super) fn parse_advertise_address(text: &str) -> Result<String, String> {
     let address = server_address(text, 0).map_err(|e| e.to_string())?;
     match address.ends_with(":0") {
         true => Err(format!("{text:?} names no port; write host:port")),
@@ -52,13 +52,13 @@ pub(super) fn advertise(text: &str) -> Result<String, String> {
 }
 
 /// Checks AllocSvr addresses with commas between them.
-pub(super) fn servers(text: &str) -> Result<String, String> {
-    let mut any = false;
-    for address in addresses(text) {
+pub(super) fn parse_server_list(text: &str) -> Result<String, String> {
+    let mut has_address = false;
+    for address in split_addresses(text) {
         server_address(address, ALLOC_PORT).map_err(|e| e.to_string())?;
-        any = true;
+        has_address = true;
     }
-    match any {
+    match has_address {
         true => Ok(text.to_owned()),
         false => Err(format!(
             "give at least one AllocSvr, such as 127.0.0.1:{ALLOC_PORT}"
@@ -67,13 +67,13 @@ pub(super) fn servers(text: &str) -> Result<String, String> {
 }
 
 /// Splits addresses at commas.
-pub(super) fn addresses(text: &str) -> impl Iterator<Item = &str> {
+pub(super) fn split_addresses(text: &str) -> impl Iterator<Item = &str> {
     let each = text.split(',').map(str::trim);
     each.filter(|address| !address.is_empty())
 }
 
 /// Parses `ID=ADDR` of a StoreSvr; `what` names the argument in the error.
-pub(crate) fn store_at(text: &str, what: &str) -> Result<(u64, String), BadInput> {
+pub(crate) fn parse_store_member(text: &str, what: &str) -> Result<(u64, String), BadInput> {
     let parts = text.split_once('=').and_then(|(id, address)| {
         let id = id.trim().parse::<u64>().ok().filter(|id| *id > 0)?;
         Some((id, address.trim()))
@@ -83,17 +83,17 @@ pub(crate) fn store_at(text: &str, what: &str) -> Result<(u64, String), BadInput
             "{what} {text:?}: write id=address, such as 1=127.0.0.1:{STORE_PORT}"
         ))
     })?;
-    Ok((id, socket_addr(address, STORE_PORT)?.to_string()))
+    Ok((id, resolve_address(address, STORE_PORT)?.to_string()))
 }
 
 /// Resolves `host:port`, or `host` with the default `port`.
-pub(crate) fn socket_addr(text: &str, port: u16) -> Result<SocketAddr, BadInput> {
+pub(crate) fn resolve_address(text: &str, port: u16) -> Result<SocketAddr, BadInput> {
     let bad = |why: String| {
         BadInput(format!(
             "address {text:?}: {why}; use host:port, such as 127.0.0.1:{port}"
         ))
     };
-    let full = if text
+    let address_with_port = if text
         .rsplit_once(':')
         .is_some_and(|(_, p)| p.parse::<u16>().is_ok())
     {
@@ -101,8 +101,10 @@ pub(crate) fn socket_addr(text: &str, port: u16) -> Result<SocketAddr, BadInput>
     } else {
         format!("{text}:{port}")
     };
-    let mut found = full.to_socket_addrs().map_err(|e| bad(e.to_string()))?;
-    found.next().ok_or_else(|| bad("no such host".into()))
+    let mut addresses = address_with_port
+        .to_socket_addrs()
+        .map_err(|e| bad(e.to_string()))?;
+    addresses.next().ok_or_else(|| bad("no such host".into()))
 }
 
 #[cfg(test)]
@@ -110,11 +112,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations() {
-        assert_eq!(duration("1500ms"), Ok(Duration::from_millis(1500)));
-        assert_eq!(duration("2h"), Ok(Duration::from_secs(7200)));
-        assert_eq!(duration("0s"), Ok(Duration::ZERO));
-        assert!(some_time("0s").is_err() && some_time("1ms").is_ok());
+    fn durations_need_a_number_and_a_unit() {
+        assert_eq!(parse_duration("1500ms"), Ok(Duration::from_millis(1500)));
+        assert_eq!(parse_duration("2h"), Ok(Duration::from_secs(7200)));
+        assert_eq!(parse_duration("0s"), Ok(Duration::ZERO));
+        assert!(parse_nonzero_duration("0s").is_err() && parse_nonzero_duration("1ms").is_ok());
         for bad in [
             "",
             "5",
@@ -124,20 +126,20 @@ mod tests {
             "99999999999999999999s",
             "18446744073709551615h",
         ] {
-            assert!(duration(bad).is_err(), "{bad}");
+            assert!(parse_duration(bad).is_err(), "{bad}");
         }
     }
 
     #[test]
-    fn addresses() {
-        assert_eq!(socket_addr("127.0.0.1:9", 7).unwrap().port(), 9);
-        assert_eq!(socket_addr("127.0.0.1", 7).unwrap().port(), 7);
-        assert!(socket_addr("127.0.0.1:99999", 7).is_err());
-        assert_eq!(listen("[::]", 7).as_deref(), Ok("[::]:7"));
-        assert_eq!(listen("[::]:0", 7).as_deref(), Ok("[::]:0"));
-        assert_eq!(advertise("a:9").as_deref(), Ok("a:9"));
-        assert!(advertise("a").is_err() && advertise("a:0").is_err());
-        assert!(servers("a, b:9,").is_ok());
-        assert!(servers("a,b:c").is_err() && servers(" ,").is_err());
+    fn addresses_take_the_default_port_or_name_one() {
+        assert_eq!(resolve_address("127.0.0.1:9", 7).unwrap().port(), 9);
+        assert_eq!(resolve_address("127.0.0.1", 7).unwrap().port(), 7);
+        assert!(resolve_address("127.0.0.1:99999", 7).is_err());
+        assert_eq!(parse_listen_address("[::]", 7).as_deref(), Ok("[::]:7"));
+        assert_eq!(parse_listen_address("[::]:0", 7).as_deref(), Ok("[::]:0"));
+        assert_eq!(parse_advertise_address("a:9").as_deref(), Ok("a:9"));
+        assert!(parse_advertise_address("a").is_err() && parse_advertise_address("a:0").is_err());
+        assert!(parse_server_list("a, b:9,").is_ok());
+        assert!(parse_server_list("a,b:c").is_err() && parse_server_list(" ,").is_err());
     }
 }

@@ -2,11 +2,11 @@
 
 use clap::Args;
 
-use super::Server;
+use super::ClientArgs;
 
 /// Namespace of a key.
 #[derive(Args)]
-pub(crate) struct InNamespace {
+pub(crate) struct NamespaceArgs {
     /// Namespace. Default: `default` for a decimal, `keys` for anything else.
     #[arg(
         long,
@@ -19,7 +19,7 @@ pub(crate) struct InNamespace {
 }
 
 #[derive(Args)]
-pub(crate) struct Next {
+pub(crate) struct NextArgs {
     /// Uid (a decimal) or key.
     #[arg(value_name = "UID|KEY")]
     pub(crate) key: String,
@@ -35,13 +35,13 @@ pub(crate) struct Next {
     #[arg(long)]
     pub(crate) strict: bool,
     #[command(flatten)]
-    pub(crate) namespace: InNamespace,
+    pub(crate) namespace: NamespaceArgs,
     #[command(flatten)]
-    pub(crate) server: Server,
+    pub(crate) client: ClientArgs,
 }
 
 #[derive(Args)]
-pub(crate) struct Current {
+pub(crate) struct CurrentArgs {
     /// Uids (decimals) or keys.
     #[arg(value_name = "UID|KEY", required = true)]
     pub(crate) keys: Vec<String>,
@@ -52,13 +52,13 @@ pub(crate) struct Current {
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
-    pub(crate) namespace: InNamespace,
+    pub(crate) namespace: NamespaceArgs,
     #[command(flatten)]
-    pub(crate) server: Server,
+    pub(crate) client: ClientArgs,
 }
 
 #[derive(Args)]
-pub(crate) struct Route {
+pub(crate) struct RouteArgs {
     /// Uid (a decimal) or key.
     #[arg(value_name = "UID|KEY")]
     pub(crate) key: String,
@@ -66,13 +66,13 @@ pub(crate) struct Route {
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
-    pub(crate) namespace: InNamespace,
+    pub(crate) namespace: NamespaceArgs,
     #[command(flatten)]
-    pub(crate) server: Server,
+    pub(crate) client: ClientArgs,
 }
 
 #[derive(Args)]
-pub(crate) struct RaiseTo {
+pub(crate) struct RaiseToArgs {
     /// Uid (a decimal) or key.
     #[arg(value_name = "UID|KEY")]
     pub(crate) key: String,
@@ -83,7 +83,7 @@ pub(crate) struct RaiseTo {
     #[arg(long)]
     pub(crate) force: bool,
     #[command(flatten)]
-    pub(crate) namespace: InNamespace,
+    pub(crate) namespace: NamespaceArgs,
     #[command(flatten)]
-    pub(crate) server: Server,
+    pub(crate) client: ClientArgs,
 }

@@ -13,20 +13,20 @@ use seqsvr_proto::limits::{
     WAITING_DEFAULT,
 };
 
-use super::parse::{advertise, listen, some_time};
-use super::{LIMITS, duration};
+use super::parse::{parse_advertise_address, parse_listen_address, parse_nonzero_duration};
+use super::{LIMITS_HEADING, parse_duration};
 
 const MESSAGE_MAX_KIB: u64 = MESSAGE_MAX as u64 >> 10;
 
 /// Heading of the flags of the Redis endpoint.
-const REDIS: &str = "Redis options";
+const REDIS_HEADING: &str = "Redis options";
 /// Heading of the flags of the HTTP endpoint.
-const HTTP: &str = "HTTP options";
+const HTTP_HEADING: &str = "HTTP options";
 /// Heading of the ports of `dev`.
-const PORTS: &str = "Ports";
+const PORTS_HEADING: &str = "Ports";
 
 #[derive(Args)]
-pub(crate) struct Dev {
+pub(crate) struct DevArgs {
     /// Directory of all data.
     #[arg(long, env = "SEQSVR_DATA_DIR", default_value = "./seqsvr-data")]
     pub(crate) data_dir: PathBuf,
@@ -44,25 +44,25 @@ pub(crate) struct Dev {
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=64))]
     pub(crate) allocs: u64,
     /// Port of the first AllocSvr; the others get the following ports.
-    #[arg(long, help_heading = PORTS, default_value_t = ALLOC_PORT)]
+    #[arg(long, help_heading = PORTS_HEADING, default_value_t = ALLOC_PORT)]
     pub(crate) port: u16,
     /// Port of the first StoreSvr; the others get the following ports.
-    #[arg(long, help_heading = PORTS, default_value_t = STORE_PORT)]
+    #[arg(long, help_heading = PORTS_HEADING, default_value_t = STORE_PORT)]
     pub(crate) store_port: u16,
     /// Port of the first AllocSvr for Redis clients; 0 for none.
     ///
     /// The others get the following ports. Default: 6380, or none if that port is in use.
-    #[arg(long, help_heading = PORTS)]
+    #[arg(long, help_heading = PORTS_HEADING)]
     pub(crate) redis_port: Option<u16>,
     /// Port of the first AllocSvr for HTTP; 0 for none.
     ///
     /// The others get the following ports. Default: 7780, or none if that port is in use.
-    #[arg(long, help_heading = PORTS)]
+    #[arg(long, help_heading = PORTS_HEADING)]
     pub(crate) http_port: Option<u16>,
     /// Port of the first StoreSvr for metrics and health checks; 0 for none.
     ///
     /// The others get the following ports. Default: 7880, or none if that port is in use.
-    #[arg(long, help_heading = PORTS)]
+    #[arg(long, help_heading = PORTS_HEADING)]
     pub(crate) store_http_port: Option<u16>,
     /// Lease D in milliseconds, fixed when the data directory is created.
     #[arg(long, default_value_t = 3_000)]
@@ -71,15 +71,15 @@ pub(crate) struct Dev {
 
 /// Identity, addresses and data directory of a StoreSvr.
 #[derive(Args)]
-pub(crate) struct Place {
+pub(crate) struct StoreIdentityArgs {
     /// Id of this store in the cluster, 1 or more.
     #[arg(long, env = "SEQSVR_ID", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) id: u64,
     /// Address to listen on.
-    #[arg(long, env = "SEQSVR_LISTEN", default_value_t = format!("127.0.0.1:{STORE_PORT}"), value_name = "ADDR", value_parser = |text: &str| listen(text, STORE_PORT))]
+    #[arg(long, env = "SEQSVR_LISTEN", default_value_t = format!("127.0.0.1:{STORE_PORT}"), value_name = "ADDR", value_parser = |text: &str| parse_listen_address(text, STORE_PORT))]
     pub(crate) listen: String,
     /// Address under which other servers reach this store. Default: --listen.
-    #[arg(long, env = "SEQSVR_ADVERTISE", value_name = "ADDR", value_parser = advertise)]
+    #[arg(long, env = "SEQSVR_ADVERTISE", value_name = "ADDR", value_parser = parse_advertise_address)]
     pub(crate) advertise: Option<String>,
     /// Directory of this store only.
     #[arg(long, env = "SEQSVR_DATA_DIR")]
@@ -87,9 +87,9 @@ pub(crate) struct Place {
 }
 
 #[derive(Args)]
-pub(crate) struct Store {
+pub(crate) struct StoreArgs {
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) identity: StoreIdentityArgs,
     /// Accept a copied or moved data directory, once.
     ///
     /// No process may use the original any more. Without this flag, a copy does not start.
@@ -107,18 +107,18 @@ pub(crate) struct Store {
     #[arg(long, default_value_t = 200, value_name = "MS", value_parser = clap::value_parser!(u64).range(200..=10_000))]
     pub(crate) election_timeout_ms: u64,
     #[command(flatten)]
-    pub(crate) connections: Connections,
+    pub(crate) connection_limits: ConnectionLimitArgs,
     /// Address for metrics and health checks; port 7880 if it names none.
     ///
     /// The paths are /metrics, /healthz and /readyz. Default: none.
-    #[arg(long, help_heading = HTTP, env = "SEQSVR_HTTP_LISTEN", value_name = "ADDR", value_parser = |text: &str| listen(text, STORE_HTTP_PORT))]
+    #[arg(long, help_heading = HTTP_HEADING, env = "SEQSVR_HTTP_LISTEN", value_name = "ADDR", value_parser = |text: &str| parse_listen_address(text, STORE_HTTP_PORT))]
     pub(crate) http_listen: Option<String>,
 }
 
 /// Limits of the connections to one server.
 #[derive(Args)]
-#[command(next_help_heading = LIMITS)]
-pub(crate) struct Connections {
+#[command(next_help_heading = LIMITS_HEADING)]
+pub(crate) struct ConnectionLimitArgs {
     /// Maximum connections. Further connections are rejected.
     #[arg(long, default_value_t = CONNECTIONS_DEFAULT as u64, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     pub(crate) connections_max: u64,
@@ -128,7 +128,7 @@ pub(crate) struct Connections {
 }
 
 #[derive(Args)]
-pub(crate) struct Init {
+pub(crate) struct InitArgs {
     /// All StoreSvrs of the new cluster, as id=address.
     #[arg(long, required = true, value_delimiter = ',', value_name = "ID=ADDR,…")]
     pub(crate) stores: Vec<String>,
@@ -141,20 +141,20 @@ pub(crate) struct Init {
     #[arg(long, default_value_t = 1_024)]
     pub(crate) slots: u32,
     /// Maximum wait for answers of the stores.
-    #[arg(long, default_value = "20s", value_parser = duration)]
+    #[arg(long, default_value = "20s", value_parser = parse_duration)]
     pub(crate) timeout: Duration,
 }
 
 #[derive(Args)]
-pub(crate) struct Alloc {
+pub(crate) struct AllocArgs {
     /// Name of this AllocSvr, unique among running AllocSvrs.
     #[arg(long, env = "SEQSVR_NAME")]
     pub(crate) name: String,
     /// Address to listen on.
-    #[arg(long, env = "SEQSVR_LISTEN", default_value_t = format!("127.0.0.1:{ALLOC_PORT}"), value_name = "ADDR", value_parser = |text: &str| listen(text, ALLOC_PORT))]
+    #[arg(long, env = "SEQSVR_LISTEN", default_value_t = format!("127.0.0.1:{ALLOC_PORT}"), value_name = "ADDR", value_parser = |text: &str| parse_listen_address(text, ALLOC_PORT))]
     pub(crate) listen: String,
     /// Address under which clients reach this AllocSvr. Default: --listen.
-    #[arg(long, env = "SEQSVR_ADVERTISE", value_name = "ADDR", value_parser = advertise)]
+    #[arg(long, env = "SEQSVR_ADVERTISE", value_name = "ADDR", value_parser = parse_advertise_address)]
     pub(crate) advertise: Option<String>,
     /// StoreSvr addresses.
     #[arg(
@@ -174,41 +174,41 @@ pub(crate) struct Alloc {
     /// Maximum wait for another session with this name; then exit with an error.
     ///
     /// Use at least three times the takeover wait.
-    #[arg(long, default_value = "20s", value_parser = duration)]
+    #[arg(long, default_value = "20s", value_parser = parse_duration)]
     pub(crate) name_wait: Duration,
     /// Time after which an unused section is unloaded.
-    #[arg(long, help_heading = LIMITS, default_value = "10m", value_parser = duration)]
+    #[arg(long, help_heading = LIMITS_HEADING, default_value = "10m", value_parser = parse_duration)]
     pub(crate) idle_after: Duration,
     /// Maximum memory for counters in MiB. Above it, busy sections are unloaded too.
-    #[arg(long, help_heading = LIMITS, default_value_t = 8_192)]
+    #[arg(long, help_heading = LIMITS_HEADING, default_value_t = 8_192)]
     pub(crate) memory_mib: u64,
     #[command(flatten)]
-    pub(crate) connections: Connections,
+    pub(crate) connection_limits: ConnectionLimitArgs,
     /// Maximum items that are queued for a section, a window or a store.
     ///
     /// Items above the limit are rejected with a retry hint.
-    #[arg(long, help_heading = LIMITS, default_value_t = WAITING_DEFAULT as u64, value_parser = clap::value_parser!(u64).range(1..=1 << 24))]
+    #[arg(long, help_heading = LIMITS_HEADING, default_value_t = WAITING_DEFAULT as u64, value_parser = clap::value_parser!(u64).range(1..=1 << 24))]
     pub(crate) waiting_max: u64,
     /// Maximum items of one NextMany or CurrentMany. Larger requests are rejected.
     ///
     /// Give all AllocSvrs of a cluster the same value.
-    #[arg(long, help_heading = LIMITS, default_value_t = ITEMS_MAX as u64, value_parser = clap::value_parser!(u64).range(1..=ITEMS_MAX as u64))]
+    #[arg(long, help_heading = LIMITS_HEADING, default_value_t = ITEMS_MAX as u64, value_parser = clap::value_parser!(u64).range(1..=ITEMS_MAX as u64))]
     pub(crate) items_max: u64,
     /// Maximum size of a message in KiB. Larger messages are rejected.
     ///
     /// Give all AllocSvrs of a cluster the same value.
-    #[arg(long, help_heading = LIMITS, default_value_t = MESSAGE_MAX_KIB, value_parser = clap::value_parser!(u64).range(64..=MESSAGE_MAX_KIB))]
+    #[arg(long, help_heading = LIMITS_HEADING, default_value_t = MESSAGE_MAX_KIB, value_parser = clap::value_parser!(u64).range(64..=MESSAGE_MAX_KIB))]
     pub(crate) message_max_kib: u64,
     #[command(flatten)]
-    pub(crate) doors: Doors,
+    pub(crate) endpoints: EndpointArgs,
 }
 
 /// Redis and HTTP endpoints of an AllocSvr.
 #[derive(Args)]
-#[command(next_help_heading = REDIS)]
-pub(crate) struct Doors {
+#[command(next_help_heading = REDIS_HEADING)]
+pub(crate) struct EndpointArgs {
     /// Address for Redis clients; port 6380 if it names none. Default: none.
-    #[arg(long, env = "SEQSVR_REDIS_LISTEN", value_name = "ADDR", value_parser = |text: &str| listen(text, REDIS_PORT))]
+    #[arg(long, env = "SEQSVR_REDIS_LISTEN", value_name = "ADDR", value_parser = |text: &str| parse_listen_address(text, REDIS_PORT))]
     pub(crate) redis_listen: Option<String>,
     /// Password of the user `default`, for AUTH. Default: none.
     #[arg(
@@ -223,14 +223,14 @@ pub(crate) struct Doors {
     #[arg(long, default_value_t = REDIS_CONNECTIONS_DEFAULT as u64, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     pub(crate) redis_connections_max: u64,
     /// Close a Redis connection after this time without a command. Default: never.
-    #[arg(long, value_parser = duration, value_name = "TIME")]
+    #[arg(long, value_parser = parse_duration, value_name = "TIME")]
     pub(crate) redis_idle_max: Option<Duration>,
     #[command(flatten)]
-    pub(crate) http: Http,
+    pub(crate) http: HttpArgs,
     /// Token that Tinyid clients must send. Default: any token is accepted.
     #[arg(
         long,
-        help_heading = HTTP,
+        help_heading = HTTP_HEADING,
         env = "SEQSVR_TINYID_TOKEN",
         hide_env_values = true,
         value_name = "TEXT",
@@ -241,15 +241,15 @@ pub(crate) struct Doors {
 
 /// HTTP endpoint of an AllocSvr.
 #[derive(Args)]
-#[command(next_help_heading = HTTP)]
-pub(crate) struct Http {
+#[command(next_help_heading = HTTP_HEADING)]
+pub(crate) struct HttpArgs {
     /// Address for HTTP; port 7780 if it names none. Default: none.
-    #[arg(long, env = "SEQSVR_HTTP_LISTEN", value_name = "ADDR", value_parser = |text: &str| listen(text, HTTP_PORT))]
+    #[arg(long, env = "SEQSVR_HTTP_LISTEN", value_name = "ADDR", value_parser = |text: &str| parse_listen_address(text, HTTP_PORT))]
     pub(crate) http_listen: Option<String>,
     /// Maximum HTTP connections. Further connections are rejected.
     #[arg(long, default_value_t = HTTP_CONNECTIONS_DEFAULT as u64, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     pub(crate) http_connections_max: u64,
     /// Close an HTTP connection after this time without a request.
-    #[arg(long, default_value = "75s", value_parser = some_time, value_name = "TIME")]
+    #[arg(long, default_value = "75s", value_parser = parse_nonzero_duration, value_name = "TIME")]
     pub(crate) http_idle_max: Duration,
 }

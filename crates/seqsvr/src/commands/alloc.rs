@@ -3,71 +3,78 @@
 use seqsvr_alloc::{Alloc, Options};
 use seqsvr_proto::limits::ALLOC_PORT;
 
-use crate::background::Background;
-use crate::door_threads::DoorThreads;
-use crate::doors::Doors;
-use crate::screen::{self, Screen};
+use crate::background::BackgroundRuntime;
+use crate::door_threads::ConnectionThreads;
+use crate::doors::Endpoints;
+use crate::screen::{self, StartupBanner};
 use crate::{cli, files, signals};
 
-pub(crate) async fn run(args: cli::Alloc) -> anyhow::Result<()> {
-    let listen = cli::socket_addr(&args.listen, ALLOC_PORT)?;
+pub(crate) async fn run(args: cli::AllocArgs) -> anyhow::Result<()> {
+    let listen = cli::resolve_address(&args.listen, ALLOC_PORT)?;
     let mut options = Options::new(&args.name, listen, args.stores.clone());
     options.advertise = args.advertise;
     options.idle_after = args.idle_after;
     options.name_wait = args.name_wait;
     options.state_dir = args.state_dir.clone();
     options.memory_budget = args.memory_mib << 20;
-    options.connections_max = args.connections.connections_max as usize;
-    options.streams_max = args.connections.streams_max;
+    options.connections_max = args.connection_limits.connections_max as usize;
+    options.streams_max = args.connection_limits.streams_max;
     options.waiting_max = args.waiting_max as usize;
     options.items_max = args.items_max as usize;
     options.message_max = (args.message_max_kib << 10) as usize;
-    let redis = args
-        .doors
+    let redis_connections = args
+        .endpoints
         .redis_listen
         .as_ref()
-        .map_or(0, |_| args.doors.redis_connections_max);
-    let http = args
-        .doors
+        .map_or(0, |_| args.endpoints.redis_connections_max);
+    let http_connections = args
+        .endpoints
         .http
         .http_listen
         .as_ref()
-        .map_or(0, |_| args.doors.http.http_connections_max);
-    files::allow(args.connections.connections_max + redis + http);
-    let background = Background::start()?;
+        .map_or(0, |_| args.endpoints.http.http_connections_max);
+    files::raise_fd_limit(
+        args.connection_limits.connections_max + redis_connections + http_connections,
+    );
+    let background = BackgroundRuntime::start()?;
     let alloc = Alloc::start_in(options, background.environment()).await?;
-    let threads = DoorThreads::start()?;
-    let doors = Doors::open(&alloc, &threads, &args.doors, args.items_max as usize).await?;
+    let threads = ConnectionThreads::start()?;
+    let endpoints =
+        Endpoints::open_configured(&alloc, &threads, &args.endpoints, args.items_max as usize)
+            .await?;
     let address = alloc.local_addr();
-    let state = args.state_dir.map_or_else(
+    let state_dir = args.state_dir.map_or_else(
         || "none: a restart waits for the old session".to_owned(),
         |dir| dir.display().to_string(),
     );
-    let (redis, http) = (doors.redis(), doors.http());
-    let all = [Some(listen), redis, http];
-    let loopback = all.iter().flatten().all(|at| at.ip().is_loopback());
-    let mut paste = vec![
+    let (redis, http) = (endpoints.redis_addr(), endpoints.http_addr());
+    let addresses = [Some(listen), redis, http];
+    let is_loopback = addresses.iter().flatten().all(|at| at.ip().is_loopback());
+    let mut commands = vec![
         format!("seqsvr next 42 --server {address}"),
         format!("seqsvr status --server {address}"),
     ];
-    let mut screen = Screen::new(&format!("alloc {}", args.name))
-        .fact("address", address)
-        .fact("stores", args.stores.join(", "))
-        .fact("state", state);
+    let mut banner = StartupBanner::new(&format!("alloc {}", args.name))
+        .with_fact("address", address)
+        .with_fact("stores", args.stores.join(", "))
+        .with_fact("state", state_dir);
     if let Some(redis) = redis {
-        screen = screen.fact("redis", redis);
-        paste.push(screen::redis_cli(redis));
+        banner = banner.with_fact("redis", redis);
+        commands.push(screen::redis_command(redis));
     }
     if let Some(http) = http {
-        screen = screen.fact("http", format!("http://{http}"));
-        paste.push(screen::curl(http));
+        banner = banner.with_fact("http", format!("http://{http}"));
+        commands.push(screen::curl_command(http));
     }
-    screen.security(loopback).paste(&paste).print();
+    banner
+        .with_security(is_loopback)
+        .with_commands(&commands)
+        .print();
     tokio::select! {
         error = alloc.failed() => return Err(error.into()),
-        stop = signals::stop() => stop?,
+        stop = signals::wait_for_shutdown_signal() => stop?,
     }
-    doors.shutdown().await;
+    endpoints.shutdown().await;
     alloc.shutdown().await;
     Ok(())
 }

@@ -13,62 +13,62 @@ use seqsvr_core::id::NamespaceId;
 use seqsvr_core::state::restore::Windows;
 use seqsvr_store::backup::{self, Backup};
 
-use super::server::Session;
+use super::server::CliClient;
 use crate::exit::BadInput;
 use crate::{cli, log, out};
 
 /// Advice for the margins of a restore when the backup has no rates.
-pub(super) const PACE_UNKNOWN: &str = "the pace is not known. Take the most numbers a second from your own graphs, or the number of callers times the most that each can take. Multiply it by the seconds from the backup until the last call, and double it.";
+pub(super) const UNKNOWN_RATE_ADVICE: &str = "the pace is not known. Take the most numbers a second from your own graphs, or the number of callers times the most that each can take. Multiply it by the seconds from the backup until the last call, and double it.";
 
-pub(crate) async fn run(args: cli::Backup) -> anyhow::Result<()> {
+pub(crate) async fn run(args: cli::BackupArgs) -> anyhow::Result<()> {
     let file = &args.file;
-    refuse_existing(file)?;
-    let part = aside(file)?;
-    let taken = match &args.data_dir {
+    reject_existing(file)?;
+    let part = create_part_file(file)?;
+    let backup = match &args.data_dir {
         Some(dir) => salvage(dir, &part).await,
-        None => fetch(&args.server, &part).await,
+        None => download(&args.client, &part).await,
     };
-    let taken = match taken {
-        Ok(taken) => taken,
+    let backup = match backup {
+        Ok(backup) => backup,
         Err(error) => {
             // The error is reported. A leftover file would only block the next attempt.
             let _ = fs::remove_file(&part);
             return Err(error);
         }
     };
-    refuse_existing(file)?;
+    reject_existing(file)?;
     fs::rename(&part, file).with_context(|| format!("cannot rename to {}", file.display()))?;
     let dir = file.parent().filter(|p| !p.as_os_str().is_empty());
     let dir = dir.unwrap_or(Path::new("."));
     File::open(dir)
         .and_then(|d| d.sync_all())
         .with_context(|| format!("cannot sync directory {}", dir.display()))?;
-    let (about, state) = (&taken.about, &taken.state);
-    out::line(format_args!("file      {}", file.display()))?;
-    out::line(format_args!("cluster   {}", about.cluster))?;
-    out::line(format_args!("index     {}", about.index))?;
-    out::line(format_args!("sections  {}", state.sections().count()))?;
-    for line in namespaces(&taken) {
-        out::line(line)?;
+    let (about, state) = (&backup.about, &backup.state);
+    out::print_line(format_args!("file      {}", file.display()))?;
+    out::print_line(format_args!("cluster   {}", about.cluster))?;
+    out::print_line(format_args!("index     {}", about.index))?;
+    out::print_line(format_args!("sections  {}", state.sections().count()))?;
+    for line in namespace_lines(&backup) {
+        out::print_line(line)?;
     }
-    if !knows_pace(&taken) {
-        out::line(format_args!("margins   {PACE_UNKNOWN}"))?;
+    if !has_rates(&backup) {
+        out::print_line(format_args!("margins   {UNKNOWN_RATE_ADVICE}"))?;
     }
     Ok(())
 }
 
 /// Downloads a backup into the existing file `part`, syncs it, and reads it back.
-async fn fetch(server: &cli::Server, part: &Path) -> anyhow::Result<Backup> {
-    let session = Session::open(server)?;
-    let writing = || format!("cannot write {}", part.display());
+async fn download(args: &cli::ClientArgs, part: &Path) -> anyhow::Result<Backup> {
+    let client = CliClient::connect(args)?;
+    let write_error = || format!("cannot write {}", part.display());
     let file = OpenOptions::new().write(true).open(part);
-    let mut out = BufWriter::new(file.with_context(writing)?);
-    let mut coming = session.client.admin().backup().await?;
-    while let Some(bytes) = coming.chunk().await? {
-        out.write_all(&bytes).with_context(writing)?;
+    let mut out = BufWriter::new(file.with_context(write_error)?);
+    let mut chunks = client.sdk.admin().backup().await?;
+    while let Some(bytes) = chunks.chunk().await? {
+        out.write_all(&bytes).with_context(write_error)?;
     }
     let file = out.into_inner().map_err(io::Error::from);
-    file.and_then(|f| f.sync_all()).with_context(writing)?;
+    file.and_then(|f| f.sync_all()).with_context(write_error)?;
     Ok(backup::read(part)?)
 }
 
@@ -80,13 +80,13 @@ async fn salvage(dir: &Path, part: &Path) -> anyhow::Result<Backup> {
     // The copy of the log is not needed any more.
     let _ = fs::remove_dir_all(&scratch);
     let salvaged = salvaged?;
-    let writing = || format!("cannot write {}", part.display());
+    let write_error = || format!("cannot write {}", part.display());
     let file = OpenOptions::new().write(true).open(part);
-    let mut out = BufWriter::new(file.with_context(writing)?);
-    salvaged.backup.write(&mut out).with_context(writing)?;
+    let mut out = BufWriter::new(file.with_context(write_error)?);
+    salvaged.backup.write(&mut out).with_context(write_error)?;
     let file = out.into_inner().map_err(io::Error::from);
-    file.and_then(|f| f.sync_all()).with_context(writing)?;
-    log::say(format_args!(
+    file.and_then(|f| f.sync_all()).with_context(write_error)?;
+    log::log_unfiltered(format_args!(
         "WARNING: this backup has the state of one store's directory, not of the cluster.\n\
          The cluster may have acknowledged numbers after log index {} that are not in it, and how fast\n\
          it went is not known. {} of its last log entries are not known to be committed.\n\
@@ -98,7 +98,7 @@ async fn salvage(dir: &Path, part: &Path) -> anyhow::Result<Backup> {
     Ok(backup::read(part)?)
 }
 
-fn refuse_existing(file: &Path) -> anyhow::Result<()> {
+fn reject_existing(file: &Path) -> anyhow::Result<()> {
     match fs::symlink_metadata(file) {
         Ok(_) => Err(BadInput(format!(
             "{} exists: a backup is never overwritten, choose another name",
@@ -111,7 +111,7 @@ fn refuse_existing(file: &Path) -> anyhow::Result<()> {
 }
 
 /// Creates an empty file next to the final one, with the process id in its name.
-fn aside(file: &Path) -> anyhow::Result<PathBuf> {
+fn create_part_file(file: &Path) -> anyhow::Result<PathBuf> {
     let mut name = file.as_os_str().to_owned();
     name.push(format!(".{}.part", std::process::id()));
     let part = PathBuf::from(name);
@@ -120,24 +120,24 @@ fn aside(file: &Path) -> anyhow::Result<PathBuf> {
 }
 
 /// Returns a line for each namespace: its open windows and its rates.
-pub(super) fn namespaces(taken: &Backup) -> Vec<String> {
-    let windows = taken.state.open_windows();
+pub(super) fn namespace_lines(backup: &Backup) -> Vec<String> {
+    let windows = backup.state.open_windows();
     let line = |n: &seqsvr_core::namespace::Namespace| {
         let Windows { open, largest } = windows.get(&n.id).copied().unwrap_or_default();
         let name = &n.spec.name;
-        let pace = pace_text(taken, n.id);
+        let pace = describe_rate(backup, n.id);
         format!("namespace {name}: {open} sections open, largest window {largest} numbers, {pace}")
     };
-    taken.state.namespaces().map(line).collect()
+    backup.state.namespaces().map(line).collect()
 }
 
 /// Describes the rate of a namespace while the store measured it.
-fn pace_text(taken: &Backup, id: NamespaceId) -> String {
-    if !knows_pace(taken) {
+fn describe_rate(backup: &Backup, id: NamespaceId) -> String {
+    if !has_rates(backup) {
         return String::from("the pace is not known");
     }
-    let average = pace(taken, id);
-    let peak = match peak(taken, id) {
+    let average = average_rate(backup, id);
+    let peak = match peak_numbers(backup, id) {
         Some(peak) => format!("at most {peak} in a minute"),
         None => String::from("the peak is unknown"),
     };
@@ -146,25 +146,25 @@ fn pace_text(taken: &Backup, id: NamespaceId) -> String {
 
 /// Returns whether the store that made the backup measured rates. A backup of a data directory
 /// has none.
-pub(super) fn knows_pace(taken: &Backup) -> bool {
-    taken.about.seen.watched > 0
+pub(super) fn has_rates(backup: &Backup) -> bool {
+    backup.about.seen.watched > 0
 }
 
 /// Returns the average numbers a second that were added in a namespace while the store measured.
 /// It is no upper bound.
-fn pace(taken: &Backup, id: NamespaceId) -> f64 {
-    let seen = &taken.about.seen;
-    of(&seen.added, id) as f64 / seen.watched as f64
+fn average_rate(backup: &Backup, id: NamespaceId) -> f64 {
+    let usage = &backup.about.seen;
+    numbers_of(&usage.added, id) as f64 / usage.watched as f64
 }
 
 /// Returns the numbers that were added in a namespace in its busiest minute; None if the store
 /// measured nothing, or if an older build made the backup.
-pub(super) fn peak(taken: &Backup, id: NamespaceId) -> Option<u64> {
-    let peak = &taken.about.seen.peak;
-    (!peak.is_empty()).then(|| of(peak, id))
+pub(super) fn peak_numbers(backup: &Backup, id: NamespaceId) -> Option<u64> {
+    let peak = &backup.about.seen.peak;
+    (!peak.is_empty()).then(|| numbers_of(peak, id))
 }
 
-fn of(all: &[(NamespaceId, u64)], id: NamespaceId) -> u64 {
+fn numbers_of(all: &[(NamespaceId, u64)], id: NamespaceId) -> u64 {
     let found = all.iter().find(|(namespace, _)| *namespace == id);
     found.map_or(0, |(_, n)| *n)
 }
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     /// Returns a backup of a new cluster whose store measured for `watched` seconds.
-    fn taken(watched: u64) -> Backup {
+    fn backup_with(watched: u64) -> Backup {
         let cluster = ClusterId(7);
         let mut state = State::default();
         let init = Command::Init {
@@ -191,7 +191,7 @@ mod tests {
             commands: vec![init],
         };
         state.apply(1, &batch, &mut Default::default());
-        let seen = Seen {
+        let usage = Seen {
             watched,
             added: vec![(NamespaceId(1), 50)],
             ..Seen::default()
@@ -201,7 +201,7 @@ mod tests {
                 cluster,
                 term: 1,
                 index: 1,
-                seen,
+                seen: usage,
             },
             state,
         }
@@ -209,8 +209,11 @@ mod tests {
 
     /// A rate of 0.0 would make an operator choose the smallest margin.
     #[test]
-    fn a_backup_of_a_directory_names_no_pace() {
-        let (directory, running) = (namespaces(&taken(0)), namespaces(&taken(10)));
+    fn backup_of_a_directory_has_no_rates() {
+        let (directory, running) = (
+            namespace_lines(&backup_with(0)),
+            namespace_lines(&backup_with(10)),
+        );
         assert!(!directory.is_empty());
         for line in directory {
             assert!(line.ends_with("the pace is not known"), "{line}");

@@ -4,9 +4,9 @@ use anyhow::bail;
 
 use crate::{cli, out};
 
-pub(crate) fn run(args: &cli::Check) -> anyhow::Result<()> {
+pub(crate) fn run(args: &cli::CheckArgs) -> anyhow::Result<()> {
     let report = seqsvr_check::check_file(&args.file)?;
-    out::line(&report)?;
+    out::print_line(&report)?;
     if !report.is_ok() {
         bail!(
             "{} breaks the promise: {} violations",

@@ -6,33 +6,38 @@ use anyhow::bail;
 use clap::CommandFactory;
 use serde_json::{Value, json};
 
-use crate::cli::{CheckConfig, Cli};
-use crate::config::{self, Contents, Setting};
+use crate::cli::{CheckConfigArgs, CommandLine};
+use crate::config::{self, ConfigContents, ConfigSetting};
 use crate::exit::BadInput;
 use crate::out;
 
 /// Checks the file that the command names, or else the one of `--config`.
-pub(crate) fn check(args: CheckConfig, named: Option<PathBuf>) -> anyhow::Result<()> {
-    let Some(path) = args.file.or(named) else {
+pub(crate) fn check_config(
+    args: CheckConfigArgs,
+    config_flag: Option<PathBuf>,
+) -> anyhow::Result<()> {
+    let Some(path) = args.file.or(config_flag) else {
         bail!(BadInput(
             "name a file: behind the command, with --config or in SEQSVR_CONFIG".to_owned()
         ));
     };
-    let contents = config::check(&Cli::command(), &path)?;
-    let faults = &contents.faults;
+    let contents = config::check_file(&CommandLine::command(), &path)?;
+    let issues = &contents.issues;
     if args.json {
-        out::line(serde_json::to_string_pretty(&object(&path, &contents))?)?;
-    } else if !faults.is_empty() {
-        for fault in faults {
-            out::line(&fault.text)?;
+        out::print_line(serde_json::to_string_pretty(&contents_json(
+            &path, &contents,
+        ))?)?;
+    } else if !issues.is_empty() {
+        for issue in issues {
+            out::print_line(&issue.text)?;
         }
     } else {
         for setting in &contents.settings {
-            out::line(line(setting))?;
+            out::print_line(setting_line(setting))?;
         }
-        out::line(format_args!("{}: good", path.display()))?;
+        out::print_line(format_args!("{}: good", path.display()))?;
     }
-    match faults.len() {
+    match issues.len() {
         0 => Ok(()),
         n => bail!(BadInput(format!(
             "{}: wrong in {n} place(s)",
@@ -43,8 +48,8 @@ pub(crate) fn check(args: CheckConfig, named: Option<PathBuf>) -> anyhow::Result
 
 /// Returns the line of a setting. It lists the commands unless the table is named after the only
 /// one.
-fn line(setting: &Setting) -> String {
-    let value = match setting.secret {
+fn setting_line(setting: &ConfigSetting) -> String {
+    let value = match setting.is_secret {
         true => "(set, not shown)".to_owned(),
         false => {
             let each: Vec<_> = setting.values.iter().map(|v| format!("{v:?}")).collect();
@@ -58,15 +63,15 @@ fn line(setting: &Setting) -> String {
     }
 }
 
-fn object(path: &Path, contents: &Contents) -> Value {
+fn contents_json(path: &Path, contents: &ConfigContents) -> Value {
     let settings = contents.settings.iter().map(|s| {
-        let values = (!s.secret).then_some(&s.values);
-        json!({ "table": s.table, "key": s.key, "values": values, "secret": s.secret, "commands": s.commands })
+        let values = (!s.is_secret).then_some(&s.values);
+        json!({ "table": s.table, "key": s.key, "values": values, "secret": s.is_secret, "commands": s.commands })
     });
-    let faults = contents.faults.iter();
-    let faults = faults.map(|f| json!({ "table": f.table, "key": f.key, "text": f.text }));
+    let issues = contents.issues.iter();
+    let issues = issues.map(|f| json!({ "table": f.table, "key": f.key, "text": f.text }));
     json!({
-        "file": path, "good": contents.faults.is_empty(),
-        "settings": settings.collect::<Vec<_>>(), "faults": faults.collect::<Vec<_>>(),
+        "file": path, "good": contents.issues.is_empty(),
+        "settings": settings.collect::<Vec<_>>(), "faults": issues.collect::<Vec<_>>(),
     })
 }

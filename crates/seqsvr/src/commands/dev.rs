@@ -15,20 +15,20 @@ use seqsvr_store::Store;
 use tokio::time::{Instant, sleep};
 
 use super::init;
-use crate::background::Background;
-use crate::door_threads::DoorThreads;
-use crate::doors::Doors;
+use crate::background::BackgroundRuntime;
+use crate::door_threads::ConnectionThreads;
+use crate::doors::Endpoints;
 use crate::exit::BadInput;
-use crate::screen::{self, Screen};
+use crate::screen::{self, StartupBanner};
 use crate::{cli, signals};
 
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 /// Maximum time for the stores to create the cluster and elect a leader at the first start.
-const INIT_WAIT: Duration = Duration::from_secs(20);
+const INIT_TIMEOUT: Duration = Duration::from_secs(20);
 
-pub(crate) async fn run(args: cli::Dev) -> anyhow::Result<()> {
+pub(crate) async fn run(args: cli::DevArgs) -> anyhow::Result<()> {
     let started = Instant::now();
-    let ports = |first: u16, n: u64, flag: &str| -> Result<Vec<SocketAddr>, BadInput> {
+    let port_range = |first: u16, n: u64, flag: &str| -> Result<Vec<SocketAddr>, BadInput> {
         (0..n)
             .map(|i| {
                 u16::try_from(u64::from(first) + i).map(|port| SocketAddr::new(LOOPBACK, port))
@@ -36,27 +36,27 @@ pub(crate) async fn run(args: cli::Dev) -> anyhow::Result<()> {
             .collect::<Result<_, _>>()
             .map_err(|_| BadInput(format!("{flag} {first} leaves no room for {n} ports")))
     };
-    let store_addrs = ports(args.store_port, args.stores, "--store-port")?;
-    let alloc_addrs = ports(args.port, args.allocs, "--port")?;
+    let store_addrs = port_range(args.store_port, args.stores, "--store-port")?;
+    let alloc_addrs = port_range(args.port, args.allocs, "--port")?;
     let redis_addrs = match args.redis_port {
         Some(0) => Vec::new(),
-        first => ports(first.unwrap_or(REDIS_PORT), args.allocs, "--redis-port")?,
+        first => port_range(first.unwrap_or(REDIS_PORT), args.allocs, "--redis-port")?,
     };
     let http_addrs = match args.http_port {
         Some(0) => Vec::new(),
-        first => ports(first.unwrap_or(HTTP_PORT), args.allocs, "--http-port")?,
+        first => port_range(first.unwrap_or(HTTP_PORT), args.allocs, "--http-port")?,
     };
     let store_http_addrs = match args.store_http_port {
         Some(0) => Vec::new(),
-        first => ports(
+        first => port_range(
             first.unwrap_or(STORE_HTTP_PORT),
             args.stores,
             "--store-http-port",
         )?,
     };
-    check_count(&args.data_dir, args.stores)?;
+    check_store_count(&args.data_dir, args.stores)?;
 
-    let (mut stores, mut store_doors) = (Vec::new(), Vec::new());
+    let (mut stores, mut store_endpoints) = (Vec::new(), Vec::new());
     for (i, address) in store_addrs.iter().enumerate() {
         let id = i as u64 + 1;
         let data_dir = args.data_dir.join(format!("store-{id}"));
@@ -68,21 +68,21 @@ pub(crate) async fn run(args: cli::Dev) -> anyhow::Result<()> {
             .await
             .with_context(|| format!("store {id}"))?;
         if let Some(at) = store_http_addrs.get(i) {
-            let must = args.store_http_port.is_some();
-            store_doors.push(Doors::of_store_at(&store, *at, must).await?);
+            let is_required = args.store_http_port.is_some();
+            store_endpoints.push(Endpoints::open_local_for_store(&store, *at, is_required).await?);
         }
         stores.push(store);
     }
     let members: BTreeMap<u64, String> = (1..)
         .zip(store_addrs.iter().map(ToString::to_string))
         .collect();
-    let fresh = stores.iter().any(|s| s.identity().cluster.is_none());
-    if fresh {
-        init::make(&members, args.lease_ms, 1_024, INIT_WAIT).await?;
+    let is_new = stores.iter().any(|s| s.identity().cluster.is_none());
+    if is_new {
+        init::create_cluster(&members, args.lease_ms, 1_024, INIT_TIMEOUT).await?;
     }
-    let background = Background::start()?;
-    let threads = DoorThreads::start()?;
-    let (mut allocs, mut doors) = (Vec::new(), Vec::new());
+    let background = BackgroundRuntime::start()?;
+    let threads = ConnectionThreads::start()?;
+    let (mut allocs, mut alloc_endpoints) = (Vec::new(), Vec::new());
     for (i, address) in alloc_addrs.iter().enumerate() {
         let name = format!("a{}", i + 1);
         let options = seqsvr_alloc::Options {
@@ -90,67 +90,81 @@ pub(crate) async fn run(args: cli::Dev) -> anyhow::Result<()> {
             ..seqsvr_alloc::Options::new(&name, *address, members.values().cloned().collect())
         };
         let alloc = Alloc::start_in(options, background.environment()).await?;
-        let mut open = Doors::default();
+        let mut endpoints = Endpoints::default();
         if let Some(at) = redis_addrs.get(i) {
-            open.redis_at(&alloc, &threads, *at, args.redis_port.is_some())
+            endpoints
+                .open_redis(&alloc, &threads, *at, args.redis_port.is_some())
                 .await?;
         }
         if let Some(at) = http_addrs.get(i) {
-            open.http_at(&alloc, &threads, *at, args.http_port.is_some())
+            endpoints
+                .open_http(&alloc, &threads, *at, args.http_port.is_some())
                 .await?;
         }
-        doors.push(open);
+        alloc_endpoints.push(endpoints);
         allocs.push(alloc);
     }
 
-    let list = |addrs: &[SocketAddr]| {
+    let join_addrs = |addrs: &[SocketAddr]| {
         addrs
             .iter()
             .map(ToString::to_string)
             .collect::<Vec<_>>()
             .join(", ")
     };
-    let server = if args.port == seqsvr_proto::limits::ALLOC_PORT {
+    let server_flag = if args.port == seqsvr_proto::limits::ALLOC_PORT {
         String::new()
     } else {
         format!(" --server {}", alloc_addrs[0])
     };
-    let redis: Vec<SocketAddr> = doors.iter().filter_map(Doors::redis).collect();
-    let mut paste = vec![
-        format!("seqsvr next 42{server}"),
-        format!("seqsvr next alice{server}"),
-        format!("seqsvr current 42{server}"),
-        format!("seqsvr status{server}"),
+    let redis_endpoints: Vec<SocketAddr> = alloc_endpoints
+        .iter()
+        .filter_map(Endpoints::redis_addr)
+        .collect();
+    let mut commands = vec![
+        format!("seqsvr next 42{server_flag}"),
+        format!("seqsvr next alice{server_flag}"),
+        format!("seqsvr current 42{server_flag}"),
+        format!("seqsvr status{server_flag}"),
     ];
-    let mut screen = Screen::new("dev").fact("allocs", list(&alloc_addrs));
-    if let Some(first) = redis.first() {
-        screen = screen.fact("redis", list(&redis));
-        paste.push(screen::redis_cli(*first));
+    let mut banner = StartupBanner::new("dev").with_fact("allocs", join_addrs(&alloc_addrs));
+    if let Some(first) = redis_endpoints.first() {
+        banner = banner.with_fact("redis", join_addrs(&redis_endpoints));
+        commands.push(screen::redis_command(*first));
     }
-    let http: Vec<SocketAddr> = doors.iter().filter_map(Doors::http).collect();
-    if let Some(first) = http.first() {
-        screen = screen.fact("http", list(&http));
-        paste.push(screen::curl(*first));
+    let http_endpoints: Vec<SocketAddr> = alloc_endpoints
+        .iter()
+        .filter_map(Endpoints::http_addr)
+        .collect();
+    if let Some(first) = http_endpoints.first() {
+        banner = banner.with_fact("http", join_addrs(&http_endpoints));
+        commands.push(screen::curl_command(*first));
     }
-    screen = screen.fact("stores", list(&store_addrs));
-    let watched: Vec<SocketAddr> = store_doors.iter().filter_map(Doors::http).collect();
-    if !watched.is_empty() {
-        screen = screen.fact("metrics", list(&[http, watched].concat()));
+    banner = banner.with_fact("stores", join_addrs(&store_addrs));
+    let store_http_endpoints: Vec<SocketAddr> = store_endpoints
+        .iter()
+        .filter_map(Endpoints::http_addr)
+        .collect();
+    if !store_http_endpoints.is_empty() {
+        banner = banner.with_fact(
+            "metrics",
+            join_addrs(&[http_endpoints, store_http_endpoints].concat()),
+        );
     }
-    screen
-        .fact(
+    banner
+        .with_fact(
             "data",
             format!(
                 "{} ({})",
                 args.data_dir.display(),
-                if fresh { "new" } else { "found" }
+                if is_new { "new" } else { "found" }
             ),
         )
-        .security(true)
-        .paste(&paste)
+        .with_security(true)
+        .with_commands(&commands)
         .print();
 
-    let ready = announce(
+    let ready = announce_ready(
         alloc_addrs.iter().map(ToString::to_string).collect(),
         &allocs,
         started,
@@ -161,18 +175,22 @@ pub(crate) async fn run(args: cli::Dev) -> anyhow::Result<()> {
         biased;
         (reason, ..) = store_failed => Err(anyhow::anyhow!("a store stopped: {reason}")),
         (error, ..) = alloc_failed => Err(anyhow::Error::from(error)),
-        stop = signals::stop() => stop.map_err(Into::into),
+        stop = signals::wait_for_shutdown_signal() => stop.map_err(Into::into),
         never = ready => never,
     };
-    let doors = doors.iter().chain(&store_doors);
-    join_all(doors.map(Doors::shutdown)).await;
+    let endpoints = alloc_endpoints.iter().chain(&store_endpoints);
+    join_all(endpoints.map(Endpoints::shutdown)).await;
     join_all(allocs.iter().map(Alloc::shutdown)).await;
     join_all(stores.iter().map(Store::shutdown)).await;
     outcome
 }
 
 /// Prints a line when all AllocSvrs serve numbers; then waits without end.
-async fn announce(servers: Vec<String>, allocs: &[Alloc], started: Instant) -> anyhow::Result<()> {
+async fn announce_ready(
+    servers: Vec<String>,
+    allocs: &[Alloc],
+    started: Instant,
+) -> anyhow::Result<()> {
     let admin = Client::new(Options::new(servers))?.admin();
     loop {
         // Sessions of an earlier run are listed until they expire, so all must have renewed.
@@ -182,7 +200,7 @@ async fn announce(servers: Vec<String>, allocs: &[Alloc], started: Instant) -> a
             && status.sessions.iter().all(|s| s.renewed_ms_ago.is_some())
             && allocs.iter().all(Alloc::has_lease)
         {
-            screen::say(format_args!(
+            screen::print_or_log(format_args!(
                 "ready after {:.1} s",
                 started.elapsed().as_secs_f64()
             ));
@@ -193,7 +211,7 @@ async fn announce(servers: Vec<String>, allocs: &[Alloc], started: Instant) -> a
 }
 
 /// Checks that a data directory has as many stores as when it was created.
-fn check_count(data_dir: &Path, stores: u64) -> anyhow::Result<()> {
+fn check_store_count(data_dir: &Path, stores: u64) -> anyhow::Result<()> {
     let found = (1..=7)
         .filter(|id| data_dir.join(format!("store-{id}")).exists())
         .count() as u64;

@@ -17,43 +17,43 @@ use seqsvr_proto::v1::{DescribeRequest, DescribeResponse, InitRequest, Member};
 use tokio::time::{Instant, sleep};
 use tonic::transport::{Channel, Endpoint};
 
-use crate::exit::{BadInput, Unavailable};
+use crate::exit::{BadInput, ServerUnavailable};
 use crate::{cli, out};
 
-pub(crate) async fn run(args: cli::Init) -> anyhow::Result<()> {
+pub(crate) async fn run(args: cli::InitArgs) -> anyhow::Result<()> {
     let mut stores = BTreeMap::new();
     for entry in &args.stores {
-        let (id, address) = cli::store_at(entry, "--stores")?;
+        let (id, address) = cli::parse_store_member(entry, "--stores")?;
         if stores.insert(id, address).is_some() {
             return Err(BadInput(format!("--stores names store {id} twice")).into());
         }
     }
-    let cluster = make(&stores, args.lease_ms, args.slots, args.timeout).await?;
-    out::line(format_args!("{cluster:032x}"))?;
+    let cluster = create_cluster(&stores, args.lease_ms, args.slots, args.timeout).await?;
+    out::print_line(format_args!("{cluster:032x}"))?;
     Ok(())
 }
 
 /// Creates a cluster of these stores, or completes an earlier attempt. Returns the cluster id.
-pub(crate) async fn make(
+pub(crate) async fn create_cluster(
     stores: &BTreeMap<u64, String>,
     lease_ms: u32,
     slots: u32,
-    wait: Duration,
+    timeout: Duration,
 ) -> anyhow::Result<u128> {
-    let deadline = Instant::now() + wait;
+    let deadline = Instant::now() + timeout;
     let described = try_join_all(
         stores
             .iter()
-            .map(|(id, address)| describe(*id, address, deadline)),
+            .map(|(id, address)| describe_store(*id, address, deadline)),
     )
     .await?;
-    let mut ids: Vec<_> = described
+    let mut cluster_ids: Vec<_> = described
         .iter()
         .filter(|d| !d.cluster.is_empty())
         .map(|d| d.cluster.clone())
         .collect();
-    ids.dedup();
-    let cluster = match ids.as_slice() {
+    cluster_ids.dedup();
+    let cluster = match cluster_ids.as_slice() {
         [] => u128_bytes(rand::rng().random()),
         [one] => one.clone(),
         _ => bail!("these stores belong to different clusters already; nothing was changed"),
@@ -75,29 +75,29 @@ pub(crate) async fn make(
     // If no store has a cluster, any store can create it. Otherwise only stores that have it get
     // the request: one of them received the first request and continues. A store without a
     // cluster would create it a second time.
-    let began = described.iter().any(|d| !d.cluster.is_empty());
+    let is_retry = described.iter().any(|d| !d.cluster.is_empty());
     let addresses: Vec<&str> = described
         .iter()
         .zip(stores.values())
-        .filter(|(d, _)| !began || !d.cluster.is_empty())
+        .filter(|(d, _)| !is_retry || !d.cluster.is_empty())
         .map(|(_, address)| address.as_str())
-        .take(if began { usize::MAX } else { 1 })
+        .take(if is_retry { usize::MAX } else { 1 })
         .collect();
     for address in addresses.into_iter().cycle() {
-        let status = match StoreClient::new(channel(address)?)
+        let status = match StoreClient::new(open_channel(address)?)
             .init(request.clone())
             .await
         {
             Ok(_) => break,
             Err(status) => status,
         };
-        let fault = Fault::from_status(&status);
-        let passing = matches!(
+        let rpc_error = Fault::from_status(&status);
+        let is_transient = matches!(
             status.code(),
             tonic::Code::Unavailable | tonic::Code::DeadlineExceeded
         );
-        if !passing || Instant::now() > deadline {
-            bail!("store {address} did not make the cluster: {fault}");
+        if !is_transient || Instant::now() > deadline {
+            bail!("store {address} did not make the cluster: {rpc_error}");
         }
         sleep(Duration::from_millis(200)).await;
     }
@@ -109,36 +109,40 @@ pub(crate) async fn make(
     ))
 }
 
-async fn describe(id: u64, address: &str, deadline: Instant) -> anyhow::Result<DescribeResponse> {
+async fn describe_store(
+    id: u64,
+    address: &str,
+    deadline: Instant,
+) -> anyhow::Result<DescribeResponse> {
     loop {
-        let asked = StoreClient::new(channel(address)?)
+        let response = StoreClient::new(open_channel(address)?)
             .describe(DescribeRequest {})
             .await;
-        match asked {
-            Ok(found) => {
-                let found = found.into_inner();
-                if found.node != id {
+        match response {
+            Ok(response) => {
+                let response = response.into_inner();
+                if response.node != id {
                     return Err(BadInput(format!(
                         "{address} is store {}, not store {id}; correct --stores",
-                        found.node
+                        response.node
                     ))
                     .into());
                 }
-                return Ok(found);
+                return Ok(response);
             }
             Err(status) if Instant::now() > deadline => {
                 let text = format!(
                     "store {id} at {address} does not answer ({}); start it with `seqsvr store --id {id} --listen {address} --data-dir DIR`",
                     status.message()
                 );
-                return Err(Unavailable(text).into());
+                return Err(ServerUnavailable(text).into());
             }
             Err(_) => sleep(Duration::from_millis(100)).await,
         }
     }
 }
 
-fn channel(address: &str) -> anyhow::Result<Channel> {
+fn open_channel(address: &str) -> anyhow::Result<Channel> {
     let endpoint = Endpoint::from_shared(format!("http://{address}"))
         .with_context(|| format!("address {address:?}"))?;
     Ok(endpoint

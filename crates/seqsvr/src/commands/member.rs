@@ -3,47 +3,47 @@
 use seqsvr_proto::v1::StoreStatus;
 use serde_json::{Value, json};
 
-use super::server::Session;
+use super::server::CliClient;
 use crate::exit::BadInput;
 use crate::{cli, out};
 
-pub(crate) async fn run(command: cli::Member) -> anyhow::Result<()> {
+pub(crate) async fn run(command: cli::MemberCommand) -> anyhow::Result<()> {
     let (stores, json) = match command {
-        cli::Member::List(args) => {
-            let session = Session::open(&args.server)?;
-            (list(&session).await?, args.json)
+        cli::MemberCommand::List(args) => {
+            let client = CliClient::connect(&args.client)?;
+            (list_stores(&client).await?, args.json)
         }
-        cli::Member::Add(args) => {
-            let (id, address) = cli::store_at(&args.store, "store")?;
-            let session = Session::open(&args.server)?;
-            let admin = session.client.admin();
+        cli::MemberCommand::Add(args) => {
+            let (id, address) = cli::parse_store_member(&args.store, "store")?;
+            let client = CliClient::connect(&args.client)?;
+            let admin = client.sdk.admin();
             (admin.add_member(id, &address).await?, args.json)
         }
-        cli::Member::Remove(args) => {
-            let session = Session::open(&args.server)?;
-            known(&list(&session).await?, args.id)?;
-            let admin = session.client.admin();
+        cli::MemberCommand::Remove(args) => {
+            let client = CliClient::connect(&args.client)?;
+            require_member(&list_stores(&client).await?, args.id)?;
+            let admin = client.sdk.admin();
             (admin.remove_member(args.id).await?, args.json)
         }
-        cli::Member::Transfer(args) => {
-            let session = Session::open(&args.server)?;
-            let admin = session.client.admin();
+        cli::MemberCommand::Transfer(args) => {
+            let client = CliClient::connect(&args.client)?;
+            let admin = client.sdk.admin();
             admin.transfer_leader(args.id).await?;
             // Requested again: only the new leader has the progress of the others.
-            (list(&session).await?, args.json)
+            (list_stores(&client).await?, args.json)
         }
     };
-    print(&stores, json)?;
+    print_stores(&stores, json)?;
     Ok(())
 }
 
-async fn list(session: &Session) -> anyhow::Result<Vec<StoreStatus>> {
-    Ok(session.client.admin().cluster_status().await?.stores)
+async fn list_stores(client: &CliClient) -> anyhow::Result<Vec<StoreStatus>> {
+    Ok(client.sdk.admin().cluster_status().await?.stores)
 }
 
 /// Rejects an id that no member has. The store answers "removed" for such an id; in a command it
 /// is a typing error.
-fn known(stores: &[StoreStatus], id: u64) -> Result<(), BadInput> {
+fn require_member(stores: &[StoreStatus], id: u64) -> Result<(), BadInput> {
     if stores.iter().any(|s| s.id == id) {
         return Ok(());
     }
@@ -54,20 +54,22 @@ fn known(stores: &[StoreStatus], id: u64) -> Result<(), BadInput> {
     )))
 }
 
-fn print(stores: &[StoreStatus], json: bool) -> std::io::Result<()> {
+fn print_stores(stores: &[StoreStatus], json: bool) -> std::io::Result<()> {
     let leader = stores.iter().find(|s| s.leader);
-    let last = leader.map_or(0, |s| s.matched);
+    let leader_index = leader.map_or(0, |s| s.matched);
     // 0: unknown to the store that answered.
-    let lag = |s: &StoreStatus| (s.matched > 0 && last > 0).then(|| last.saturating_sub(s.matched));
+    let lag = |s: &StoreStatus| {
+        (s.matched > 0 && leader_index > 0).then(|| leader_index.saturating_sub(s.matched))
+    };
     if json {
         for s in stores {
-            out::line(object(s, lag(s)))?;
+            out::print_line(store_json(s, lag(s)))?;
         }
         return Ok(());
     }
     let width = stores.iter().map(|s| s.address.len()).max().unwrap_or(0);
     let width = width.max("address".len());
-    out::line(format_args!(
+    out::print_line(format_args!(
         "{:>4}  {:width$}  {:7}  {:>6}  heard",
         "id", "address", "role", "lag"
     ))?;
@@ -77,15 +79,15 @@ fn print(stores: &[StoreStatus], json: bool) -> std::io::Result<()> {
             (false, Some(ms)) => format!("{ms} ms ago"),
             _ => "-".to_owned(),
         };
-        let (id, address, role) = (s.id, &s.address, role(s));
-        out::line(format_args!(
+        let (id, address, role) = (s.id, &s.address, role_name(s));
+        out::print_line(format_args!(
             "{id:>4}  {address:width$}  {role:7}  {lag:>6}  {heard}"
         ))?;
     }
     Ok(())
 }
 
-fn role(store: &StoreStatus) -> &'static str {
+fn role_name(store: &StoreStatus) -> &'static str {
     match (store.leader, store.voter) {
         (true, _) => "leader",
         (false, true) => "voter",
@@ -93,6 +95,6 @@ fn role(store: &StoreStatus) -> &'static str {
     }
 }
 
-fn object(store: &StoreStatus, lag: Option<u64>) -> Value {
-    json!({ "id": store.id, "address": store.address, "role": role(store), "lag": lag, "heard_ms_ago": store.heard_ms_ago })
+fn store_json(store: &StoreStatus, lag: Option<u64>) -> Value {
+    json!({ "id": store.id, "address": store.address, "role": role_name(store), "lag": lag, "heard_ms_ago": store.heard_ms_ago })
 }

@@ -17,28 +17,28 @@ mod slots;
 mod status;
 mod store;
 
-use crate::cli::{Cli, Command, Config};
+use crate::cli::{CliCommand, CommandLine, ConfigCommand};
 
-pub(crate) async fn run(cli: Cli) -> anyhow::Result<()> {
+pub(crate) async fn run(cli: CommandLine) -> anyhow::Result<()> {
     match cli.command {
-        Command::Dev(args) => dev::run(args).await,
-        Command::Store(args) => store::run(args).await,
-        Command::Init(args) => init::run(args).await,
-        Command::Alloc(args) => alloc::run(args).await,
-        Command::Next(args) => sequence::next(args).await,
-        Command::Current(args) => sequence::current(args).await,
-        Command::Route(args) => sequence::route(args).await,
-        Command::RaiseTo(args) => sequence::raise_to(args).await,
-        Command::Status(args) => status::run(args).await,
-        Command::Namespace(args) => namespace::run(args).await,
-        Command::Member(args) => member::run(args).await,
-        Command::Move(args) => slots::move_slot(args).await,
-        Command::Drain(args) => slots::drain(args).await,
-        Command::Backup(args) => backup::run(args).await,
-        Command::Restore(args) => restore::run(args).await,
-        Command::Bench(args) => bench::run(args).await,
-        Command::Check(args) => check::run(&args),
-        Command::Completion(args) => completion::run(&args),
-        Command::Config(Config::Check(args)) => config::check(args, cli.config),
+        CliCommand::Dev(args) => dev::run(args).await,
+        CliCommand::Store(args) => store::run(args).await,
+        CliCommand::Init(args) => init::run(args).await,
+        CliCommand::Alloc(args) => alloc::run(args).await,
+        CliCommand::Next(args) => sequence::take_next(args).await,
+        CliCommand::Current(args) => sequence::print_current(args).await,
+        CliCommand::Route(args) => sequence::print_route(args).await,
+        CliCommand::RaiseTo(args) => sequence::raise_to(args).await,
+        CliCommand::Status(args) => status::run(args).await,
+        CliCommand::Namespace(args) => namespace::run(args).await,
+        CliCommand::Member(args) => member::run(args).await,
+        CliCommand::Move(args) => slots::move_slot(args).await,
+        CliCommand::Drain(args) => slots::drain_alloc(args).await,
+        CliCommand::Backup(args) => backup::run(args).await,
+        CliCommand::Restore(args) => restore::run(args).await,
+        CliCommand::Bench(args) => bench::run(args).await,
+        CliCommand::Check(args) => check::run(&args),
+        CliCommand::Completion(args) => completion::run(&args),
+        CliCommand::Config(ConfigCommand::Check(args)) => config::check_config(args, cli.config),
     }
 }

@@ -6,42 +6,42 @@ use seqsvr_core::namespace::{Limits, Namespace, Spec};
 use seqsvr_core::progression::Progression;
 use serde_json::{Value, json};
 
-use super::server::Session;
+use super::server::CliClient;
 use crate::{cli, out};
 
-pub(crate) async fn run(command: cli::Namespace) -> anyhow::Result<()> {
+pub(crate) async fn run(command: cli::NamespaceCommand) -> anyhow::Result<()> {
     match command {
-        cli::Namespace::Create(args) => {
-            let session = Session::open(&args.server)?;
-            let made = session
-                .client
+        cli::NamespaceCommand::Create(args) => {
+            let client = CliClient::connect(&args.client)?;
+            let created = client
+                .sdk
                 .admin()
-                .create_namespace(&spec(&args))
+                .create_namespace(&build_spec(&args))
                 .await?;
-            out::line(line(&made))?;
+            out::print_line(namespace_line(&created))?;
         }
-        cli::Namespace::Alter(args) => {
-            let session = Session::open(&args.server)?;
+        cli::NamespaceCommand::Alter(args) => {
+            let client = CliClient::connect(&args.client)?;
             let alter = Alter {
                 step: args.step,
                 step_max: args.limits.step_max,
                 raise_to_max: args.limits.raise_to_max,
                 strict: args.strict,
             };
-            let altered = session
-                .client
+            let altered = client
+                .sdk
                 .admin()
                 .alter_namespace(&args.name, alter)
                 .await?;
-            out::line(line(&altered))?;
+            out::print_line(namespace_line(&altered))?;
         }
-        cli::Namespace::List(args) => {
-            let session = Session::open(&args.server)?;
-            for namespace in session.client.admin().list_namespaces().await? {
+        cli::NamespaceCommand::List(args) => {
+            let client = CliClient::connect(&args.client)?;
+            for namespace in client.sdk.admin().list_namespaces().await? {
                 if args.json {
-                    out::line(object(&namespace))?;
+                    out::print_line(namespace_json(&namespace))?;
                 } else {
-                    out::line(line(&namespace))?;
+                    out::print_line(namespace_line(&namespace))?;
                 }
             }
         }
@@ -49,7 +49,7 @@ pub(crate) async fn run(command: cli::Namespace) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn spec(args: &cli::Create) -> Spec {
+fn build_spec(args: &cli::CreateNamespaceArgs) -> Spec {
     let geometry = if args.keyed {
         Geometry::Keyed {
             sections: args.sections,
@@ -83,7 +83,7 @@ fn spec(args: &cli::Create) -> Spec {
     }
 }
 
-fn shape(geometry: &Geometry) -> String {
+fn describe_geometry(geometry: &Geometry) -> String {
     match geometry {
         Geometry::Dense {
             section_size,
@@ -93,7 +93,7 @@ fn shape(geometry: &Geometry) -> String {
     }
 }
 
-fn line(n: &Namespace) -> String {
+fn namespace_line(n: &Namespace) -> String {
     let Spec {
         name,
         geometry,
@@ -104,7 +104,7 @@ fn line(n: &Namespace) -> String {
     let mut line = format!(
         "{name} (id {}): {}; step {step} to {}",
         n.id,
-        shape(geometry),
+        describe_geometry(geometry),
         limits.step_max
     );
     if (p.start, p.stride) != (1, 1) {
@@ -119,7 +119,7 @@ fn line(n: &Namespace) -> String {
     line
 }
 
-fn object(n: &Namespace) -> Value {
+fn namespace_json(n: &Namespace) -> Value {
     let Spec {
         name,
         geometry,

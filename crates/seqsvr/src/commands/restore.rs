@@ -13,19 +13,19 @@ use seqsvr_proto::limits::STORE_PORT;
 use seqsvr_store::backup::{self, Backup};
 use seqsvr_store::{Options, restore};
 
-use super::backup::{PACE_UNKNOWN, knows_pace, namespaces, peak};
+use super::backup::{UNKNOWN_RATE_ADVICE, has_rates, namespace_lines, peak_numbers};
 use crate::exit::BadInput;
 use crate::{cli, out};
 
-pub(crate) async fn run(args: cli::Restore) -> anyhow::Result<()> {
-    let taken = backup::read(&args.file)?;
+pub(crate) async fn run(args: cli::RestoreArgs) -> anyhow::Result<()> {
+    let backup = backup::read(&args.file)?;
     let (Some(max_seq), Some(start), Some(epoch)) =
         (args.lift_max_seq, args.lift_start, args.lift_epoch)
     else {
         return Err(BadInput(format!(
             "say how far the old cluster can have gone on since {} was made: --lift-max-seq, --lift-start and --lift-epoch are all needed. What it handed out after the backup is handed out again unless they cover it; one too large costs nothing but a jump.\n{}",
             args.file.display(),
-            help(&taken)
+            margin_advice(&backup)
         ))
         .into());
     };
@@ -35,38 +35,38 @@ pub(crate) async fn run(args: cli::Restore) -> anyhow::Result<()> {
         epoch,
     };
     let cluster = ClusterId(rand::rng().random());
-    let state = taken.state.restored(cluster, margins);
-    let state = state.map_err(|e| BadInput(words(&e, &taken)))?;
-    let place = args.place;
-    let listen = cli::socket_addr(&place.listen, STORE_PORT)?;
-    if place.advertise.is_none() && listen.ip().is_unspecified() {
+    let state = backup.state.restored(cluster, margins);
+    let state = state.map_err(|e| BadInput(describe_rejection(&e, &backup)))?;
+    let identity = args.identity;
+    let listen = cli::resolve_address(&identity.listen, STORE_PORT)?;
+    if identity.advertise.is_none() && listen.ip().is_unspecified() {
         return Err(BadInput(format!(
             "others cannot reach {listen}: give --advertise, the address under which they reach this store"
         ))
         .into());
     }
-    let address = place.advertise.unwrap_or_else(|| listen.to_string());
-    let options = Options::new(place.id, listen, &place.data_dir);
+    let address = identity.advertise.unwrap_or_else(|| listen.to_string());
+    let options = Options::new(identity.id, listen, &identity.data_dir);
     restore::prepare(&state, &options.raft(address.clone())).await?;
-    let (id, dir) = (place.id, place.data_dir.display());
-    out::line(format_args!("cluster   {cluster}"))?;
-    out::line(format_args!("from      {}", taken.about.cluster))?;
-    out::line(format_args!("store     {id} at {address} in {dir}"))?;
-    out::line("start it with")?;
+    let (id, dir) = (identity.id, identity.data_dir.display());
+    out::print_line(format_args!("cluster   {cluster}"))?;
+    out::print_line(format_args!("from      {}", backup.about.cluster))?;
+    out::print_line(format_args!("store     {id} at {address} in {dir}"))?;
+    out::print_line("start it with")?;
     let advertise = match address == listen.to_string() {
         true => String::new(),
         false => format!(" --advertise {address}"),
     };
-    out::line(format_args!(
+    out::print_line(format_args!(
         "  seqsvr store --id {id} --listen {listen}{advertise} --data-dir {dir}"
     ))?;
-    out::line("and add others, on empty directories, with")?;
-    out::line("  seqsvr member add ID=ADDR --server ADDR")?;
+    out::print_line("and add others, on empty directories, with")?;
+    out::print_line("  seqsvr member add ID=ADDR --server ADDR")?;
     Ok(())
 }
 
 /// Describes why the margins are rejected, with the flags of the command line.
-fn words(error: &Error, taken: &Backup) -> String {
+fn describe_rejection(error: &Error, backup: &Backup) -> String {
     match error {
         Error::TooSmall {
             margin,
@@ -79,7 +79,7 @@ fn words(error: &Error, taken: &Backup) -> String {
                 Margin::Start => "that is one step, which a section gets when it is first used",
                 Margin::Epoch => "every slot became free when the old cluster ended",
             },
-            help(taken)
+            margin_advice(backup)
         ),
         other => format!("no cluster can be made of this backup: {other}"),
     }
@@ -90,35 +90,40 @@ fn words(error: &Error, taken: &Backup) -> String {
     clippy::disallowed_methods,
     reason = "shows a person the age of the backup; no decision depends on it"
 )]
-fn help(taken: &Backup) -> String {
-    let seen = &taken.about.seen;
+fn margin_advice(backup: &Backup) -> String {
+    let usage = &backup.about.seen;
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    let ago = now.map_or(0, |d| d.as_secs()).saturating_sub(seen.taken_at);
-    let least = taken.state.least_margins();
-    let peaks = taken.state.namespaces().map(|n| peak(taken, n.id));
-    let highest = peaks.flatten().max();
+    let age_seconds = now
+        .map_or(0, |d| d.as_secs())
+        .saturating_sub(usage.taken_at);
+    let least = backup.state.least_margins();
+    let peaks = backup
+        .state
+        .namespaces()
+        .map(|n| peak_numbers(backup, n.id));
+    let highest_peak = peaks.flatten().max();
     let mut lines = vec![
         format!(
             "The backup was made {} ago by the clock of this machine, at log index {}, of cluster {}. The store that made it had watched for {}.",
-            span(ago),
-            taken.about.index,
-            taken.about.cluster,
-            span(seen.watched)
+            format_age(age_seconds),
+            backup.about.index,
+            backup.about.cluster,
+            format_age(usage.watched)
         ),
         String::from("What that store saw:"),
     ];
     lines.extend(
-        namespaces(taken)
+        namespace_lines(backup)
             .into_iter()
             .map(|line| format!("  {line}")),
     );
-    lines.extend(highest.map(|highest| format!(
+    lines.extend(highest_peak.map(|highest| format!(
         "If every minute since was like the busiest one it saw, {} numbers were added, if all of them went to one section. A minute before it watched, or after the backup, may have been busier.",
-        u128::from(highest) * u128::from(ago.div_ceil(60).max(1))
+        u128::from(highest) * u128::from(age_seconds.div_ceil(60).max(1))
     )));
-    if !knows_pace(taken) {
+    if !has_rates(backup) {
         lines.push(format!(
-            "For --lift-max-seq and --lift-start: {PACE_UNKNOWN}"
+            "For --lift-max-seq and --lift-start: {UNKNOWN_RATE_ADVICE}"
         ));
     }
     lines.push(format!(
@@ -136,7 +141,7 @@ fn help(taken: &Backup) -> String {
     lines.join("\n")
 }
 
-fn span(seconds: u64) -> String {
+fn format_age(seconds: u64) -> String {
     match seconds {
         0..120 => format!("{seconds} s"),
         120..7_200 => format!("{} min", seconds / 60),

@@ -6,26 +6,26 @@ use anyhow::bail;
 use seqsvr_client::{Client, CurrentKind, Key, NextOptions};
 use serde_json::json;
 
-use super::server::Session;
+use super::server::CliClient;
 use crate::{cli, log, out};
 
 /// Returns the client, in strict mode if `strict` is set.
-fn choose(session: &Session, strict: bool) -> Client {
+fn choose_sdk(client: &CliClient, strict: bool) -> Client {
     match strict {
-        true => session.client.strict(),
-        false => session.client.clone(),
+        true => client.sdk.strict(),
+        false => client.sdk.clone(),
     }
 }
 
-pub(crate) async fn next(args: cli::Next) -> anyhow::Result<()> {
-    let session = Session::open(&args.server)?;
+pub(crate) async fn take_next(args: cli::NextArgs) -> anyhow::Result<()> {
+    let client = CliClient::connect(&args.client)?;
     let options = NextOptions {
         namespace: args.namespace.namespace,
         count: args.count,
         floor: args.floor,
     };
-    let client = choose(&session, args.strict);
-    let numbers = client.next_with(Key::parse(&args.key), options).await?;
+    let sdk = choose_sdk(&client, args.strict);
+    let numbers = sdk.next_with(Key::parse(&args.key), options).await?;
     let mut out = std::io::stdout().lock();
     for number in numbers.iter() {
         writeln!(out, "{number}")?;
@@ -33,23 +33,23 @@ pub(crate) async fn next(args: cli::Next) -> anyhow::Result<()> {
     Ok(())
 }
 
-pub(crate) async fn current(args: cli::Current) -> anyhow::Result<()> {
-    let session = Session::open(&args.server)?;
-    let client = choose(&session, args.strict);
+pub(crate) async fn print_current(args: cli::CurrentArgs) -> anyhow::Result<()> {
+    let client = CliClient::connect(&args.client)?;
+    let sdk = choose_sdk(&client, args.strict);
     let namespace = &args.namespace.namespace;
     // Without a namespace, decimals and keys belong to different ones, so each has its own call.
     let mut failed = 0;
     for text in &args.keys {
-        let kind = match client.current(namespace, Key::parse(text)).await {
+        let current = match sdk.current(namespace, Key::parse(text)).await {
             Ok(current) => current,
             Err(error) if args.keys.len() == 1 => return Err(error.into()),
             Err(error) => {
-                log::error(format_args!("{text}: {error}"));
+                log::print_error(format_args!("{text}: {error}"));
                 failed += 1;
                 continue;
             }
         };
-        let word = match kind.kind {
+        let word = match current.kind {
             CurrentKind::Exact => "exact",
             CurrentKind::Never => "never",
             CurrentKind::AtMost => "at most",
@@ -59,14 +59,16 @@ pub(crate) async fn current(args: cli::Current) -> anyhow::Result<()> {
         } else {
             format!("{text}\t")
         };
-        match (args.json, kind.kind) {
-            (true, _) => out::line(
-                json!({ "key": text, "kind": word.replace(' ', "-"), "value": kind.value, "epoch": kind.epoch }),
+        match (args.json, current.kind) {
+            (true, _) => out::print_line(
+                json!({ "key": text, "kind": word.replace(' ', "-"), "value": current.value, "epoch": current.epoch }),
             )?,
-            (false, CurrentKind::Exact) => out::line(format_args!("{label}{}", kind.value))?,
-            (false, CurrentKind::Never) => out::line(format_args!("{label}never"))?,
+            (false, CurrentKind::Exact) => {
+                out::print_line(format_args!("{label}{}", current.value))?
+            }
+            (false, CurrentKind::Never) => out::print_line(format_args!("{label}never"))?,
             (false, CurrentKind::AtMost) => {
-                out::line(format_args!("{label}at most {}", kind.value))?
+                out::print_line(format_args!("{label}at most {}", current.value))?
             }
         }
     }
@@ -76,10 +78,10 @@ pub(crate) async fn current(args: cli::Current) -> anyhow::Result<()> {
     Ok(())
 }
 
-pub(crate) async fn route(args: cli::Route) -> anyhow::Result<()> {
-    let session = Session::open(&args.server)?;
-    let (section, slot, route) = session
-        .client
+pub(crate) async fn print_route(args: cli::RouteArgs) -> anyhow::Result<()> {
+    let client = CliClient::connect(&args.client)?;
+    let (section, slot, route) = client
+        .sdk
         .route(&args.namespace.namespace, Key::parse(&args.key))
         .await?;
     let owner = route.owner.as_ref();
@@ -87,7 +89,7 @@ pub(crate) async fn route(args: cli::Route) -> anyhow::Result<()> {
         let owner =
             owner.map(|o| json!({ "name": o.name, "address": o.address, "session": o.session.0 }));
         let namespace = section.namespace.0;
-        out::line(
+        out::print_line(
             json!({ "namespace_id": namespace, "section": section.section.0, "slot": slot.0, "epoch": route.epoch.0, "owner": owner }),
         )?;
     } else {
@@ -95,7 +97,7 @@ pub(crate) async fn route(args: cli::Route) -> anyhow::Result<()> {
             || "nobody at the moment".to_owned(),
             |o| format!("{} at {}", o.name, o.address),
         );
-        out::line(format_args!(
+        out::print_line(format_args!(
             "section {section}  slot {slot}  epoch {}  owner {owner}",
             route.epoch
         ))?;
@@ -103,10 +105,10 @@ pub(crate) async fn route(args: cli::Route) -> anyhow::Result<()> {
     Ok(())
 }
 
-pub(crate) async fn raise_to(args: cli::RaiseTo) -> anyhow::Result<()> {
-    let session = Session::open(&args.server)?;
-    let raised = session
-        .client
+pub(crate) async fn raise_to(args: cli::RaiseToArgs) -> anyhow::Result<()> {
+    let client = CliClient::connect(&args.client)?;
+    let raised = client
+        .sdk
         .raise_to(
             &args.namespace.namespace,
             Key::parse(&args.key),
@@ -114,6 +116,6 @@ pub(crate) async fn raise_to(args: cli::RaiseTo) -> anyhow::Result<()> {
             args.force,
         )
         .await?;
-    out::line(raised.value)?;
+    out::print_line(raised.value)?;
     Ok(())
 }

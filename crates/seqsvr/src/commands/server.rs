@@ -9,38 +9,38 @@ use tokio::time::sleep;
 use crate::{cli, log};
 
 /// Time after which a waiting command prints what it waits for.
-const PATIENCE: Duration = Duration::from_millis(700);
+const WAIT_NOTICE_DELAY: Duration = Duration::from_millis(700);
 
 /// A client that prints on stderr what it waits for, until it is dropped.
-pub(crate) struct Session {
-    pub(crate) client: Client,
-    teller: JoinHandle<()>,
+pub(crate) struct CliClient {
+    pub(crate) sdk: Client,
+    wait_printer: JoinHandle<()>,
 }
 
-impl Session {
-    pub(crate) fn open(args: &cli::Server) -> anyhow::Result<Session> {
+impl CliClient {
+    pub(crate) fn connect(args: &cli::ClientArgs) -> anyhow::Result<CliClient> {
         let mut options = Options::new(args.addresses());
         options.deadline = args.timeout;
-        let client = Client::new(options)?;
-        let mut trouble = client.trouble();
-        let teller = tokio::spawn(async move {
+        let sdk = Client::new(options)?;
+        let mut trouble = sdk.trouble();
+        let wait_printer = tokio::spawn(async move {
             loop {
-                sleep(PATIENCE).await;
+                sleep(WAIT_NOTICE_DELAY).await;
                 let text = trouble.borrow_and_update().clone();
                 if let Some(text) = text {
-                    log::say(format_args!("waiting: {text}"));
+                    log::log_unfiltered(format_args!("waiting: {text}"));
                 }
                 if trouble.changed().await.is_err() {
                     return;
                 }
             }
         });
-        Ok(Session { client, teller })
+        Ok(CliClient { sdk, wait_printer })
     }
 }
 
-impl Drop for Session {
+impl Drop for CliClient {
     fn drop(&mut self) {
-        self.teller.abort();
+        self.wait_printer.abort();
     }
 }

@@ -5,58 +5,54 @@ use std::time::Duration;
 use anyhow::bail;
 use tokio::time::{Instant, sleep};
 
-use super::server::Session;
-use crate::exit::Unavailable;
+use super::server::CliClient;
+use crate::exit::ServerUnavailable;
 use crate::{cli, log, out};
 
 /// Interval at which `drain` polls the number of remaining slots.
-const LOOK: Duration = Duration::from_millis(200);
+const DRAIN_POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-pub(crate) async fn move_slot(args: cli::Move) -> anyhow::Result<()> {
-    let session = Session::open(&args.server)?;
-    let epoch = session
-        .client
-        .admin()
-        .move_slot(args.slot, &args.name)
-        .await?;
-    out::line(format_args!(
+pub(crate) async fn move_slot(args: cli::MoveArgs) -> anyhow::Result<()> {
+    let client = CliClient::connect(&args.client)?;
+    let epoch = client.sdk.admin().move_slot(args.slot, &args.name).await?;
+    out::print_line(format_args!(
         "slot {} is {}'s at epoch {epoch}",
         args.slot, args.name
     ))?;
     Ok(())
 }
 
-pub(crate) async fn drain(args: cli::Drain) -> anyhow::Result<()> {
-    let session = Session::open(&args.server)?;
-    let admin = session.client.admin();
-    let deadline = Instant::now() + args.server.timeout;
-    let mut told = None;
+pub(crate) async fn drain_alloc(args: cli::DrainArgs) -> anyhow::Result<()> {
+    let client = CliClient::connect(&args.client)?;
+    let admin = client.sdk.admin();
+    let deadline = Instant::now() + args.client.timeout;
+    let mut last_printed = None;
     loop {
-        let left = admin.drain(&args.name, args.undo).await?;
+        let slots_left = admin.drain(&args.name, args.undo).await?;
         if args.undo {
-            out::line(format_args!(
-                "{} takes slots again; it owns {left}",
+            out::print_line(format_args!(
+                "{} takes slots again; it owns {slots_left}",
                 args.name
             ))?;
             return Ok(());
         }
-        if left == 0 {
-            out::line(format_args!(
+        if slots_left == 0 {
+            out::print_line(format_args!(
                 "{} owns no slot any more and can be stopped",
                 args.name
             ))?;
             return Ok(());
         }
-        if told != Some(left) {
-            log::say(format_args!("draining: {left} slots left"));
-            told = Some(left);
+        if last_printed != Some(slots_left) {
+            log::log_unfiltered(format_args!("draining: {slots_left} slots left"));
+            last_printed = Some(slots_left);
         }
         if Instant::now() >= deadline {
-            bail!(Unavailable(format!(
-                "{} still owns {left} slots; it goes on draining: ask again, or take it back with `seqsvr drain {} --undo`",
+            bail!(ServerUnavailable(format!(
+                "{} still owns {slots_left} slots; it goes on draining: ask again, or take it back with `seqsvr drain {} --undo`",
                 args.name, args.name
             )));
         }
-        sleep(LOOK).await;
+        sleep(DRAIN_POLL_INTERVAL).await;
     }
 }

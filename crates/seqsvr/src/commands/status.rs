@@ -4,12 +4,12 @@ use futures::future::join_all;
 use seqsvr_gateway::http::{Nodes, status};
 use seqsvr_proto::v1::ClusterStatusResponse;
 
-use super::server::Session;
+use super::server::CliClient;
 use crate::{cli, out};
 
-pub(crate) async fn run(args: cli::Status) -> anyhow::Result<()> {
-    let session = Session::open(&args.server)?;
-    let admin = session.client.admin();
+pub(crate) async fn run(args: cli::StatusArgs) -> anyhow::Result<()> {
+    let client = CliClient::connect(&args.client)?;
+    let admin = client.sdk.admin();
     let cluster = admin.cluster_status().await?;
     let addresses: Vec<String> = cluster
         .stores
@@ -18,31 +18,36 @@ pub(crate) async fn run(args: cli::Status) -> anyhow::Result<()> {
         .chain(cluster.sessions.iter().map(|s| s.address.clone()))
         .collect();
     // A process that does not answer is part of the result, not a failure of the command.
-    let quick = session
-        .client
+    let admin_with_short_deadline = client
+        .sdk
         .with_deadline(std::time::Duration::from_secs(2))
         .admin();
-    let nodes = join_all(addresses.iter().map(|address| quick.node_status(address))).await;
+    let nodes = join_all(
+        addresses
+            .iter()
+            .map(|address| admin_with_short_deadline.node_status(address)),
+    )
+    .await;
     let nodes: Nodes = addresses
         .into_iter()
         .zip(nodes.into_iter().map(|n| n.map_err(|e| e.to_string())))
         .collect();
     if args.json {
-        out::line(serde_json::to_string_pretty(&status(&cluster, &nodes))?)?;
+        out::print_line(serde_json::to_string_pretty(&status(&cluster, &nodes))?)?;
     } else {
-        print(&cluster, &nodes)?;
+        print_status(&cluster, &nodes)?;
     }
     Ok(())
 }
 
-fn hex(bytes: &[u8]) -> String {
+fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-fn print(c: &ClusterStatusResponse, nodes: &Nodes) -> std::io::Result<()> {
-    out::line(format_args!(
+fn print_status(c: &ClusterStatusResponse, nodes: &Nodes) -> std::io::Result<()> {
+    out::print_line(format_args!(
         "cluster   {}  lease {} ms  term {}  table version {}",
-        hex(&c.cluster),
+        to_hex(&c.cluster),
         c.lease_ms,
         c.term,
         c.table_version
@@ -51,7 +56,7 @@ fn print(c: &ClusterStatusResponse, nodes: &Nodes) -> std::io::Result<()> {
         0 => String::new(),
         n => format!(", {n} to move"),
     };
-    out::line(format_args!(
+    out::print_line(format_args!(
         "slots     {} ({} free{})  sections {} open of {} known",
         c.slot_count, c.free_slots, moving, c.sections_open, c.sections_known
     ))?;
@@ -72,7 +77,7 @@ fn print(c: &ClusterStatusResponse, nodes: &Nodes) -> std::io::Result<()> {
         };
         let syncs = counter(&s.address, "raft_log_syncs")
             .map_or_else(|| "does not answer".to_owned(), |n| format!("{n} fsyncs"));
-        out::line(format_args!(
+        out::print_line(format_args!(
             "store     {}  {}  {role}  {syncs}",
             s.id, s.address
         ))?;
@@ -94,7 +99,7 @@ fn print(c: &ClusterStatusResponse, nodes: &Nodes) -> std::io::Result<()> {
                 )
             },
         );
-        out::line(format_args!(
+        out::print_line(format_args!(
             "alloc     {}  {}  {} slots{draining}  {renewed}  {numbers}",
             s.name, s.address, s.slots
         ))?;

@@ -7,79 +7,81 @@ use seqsvr_gateway::{STORE_HTTP_PORT, WATCHING_CONNECTIONS};
 use seqsvr_proto::limits::STORE_PORT;
 use seqsvr_store::{Options, Store};
 
-use crate::doors::Doors;
-use crate::screen::Screen;
+use crate::doors::Endpoints;
+use crate::screen::StartupBanner;
 use crate::{cli, files, signals};
 
 /// Maximum time that a failed store waits for its parts to end.
-const GONE_WITHIN: Duration = Duration::from_secs(3);
+const FAILED_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
 
-pub(crate) async fn run(args: cli::Store) -> anyhow::Result<()> {
-    let place = args.place;
-    let listen = cli::socket_addr(&place.listen, STORE_PORT)?;
-    let mut options = Options::new(place.id, listen, &place.data_dir);
-    options.advertise = place.advertise;
+pub(crate) async fn run(args: cli::StoreArgs) -> anyhow::Result<()> {
+    let identity_args = args.identity;
+    let listen = cli::resolve_address(&identity_args.listen, STORE_PORT)?;
+    let mut options = Options::new(identity_args.id, listen, &identity_args.data_dir);
+    options.advertise = identity_args.advertise;
     options.moved_data_dir = args.moved_data_dir;
-    options.connections_max = args.connections.connections_max as usize;
-    options.streams_max = args.connections.streams_max;
+    options.connections_max = args.connection_limits.connections_max as usize;
+    options.streams_max = args.connection_limits.streams_max;
     options.snapshot_every_entries = args.snapshot_every;
     options.election_min_ms = args.election_timeout_ms;
     options.election_max_ms = 2 * args.election_timeout_ms;
-    let watching = args
+    let http_connections = args
         .http_listen
         .as_ref()
         .map_or(0, |_| WATCHING_CONNECTIONS);
-    files::allow(args.connections.connections_max + watching as u64);
+    files::raise_fd_limit(args.connection_limits.connections_max + http_connections as u64);
     let store = Store::start(options).await?;
-    let doors = match &args.http_listen {
-        Some(at) => Doors::of_store(&store, cli::socket_addr(at, STORE_HTTP_PORT)?).await?,
-        None => Doors::default(),
+    let endpoints = match &args.http_listen {
+        Some(at) => {
+            Endpoints::open_for_store(&store, cli::resolve_address(at, STORE_HTTP_PORT)?).await?
+        }
+        None => Endpoints::default(),
     };
     let identity = store.identity();
-    let mut screen = Screen::new(&format!("store {}", place.id))
-        .fact("address", store.address())
-        .fact("data", place.data_dir.display());
-    if let Some(http) = doors.http() {
-        screen = screen.fact("http", format!("http://{http}"));
+    let mut banner = StartupBanner::new(&format!("store {}", identity_args.id))
+        .with_fact("address", store.address())
+        .with_fact("data", identity_args.data_dir.display());
+    if let Some(http) = endpoints.http_addr() {
+        banner = banner.with_fact("http", format!("http://{http}"));
     }
-    let all = [Some(listen), doors.http()];
-    let loopback = all.iter().flatten().all(|at| at.ip().is_loopback());
+    let addresses = [Some(listen), endpoints.http_addr()];
+    let is_loopback = addresses.iter().flatten().all(|at| at.ip().is_loopback());
     match identity.cluster {
-        Some(cluster) => screen = screen.fact("cluster", cluster),
+        Some(cluster) => banner = banner.with_fact("cluster", cluster),
         None => {
             let address = store.address();
-            screen = screen
-                .fact(
+            banner = banner
+                .with_fact(
                     "cluster",
                     "none yet: waiting for `seqsvr init` or `seqsvr member add`",
                 )
-                .security(loopback)
-                .paste(&[
+                .with_security(is_loopback)
+                .with_commands(&[
                     format!(
                         "seqsvr init --stores {}={address}    # a new cluster: all of 1=A,2=B,3=C",
-                        place.id
+                        identity_args.id
                     ),
                     format!(
                         "seqsvr member add {}={address}    # one more for a cluster there is",
-                        place.id
+                        identity_args.id
                     ),
                 ]);
         }
     }
     if identity.cluster.is_some() {
-        screen = screen.security(loopback);
+        banner = banner.with_security(is_loopback);
     }
-    screen.print();
+    banner.print();
     tokio::select! {
         reason = store.failed() => {
             // The last messages of its parts come before the last line. A disk that hangs must
             // not block the exit.
-            let _ = tokio::time::timeout(GONE_WITHIN, store.shutdown()).await;
+            let _ = tokio::time::timeout(FAILED_SHUTDOWN_TIMEOUT, store.shutdown()).await;
             bail!("{reason}")
         }
-        stop = signals::stop() => stop?,
+        stop = signals::wait_for_shutdown_signal() => stop?,
     }
-    doors.shutdown().await;
+    endpoints.shutdown().await;
     store.shutdown().await;
     Ok(())
 }
