@@ -187,7 +187,12 @@ impl PipeWorker {
     }
 
     /// Schedules a caller's next call, or sends it at once if it is due.
-    fn schedule_next_call(&mut self, caller: usize, closing: bool, sender: &mpsc::Sender<PipeRequest>) {
+    fn schedule_next_call(
+        &mut self,
+        caller: usize,
+        closing: bool,
+        sender: &mpsc::Sender<PipeRequest>,
+    ) {
         let mut due_future = self.due_future(caller, Instant::now());
         match (&mut due_future).now_or_never() {
             Some((caller, Some(due))) if !closing => self.send_call(caller, due, sender),
@@ -231,7 +236,11 @@ impl PipeWorker {
     /// Takes the answers of some items. Returns the caller if its call is complete.
     fn take_answers(&mut self, answer: PipeResponse) -> Result<Option<usize>, seqsvr_check::Error> {
         let caller = answer.id as usize;
-        let Some(call) = self.calls.get_mut(caller).filter(|call| call.items_left > 0) else {
+        let Some(call) = self
+            .calls
+            .get_mut(caller)
+            .filter(|call| call.items_left > 0)
+        else {
             return Ok(None);
         };
         let now = Instant::now();
