@@ -1,25 +1,18 @@
 //! The seqsvr binary: servers (`dev`, `store`, `alloc`), `init`, and the commands of users and
 //! operators.
 //!
-//! Parts: the command line ([`cli`]), the configuration file ([`config`]), one file for each
-//! command ([`commands`]), the load generator ([`mod@bench`]), exit codes ([`exit`]), the log and
-//! its last line ([`log`]), and the startup banner of a server ([`screen`]).
+//! Parts: the command line ([`cli`]), the configuration file ([`config_file`]), the commands
+//! ([`commands`]), parts of a server process ([`server`]), the log, stdout and exit codes
+//! ([`output`]), and the load generator ([`mod@bench`]).
 //! Results go to stdout; the log and progress messages go to stderr.
 //! This crate has no rule of the protocol: it only starts and calls the crates below.
 
-mod background;
 mod bench;
 mod cli;
 mod commands;
-mod config;
-mod door_threads;
-mod doors;
-mod exit;
-mod files;
-mod log;
-mod out;
-mod screen;
-mod signals;
+mod config_file;
+mod output;
+mod server;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -28,7 +21,8 @@ use clap::{CommandFactory, FromArgMatches, Parser, ValueEnum};
 use tracing_subscriber::EnvFilter;
 
 use crate::cli::{CliCommand, CommandLine};
-use crate::log::LogFormat;
+use crate::output::log::LogFormat;
+use crate::output::{exit_code, log, stdout};
 
 /// Task polls after which a busy thread of a server checks for I/O events. Next to clients that
 /// send long batches, the p99 latency of other clients was 5 % lower than with tokio's 61.
@@ -56,7 +50,7 @@ fn main() -> ExitCode {
                 "--log {:?}: {error}; use for example `info` or `warn,seqsvr_alloc=debug`",
                 cli.log.unwrap_or_default()
             ));
-            return ExitCode::from(exit::BAD_INPUT_CODE);
+            return ExitCode::from(exit_code::BAD_INPUT_CODE);
         }
     };
     log::start_logging(filter);
@@ -68,7 +62,7 @@ fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => {
             log::print_last_line(format_args!("cannot start: {error}"));
-            return exit::FAILED;
+            return exit_code::FAILED;
         }
     };
     let result = runtime.block_on(commands::run(cli));
@@ -76,8 +70,8 @@ fn main() -> ExitCode {
     runtime.shutdown_background();
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) if out::is_closed_stdout(&error) => ExitCode::SUCCESS,
-        Err(error) => exit::report_error(&error),
+        Err(error) if stdout::is_closed_stdout(&error) => ExitCode::SUCCESS,
+        Err(error) => exit_code::report_error(&error),
     }
 }
 
@@ -85,13 +79,13 @@ fn main() -> ExitCode {
 /// either.
 fn parse_args() -> Result<CommandLine, ExitCode> {
     let args: Vec<_> = std::env::args_os().collect();
-    let format = config::peek_flag(&args, "--log-format", "SEQSVR_LOG_FORMAT");
+    let format = config_file::peek_flag(&args, "--log-format", "SEQSVR_LOG_FORMAT");
     let format = format.and_then(|f| LogFormat::from_str(f.to_str()?, false).ok());
     log::set_format(format.unwrap_or(LogFormat::Text));
     let mut command = CommandLine::command();
-    let config_path = config::peek_flag(&args, "--config", "SEQSVR_CONFIG").map(PathBuf::from);
+    let config_path = config_file::peek_flag(&args, "--config", "SEQSVR_CONFIG").map(PathBuf::from);
     if let Some(path) = &config_path {
-        command = match config::apply_file(command, path) {
+        command = match config_file::apply_file(command, path) {
             Ok(command) => command,
             // `config` reads the file itself and `completion` needs none: both run without it.
             Err(error) => match CommandLine::try_parse_from(&args) {
@@ -103,7 +97,7 @@ fn parse_args() -> Result<CommandLine, ExitCode> {
                 {
                     return Ok(cli);
                 }
-                _ => return Err(exit::report_error(&error.into())),
+                _ => return Err(exit_code::report_error(&error.into())),
             },
         };
     }
@@ -111,7 +105,7 @@ fn parse_args() -> Result<CommandLine, ExitCode> {
     parsed
         .and_then(|matches| CommandLine::from_arg_matches(&matches))
         .map_err(|error| {
-            let code = u8::try_from(error.exit_code()).map_or(exit::FAILED, ExitCode::from);
+            let code = u8::try_from(error.exit_code()).map_or(exit_code::FAILED, ExitCode::from);
             if !error.use_stderr() {
                 // Help, or the version. Nothing more can be done if stdout is closed.
                 let _ = error.print();

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::effort::ClusterCounters;
 use super::figures::RunStats;
 use crate::cli;
-use crate::out;
+use crate::output::stdout;
 
 /// Percentiles that a report has.
 const PERCENTILES: [(&str, f64); 4] =
@@ -26,11 +26,11 @@ impl BenchReport {
     pub(crate) fn print(&self, args: &cli::BenchArgs, batch: u32) -> io::Result<()> {
         let stats = &self.stats;
         let seconds = self.measured.as_secs_f64();
-        out::print_line(format_args!(
+        stdout::print_line(format_args!(
             "run       {}",
             describe_settings(args, batch, seconds)
         ))?;
-        out::print_line(format_args!(
+        stdout::print_line(format_args!(
             "calls     {} a second, {} in all",
             format_grouped((stats.calls as f64 / seconds) as u64),
             format_grouped(stats.calls)
@@ -39,7 +39,7 @@ impl BenchReport {
             cli::CallMode::Next | cli::CallMode::NextMany | cli::CallMode::Pipe => "numbers ",
             cli::CallMode::Current => "answers ",
         };
-        out::print_line(format_args!(
+        stdout::print_line(format_args!(
             "{label}  {} a second, {} in all",
             format_grouped((stats.numbers as f64 / seconds) as u64),
             format_grouped(stats.numbers)
@@ -53,16 +53,16 @@ impl BenchReport {
                 )
             })
             .collect();
-        out::print_line(format_args!(
+        stdout::print_line(format_args!(
             "latency   {}  max {}",
             percentiles.join("  "),
             format_nanos(stats.latency.max())
         ))?;
         if stats.errors.is_empty() {
-            out::print_line("errors    none")?;
+            stdout::print_line("errors    none")?;
         }
         for (kind, f) in &stats.errors {
-            out::print_line(format_args!(
+            stdout::print_line(format_args!(
                 "errors    {} {kind}, the first: {}",
                 format_grouped(f.count),
                 f.first_message
@@ -76,7 +76,7 @@ impl BenchReport {
                 format_grouped(counters.numbers / raises)
             ),
         };
-        out::print_line(format_args!(
+        stdout::print_line(format_args!(
             "cluster   {} raises{numbers_per_raise}; {} log entries with raises, {} fsyncs; {} waited for refill, {} forwarded",
             format_grouped(counters.raises),
             format_grouped(counters.raise_entries),

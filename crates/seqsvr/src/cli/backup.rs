@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::ClientArgs;
-use super::serve::StoreIdentityArgs;
+use super::servers::StoreIdentityArgs;
 
 pub(super) const BACKUP_HELP: &str = "\
 The backup blocks no call. The command reads the file back to check it, and never overwrites an

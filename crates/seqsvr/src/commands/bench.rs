@@ -16,7 +16,7 @@ use seqsvr_proto::cluster_tag::ClusterTag;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use super::server::CliClient;
+use super::cli_client::CliClient;
 use crate::bench::caller::{CallClient, CallWorker};
 use crate::bench::checker::{CallItems, CallRecorder, RunState};
 use crate::bench::effort::ClusterCounters;
@@ -27,8 +27,9 @@ use crate::bench::piper::PipeWorker;
 use crate::bench::plain::DirectClient;
 use crate::bench::report::{BenchReport, format_grouped, format_nanos};
 use crate::bench::verify::Verifier;
-use crate::exit::BadInput;
-use crate::{cli, log, out};
+use crate::cli;
+use crate::output::exit_code::BadInput;
+use crate::output::{log, stdout};
 
 /// Default number of items of a NextMany or a frame.
 const DEFAULT_BATCH: u32 = 100;
@@ -160,7 +161,7 @@ pub(crate) async fn run(args: cli::BenchArgs) -> anyhow::Result<()> {
         bail!("no call was answered{why}");
     }
     match args.json {
-        true => out::print_line(report.to_json(&args, batch))?,
+        true => stdout::print_line(report.to_json(&args, batch))?,
         false => report.print(&args, batch)?,
     }
     Ok(())

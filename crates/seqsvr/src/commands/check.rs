@@ -2,11 +2,12 @@
 
 use anyhow::bail;
 
-use crate::{cli, out};
+use crate::cli;
+use crate::output::stdout;
 
 pub(crate) fn run(args: &cli::CheckArgs) -> anyhow::Result<()> {
     let report = seqsvr_check::check_file(&args.file)?;
-    out::print_line(&report)?;
+    stdout::print_line(&report)?;
     if !report.is_ok() {
         bail!(
             "{} breaks the promise: {} violations",

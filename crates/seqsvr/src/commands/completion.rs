@@ -3,7 +3,7 @@
 use clap::CommandFactory;
 
 use crate::cli::{CommandLine, CompletionArgs};
-use crate::out;
+use crate::output::stdout;
 
 pub(crate) fn run(args: &CompletionArgs) -> anyhow::Result<()> {
     // clap_complete would panic if stdout is closed, so it writes to memory.
@@ -14,6 +14,6 @@ pub(crate) fn run(args: &CompletionArgs) -> anyhow::Result<()> {
         "seqsvr",
         &mut script,
     );
-    out::print_line(String::from_utf8(script)?.trim_end())?;
+    stdout::print_line(String::from_utf8(script)?.trim_end())?;
     Ok(())
 }

@@ -7,9 +7,9 @@ use clap::CommandFactory;
 use serde_json::{Value, json};
 
 use crate::cli::{CheckConfigArgs, CommandLine};
-use crate::config::{self, ConfigContents, ConfigSetting};
-use crate::exit::BadInput;
-use crate::out;
+use crate::config_file::{self, ConfigContents, ConfigSetting};
+use crate::output::exit_code::BadInput;
+use crate::output::stdout;
 
 /// Checks the file that the command names, or else the one of `--config`.
 pub(crate) fn check_config(
@@ -21,21 +21,21 @@ pub(crate) fn check_config(
             "name a file: behind the command, with --config or in SEQSVR_CONFIG".to_owned()
         ));
     };
-    let contents = config::check_file(&CommandLine::command(), &path)?;
+    let contents = config_file::check_file(&CommandLine::command(), &path)?;
     let issues = &contents.issues;
     if args.json {
-        out::print_line(serde_json::to_string_pretty(&contents_json(
+        stdout::print_line(serde_json::to_string_pretty(&contents_json(
             &path, &contents,
         ))?)?;
     } else if !issues.is_empty() {
         for issue in issues {
-            out::print_line(&issue.text)?;
+            stdout::print_line(&issue.text)?;
         }
     } else {
         for setting in &contents.settings {
-            out::print_line(setting_line(setting))?;
+            stdout::print_line(setting_line(setting))?;
         }
-        out::print_line(format_args!("{}: good", path.display()))?;
+        stdout::print_line(format_args!("{}: good", path.display()))?;
     }
     match issues.len() {
         0 => Ok(()),

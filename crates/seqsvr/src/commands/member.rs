@@ -3,9 +3,10 @@
 use seqsvr_proto::v1::StoreStatus;
 use serde_json::{Value, json};
 
-use super::server::CliClient;
-use crate::exit::BadInput;
-use crate::{cli, out};
+use super::cli_client::CliClient;
+use crate::cli;
+use crate::output::exit_code::BadInput;
+use crate::output::stdout;
 
 pub(crate) async fn run(command: cli::MemberCommand) -> anyhow::Result<()> {
     let (stores, json) = match command {
@@ -63,13 +64,13 @@ fn print_stores(stores: &[StoreStatus], json: bool) -> std::io::Result<()> {
     };
     if json {
         for s in stores {
-            out::print_line(store_json(s, lag(s)))?;
+            stdout::print_line(store_json(s, lag(s)))?;
         }
         return Ok(());
     }
     let width = stores.iter().map(|s| s.address.len()).max().unwrap_or(0);
     let width = width.max("address".len());
-    out::print_line(format_args!(
+    stdout::print_line(format_args!(
         "{:>4}  {:width$}  {:7}  {:>6}  heard",
         "id", "address", "role", "lag"
     ))?;
@@ -80,7 +81,7 @@ fn print_stores(stores: &[StoreStatus], json: bool) -> std::io::Result<()> {
             _ => "-".to_owned(),
         };
         let (id, address, role) = (s.id, &s.address, role_name(s));
-        out::print_line(format_args!(
+        stdout::print_line(format_args!(
             "{id:>4}  {address:width$}  {role:7}  {lag:>6}  {heard}"
         ))?;
     }

@@ -1,30 +1,26 @@
 //! The commands, with one file for each command or group of commands.
 
-mod alloc;
-mod backup;
 mod bench;
 mod check;
+mod cli_client;
 mod completion;
 mod config;
-mod dev;
-mod init;
 mod member;
 mod namespace;
-mod restore;
+mod recovery;
 mod sequence;
-mod server;
+mod servers;
 mod slots;
 mod status;
-mod store;
 
 use crate::cli::{CliCommand, CommandLine, ConfigCommand};
 
 pub(crate) async fn run(cli: CommandLine) -> anyhow::Result<()> {
     match cli.command {
-        CliCommand::Dev(args) => dev::run(args).await,
-        CliCommand::Store(args) => store::run(args).await,
-        CliCommand::Init(args) => init::run(args).await,
-        CliCommand::Alloc(args) => alloc::run(args).await,
+        CliCommand::Dev(args) => servers::dev::run(args).await,
+        CliCommand::Store(args) => servers::store::run(args).await,
+        CliCommand::Init(args) => servers::init::run(args).await,
+        CliCommand::Alloc(args) => servers::alloc::run(args).await,
         CliCommand::Next(args) => sequence::take_next(args).await,
         CliCommand::Current(args) => sequence::print_current(args).await,
         CliCommand::Route(args) => sequence::print_route(args).await,
@@ -34,8 +30,8 @@ pub(crate) async fn run(cli: CommandLine) -> anyhow::Result<()> {
         CliCommand::Member(args) => member::run(args).await,
         CliCommand::Move(args) => slots::move_slot(args).await,
         CliCommand::Drain(args) => slots::drain_alloc(args).await,
-        CliCommand::Backup(args) => backup::run(args).await,
-        CliCommand::Restore(args) => restore::run(args).await,
+        CliCommand::Backup(args) => recovery::backup::run(args).await,
+        CliCommand::Restore(args) => recovery::restore::run(args).await,
         CliCommand::Bench(args) => bench::run(args).await,
         CliCommand::Check(args) => check::run(&args),
         CliCommand::Completion(args) => completion::run(&args),

@@ -6,8 +6,9 @@ use seqsvr_core::namespace::{Limits, Namespace, Spec};
 use seqsvr_core::progression::Progression;
 use serde_json::{Value, json};
 
-use super::server::CliClient;
-use crate::{cli, out};
+use super::cli_client::CliClient;
+use crate::cli;
+use crate::output::stdout;
 
 pub(crate) async fn run(command: cli::NamespaceCommand) -> anyhow::Result<()> {
     match command {
@@ -18,7 +19,7 @@ pub(crate) async fn run(command: cli::NamespaceCommand) -> anyhow::Result<()> {
                 .admin()
                 .create_namespace(&build_spec(&args))
                 .await?;
-            out::print_line(namespace_line(&created))?;
+            stdout::print_line(namespace_line(&created))?;
         }
         cli::NamespaceCommand::Alter(args) => {
             let client = CliClient::connect(&args.client)?;
@@ -33,15 +34,15 @@ pub(crate) async fn run(command: cli::NamespaceCommand) -> anyhow::Result<()> {
                 .admin()
                 .alter_namespace(&args.name, alter)
                 .await?;
-            out::print_line(namespace_line(&altered))?;
+            stdout::print_line(namespace_line(&altered))?;
         }
         cli::NamespaceCommand::List(args) => {
             let client = CliClient::connect(&args.client)?;
             for namespace in client.sdk.admin().list_namespaces().await? {
                 if args.json {
-                    out::print_line(namespace_json(&namespace))?;
+                    stdout::print_line(namespace_json(&namespace))?;
                 } else {
-                    out::print_line(namespace_line(&namespace))?;
+                    stdout::print_line(namespace_line(&namespace))?;
                 }
             }
         }

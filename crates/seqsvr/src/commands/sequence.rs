@@ -6,8 +6,9 @@ use anyhow::bail;
 use seqsvr_client::{Client, CurrentKind, Key, NextOptions};
 use serde_json::json;
 
-use super::server::CliClient;
-use crate::{cli, log, out};
+use super::cli_client::CliClient;
+use crate::cli;
+use crate::output::{log, stdout};
 
 /// Returns the client, in strict mode if `strict` is set.
 fn choose_sdk(client: &CliClient, strict: bool) -> Client {
@@ -60,15 +61,15 @@ pub(crate) async fn print_current(args: cli::CurrentArgs) -> anyhow::Result<()> 
             format!("{text}\t")
         };
         match (args.json, current.kind) {
-            (true, _) => out::print_line(
+            (true, _) => stdout::print_line(
                 json!({ "key": text, "kind": word.replace(' ', "-"), "value": current.value, "epoch": current.epoch }),
             )?,
             (false, CurrentKind::Exact) => {
-                out::print_line(format_args!("{label}{}", current.value))?
+                stdout::print_line(format_args!("{label}{}", current.value))?
             }
-            (false, CurrentKind::Never) => out::print_line(format_args!("{label}never"))?,
+            (false, CurrentKind::Never) => stdout::print_line(format_args!("{label}never"))?,
             (false, CurrentKind::AtMost) => {
-                out::print_line(format_args!("{label}at most {}", current.value))?
+                stdout::print_line(format_args!("{label}at most {}", current.value))?
             }
         }
     }
@@ -89,7 +90,7 @@ pub(crate) async fn print_route(args: cli::RouteArgs) -> anyhow::Result<()> {
         let owner =
             owner.map(|o| json!({ "name": o.name, "address": o.address, "session": o.session.0 }));
         let namespace = section.namespace.0;
-        out::print_line(
+        stdout::print_line(
             json!({ "namespace_id": namespace, "section": section.section.0, "slot": slot.0, "epoch": route.epoch.0, "owner": owner }),
         )?;
     } else {
@@ -97,7 +98,7 @@ pub(crate) async fn print_route(args: cli::RouteArgs) -> anyhow::Result<()> {
             || "nobody at the moment".to_owned(),
             |o| format!("{} at {}", o.name, o.address),
         );
-        out::print_line(format_args!(
+        stdout::print_line(format_args!(
             "section {section}  slot {slot}  epoch {}  owner {owner}",
             route.epoch
         ))?;
@@ -116,6 +117,6 @@ pub(crate) async fn raise_to(args: cli::RaiseToArgs) -> anyhow::Result<()> {
             args.force,
         )
         .await?;
-    out::print_line(raised.value)?;
+    stdout::print_line(raised.value)?;
     Ok(())
 }

@@ -5,9 +5,10 @@ use std::time::Duration;
 use anyhow::bail;
 use tokio::time::{Instant, sleep};
 
-use super::server::CliClient;
-use crate::exit::ServerUnavailable;
-use crate::{cli, log, out};
+use super::cli_client::CliClient;
+use crate::cli;
+use crate::output::exit_code::ServerUnavailable;
+use crate::output::{log, stdout};
 
 /// Interval at which `drain` polls the number of remaining slots.
 const DRAIN_POLL_INTERVAL: Duration = Duration::from_millis(200);
@@ -15,7 +16,7 @@ const DRAIN_POLL_INTERVAL: Duration = Duration::from_millis(200);
 pub(crate) async fn move_slot(args: cli::MoveArgs) -> anyhow::Result<()> {
     let client = CliClient::connect(&args.client)?;
     let epoch = client.sdk.admin().move_slot(args.slot, &args.name).await?;
-    out::print_line(format_args!(
+    stdout::print_line(format_args!(
         "slot {} is {}'s at epoch {epoch}",
         args.slot, args.name
     ))?;
@@ -30,14 +31,14 @@ pub(crate) async fn drain_alloc(args: cli::DrainArgs) -> anyhow::Result<()> {
     loop {
         let slots_left = admin.drain(&args.name, args.undo).await?;
         if args.undo {
-            out::print_line(format_args!(
+            stdout::print_line(format_args!(
                 "{} takes slots again; it owns {slots_left}",
                 args.name
             ))?;
             return Ok(());
         }
         if slots_left == 0 {
-            out::print_line(format_args!(
+            stdout::print_line(format_args!(
                 "{} owns no slot any more and can be stopped",
                 args.name
             ))?;

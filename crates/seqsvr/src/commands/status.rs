@@ -4,8 +4,9 @@ use futures::future::join_all;
 use seqsvr_gateway::http::{Nodes, status};
 use seqsvr_proto::v1::ClusterStatusResponse;
 
-use super::server::CliClient;
-use crate::{cli, out};
+use super::cli_client::CliClient;
+use crate::cli;
+use crate::output::stdout;
 
 pub(crate) async fn run(args: cli::StatusArgs) -> anyhow::Result<()> {
     let client = CliClient::connect(&args.client)?;
@@ -33,7 +34,7 @@ pub(crate) async fn run(args: cli::StatusArgs) -> anyhow::Result<()> {
         .zip(nodes.into_iter().map(|n| n.map_err(|e| e.to_string())))
         .collect();
     if args.json {
-        out::print_line(serde_json::to_string_pretty(&status(&cluster, &nodes))?)?;
+        stdout::print_line(serde_json::to_string_pretty(&status(&cluster, &nodes))?)?;
     } else {
         print_status(&cluster, &nodes)?;
     }
@@ -45,7 +46,7 @@ fn to_hex(bytes: &[u8]) -> String {
 }
 
 fn print_status(c: &ClusterStatusResponse, nodes: &Nodes) -> std::io::Result<()> {
-    out::print_line(format_args!(
+    stdout::print_line(format_args!(
         "cluster   {}  lease {} ms  term {}  table version {}",
         to_hex(&c.cluster),
         c.lease_ms,
@@ -56,7 +57,7 @@ fn print_status(c: &ClusterStatusResponse, nodes: &Nodes) -> std::io::Result<()>
         0 => String::new(),
         n => format!(", {n} to move"),
     };
-    out::print_line(format_args!(
+    stdout::print_line(format_args!(
         "slots     {} ({} free{})  sections {} open of {} known",
         c.slot_count, c.free_slots, moving, c.sections_open, c.sections_known
     ))?;
@@ -77,7 +78,7 @@ fn print_status(c: &ClusterStatusResponse, nodes: &Nodes) -> std::io::Result<()>
         };
         let syncs = counter(&s.address, "raft_log_syncs")
             .map_or_else(|| "does not answer".to_owned(), |n| format!("{n} fsyncs"));
-        out::print_line(format_args!(
+        stdout::print_line(format_args!(
             "store     {}  {}  {role}  {syncs}",
             s.id, s.address
         ))?;
@@ -99,7 +100,7 @@ fn print_status(c: &ClusterStatusResponse, nodes: &Nodes) -> std::io::Result<()>
                 )
             },
         );
-        out::print_line(format_args!(
+        stdout::print_line(format_args!(
             "alloc     {}  {}  {} slots{draining}  {renewed}  {numbers}",
             s.name, s.address, s.slots
         ))?;

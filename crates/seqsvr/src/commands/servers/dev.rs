@@ -15,12 +15,13 @@ use seqsvr_store::Store;
 use tokio::time::{Instant, sleep};
 
 use super::init;
-use crate::background::BackgroundRuntime;
-use crate::door_threads::ConnectionThreads;
-use crate::doors::Endpoints;
-use crate::exit::BadInput;
-use crate::screen::{self, StartupBanner};
-use crate::{cli, signals};
+use crate::cli;
+use crate::output::exit_code::BadInput;
+use crate::server::background_runtime::BackgroundRuntime;
+use crate::server::connection_threads::ConnectionThreads;
+use crate::server::endpoints::Endpoints;
+use crate::server::shutdown_signal;
+use crate::server::startup_banner::{self, StartupBanner};
 
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 /// Maximum time for the stores to create the cluster and elect a leader at the first start.
@@ -130,7 +131,7 @@ pub(crate) async fn run(args: cli::DevArgs) -> anyhow::Result<()> {
     let mut banner = StartupBanner::new("dev").with_fact("allocs", join_addrs(&alloc_addrs));
     if let Some(first) = redis_endpoints.first() {
         banner = banner.with_fact("redis", join_addrs(&redis_endpoints));
-        commands.push(screen::redis_command(*first));
+        commands.push(startup_banner::redis_command(*first));
     }
     let http_endpoints: Vec<SocketAddr> = alloc_endpoints
         .iter()
@@ -138,7 +139,7 @@ pub(crate) async fn run(args: cli::DevArgs) -> anyhow::Result<()> {
         .collect();
     if let Some(first) = http_endpoints.first() {
         banner = banner.with_fact("http", join_addrs(&http_endpoints));
-        commands.push(screen::curl_command(*first));
+        commands.push(startup_banner::curl_command(*first));
     }
     banner = banner.with_fact("stores", join_addrs(&store_addrs));
     let store_http_endpoints: Vec<SocketAddr> = store_endpoints
@@ -175,7 +176,7 @@ pub(crate) async fn run(args: cli::DevArgs) -> anyhow::Result<()> {
         biased;
         (reason, ..) = store_failed => Err(anyhow::anyhow!("a store stopped: {reason}")),
         (error, ..) = alloc_failed => Err(anyhow::Error::from(error)),
-        stop = signals::wait_for_shutdown_signal() => stop.map_err(Into::into),
+        stop = shutdown_signal::wait_for_shutdown_signal() => stop.map_err(Into::into),
         never = ready => never,
     };
     let endpoints = alloc_endpoints.iter().chain(&store_endpoints);
@@ -200,7 +201,7 @@ async fn announce_ready(
             && status.sessions.iter().all(|s| s.renewed_ms_ago.is_some())
             && allocs.iter().all(Alloc::has_lease)
         {
-            screen::print_or_log(format_args!(
+            startup_banner::print_or_log(format_args!(
                 "ready after {:.1} s",
                 started.elapsed().as_secs_f64()
             ));

@@ -6,7 +6,8 @@ use seqsvr_client::{Client, Options};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-use crate::{cli, log};
+use crate::cli;
+use crate::output::log;
 
 /// Time after which a waiting command prints what it waits for.
 const WAIT_NOTICE_DELAY: Duration = Duration::from_millis(700);

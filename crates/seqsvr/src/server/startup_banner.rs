@@ -4,7 +4,7 @@
 use std::fmt::Write;
 use std::net::SocketAddr;
 
-use crate::{log, out};
+use crate::output::{log, stdout};
 
 /// Prints a message of a server to stdout, or logs it if the log is JSON.
 pub(crate) fn print_or_log(text: impl std::fmt::Display) {
@@ -12,7 +12,7 @@ pub(crate) fn print_or_log(text: impl std::fmt::Display) {
         log::log_unfiltered(text);
     } else {
         // A server continues when its stdout is closed.
-        let _ = out::print_line(text);
+        let _ = stdout::print_line(text);
     }
 }
 

@@ -13,9 +13,10 @@ use seqsvr_core::id::NamespaceId;
 use seqsvr_core::state::restore::Windows;
 use seqsvr_store::backup::{self, Backup};
 
-use super::server::CliClient;
-use crate::exit::BadInput;
-use crate::{cli, log, out};
+use crate::cli;
+use crate::commands::cli_client::CliClient;
+use crate::output::exit_code::BadInput;
+use crate::output::{log, stdout};
 
 /// Advice for the margins of a restore when the backup has no rates.
 pub(super) const UNKNOWN_RATE_ADVICE: &str = "the pace is not known. Take the most numbers a second from your own graphs, or the number of callers times the most that each can take. Multiply it by the seconds from the backup until the last call, and double it.";
@@ -44,15 +45,15 @@ pub(crate) async fn run(args: cli::BackupArgs) -> anyhow::Result<()> {
         .and_then(|d| d.sync_all())
         .with_context(|| format!("cannot sync directory {}", dir.display()))?;
     let (about, state) = (&backup.about, &backup.state);
-    out::print_line(format_args!("file      {}", file.display()))?;
-    out::print_line(format_args!("cluster   {}", about.cluster))?;
-    out::print_line(format_args!("index     {}", about.index))?;
-    out::print_line(format_args!("sections  {}", state.sections().count()))?;
+    stdout::print_line(format_args!("file      {}", file.display()))?;
+    stdout::print_line(format_args!("cluster   {}", about.cluster))?;
+    stdout::print_line(format_args!("index     {}", about.index))?;
+    stdout::print_line(format_args!("sections  {}", state.sections().count()))?;
     for line in namespace_lines(&backup) {
-        out::print_line(line)?;
+        stdout::print_line(line)?;
     }
     if !has_rates(&backup) {
-        out::print_line(format_args!("margins   {UNKNOWN_RATE_ADVICE}"))?;
+        stdout::print_line(format_args!("margins   {UNKNOWN_RATE_ADVICE}"))?;
     }
     Ok(())
 }

@@ -14,8 +14,9 @@ use seqsvr_store::backup::{self, Backup};
 use seqsvr_store::{Options, restore};
 
 use super::backup::{UNKNOWN_RATE_ADVICE, has_rates, namespace_lines, peak_numbers};
-use crate::exit::BadInput;
-use crate::{cli, out};
+use crate::cli;
+use crate::output::exit_code::BadInput;
+use crate::output::stdout;
 
 pub(crate) async fn run(args: cli::RestoreArgs) -> anyhow::Result<()> {
     let backup = backup::read(&args.file)?;
@@ -49,19 +50,19 @@ pub(crate) async fn run(args: cli::RestoreArgs) -> anyhow::Result<()> {
     let options = Options::new(identity.id, listen, &identity.data_dir);
     restore::prepare(&state, &options.raft(address.clone())).await?;
     let (id, dir) = (identity.id, identity.data_dir.display());
-    out::print_line(format_args!("cluster   {cluster}"))?;
-    out::print_line(format_args!("from      {}", backup.about.cluster))?;
-    out::print_line(format_args!("store     {id} at {address} in {dir}"))?;
-    out::print_line("start it with")?;
+    stdout::print_line(format_args!("cluster   {cluster}"))?;
+    stdout::print_line(format_args!("from      {}", backup.about.cluster))?;
+    stdout::print_line(format_args!("store     {id} at {address} in {dir}"))?;
+    stdout::print_line("start it with")?;
     let advertise = match address == listen.to_string() {
         true => String::new(),
         false => format!(" --advertise {address}"),
     };
-    out::print_line(format_args!(
+    stdout::print_line(format_args!(
         "  seqsvr store --id {id} --listen {listen}{advertise} --data-dir {dir}"
     ))?;
-    out::print_line("and add others, on empty directories, with")?;
-    out::print_line("  seqsvr member add ID=ADDR --server ADDR")?;
+    stdout::print_line("and add others, on empty directories, with")?;
+    stdout::print_line("  seqsvr member add ID=ADDR --server ADDR")?;
     Ok(())
 }
 

@@ -13,7 +13,7 @@ use seqsvr_proto::limits::{
     WAITING_DEFAULT,
 };
 
-use super::parse::{parse_advertise_address, parse_listen_address, parse_nonzero_duration};
+use super::value_parsers::{parse_advertise_address, parse_listen_address, parse_nonzero_duration};
 use super::{LIMITS_HEADING, parse_duration};
 
 const MESSAGE_MAX_KIB: u64 = MESSAGE_MAX as u64 >> 10;

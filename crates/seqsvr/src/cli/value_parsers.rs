@@ -6,7 +6,7 @@ use std::time::Duration;
 use seqsvr_client::{BadAddress, server_address};
 use seqsvr_proto::limits::{ALLOC_PORT, STORE_PORT};
 
-use crate::exit::BadInput;
+use crate::output::exit_code::BadInput;
 
 /// Parses `1500ms`, `20s`, `10m` or `2h`.
 pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {

@@ -17,8 +17,9 @@ use seqsvr_proto::v1::{DescribeRequest, DescribeResponse, InitRequest, Member};
 use tokio::time::{Instant, sleep};
 use tonic::transport::{Channel, Endpoint};
 
-use crate::exit::{BadInput, ServerUnavailable};
-use crate::{cli, out};
+use crate::cli;
+use crate::output::exit_code::{BadInput, ServerUnavailable};
+use crate::output::stdout;
 
 pub(crate) async fn run(args: cli::InitArgs) -> anyhow::Result<()> {
     let mut stores = BTreeMap::new();
@@ -29,7 +30,7 @@ pub(crate) async fn run(args: cli::InitArgs) -> anyhow::Result<()> {
         }
     }
     let cluster = create_cluster(&stores, args.lease_ms, args.slots, args.timeout).await?;
-    out::print_line(format_args!("{cluster:032x}"))?;
+    stdout::print_line(format_args!("{cluster:032x}"))?;
     Ok(())
 }
 

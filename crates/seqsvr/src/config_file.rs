@@ -14,7 +14,7 @@ use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, Command};
 use toml::{Table, Value};
 
-use crate::exit::BadInput;
+use crate::output::exit_code::BadInput;
 
 /// Tables that are commands.
 const SERVER_TABLES: [&str; 3] = ["dev", "store", "alloc"];

@@ -14,7 +14,7 @@ use seqsvr_proto::transport::Tcp;
 use seqsvr_store::Store;
 
 use crate::cli;
-use crate::door_threads::ConnectionThreads;
+use crate::server::connection_threads::ConnectionThreads;
 
 /// The open endpoints of one server.
 #[derive(Default)]

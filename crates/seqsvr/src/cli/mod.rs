@@ -5,9 +5,9 @@ mod bench;
 mod config;
 mod member;
 mod namespace;
-mod parse;
 mod sequence;
-mod serve;
+mod servers;
+mod value_parsers;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -23,12 +23,12 @@ pub(crate) use bench::{BenchArgs, CallMode, KeyDistribution};
 pub(crate) use config::{CheckConfigArgs, ConfigCommand};
 pub(crate) use member::MemberCommand;
 pub(crate) use namespace::{CreateNamespaceArgs, NamespaceCommand};
-use parse::{parse_duration, parse_server_list, split_addresses};
-pub(crate) use parse::{parse_store_member, resolve_address};
 pub(crate) use sequence::{CurrentArgs, NextArgs, RaiseToArgs, RouteArgs};
-pub(crate) use serve::{AllocArgs, DevArgs, EndpointArgs, InitArgs, StoreArgs};
+pub(crate) use servers::{AllocArgs, DevArgs, EndpointArgs, InitArgs, StoreArgs};
+use value_parsers::{parse_duration, parse_server_list, split_addresses};
+pub(crate) use value_parsers::{parse_store_member, resolve_address};
 
-use crate::log::LogFormat;
+use crate::output::log::LogFormat;
 
 /// Heading of the flags that every command has. They are the last in each help.
 const GLOBAL_HEADING: &str = "Global options";

@@ -7,9 +7,10 @@ use seqsvr_gateway::{STORE_HTTP_PORT, WATCHING_CONNECTIONS};
 use seqsvr_proto::limits::STORE_PORT;
 use seqsvr_store::{Options, Store};
 
-use crate::doors::Endpoints;
-use crate::screen::StartupBanner;
-use crate::{cli, files, signals};
+use crate::cli;
+use crate::server::endpoints::Endpoints;
+use crate::server::startup_banner::StartupBanner;
+use crate::server::{fd_limit, shutdown_signal};
 
 /// Maximum time that a failed store waits for its parts to end.
 const FAILED_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
@@ -29,7 +30,7 @@ pub(crate) async fn run(args: cli::StoreArgs) -> anyhow::Result<()> {
         .http_listen
         .as_ref()
         .map_or(0, |_| WATCHING_CONNECTIONS);
-    files::raise_fd_limit(args.connection_limits.connections_max + http_connections as u64);
+    fd_limit::raise_fd_limit(args.connection_limits.connections_max + http_connections as u64);
     let store = Store::start(options).await?;
     let endpoints = match &args.http_listen {
         Some(at) => {
@@ -79,7 +80,7 @@ pub(crate) async fn run(args: cli::StoreArgs) -> anyhow::Result<()> {
             let _ = tokio::time::timeout(FAILED_SHUTDOWN_TIMEOUT, store.shutdown()).await;
             bail!("{reason}")
         }
-        stop = signals::wait_for_shutdown_signal() => stop?,
+        stop = shutdown_signal::wait_for_shutdown_signal() => stop?,
     }
     endpoints.shutdown().await;
     store.shutdown().await;

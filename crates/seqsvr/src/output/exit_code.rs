@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use seqsvr_client::{Code, Error};
 
-use crate::log;
+use crate::output::log;
 
 pub(crate) const FAILED: ExitCode = ExitCode::FAILURE;
 pub(crate) const BAD_INPUT_CODE: u8 = 2;

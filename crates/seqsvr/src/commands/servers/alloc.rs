@@ -3,11 +3,12 @@
 use seqsvr_alloc::{Alloc, Options};
 use seqsvr_proto::limits::ALLOC_PORT;
 
-use crate::background::BackgroundRuntime;
-use crate::door_threads::ConnectionThreads;
-use crate::doors::Endpoints;
-use crate::screen::{self, StartupBanner};
-use crate::{cli, files, signals};
+use crate::cli;
+use crate::server::background_runtime::BackgroundRuntime;
+use crate::server::connection_threads::ConnectionThreads;
+use crate::server::endpoints::Endpoints;
+use crate::server::startup_banner::{self, StartupBanner};
+use crate::server::{fd_limit, shutdown_signal};
 
 pub(crate) async fn run(args: cli::AllocArgs) -> anyhow::Result<()> {
     let listen = cli::resolve_address(&args.listen, ALLOC_PORT)?;
@@ -33,7 +34,7 @@ pub(crate) async fn run(args: cli::AllocArgs) -> anyhow::Result<()> {
         .http_listen
         .as_ref()
         .map_or(0, |_| args.endpoints.http.http_connections_max);
-    files::raise_fd_limit(
+    fd_limit::raise_fd_limit(
         args.connection_limits.connections_max + redis_connections + http_connections,
     );
     let background = BackgroundRuntime::start()?;
@@ -60,11 +61,11 @@ pub(crate) async fn run(args: cli::AllocArgs) -> anyhow::Result<()> {
         .with_fact("state", state_dir);
     if let Some(redis) = redis {
         banner = banner.with_fact("redis", redis);
-        commands.push(screen::redis_command(redis));
+        commands.push(startup_banner::redis_command(redis));
     }
     if let Some(http) = http {
         banner = banner.with_fact("http", format!("http://{http}"));
-        commands.push(screen::curl_command(http));
+        commands.push(startup_banner::curl_command(http));
     }
     banner
         .with_security(is_loopback)
@@ -72,7 +73,7 @@ pub(crate) async fn run(args: cli::AllocArgs) -> anyhow::Result<()> {
         .print();
     tokio::select! {
         error = alloc.failed() => return Err(error.into()),
-        stop = signals::wait_for_shutdown_signal() => stop?,
+        stop = shutdown_signal::wait_for_shutdown_signal() => stop?,
     }
     endpoints.shutdown().await;
     alloc.shutdown().await;

@@ -1,0 +1,4 @@
+//! The commands `backup` and `restore`.
+
+pub(super) mod backup;
+pub(super) mod restore;

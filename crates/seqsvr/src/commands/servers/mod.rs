@@ -1,0 +1,6 @@
+//! The commands that run servers, and `init`, which creates a cluster of them.
+
+pub(super) mod alloc;
+pub(super) mod dev;
+pub(super) mod init;
+pub(super) mod store;

@@ -1,0 +1,9 @@
+//! Parts of a server process: its endpoints, threads and file descriptors, its startup banner, and
+//! the signals that stop it.
+
+pub(crate) mod background_runtime;
+pub(crate) mod connection_threads;
+pub(crate) mod endpoints;
+pub(crate) mod fd_limit;
+pub(crate) mod shutdown_signal;
+pub(crate) mod startup_banner;
