@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::ClientArgs;
+use super::common::ClientArgs;
 use super::servers::StoreIdentityArgs;
 
 pub(super) const BACKUP_HELP: &str = "\

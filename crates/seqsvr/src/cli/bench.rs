@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::{ClientArgs, parse_duration};
+use super::common::ClientArgs;
+use super::value_parsers::parse_duration;
 
 pub(super) const BENCH_HELP: &str = "\
 The command verifies every number: it is new, and greater than every number of its key that had been

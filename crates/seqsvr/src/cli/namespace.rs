@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::{ClientArgs, ListArgs};
+use super::common::{ClientArgs, ListArgs};
 
 #[derive(Subcommand)]
 pub(crate) enum NamespaceCommand {

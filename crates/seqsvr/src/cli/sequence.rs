@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::ClientArgs;
+use super::common::ClientArgs;
 
 /// Namespace of a key.
 #[derive(Args)]

@@ -13,8 +13,10 @@ use seqsvr_proto::limits::{
     WAITING_DEFAULT,
 };
 
-use super::value_parsers::{parse_advertise_address, parse_listen_address, parse_nonzero_duration};
-use super::{LIMITS_HEADING, parse_duration};
+use super::common::LIMITS_HEADING;
+use super::value_parsers::{
+    parse_advertise_address, parse_duration, parse_listen_address, parse_nonzero_duration,
+};
 
 const MESSAGE_MAX_KIB: u64 = MESSAGE_MAX as u64 >> 10;
 

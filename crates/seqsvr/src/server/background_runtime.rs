@@ -6,7 +6,7 @@ use std::io;
 use seqsvr_alloc::Environment;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::EVENT_INTERVAL;
+use crate::server::runtime::EVENT_INTERVAL;
 
 /// Niceness that is added to background threads. They get a tenth of the share of other threads
 /// when both are ready to run.

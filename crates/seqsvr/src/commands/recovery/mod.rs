@@ -1,4 +1,5 @@
 //! The commands `backup` and `restore`.
 
 pub(super) mod backup;
+mod namespace_rates;
 pub(super) mod restore;

@@ -13,7 +13,7 @@ use seqsvr_proto::limits::STORE_PORT;
 use seqsvr_store::backup::{self, Backup};
 use seqsvr_store::{Options, restore};
 
-use super::backup::{UNKNOWN_RATE_ADVICE, has_rates, namespace_lines, peak_numbers};
+use super::namespace_rates::{UNKNOWN_RATE_ADVICE, has_rates, namespace_lines, peak_numbers};
 use crate::cli;
 use crate::output::exit_code::BadInput;
 use crate::output::stdout;

@@ -1,0 +1,43 @@
+//! Headings and arguments that several commands share.
+
+use std::time::Duration;
+
+use clap::Args;
+use seqsvr_proto::limits::ALLOC_PORT;
+
+use super::value_parsers::{parse_duration, parse_server_list, split_addresses};
+
+/// Heading of the flags that every command has. They are the last in each help.
+pub(super) const GLOBAL_HEADING: &str = "Global options";
+/// Heading of the flags for the connection to a server.
+pub(super) const CONNECTION_HEADING: &str = "Connection options";
+/// Heading of the limits of a server.
+pub(super) const LIMITS_HEADING: &str = "Limits";
+
+/// Addresses and timeout of a client command.
+#[derive(Args)]
+#[command(next_help_heading = CONNECTION_HEADING)]
+pub(crate) struct ClientArgs {
+    /// AllocSvr addresses; one reachable AllocSvr is enough.
+    #[arg(long, env = "SEQSVR_SERVER", default_value_t = format!("127.0.0.1:{ALLOC_PORT}"), value_name = "ADDR[,ADDR]", value_parser = parse_server_list)]
+    pub(crate) server: String,
+    /// Time after which the command stops retrying.
+    #[arg(long, env = "SEQSVR_TIMEOUT", default_value = "20s", value_parser = parse_duration)]
+    pub(crate) timeout: Duration,
+}
+
+impl ClientArgs {
+    /// Returns the addresses.
+    pub(crate) fn addresses(&self) -> Vec<&str> {
+        split_addresses(&self.server).collect()
+    }
+}
+
+#[derive(Args)]
+pub(crate) struct ListArgs {
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+}
