@@ -24,13 +24,28 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_enum, default_value_t = CallMode::Next)]
     pub(crate) mode: CallMode,
     /// Clients, each with its own connections.
-    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    #[arg(
+        long,
+        default_value_t = 1,
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=1_000)
+    )]
     pub(crate) connections: u32,
     /// Calls in flight, over all connections.
-    #[arg(long, default_value_t = 64, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(
+        long,
+        default_value_t = 64,
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=100_000)
+    )]
     pub(crate) in_flight: u32,
     /// Number of uids (from 0) or of keys in each namespace.
-    #[arg(long, default_value_t = 10_000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 31))]
+    #[arg(
+        long,
+        default_value_t = 10_000,
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=1 << 31)
+    )]
     pub(crate) keys: u32,
     /// Use keys of this length instead of uids.
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(10..=128))]
@@ -57,7 +72,13 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) batch: Option<u32>,
     /// Numbers that each item takes.
-    #[arg(long, short = 'c', default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(
+        long,
+        short = 'c',
+        default_value_t = 1,
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=100_000)
+    )]
     pub(crate) count: u32,
     /// Measured time, after the warm-up.
     #[arg(long, default_value = "10s", value_parser = parse_duration)]

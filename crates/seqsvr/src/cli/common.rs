@@ -19,7 +19,13 @@ pub(super) const LIMITS_HEADING: &str = "Limits";
 #[command(next_help_heading = CONNECTION_HEADING)]
 pub(crate) struct ClientArgs {
     /// AllocSvr addresses; one reachable AllocSvr is enough.
-    #[arg(long, env = "SEQSVR_SERVER", default_value_t = format!("127.0.0.1:{ALLOC_PORT}"), value_name = "ADDR[,ADDR]", value_parser = parse_server_list)]
+    #[arg(
+        long,
+        env = "SEQSVR_SERVER",
+        default_value_t = format!("127.0.0.1:{ALLOC_PORT}"),
+        value_name = "ADDR[,ADDR]",
+        value_parser = parse_server_list
+    )]
     pub(crate) server: String,
     /// Time after which the command stops retrying.
     #[arg(long, env = "SEQSVR_TIMEOUT", default_value = "20s", value_parser = parse_duration)]

@@ -39,7 +39,13 @@ use crate::output::log::LogFormat;
 #[command(name = "seqsvr", version, max_term_width = 100)]
 pub(crate) struct CommandLine {
     /// Filter of the log on stderr, such as `info` or `warn,seqsvr_alloc=debug`.
-    #[arg(long, global = true, help_heading = GLOBAL_HEADING, env = "SEQSVR_LOG", value_name = "FILTER")]
+    #[arg(
+        long,
+        global = true,
+        help_heading = GLOBAL_HEADING,
+        env = "SEQSVR_LOG",
+        value_name = "FILTER"
+    )]
     pub(crate) log: Option<String>,
     /// Format of the log.
     ///
@@ -54,7 +60,13 @@ pub(crate) struct CommandLine {
     )]
     pub(crate) log_format: LogFormat,
     /// TOML file whose keys are flags, in tables `dev`, `store`, `alloc` and `client`.
-    #[arg(long, global = true, help_heading = GLOBAL_HEADING, env = "SEQSVR_CONFIG", value_name = "FILE")]
+    #[arg(
+        long,
+        global = true,
+        help_heading = GLOBAL_HEADING,
+        env = "SEQSVR_CONFIG",
+        value_name = "FILE"
+    )]
     pub(crate) config: Option<PathBuf>,
     #[command(subcommand)]
     pub(crate) command: CliCommand,

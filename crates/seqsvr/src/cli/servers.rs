@@ -78,10 +78,21 @@ pub(crate) struct StoreIdentityArgs {
     #[arg(long, env = "SEQSVR_ID", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) id: u64,
     /// Address to listen on.
-    #[arg(long, env = "SEQSVR_LISTEN", default_value_t = format!("127.0.0.1:{STORE_PORT}"), value_name = "ADDR", value_parser = |text: &str| parse_listen_address(text, STORE_PORT))]
+    #[arg(
+        long,
+        env = "SEQSVR_LISTEN",
+        default_value_t = format!("127.0.0.1:{STORE_PORT}"),
+        value_name = "ADDR",
+        value_parser = |text: &str| parse_listen_address(text, STORE_PORT)
+    )]
     pub(crate) listen: String,
     /// Address under which other servers reach this store. Default: --listen.
-    #[arg(long, env = "SEQSVR_ADVERTISE", value_name = "ADDR", value_parser = parse_advertise_address)]
+    #[arg(
+        long,
+        env = "SEQSVR_ADVERTISE",
+        value_name = "ADDR",
+        value_parser = parse_advertise_address
+    )]
     pub(crate) advertise: Option<String>,
     /// Directory of this store only.
     #[arg(long, env = "SEQSVR_DATA_DIR")]
@@ -98,7 +109,12 @@ pub(crate) struct StoreArgs {
     #[arg(long)]
     pub(crate) moved_data_dir: bool,
     /// Log entries between two snapshots. A snapshot frees older log entries.
-    #[arg(long, default_value_t = 20_000, value_name = "ENTRIES", value_parser = clap::value_parser!(u64).range(100..=10_000_000))]
+    #[arg(
+        long,
+        default_value_t = 20_000,
+        value_name = "ENTRIES",
+        value_parser = clap::value_parser!(u64).range(100..=10_000_000)
+    )]
     pub(crate) snapshot_every: u64,
     /// Shortest time without a leader before an election, in milliseconds.
     ///
@@ -106,14 +122,25 @@ pub(crate) struct StoreArgs {
     /// the shorter time, so raise it where a sync takes more than 200 ms. Give all stores the same
     /// value. Keep it below an eighth of the lease (`seqsvr init --lease-ms`): otherwise AllocSvrs
     /// may lose their leases when a leader dies.
-    #[arg(long, default_value_t = 200, value_name = "MS", value_parser = clap::value_parser!(u64).range(200..=10_000))]
+    #[arg(
+        long,
+        default_value_t = 200,
+        value_name = "MS",
+        value_parser = clap::value_parser!(u64).range(200..=10_000)
+    )]
     pub(crate) election_timeout_ms: u64,
     #[command(flatten)]
     pub(crate) connection_limits: ConnectionLimitArgs,
     /// Address for metrics and health checks; port 7880 if it names none.
     ///
     /// The paths are /metrics, /healthz and /readyz. Default: none.
-    #[arg(long, help_heading = HTTP_HEADING, env = "SEQSVR_HTTP_LISTEN", value_name = "ADDR", value_parser = |text: &str| parse_listen_address(text, STORE_HTTP_PORT))]
+    #[arg(
+        long,
+        help_heading = HTTP_HEADING,
+        env = "SEQSVR_HTTP_LISTEN",
+        value_name = "ADDR",
+        value_parser = |text: &str| parse_listen_address(text, STORE_HTTP_PORT)
+    )]
     pub(crate) http_listen: Option<String>,
 }
 
@@ -122,10 +149,18 @@ pub(crate) struct StoreArgs {
 #[command(next_help_heading = LIMITS_HEADING)]
 pub(crate) struct ConnectionLimitArgs {
     /// Maximum connections. Further connections are rejected.
-    #[arg(long, default_value_t = CONNECTIONS_DEFAULT as u64, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    #[arg(
+        long,
+        default_value_t = CONNECTIONS_DEFAULT as u64,
+        value_parser = clap::value_parser!(u64).range(1..=1 << 20)
+    )]
     pub(crate) connections_max: u64,
     /// Maximum concurrent calls of a connection. Further calls wait in the client.
-    #[arg(long, default_value_t = STREAMS_DEFAULT, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    #[arg(
+        long,
+        default_value_t = STREAMS_DEFAULT,
+        value_parser = clap::value_parser!(u32).range(1..=1 << 20)
+    )]
     pub(crate) streams_max: u32,
 }
 
@@ -153,10 +188,21 @@ pub(crate) struct AllocArgs {
     #[arg(long, env = "SEQSVR_NAME")]
     pub(crate) name: String,
     /// Address to listen on.
-    #[arg(long, env = "SEQSVR_LISTEN", default_value_t = format!("127.0.0.1:{ALLOC_PORT}"), value_name = "ADDR", value_parser = |text: &str| parse_listen_address(text, ALLOC_PORT))]
+    #[arg(
+        long,
+        env = "SEQSVR_LISTEN",
+        default_value_t = format!("127.0.0.1:{ALLOC_PORT}"),
+        value_name = "ADDR",
+        value_parser = |text: &str| parse_listen_address(text, ALLOC_PORT)
+    )]
     pub(crate) listen: String,
     /// Address under which clients reach this AllocSvr. Default: --listen.
-    #[arg(long, env = "SEQSVR_ADVERTISE", value_name = "ADDR", value_parser = parse_advertise_address)]
+    #[arg(
+        long,
+        env = "SEQSVR_ADVERTISE",
+        value_name = "ADDR",
+        value_parser = parse_advertise_address
+    )]
     pub(crate) advertise: Option<String>,
     /// StoreSvr addresses.
     #[arg(
@@ -179,7 +225,12 @@ pub(crate) struct AllocArgs {
     #[arg(long, default_value = "20s", value_parser = parse_duration)]
     pub(crate) name_wait: Duration,
     /// Time after which an unused section is unloaded.
-    #[arg(long, help_heading = LIMITS_HEADING, default_value = "10m", value_parser = parse_duration)]
+    #[arg(
+        long,
+        help_heading = LIMITS_HEADING,
+        default_value = "10m",
+        value_parser = parse_duration
+    )]
     pub(crate) idle_after: Duration,
     /// Maximum memory for counters in MiB. Above it, busy sections are unloaded too.
     #[arg(long, help_heading = LIMITS_HEADING, default_value_t = 8_192)]
@@ -189,17 +240,32 @@ pub(crate) struct AllocArgs {
     /// Maximum items that are queued for a section, a window or a store.
     ///
     /// Items above the limit are rejected with a retry hint.
-    #[arg(long, help_heading = LIMITS_HEADING, default_value_t = WAITING_DEFAULT as u64, value_parser = clap::value_parser!(u64).range(1..=1 << 24))]
+    #[arg(
+        long,
+        help_heading = LIMITS_HEADING,
+        default_value_t = WAITING_DEFAULT as u64,
+        value_parser = clap::value_parser!(u64).range(1..=1 << 24)
+    )]
     pub(crate) waiting_max: u64,
     /// Maximum items of one NextMany or CurrentMany. Larger requests are rejected.
     ///
     /// Give all AllocSvrs of a cluster the same value.
-    #[arg(long, help_heading = LIMITS_HEADING, default_value_t = ITEMS_MAX as u64, value_parser = clap::value_parser!(u64).range(1..=ITEMS_MAX as u64))]
+    #[arg(
+        long,
+        help_heading = LIMITS_HEADING,
+        default_value_t = ITEMS_MAX as u64,
+        value_parser = clap::value_parser!(u64).range(1..=ITEMS_MAX as u64)
+    )]
     pub(crate) items_max: u64,
     /// Maximum size of a message in KiB. Larger messages are rejected.
     ///
     /// Give all AllocSvrs of a cluster the same value.
-    #[arg(long, help_heading = LIMITS_HEADING, default_value_t = MESSAGE_MAX_KIB, value_parser = clap::value_parser!(u64).range(64..=MESSAGE_MAX_KIB))]
+    #[arg(
+        long,
+        help_heading = LIMITS_HEADING,
+        default_value_t = MESSAGE_MAX_KIB,
+        value_parser = clap::value_parser!(u64).range(64..=MESSAGE_MAX_KIB)
+    )]
     pub(crate) message_max_kib: u64,
     #[command(flatten)]
     pub(crate) endpoints: EndpointArgs,
@@ -210,7 +276,12 @@ pub(crate) struct AllocArgs {
 #[command(next_help_heading = REDIS_HEADING)]
 pub(crate) struct EndpointArgs {
     /// Address for Redis clients; port 6380 if it names none. Default: none.
-    #[arg(long, env = "SEQSVR_REDIS_LISTEN", value_name = "ADDR", value_parser = |text: &str| parse_listen_address(text, REDIS_PORT))]
+    #[arg(
+        long,
+        env = "SEQSVR_REDIS_LISTEN",
+        value_name = "ADDR",
+        value_parser = |text: &str| parse_listen_address(text, REDIS_PORT)
+    )]
     pub(crate) redis_listen: Option<String>,
     /// Password of the user `default`, for AUTH. Default: none.
     #[arg(
@@ -222,7 +293,11 @@ pub(crate) struct EndpointArgs {
     )]
     pub(crate) redis_password: Option<String>,
     /// Maximum Redis connections. Further connections are rejected.
-    #[arg(long, default_value_t = REDIS_CONNECTIONS_DEFAULT as u64, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    #[arg(
+        long,
+        default_value_t = REDIS_CONNECTIONS_DEFAULT as u64,
+        value_parser = clap::value_parser!(u64).range(1..=1 << 20)
+    )]
     pub(crate) redis_connections_max: u64,
     /// Close a Redis connection after this time without a command. Default: never.
     #[arg(long, value_parser = parse_duration, value_name = "TIME")]
@@ -246,10 +321,19 @@ pub(crate) struct EndpointArgs {
 #[command(next_help_heading = HTTP_HEADING)]
 pub(crate) struct HttpArgs {
     /// Address for HTTP; port 7780 if it names none. Default: none.
-    #[arg(long, env = "SEQSVR_HTTP_LISTEN", value_name = "ADDR", value_parser = |text: &str| parse_listen_address(text, HTTP_PORT))]
+    #[arg(
+        long,
+        env = "SEQSVR_HTTP_LISTEN",
+        value_name = "ADDR",
+        value_parser = |text: &str| parse_listen_address(text, HTTP_PORT)
+    )]
     pub(crate) http_listen: Option<String>,
     /// Maximum HTTP connections. Further connections are rejected.
-    #[arg(long, default_value_t = HTTP_CONNECTIONS_DEFAULT as u64, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    #[arg(
+        long,
+        default_value_t = HTTP_CONNECTIONS_DEFAULT as u64,
+        value_parser = clap::value_parser!(u64).range(1..=1 << 20)
+    )]
     pub(crate) http_connections_max: u64,
     /// Close an HTTP connection after this time without a request.
     #[arg(long, default_value = "75s", value_parser = parse_nonzero_duration, value_name = "TIME")]
