@@ -178,7 +178,7 @@ impl PipeWorker {
                     let timeout = self.client.timeout + ANSWER_GRACE;
                     let mut calls = self.calls.iter().filter(|call| call.items_left > 0);
                     if calls.any(|call| call.begin.elapsed() > timeout) {
-                        let text = format!("a frame was not answered for {timeout:?}");
+                        let text = format!("a frame was not answered within {timeout:?}");
                         return Ok(PipeEnd::Broken(Status::deadline_exceeded(text)));
                     }
                 }

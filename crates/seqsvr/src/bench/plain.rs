@@ -200,7 +200,7 @@ pub(super) fn status_error(status: &Status) -> Error {
 }
 
 fn malformed_answer() -> Error {
-    let text = "a malformed answer: bench and server do not fit together";
+    let text = "malformed answer: the versions of bench and server are incompatible";
     client_error(Code::Internal, Reason::Unspecified, text.to_owned())
 }
 

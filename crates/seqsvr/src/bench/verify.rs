@@ -52,14 +52,14 @@ impl fmt::Display for VerifyError {
         match self {
             VerifyError::OutOfOrder { range, before } => write!(
                 f,
-                "out of order: {} came to a call that began after {before} had been received",
+                "out of order: {} was returned to a call that began after {before} had been received",
                 range.first
             ),
             VerifyError::Duplicate { range } => {
                 write!(f, "given twice: {} to {}", range.first, range.last)
             }
             VerifyError::TooManyGaps => f.write_str(
-                "too many numbers of these keys go to others while calls are in flight: use a namespace that nobody else uses",
+                "too many numbers of these keys go to other clients while calls are in flight; use a namespace that no other client uses",
             ),
         }
     }

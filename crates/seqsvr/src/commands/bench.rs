@@ -53,7 +53,7 @@ pub(crate) async fn run(args: cli::BenchArgs) -> anyhow::Result<()> {
     };
     let key_count =
         u32::try_from(namespaces.len() as u64 * u64::from(args.keys)).map_err(|_| {
-            BadInput("more than 2^32 keys in all: give less, or fewer namespaces".into())
+            BadInput("more than 2^32 keys in all; use fewer keys or fewer namespaces".into())
         })?;
     let clients: Vec<CliClient> = (0..args.connections)
         .map(|_| CliClient::connect(&args.client))
@@ -70,7 +70,7 @@ pub(crate) async fn run(args: cli::BenchArgs) -> anyhow::Result<()> {
             .map(|namespace| namespace.spec.name.as_str())
             .collect();
         let text = format!(
-            "there is no namespace {unknown:?}; there are {}: make it with `seqsvr namespace create`",
+            "there is no namespace {unknown:?}; there are {}; create it with `seqsvr namespace create`",
             names.join(", ")
         );
         return Err(BadInput(text).into());
@@ -148,7 +148,7 @@ pub(crate) async fn run(args: cli::BenchArgs) -> anyhow::Result<()> {
     let violations = run.violations.lock();
     if !violations.is_empty() {
         let lines = violations.join("\n  ");
-        bail!("what was received is wrong, so nothing was measured:\n  {lines}");
+        bail!("received numbers are wrong, so nothing was measured:\n  {lines}");
     }
     if let Some(error) = run.cluster_mismatch.lock().take() {
         return Err(error.into());
@@ -183,7 +183,7 @@ fn connect_clients(
     cluster: ClusterTag,
 ) -> anyhow::Result<Vec<WorkerClient>> {
     if args.unary && args.mode == cli::CallMode::Pipe {
-        return Err(BadInput("--mode pipe sends frames, so it cannot be --unary".into()).into());
+        return Err(BadInput("--mode pipe sends frames; remove --unary".into()).into());
     }
     let (servers, strides) = (args.client.addresses(), Arc::new(strides));
     let connect_direct =
@@ -252,7 +252,7 @@ async fn measure_run(
             }
             ended = callers.join_next() => match ended {
                 Some(Ok(ended)) => ended?,
-                Some(Err(error)) => bail!("a caller ended: {error}"),
+                Some(Err(error)) => bail!("a worker failed: {error}"),
                 None => break,
             }
         }

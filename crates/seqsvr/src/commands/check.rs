@@ -10,14 +10,14 @@ pub(crate) fn run(args: &cli::CheckArgs) -> anyhow::Result<()> {
     stdout::print_line(&report)?;
     if !report.is_ok() {
         bail!(
-            "{} breaks the promise: {} violations",
+            "{} breaks the guarantees: {} violations",
             args.file.display(),
             report.violations_total()
         );
     }
     if report.answered() == 0 {
         bail!(
-            "{} holds no answered call, so it proves nothing",
+            "{} has no answered call, so it proves nothing",
             args.file.display()
         );
     }

@@ -18,7 +18,8 @@ pub(crate) fn check_config(
 ) -> anyhow::Result<()> {
     let Some(path) = args.file.or(config_flag) else {
         bail!(BadInput(
-            "name a file: behind the command, with --config or in SEQSVR_CONFIG".to_owned()
+            "no file is named; name one after the command, with --config or in SEQSVR_CONFIG"
+                .to_owned()
         ));
     };
     let contents = config_file::check_file(&CommandLine::command(), &path)?;

@@ -95,7 +95,7 @@ pub(crate) async fn print_route(args: cli::RouteArgs) -> anyhow::Result<()> {
         )?;
     } else {
         let owner = owner.map_or_else(
-            || "nobody at the moment".to_owned(),
+            || "none at the moment".to_owned(),
             |o| format!("{} at {}", o.name, o.address),
         );
         stdout::print_line(format_args!(

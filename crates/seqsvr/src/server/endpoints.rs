@@ -206,7 +206,10 @@ fn none_if_in_use<E>(
         Ok(endpoint) => Ok(Some(endpoint)),
         Err(error) if error.kind() == io::ErrorKind::AddrInUse && !is_required => {
             tracing::warn!(
-                "{listen} is taken, so nothing is there for {name} clients; choose another port with {flag}"
+                %listen,
+                endpoint = name,
+                flag,
+                "endpoint disabled: the address is in use; choose another port with the flag"
             );
             Ok(None)
         }
@@ -216,6 +219,6 @@ fn none_if_in_use<E>(
 
 fn describe_listen_error(listen: SocketAddr, name: &str, flag: &str) -> String {
     format!(
-        "cannot listen on {listen} for {name} clients; stop what uses it or choose another with {flag}"
+        "cannot listen on {listen} for {name} clients; stop the process that uses this address, or choose another with {flag}"
     )
 }

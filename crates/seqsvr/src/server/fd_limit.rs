@@ -32,7 +32,10 @@ pub(crate) fn raise_fd_limit(connections: u64) {
     };
     if available < wanted {
         tracing::warn!(
-            "{connections} connections need {wanted} file descriptors and this process may open {available}: raise `ulimit -n` or lower --connections-max"
+            connections,
+            needed = wanted,
+            available,
+            "too few file descriptors for all connections; raise `ulimit -n` or lower --connections-max"
         );
     }
 }

@@ -85,11 +85,11 @@ async fn salvage(dir: &Path, part: &Path) -> anyhow::Result<Backup> {
     file.and_then(|f| f.sync_all()).with_context(write_error)?;
     log::log_unfiltered(format_args!(
         "WARNING: this backup has the state of one store's directory, not of the cluster.\n\
-         The cluster may have acknowledged numbers after log index {} that are not in it, and how fast\n\
-         it went is not known. {} of its last log entries are not known to be committed.\n\
-         Use it only if a majority of the directories is lost and no fresher backup exists. Stop everything\n\
-         of the old cluster, and choose the margins of `seqsvr restore` for all that it can have handed\n\
-         out since this store last heard from a leader, at most.",
+         The cluster may have acknowledged numbers after log index {} that are not in it, and their\n\
+         rate is not known. {} of its last log entries are not known to be committed.\n\
+         Use it only if a majority of the directories is lost and no more recent backup exists.\n\
+         Stop everything of the old cluster. Choose the margins of `seqsvr restore` so that they\n\
+         cover all numbers that it can have issued since this store last heard from a leader.",
         salvaged.backup.about.index, salvaged.unconfirmed
     ));
     Ok(backup::read(part)?)

@@ -24,7 +24,7 @@ pub(crate) async fn run(args: cli::RestoreArgs) -> anyhow::Result<()> {
         (args.lift_max_seq, args.lift_start, args.lift_epoch)
     else {
         return Err(BadInput(format!(
-            "say how far the old cluster can have gone on since {} was made: --lift-max-seq, --lift-start and --lift-epoch are all needed. What it handed out after the backup is handed out again unless they cover it; one too large costs nothing but a jump.\n{}",
+            "margins are missing; set --lift-max-seq, --lift-start and --lift-epoch so that they cover all that the old cluster can have done since {} was made. Numbers issued after the backup are issued again unless the margins cover them; a margin that is too large only makes every sequence skip ahead.\n{}",
             args.file.display(),
             margin_advice(&backup)
         ))
@@ -42,7 +42,7 @@ pub(crate) async fn run(args: cli::RestoreArgs) -> anyhow::Result<()> {
     let listen = cli::resolve_address(&identity.listen, STORE_PORT)?;
     if identity.advertise.is_none() && listen.ip().is_unspecified() {
         return Err(BadInput(format!(
-            "others cannot reach {listen}: give --advertise, the address under which they reach this store"
+            "other servers cannot reach {listen}; set --advertise to the address under which they reach this store"
         ))
         .into());
     }
@@ -82,7 +82,7 @@ fn describe_rejection(error: &Error, backup: &Backup) -> String {
             },
             margin_advice(backup)
         ),
-        other => format!("no cluster can be made of this backup: {other}"),
+        other => format!("no cluster can be created from this backup: {other}"),
     }
 }
 
@@ -119,7 +119,7 @@ fn margin_advice(backup: &Backup) -> String {
             .map(|line| format!("  {line}")),
     );
     lines.extend(highest_peak.map(|highest| format!(
-        "If every minute since was like the busiest one it saw, {} numbers were added, if all of them went to one section. A minute before it watched, or after the backup, may have been busier.",
+        "If every minute since then was like the busiest one that it saw, {} numbers were added, if all of them went to one section. A minute before it watched, or after the backup, may have been busier.",
         u128::from(highest) * u128::from(age_seconds.div_ceil(60).max(1))
     )));
     if !has_rates(backup) {

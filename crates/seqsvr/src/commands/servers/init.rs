@@ -98,7 +98,7 @@ pub(crate) async fn create_cluster(
             tonic::Code::Unavailable | tonic::Code::DeadlineExceeded
         );
         if !is_transient || Instant::now() > deadline {
-            bail!("store {address} did not make the cluster: {rpc_error}");
+            bail!("store {address} did not create the cluster: {rpc_error}");
         }
         sleep(Duration::from_millis(200)).await;
     }
@@ -106,7 +106,7 @@ pub(crate) async fn create_cluster(
         cluster
             .as_ref()
             .try_into()
-            .context("a store gave a malformed cluster id")?,
+            .context("a store returned a malformed cluster id")?,
     ))
 }
 
