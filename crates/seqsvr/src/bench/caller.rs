@@ -1,12 +1,14 @@
 //! One caller of the SDK or of unary RPCs: one call after the other, each verified and measured.
 
 use rand::rngs::SmallRng;
-use seqsvr_client::{Client, Current, Error, Key, NextItem, Numbers};
+use seqsvr_client::{Client, Error, Key, NextItem, Numbers};
 use tokio::time::Instant;
 
-use super::checker::{CallItems, CallRecorder, CallTally, ItemAnswer};
+use super::answers::{CallAnswers, ItemAnswer};
+use super::checker::{CallRecorder, CallTally};
 use super::plain::DirectClient;
-use crate::cli::CallMode;
+use super::run_state::CallItems;
+use super::settings::CallMode;
 
 /// How a caller sends its calls.
 #[derive(Clone)]
@@ -26,12 +28,6 @@ pub(crate) struct CallWorker {
     pub(crate) rng: SmallRng,
     /// Items of its call; their memory is reused for its next call.
     pub(crate) items: CallItems,
-}
-
-/// Answers to the items of a call, in their order.
-pub(crate) enum CallAnswers {
-    Numbers(Vec<Result<Numbers, Error>>),
-    Current(Vec<Result<Current, Error>>),
 }
 
 impl CallWorker {

@@ -4,91 +4,24 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use rand::rngs::SmallRng;
 use seqsvr_check::{Answer, Call, Kind, Outcome, Recorder};
-use seqsvr_client::{Current, CurrentKind, Error, Numbers, Reason};
+use seqsvr_client::{CurrentKind, Error, Reason};
 use tokio::time::Instant;
 
+use super::answers::ItemAnswer;
 use super::figures::RunStats;
-use super::keys::KeySet;
-use super::pace::Pacer;
-use super::verify::{CallSpan, StridedRange, Verifier, VerifyError};
-use crate::cli::CallMode;
-
-/// State that all callers of a run share.
-pub(crate) struct RunState {
-    pub(crate) mode: CallMode,
-    /// Items of a call.
-    pub(crate) batch: u32,
-    /// Numbers an item takes.
-    pub(crate) count: u32,
-    pub(crate) keys: KeySet,
-    pub(crate) pacer: Pacer,
-    pub(crate) verifier: Verifier,
-    /// Violations of order or uniqueness as text; the first few.
-    pub(crate) violations: Mutex<Vec<String>>,
-    /// Error that says that the servers belong to another cluster now. It ends the run.
-    pub(crate) cluster_mismatch: Mutex<Option<Error>>,
-    /// Start of the run: all times count from here.
-    pub(crate) origin: Instant,
-}
+use super::run_state::{CallItems, RunState};
+use super::settings::CallMode;
+use super::verify::{CallSpan, StridedRange, VerifyError};
 
 /// Maximum number of violations that are kept as text. Further ones are discarded.
 const VIOLATIONS_MAX: usize = 10;
-
-impl RunState {
-    /// Draws the keys of one call. All are of the namespace whose first key is `first_key`.
-    pub(crate) fn draw_items(&self, first_key: u32, rng: &mut SmallRng, items: &mut CallItems) {
-        let CallItems {
-            keys,
-            greatest_before,
-        } = items;
-        keys.clear();
-        keys.extend((0..self.batch).map(|_| first_key + self.keys.draw_key(rng)));
-        greatest_before.clear();
-        if self.mode == CallMode::Current {
-            greatest_before.extend(keys.iter().map(|key| self.verifier.greatest_received(*key)));
-        }
-    }
-
-    /// Returns the nanoseconds since the start of the run.
-    fn nanos_at(&self, at: Instant) -> u64 {
-        at.saturating_duration_since(self.origin).as_nanos() as u64
-    }
-}
-
-/// Items of a call. They are columns to save memory: thousands of calls are in flight.
-#[derive(Default)]
-pub(crate) struct CallItems {
-    pub(crate) keys: Vec<u32>,
-    /// For `current`: the greatest number of each key that was received before the call began.
-    greatest_before: Vec<u64>,
-}
-
-impl CallItems {
-    /// Copies some of the items.
-    pub(crate) fn copy_items(&self, indexes: impl Iterator<Item = usize>) -> CallItems {
-        let mut copy = CallItems::default();
-        for i in indexes {
-            copy.keys.push(self.keys[i]);
-            copy.greatest_before.extend(self.greatest_before.get(i));
-        }
-        copy
-    }
-}
 
 /// Numbers and failures of one call.
 #[derive(Default)]
 pub(crate) struct CallTally {
     numbers: u64,
     failures: Vec<Error>,
-}
-
-/// Answer to one item.
-#[derive(Clone, Copy)]
-pub(crate) enum ItemAnswer {
-    Numbers(Numbers),
-    Current(Current),
 }
 
 /// Verifies, records and counts the answers of some callers of a run.

@@ -6,6 +6,7 @@
 //! ones (`verify`) and adds the call to the `RunStats`. `ClusterCounters` are the counters of the
 //! cluster during the run, and `report` prints the result.
 
+pub(crate) mod answers;
 pub(crate) mod caller;
 pub(crate) mod checker;
 pub(crate) mod effort;
@@ -16,5 +17,8 @@ pub(crate) mod pace;
 pub(crate) mod piper;
 pub(crate) mod plain;
 pub(crate) mod report;
+pub(crate) mod run_state;
+pub(crate) mod runner;
+pub(crate) mod settings;
 mod unary;
 pub(crate) mod verify;

@@ -1,49 +1,63 @@
 //! The result of a run, as text or as JSON.
 
-use std::io;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::effort::ClusterCounters;
 use super::figures::RunStats;
-use crate::cli;
-use crate::output::stdout;
+use super::settings::{BenchSettings, CallMode, KeyDistribution};
 
 /// Percentiles that a report has.
 const PERCENTILES: [(&str, f64); 4] =
     [("p50", 50.0), ("p90", 90.0), ("p99", 99.0), ("p99.9", 99.9)];
 
-/// Result of a run.
-pub(crate) struct BenchReport {
+/// Statistics of a run after its warm-up.
+pub(crate) struct RunMeasurement {
     /// Measured time, without the warm-up.
-    pub(crate) measured: Duration,
+    pub(crate) time: Duration,
+    /// Statistics of all callers.
     pub(crate) stats: RunStats,
+    /// Counters of the cluster during that time.
     pub(crate) counters: ClusterCounters,
 }
 
+/// Result of a run, with its settings.
+pub(crate) struct BenchReport {
+    pub(crate) settings: BenchSettings,
+    /// Items of a call.
+    pub(crate) batch: u32,
+    /// Number of clients.
+    pub(crate) connections: u32,
+    pub(crate) measurement: RunMeasurement,
+}
+
 impl BenchReport {
-    pub(crate) fn print(&self, args: &cli::BenchArgs, batch: u32) -> io::Result<()> {
-        let stats = &self.stats;
-        let seconds = self.measured.as_secs_f64();
-        stdout::print_line(format_args!(
-            "run       {}",
-            describe_settings(args, batch, seconds)
-        ))?;
-        stdout::print_line(format_args!(
-            "calls     {} a second, {} in all",
-            format_grouped((stats.calls as f64 / seconds) as u64),
-            format_grouped(stats.calls)
-        ))?;
-        let label = match args.mode {
-            cli::CallMode::Next | cli::CallMode::NextMany | cli::CallMode::Pipe => "numbers ",
-            cli::CallMode::Current => "answers ",
+    /// Returns the lines of the report for people.
+    pub(crate) fn to_lines(&self) -> Vec<String> {
+        let RunMeasurement {
+            time,
+            stats,
+            counters,
+        } = &self.measurement;
+        let seconds = time.as_secs_f64();
+        let mut lines = vec![
+            format!("run       {}", self.describe_settings(seconds)),
+            format!(
+                "calls     {} a second, {} in all",
+                format_grouped((stats.calls as f64 / seconds) as u64),
+                format_grouped(stats.calls)
+            ),
+        ];
+        let label = match self.settings.mode {
+            CallMode::Next | CallMode::NextMany | CallMode::Pipe => "numbers ",
+            CallMode::Current => "answers ",
         };
-        stdout::print_line(format_args!(
+        lines.push(format!(
             "{label}  {} a second, {} in all",
             format_grouped((stats.numbers as f64 / seconds) as u64),
             format_grouped(stats.numbers)
-        ))?;
+        ));
         let percentiles: Vec<String> = PERCENTILES
             .iter()
             .map(|(name, p)| {
@@ -53,22 +67,21 @@ impl BenchReport {
                 )
             })
             .collect();
-        stdout::print_line(format_args!(
+        lines.push(format!(
             "latency   {}  max {}",
             percentiles.join("  "),
             format_nanos(stats.latency.max())
-        ))?;
+        ));
         if stats.errors.is_empty() {
-            stdout::print_line("errors    none")?;
+            lines.push("errors    none".to_owned());
         }
         for (kind, f) in &stats.errors {
-            stdout::print_line(format_args!(
+            lines.push(format!(
                 "errors    {} {kind}, the first: {}",
                 format_grouped(f.count),
                 f.first_message
-            ))?;
+            ));
         }
-        let counters = self.counters;
         let numbers_per_raise = match counters.raises {
             0 => String::new(),
             raises => format!(
@@ -76,19 +89,26 @@ impl BenchReport {
                 format_grouped(counters.numbers / raises)
             ),
         };
-        stdout::print_line(format_args!(
+        lines.push(format!(
             "cluster   {} raises{numbers_per_raise}; {} log entries with raises, {} fsyncs; {} waited for refill, {} forwarded",
             format_grouped(counters.raises),
             format_grouped(counters.raise_entries),
             format_grouped(counters.fsyncs),
             format_grouped(counters.waited_for_refill),
             format_grouped(counters.forwarded)
-        ))
+        ));
+        lines
     }
 
-    pub(crate) fn to_json(&self, args: &cli::BenchArgs, batch: u32) -> Value {
-        let stats = &self.stats;
-        let seconds = self.measured.as_secs_f64();
+    /// Returns the report as JSON.
+    pub(crate) fn to_json(&self) -> Value {
+        let settings = &self.settings;
+        let RunMeasurement {
+            time,
+            stats,
+            counters,
+        } = &self.measurement;
+        let seconds = time.as_secs_f64();
         let mut latency: serde_json::Map<String, Value> = PERCENTILES
             .iter()
             .map(|(name, p)| {
@@ -100,17 +120,17 @@ impl BenchReport {
             .collect();
         latency.insert("max".to_owned(), json!(stats.latency.max()));
         json!({
-            "mode": format!("{:?}", args.mode),
-            "unary": args.unary,
-            "connections": args.connections,
-            "in_flight": args.in_flight,
-            "keys": args.keys,
-            "key_bytes": args.key_bytes,
-            "distribution": format!("{:?}", args.distribution),
-            "namespaces": args.namespaces,
-            "batch": batch,
-            "count": args.count,
-            "rate": args.rate,
+            "mode": format!("{:?}", settings.mode),
+            "unary": settings.unary,
+            "connections": self.connections,
+            "in_flight": settings.in_flight,
+            "keys": settings.keys,
+            "key_bytes": settings.key_bytes,
+            "distribution": format!("{:?}", settings.distribution),
+            "namespaces": settings.namespaces,
+            "batch": self.batch,
+            "count": settings.count,
+            "rate": settings.rate,
             "seconds": seconds,
             "calls": stats.calls,
             "calls_per_second": stats.calls as f64 / seconds,
@@ -118,45 +138,46 @@ impl BenchReport {
             "numbers_per_second": stats.numbers as f64 / seconds,
             "latency_ns": latency,
             "errors": stats.errors,
-            "cluster": self.counters,
+            "cluster": counters,
         })
     }
-}
 
-fn describe_settings(args: &cli::BenchArgs, batch: u32, seconds: f64) -> String {
-    let call = match args.mode {
-        cli::CallMode::Next => "next".to_owned(),
-        cli::CallMode::NextMany => format!("next-many of {batch}"),
-        cli::CallMode::Pipe => format!("frames of {batch}"),
-        cli::CallMode::Current => format!("current of {batch}"),
-    };
-    let protocol = if args.unary { ", unary" } else { "" };
-    let count = match args.count {
-        1 => String::new(),
-        n => format!(", {n} numbers an item"),
-    };
-    let key_type = match args.key_bytes {
-        None => "uids".to_owned(),
-        Some(n) => format!("keys of {n} bytes"),
-    };
-    let distribution = match args.distribution {
-        cli::KeyDistribution::Uniform => "alike",
-        cli::KeyDistribution::Zipf => "by Zipf's law",
-        cli::KeyDistribution::Hot => "of which one",
-    };
-    let keys = format_grouped(u64::from(args.keys));
-    let namespaces = match args.namespaces.len() {
-        0 | 1 => String::new(),
-        n => format!(" in each of {n} namespaces"),
-    };
-    let pace = match args.rate {
-        None => "each after the last answer".to_owned(),
-        Some(rate) => format!("{} due a second", format_grouped(u64::from(rate))),
-    };
-    format!(
-        "{call}{protocol}{count}; {keys} {key_type} {distribution}{namespaces}; {} calls in flight, {} connections, {pace}; {seconds:.1} s",
-        args.in_flight, args.connections
-    )
+    fn describe_settings(&self, seconds: f64) -> String {
+        let (settings, batch) = (&self.settings, self.batch);
+        let call = match settings.mode {
+            CallMode::Next => "next".to_owned(),
+            CallMode::NextMany => format!("next-many of {batch}"),
+            CallMode::Pipe => format!("frames of {batch}"),
+            CallMode::Current => format!("current of {batch}"),
+        };
+        let protocol = if settings.unary { ", unary" } else { "" };
+        let count = match settings.count {
+            1 => String::new(),
+            n => format!(", {n} numbers an item"),
+        };
+        let key_type = match settings.key_bytes {
+            None => "uids".to_owned(),
+            Some(n) => format!("keys of {n} bytes"),
+        };
+        let distribution = match settings.distribution {
+            KeyDistribution::Uniform => "alike",
+            KeyDistribution::Zipf => "by Zipf's law",
+            KeyDistribution::Hot => "of which one",
+        };
+        let keys = format_grouped(u64::from(settings.keys));
+        let namespaces = match settings.namespaces.len() {
+            0 | 1 => String::new(),
+            n => format!(" in each of {n} namespaces"),
+        };
+        let pace = match settings.rate {
+            None => "each after the last answer".to_owned(),
+            Some(rate) => format!("{} due a second", format_grouped(u64::from(rate))),
+        };
+        format!(
+            "{call}{protocol}{count}; {keys} {key_type} {distribution}{namespaces}; {} calls in flight, {} connections, {pace}; {seconds:.1} s",
+            settings.in_flight, self.connections
+        )
+    }
 }
 
 /// Formats nanoseconds in a unit that leaves three digits.

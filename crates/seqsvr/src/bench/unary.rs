@@ -8,12 +8,12 @@ use seqsvr_proto::v1::{
 };
 use tonic::Status;
 
-use super::caller::CallAnswers;
+use super::answers::CallAnswers;
 use super::plain::{
     DirectClient, checked_numbers, insert_failures, next_many_request, read_numbers, status_error,
     to_current,
 };
-use crate::cli::CallMode;
+use super::settings::CallMode;
 
 impl DirectClient {
     /// Sends one call for all keys. If the call fails, each item fails with its error.

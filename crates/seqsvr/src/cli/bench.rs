@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use super::common::ClientArgs;
 use super::value_parsers::parse_duration;
+use crate::bench::settings::{CallMode, KeyDistribution};
 
 pub(super) const BENCH_HELP: &str = "\
 The command verifies every number: it is new, and greater than every number of its key that had been
@@ -100,28 +101,4 @@ pub(crate) struct BenchArgs {
     pub(crate) history: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) client: ClientArgs,
-}
-
-/// Kind of the calls of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum CallMode {
-    /// Take the next number or numbers of one key.
-    Next,
-    /// Take the next numbers of many keys.
-    NextMany,
-    /// Take the next numbers of many keys, each call as one frame of a Pipe, without the SDK.
-    Pipe,
-    /// Read the last issued number.
-    Current,
-}
-
-/// Distribution of the calls over the keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum KeyDistribution {
-    /// All keys have the same share of the calls.
-    Uniform,
-    /// A few keys have most of the calls (Zipf's law, exponent 0.99).
-    Zipf,
-    /// One key has all calls.
-    Hot,
 }

@@ -19,7 +19,7 @@ use clap_complete::Shell;
 use backup::{BACKUP_HELP, RESTORE_HELP};
 pub(crate) use backup::{BackupArgs, RestoreArgs};
 use bench::BENCH_HELP;
-pub(crate) use bench::{BenchArgs, CallMode, KeyDistribution};
+pub(crate) use bench::BenchArgs;
 pub(crate) use common::ClientArgs;
 use common::GLOBAL_HEADING;
 pub(crate) use config::{CheckConfigArgs, ConfigCommand};

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use seqsvr_client::{Code, Error};
 
+use crate::bench::settings::InvalidSettings;
 use crate::output::log;
 
 pub(crate) const FAILED: ExitCode = ExitCode::FAILURE;
@@ -28,7 +29,7 @@ pub(crate) fn report_error(error: &anyhow::Error) -> ExitCode {
 }
 
 fn exit_code(error: &anyhow::Error) -> u8 {
-    if error.is::<BadInput>() {
+    if error.is::<BadInput>() || error.is::<InvalidSettings>() {
         return BAD_INPUT_CODE;
     }
     if error.is::<ServerUnavailable>() {

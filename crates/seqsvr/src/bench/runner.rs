@@ -1,0 +1,318 @@
+//! Runs the workers of a load and measures them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::bail;
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use parking_lot::Mutex;
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+use seqsvr_check::Recorder;
+use seqsvr_client::Client;
+use seqsvr_core::namespace::Namespace;
+use seqsvr_proto::cluster_tag::ClusterTag;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use super::caller::{CallClient, CallWorker};
+use super::checker::CallRecorder;
+use super::effort::ClusterCounters;
+use super::figures::RunStats;
+use super::keys::KeySet;
+use super::pace::Pacer;
+use super::piper::PipeWorker;
+use super::plain::DirectClient;
+use super::report::{BenchReport, RunMeasurement, format_grouped, format_nanos};
+use super::run_state::{CallItems, RunState};
+use super::settings::{BenchSettings, CallMode, InvalidSettings};
+use super::verify::Verifier;
+
+/// Number of statistics that callers share. Several ones keep waits for their locks rare; each
+/// takes 200 KiB.
+const STATS_SHARDS: usize = 16;
+
+/// Callers that share a task, so that all callers that one frame answers continue together. With
+/// one task for each caller, 1,024 single calls in flight on four connections had a third less
+/// throughput.
+const CALLERS_PER_TASK: usize = 16;
+/// Maximum time to discard calls that were in flight at the end of the warm-up.
+const SETTLE_TIMEOUT: Duration = Duration::from_millis(20);
+
+/// Prints one line of progress.
+pub(crate) type ProgressPrinter = fn(String);
+
+/// Puts load on the cluster of these clients, one for each connection, and verifies every answer.
+/// Returns the result of the time after the warm-up.
+///
+/// # Errors
+/// The settings are invalid, no call was answered, a number was wrong, or the history cannot be
+/// written.
+///
+/// # Panics
+/// There is no client.
+pub(crate) async fn run_bench(
+    settings: BenchSettings,
+    clients: Vec<Client>,
+    print: ProgressPrinter,
+) -> anyhow::Result<BenchReport> {
+    let connections = clients.len() as u32;
+    let batch = settings.batch_size()?;
+    let namespaces = settings.namespaces_or_default();
+    let key_count =
+        u32::try_from(namespaces.len() as u64 * u64::from(settings.keys)).map_err(|_| {
+            InvalidSettings("more than 2^32 keys in all; use fewer keys or fewer namespaces".into())
+        })?;
+    let admin = clients[0].admin();
+    let namespace_list = admin.list_namespaces().await?;
+    require_namespaces(&namespaces, &namespace_list)?;
+    let strides = namespace_list.iter().map(|namespace| {
+        (
+            namespace.spec.name.clone(),
+            namespace.spec.progression.stride,
+        )
+    });
+    // Callers without the SDK check that the answers are from this cluster.
+    let cluster = ClusterTag::of(clients[0].routes().await?.cluster());
+    let worker_clients = connect_clients(&settings, &clients, strides.collect(), cluster)?;
+    let recorder = settings
+        .history
+        .as_ref()
+        .map(Recorder::create)
+        .transpose()?;
+    let run = Arc::new(RunState {
+        mode: settings.mode,
+        batch,
+        count: settings.count,
+        keys: KeySet::new(
+            settings.keys,
+            settings.distribution,
+            settings.key_bytes,
+            namespaces,
+        ),
+        pacer: Pacer::new(settings.warm_up + settings.duration, settings.rate),
+        verifier: Verifier::new(key_count, settings.in_flight as usize),
+        violations: Mutex::default(),
+        cluster_mismatch: Mutex::default(),
+        origin: Instant::now(),
+    });
+    let stats = (0..STATS_SHARDS).map(|_| Mutex::new(RunStats::new()));
+    let stats: Arc<Vec<_>> = Arc::new(stats.collect());
+    let new_recorder = || CallRecorder {
+        run: run.clone(),
+        stats: stats.clone(),
+        recorder: recorder.clone(),
+    };
+    let mut callers = spawn_workers(settings.in_flight, worker_clients, new_recorder);
+    let measurement = measure_run(&settings, &run, &stats, &admin, &mut callers, print).await?;
+    if let Some(recorder) = recorder {
+        let calls = recorder.finish()?;
+        print(format!("{} items recorded", format_grouped(calls)));
+    }
+    let violations = run.violations.lock();
+    if !violations.is_empty() {
+        let lines = violations.join("\n  ");
+        bail!("received numbers are wrong, so nothing was measured:\n  {lines}");
+    }
+    if let Some(error) = run.cluster_mismatch.lock().take() {
+        return Err(error.into());
+    }
+    if measurement.stats.calls == 0 {
+        let errors = measurement.stats.errors.values().next();
+        let why = errors.map_or_else(String::new, |failures| {
+            format!(": {}", failures.first_message)
+        });
+        bail!("no call was answered{why}");
+    }
+    Ok(BenchReport {
+        settings,
+        batch,
+        connections,
+        measurement,
+    })
+}
+
+/// Rejects namespaces that the cluster does not have.
+fn require_namespaces(
+    namespaces: &[String],
+    existing: &[Namespace],
+) -> Result<(), InvalidSettings> {
+    let has_name = |name: &String| existing.iter().any(|n| n.spec.name == *name);
+    let Some(unknown) = namespaces.iter().find(|name| !has_name(name)) else {
+        return Ok(());
+    };
+    let names: Vec<&str> = existing.iter().map(|n| n.spec.name.as_str()).collect();
+    Err(InvalidSettings(format!(
+        "there is no namespace {unknown:?}; there are {}; create it with `seqsvr namespace create`",
+        names.join(", ")
+    )))
+}
+
+/// Starts the callers, `in_flight` in all, and spreads them over the connections.
+fn spawn_workers(
+    in_flight: u32,
+    clients: Vec<WorkerClient>,
+    new_recorder: impl Fn() -> CallRecorder,
+) -> JoinSet<Result<(), seqsvr_check::Error>> {
+    let connections = clients.len() as u32;
+    let rng = || SmallRng::from_rng(&mut rand::rng());
+    let mut callers = JoinSet::new();
+    let mut first = 0;
+    for (n, worker_client) in (0..).zip(clients) {
+        let share = in_flight / connections + u32::from(n < in_flight % connections);
+        let share = first..first + share as usize;
+        first = share.end;
+        match worker_client {
+            WorkerClient::Pipe(client) => {
+                let worker =
+                    PipeWorker::new(new_recorder(), client, rng(), share.start, share.len());
+                callers.spawn(worker.run());
+            }
+            WorkerClient::Calls(client) => {
+                let workers = share.map(|caller| CallWorker {
+                    recorder: new_recorder(),
+                    client: client.clone(),
+                    caller,
+                    rng: rng(),
+                    items: CallItems::default(),
+                });
+                let mut workers = workers.map(CallWorker::run).peekable();
+                while workers.peek().is_some() {
+                    let mut task_workers: FuturesUnordered<_> =
+                        workers.by_ref().take(CALLERS_PER_TASK).collect();
+                    callers.spawn(async move {
+                        while let Some(ended) = task_workers.next().await {
+                            ended?;
+                        }
+                        Ok(())
+                    });
+                }
+            }
+        }
+    }
+    callers
+}
+
+/// How the callers of a connection send their calls.
+enum WorkerClient {
+    /// Each caller sends its own calls.
+    Calls(CallClient),
+    /// One Pipe carries the calls of all callers as frames.
+    Pipe(DirectClient),
+}
+
+/// Creates one client for each connection.
+fn connect_clients(
+    settings: &BenchSettings,
+    clients: &[Client],
+    strides: HashMap<String, u32>,
+    cluster: ClusterTag,
+) -> anyhow::Result<Vec<WorkerClient>> {
+    if settings.unary && settings.mode == CallMode::Pipe {
+        return Err(InvalidSettings("--mode pipe sends frames; remove --unary".into()).into());
+    }
+    let (servers, strides) = (&settings.servers, Arc::new(strides));
+    let connect_direct =
+        |server: &str| DirectClient::new(server, strides.clone(), settings.timeout, cluster);
+    let pairs = clients.iter().zip(servers.iter().cycle());
+    let connect = |(client, server): (&Client, &String)| match (settings.mode, settings.unary) {
+        (CallMode::Pipe, _) => Ok(WorkerClient::Pipe(connect_direct(server)?)),
+        (_, true) => Ok(WorkerClient::Calls(CallClient::Unary(connect_direct(
+            server,
+        )?))),
+        (_, false) => Ok(WorkerClient::Calls(CallClient::Sdk(client.clone()))),
+    };
+    pairs.map(connect).collect()
+}
+
+/// Waits until the callers end and prints a progress line every second. Returns the result of the
+/// time after the warm-up.
+async fn measure_run(
+    settings: &BenchSettings,
+    run: &RunState,
+    stats: &[Mutex<RunStats>],
+    admin: &seqsvr_client::Admin,
+    callers: &mut JoinSet<Result<(), seqsvr_check::Error>>,
+    print: ProgressPrinter,
+) -> anyhow::Result<RunMeasurement> {
+    let began = Instant::now();
+    let mut ticks = interval(Duration::from_secs(1));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks.tick().await;
+    let mut total = RunStats::new();
+    let mut measured_from = began;
+    let mut counters_before = ClusterCounters::read(admin).await?;
+    let mut is_warm = settings.warm_up.is_zero();
+    let mut last_progress = began;
+    loop {
+        let warmed_up = tokio::time::sleep_until(began + settings.warm_up);
+        tokio::select! {
+            () = warmed_up, if !is_warm => {
+                RunStats::take_sum(stats);
+                counters_before = ClusterCounters::read(admin).await?;
+                // Calls in flight at the end of the warm-up belong to neither part.
+                discard_in_flight(stats, settings.in_flight.into()).await;
+                measured_from = Instant::now();
+                last_progress = measured_from;
+                ticks.reset();
+                is_warm = true;
+            }
+            _ = ticks.tick() => {
+                let interval_stats = RunStats::take_sum(stats);
+                print(progress_line(began, last_progress, &interval_stats, !is_warm));
+                last_progress = Instant::now();
+                if is_warm {
+                    total.add_stats(&interval_stats);
+                }
+            }
+            ended = callers.join_next() => match ended {
+                Some(Ok(ended)) => ended?,
+                Some(Err(error)) => bail!("a worker failed: {error}"),
+                None => break,
+            }
+        }
+    }
+    let time = measured_from.elapsed();
+    total.add_stats(&RunStats::take_sum(stats));
+    let counters = ClusterCounters::read(admin)
+        .await?
+        .increase_since(counters_before);
+    if run.pacer.is_stopped() {
+        print("ended early".to_owned());
+    }
+    Ok(RunMeasurement {
+        time,
+        stats: total,
+        counters,
+    })
+}
+
+/// Discards statistics until as many calls were answered as are in flight at a time, or until a
+/// short time has passed.
+async fn discard_in_flight(stats: &[Mutex<RunStats>], in_flight: u64) {
+    let (began, mut answered) = (Instant::now(), 0);
+    while answered < in_flight && began.elapsed() < SETTLE_TIMEOUT {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        answered += RunStats::take_sum(stats).calls;
+    }
+}
+
+fn progress_line(
+    began: Instant,
+    last_progress: Instant,
+    stats: &RunStats,
+    is_warm_up: bool,
+) -> String {
+    let seconds = last_progress.elapsed().as_secs_f64();
+    format!(
+        "{:>4.0} s  {} calls a second  {} numbers a second  p99 {}  {} failed{}",
+        began.elapsed().as_secs_f64(),
+        format_grouped((stats.calls as f64 / seconds) as u64),
+        format_grouped((stats.numbers as f64 / seconds) as u64),
+        format_nanos(stats.latency.value_at_percentile(99.0)),
+        format_grouped(stats.failure_count()),
+        if is_warm_up { "  (warm-up)" } else { "" }
+    )
+}

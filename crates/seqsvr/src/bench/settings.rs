@@ -1,0 +1,97 @@
+//! Settings of a run.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use seqsvr_core::namespace::{DEFAULT, KEYS};
+
+/// Default number of items of a NextMany or a frame.
+const DEFAULT_BATCH: u32 = 100;
+
+/// Kind of the calls of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CallMode {
+    /// Take the next number or numbers of one key.
+    Next,
+    /// Take the next numbers of many keys.
+    NextMany,
+    /// Take the next numbers of many keys, each call as one frame of a Pipe, without the SDK.
+    Pipe,
+    /// Read the last issued number.
+    Current,
+}
+
+/// Distribution of the calls over the keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum KeyDistribution {
+    /// All keys have the same share of the calls.
+    Uniform,
+    /// A few keys have most of the calls (Zipf's law, exponent 0.99).
+    Zipf,
+    /// One key has all calls.
+    Hot,
+}
+
+/// Settings of a run, as the command line has them.
+#[derive(Clone, Debug)]
+pub(crate) struct BenchSettings {
+    /// Kind of the calls.
+    pub(crate) mode: CallMode,
+    /// Whether each call is one unary gRPC request without the SDK.
+    pub(crate) unary: bool,
+    /// AllocSvr addresses, for calls without the SDK.
+    pub(crate) servers: Vec<String>,
+    /// Deadline of a call without the SDK.
+    pub(crate) timeout: Duration,
+    /// Calls in flight, over all connections.
+    pub(crate) in_flight: u32,
+    /// Number of uids or keys in each namespace.
+    pub(crate) keys: u32,
+    /// Length of the keys; None: uids.
+    pub(crate) key_bytes: Option<u32>,
+    /// Distribution of the calls over the keys.
+    pub(crate) distribution: KeyDistribution,
+    /// Namespaces, with as many calls each; none: the default one.
+    pub(crate) namespaces: Vec<String>,
+    /// Items in a call; None: the default of the mode.
+    pub(crate) batch: Option<u32>,
+    /// Numbers that each item takes.
+    pub(crate) count: u32,
+    /// Measured time, after the warm-up.
+    pub(crate) duration: Duration,
+    /// Time before the measurement.
+    pub(crate) warm_up: Duration,
+    /// Calls that start per second; None: each call follows the last answer.
+    pub(crate) rate: Option<u32>,
+    /// File in which every call is recorded.
+    pub(crate) history: Option<PathBuf>,
+}
+
+/// Settings that contradict each other or the cluster.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct InvalidSettings(pub(crate) String);
+
+impl BenchSettings {
+    /// Returns the number of items of a call.
+    pub(crate) fn batch_size(&self) -> Result<u32, InvalidSettings> {
+        match (self.mode, self.batch) {
+            (CallMode::Next, Some(n)) if n > 1 => Err(InvalidSettings(
+                "--batch is for --mode next-many, pipe or current; --count takes several numbers of one key"
+                    .into(),
+            )),
+            (CallMode::NextMany | CallMode::Pipe, batch) => Ok(batch.unwrap_or(DEFAULT_BATCH)),
+            (_, batch) => Ok(batch.unwrap_or(1)),
+        }
+    }
+
+    /// Returns the namespaces of the run.
+    pub(crate) fn namespaces_or_default(&self) -> Vec<String> {
+        match (self.namespaces.is_empty(), self.key_bytes) {
+            (false, _) => self.namespaces.clone(),
+            (true, None) => vec![DEFAULT.to_owned()],
+            (true, Some(_)) => vec![KEYS.to_owned()],
+        }
+    }
+}
