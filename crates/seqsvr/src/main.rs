@@ -2,12 +2,11 @@
 //! operators.
 //!
 //! Parts: the command line ([`cli`]), the configuration file ([`config_file`]), the commands
-//! ([`commands`]), parts of a server process ([`server`]), the log, stdout and exit codes
-//! ([`output`]), and the load generator ([`mod@bench`]).
+//! ([`commands`]), parts of a server process ([`server`]), and the log, stdout and exit codes
+//! ([`output`]).
 //! Results go to stdout; the log and progress messages go to stderr.
 //! This crate has no rule of the protocol: it only starts and calls the crates below.
 
-mod bench;
 mod cli;
 mod commands;
 mod config_file;

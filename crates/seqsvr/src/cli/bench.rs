@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use seqsvr_bench::{CallMode, KeyDistribution};
 
 use super::common::ClientArgs;
 use super::value_parsers::parse_duration;
-use crate::bench::settings::{CallMode, KeyDistribution};
 
 pub(super) const BENCH_HELP: &str = "\
 The command verifies every number: it is new, and greater than every number of its key that had been

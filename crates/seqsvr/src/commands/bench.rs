@@ -1,8 +1,8 @@
 //! `seqsvr bench`: generates load and prints what was measured.
 
+use seqsvr_bench::{BenchSettings, run_bench};
+
 use super::cli_client::CliClient;
-use crate::bench::runner::run_bench;
-use crate::bench::settings::BenchSettings;
 use crate::cli;
 use crate::output::{log, stdout};
 

@@ -3,9 +3,9 @@
 
 use std::process::ExitCode;
 
+use seqsvr_bench::InvalidSettings;
 use seqsvr_client::{Code, Error};
 
-use crate::bench::settings::InvalidSettings;
 use crate::output::log;
 
 pub(crate) const FAILED: ExitCode = ExitCode::FAILURE;

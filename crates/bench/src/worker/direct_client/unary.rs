@@ -8,12 +8,12 @@ use seqsvr_proto::v1::{
 };
 use tonic::Status;
 
-use super::answers::CallAnswers;
-use super::plain::{
+use super::{
     DirectClient, checked_numbers, insert_failures, next_many_request, read_numbers, status_error,
     to_current,
 };
-use super::settings::CallMode;
+use crate::answers::CallAnswers;
+use crate::settings::CallMode;
 
 impl DirectClient {
     /// Sends one call for all keys. If the call fails, each item fails with its error.

@@ -17,18 +17,18 @@ use seqsvr_proto::cluster_tag::ClusterTag;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use super::caller::{CallClient, CallWorker};
-use super::checker::CallRecorder;
-use super::effort::ClusterCounters;
-use super::figures::RunStats;
-use super::keys::KeySet;
-use super::pace::Pacer;
-use super::piper::PipeWorker;
-use super::plain::DirectClient;
-use super::report::{BenchReport, RunMeasurement, format_grouped, format_nanos};
-use super::run_state::{CallItems, RunState};
-use super::settings::{BenchSettings, CallMode, InvalidSettings};
-use super::verify::Verifier;
+use crate::call_recorder::CallRecorder;
+use crate::cluster_counters::ClusterCounters;
+use crate::key_set::KeySet;
+use crate::pacer::Pacer;
+use crate::report::{BenchReport, RunMeasurement, format_grouped, format_nanos};
+use crate::run_state::{CallItems, RunState};
+use crate::settings::{BenchSettings, CallMode, InvalidSettings};
+use crate::stats::RunStats;
+use crate::verifier::Verifier;
+use crate::worker::call_worker::{CallClient, CallWorker};
+use crate::worker::direct_client::DirectClient;
+use crate::worker::pipe_worker::PipeWorker;
 
 /// Number of statistics that callers share. Several ones keep waits for their locks rare; each
 /// takes 200 KiB.
@@ -42,7 +42,7 @@ const CALLERS_PER_TASK: usize = 16;
 const SETTLE_TIMEOUT: Duration = Duration::from_millis(20);
 
 /// Prints one line of progress.
-pub(crate) type ProgressPrinter = fn(String);
+pub type ProgressPrinter = fn(String);
 
 /// Puts load on the cluster of these clients, one for each connection, and verifies every answer.
 /// Returns the result of the time after the warm-up.
@@ -53,7 +53,7 @@ pub(crate) type ProgressPrinter = fn(String);
 ///
 /// # Panics
 /// There is no client.
-pub(crate) async fn run_bench(
+pub async fn run_bench(
     settings: BenchSettings,
     clients: Vec<Client>,
     print: ProgressPrinter,

@@ -8,11 +8,11 @@ use seqsvr_check::{Answer, Call, Kind, Outcome, Recorder};
 use seqsvr_client::{CurrentKind, Error, Reason};
 use tokio::time::Instant;
 
-use super::answers::ItemAnswer;
-use super::figures::RunStats;
-use super::run_state::{CallItems, RunState};
-use super::settings::CallMode;
-use super::verify::{CallSpan, StridedRange, VerifyError};
+use crate::answers::ItemAnswer;
+use crate::run_state::{CallItems, RunState};
+use crate::settings::CallMode;
+use crate::stats::RunStats;
+use crate::verifier::{CallSpan, StridedRange, VerifyError};
 
 /// Maximum number of violations that are kept as text. Further ones are discarded.
 const VIOLATIONS_MAX: usize = 10;

@@ -7,7 +7,7 @@ use rand_distr::{Distribution as _, Zipf};
 use seqsvr_check::Sequence;
 use seqsvr_client::Key;
 
-use super::settings::KeyDistribution;
+use crate::settings::KeyDistribution;
 
 /// Exponent of Zipf's law, as in YCSB.
 const ZIPF_EXPONENT: f64 = 0.99;

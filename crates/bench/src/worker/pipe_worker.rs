@@ -18,10 +18,10 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 
-use super::answers::ItemAnswer;
-use super::checker::{CallRecorder, CallTally};
-use super::plain::{DirectClient, item_error, next_many_request, read_range, status_error};
-use super::run_state::CallItems;
+use super::direct_client::{DirectClient, item_error, next_many_request, read_range, status_error};
+use crate::answers::ItemAnswer;
+use crate::call_recorder::{CallRecorder, CallTally};
+use crate::run_state::CallItems;
 
 /// Pause between two attempts to open a Pipe.
 const REOPEN_PAUSE: Duration = Duration::from_millis(20);

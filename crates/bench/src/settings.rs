@@ -11,7 +11,7 @@ const DEFAULT_BATCH: u32 = 100;
 
 /// Kind of the calls of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum CallMode {
+pub enum CallMode {
     /// Take the next number or numbers of one key.
     Next,
     /// Take the next numbers of many keys.
@@ -24,7 +24,7 @@ pub(crate) enum CallMode {
 
 /// Distribution of the calls over the keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum KeyDistribution {
+pub enum KeyDistribution {
     /// All keys have the same share of the calls.
     Uniform,
     /// A few keys have most of the calls (Zipf's law, exponent 0.99).
@@ -35,43 +35,43 @@ pub(crate) enum KeyDistribution {
 
 /// Settings of a run, as the command line has them.
 #[derive(Clone, Debug)]
-pub(crate) struct BenchSettings {
+pub struct BenchSettings {
     /// Kind of the calls.
-    pub(crate) mode: CallMode,
+    pub mode: CallMode,
     /// Whether each call is one unary gRPC request without the SDK.
-    pub(crate) unary: bool,
+    pub unary: bool,
     /// AllocSvr addresses, for calls without the SDK.
-    pub(crate) servers: Vec<String>,
+    pub servers: Vec<String>,
     /// Deadline of a call without the SDK.
-    pub(crate) timeout: Duration,
+    pub timeout: Duration,
     /// Calls in flight, over all connections.
-    pub(crate) in_flight: u32,
+    pub in_flight: u32,
     /// Number of uids or keys in each namespace.
-    pub(crate) keys: u32,
+    pub keys: u32,
     /// Length of the keys; None: uids.
-    pub(crate) key_bytes: Option<u32>,
+    pub key_bytes: Option<u32>,
     /// Distribution of the calls over the keys.
-    pub(crate) distribution: KeyDistribution,
+    pub distribution: KeyDistribution,
     /// Namespaces, with as many calls each; none: the default one.
-    pub(crate) namespaces: Vec<String>,
+    pub namespaces: Vec<String>,
     /// Items in a call; None: the default of the mode.
-    pub(crate) batch: Option<u32>,
+    pub batch: Option<u32>,
     /// Numbers that each item takes.
-    pub(crate) count: u32,
+    pub count: u32,
     /// Measured time, after the warm-up.
-    pub(crate) duration: Duration,
+    pub duration: Duration,
     /// Time before the measurement.
-    pub(crate) warm_up: Duration,
+    pub warm_up: Duration,
     /// Calls that start per second; None: each call follows the last answer.
-    pub(crate) rate: Option<u32>,
+    pub rate: Option<u32>,
     /// File in which every call is recorded.
-    pub(crate) history: Option<PathBuf>,
+    pub history: Option<PathBuf>,
 }
 
 /// Settings that contradict each other or the cluster.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct InvalidSettings(pub(crate) String);
+pub struct InvalidSettings(pub(crate) String);
 
 impl BenchSettings {
     /// Returns the number of items of a call.

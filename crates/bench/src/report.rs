@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::effort::ClusterCounters;
-use super::figures::RunStats;
-use super::settings::{BenchSettings, CallMode, KeyDistribution};
+use crate::cluster_counters::ClusterCounters;
+use crate::settings::{BenchSettings, CallMode, KeyDistribution};
+use crate::stats::RunStats;
 
 /// Percentiles that a report has.
 const PERCENTILES: [(&str, f64); 4] =
@@ -23,7 +23,7 @@ pub(crate) struct RunMeasurement {
 }
 
 /// Result of a run, with its settings.
-pub(crate) struct BenchReport {
+pub struct BenchReport {
     pub(crate) settings: BenchSettings,
     /// Items of a call.
     pub(crate) batch: u32,
@@ -34,7 +34,7 @@ pub(crate) struct BenchReport {
 
 impl BenchReport {
     /// Returns the lines of the report for people.
-    pub(crate) fn to_lines(&self) -> Vec<String> {
+    pub fn to_lines(&self) -> Vec<String> {
         let RunMeasurement {
             time,
             stats,
@@ -101,7 +101,7 @@ impl BenchReport {
     }
 
     /// Returns the report as JSON.
-    pub(crate) fn to_json(&self) -> Value {
+    pub fn to_json(&self) -> Value {
         let settings = &self.settings;
         let RunMeasurement {
             time,

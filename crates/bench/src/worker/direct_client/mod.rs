@@ -1,5 +1,7 @@
 //! A gRPC client of one server without the SDK, and how to read its answers.
 
+mod unary;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,11 +21,11 @@ use tonic::{Request, Response, Status, Streaming};
 /// Client of one server with its own connection.
 #[derive(Clone)]
 pub(crate) struct DirectClient {
-    pub(super) client: SequenceClient<Channel>,
+    pub(crate) client: SequenceClient<Channel>,
     /// Distance between the numbers of each namespace.
     strides: Arc<HashMap<String, u32>>,
     /// Deadline of a call.
-    pub(super) timeout: Duration,
+    pub(crate) timeout: Duration,
     /// Cluster that is measured. Numbers of another cluster must not count.
     cluster: ClusterTag,
 }
@@ -50,7 +52,7 @@ impl DirectClient {
     }
 
     /// Makes a request with the cluster and the deadline.
-    pub(super) fn build_request<T: NamesCluster>(&self, mut message: T) -> Request<T> {
+    pub(crate) fn build_request<T: NamesCluster>(&self, mut message: T) -> Request<T> {
         message.set_cluster_tag(self.cluster);
         let mut request = Request::new(message);
         request.set_timeout(self.timeout);
@@ -58,7 +60,7 @@ impl DirectClient {
     }
 
     /// Opens a Pipe to a server of this cluster.
-    pub(super) async fn open_pipe(
+    pub(crate) async fn open_pipe(
         &self,
         requests: ReceiverStream<PipeRequest>,
     ) -> Result<Streaming<PipeResponse>, Status> {
@@ -70,7 +72,7 @@ impl DirectClient {
     }
 
     /// Returns the message of a response if it is from this cluster.
-    pub(super) fn check_answer<T: NamesCluster>(&self, response: Response<T>) -> Result<T, Status> {
+    pub(crate) fn check_answer<T: NamesCluster>(&self, response: Response<T>) -> Result<T, Status> {
         let answer = response.into_inner();
         self.check_cluster(answer.cluster_tag())?;
         Ok(answer)
@@ -83,13 +85,13 @@ impl DirectClient {
         }
     }
 
-    pub(super) fn stride_of(&self, namespace: &str) -> u32 {
+    pub(crate) fn stride_of(&self, namespace: &str) -> u32 {
         self.strides.get(namespace).copied().unwrap_or(1)
     }
 }
 
 /// Makes a request for `count` numbers of each of these uids or keys.
-pub(super) fn next_many_request(
+pub(crate) fn next_many_request(
     namespace: &str,
     (uids, keys): (Vec<u64>, Vec<Bytes>),
     count: u32,
@@ -108,7 +110,7 @@ pub(super) fn next_many_request(
 }
 
 /// Returns the answers to `item_count` items.
-pub(super) fn read_numbers(
+pub(crate) fn read_numbers(
     answer: &NextManyResponse,
     item_count: usize,
     count: u32,
@@ -123,7 +125,7 @@ pub(super) fn read_numbers(
 
 /// Returns the answer to the i-th item, which did not fail.
 #[inline]
-pub(super) fn read_range(
+pub(crate) fn read_range(
     answer: &NextManyResponse,
     i: usize,
     count: u32,
@@ -147,7 +149,7 @@ pub(super) fn read_range(
 
 /// Returns an answer if it has exactly `count` numbers.
 #[inline]
-pub(super) fn checked_numbers(
+pub(crate) fn checked_numbers(
     first: u64,
     last: u64,
     epoch: u64,
@@ -166,7 +168,7 @@ pub(super) fn checked_numbers(
     })
 }
 
-pub(super) fn to_current(kind: v1::CurrentKind, value: u64, epoch: u64) -> Result<Current, Error> {
+pub(crate) fn to_current(kind: v1::CurrentKind, value: u64, epoch: u64) -> Result<Current, Error> {
     let kind = match kind {
         v1::CurrentKind::Exact => CurrentKind::Exact,
         v1::CurrentKind::Never => CurrentKind::Never,
@@ -177,7 +179,7 @@ pub(super) fn to_current(kind: v1::CurrentKind, value: u64, epoch: u64) -> Resul
 }
 
 /// Replaces the answers of the items that failed with their errors.
-pub(super) fn insert_failures<T>(answers: &mut [Result<T, Error>], errors: &[ItemError]) {
+pub(crate) fn insert_failures<T>(answers: &mut [Result<T, Error>], errors: &[ItemError]) {
     for error in errors {
         if let Some(answer) = answers.get_mut(error.index as usize) {
             *answer = Err(item_error(error));
@@ -185,7 +187,7 @@ pub(super) fn insert_failures<T>(answers: &mut [Result<T, Error>], errors: &[Ite
     }
 }
 
-pub(super) fn item_error(item: &ItemError) -> Error {
+pub(crate) fn item_error(item: &ItemError) -> Error {
     client_error(
         Code::from_i32(item.code),
         item.reason(),
@@ -193,7 +195,7 @@ pub(super) fn item_error(item: &ItemError) -> Error {
     )
 }
 
-pub(super) fn status_error(status: &Status) -> Error {
+pub(crate) fn status_error(status: &Status) -> Error {
     let rpc_error = Fault::from_status(status);
     let reason = rpc_error.reason();
     client_error(rpc_error.code, reason, rpc_error.message)

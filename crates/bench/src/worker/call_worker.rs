@@ -4,11 +4,11 @@ use rand::rngs::SmallRng;
 use seqsvr_client::{Client, Error, Key, NextItem, Numbers};
 use tokio::time::Instant;
 
-use super::answers::{CallAnswers, ItemAnswer};
-use super::checker::{CallRecorder, CallTally};
-use super::plain::DirectClient;
-use super::run_state::CallItems;
-use super::settings::CallMode;
+use super::direct_client::DirectClient;
+use crate::answers::{CallAnswers, ItemAnswer};
+use crate::call_recorder::{CallRecorder, CallTally};
+use crate::run_state::CallItems;
+use crate::settings::CallMode;
 
 /// How a caller sends its calls.
 #[derive(Clone)]

@@ -5,10 +5,10 @@ use rand::rngs::SmallRng;
 use seqsvr_client::Error;
 use tokio::time::Instant;
 
-use super::keys::KeySet;
-use super::pace::Pacer;
-use super::settings::CallMode;
-use super::verify::Verifier;
+use crate::key_set::KeySet;
+use crate::pacer::Pacer;
+use crate::settings::CallMode;
+use crate::verifier::Verifier;
 
 /// State that all callers of a run share.
 pub(crate) struct RunState {
