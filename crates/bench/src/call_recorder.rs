@@ -165,6 +165,7 @@ impl CallRecorder {
     }
 }
 
+/// Converts an answer to the outcome that a history has.
 fn to_outcome(answer: &Result<ItemAnswer, Error>, mode: CallMode, end: u64) -> Outcome {
     let (epoch, answer) = match answer {
         Ok(ItemAnswer::Numbers(n)) => {

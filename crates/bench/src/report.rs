@@ -142,6 +142,7 @@ impl BenchReport {
         })
     }
 
+    /// Describes the settings of the run in one line.
     fn describe_settings(&self, seconds: f64) -> String {
         let (settings, batch) = (&self.settings, self.batch);
         let call = match settings.mode {

@@ -34,6 +34,7 @@ pub(crate) struct RunStats {
 }
 
 impl RunStats {
+    /// Creates empty statistics.
     #[expect(clippy::expect_used, reason = "the bounds are constants that fit")]
     pub(crate) fn new() -> RunStats {
         let latency = Histogram::new_with_bounds(1, LATENCY_MAX_NS, LATENCY_DIGITS);
@@ -62,6 +63,7 @@ impl RunStats {
         self.add_failures(kind, 1, || error.message.clone());
     }
 
+    /// Returns the number of items that failed.
     pub(crate) fn failure_count(&self) -> u64 {
         self.errors.values().map(|f| f.count).sum()
     }

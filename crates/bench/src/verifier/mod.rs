@@ -3,10 +3,10 @@
 //! Invariant: a range is accepted only if all of it is greater than every number of its key that
 //! had been received when its call began, and none of it was received before.
 //!
-//! For that each key has the greatest number received, and gaps ([`GapTracker`]): numbers that calls
-//! skipped because they overtook others, or that no call of this process received. A range above
-//! the greatest number is new and in order. A range below it must lie in a gap, and fills it; its
-//! call must have begun before any number above that gap was received.
+//! For that each key has the greatest number received, and gaps ([`GapTracker`]): numbers that
+//! calls skipped because they overtook others, or that no call of this process received. A range
+//! above the greatest number is new and in order. A range below it must lie in a gap, and fills
+//! it; its call must have begun before any number above that gap was received.
 //!
 //! All times are of one clock. The begin of a call is read before the call is sent, and its end
 //! after the answer was received.

@@ -88,6 +88,7 @@ impl CallWorker {
         }
     }
 
+    /// Sends one call for many keys of one namespace.
     async fn send_batch(&self, keys: &[u32]) -> CallAnswers {
         let run = &self.recorder.run;
         let namespace = run.keys.namespace_of(keys[0]);
@@ -101,6 +102,7 @@ impl CallWorker {
         }
     }
 
+    /// Sends one call for many keys through the SDK.
     async fn send_batch_by_sdk(
         &self,
         client: &Client,

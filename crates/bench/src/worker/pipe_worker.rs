@@ -123,6 +123,7 @@ impl PipeWorker {
         }
     }
 
+    /// Returns the future of a caller's next due time; its last call ended at `now`.
     fn due_future(&self, caller: usize, now: Instant) -> DueFuture {
         let run = self.recorder.run.clone();
         async move { (caller, run.pacer.wait_until_due(now).await) }.boxed()
@@ -208,6 +209,7 @@ impl PipeWorker {
         }
     }
 
+    /// Begins a caller's call and draws its keys.
     fn begin_call(&mut self, caller: usize, due: Instant) {
         let run = &self.recorder.run;
         let call = &mut self.calls[caller];
@@ -219,6 +221,7 @@ impl PipeWorker {
         self.in_flight += 1;
     }
 
+    /// Begins a caller's call and sends its frame.
     fn send_call(&mut self, caller: usize, due: Instant, sender: &mpsc::Sender<PipeRequest>) {
         self.begin_call(caller, due);
         let (run, keys) = (&self.recorder.run, &self.calls[caller].items.keys);

@@ -78,6 +78,7 @@ impl DirectClient {
         Ok(answer)
     }
 
+    /// Rejects an answer of a server of another cluster.
     fn check_cluster(&self, server: ClusterTag) -> Result<(), Status> {
         match server.conflicts_with(self.cluster) {
             true => Err(mismatch(server, self.cluster).into()),
@@ -85,6 +86,7 @@ impl DirectClient {
         }
     }
 
+    /// Returns the distance between the numbers of a namespace.
     pub(crate) fn stride_of(&self, namespace: &str) -> u32 {
         self.strides.get(namespace).copied().unwrap_or(1)
     }
@@ -168,6 +170,7 @@ pub(crate) fn checked_numbers(
     })
 }
 
+/// Converts an answer of `current`.
 pub(crate) fn to_current(kind: v1::CurrentKind, value: u64, epoch: u64) -> Result<Current, Error> {
     let kind = match kind {
         v1::CurrentKind::Exact => CurrentKind::Exact,
@@ -187,6 +190,7 @@ pub(crate) fn insert_failures<T>(answers: &mut [Result<T, Error>], errors: &[Ite
     }
 }
 
+/// Converts the error of an item.
 pub(crate) fn item_error(item: &ItemError) -> Error {
     client_error(
         Code::from_i32(item.code),
@@ -195,6 +199,7 @@ pub(crate) fn item_error(item: &ItemError) -> Error {
     )
 }
 
+/// Converts the error of a call.
 pub(crate) fn status_error(status: &Status) -> Error {
     let rpc_error = Fault::from_status(status);
     let reason = rpc_error.reason();

@@ -85,9 +85,9 @@ async fn salvage(dir: &Path, part: &Path) -> anyhow::Result<Backup> {
     file.and_then(|f| f.sync_all()).with_context(write_error)?;
     log::log_unfiltered(format_args!(
         "WARNING: this backup has the state of one store's directory, not of the cluster.\n\
-         The cluster may have acknowledged numbers after log index {} that are not in it, and their\n\
-         rate is not known. {} of its last log entries are not known to be committed.\n\
-         Use it only if a majority of the directories is lost and no more recent backup exists.\n\
+         The cluster may have acknowledged numbers after log index {} that are not in it, and\n\
+         their rate is not known. {} of its last log entries are not known to be committed.\n\
+         Use it only if a majority of the directories is lost and no newer backup exists.\n\
          Stop everything of the old cluster. Choose the margins of `seqsvr restore` so that they\n\
          cover all numbers that it can have issued since this store last heard from a leader.",
         salvaged.backup.about.index, salvaged.unconfirmed
