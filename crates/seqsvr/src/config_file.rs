@@ -125,6 +125,7 @@ fn file_error(path: &Path, why: impl Display) -> BadInput {
     BadInput(format!("{}: {why}", path.display()))
 }
 
+/// Reads the file and sorts its keys into settings and issues.
 fn read_contents(command: &Command, path: &Path) -> Result<ConfigContents, BadInput> {
     let text = std::fs::read_to_string(path).map_err(|e| {
         file_error(
@@ -174,6 +175,7 @@ fn describe_toml_error(text: &str, error: &toml::de::Error) -> String {
     format!("not TOML: line {line}: {}", error.message())
 }
 
+/// Finds the flag of a key and converts its value.
 fn parse_setting(
     command: &Command,
     table: &str,
@@ -261,6 +263,7 @@ fn rejection_reason(command: &Command, key: &str, values: &[String]) -> Option<S
     })
 }
 
+/// Sets the default of the flag in the commands of its table.
 fn set_default(command: Command, setting: ConfigSetting) -> Command {
     if setting.table == CLIENT_TABLE {
         set_in_all_commands(command, &setting)
@@ -283,6 +286,7 @@ fn flag_names(command: &Command) -> Vec<String> {
         .collect()
 }
 
+/// Returns the flag of a command that has this key.
 fn find_flag<'a>(command: &'a Command, key: &str) -> Option<&'a Arg> {
     let mut flags = command.get_arguments();
     flags.find(|arg| arg.get_long() == Some(key) && !NON_KEY_FLAGS.contains(&key))

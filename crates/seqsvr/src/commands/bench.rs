@@ -34,7 +34,7 @@ pub(crate) async fn run(args: cli::BenchArgs) -> anyhow::Result<()> {
         rate: args.rate,
         history: args.history,
     };
-    let report = run_bench(settings, sdk_clients, |line| log::log_unfiltered(line)).await?;
+    let report = run_bench(settings, sdk_clients, log::log_unfiltered).await?;
     match is_json {
         true => stdout::print_line(report.to_json())?,
         false => {

@@ -19,6 +19,10 @@ pub(crate) struct CliClient {
 }
 
 impl CliClient {
+    /// Creates a client of these addresses; it connects at its first call.
+    ///
+    /// # Errors
+    /// An address is malformed.
     pub(crate) fn connect(args: &cli::ClientArgs) -> anyhow::Result<CliClient> {
         let mut options = Options::new(args.addresses());
         options.deadline = args.timeout;

@@ -8,8 +8,11 @@ use seqsvr_client::{Code, Error};
 
 use crate::output::log;
 
+/// Exit code of a command that failed or that a server rejected.
 pub(crate) const FAILED: ExitCode = ExitCode::FAILURE;
+/// Exit code of bad input.
 pub(crate) const BAD_INPUT_CODE: u8 = 2;
+/// Exit code of a command that no server answered in time; a retry makes sense.
 pub(crate) const UNAVAILABLE_CODE: u8 = 3;
 
 /// Bad input that was found before any request was sent.
@@ -28,6 +31,7 @@ pub(crate) fn report_error(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(exit_code(error))
 }
 
+/// Returns the exit code of an error.
 fn exit_code(error: &anyhow::Error) -> u8 {
     if error.is::<BadInput>() || error.is::<InvalidSettings>() {
         return BAD_INPUT_CODE;

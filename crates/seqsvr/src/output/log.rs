@@ -34,6 +34,7 @@ pub(crate) fn set_format(format: LogFormat) {
     JSON.store(format == LogFormat::Json, Relaxed);
 }
 
+/// Returns whether the log is JSON.
 pub(crate) fn is_json() -> bool {
     JSON.load(Relaxed)
 }
@@ -73,6 +74,7 @@ pub(crate) fn print_error(text: impl Display) {
     write_line(&error_line(text));
 }
 
+/// Writes a line to stderr, unless the last line was printed.
 fn write_line(line: &str) {
     // Nothing can be done if stderr is closed.
     let _ = EventWriter(&STDERR, io::stderr()).write_all(format!("{line}\n").as_bytes());
@@ -83,6 +85,7 @@ pub(crate) fn print_last_line(error: impl Display) {
     let _ = STDERR.write_last(&mut io::stderr(), error_line(error));
 }
 
+/// Returns the line of an error in the format of the log.
 fn error_line(error: impl Display) -> String {
     match is_json() {
         true => json_line("ERROR", json!({ "message": error.to_string() })),
@@ -98,6 +101,7 @@ fn json_line(level: &str, fields: Value) -> String {
     json!({ "timestamp": time, "level": level, "fields": fields, "target": "seqsvr" }).to_string()
 }
 
+/// Returns the JSON line of a panic.
 fn panic_line(panic: &PanicHookInfo) -> String {
     let message = panic
         .payload_as_str()
@@ -114,6 +118,7 @@ fn panic_line(panic: &PanicHookInfo) -> String {
     json_line("ERROR", fields)
 }
 
+/// State of the log: it discards all lines after the last one.
 struct StderrLog {
     /// Whether the last line was printed. The lock is held while a line is printed.
     ended: Mutex<bool>,

@@ -180,6 +180,7 @@ fn http_routes(alloc: &Alloc, tinyid_token: Option<String>) -> http::Paths {
         .merge(http::operator(alloc.clone()))
 }
 
+/// Opens the HTTP endpoint of a store.
 async fn open_store_http(
     store: &Store,
     listen: SocketAddr,
@@ -217,6 +218,7 @@ fn none_if_in_use<E>(
     }
 }
 
+/// Returns the context of an error to listen on an address.
 fn describe_listen_error(listen: SocketAddr, name: &str, flag: &str) -> String {
     format!(
         "cannot listen on {listen} for {name} clients; stop the process that uses this address, or choose another with {flag}"

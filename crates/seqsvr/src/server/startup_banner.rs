@@ -36,12 +36,14 @@ pub(crate) struct StartupBanner {
 }
 
 impl StartupBanner {
+    /// Creates a banner whose first line has the version and this title.
     pub(crate) fn new(title: &str) -> StartupBanner {
         StartupBanner {
             text: format!("seqsvr {} {title}\n", env!("CARGO_PKG_VERSION")),
         }
     }
 
+    /// Adds a line with a name and a value.
     pub(crate) fn with_fact(mut self, name: &str, value: impl std::fmt::Display) -> StartupBanner {
         // Writing to a string cannot fail.
         let _ = writeln!(self.text, "  {name:<10} {value}");
@@ -68,6 +70,7 @@ impl StartupBanner {
         self
     }
 
+    /// Prints the banner.
     pub(crate) fn print(self) {
         print_or_log(self.text.trim_end());
     }

@@ -95,6 +95,7 @@ async fn salvage(dir: &Path, part: &Path) -> anyhow::Result<Backup> {
     Ok(backup::read(part)?)
 }
 
+/// Rejects a file that exists.
 fn reject_existing(file: &Path) -> anyhow::Result<()> {
     match fs::symlink_metadata(file) {
         Ok(_) => Err(BadInput(format!(

@@ -110,6 +110,7 @@ pub(crate) async fn create_cluster(
     ))
 }
 
+/// Asks a store for its identity until it answers or the deadline has passed.
 async fn describe_store(
     id: u64,
     address: &str,
