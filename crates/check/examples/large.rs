@@ -1,8 +1,8 @@
-//! How large a history can be checked: makes one, checks it, plants a fault and checks again.
+//! Measures a check of a large history: writes one, checks it, adds a fault and checks again.
 //!
 //! `cargo run --release -p seqsvr-check --example large -- [CALLS] [SEQUENCES] [DIRECTORY]`
-//! (20,000,000 calls on 100,000 sequences if not told; the file is removed at the end). Prints
-//! seconds, and the process's peak memory where `/proc` tells it.
+//! (default: 20,000,000 calls on 100,000 sequences). It removes the file at the end. It prints
+//! seconds, and the peak memory of the process where `/proc` has it.
 
 use std::error::Error;
 use std::io::Write;
@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use seqsvr_check::{Answer, Call, Kind, Outcome, Recorder, Rule, Sequence, check_file};
 
-/// Threads that record, each its own sequences.
+/// Threads that record, each on its own sequences.
 const RECORDERS: u64 = 2;
 /// Calls in flight at once on a sequence.
 const IN_FLIGHT: u64 = 8;
@@ -59,7 +59,7 @@ fn run(path: &Path, calls: u64, sequences: u64) -> Result<(), Box<dyn Error + Se
         return Err("a truthful history was convicted".into());
     }
 
-    // A number from long ago, long after all the others.
+    // A low number long after all the others.
     let mut file = std::fs::OpenOptions::new().append(true).open(path)?;
     let end = u64::MAX;
     writeln!(file, "default/0 {} {end} 1 1 9 next ok", end - 1)?;
@@ -88,7 +88,7 @@ fn record(
     for round in 0..calls.div_ceil(sequences) {
         let left = calls - round * sequences;
         for (uid, sequence) in names.iter().filter(|(uid, _)| *uid < left) {
-            // A cheap spread of begins and ends around the instant at which the call took effect.
+            // A cheap spread of begins and ends around the instant at which the call takes effect.
             let spread = (round * 31 + uid * 17).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
             let instant = (round + IN_FLIGHT) * span + uid % span;
             let begin = instant - spread % (span * IN_FLIGHT / 2);

@@ -1,7 +1,7 @@
 //! One call of a history, as a value.
 //!
-//! Invariant: a value says no more than the caller knows. Only an answered call has numbers, and
-//! a call without an answer has no end.
+//! Invariant: a value holds no more than the caller can be sure of. Only an answered call has
+//! numbers, and a call without an answer has no end.
 
 use std::num::NonZeroU64;
 
@@ -10,42 +10,42 @@ use crate::{Problem, Sequence};
 /// One call on one sequence. An item of a batch is a call of its own, with the batch's stamps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
-    /// The sequence that was asked.
+    /// Sequence that the request named.
     pub sequence: Sequence,
     /// Monotonic nanoseconds, read *before* the request was sent (the first time, if retried).
     /// Every stamp of a history is read from the same clock.
     pub begin: u64,
-    /// What became of it.
+    /// Result that the caller saw.
     pub outcome: Outcome,
 }
 
-/// What became of a call.
+/// Result of a call as the caller saw it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was answered.
+    /// The caller received an answer.
     Ok {
         /// Monotonic nanoseconds, read *after* the answer was received.
         end: u64,
-        /// Epoch of the slot as named by the answer; `None` if the answer names none.
+        /// Epoch of the slot that the answer names; `None` if the answer names none.
         epoch: Option<u64>,
         /// The answer.
         answer: Answer,
     },
-    /// It was answered with an error: numbers may have been burned, nothing is constrained.
+    /// The caller received an error: numbers may have been burned; the call constrains nothing.
     Error {
         /// Monotonic nanoseconds, read after the error was received.
         end: u64,
-        /// What was asked.
+        /// Kind of the request.
         kind: Kind,
     },
-    /// No answer came; nothing is constrained.
+    /// The caller received no answer; the call constrains nothing.
     Unknown {
-        /// What was asked.
+        /// Kind of the request.
         kind: Kind,
     },
 }
 
-/// What a call asked for.
+/// Kind of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// `Next`, or one item of `NextMany`.
@@ -56,35 +56,36 @@ pub enum Kind {
     RaiseTo,
 }
 
-/// The answer to a call.
+/// Answer to a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
-    /// The numbers `first, first + stride, … last` were handed out.
+    /// The server handed out the numbers `first, first + stride, … last`.
     Next {
         /// Lowest number handed out.
         first: u64,
         /// Highest number handed out.
         last: u64,
-        /// Distance of two neighbouring numbers of the namespace; 1 in most.
+        /// Distance of two neighboring numbers of the namespace; 1 in most.
         stride: NonZeroU64,
     },
-    /// `current` said `exact n`.
+    /// Answer `exact n` to `current`.
     Exact(u64),
-    /// `current` said `never`.
+    /// Answer `never` to `current`.
     Never,
-    /// `current` said `at most n`.
+    /// Answer `at most n` to `current`.
     AtMost(u64),
-    /// The sequence was raised.
+    /// The server raised the sequence.
     RaiseTo {
-        /// The number asked for.
+        /// The requested number.
         asked: u64,
-        /// The number the answer names (asked, rounded up to a number of the namespace).
+        /// The number that the answer names: the requested one, rounded up to a number of the
+        /// namespace.
         to: u64,
     },
 }
 
 impl Answer {
-    /// The numbers `first ..= last` of a namespace with stride 1.
+    /// Makes the answer that hands out `first ..= last` in a namespace with stride 1.
     #[must_use]
     pub fn next(first: u64, last: u64) -> Self {
         Self::Next {
@@ -94,7 +95,7 @@ impl Answer {
         }
     }
 
-    /// What was asked.
+    /// Returns the kind of the request that has this answer.
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self {
@@ -106,7 +107,7 @@ impl Answer {
 }
 
 impl Call {
-    /// A fault of the record itself (not of the system that answered).
+    /// Returns a fault of the record itself, not of the system that answered.
     pub(crate) fn problem(&self) -> Option<Problem> {
         match self.outcome {
             Outcome::Ok { end, .. } | Outcome::Error { end, .. } if end < self.begin => {

@@ -1,10 +1,10 @@
-//! Puts a conviction into one sentence that a person can check against the two lines.
+//! Describes a violation in one sentence that a person can check against the two lines.
 
 use crate::Rule;
 use crate::intake::{Convicted, Grid};
 use crate::row::{Code, Row};
 
-/// The sentence for one conviction; `grid` is that of its sequence.
+/// Returns the sentence for one violation; `grid` is that of its sequence.
 pub(crate) fn explain(convicted: &Convicted, grid: Option<&Grid>) -> String {
     let call = &convicted.call;
     let line = call.line;

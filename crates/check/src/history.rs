@@ -1,18 +1,23 @@
 //! The history format, version 1: text, one call a line.
 //!
-//! The first line is `seqsvr-history 1`. Every other line is one call of 8 or 9 columns parted by
-//! tabs or spaces; empty lines and lines that begin with `#` are skipped; order does not matter.
+//! The first line is `seqsvr-history 1`. Every other line is one call. It has 8 or 9 columns,
+//! separated by tabs or spaces. The reader skips empty lines and lines that begin with `#`. The
+//! order of the lines does not matter.
 //!
-//! | column | meaning |
-//! |---|---|
-//! | sequence | `namespace/uid` or `namespace/key`; bytes other than printable ASCII, and `/ % #` in a name, as `%XX` |
-//! | begin | monotonic nanoseconds before the request was sent |
-//! | end | monotonic nanoseconds after the answer was received; `-` if no answer came |
-//! | first, last | `next`: lowest and highest number handed out; `current-exact`, `current-at-most`: the number, twice; `raise-to`: the number asked for and the number answered; else `-` |
-//! | epoch | epoch of the slot as named by the answer, or `-` |
-//! | kind | `next` (also one item of a batch), `current-exact`, `current-never`, `current-at-most`, `raise-to`; a `current` that was not answered is `current` |
-//! | outcome | `ok`, `error`, or `unknown` = no answer came |
-//! | stride | distance of neighbouring numbers in this namespace; left out where it is 1 |
+//! The columns:
+//!
+//! - `sequence`: `namespace/uid` or `namespace/key`. Bytes other than printable ASCII, and `/ % #`
+//!   in a name, are written `%XX`.
+//! - `begin`: monotonic nanoseconds before the request was sent.
+//! - `end`: monotonic nanoseconds after the answer was received; `-` if no answer came.
+//! - `first`, `last`: for `next` the lowest and the highest number handed out. For `current-exact`
+//!   and `current-at-most` the number, twice. For `raise-to` the requested number and the number
+//!   answered. Otherwise `-`.
+//! - `epoch`: epoch of the slot that the answer names, or `-`.
+//! - `kind`: `next` (also one item of a batch), `current-exact`, `current-never`,
+//!   `current-at-most`, `raise-to`; a `current` that was not answered is `current`.
+//! - `outcome`: `ok`, `error`, or `unknown` if no answer came.
+//! - `stride`: distance of neighboring numbers in this namespace; may be left out where it is 1.
 //!
 //! ```text
 //! seqsvr-history 1
@@ -22,7 +27,8 @@
 //! odd/7        205  260  11   19   4  next             ok       2
 //! ```
 //!
-//! Invariant: what `write_line` writes, `parse_line` reads back as the same value.
+//! Invariant: `parse_line` reads the line that `Display` of a [`Call`] writes, and returns the same
+//! call.
 
 use std::fmt;
 use std::num::NonZeroU64;
@@ -37,7 +43,7 @@ pub const COLUMNS: &str = "sequence begin end first last epoch kind outcome [str
 /// Longest line in bytes, newline included; a 128-byte key takes 384.
 pub const LINE_MAX: usize = 4096;
 
-/// A call whose sequence still lies in the line it was read from.
+/// A call whose sequence is borrowed from the line it was read from.
 pub(crate) struct Parsed<'a> {
     pub(crate) sequence: &'a str,
     pub(crate) begin: u64,
@@ -55,7 +61,7 @@ impl Parsed<'_> {
 }
 
 impl fmt::Display for Call {
-    /// The line of this call, without the newline.
+    /// Writes the line of this call, without the newline.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}\t{}\t", self.sequence, self.begin)?;
         match &self.outcome {
@@ -97,7 +103,7 @@ fn asked(kind: Kind) -> &'static str {
     }
 }
 
-/// Reads one line that is neither empty nor a comment.
+/// Parses one line that is neither empty nor a comment.
 pub(crate) fn parse_line(line: &str) -> Result<Parsed<'_>, Problem> {
     let mut columns = [""; 9];
     let mut count = 0;
@@ -138,7 +144,7 @@ pub(crate) fn parse_line(line: &str) -> Result<Parsed<'_>, Problem> {
                 answer: parse_answer(kind, first, last, stride)?,
             }
         }
-        // Numbers of a call that was not answered mean nothing, but they must be readable.
+        // Numbers of a call that was not answered have no meaning, but they must be readable.
         "error" | "unknown" => {
             optional("first", first)?;
             optional("last", last)?;

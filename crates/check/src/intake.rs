@@ -1,8 +1,9 @@
-//! Takes calls in, one by one, and keeps what the sweep needs.
+//! Collects calls one by one and keeps what the sweep needs.
 //!
-//! Rules that a call breaks by itself, or against what its sequence is known to be, are seen here;
-//! such a range is left out of the sweep, which may rely on well-formed ones. Invariant: every
-//! call is counted, and every answered call becomes a row or a violation.
+//! Here the checker finds the rules that a call breaks by itself, or against the stride of its
+//! sequence. It leaves a malformed range out of the sweep, which may rely on well-formed ones.
+//!
+//! Invariant: every call is counted, and every answered call becomes a row or a violation.
 
 use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroU64;
@@ -12,10 +13,10 @@ use crate::rule::NUMBER_MAX;
 use crate::sweep::sweep;
 use crate::{Answer, Error, Kind, Outcome, Report, Rule};
 
-/// How many violations of one rule are kept to be shown; all are counted.
+/// Most violations of one rule that the report lists; all are counted.
 const LISTED_MAX: usize = 5;
 
-/// Gathers calls.
+/// Collects calls for one check.
 #[derive(Default)]
 pub(crate) struct Intake {
     ids: HashMap<Box<str>, u32>,
@@ -25,7 +26,7 @@ pub(crate) struct Intake {
     report: Report,
 }
 
-/// Where the numbers of a sequence lie, as told by the first `next` read.
+/// Stride and offset of the numbers of a sequence, by the first `next` read.
 #[derive(Clone, Copy)]
 pub(crate) struct Grid {
     pub(crate) stride: NonZeroU64,
@@ -40,8 +41,8 @@ pub(crate) struct Found {
     pub(crate) kept: Vec<Convicted>,
 }
 
-/// A call that breaks a rule, the call that convicts it, if the rule is about two, and the raise
-/// through which the two are in order, if they are not by themselves.
+/// A call that breaks a rule, with its evidence: the call that convicts it, if the rule is about
+/// two calls, and the raise through which the two are in order, if they are not by themselves.
 pub(crate) struct Convicted {
     pub(crate) rule: Rule,
     pub(crate) by: Option<Row>,
@@ -154,7 +155,7 @@ impl Intake {
         Ok(id)
     }
 
-    /// Sweeps every sequence and writes the report.
+    /// Sweeps every sequence and returns the report.
     pub(crate) fn finish(mut self) -> Report {
         self.report.sequences = self.ids.len() as u64;
         let reach = sweep(&mut self.rows, &self.grids, &mut self.found);

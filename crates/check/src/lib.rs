@@ -1,18 +1,22 @@
 //! History format and exact checker.
 //!
-//! A load test records every call it made on every sequence: when it began, when it ended, what
-//! was answered. This crate writes such a history, reads it back and says whether the promise was
-//! kept: no number handed out twice, real-time order, epochs that never fall, `current` true.
+//! A load test records every call on every sequence: its begin, its end, and the answer. This crate
+//! writes such a history, reads it back and reports whether the promise was kept: no number is
+//! handed out twice, real-time order holds, epochs never fall, `current` is true.
 //!
-//! The way through: a test fills [`Call`]s and gives them to a [`Recorder`], which writes one line
-//! each (format: [`history`]); [`check_file`] reads the lines ([`Reader`]), packs the answered
-//! calls into compact rows with interned sequences, sorts them per sequence and sweeps them
-//! once by time and once by number; the [`Report`] names the calls that convict and the [`Rule`]
-//! they break. The rules are in [`rule`].
+//! How data passes through:
 //!
-//! It knows nothing of servers, clients or protocols and shares no code with them: a checker that
-//! reused the rules of the accused would share their mistakes. It reads no clock either: both
-//! stamps of a call come from whoever made it.
+//! 1. A test creates [`Call`]s and gives them to a [`Recorder`], which writes one line for each
+//!    (format: [`history`]).
+//! 2. [`check_file`] reads the lines ([`Reader`]) and packs the answered calls into compact rows
+//!    with interned sequences.
+//! 3. It sorts the rows by sequence and sweeps them once by time and once by number.
+//! 4. The [`Report`] names the calls that convict and the [`Rule`] that they break. The rules are
+//!    in [`rule`].
+//!
+//! What it may not know: servers, clients, protocols. It shares no code with them: a checker that
+//! reused the rules of the system under test would share its mistakes. It reads no clock either:
+//! both stamps of a call come from the caller.
 
 mod call;
 mod error;
@@ -41,12 +45,12 @@ use std::path::Path;
 
 /// Checks a history file.
 ///
-/// Takes 48 bytes of memory for each answered call, 16 more for each call of the longest
-/// sequence, and the names of the sequences once.
+/// It needs 48 bytes of memory for each answered call, 16 more for each call of the longest
+/// sequence, and the name of each sequence once.
 ///
 /// # Errors
 /// The file cannot be read, or a line is not part of a history; the error names the line. Broken
-/// promises are no error: they are in the report.
+/// rules are no error: they are in the report.
 pub fn check_file(path: impl AsRef<Path>) -> Result<Report, Error> {
     let path = path.as_ref();
     let file = File::open(path).map_err(|source| Error::Open {
@@ -61,7 +65,7 @@ pub fn check_file(path: impl AsRef<Path>) -> Result<Report, Error> {
     Ok(intake.finish())
 }
 
-/// Checks calls held in memory; "line" n of the report is the n-th call, counted from 1.
+/// Checks calls in memory; "line" n of the report is the n-th call, counted from 1.
 ///
 /// # Errors
 /// A call ends before it begins, or there are more calls or sequences than the checker can number.

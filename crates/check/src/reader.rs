@@ -1,14 +1,14 @@
 //! Reads a history line by line.
 //!
-//! Invariant: a call is either read whole or the history is refused. A silently skipped line could
-//! be the one that convicts. Memory is bounded by one line.
+//! Invariant: the reader reads a call completely or rejects the history. A silently skipped line
+//! could be the one that convicts. Memory is bounded by one line.
 
 use std::io::{BufRead, Read};
 
 use crate::history::{HEADER, LINE_MAX, Parsed, parse_line};
 use crate::{Call, Error, Problem};
 
-/// Streams the calls of a history, each with its line number (the header is line 1).
+/// Stream of the calls of a history, each with its line number (the header is line 1).
 #[derive(Debug)]
 pub struct Reader<R> {
     input: R,
@@ -20,14 +20,14 @@ impl<R: BufRead> Reader<R> {
     /// Reads the header.
     ///
     /// # Errors
-    /// The input cannot be read or is no history of a version known here.
+    /// The input cannot be read, or is no history of a supported version.
     pub fn new(input: R) -> Result<Self, Error> {
         let mut reader = Self {
             input,
             bytes: Vec::with_capacity(LINE_MAX),
             line: 0,
         };
-        // An input without any line has an empty header, which is refused like any other.
+        // An input without any line has an empty header, which is rejected like any other.
         reader.fill()?;
         let found = String::from_utf8_lossy(&reader.bytes);
         if found.trim_end() != HEADER {
@@ -37,7 +37,7 @@ impl<R: BufRead> Reader<R> {
         Ok(reader)
     }
 
-    /// The next call, borrowed from the reader: what makes checking a large file cheap.
+    /// Reads the next call, borrowed from the reader, which makes the check of a large file cheap.
     pub(crate) fn next_line(&mut self) -> Result<Option<(u64, Parsed<'_>)>, Error> {
         loop {
             if !self.fill()? {
@@ -71,7 +71,7 @@ impl<R: BufRead> Reader<R> {
         match self.bytes.last() {
             None => Ok(false),
             Some(b'\n') => Ok(true),
-            // Without its newline a cut number would still read as a number.
+            // Without its newline a truncated number would still be a number.
             Some(_) => Err(Error::Line {
                 line,
                 problem: if read == LINE_MAX {

@@ -1,9 +1,10 @@
 //! Writes a history from many threads at once.
 //!
-//! Every clone gathers whole lines in a buffer of its own and takes the shared lock only to hand
-//! over a full one, so recording costs the load test little. Invariant: what reaches the output is
-//! whole lines, and after a failed write nothing more, so that a history is never whole to look
-//! at and yet has a hole; `finish` reports the failure.
+//! Every clone collects complete lines in a buffer of its own. It takes the shared lock only to
+//! write out a full buffer, so recording costs the load test little.
+//!
+//! Invariant: only complete lines reach the output, and nothing more after a failed write. So no
+//! history looks complete and has a gap. `finish` reports the failure.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -14,13 +15,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::history::{HEADER, LINE_MAX};
 use crate::{Call, Error};
 
-/// Bytes a clone gathers before it takes the lock.
+/// Bytes that a clone collects before it takes the lock.
 const BUFFER: usize = 64 * 1024;
 
 /// Records calls; cheap to clone, one clone for each thread or task.
 ///
-/// A clone hands over what it holds when it is dropped. Keep one, and [`finish`](Self::finish) it
-/// when all the others are gone.
+/// A clone writes out its lines when it is dropped. Keep one clone, and [`finish`](Self::finish) it
+/// after all the others are dropped.
 #[derive(Debug)]
 pub struct Recorder {
     shared: Arc<Mutex<Shared>>,
@@ -44,10 +45,10 @@ impl std::fmt::Debug for Shared {
 }
 
 impl Recorder {
-    /// Makes the file, or empties it, and writes the header.
+    /// Creates or truncates the file, and writes the header.
     ///
     /// # Errors
-    /// The file cannot be made or written.
+    /// The file cannot be created or written.
     pub fn create(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
         let file = File::create(path).map_err(|source| Error::Open {
@@ -57,7 +58,7 @@ impl Recorder {
         Self::new(file)
     }
 
-    /// Records to any output; it is written to in large pieces.
+    /// Records to any output, in large writes.
     ///
     /// # Errors
     /// The header cannot be written.
@@ -74,10 +75,10 @@ impl Recorder {
         })
     }
 
-    /// Records one call. Blocks for a write once in some hundred calls.
+    /// Records one call. It blocks for a write once in some hundred calls.
     ///
     /// # Errors
-    /// Writing failed, now or earlier, here or in another clone.
+    /// A write failed, now or earlier, in this clone or in another one.
     pub fn record(&mut self, call: &Call) -> Result<(), Error> {
         if self.buffer.capacity() == 0 {
             self.buffer.reserve_exact(BUFFER + LINE_MAX);
@@ -91,10 +92,10 @@ impl Recorder {
         Ok(())
     }
 
-    /// Writes out everything and returns how many calls all the clones recorded.
+    /// Writes out everything and returns how many calls all clones recorded.
     ///
     /// # Errors
-    /// Other clones are still alive, or a write failed: the history must not be checked then.
+    /// Other clones are alive, or a write failed; then the history must not be checked.
     pub fn finish(mut self) -> Result<u64, Error> {
         let others = Arc::strong_count(&self.shared) - 1;
         if others > 0 {
@@ -143,7 +144,8 @@ impl Drop for Recorder {
     }
 }
 
-/// A thread that panicked inside the lock left at worst a torn line, which the reader refuses.
+/// Locks the output. A thread that panicked inside the lock left at worst a torn line, which the
+/// reader rejects.
 fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

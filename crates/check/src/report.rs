@@ -1,6 +1,6 @@
-//! What a check found: how much the history could show, and who broke which rule.
+//! Result of a check: how much the history could show, and which calls broke which rule.
 //!
-//! Invariant: the list of violations is bounded, the counts are not; `is_ok` goes by the counts.
+//! Invariant: the list of violations is bounded, the counts are not; `is_ok` uses the counts.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -9,7 +9,7 @@ use crate::explain::explain;
 use crate::intake::{Found, Grid};
 use crate::{Call, Rule};
 
-/// Outcome of a check.
+/// Result of a check.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
     /// Calls in the history, of every outcome.
@@ -26,52 +26,52 @@ pub struct Report {
     pub unknown: u64,
     /// Sequences with at least one answered call.
     pub sequences: u64,
-    /// Pairs of answered calls of one sequence of which one ended before the other began: what
-    /// the rules about order were tried on. 0 means that they were not tried at all.
+    /// Pairs of answered calls of one sequence of which one ended before the other began. The rules
+    /// about order are tested on these; 0 means that they were not tested at all.
     pub ordered_pairs: u64,
-    /// Most answered calls that were in flight on one sequence at one time.
+    /// Most answered calls in flight on one sequence at one time.
     pub concurrency_max: u64,
-    /// How many calls broke each rule; empty if none did.
+    /// Number of calls that broke each rule; empty if none did.
     pub broken: BTreeMap<Rule, u64>,
     /// The first few violations of each rule.
     pub violations: Vec<Violation>,
 }
 
-/// A broken rule, with the calls that convict.
+/// A broken rule, with the calls that show it.
 #[derive(Debug, Clone)]
 pub struct Violation {
     /// The rule.
     pub rule: Rule,
-    /// One sentence: what is wrong, with line numbers.
+    /// One sentence that describes the violation, with line numbers.
     pub sentence: String,
     /// The calls, the earlier first.
     pub calls: Vec<Cited>,
 }
 
-/// A call and where it stands.
+/// A call and its line.
 #[derive(Debug, Clone)]
 pub struct Cited {
-    /// Line of the history, the header being line 1; for calls checked in memory, their count.
+    /// Line of the history (the header is line 1); for calls in memory, their position from 1.
     pub line: u64,
     /// The call.
     pub call: Call,
 }
 
 impl Report {
-    /// Whether no rule was broken. An empty history breaks none: look at
+    /// Returns whether no rule was broken. An empty history breaks none: check
     /// [`answered`](Self::answered) and [`ordered_pairs`](Self::ordered_pairs) too.
     #[must_use]
     pub fn is_ok(&self) -> bool {
         self.broken.is_empty()
     }
 
-    /// Answered calls of all kinds.
+    /// Returns the number of answered calls of all kinds.
     #[must_use]
     pub fn answered(&self) -> u64 {
         self.next + self.current + self.raise_to
     }
 
-    /// Violations in all, listed or not.
+    /// Returns the number of all violations, listed or not.
     #[must_use]
     pub fn violations_total(&self) -> u64 {
         self.broken.values().sum()
@@ -84,7 +84,7 @@ impl Report {
         grids: &[Option<Grid>],
     ) {
         self.broken = found.counts;
-        // Names are looked up from their end, once for all, only if there is anything to name.
+        // One pass over all names finds those of the violations; without violations there is none.
         let mut names = HashMap::new();
         if !found.kept.is_empty() {
             names.extend(found.kept.iter().map(|kept| (kept.call.sequence(), "")));

@@ -1,7 +1,7 @@
 //! An answered call in 48 bytes, so that tens of millions fit into memory.
 //!
-//! Invariant: a row holds all that the rules look at and all that is needed to print the call
-//! again, save the name and stride of its sequence, which are kept once for each sequence.
+//! Invariant: a row holds everything that the rules read and everything needed to print the call
+//! again, except the name and stride of its sequence, which are kept once for each sequence.
 
 use std::num::NonZeroU64;
 
@@ -11,7 +11,7 @@ use crate::{Answer, Call, Outcome, Sequence};
 const SEQUENCE_SHIFT: u32 = 4;
 const HAS_EPOCH: u32 = 1 << 3;
 
-/// How many sequences one check can number.
+/// Most sequences of one check.
 pub(crate) const SEQUENCES_MAX: u32 = 1 << (u32::BITS - SEQUENCE_SHIFT);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub(crate) enum Code {
 pub(crate) struct Row {
     pub(crate) begin: u64,
     pub(crate) end: u64,
-    /// `next`: first number; `raise-to`: number asked for; `current`: the number; `never`: 0.
+    /// `next`: first number; `raise-to`: requested number; `current`: the number; `never`: 0.
     pub(crate) first: u64,
     /// `next`: last number; `raise-to`: number answered; `current`: the number; `never`: 0.
     pub(crate) last: u64,

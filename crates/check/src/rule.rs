@@ -1,13 +1,13 @@
-//! The rules a history is held to.
+//! The rules that a history must keep.
 //!
-//! All of them speak about answered calls of one sequence; calls with an error or without an
+//! All of them apply to the answered calls of one sequence; calls with an error or without an
 //! answer constrain nothing. *Before* means `end(a) < begin(b)`; calls that touch or overlap in
 //! time may have happened in either order.
 //!
-//! Together they say: there is one order of the calls that keeps real time and in which a single
-//! counter gave all the answers, where any number may be burned at any time. The numbers
-//! themselves fix that order, so looking at pairs is enough but for one case below (a test
-//! searches for the order itself and compares).
+//! Together they require one order of the calls that keeps real time and in which a single counter
+//! gave all the answers, where any number may be burned at any time. The numbers themselves fix
+//! that order, so it is enough to compare pairs, except for one case below. (A test searches for
+//! the order itself and compares.)
 //!
 //! - `next` hands out numbers above all that was handed out, exactly named, or raised to before.
 //! - `exact n`: no greater number was handed out, exactly named, or raised to before, and every
@@ -18,9 +18,9 @@
 //!   later bound may be lower.
 //! - `raise-to`, answered with n: every later `next` is above n. It never lowers, so it may
 //!   answer less than was handed out before. A range that begins at or below n, and an exact number
-//!   below n, therefore came before the raise, even if all overlap in time: whoever comes after
-//!   the raise comes after them (this takes three calls to see).
-//! - Epochs never fall along that order, whatever the kinds of the two calls.
+//!   below n, therefore came before the raise, even if all overlap in time. A call after the raise
+//!   is also after them (it takes three calls to see this).
+//! - Epochs never fall along that order, between calls of any two kinds.
 
 use std::fmt;
 
@@ -32,7 +32,7 @@ pub const NUMBER_MAX: u64 = i64::MAX as u64;
 pub enum Rule {
     /// The numbers of a `next` are no range from 1 to 2^63-1 in steps of the stride.
     Range,
-    /// A `raise-to` was answered with less than was asked for.
+    /// A `raise-to` was answered with less than the requested number.
     RaiseShort,
     /// The numbers of a sequence do not all lie one stride apart.
     Stride,
@@ -57,7 +57,7 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// Short name for tables and tests.
+    /// Returns the short name for tables and tests.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -1,8 +1,10 @@
 //! The name of a sequence as one token: namespace and uid or key, with `/` between.
 //!
-//! Keys are any bytes, lines are text split at white space, so every byte that is not plain
-//! printable ASCII is written `%XX`. Invariant: one sequence has exactly one token, so the checker
-//! may compare tokens and nothing else (`is_token` refuses a second spelling).
+//! Keys are any bytes, and lines are text that is split at white space. So every byte that is not
+//! plain printable ASCII is written `%XX`.
+//!
+//! Invariant: one sequence has exactly one token, so the checker may compare tokens and nothing
+//! else (`is_token` rejects a second spelling).
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,13 +14,13 @@ use std::sync::Arc;
 pub struct Sequence(Arc<str>);
 
 impl Sequence {
-    /// The sequence of a uid in a dense namespace.
+    /// Names the sequence of a uid in a dense namespace.
     #[must_use]
     pub fn uid(namespace: &str, uid: u64) -> Self {
         Self::key(namespace, uid.to_string())
     }
 
-    /// The sequence of a key in a keyed namespace.
+    /// Names the sequence of a key in a keyed namespace.
     #[must_use]
     pub fn key(namespace: &str, key: impl AsRef<[u8]>) -> Self {
         let mut token = String::with_capacity(namespace.len() + 24);
@@ -28,13 +30,13 @@ impl Sequence {
         Self(token.into())
     }
 
-    /// The token as it stands in a history.
+    /// Returns the token as a history has it.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Takes a token that was checked by `is_token`, or made by a `Sequence`.
+    /// Wraps a token that `is_token` accepted or a `Sequence` made.
     pub(crate) fn from_token(token: &str) -> Self {
         Self(token.into())
     }
@@ -46,7 +48,8 @@ impl fmt::Display for Sequence {
     }
 }
 
-/// `/` parts the token, `%` begins an escape, `#` begins a comment line.
+/// Returns whether a byte is written as it is: `/` splits the token, `%` begins an escape, `#`
+/// begins a comment line.
 fn is_plain(byte: u8) -> bool {
     byte.is_ascii_graphic() && !matches!(byte, b'/' | b'%' | b'#')
 }
@@ -64,7 +67,7 @@ fn escape(token: &mut String, bytes: &[u8]) {
     }
 }
 
-/// Whether `text` is the one spelling of some sequence.
+/// Returns whether `text` is the one spelling of some sequence.
 pub(crate) fn is_token(text: &str) -> bool {
     fn digit(byte: u8) -> Option<u8> {
         match byte {

@@ -1,10 +1,13 @@
 //! Sweeps the calls of each sequence once by time and once by number.
 //!
-//! By time: calls come in the order of their begins, and the calls that ended before are merged in
-//! from a second order, by ends; of these only the highest of each sort matters, because whatever
-//! breaks a rule against any of them breaks it against the highest. By number: with ranges in the
-//! order of their first number, one that overlaps any earlier range overlaps the one that reaches
-//! highest. Each pass costs at most one binary search for a call: O(n log n), like the sorting.
+//! By time: calls come in the order of their begins. The calls that ended before are merged in from
+//! a second order, by ends. Of these only the highest of each sort matters: a call that breaks a
+//! rule against any of them breaks it against the highest.
+//!
+//! By number: ranges come in the order of their first number. A range that overlaps any earlier
+//! range overlaps the one that reaches highest.
+//!
+//! Each pass costs at most one binary search for a call: O(n log n), like the sorting.
 
 use std::num::NonZeroU64;
 
@@ -12,7 +15,7 @@ use crate::Rule;
 use crate::intake::{Found, Grid};
 use crate::row::{Code, Row};
 
-/// How much the history could show.
+/// How much of the rules the history could test.
 #[derive(Default)]
 pub(crate) struct Reach {
     pub(crate) ordered_pairs: u64,
@@ -36,11 +39,11 @@ pub(crate) fn sweep(rows: &mut [Row], grids: &[Option<Grid>], found: &mut Found)
     reach
 }
 
-/// What convicts: a call, and the raise that must have come after it, if the one looked at is in
+/// Evidence: a call, and the raise that must have come after it, if the call under test is in
 /// real-time order only with that raise.
 type Witness<'a> = (&'a Row, Option<&'a Row>);
 
-/// The call with the highest value so far.
+/// Call with the highest value so far.
 #[derive(Default, Clone, Copy)]
 struct Highest<'a>(Option<(u64, Witness<'a>)>);
 
@@ -64,7 +67,7 @@ impl<'a> Highest<'a> {
     }
 }
 
-/// The highest of each sort among the calls that ended before the one looked at.
+/// Highest of each sort among the calls that ended before the call under test.
 #[derive(Default)]
 struct Ended<'a> {
     next: Highest<'a>,
@@ -92,8 +95,8 @@ impl<'a> Ended<'a> {
             Code::RaiseTo => {
                 self.raise_to.offer(row.last, row, None);
                 self.reached.offer(row.last, row, None);
-                // Numbers up to the raise cannot come after it, so they came before, and with
-                // them the whole of their range.
+                // Numbers up to the raise cannot come after it, so they came before it, and with
+                // them their whole range.
                 if let Some(range) = numbers.highest_from(row.last) {
                     self.used.offer(range.last, range, Some(row));
                     self.reached.offer(range.last, range, Some(row));
@@ -112,7 +115,7 @@ impl<'a> Ended<'a> {
     }
 }
 
-/// The calls of one sequence by number.
+/// Calls of one sequence by number.
 struct Numbers<'a> {
     calls: &'a [Row],
     /// For each range, in the order of their first numbers: that number, and which of the ranges
@@ -122,7 +125,7 @@ struct Numbers<'a> {
 }
 
 impl<'a> Numbers<'a> {
-    /// Of the ranges that begin at or below `number`, the one that reaches highest.
+    /// Returns the range that reaches highest among those that begin at or below `number`.
     fn highest_from(&self, number: u64) -> Option<&'a Row> {
         let below = self.by_first.partition_point(|&(first, _)| first <= number);
         let (_, highest) = self.by_first[..below].last()?;
@@ -163,7 +166,7 @@ impl<'a> Sweep<'a, '_> {
                 continue;
             };
             let by = &calls[before as usize];
-            // Ranges off the grid of the others share no number; rule `Stride` has them already.
+            // Ranges off the grid of the others share no number; rule `Stride` reports them.
             if by.last >= *first && (*first - by.first) % self.stride == 0 {
                 self.convict(Rule::Duplicate, Some((by, None)), call);
             }
@@ -190,7 +193,7 @@ impl<'a> Sweep<'a, '_> {
         let calls = self.calls;
         by_end.clear();
         by_end.extend((0..).zip(calls).map(|(index, call)| (call.end, index)));
-        // Nearly in order already, which the stable sort makes use of.
+        // The ends are nearly in order already, which makes the stable sort fast.
         by_end.sort();
         let mut ended = Ended::default();
         let mut past = 0;

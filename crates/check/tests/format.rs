@@ -1,5 +1,5 @@
-//! The format: what is recorded is read back, by many threads at once, and what is no history is
-//! refused with the line and the reason.
+//! The history format: many threads record and the reader reads back the same calls. The reader
+//! rejects other input with the line and the reason.
 
 mod common;
 
@@ -92,7 +92,7 @@ fn finishing_early_is_refused() {
     assert!(matches!(recorder.finish(), Err(Error::StillRecording(1))));
 }
 
-/// Takes the header, then is full for one write, then has room again.
+/// Output that accepts the header, is full for one write, then has space again.
 struct Full {
     writes: u32,
 }
@@ -100,7 +100,7 @@ struct Full {
 impl Write for Full {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.writes += 1;
-        // The header takes two writes: the text and its newline may come apart.
+        // The header may take two writes: the text and its newline.
         match bytes.len() > 1_000 && self.writes < 5 {
             true => Err(io::Error::from(io::ErrorKind::StorageFull)),
             false => Ok(bytes.len()),
@@ -165,7 +165,7 @@ fn what_is_no_history_is_refused_with_its_line() {
             "{line}: {error}"
         );
     }
-    // A number that lost its tail would still be a number.
+    // A truncated number would still be a number.
     let cut = read("seqsvr-history 1\nd/1 1 2 1 1 1 next ok")
         .unwrap_err()
         .to_string();

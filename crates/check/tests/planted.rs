@@ -1,5 +1,5 @@
-//! Planted faults: each must be convicted under its own rule, by the right lines; and its innocent
-//! twin, that differs as little as can be, must pass.
+//! Seeded faults: the checker must report each under its own rule, with the right lines. A correct
+//! twin that differs as little as possible must pass.
 
 use std::path::PathBuf;
 
@@ -70,7 +70,7 @@ fn swap() {
         "d/1 0 9 2 2 1 next ok\nd/1 10 15 1 1 1 next ok",
     );
     passes("d/1 0 10 2 2 1 next ok\nd/1 10 15 1 1 1 next ok");
-    // The one that convicts is not the neighbour, nor the last to end.
+    // The call that convicts is neither the neighbor nor the last to end.
     convicts(
         Rule::Order,
         &[1, 3],
@@ -171,7 +171,7 @@ fn at_most_too_low() {
         "d/1 0 9 5 5 1 raise-to ok\nd/1 10 15 4 4 1 current-at-most ok",
     );
     passes("d/1 0 9 5 5 1 next ok\nd/1 10 15 5 5 1 current-at-most ok");
-    // No floor for what follows: lower bounds, lower numbers.
+    // The bound constrains no later call: lower bounds and lower numbers are correct.
     passes(
         "d/1 0 9 9 9 1 current-at-most ok\nd/1 10 15 5 5 1 current-at-most ok\nd/1 20 25 1 1 1 next ok",
     );
@@ -186,7 +186,7 @@ fn raise_lost() {
     );
     passes("d/1 0 9 5 6 1 raise-to ok\nd/1 10 15 7 7 1 next ok");
     passes("d/1 0 9 5 6 1 raise-to error\nd/1 10 15 6 6 1 next ok");
-    // Never lowers, so it may be answered below what was handed out.
+    // A raise never lowers, so its answer may be below the numbers handed out.
     passes("d/1 0 9 50 50 1 next ok\nd/1 10 15 6 6 1 raise-to ok\nd/1 20 25 51 51 1 next ok");
     convicts(Rule::RaiseShort, &[1], "d/1 0 9 7 6 1 raise-to ok");
 }

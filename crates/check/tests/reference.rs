@@ -1,9 +1,9 @@
-//! The checker against two references that share nothing with it but the meaning of the rules.
+//! The checker against two references that share only the meaning of the rules with it.
 //!
-//! `pairs` looks at every pair of calls (every three, where a raise lies between) and counts the
-//! calls that break each rule: the counts must agree rule by rule. `order_exists` knows no rule at
-//! all: it tries every order that keeps real time and plays it against one counter. It must agree
-//! on the verdict.
+//! `pairs` compares every pair of calls (every three, where a raise lies between) and counts the
+//! calls that break each rule: the counts must agree rule by rule. `order_exists` uses no rule at
+//! all: it tries every order that keeps real time and runs it against one counter. It must reach
+//! the same verdict.
 
 mod common;
 
@@ -60,7 +60,7 @@ fn by_sequence(calls: &[Call]) -> BTreeMap<&str, Vec<Answered>> {
     all
 }
 
-/// Which rules `b` breaks against `a`, or by itself where `a` is `b`.
+/// Returns the rules that `b` breaks against `a`, or by itself where `a` is `b`.
 fn broken_by(a: &Answered, b: &Answered) -> Vec<Rule> {
     let mut rules = Vec::new();
     let mut rule = |broken: bool, rule| {
@@ -119,8 +119,8 @@ fn broken_by(a: &Answered, b: &Answered) -> Vec<Rule> {
     rules
 }
 
-/// Rules that `b` breaks against `a` because `a` must have come before the raise `via`, which ended
-/// before `b` began.
+/// Returns the rule that `b` breaks against `a` because `a` must have come before the raise `via`,
+/// which ended before `b` began.
 fn broken_via(a: &Answered, via: &Answered, b: &Answered) -> Option<Rule> {
     let Answer::RaiseTo { to, .. } = via.answer else {
         return None;
@@ -170,7 +170,7 @@ fn pairs(calls: &[Call]) -> BTreeMap<Rule, u64> {
     counts
 }
 
-/// State of one counter while an order is played.
+/// State of one counter during a run of one order.
 #[derive(Clone, Copy, Default)]
 struct Played {
     current: u64,
@@ -178,8 +178,8 @@ struct Played {
 }
 
 impl Played {
-    /// The state after the answer, or `None` if a counter cannot give it. Burning numbers lifts
-    /// `current` at any time, so any answer above is possible.
+    /// Returns the state after the answer, or `None` if a counter cannot give it. Burned numbers
+    /// lift `current` at any time, so any answer above is possible.
     fn after(self, answer: Answer) -> Option<Self> {
         let to = |current| Self {
             current,
@@ -198,7 +198,7 @@ impl Played {
     }
 }
 
-/// Whether some order keeps real time and lets one counter give all the answers.
+/// Returns whether some order keeps real time and lets one counter give all the answers.
 fn order_exists(left: &[Answered], state: Played) -> bool {
     left.is_empty()
         || (0..left.len()).any(|at| {
@@ -218,7 +218,7 @@ fn verdict_by_order(calls: &[Call]) -> bool {
         .all(|sequence| order_exists(sequence, Played::default()))
 }
 
-/// Rules that an order of the calls cannot show: they are about one call, or about epochs.
+/// Returns whether an order of the calls cannot show the rule: it is about one call or epochs.
 fn is_beside_order(rule: Rule) -> bool {
     matches!(
         rule,
@@ -227,7 +227,7 @@ fn is_beside_order(rule: Rule) -> bool {
 }
 
 proptest! {
-    // More with PROPTEST_CASES.
+    // PROPTEST_CASES sets more cases.
     #![proptest_config(ProptestConfig {
         cases: ProptestConfig::default().cases.max(4_000),
         max_global_rejects: u32::MAX,
@@ -255,7 +255,7 @@ proptest! {
         let mut broken = report.broken.clone();
         let mut expected = pairs(&calls);
         if broken.contains_key(&Rule::Stride) {
-            // Off the grid only the verdict is promised, not which call is named for a duplicate.
+            // Off the grid only the verdict must agree, not which call is named for a duplicate.
             broken.remove(&Rule::Duplicate);
             expected.remove(&Rule::Duplicate);
         }
@@ -283,7 +283,7 @@ proptest! {
     }
 }
 
-/// The properties above would mean little if changes rarely broke anything, or always did.
+/// The properties above would prove little if changes rarely broke a rule, or always did.
 #[test]
 fn changed_histories_break_every_rule_and_none() {
     use proptest::strategy::ValueTree;

@@ -1,14 +1,14 @@
-//! Random histories: truthful ones, made by playing calls against real counters, and ones that a
-//! few random changes were made to. Values and times are small, so that changes hit something.
+//! Random histories: truthful ones, made by calls against real counters, and copies of these with a
+//! few random changes. Values and times are small, so that changes hit something.
 
 use std::num::NonZeroU64;
 
 use proptest::prelude::*;
 use seqsvr_check::{Answer, Call, Kind, Outcome, Sequence};
 
-/// One step of the play; each number chooses something.
+/// One step of a random history; each number chooses one property of the call.
 pub(crate) type Step = (u8, u8, u8, u8);
-/// One change to a history: which call, which field, what value.
+/// One change to a history: the call, the field, the value.
 pub(crate) type Change = (prop::sample::Index, u8, u8);
 
 pub(crate) fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
@@ -19,7 +19,7 @@ pub(crate) fn changes() -> impl Strategy<Value = Vec<Change>> {
     prop::collection::vec(any::<Change>(), 0..4)
 }
 
-/// Plays the steps against `sequences` counters, each with its own stride. Every call takes effect
+/// Runs the steps against `sequences` counters, each with its own stride. Every call takes effect
 /// at one instant between its begin and its end, so the history is truthful.
 pub(crate) fn truthful(steps: &[Step], sequences: usize) -> Vec<Call> {
     let mut counters: Vec<Counter> = (0..sequences as u64)
@@ -58,7 +58,7 @@ pub(crate) fn truthful(steps: &[Step], sequences: usize) -> Vec<Call> {
     calls.collect()
 }
 
-/// The counter of one sequence, as the promise has it.
+/// Counter of one sequence that keeps all rules.
 struct Counter {
     stride: NonZeroU64,
     current: u64,
@@ -110,7 +110,7 @@ impl Counter {
     }
 }
 
-/// Makes the changes; the result is a well-formed history that may or may not be truthful.
+/// Applies the changes; the result is a well-formed history that may or may not be truthful.
 pub(crate) fn change(calls: &mut Vec<Call>, changes: &[Change]) {
     for (index, field, value) in changes {
         if calls.is_empty() {
