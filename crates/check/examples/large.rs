@@ -12,9 +12,9 @@ use std::time::Instant;
 use seqsvr_check::{Answer, Call, Kind, Outcome, Recorder, Rule, Sequence, check_file};
 
 /// Threads that record, each on its own sequences.
-const RECORDERS: u64 = 2;
+const RECORDER_THREADS: u64 = 2;
 /// Calls in flight at once on a sequence.
-const IN_FLIGHT: u64 = 8;
+const CALLS_IN_FLIGHT: u64 = 8;
 
 fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     let mut arguments = std::env::args().skip(1);
@@ -22,19 +22,23 @@ fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     let (calls, sequences) = (number(20_000_000)?, number(100_000)?.max(1));
     let directory = arguments.next().map_or_else(std::env::temp_dir, Into::into);
     let path = directory.join(format!("seqsvr-large-{}.history", std::process::id()));
-    let result = run(&path, calls, sequences);
+    let result = record_and_check(&path, calls, sequences);
     std::fs::remove_file(&path)?;
     result
 }
 
-fn run(path: &Path, calls: u64, sequences: u64) -> Result<(), Box<dyn Error + Send + Sync>> {
+fn record_and_check(
+    path: &Path,
+    calls: u64,
+    sequences: u64,
+) -> Result<(), Box<dyn Error + Send + Sync>> {
     let start = Instant::now();
     let recorder = Recorder::create(path)?;
     std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..RECORDERS)
+        let threads: Vec<_> = (0..RECORDER_THREADS)
             .map(|thread| {
                 let recorder = recorder.clone();
-                scope.spawn(move || record(recorder, thread, calls, sequences))
+                scope.spawn(move || record_share(recorder, thread, calls, sequences))
             })
             .collect();
         threads
@@ -48,13 +52,13 @@ fn run(path: &Path, calls: u64, sequences: u64) -> Result<(), Box<dyn Error + Se
         bytes >> 20,
         start.elapsed().as_secs_f64()
     );
-    println!("peak memory after recording: {}", peak());
+    println!("peak memory after recording: {}", peak_memory());
 
     let start = Instant::now();
     let report = check_file(path)?;
     println!("{report}");
     println!("checked in {:.1} s", start.elapsed().as_secs_f64());
-    println!("peak memory after checking: {}", peak());
+    println!("peak memory after checking: {}", peak_memory());
     if !report.is_ok() {
         return Err("a truthful history was convicted".into());
     }
@@ -72,27 +76,27 @@ fn run(path: &Path, calls: u64, sequences: u64) -> Result<(), Box<dyn Error + Se
     }
 }
 
-/// Records this thread's share: the calls of each round over its sequences, `IN_FLIGHT` rounds
-/// overlapping in time.
-fn record(
+/// Records the share of one thread: the calls of each round over its sequences, with
+/// `CALLS_IN_FLIGHT` rounds that overlap in time.
+fn record_share(
     mut recorder: Recorder,
     thread: u64,
     calls: u64,
     sequences: u64,
 ) -> Result<(), Box<dyn Error + Send + Sync>> {
-    let uids = (thread..sequences).step_by(RECORDERS as usize);
+    let uids = (thread..sequences).step_by(RECORDER_THREADS as usize);
     let names: Vec<_> = uids
         .map(|uid| (uid, Sequence::uid("default", uid)))
         .collect();
     let span = 1_000;
     for round in 0..calls.div_ceil(sequences) {
-        let left = calls - round * sequences;
-        for (uid, sequence) in names.iter().filter(|(uid, _)| *uid < left) {
+        let remaining = calls - round * sequences;
+        for (uid, sequence) in names.iter().filter(|(uid, _)| *uid < remaining) {
             // A cheap spread of begins and ends around the instant at which the call takes effect.
             let spread = (round * 31 + uid * 17).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
-            let instant = (round + IN_FLIGHT) * span + uid % span;
-            let begin = instant - spread % (span * IN_FLIGHT / 2);
-            let end = instant + (spread >> 8) % (span * IN_FLIGHT / 2);
+            let instant = (round + CALLS_IN_FLIGHT) * span + uid % span;
+            let begin = instant - spread % (span * CALLS_IN_FLIGHT / 2);
+            let end = instant + (spread >> 8) % (span * CALLS_IN_FLIGHT / 2);
             let last = 3 * (round + 1);
             let answer = match spread % 16 {
                 0 => Answer::Exact(last),
@@ -118,7 +122,7 @@ fn record(
     Ok(())
 }
 
-fn peak() -> String {
+fn peak_memory() -> String {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     line.map_or_else(|| "unknown".to_owned(), |text| text.trim().to_owned())

@@ -5,7 +5,7 @@
 
 use std::num::NonZeroU64;
 
-use crate::{Problem, Sequence};
+use crate::{LineProblem, Sequence};
 
 /// One call on one sequence. An item of a batch is a call of its own, with the batch's stamps.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -108,10 +108,10 @@ impl Answer {
 
 impl Call {
     /// Returns a fault of the record itself, not of the system that answered.
-    pub(crate) fn problem(&self) -> Option<Problem> {
+    pub(crate) fn find_problem(&self) -> Option<LineProblem> {
         match self.outcome {
             Outcome::Ok { end, .. } | Outcome::Error { end, .. } if end < self.begin => {
-                Some(Problem::Backwards {
+                Some(LineProblem::Backwards {
                     begin: self.begin,
                     end,
                 })

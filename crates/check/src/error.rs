@@ -29,7 +29,7 @@ pub enum Error {
         /// Number of the line; the header is line 1.
         line: u64,
         /// Fault of the line.
-        problem: Problem,
+        problem: LineProblem,
     },
     /// The input cannot be read.
     #[error("line {line}: cannot read: {source}")]
@@ -59,7 +59,7 @@ pub enum Error {
 
 /// Fault of a line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Problem {
+pub enum LineProblem {
     /// The line has too few or too many columns.
     #[error("expected 8 or 9 columns ({columns}), found {0}", columns = crate::history::COLUMNS)]
     Columns(usize),

@@ -1,47 +1,59 @@
 //! Describes a violation in one sentence that a person can check against the two lines.
 
 use crate::Rule;
-use crate::intake::{Convicted, Grid};
-use crate::row::{Code, Row};
+use crate::intake::{ConvictedCall, NumberGrid};
+use crate::row::{AnswerKind, PackedCall};
 
 /// Returns the sentence for one violation; `grid` is that of its sequence.
-pub(crate) fn explain(convicted: &Convicted, grid: Option<&Grid>) -> String {
+pub(crate) fn describe_violation(convicted: &ConvictedCall, grid: Option<&NumberGrid>) -> String {
     let call = &convicted.call;
     let line = call.line;
-    match (convicted.rule, &convicted.by) {
-        (Rule::Duplicate, Some(by)) => format!(
+    match (convicted.rule, &convicted.witness) {
+        (Rule::Duplicate, Some(witness)) => format!(
             "number {} was handed out twice, by lines {} and {line}",
-            call.first, by.line
+            call.first, witness.line
         ),
-        (Rule::ExactInside, Some(by)) => format!(
+        (Rule::ExactInside, Some(witness)) => format!(
             "line {line} says exactly {}, but line {} handed out {} to {} at once, so the sequence never stood there",
-            call.last, by.line, by.first, by.last
+            call.last, witness.line, witness.first, witness.last
         ),
-        (rule, Some(by)) => {
-            let before = match &convicted.via {
+        (rule, Some(witness)) => {
+            let before = match &convicted.raise {
                 None => format!(
                     "line {} ended at {} before line {line} began at {}",
-                    by.line, by.end, call.begin
+                    witness.line, witness.end, call.begin
                 ),
                 Some(raise) => format!(
                     "line {} came before the raise to {} of line {}, or it would be above it, and that ended at {} before line {line} began at {}",
-                    by.line, raise.last, raise.line, raise.end, call.begin
+                    witness.line, raise.last, raise.line, raise.end, call.begin
                 ),
             };
-            let fault = match rule {
+            let finding = match rule {
                 Rule::Epoch => format!(
                     "the epoch fell from {} to {}",
-                    by.epoch().unwrap_or_default(),
+                    witness.epoch().unwrap_or_default(),
                     call.epoch().unwrap_or_default()
                 ),
-                Rule::ExactLow => format!("{} is said to be exact, yet {}", call.last, reached(by)),
+                Rule::ExactLow => format!(
+                    "{} is said to be exact, yet {}",
+                    call.last,
+                    describe_reached(witness)
+                ),
                 Rule::AtMostLow => {
-                    format!("{} is said to be the most, yet {}", call.last, reached(by))
+                    format!(
+                        "{} is said to be the most, yet {}",
+                        call.last,
+                        describe_reached(witness)
+                    )
                 }
-                Rule::NeverAfter => format!("never is said, yet {}", reached(by)),
-                _ => format!("number {} is not above: {}", call.first, reached(by)),
+                Rule::NeverAfter => format!("never is said, yet {}", describe_reached(witness)),
+                _ => format!(
+                    "number {} is not above: {}",
+                    call.first,
+                    describe_reached(witness)
+                ),
             };
-            format!("{before}, but {fault}")
+            format!("{before}, but {finding}")
         }
         (Rule::Range, None) => format!(
             "line {line}: {} to {} is no range from 1 to 2^63-1 in steps of {}",
@@ -52,7 +64,7 @@ pub(crate) fn explain(convicted: &Convicted, grid: Option<&Grid>) -> String {
             call.first, call.last
         ),
         (_, None) => {
-            let others = grid.map_or_else(String::new, |grid| {
+            let other_grid = grid.map_or_else(String::new, |grid| {
                 format!(
                     ", but line {} of the same sequence has numbers = {} mod {}",
                     grid.line, grid.offset, grid.stride
@@ -60,17 +72,17 @@ pub(crate) fn explain(convicted: &Convicted, grid: Option<&Grid>) -> String {
             });
             let stride = convicted.stride;
             format!(
-                "line {line} has numbers = {} mod {stride}{others}",
+                "line {line} has numbers = {} mod {stride}{other_grid}",
                 call.first % stride
             )
         }
     }
 }
 
-fn reached(by: &Row) -> String {
-    match by.code() {
-        Code::Exact => format!("exactly {} had been said", by.last),
-        Code::RaiseTo => format!("it had been raised to {}", by.last),
-        _ => format!("{} had been handed out", by.last),
+fn describe_reached(witness: &PackedCall) -> String {
+    match witness.answer_kind() {
+        AnswerKind::Exact => format!("exactly {} had been said", witness.last),
+        AnswerKind::RaiseTo => format!("it had been raised to {}", witness.last),
+        _ => format!("{} had been handed out", witness.last),
     }
 }

@@ -34,7 +34,7 @@ use std::fmt;
 use std::num::NonZeroU64;
 
 use crate::sequence::is_token;
-use crate::{Answer, Call, Kind, Outcome, Problem, Sequence};
+use crate::{Answer, Call, Kind, LineProblem, Outcome, Sequence};
 
 /// First line of a history.
 pub const HEADER: &str = "seqsvr-history 1";
@@ -44,13 +44,13 @@ pub const COLUMNS: &str = "sequence begin end first last epoch kind outcome [str
 pub const LINE_MAX: usize = 4096;
 
 /// A call whose sequence is borrowed from the line it was read from.
-pub(crate) struct Parsed<'a> {
+pub(crate) struct ParsedCall<'a> {
     pub(crate) sequence: &'a str,
     pub(crate) begin: u64,
     pub(crate) outcome: Outcome,
 }
 
-impl Parsed<'_> {
+impl ParsedCall<'_> {
     pub(crate) fn to_call(&self) -> Call {
         Call {
             sequence: Sequence::from_token(self.sequence),
@@ -89,13 +89,15 @@ impl fmt::Display for Call {
                     _ => Ok(()),
                 }
             }
-            Outcome::Error { end, kind } => write!(f, "{end}\t-\t-\t-\t{}\terror", asked(*kind)),
-            Outcome::Unknown { kind } => write!(f, "-\t-\t-\t-\t{}\tunknown", asked(*kind)),
+            Outcome::Error { end, kind } => {
+                write!(f, "{end}\t-\t-\t-\t{}\terror", kind_name(*kind))
+            }
+            Outcome::Unknown { kind } => write!(f, "-\t-\t-\t-\t{}\tunknown", kind_name(*kind)),
         }
     }
 }
 
-fn asked(kind: Kind) -> &'static str {
+fn kind_name(kind: Kind) -> &'static str {
     match kind {
         Kind::Next => "next",
         Kind::Current => "current",
@@ -104,17 +106,17 @@ fn asked(kind: Kind) -> &'static str {
 }
 
 /// Parses one line that is neither empty nor a comment.
-pub(crate) fn parse_line(line: &str) -> Result<Parsed<'_>, Problem> {
+pub(crate) fn parse_line(line: &str) -> Result<ParsedCall<'_>, LineProblem> {
     let mut columns = [""; 9];
     let mut count = 0;
     for column in line.split_ascii_whitespace() {
-        if let Some(place) = columns.get_mut(count) {
-            *place = column;
+        if let Some(slot) = columns.get_mut(count) {
+            *slot = column;
         }
         count += 1;
     }
     if !(8..=9).contains(&count) {
-        return Err(Problem::Columns(count));
+        return Err(LineProblem::Columns(count));
     }
     let [
         sequence,
@@ -128,40 +130,40 @@ pub(crate) fn parse_line(line: &str) -> Result<Parsed<'_>, Problem> {
         stride,
     ] = columns;
     if !is_token(sequence) {
-        return Err(Problem::Sequence(sequence.to_owned()));
+        return Err(LineProblem::Sequence(sequence.to_owned()));
     }
-    let begin = number("begin", begin)?;
+    let begin = parse_number("begin", begin)?;
     let stride = match count {
-        9 => NonZeroU64::new(number("stride", stride)?).ok_or(Problem::Stride)?,
+        9 => NonZeroU64::new(parse_number("stride", stride)?).ok_or(LineProblem::Stride)?,
         _ => NonZeroU64::MIN,
     };
     let outcome = match outcome {
         "ok" => {
-            let epoch = optional("epoch", epoch)?;
+            let epoch = parse_optional("epoch", epoch)?;
             Outcome::Ok {
-                end: end_after(begin, end)?,
+                end: parse_end(begin, end)?,
                 epoch,
                 answer: parse_answer(kind, first, last, stride)?,
             }
         }
         // Numbers of a call that was not answered have no meaning, but they must be readable.
         "error" | "unknown" => {
-            optional("first", first)?;
-            optional("last", last)?;
-            optional("epoch", epoch)?;
-            let kind = parse_asked(kind)?;
+            parse_optional("first", first)?;
+            parse_optional("last", last)?;
+            parse_optional("epoch", epoch)?;
+            let kind = parse_kind(kind)?;
             match (outcome, end) {
                 ("error", end) => Outcome::Error {
-                    end: end_after(begin, end)?,
+                    end: parse_end(begin, end)?,
                     kind,
                 },
                 (_, "-") => Outcome::Unknown { kind },
-                _ => return Err(Problem::EndOfUnknown),
+                _ => return Err(LineProblem::EndOfUnknown),
             }
         }
-        other => return Err(Problem::Outcome(other.to_owned())),
+        other => return Err(LineProblem::Outcome(other.to_owned())),
     };
-    Ok(Parsed {
+    Ok(ParsedCall {
         sequence,
         begin,
         outcome,
@@ -173,58 +175,58 @@ fn parse_answer(
     first: &str,
     last: &str,
     stride: NonZeroU64,
-) -> Result<Answer, Problem> {
-    let both = || Ok((number("first", first)?, number("last", last)?));
-    let same = || match both()? {
+) -> Result<Answer, LineProblem> {
+    let parse_both = || Ok((parse_number("first", first)?, parse_number("last", last)?));
+    let parse_same = || match parse_both()? {
         (first, last) if first == last => Ok(first),
-        (first, last) => Err(Problem::TwoNumbers(first, last)),
+        (first, last) => Err(LineProblem::TwoNumbers(first, last)),
     };
     match kind {
-        "next" => both().map(|(first, last)| Answer::Next {
+        "next" => parse_both().map(|(first, last)| Answer::Next {
             first,
             last,
             stride,
         }),
-        "current-exact" => same().map(Answer::Exact),
-        "current-at-most" => same().map(Answer::AtMost),
+        "current-exact" => parse_same().map(Answer::Exact),
+        "current-at-most" => parse_same().map(Answer::AtMost),
         "current-never" if (first, last) == ("-", "-") => Ok(Answer::Never),
-        "current-never" => Err(Problem::NumberOfNever),
-        "raise-to" => both().map(|(asked, to)| Answer::RaiseTo { asked, to }),
-        "current" => Err(Problem::BareCurrent),
-        other => Err(Problem::Kind(other.to_owned())),
+        "current-never" => Err(LineProblem::NumberOfNever),
+        "raise-to" => parse_both().map(|(asked, to)| Answer::RaiseTo { asked, to }),
+        "current" => Err(LineProblem::BareCurrent),
+        other => Err(LineProblem::Kind(other.to_owned())),
     }
 }
 
-fn parse_asked(kind: &str) -> Result<Kind, Problem> {
+fn parse_kind(kind: &str) -> Result<Kind, LineProblem> {
     match kind {
         "next" => Ok(Kind::Next),
         "current" | "current-exact" | "current-never" | "current-at-most" => Ok(Kind::Current),
         "raise-to" => Ok(Kind::RaiseTo),
-        other => Err(Problem::Kind(other.to_owned())),
+        other => Err(LineProblem::Kind(other.to_owned())),
     }
 }
 
-fn end_after(begin: u64, end: &str) -> Result<u64, Problem> {
-    let end = number("end", end)?;
+fn parse_end(begin: u64, end: &str) -> Result<u64, LineProblem> {
+    let end = parse_number("end", end)?;
     if end < begin {
-        return Err(Problem::Backwards { begin, end });
+        return Err(LineProblem::Backwards { begin, end });
     }
     Ok(end)
 }
 
-fn number(column: &'static str, text: &str) -> Result<u64, Problem> {
-    text.parse().map_err(|_| Problem::Number {
+fn parse_number(column: &'static str, text: &str) -> Result<u64, LineProblem> {
+    text.parse().map_err(|_| LineProblem::Number {
         column,
         found: text.to_owned(),
         may_lack: false,
     })
 }
 
-fn optional(column: &'static str, text: &str) -> Result<Option<u64>, Problem> {
+fn parse_optional(column: &'static str, text: &str) -> Result<Option<u64>, LineProblem> {
     if text == "-" {
         return Ok(None);
     }
-    text.parse().map(Some).map_err(|_| Problem::Number {
+    text.parse().map(Some).map_err(|_| LineProblem::Number {
         column,
         found: text.to_owned(),
         may_lack: true,

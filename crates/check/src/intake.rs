@@ -3,32 +3,32 @@
 //! Here the checker finds the rules that a call breaks by itself, or against the stride of its
 //! sequence. It leaves a malformed range out of the sweep, which may rely on well-formed ones.
 //!
-//! Invariant: every call is counted, and every answered call becomes a row or a violation.
+//! Invariant: every call is counted, and every answered call is swept or becomes a violation.
 
 use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroU64;
 
-use crate::row::{Row, SEQUENCES_MAX};
+use crate::row::{PackedCall, SEQUENCES_MAX};
 use crate::rule::NUMBER_MAX;
-use crate::sweep::sweep;
+use crate::sweep::sweep_calls;
 use crate::{Answer, Error, Kind, Outcome, Report, Rule};
 
 /// Most violations of one rule that the report lists; all are counted.
-const LISTED_MAX: usize = 5;
+const LISTED_PER_RULE_MAX: usize = 5;
 
 /// Collects calls for one check.
 #[derive(Default)]
-pub(crate) struct Intake {
-    ids: HashMap<Box<str>, u32>,
-    grids: Vec<Option<Grid>>,
-    rows: Vec<Row>,
-    found: Found,
+pub(crate) struct CallCollector {
+    sequence_ids: HashMap<Box<str>, u32>,
+    grids: Vec<Option<NumberGrid>>,
+    calls: Vec<PackedCall>,
+    findings: Findings,
     report: Report,
 }
 
 /// Stride and offset of the numbers of a sequence, by the first `next` read.
 #[derive(Clone, Copy)]
-pub(crate) struct Grid {
+pub(crate) struct NumberGrid {
     pub(crate) stride: NonZeroU64,
     pub(crate) offset: u64,
     pub(crate) line: u32,
@@ -36,36 +36,36 @@ pub(crate) struct Grid {
 
 /// Violations: all counted, the first few of each rule kept.
 #[derive(Default)]
-pub(crate) struct Found {
+pub(crate) struct Findings {
     pub(crate) counts: BTreeMap<Rule, u64>,
-    pub(crate) kept: Vec<Convicted>,
+    pub(crate) listed: Vec<ConvictedCall>,
 }
 
 /// A call that breaks a rule, with its evidence: the call that convicts it, if the rule is about
 /// two calls, and the raise through which the two are in order, if they are not by themselves.
-pub(crate) struct Convicted {
+pub(crate) struct ConvictedCall {
     pub(crate) rule: Rule,
-    pub(crate) by: Option<Row>,
-    pub(crate) via: Option<Row>,
-    pub(crate) call: Row,
+    pub(crate) witness: Option<PackedCall>,
+    pub(crate) raise: Option<PackedCall>,
+    pub(crate) call: PackedCall,
     pub(crate) stride: NonZeroU64,
 }
 
-impl Found {
-    pub(crate) fn add(
+impl Findings {
+    pub(crate) fn record(
         &mut self,
         rule: Rule,
-        witness: Option<(&Row, Option<&Row>)>,
-        call: &Row,
+        witness: Option<(&PackedCall, Option<&PackedCall>)>,
+        call: &PackedCall,
         stride: NonZeroU64,
     ) {
         let count = self.counts.entry(rule).or_default();
         *count += 1;
-        if *count <= LISTED_MAX as u64 {
-            self.kept.push(Convicted {
+        if *count <= LISTED_PER_RULE_MAX as u64 {
+            self.listed.push(ConvictedCall {
                 rule,
-                by: witness.map(|(by, _)| *by),
-                via: witness.and_then(|(_, via)| via.copied()),
+                witness: witness.map(|(call, _)| *call),
+                raise: witness.and_then(|(_, raise)| raise.copied()),
                 call: *call,
                 stride,
             });
@@ -73,8 +73,8 @@ impl Found {
     }
 }
 
-impl Intake {
-    pub(crate) fn add(
+impl CallCollector {
+    pub(crate) fn add_call(
         &mut self,
         line: u64,
         sequence: &str,
@@ -103,46 +103,46 @@ impl Intake {
             Kind::Current => self.report.current += 1,
             Kind::RaiseTo => self.report.raise_to += 1,
         }
-        let sequence = self.number(sequence, line)?;
-        let row = Row::new(short_line, sequence, (begin, end), epoch, answer);
+        let sequence = self.sequence_id(sequence, line)?;
+        let call = PackedCall::new(short_line, sequence, (begin, end), epoch, answer);
         match *answer {
             Answer::Next {
                 first,
                 last,
                 stride,
             } => {
-                let whole = first >= 1
+                let is_range = first >= 1
                     && last <= NUMBER_MAX
                     && first <= last
                     && (last - first) % stride == 0;
-                if !whole {
-                    self.found.add(Rule::Range, None, &row, stride);
+                if !is_range {
+                    self.findings.record(Rule::Range, None, &call, stride);
                     return Ok(());
                 }
-                let grid = self.grids[sequence as usize].get_or_insert(Grid {
+                let grid = self.grids[sequence as usize].get_or_insert(NumberGrid {
                     stride,
                     offset: first % stride,
                     line: short_line,
                 });
                 if (grid.stride, grid.offset) != (stride, first % stride) {
-                    self.found.add(Rule::Stride, None, &row, stride);
+                    self.findings.record(Rule::Stride, None, &call, stride);
                 }
             }
             Answer::RaiseTo { asked, to } if to < asked => {
-                self.found
-                    .add(Rule::RaiseShort, None, &row, NonZeroU64::MIN);
+                self.findings
+                    .record(Rule::RaiseShort, None, &call, NonZeroU64::MIN);
             }
             _ => {}
         }
-        self.rows.push(row);
+        self.calls.push(call);
         Ok(())
     }
 
-    fn number(&mut self, sequence: &str, line: u64) -> Result<u32, Error> {
-        if let Some(&id) = self.ids.get(sequence) {
+    fn sequence_id(&mut self, sequence: &str, line: u64) -> Result<u32, Error> {
+        if let Some(&id) = self.sequence_ids.get(sequence) {
             return Ok(id);
         }
-        let id = u32::try_from(self.ids.len())
+        let id = u32::try_from(self.sequence_ids.len())
             .ok()
             .filter(|&id| id < SEQUENCES_MAX)
             .ok_or(Error::TooMany {
@@ -150,18 +150,19 @@ impl Intake {
                 what: "sequences",
                 max: u64::from(SEQUENCES_MAX),
             })?;
-        self.ids.insert(sequence.into(), id);
+        self.sequence_ids.insert(sequence.into(), id);
         self.grids.push(None);
         Ok(id)
     }
 
     /// Sweeps every sequence and returns the report.
     pub(crate) fn finish(mut self) -> Report {
-        self.report.sequences = self.ids.len() as u64;
-        let reach = sweep(&mut self.rows, &self.grids, &mut self.found);
-        self.report.ordered_pairs = reach.ordered_pairs;
-        self.report.concurrency_max = reach.concurrency_max;
-        self.report.convict(self.found, &self.ids, &self.grids);
+        self.report.sequences = self.sequence_ids.len() as u64;
+        let coverage = sweep_calls(&mut self.calls, &self.grids, &mut self.findings);
+        self.report.ordered_pairs = coverage.ordered_pairs;
+        self.report.concurrency_max = coverage.concurrency_max;
+        self.report
+            .add_findings(self.findings, &self.sequence_ids, &self.grids);
         self.report
     }
 }

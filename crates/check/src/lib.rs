@@ -8,9 +8,9 @@
 //!
 //! 1. A test creates [`Call`]s and gives them to a [`Recorder`], which writes one line for each
 //!    (format: [`history`]).
-//! 2. [`check_file`] reads the lines ([`Reader`]) and packs the answered calls into compact rows
-//!    with interned sequences.
-//! 3. It sorts the rows by sequence and sweeps them once by time and once by number.
+//! 2. [`check_file`] reads the lines ([`HistoryReader`]) and packs each answered call into 48
+//!    bytes, with a number for its sequence.
+//! 3. It sorts the packed calls by sequence and sweeps them once by time and once by number.
 //! 4. The [`Report`] names the calls that convict and the [`Rule`] that they break. The rules are
 //!    in [`rule`].
 //!
@@ -32,10 +32,10 @@ mod sequence;
 mod sweep;
 
 pub use call::{Answer, Call, Kind, Outcome};
-pub use error::{Error, Problem};
-pub use reader::Reader;
+pub use error::{Error, LineProblem};
+pub use reader::HistoryReader;
 pub use recorder::Recorder;
-pub use report::{Cited, Report, Violation};
+pub use report::{CitedCall, Report, Violation};
 pub use rule::Rule;
 pub use sequence::Sequence;
 
@@ -57,12 +57,12 @@ pub fn check_file(path: impl AsRef<Path>) -> Result<Report, Error> {
         path: path.to_owned(),
         source,
     })?;
-    let mut reader = Reader::new(BufReader::with_capacity(1 << 20, file))?;
-    let mut intake = intake::Intake::default();
-    while let Some((line, parsed)) = reader.next_line()? {
-        intake.add(line, parsed.sequence, parsed.begin, &parsed.outcome)?;
+    let mut reader = HistoryReader::new(BufReader::with_capacity(1 << 20, file))?;
+    let mut collector = intake::CallCollector::default();
+    while let Some((line, parsed)) = reader.next_parsed()? {
+        collector.add_call(line, parsed.sequence, parsed.begin, &parsed.outcome)?;
     }
-    Ok(intake.finish())
+    Ok(collector.finish())
 }
 
 /// Checks calls in memory; "line" n of the report is the n-th call, counted from 1.
@@ -70,12 +70,12 @@ pub fn check_file(path: impl AsRef<Path>) -> Result<Report, Error> {
 /// # Errors
 /// A call ends before it begins, or there are more calls or sequences than the checker can number.
 pub fn check(calls: &[Call]) -> Result<Report, Error> {
-    let mut intake = intake::Intake::default();
+    let mut collector = intake::CallCollector::default();
     for (line, call) in (1..).zip(calls) {
-        if let Some(problem) = call.problem() {
+        if let Some(problem) = call.find_problem() {
             return Err(Error::Line { line, problem });
         }
-        intake.add(line, call.sequence.as_str(), call.begin, &call.outcome)?;
+        collector.add_call(line, call.sequence.as_str(), call.begin, &call.outcome)?;
     }
-    Ok(intake.finish())
+    Ok(collector.finish())
 }

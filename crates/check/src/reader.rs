@@ -5,18 +5,18 @@
 
 use std::io::{BufRead, Read};
 
-use crate::history::{HEADER, LINE_MAX, Parsed, parse_line};
-use crate::{Call, Error, Problem};
+use crate::history::{HEADER, LINE_MAX, ParsedCall, parse_line};
+use crate::{Call, Error, LineProblem};
 
 /// Stream of the calls of a history, each with its line number (the header is line 1).
 #[derive(Debug)]
-pub struct Reader<R> {
+pub struct HistoryReader<R> {
     input: R,
     bytes: Vec<u8>,
     line: u64,
 }
 
-impl<R: BufRead> Reader<R> {
+impl<R: BufRead> HistoryReader<R> {
     /// Reads the header.
     ///
     /// # Errors
@@ -28,7 +28,7 @@ impl<R: BufRead> Reader<R> {
             line: 0,
         };
         // An input without any line has an empty header, which is rejected like any other.
-        reader.fill()?;
+        reader.read_line()?;
         let found = String::from_utf8_lossy(&reader.bytes);
         if found.trim_end() != HEADER {
             let found = found.trim_end().chars().take(60).collect();
@@ -38,9 +38,9 @@ impl<R: BufRead> Reader<R> {
     }
 
     /// Reads the next call, borrowed from the reader, which makes the check of a large file cheap.
-    pub(crate) fn next_line(&mut self) -> Result<Option<(u64, Parsed<'_>)>, Error> {
+    pub(crate) fn next_parsed(&mut self) -> Result<Option<(u64, ParsedCall<'_>)>, Error> {
         loop {
-            if !self.fill()? {
+            if !self.read_line()? {
                 return Ok(None);
             }
             let content = self.bytes.trim_ascii_start();
@@ -51,7 +51,7 @@ impl<R: BufRead> Reader<R> {
         let line = self.line;
         let text = std::str::from_utf8(&self.bytes).map_err(|_| Error::Line {
             line,
-            problem: Problem::NotText,
+            problem: LineProblem::NotText,
         })?;
         match parse_line(text) {
             Ok(parsed) => Ok(Some((line, parsed))),
@@ -60,7 +60,7 @@ impl<R: BufRead> Reader<R> {
     }
 
     /// Reads one line into `bytes`; false at the end of the input.
-    fn fill(&mut self) -> Result<bool, Error> {
+    fn read_line(&mut self) -> Result<bool, Error> {
         self.bytes.clear();
         self.line += 1;
         let line = self.line;
@@ -75,21 +75,21 @@ impl<R: BufRead> Reader<R> {
             Some(_) => Err(Error::Line {
                 line,
                 problem: if read == LINE_MAX {
-                    Problem::TooLong
+                    LineProblem::TooLong
                 } else {
-                    Problem::CutShort
+                    LineProblem::CutShort
                 },
             }),
         }
     }
 }
 
-impl<R: BufRead> Iterator for Reader<R> {
+impl<R: BufRead> Iterator for HistoryReader<R> {
     type Item = Result<(u64, Call), Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        match self.next_line() {
-            Ok(found) => found.map(|(line, parsed)| Ok((line, parsed.to_call()))),
+        match self.next_parsed() {
+            Ok(next) => next.map(|(line, parsed)| Ok((line, parsed.to_call()))),
             Err(error) => Some(Err(error)),
         }
     }

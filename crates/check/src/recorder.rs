@@ -16,7 +16,7 @@ use crate::history::{HEADER, LINE_MAX};
 use crate::{Call, Error};
 
 /// Bytes that a clone collects before it takes the lock.
-const BUFFER: usize = 64 * 1024;
+const BUFFER_BYTES: usize = 64 * 1024;
 
 /// Records calls; cheap to clone, one clone for each thread or task.
 ///
@@ -24,22 +24,22 @@ const BUFFER: usize = 64 * 1024;
 /// after all the others are dropped.
 #[derive(Debug)]
 pub struct Recorder {
-    shared: Arc<Mutex<Shared>>,
+    shared: Arc<Mutex<RecorderOutput>>,
     buffer: String,
     calls: u64,
 }
 
-struct Shared {
+struct RecorderOutput {
     out: Box<dyn Write + Send>,
     calls: u64,
-    failed: Option<io::Error>,
+    write_error: Option<io::Error>,
 }
 
-impl std::fmt::Debug for Shared {
+impl std::fmt::Debug for RecorderOutput {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared")
+        f.debug_struct("RecorderOutput")
             .field("calls", &self.calls)
-            .field("failed", &self.failed)
+            .field("write_error", &self.write_error)
             .finish_non_exhaustive()
     }
 }
@@ -65,10 +65,10 @@ impl Recorder {
     pub fn new(mut out: impl Write + Send + 'static) -> Result<Self, Error> {
         writeln!(out, "{HEADER}").map_err(Error::Write)?;
         Ok(Self {
-            shared: Arc::new(Mutex::new(Shared {
+            shared: Arc::new(Mutex::new(RecorderOutput {
                 out: Box::new(out),
                 calls: 0,
-                failed: None,
+                write_error: None,
             })),
             buffer: String::new(),
             calls: 0,
@@ -81,13 +81,13 @@ impl Recorder {
     /// A write failed, now or earlier, in this clone or in another one.
     pub fn record(&mut self, call: &Call) -> Result<(), Error> {
         if self.buffer.capacity() == 0 {
-            self.buffer.reserve_exact(BUFFER + LINE_MAX);
+            self.buffer.reserve_exact(BUFFER_BYTES + LINE_MAX);
         }
         // Writing to a String cannot fail.
         let _ = writeln!(self.buffer, "{call}");
         self.calls += 1;
-        if self.buffer.len() >= BUFFER {
-            self.hand_over()?;
+        if self.buffer.len() >= BUFFER_BYTES {
+            self.flush_buffer()?;
         }
         Ok(())
     }
@@ -101,23 +101,23 @@ impl Recorder {
         if others > 0 {
             return Err(Error::StillRecording(others));
         }
-        self.hand_over()?;
-        let mut shared = lock(&self.shared);
+        self.flush_buffer()?;
+        let mut shared = lock_output(&self.shared);
         shared.out.flush().map_err(Error::Write)?;
         Ok(shared.calls)
     }
 
-    fn hand_over(&mut self) -> Result<(), Error> {
-        let mut shared = lock(&self.shared);
-        if shared.failed.is_none() {
+    fn flush_buffer(&mut self) -> Result<(), Error> {
+        let mut shared = lock_output(&self.shared);
+        if shared.write_error.is_none() {
             match shared.out.write_all(self.buffer.as_bytes()) {
                 Ok(()) => shared.calls += self.calls,
-                Err(error) => shared.failed = Some(error),
+                Err(error) => shared.write_error = Some(error),
             }
         }
         self.buffer.clear();
         self.calls = 0;
-        match &shared.failed {
+        match &shared.write_error {
             None => Ok(()),
             Some(error) => Err(Error::Write(io::Error::new(
                 error.kind(),
@@ -140,12 +140,12 @@ impl Clone for Recorder {
 impl Drop for Recorder {
     fn drop(&mut self) {
         // A failure is kept for `finish`.
-        let _ = self.hand_over();
+        let _ = self.flush_buffer();
     }
 }
 
 /// Locks the output. A thread that panicked inside the lock left at worst a torn line, which the
 /// reader rejects.
-fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
+fn lock_output(shared: &Mutex<RecorderOutput>) -> MutexGuard<'_, RecorderOutput> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

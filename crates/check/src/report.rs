@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
-use crate::explain::explain;
-use crate::intake::{Found, Grid};
+use crate::explain::describe_violation;
+use crate::intake::{Findings, NumberGrid};
 use crate::{Call, Rule};
 
 /// Result of a check.
@@ -43,14 +43,14 @@ pub struct Violation {
     /// The rule.
     pub rule: Rule,
     /// One sentence that describes the violation, with line numbers.
-    pub sentence: String,
+    pub description: String,
     /// The calls, the earlier first.
-    pub calls: Vec<Cited>,
+    pub calls: Vec<CitedCall>,
 }
 
 /// A call and its line.
 #[derive(Debug, Clone)]
-pub struct Cited {
+pub struct CitedCall {
     /// Line of the history (the header is line 1); for calls in memory, their position from 1.
     pub line: u64,
     /// The call.
@@ -77,47 +77,53 @@ impl Report {
         self.broken.values().sum()
     }
 
-    pub(crate) fn convict(
+    pub(crate) fn add_findings(
         &mut self,
-        found: Found,
-        ids: &HashMap<Box<str>, u32>,
-        grids: &[Option<Grid>],
+        findings: Findings,
+        sequence_ids: &HashMap<Box<str>, u32>,
+        grids: &[Option<NumberGrid>],
     ) {
-        self.broken = found.counts;
+        self.broken = findings.counts;
         // One pass over all names finds those of the violations; without violations there is none.
         let mut names = HashMap::new();
-        if !found.kept.is_empty() {
-            names.extend(found.kept.iter().map(|kept| (kept.call.sequence(), "")));
-            for (name, id) in ids {
-                names.entry(*id).and_modify(|place| *place = name);
+        if !findings.listed.is_empty() {
+            names.extend(
+                findings
+                    .listed
+                    .iter()
+                    .map(|convicted| (convicted.call.sequence_id(), "")),
+            );
+            for (name, id) in sequence_ids {
+                names.entry(*id).and_modify(|entry| *entry = name);
             }
         }
-        self.violations.extend(found.kept.iter().map(|kept| {
-            let id = kept.call.sequence();
-            let name = names.get(&id).copied().unwrap_or_default();
-            Violation {
-                rule: kept.rule,
-                sentence: explain(kept, grids[id as usize].as_ref()),
-                calls: kept
-                    .by
-                    .iter()
-                    .chain(&kept.via)
-                    .chain([&kept.call])
-                    .map(|row| Cited {
-                        line: u64::from(row.line),
-                        call: row.to_call(name, kept.stride),
-                    })
-                    .collect(),
-            }
-        }));
+        self.violations
+            .extend(findings.listed.iter().map(|convicted| {
+                let id = convicted.call.sequence_id();
+                let name = names.get(&id).copied().unwrap_or_default();
+                Violation {
+                    rule: convicted.rule,
+                    description: describe_violation(convicted, grids[id as usize].as_ref()),
+                    calls: convicted
+                        .witness
+                        .iter()
+                        .chain(&convicted.raise)
+                        .chain([&convicted.call])
+                        .map(|call| CitedCall {
+                            line: u64::from(call.line),
+                            call: call.to_call(name, convicted.stride),
+                        })
+                        .collect(),
+                }
+            }));
         self.violations.sort_by_key(|violation| violation.rule);
     }
 }
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.rule, self.sentence)?;
-        for Cited { line, call } in &self.calls {
+        write!(f, "{}: {}", self.rule, self.description)?;
+        for CitedCall { line, call } in &self.calls {
             write!(f, "\n  line {line}: {call}")?;
         }
         Ok(())

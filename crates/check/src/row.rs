@@ -1,7 +1,7 @@
 //! An answered call in 48 bytes, so that tens of millions fit into memory.
 //!
-//! Invariant: a row holds everything that the rules read and everything needed to print the call
-//! again, except the name and stride of its sequence, which are kept once for each sequence.
+//! Invariant: a packed call holds everything that the rules read and everything needed to print the
+//! call again, except the name and stride of its sequence, which are kept once for each sequence.
 
 use std::num::NonZeroU64;
 
@@ -16,7 +16,7 @@ pub(crate) const SEQUENCES_MAX: u32 = 1 << (u32::BITS - SEQUENCE_SHIFT);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Code {
+pub(crate) enum AnswerKind {
     Next,
     Exact,
     Never,
@@ -25,7 +25,7 @@ pub(crate) enum Code {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Row {
+pub(crate) struct PackedCall {
     pub(crate) begin: u64,
     pub(crate) end: u64,
     /// `next`: first number; `raise-to`: requested number; `current`: the number; `never`: 0.
@@ -37,20 +37,20 @@ pub(crate) struct Row {
     tag: u32,
 }
 
-impl Row {
+impl PackedCall {
     pub(crate) fn new(
         line: u32,
-        sequence: u32,
+        sequence_id: u32,
         (begin, end): (u64, u64),
         epoch: Option<u64>,
         answer: &Answer,
     ) -> Self {
-        let (code, first, last) = match *answer {
-            Answer::Next { first, last, .. } => (Code::Next, first, last),
-            Answer::Exact(n) => (Code::Exact, n, n),
-            Answer::Never => (Code::Never, 0, 0),
-            Answer::AtMost(n) => (Code::AtMost, n, n),
-            Answer::RaiseTo { asked, to } => (Code::RaiseTo, asked, to),
+        let (kind, first, last) = match *answer {
+            Answer::Next { first, last, .. } => (AnswerKind::Next, first, last),
+            Answer::Exact(n) => (AnswerKind::Exact, n, n),
+            Answer::Never => (AnswerKind::Never, 0, 0),
+            Answer::AtMost(n) => (AnswerKind::AtMost, n, n),
+            Answer::RaiseTo { asked, to } => (AnswerKind::RaiseTo, asked, to),
         };
         let has_epoch = if epoch.is_some() { HAS_EPOCH } else { 0 };
         Self {
@@ -60,21 +60,21 @@ impl Row {
             last,
             epoch: epoch.unwrap_or(0),
             line,
-            tag: sequence << SEQUENCE_SHIFT | has_epoch | code as u32,
+            tag: sequence_id << SEQUENCE_SHIFT | has_epoch | kind as u32,
         }
     }
 
-    pub(crate) fn sequence(&self) -> u32 {
+    pub(crate) fn sequence_id(&self) -> u32 {
         self.tag >> SEQUENCE_SHIFT
     }
 
-    pub(crate) fn code(&self) -> Code {
+    pub(crate) fn answer_kind(&self) -> AnswerKind {
         match self.tag & (HAS_EPOCH - 1) {
-            0 => Code::Next,
-            1 => Code::Exact,
-            2 => Code::Never,
-            3 => Code::AtMost,
-            _ => Code::RaiseTo,
+            0 => AnswerKind::Next,
+            1 => AnswerKind::Exact,
+            2 => AnswerKind::Never,
+            3 => AnswerKind::AtMost,
+            _ => AnswerKind::RaiseTo,
         }
     }
 
@@ -82,23 +82,23 @@ impl Row {
         (self.tag & HAS_EPOCH != 0).then_some(self.epoch)
     }
 
-    pub(crate) fn to_call(self, sequence: &str, stride: NonZeroU64) -> Call {
+    pub(crate) fn to_call(self, sequence_name: &str, stride: NonZeroU64) -> Call {
         Call {
-            sequence: Sequence::from_token(sequence),
+            sequence: Sequence::from_token(sequence_name),
             begin: self.begin,
             outcome: Outcome::Ok {
                 end: self.end,
                 epoch: self.epoch(),
-                answer: match self.code() {
-                    Code::Next => Answer::Next {
+                answer: match self.answer_kind() {
+                    AnswerKind::Next => Answer::Next {
                         first: self.first,
                         last: self.last,
                         stride,
                     },
-                    Code::Exact => Answer::Exact(self.last),
-                    Code::Never => Answer::Never,
-                    Code::AtMost => Answer::AtMost(self.last),
-                    Code::RaiseTo => Answer::RaiseTo {
+                    AnswerKind::Exact => Answer::Exact(self.last),
+                    AnswerKind::Never => Answer::Never,
+                    AnswerKind::AtMost => Answer::AtMost(self.last),
+                    AnswerKind::RaiseTo => Answer::RaiseTo {
                         asked: self.first,
                         to: self.last,
                     },
@@ -113,8 +113,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_takes_48_bytes_and_gives_its_call_back() {
-        assert_eq!(size_of::<Row>(), 48);
+    fn packed_call_takes_48_bytes_and_restores_its_call() {
+        assert_eq!(size_of::<PackedCall>(), 48);
         let stride = NonZeroU64::new(3).unwrap();
         let (first, last) = (4, 10);
         for answer in [
@@ -129,15 +129,15 @@ mod tests {
             Answer::RaiseTo { asked: 7, to: 8 },
         ] {
             for epoch in [None, Some(0), Some(u64::MAX)] {
-                let sequence = SEQUENCES_MAX - 1;
-                let row = Row::new(9, sequence, (1, 2), epoch, &answer);
-                assert_eq!(row.sequence(), sequence);
+                let sequence_id = SEQUENCES_MAX - 1;
+                let packed = PackedCall::new(9, sequence_id, (1, 2), epoch, &answer);
+                assert_eq!(packed.sequence_id(), sequence_id);
                 let outcome = Outcome::Ok {
                     end: 2,
                     epoch,
                     answer,
                 };
-                assert_eq!(row.to_call("a/b", stride).outcome, outcome);
+                assert_eq!(packed.to_call("a/b", stride).outcome, outcome);
             }
         }
     }

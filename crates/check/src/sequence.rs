@@ -24,9 +24,9 @@ impl Sequence {
     #[must_use]
     pub fn key(namespace: &str, key: impl AsRef<[u8]>) -> Self {
         let mut token = String::with_capacity(namespace.len() + 24);
-        escape(&mut token, namespace.as_bytes());
+        push_escaped(&mut token, namespace.as_bytes());
         token.push('/');
-        escape(&mut token, key.as_ref());
+        push_escaped(&mut token, key.as_ref());
         Self(token.into())
     }
 
@@ -54,7 +54,7 @@ fn is_plain(byte: u8) -> bool {
     byte.is_ascii_graphic() && !matches!(byte, b'/' | b'%' | b'#')
 }
 
-fn escape(token: &mut String, bytes: &[u8]) {
+fn push_escaped(token: &mut String, bytes: &[u8]) {
     const HEX: &[u8; 16] = b"0123456789ABCDEF";
     for &byte in bytes {
         if is_plain(byte) {
@@ -69,7 +69,7 @@ fn escape(token: &mut String, bytes: &[u8]) {
 
 /// Returns whether `text` is the one spelling of some sequence.
 pub(crate) fn is_token(text: &str) -> bool {
-    fn digit(byte: u8) -> Option<u8> {
+    fn hex_digit(byte: u8) -> Option<u8> {
         match byte {
             b'0'..=b'9' => Some(byte - b'0'),
             b'A'..=b'F' => Some(byte - b'A' + 10),
@@ -82,9 +82,10 @@ pub(crate) fn is_token(text: &str) -> bool {
         match byte {
             b'/' => slashes += 1,
             b'%' => {
-                let (Some(high), Some(low)) =
-                    (bytes.next().and_then(digit), bytes.next().and_then(digit))
-                else {
+                let (Some(high), Some(low)) = (
+                    bytes.next().and_then(hex_digit),
+                    bytes.next().and_then(hex_digit),
+                ) else {
                     return false;
                 };
                 if is_plain(high << 4 | low) {
@@ -104,7 +105,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn tokens_are_readable_and_have_one_spelling() {
+    fn sequence_token_is_readable_and_has_one_spelling() {
         assert_eq!(Sequence::uid("default", 42).as_str(), "default/42");
         assert_eq!(
             Sequence::key("keys", "a b/c%#").as_str(),
@@ -119,7 +120,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn different_sequences_have_different_tokens(
+        fn sequence_tokens_of_different_sequences_differ(
             (ns1, key1) in (".{0,3}", proptest::collection::vec(any::<u8>(), 0..4)),
             (ns2, key2) in (".{0,3}", proptest::collection::vec(any::<u8>(), 0..4)),
         ) {

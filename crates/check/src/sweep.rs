@@ -12,55 +12,59 @@
 use std::num::NonZeroU64;
 
 use crate::Rule;
-use crate::intake::{Found, Grid};
-use crate::row::{Code, Row};
+use crate::intake::{Findings, NumberGrid};
+use crate::row::{AnswerKind, PackedCall};
 
 /// How much of the rules the history could test.
 #[derive(Default)]
-pub(crate) struct Reach {
+pub(crate) struct SweepCoverage {
     pub(crate) ordered_pairs: u64,
     pub(crate) concurrency_max: u64,
 }
 
-pub(crate) fn sweep(rows: &mut [Row], grids: &[Option<Grid>], found: &mut Found) -> Reach {
-    rows.sort_unstable_by_key(|row| (row.sequence(), row.begin, row.line));
+pub(crate) fn sweep_calls(
+    all_calls: &mut [PackedCall],
+    grids: &[Option<NumberGrid>],
+    findings: &mut Findings,
+) -> SweepCoverage {
+    all_calls.sort_unstable_by_key(|call| (call.sequence_id(), call.begin, call.line));
     let (mut by_first, mut by_end) = (Vec::new(), Vec::new());
-    let mut reach = Reach::default();
-    for calls in rows.chunk_by(|a, b| a.sequence() == b.sequence()) {
-        let grid = grids[calls[0].sequence() as usize];
-        let mut sequence = Sweep {
+    let mut coverage = SweepCoverage::default();
+    for calls in all_calls.chunk_by(|a, b| a.sequence_id() == b.sequence_id()) {
+        let grid = grids[calls[0].sequence_id() as usize];
+        let mut sweep = SequenceSweep {
             calls,
             stride: grid.map_or(NonZeroU64::MIN, |grid| grid.stride),
-            found: &mut *found,
+            findings: &mut *findings,
         };
-        let numbers = sequence.by_number(&mut by_first);
-        sequence.by_time(&mut by_end, &numbers, &mut reach);
+        let numbers = sweep.sweep_by_number(&mut by_first);
+        sweep.sweep_by_time(&mut by_end, &numbers, &mut coverage);
     }
-    reach
+    coverage
 }
 
 /// Evidence: a call, and the raise that must have come after it, if the call under test is in
 /// real-time order only with that raise.
-type Witness<'a> = (&'a Row, Option<&'a Row>);
+type Witness<'a> = (&'a PackedCall, Option<&'a PackedCall>);
 
 /// Call with the highest value so far.
 #[derive(Default, Clone, Copy)]
-struct Highest<'a>(Option<(u64, Witness<'a>)>);
+struct HighestCall<'a>(Option<(u64, Witness<'a>)>);
 
-impl<'a> Highest<'a> {
-    fn offer(&mut self, value: u64, row: &'a Row, via: Option<&'a Row>) {
+impl<'a> HighestCall<'a> {
+    fn offer(&mut self, value: u64, call: &'a PackedCall, raise: Option<&'a PackedCall>) {
         if self.0.is_none_or(|(highest, _)| value > highest) {
-            self.0 = Some((value, (row, via)));
+            self.0 = Some((value, (call, raise)));
         }
     }
 
-    fn at_least(self, limit: u64) -> Option<Witness<'a>> {
+    fn witness_at_least(self, limit: u64) -> Option<Witness<'a>> {
         self.0
             .filter(|&(value, _)| value >= limit)
             .map(|(_, witness)| witness)
     }
 
-    fn above(self, limit: u64) -> Option<Witness<'a>> {
+    fn witness_above(self, limit: u64) -> Option<Witness<'a>> {
         self.0
             .filter(|&(value, _)| value > limit)
             .map(|(_, witness)| witness)
@@ -69,84 +73,84 @@ impl<'a> Highest<'a> {
 
 /// Highest of each sort among the calls that ended before the call under test.
 #[derive(Default)]
-struct Ended<'a> {
-    next: Highest<'a>,
-    exact: Highest<'a>,
-    raise_to: Highest<'a>,
+struct EndedCalls<'a> {
+    next: HighestCall<'a>,
+    exact: HighestCall<'a>,
+    raise_to: HighestCall<'a>,
     /// Highest number handed out or exactly named.
-    used: Highest<'a>,
+    used: HighestCall<'a>,
     /// Highest number reached: handed out, exactly named, or raised to.
-    reached: Highest<'a>,
-    epoch: Highest<'a>,
+    reached: HighestCall<'a>,
+    epoch: HighestCall<'a>,
 }
 
-impl<'a> Ended<'a> {
-    fn add(&mut self, row: &'a Row, numbers: &Numbers<'a>) {
-        match row.code() {
-            Code::Next | Code::Exact => {
-                let own = match row.code() {
-                    Code::Next => &mut self.next,
+impl<'a> EndedCalls<'a> {
+    fn add_call(&mut self, call: &'a PackedCall, numbers: &NumberIndex<'a>) {
+        match call.answer_kind() {
+            AnswerKind::Next | AnswerKind::Exact => {
+                let own = match call.answer_kind() {
+                    AnswerKind::Next => &mut self.next,
                     _ => &mut self.exact,
                 };
-                own.offer(row.last, row, None);
-                self.used.offer(row.last, row, None);
-                self.reached.offer(row.last, row, None);
+                own.offer(call.last, call, None);
+                self.used.offer(call.last, call, None);
+                self.reached.offer(call.last, call, None);
             }
-            Code::RaiseTo => {
-                self.raise_to.offer(row.last, row, None);
-                self.reached.offer(row.last, row, None);
+            AnswerKind::RaiseTo => {
+                self.raise_to.offer(call.last, call, None);
+                self.reached.offer(call.last, call, None);
                 // Numbers up to the raise cannot come after it, so they came before it, and with
                 // them their whole range.
-                if let Some(range) = numbers.highest_from(row.last) {
-                    self.used.offer(range.last, range, Some(row));
-                    self.reached.offer(range.last, range, Some(row));
+                if let Some(range) = numbers.highest_from(call.last) {
+                    self.used.offer(range.last, range, Some(call));
+                    self.reached.offer(range.last, range, Some(call));
                 }
                 if let Some(exact) = numbers.exact_lowest
-                    && exact.last < row.last
+                    && exact.last < call.last
                 {
-                    self.used.offer(exact.last, exact, Some(row));
+                    self.used.offer(exact.last, exact, Some(call));
                 }
             }
-            Code::Never | Code::AtMost => {}
+            AnswerKind::Never | AnswerKind::AtMost => {}
         }
-        if let Some(epoch) = row.epoch() {
-            self.epoch.offer(epoch, row, None);
+        if let Some(epoch) = call.epoch() {
+            self.epoch.offer(epoch, call, None);
         }
     }
 }
 
 /// Calls of one sequence by number.
-struct Numbers<'a> {
-    calls: &'a [Row],
+struct NumberIndex<'a> {
+    calls: &'a [PackedCall],
     /// For each range, in the order of their first numbers: that number, and which of the ranges
     /// up to this one reaches highest.
     by_first: &'a [(u64, u32)],
-    exact_lowest: Option<&'a Row>,
+    exact_lowest: Option<&'a PackedCall>,
 }
 
-impl<'a> Numbers<'a> {
+impl<'a> NumberIndex<'a> {
     /// Returns the range that reaches highest among those that begin at or below `number`.
-    fn highest_from(&self, number: u64) -> Option<&'a Row> {
+    fn highest_from(&self, number: u64) -> Option<&'a PackedCall> {
         let below = self.by_first.partition_point(|&(first, _)| first <= number);
         let (_, highest) = self.by_first[..below].last()?;
         Some(&self.calls[*highest as usize])
     }
 }
 
-struct Sweep<'a, 'f> {
-    calls: &'a [Row],
+struct SequenceSweep<'a, 'f> {
+    calls: &'a [PackedCall],
     stride: NonZeroU64,
-    found: &'f mut Found,
+    findings: &'f mut Findings,
 }
 
-impl<'a> Sweep<'a, '_> {
-    fn convict(&mut self, rule: Rule, witness: Option<Witness<'_>>, call: &Row) {
+impl<'a> SequenceSweep<'a, '_> {
+    fn record_broken(&mut self, rule: Rule, witness: Option<Witness<'_>>, call: &PackedCall) {
         if witness.is_some() {
-            self.found.add(rule, witness, call, self.stride);
+            self.findings.record(rule, witness, call, self.stride);
         }
     }
 
-    fn by_number<'n>(&mut self, by_first: &'n mut Vec<(u64, u32)>) -> Numbers<'n>
+    fn sweep_by_number<'n>(&mut self, by_first: &'n mut Vec<(u64, u32)>) -> NumberIndex<'n>
     where
         'a: 'n,
     {
@@ -155,7 +159,7 @@ impl<'a> Sweep<'a, '_> {
         by_first.extend(
             (0..)
                 .zip(calls)
-                .filter(|(_, call)| call.code() == Code::Next)
+                .filter(|(_, call)| call.answer_kind() == AnswerKind::Next)
                 .map(|(index, call)| (call.first, index)),
         );
         by_first.sort();
@@ -168,62 +172,89 @@ impl<'a> Sweep<'a, '_> {
             let by = &calls[before as usize];
             // Ranges off the grid of the others share no number; rule `Stride` reports them.
             if by.last >= *first && (*first - by.first) % self.stride == 0 {
-                self.convict(Rule::Duplicate, Some((by, None)), call);
+                self.record_broken(Rule::Duplicate, Some((by, None)), call);
             }
             if by.last >= call.last {
                 highest = Some(before);
                 *index = before;
             }
         }
-        let exacts = || calls.iter().filter(|call| call.code() == Code::Exact);
-        let numbers = Numbers {
+        let exacts = || {
+            calls
+                .iter()
+                .filter(|call| call.answer_kind() == AnswerKind::Exact)
+        };
+        let numbers = NumberIndex {
             calls,
             by_first,
             exact_lowest: exacts().min_by_key(|call| call.last),
         };
         for call in exacts() {
-            let around = numbers.highest_from(call.last);
-            let around = around.filter(|range| range.last > call.last);
-            self.convict(Rule::ExactInside, around.map(|range| (range, None)), call);
+            let range = numbers.highest_from(call.last);
+            let range = range.filter(|range| range.last > call.last);
+            self.record_broken(Rule::ExactInside, range.map(|range| (range, None)), call);
         }
         numbers
     }
 
-    fn by_time(&mut self, by_end: &mut Vec<(u64, u32)>, numbers: &Numbers<'_>, reach: &mut Reach) {
+    fn sweep_by_time(
+        &mut self,
+        by_end: &mut Vec<(u64, u32)>,
+        numbers: &NumberIndex<'_>,
+        coverage: &mut SweepCoverage,
+    ) {
         let calls = self.calls;
         by_end.clear();
         by_end.extend((0..).zip(calls).map(|(index, call)| (call.end, index)));
         // The ends are nearly in order already, which makes the stable sort fast.
         by_end.sort();
-        let mut ended = Ended::default();
-        let mut past = 0;
-        for (begun, call) in (1..).zip(calls) {
-            while let Some(&(end, index)) = by_end.get(past)
+        let mut ended = EndedCalls::default();
+        let mut ended_count = 0;
+        for (begun_count, call) in (1..).zip(calls) {
+            while let Some(&(end, index)) = by_end.get(ended_count)
                 && end < call.begin
             {
-                ended.add(&calls[index as usize], numbers);
-                past += 1;
+                ended.add_call(&calls[index as usize], numbers);
+                ended_count += 1;
             }
-            reach.ordered_pairs += past as u64;
-            reach.concurrency_max = reach.concurrency_max.max(begun - past as u64);
-            self.judge(&ended, call);
+            coverage.ordered_pairs += ended_count as u64;
+            coverage.concurrency_max = coverage
+                .concurrency_max
+                .max(begun_count - ended_count as u64);
+            self.check_order(&ended, call);
         }
     }
 
-    fn judge(&mut self, ended: &Ended<'_>, call: &Row) {
-        match call.code() {
-            Code::Next => {
-                self.convict(Rule::Order, ended.next.at_least(call.first), call);
-                self.convict(Rule::ExactPassed, ended.exact.at_least(call.first), call);
-                self.convict(Rule::RaiseLost, ended.raise_to.at_least(call.first), call);
+    fn check_order(&mut self, ended: &EndedCalls<'_>, call: &PackedCall) {
+        match call.answer_kind() {
+            AnswerKind::Next => {
+                self.record_broken(Rule::Order, ended.next.witness_at_least(call.first), call);
+                self.record_broken(
+                    Rule::ExactPassed,
+                    ended.exact.witness_at_least(call.first),
+                    call,
+                );
+                self.record_broken(
+                    Rule::RaiseLost,
+                    ended.raise_to.witness_at_least(call.first),
+                    call,
+                );
             }
-            Code::Exact => self.convict(Rule::ExactLow, ended.reached.above(call.last), call),
-            Code::AtMost => self.convict(Rule::AtMostLow, ended.reached.above(call.last), call),
-            Code::Never => self.convict(Rule::NeverAfter, ended.used.at_least(0), call),
-            Code::RaiseTo => {}
+            AnswerKind::Exact => {
+                self.record_broken(Rule::ExactLow, ended.reached.witness_above(call.last), call)
+            }
+            AnswerKind::AtMost => self.record_broken(
+                Rule::AtMostLow,
+                ended.reached.witness_above(call.last),
+                call,
+            ),
+            AnswerKind::Never => {
+                self.record_broken(Rule::NeverAfter, ended.used.witness_at_least(0), call)
+            }
+            AnswerKind::RaiseTo => {}
         }
         if let Some(epoch) = call.epoch() {
-            self.convict(Rule::Epoch, ended.epoch.above(epoch), call);
+            self.record_broken(Rule::Epoch, ended.epoch.witness_above(epoch), call);
         }
     }
 }

@@ -8,28 +8,28 @@ use std::num::NonZeroU64;
 use std::path::PathBuf;
 
 use proptest::prelude::*;
-use seqsvr_check::{Answer, Call, Error, Outcome, Reader, Recorder, Sequence, check_file};
+use seqsvr_check::{Answer, Call, Error, HistoryReader, Outcome, Recorder, Sequence, check_file};
 
-fn scratch(name: &str) -> PathBuf {
+fn scratch_path(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
-fn read(text: &str) -> Result<Vec<Call>, Error> {
-    Reader::new(text.as_bytes())?
+fn read_calls(text: &str) -> Result<Vec<Call>, Error> {
+    HistoryReader::new(text.as_bytes())?
         .map(|item| item.map(|(_, call)| call))
         .collect()
 }
 
 proptest! {
     #[test]
-    fn calls_are_read_back_as_recorded(
-        steps in common::steps(30),
-        changes in common::changes(),
+    fn reader_returns_recorded_calls(
+        steps in common::random_steps(30),
+        changes in common::random_changes(),
         key in prop::collection::vec(any::<u8>(), 0..128),
         stride in any::<u64>(),
     ) {
-        let mut calls = common::truthful(&steps, 3);
-        common::change(&mut calls, &changes);
+        let mut calls = common::truthful_history(&steps, 3);
+        common::apply_changes(&mut calls, &changes);
         calls.push(Call {
             sequence: Sequence::key("a namespace/with # all%", key),
             begin: 0,
@@ -45,13 +45,14 @@ proptest! {
         });
         let lines: Vec<_> = calls.iter().map(|call| format!("{call}\n")).collect();
         prop_assert!(lines.iter().all(|line| line.len() <= seqsvr_check::history::LINE_MAX));
-        prop_assert_eq!(read(&format!("seqsvr-history 1\n{}", lines.concat())).unwrap(), calls);
+        let text = format!("seqsvr-history 1\n{}", lines.concat());
+        prop_assert_eq!(read_calls(&text).unwrap(), calls);
     }
 }
 
 #[test]
-fn many_threads_record_one_whole_history() {
-    let path = scratch("threads.history");
+fn recorder_clones_of_many_threads_write_one_history() {
+    let path = scratch_path("threads.history");
     let recorder = Recorder::create(&path).unwrap();
     let threads: Vec<_> = (0..8_u64)
         .map(|thread| {
@@ -86,18 +87,18 @@ fn many_threads_record_one_whole_history() {
 }
 
 #[test]
-fn finishing_early_is_refused() {
+fn finish_with_live_clones_is_rejected() {
     let recorder = Recorder::new(io::sink()).unwrap();
     let _other = recorder.clone();
     assert!(matches!(recorder.finish(), Err(Error::StillRecording(1))));
 }
 
 /// Output that accepts the header, is full for one write, then has space again.
-struct Full {
+struct DiskFullOnce {
     writes: u32,
 }
 
-impl Write for Full {
+impl Write for DiskFullOnce {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.writes += 1;
         // The header may take two writes: the text and its newline.
@@ -113,16 +114,16 @@ impl Write for Full {
 }
 
 #[test]
-fn a_history_with_a_hole_is_never_finished() {
-    let mut recorder = Recorder::new(Full { writes: 0 }).unwrap();
-    let call = &read("seqsvr-history 1\nd/1 1 2 1 1 1 next ok\n").unwrap()[0];
+fn finish_after_a_failed_write_is_rejected() {
+    let mut recorder = Recorder::new(DiskFullOnce { writes: 0 }).unwrap();
+    let call = &read_calls("seqsvr-history 1\nd/1 1 2 1 1 1 next ok\n").unwrap()[0];
     let failed = (0..100_000).find_map(|_| recorder.record(call).err());
     assert!(matches!(failed, Some(Error::Write(_))));
     assert!(matches!(recorder.finish(), Err(Error::Write(_))));
 }
 
 #[test]
-fn what_is_no_history_is_refused_with_its_line() {
+fn reader_rejects_malformed_input_with_its_line() {
     let long = format!("d/{} 1 2 1 1 1 next ok", "k".repeat(5_000));
     let cases = [
         ("d/1 1 2 1 1 1 next", "expected 8 or 9 columns"),
@@ -159,14 +160,14 @@ fn what_is_no_history_is_refused_with_its_line() {
     ];
     for (line, reason) in cases {
         let text = format!("seqsvr-history 1\nd/1 1 2 1 1 1 next ok\n{line}\n");
-        let error = read(&text).unwrap_err().to_string();
+        let error = read_calls(&text).unwrap_err().to_string();
         assert!(
             error.starts_with("line 3: ") && error.contains(reason),
             "{line}: {error}"
         );
     }
     // A truncated number would still be a number.
-    let cut = read("seqsvr-history 1\nd/1 1 2 1 1 1 next ok")
+    let cut = read_calls("seqsvr-history 1\nd/1 1 2 1 1 1 next ok")
         .unwrap_err()
         .to_string();
     assert!(
@@ -174,11 +175,11 @@ fn what_is_no_history_is_refused_with_its_line() {
         "{cut}"
     );
     for text in ["", "\n", "seqsvr-history 2\n", "d/1 1 2 1 1 1 next ok\n"] {
-        let error = read(text).unwrap_err().to_string();
+        let error = read_calls(text).unwrap_err().to_string();
         assert!(error.contains("header `seqsvr-history 1`"), "{error}");
     }
     assert!(
-        Reader::new(&b"seqsvr-history 1\nd/\xff 1 2 1 1 1 next ok\n"[..])
+        HistoryReader::new(&b"seqsvr-history 1\nd/\xff 1 2 1 1 1 next ok\n"[..])
             .unwrap()
             .next()
             .unwrap()
@@ -187,9 +188,9 @@ fn what_is_no_history_is_refused_with_its_line() {
 }
 
 #[test]
-fn the_example_in_the_documentation_is_a_history() {
+fn example_in_the_documentation_is_a_history() {
     let source = include_str!("../src/history.rs");
     let example = source.split("//! ```").nth(1).unwrap();
     let example = example.trim_start_matches("text\n").replace("//! ", "");
-    assert_eq!(read(&example).unwrap().len(), 4);
+    assert_eq!(read_calls(&example).unwrap().len(), 4);
 }

@@ -3,21 +3,21 @@
 
 use std::path::PathBuf;
 
-use seqsvr_check::{Reader, Report, Rule, check, check_file};
+use seqsvr_check::{HistoryReader, Report, Rule, check, check_file};
 
 /// Checks lines of `sequence begin end first last epoch kind outcome [stride]`; the first is line
 /// 1.
 #[expect(clippy::unwrap_used, reason = "only tests call it")]
-fn report(lines: &str) -> Report {
+fn check_lines(lines: &str) -> Report {
     let text = format!("seqsvr-history 1\n{}\n", lines.trim());
-    let calls: Result<Vec<_>, _> = Reader::new(text.as_bytes()).unwrap().collect();
+    let calls: Result<Vec<_>, _> = HistoryReader::new(text.as_bytes()).unwrap().collect();
     let calls: Vec<_> = calls.unwrap().into_iter().map(|(_, call)| call).collect();
     check(&calls).unwrap()
 }
 
 #[track_caller]
-fn convicts(rule: Rule, lines_named: &[u64], lines: &str) {
-    let report = report(lines);
+fn assert_reported(rule: Rule, expected_lines: &[u64], lines: &str) {
+    let report = check_lines(lines);
     assert!(!report.is_ok());
     let broken: Vec<_> = report.broken.keys().copied().collect();
     assert_eq!(broken, [rule], "{report}");
@@ -26,10 +26,10 @@ fn convicts(rule: Rule, lines_named: &[u64], lines: &str) {
         .iter()
         .map(|call| call.line)
         .collect();
-    assert_eq!(named, lines_named, "{report}");
-    for line in lines_named {
+    assert_eq!(named, expected_lines, "{report}");
+    for line in expected_lines {
         assert!(
-            report.violations[0].sentence.contains(&line.to_string()),
+            report.violations[0].description.contains(&line.to_string()),
             "{report}"
         );
         assert!(
@@ -40,38 +40,38 @@ fn convicts(rule: Rule, lines_named: &[u64], lines: &str) {
 }
 
 #[track_caller]
-fn passes(lines: &str) {
-    let report = report(lines);
+fn assert_accepted(lines: &str) {
+    let report = check_lines(lines);
     assert!(report.is_ok(), "{report}");
 }
 
 #[test]
-fn duplicate() {
-    convicts(
+fn number_handed_out_twice_is_reported() {
+    assert_reported(
         Rule::Duplicate,
         &[1, 2],
         "d/1 0 9 1 5 1 next ok\nd/1 5 15 5 6 1 next ok",
     );
-    convicts(
+    assert_reported(
         Rule::Duplicate,
         &[1, 3],
         "d/1 0 9 1 9 1 next ok\nd/1 0 9 10 11 1 next ok\nd/1 0 9 3 3 1 next ok",
     );
-    passes("d/1 0 9 1 5 1 next ok\nd/1 5 15 6 6 1 next ok");
-    passes("d/1 0 9 1 5 1 next ok\nd/2 5 15 5 6 1 next ok");
-    passes("d/1 0 9 1 5 1 next ok\nd/1 5 15 5 6 1 next error");
+    assert_accepted("d/1 0 9 1 5 1 next ok\nd/1 5 15 6 6 1 next ok");
+    assert_accepted("d/1 0 9 1 5 1 next ok\nd/2 5 15 5 6 1 next ok");
+    assert_accepted("d/1 0 9 1 5 1 next ok\nd/1 5 15 5 6 1 next error");
 }
 
 #[test]
-fn swap() {
-    convicts(
+fn number_below_an_earlier_one_is_reported() {
+    assert_reported(
         Rule::Order,
         &[1, 2],
         "d/1 0 9 2 2 1 next ok\nd/1 10 15 1 1 1 next ok",
     );
-    passes("d/1 0 10 2 2 1 next ok\nd/1 10 15 1 1 1 next ok");
+    assert_accepted("d/1 0 10 2 2 1 next ok\nd/1 10 15 1 1 1 next ok");
     // The call that convicts is neither the neighbor nor the last to end.
-    convicts(
+    assert_reported(
         Rule::Order,
         &[1, 3],
         "d/1 0 3 7 7 1 next ok\nd/1 0 9 2 2 1 next ok\nd/1 10 15 5 5 1 next ok",
@@ -79,176 +79,180 @@ fn swap() {
 }
 
 #[test]
-fn epoch_fall() {
-    convicts(
+fn epoch_that_falls_is_reported() {
+    assert_reported(
         Rule::Epoch,
         &[1, 2],
         "d/1 0 9 1 1 2 next ok\nd/1 10 15 2 2 1 next ok",
     );
-    convicts(
+    assert_reported(
         Rule::Epoch,
         &[1, 2],
         "d/1 0 9 1 1 2 next ok\nd/1 10 15 - - 1 current-at-most ok"
             .replace("- -", "9 9")
             .as_str(),
     );
-    passes("d/1 0 9 1 1 2 next ok\nd/1 9 15 2 2 1 next ok");
-    passes("d/1 0 9 1 1 2 next ok\nd/1 10 15 2 2 - next ok");
+    assert_accepted("d/1 0 9 1 1 2 next ok\nd/1 9 15 2 2 1 next ok");
+    assert_accepted("d/1 0 9 1 1 2 next ok\nd/1 10 15 2 2 - next ok");
 }
 
 #[test]
-fn exact_too_low() {
-    convicts(
+fn exact_below_a_reached_number_is_reported() {
+    assert_reported(
         Rule::ExactLow,
         &[1, 2],
         "d/1 0 9 1 5 1 next ok\nd/1 10 15 4 4 1 current-exact ok"
             .replace("1 5", "5 5")
             .as_str(),
     );
-    convicts(
+    assert_reported(
         Rule::ExactLow,
         &[1, 2],
         "d/1 0 9 5 5 1 current-exact ok\nd/1 10 15 4 4 1 current-exact ok",
     );
-    convicts(
+    assert_reported(
         Rule::ExactLow,
         &[1, 2],
         "d/1 0 9 5 5 1 raise-to ok\nd/1 10 15 4 4 1 current-exact ok",
     );
-    passes("d/1 0 9 5 5 1 next ok\nd/1 10 15 5 5 1 current-exact ok");
-    passes("d/1 0 10 5 5 1 next ok\nd/1 10 15 4 4 1 current-exact ok");
+    assert_accepted("d/1 0 9 5 5 1 next ok\nd/1 10 15 5 5 1 current-exact ok");
+    assert_accepted("d/1 0 10 5 5 1 next ok\nd/1 10 15 4 4 1 current-exact ok");
 }
 
 #[test]
-fn exact_passed_by_a_later_number() {
-    convicts(
+fn next_not_above_an_exact_is_reported() {
+    assert_reported(
         Rule::ExactPassed,
         &[1, 2],
         "d/1 0 9 5 5 1 current-exact ok\nd/1 10 15 5 5 1 next ok",
     );
-    passes("d/1 0 9 5 5 1 current-exact ok\nd/1 10 15 6 6 1 next ok");
-    passes("d/1 0 9 5 5 1 current-exact ok\nd/1 9 15 3 3 1 next ok");
+    assert_accepted("d/1 0 9 5 5 1 current-exact ok\nd/1 10 15 6 6 1 next ok");
+    assert_accepted("d/1 0 9 5 5 1 current-exact ok\nd/1 9 15 3 3 1 next ok");
 }
 
 #[test]
-fn exact_inside_a_range_even_at_the_same_time() {
-    convicts(
+fn exact_inside_a_concurrent_range_is_reported() {
+    assert_reported(
         Rule::ExactInside,
         &[1, 2],
         "d/1 0 9 5 8 1 next ok\nd/1 0 9 7 7 1 current-exact ok",
     );
-    passes("d/1 0 9 5 8 1 next ok\nd/1 0 9 8 8 1 current-exact ok");
-    passes("d/1 0 9 5 8 1 next ok\nd/1 0 9 4 4 1 current-exact ok");
+    assert_accepted("d/1 0 9 5 8 1 next ok\nd/1 0 9 8 8 1 current-exact ok");
+    assert_accepted("d/1 0 9 5 8 1 next ok\nd/1 0 9 4 4 1 current-exact ok");
 }
 
 #[test]
-fn never_after_a_next() {
-    convicts(
+fn never_after_a_number_is_reported() {
+    assert_reported(
         Rule::NeverAfter,
         &[1, 2],
         "d/1 0 9 1 1 1 next ok\nd/1 10 15 - - 1 current-never ok",
     );
-    convicts(
+    assert_reported(
         Rule::NeverAfter,
         &[1, 2],
         "d/1 0 9 1 1 1 current-exact ok\nd/1 10 15 - - 1 current-never ok",
     );
-    passes("d/1 0 9 1 1 1 next ok\nd/1 9 15 - - 1 current-never ok");
-    passes("d/1 0 9 0 0 1 raise-to ok\nd/1 10 15 - - 1 current-never ok");
-    passes("d/1 0 - - - - next unknown\nd/1 10 15 - - 1 current-never ok");
+    assert_accepted("d/1 0 9 1 1 1 next ok\nd/1 9 15 - - 1 current-never ok");
+    assert_accepted("d/1 0 9 0 0 1 raise-to ok\nd/1 10 15 - - 1 current-never ok");
+    assert_accepted("d/1 0 - - - - next unknown\nd/1 10 15 - - 1 current-never ok");
 }
 
 #[test]
-fn at_most_too_low() {
-    convicts(
+fn at_most_below_a_reached_number_is_reported() {
+    assert_reported(
         Rule::AtMostLow,
         &[1, 2],
         "d/1 0 9 5 5 1 next ok\nd/1 10 15 4 4 1 current-at-most ok",
     );
-    convicts(
+    assert_reported(
         Rule::AtMostLow,
         &[1, 2],
         "d/1 0 9 5 5 1 raise-to ok\nd/1 10 15 4 4 1 current-at-most ok",
     );
-    passes("d/1 0 9 5 5 1 next ok\nd/1 10 15 5 5 1 current-at-most ok");
+    assert_accepted("d/1 0 9 5 5 1 next ok\nd/1 10 15 5 5 1 current-at-most ok");
     // The bound constrains no later call: lower bounds and lower numbers are correct.
-    passes(
+    assert_accepted(
         "d/1 0 9 9 9 1 current-at-most ok\nd/1 10 15 5 5 1 current-at-most ok\nd/1 20 25 1 1 1 next ok",
     );
 }
 
 #[test]
-fn raise_lost() {
-    convicts(
+fn next_not_above_a_raise_is_reported() {
+    assert_reported(
         Rule::RaiseLost,
         &[1, 2],
         "d/1 0 9 5 6 1 raise-to ok\nd/1 10 15 6 6 1 next ok",
     );
-    passes("d/1 0 9 5 6 1 raise-to ok\nd/1 10 15 7 7 1 next ok");
-    passes("d/1 0 9 5 6 1 raise-to error\nd/1 10 15 6 6 1 next ok");
+    assert_accepted("d/1 0 9 5 6 1 raise-to ok\nd/1 10 15 7 7 1 next ok");
+    assert_accepted("d/1 0 9 5 6 1 raise-to error\nd/1 10 15 6 6 1 next ok");
     // A raise never lowers, so its answer may be below the numbers handed out.
-    passes("d/1 0 9 50 50 1 next ok\nd/1 10 15 6 6 1 raise-to ok\nd/1 20 25 51 51 1 next ok");
-    convicts(Rule::RaiseShort, &[1], "d/1 0 9 7 6 1 raise-to ok");
+    assert_accepted(
+        "d/1 0 9 50 50 1 next ok\nd/1 10 15 6 6 1 raise-to ok\nd/1 20 25 51 51 1 next ok",
+    );
+    assert_reported(Rule::RaiseShort, &[1], "d/1 0 9 7 6 1 raise-to ok");
 }
 
 #[test]
-fn what_a_raise_puts_in_order() {
+fn raise_orders_calls_that_overlap() {
     // All overlap line 1; but 5 to 8 can only have come before the raise to 6.
     let raised = "d/1 0 99 5 8 1 next ok\nd/1 10 15 6 6 1 raise-to ok";
-    convicts(
+    assert_reported(
         Rule::AtMostLow,
         &[1, 2, 3],
         &format!("{raised}\nd/1 20 25 7 7 1 current-at-most ok"),
     );
-    passes(&format!("{raised}\nd/1 20 25 8 8 1 current-at-most ok"));
-    passes(&format!("{raised}\nd/1 15 25 6 6 1 current-at-most ok"));
-    convicts(
+    assert_accepted(&format!("{raised}\nd/1 20 25 8 8 1 current-at-most ok"));
+    assert_accepted(&format!("{raised}\nd/1 15 25 6 6 1 current-at-most ok"));
+    assert_reported(
         Rule::NeverAfter,
         &[1, 2, 3],
         &format!("{raised}\nd/1 20 25 - - 1 current-never ok"),
     );
-    passes("d/1 0 99 5 8 1 next ok\nd/1 10 15 4 4 1 raise-to ok\nd/1 20 25 - - 1 current-never ok");
+    assert_accepted(
+        "d/1 0 99 5 8 1 next ok\nd/1 10 15 4 4 1 raise-to ok\nd/1 20 25 - - 1 current-never ok",
+    );
 }
 
 #[test]
-fn strides() {
-    passes("d/1 0 9 1 9 1 next ok 2\nd/1 10 15 11 11 1 next ok 2");
-    convicts(
+fn numbers_off_the_stride_are_reported() {
+    assert_accepted("d/1 0 9 1 9 1 next ok 2\nd/1 10 15 11 11 1 next ok 2");
+    assert_reported(
         Rule::Duplicate,
         &[1, 2],
         "d/1 0 9 1 9 1 next ok 2\nd/1 0 9 5 5 1 next ok 2",
     );
-    convicts(
+    assert_reported(
         Rule::Stride,
         &[2],
         "d/1 0 9 1 9 1 next ok 2\nd/1 0 9 6 6 1 next ok 2",
     );
-    convicts(
+    assert_reported(
         Rule::Stride,
         &[2],
         "d/1 0 9 1 9 1 next ok 2\nd/1 10 15 11 11 1 next ok",
     );
-    convicts(Rule::Range, &[1], "d/1 0 9 1 8 1 next ok 2");
+    assert_reported(Rule::Range, &[1], "d/1 0 9 1 8 1 next ok 2");
 }
 
 #[test]
-fn impossible_ranges() {
-    convicts(Rule::Range, &[1], "d/1 0 9 0 3 1 next ok");
-    convicts(Rule::Range, &[1], "d/1 0 9 4 3 1 next ok");
-    convicts(
+fn malformed_range_is_reported() {
+    assert_reported(Rule::Range, &[1], "d/1 0 9 0 3 1 next ok");
+    assert_reported(Rule::Range, &[1], "d/1 0 9 4 3 1 next ok");
+    assert_reported(
         Rule::Range,
         &[1],
         "d/1 0 9 9223372036854775807 9223372036854775808 1 next ok",
     );
-    passes("d/1 0 9 9223372036854775807 9223372036854775807 1 next ok");
+    assert_accepted("d/1 0 9 9223372036854775807 9223372036854775807 1 next ok");
 }
 
 #[test]
-fn violations_are_counted_but_listed_only_so_far() {
+fn report_counts_all_violations_and_lists_a_few() {
     let lines: Vec<_> = (0..1_000)
         .map(|call| format!("d/1 {} {} 1 1 1 next ok", 2 * call, 2 * call))
         .collect();
-    let report = report(&lines.join("\n"));
+    let report = check_lines(&lines.join("\n"));
     assert_eq!(report.broken[&Rule::Order], 999);
     assert_eq!(report.broken[&Rule::Duplicate], 999);
     assert_eq!(report.violations_total(), 1_998);
@@ -256,7 +260,7 @@ fn violations_are_counted_but_listed_only_so_far() {
 }
 
 #[test]
-fn a_file_is_checked_and_its_lines_are_named() {
+fn check_file_names_the_lines() {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("planted-swap.history");
     let text =
         "seqsvr-history 1\n# seed 7\n\nd/1\t0\t9\t2\t2\t1\tnext\tok\nd/1 10 15 1 1 1 next ok\n";

@@ -1,9 +1,9 @@
 //! The checker against two references that share only the meaning of the rules with it.
 //!
-//! `pairs` compares every pair of calls (every three, where a raise lies between) and counts the
-//! calls that break each rule: the counts must agree rule by rule. `order_exists` uses no rule at
-//! all: it tries every order that keeps real time and runs it against one counter. It must reach
-//! the same verdict.
+//! `count_broken_by_pairs` compares every pair of calls (every three, where a raise lies between)
+//! and counts the calls that break each rule: the counts must agree rule by rule. `has_order` uses
+//! no rule at all: it tries every order that keeps real time and runs it against one counter. It
+//! must reach the same verdict.
 
 mod common;
 
@@ -15,15 +15,15 @@ use seqsvr_check::{Answer, Call, Outcome, Rule, check};
 
 /// An answered call: position, begin, end, epoch, answer.
 #[derive(Clone, Copy)]
-struct Answered {
-    place: usize,
+struct AnsweredCall {
+    position: usize,
     begin: u64,
     end: u64,
     epoch: Option<u64>,
     answer: Answer,
 }
 
-impl Answered {
+impl AnsweredCall {
     fn numbers(&self) -> Option<(u64, u64, u64)> {
         match self.answer {
             Answer::Next {
@@ -42,14 +42,14 @@ impl Answered {
     }
 }
 
-fn by_sequence(calls: &[Call]) -> BTreeMap<&str, Vec<Answered>> {
-    let mut all: BTreeMap<&str, Vec<Answered>> = BTreeMap::new();
-    for (place, call) in calls.iter().enumerate() {
+fn calls_by_sequence(calls: &[Call]) -> BTreeMap<&str, Vec<AnsweredCall>> {
+    let mut all: BTreeMap<&str, Vec<AnsweredCall>> = BTreeMap::new();
+    for (position, call) in calls.iter().enumerate() {
         if let Outcome::Ok { end, epoch, answer } = call.outcome {
             all.entry(call.sequence.as_str())
                 .or_default()
-                .push(Answered {
-                    place,
+                .push(AnsweredCall {
+                    position,
                     begin: call.begin,
                     end,
                     epoch,
@@ -61,14 +61,14 @@ fn by_sequence(calls: &[Call]) -> BTreeMap<&str, Vec<Answered>> {
 }
 
 /// Returns the rules that `b` breaks against `a`, or by itself where `a` is `b`.
-fn broken_by(a: &Answered, b: &Answered) -> Vec<Rule> {
+fn rules_broken_by(a: &AnsweredCall, b: &AnsweredCall) -> Vec<Rule> {
     let mut rules = Vec::new();
     let mut rule = |broken: bool, rule| {
         if broken {
             rules.push(rule);
         }
     };
-    if a.place == b.place {
+    if a.position == b.position {
         rule(!b.is_range(), Rule::Range);
         let short = matches!(b.answer, Answer::RaiseTo { asked, to } if to < asked);
         rule(short, Rule::RaiseShort);
@@ -83,7 +83,7 @@ fn broken_by(a: &Answered, b: &Answered) -> Vec<Rule> {
         let numbers: BTreeSet<u64> = (first..=last).step_by(stride as usize).collect();
         let mut others = (first_a..=last_a).step_by(stride_a as usize);
         let twice = others.any(|number| numbers.contains(&number));
-        let a_is_lower = (first_a, a.begin, a.place) < (first, b.begin, b.place);
+        let a_is_lower = (first_a, a.begin, a.position) < (first, b.begin, b.position);
         rule(twice && a_is_lower, Rule::Duplicate);
     }
     if let (Some((first, last, _)), Answer::Exact(n)) = (a.numbers(), b.answer) {
@@ -121,7 +121,7 @@ fn broken_by(a: &Answered, b: &Answered) -> Vec<Rule> {
 
 /// Returns the rule that `b` breaks against `a` because `a` must have come before the raise `via`,
 /// which ended before `b` began.
-fn broken_via(a: &Answered, via: &Answered, b: &Answered) -> Option<Rule> {
+fn rule_broken_via(a: &AnsweredCall, via: &AnsweredCall, b: &AnsweredCall) -> Option<Rule> {
     let Answer::RaiseTo { to, .. } = via.answer else {
         return None;
     };
@@ -141,9 +141,9 @@ fn broken_via(a: &Answered, via: &Answered, b: &Answered) -> Option<Rule> {
     }
 }
 
-fn pairs(calls: &[Call]) -> BTreeMap<Rule, u64> {
+fn count_broken_by_pairs(calls: &[Call]) -> BTreeMap<Rule, u64> {
     let mut counts = BTreeMap::new();
-    for sequence in by_sequence(calls).values() {
+    for sequence in calls_by_sequence(calls).values() {
         let ranges = sequence.iter().filter(|call| call.is_range());
         let grids: Vec<_> = ranges
             .filter_map(|call| {
@@ -157,10 +157,12 @@ fn pairs(calls: &[Call]) -> BTreeMap<Rule, u64> {
             }
         }
         for b in sequence {
-            let direct = sequence.iter().flat_map(|a| broken_by(a, b));
-            let through = sequence
-                .iter()
-                .flat_map(|a| sequence.iter().filter_map(move |via| broken_via(a, via, b)));
+            let direct = sequence.iter().flat_map(|a| rules_broken_by(a, b));
+            let through = sequence.iter().flat_map(|a| {
+                sequence
+                    .iter()
+                    .filter_map(move |via| rule_broken_via(a, via, b))
+            });
             let broken: BTreeSet<Rule> = direct.chain(through).collect();
             for rule in broken {
                 *counts.entry(rule).or_default() += 1;
@@ -172,15 +174,15 @@ fn pairs(calls: &[Call]) -> BTreeMap<Rule, u64> {
 
 /// State of one counter during a run of one order.
 #[derive(Clone, Copy, Default)]
-struct Played {
+struct CounterState {
     current: u64,
     used: bool,
 }
 
-impl Played {
+impl CounterState {
     /// Returns the state after the answer, or `None` if a counter cannot give it. Burned numbers
     /// lift `current` at any time, so any answer above is possible.
-    fn after(self, answer: Answer) -> Option<Self> {
+    fn after_answer(self, answer: Answer) -> Option<Self> {
         let to = |current| Self {
             current,
             used: true,
@@ -199,27 +201,27 @@ impl Played {
 }
 
 /// Returns whether some order keeps real time and lets one counter give all the answers.
-fn order_exists(left: &[Answered], state: Played) -> bool {
-    left.is_empty()
-        || (0..left.len()).any(|at| {
-            let call = left[at];
-            let is_first = left.iter().all(|other| other.end >= call.begin);
+fn has_order(remaining: &[AnsweredCall], state: CounterState) -> bool {
+    remaining.is_empty()
+        || (0..remaining.len()).any(|at| {
+            let call = remaining[at];
+            let is_first = remaining.iter().all(|other| other.end >= call.begin);
             is_first
-                && state.after(call.answer).is_some_and(|state| {
-                    let rest: Vec<_> = [&left[..at], &left[at + 1..]].concat();
-                    order_exists(&rest, state)
+                && state.after_answer(call.answer).is_some_and(|state| {
+                    let rest: Vec<_> = [&remaining[..at], &remaining[at + 1..]].concat();
+                    has_order(&rest, state)
                 })
         })
 }
 
-fn verdict_by_order(calls: &[Call]) -> bool {
-    by_sequence(calls)
+fn is_ok_by_order(calls: &[Call]) -> bool {
+    calls_by_sequence(calls)
         .values()
-        .all(|sequence| order_exists(sequence, Played::default()))
+        .all(|sequence| has_order(sequence, CounterState::default()))
 }
 
 /// Returns whether an order of the calls cannot show the rule: it is about one call or epochs.
-fn is_beside_order(rule: Rule) -> bool {
+fn is_invisible_to_order(rule: Rule) -> bool {
     matches!(
         rule,
         Rule::Range | Rule::RaiseShort | Rule::Stride | Rule::Epoch
@@ -236,24 +238,27 @@ proptest! {
     })]
 
     #[test]
-    fn truthful_histories_pass(steps in common::steps(60), sequences in 1_usize..4) {
-        let calls = common::truthful(&steps, sequences);
+    fn checker_accepts_truthful_histories(
+        steps in common::random_steps(60),
+        sequences in 1_usize..4,
+    ) {
+        let calls = common::truthful_history(&steps, sequences);
         let report = check(&calls).unwrap();
         prop_assert!(report.is_ok(), "{report}");
         prop_assert_eq!(report.calls, calls.len() as u64);
     }
 
     #[test]
-    fn every_pair_agrees(
-        steps in common::steps(24),
+    fn checker_agrees_with_every_pair(
+        steps in common::random_steps(24),
         sequences in 1_usize..4,
-        changes in common::changes(),
+        changes in common::random_changes(),
     ) {
-        let mut calls = common::truthful(&steps, sequences);
-        common::change(&mut calls, &changes);
+        let mut calls = common::truthful_history(&steps, sequences);
+        common::apply_changes(&mut calls, &changes);
         let report = check(&calls).unwrap();
         let mut broken = report.broken.clone();
-        let mut expected = pairs(&calls);
+        let mut expected = count_broken_by_pairs(&calls);
         if broken.contains_key(&Rule::Stride) {
             // Off the grid only the verdict must agree, not which call is named for a duplicate.
             broken.remove(&Rule::Duplicate);
@@ -262,7 +267,7 @@ proptest! {
         prop_assert_eq!(&broken, &expected, "{}", report);
 
         let mut ordered = 0;
-        for sequence in by_sequence(&calls).values() {
+        for sequence in calls_by_sequence(&calls).values() {
             let sound: Vec<_> = sequence.iter().filter(|call| call.is_range()).collect();
             for b in &sound {
                 ordered += sound.iter().filter(|a| a.end < b.begin).count() as u64;
@@ -272,29 +277,32 @@ proptest! {
     }
 
     #[test]
-    fn the_search_for_an_order_agrees(steps in common::steps(7), changes in common::changes()) {
-        let mut calls = common::truthful(&steps, 1);
-        common::change(&mut calls, &changes);
+    fn checker_agrees_with_the_search_for_an_order(
+        steps in common::random_steps(7),
+        changes in common::random_changes(),
+    ) {
+        let mut calls = common::truthful_history(&steps, 1);
+        common::apply_changes(&mut calls, &changes);
         let report = check(&calls).unwrap();
         prop_assume!(!report.broken.contains_key(&Rule::Range));
         prop_assume!(!report.broken.contains_key(&Rule::Stride));
-        let no_rule = report.broken.keys().all(|&rule| is_beside_order(rule));
-        prop_assert_eq!(no_rule, verdict_by_order(&calls), "{}", report);
+        let no_rule = report.broken.keys().all(|&rule| is_invisible_to_order(rule));
+        prop_assert_eq!(no_rule, is_ok_by_order(&calls), "{}", report);
     }
 }
 
 /// The properties above would prove little if changes rarely broke a rule, or always did.
 #[test]
-fn changed_histories_break_every_rule_and_none() {
+fn random_changes_break_every_rule_and_none() {
     use proptest::strategy::ValueTree;
     use proptest::test_runner::TestRunner;
     let mut runner = TestRunner::deterministic();
     let (mut seen, mut sound) = (BTreeMap::new(), 0);
     for _ in 0..4_000 {
-        let tree = (common::steps(24), common::changes()).new_tree(&mut runner);
+        let tree = (common::random_steps(24), common::random_changes()).new_tree(&mut runner);
         let (steps, changes) = tree.unwrap().current();
-        let mut calls = common::truthful(&steps, 2);
-        common::change(&mut calls, &changes);
+        let mut calls = common::truthful_history(&steps, 2);
+        common::apply_changes(&mut calls, &changes);
         let report = check(&calls).unwrap();
         sound += usize::from(report.is_ok());
         for rule in report.broken.into_keys() {

@@ -7,28 +7,28 @@ use proptest::prelude::*;
 use seqsvr_check::{Answer, Call, Kind, Outcome, Sequence};
 
 /// One step of a random history; each number chooses one property of the call.
-pub(crate) type Step = (u8, u8, u8, u8);
+pub(crate) type HistoryStep = (u8, u8, u8, u8);
 /// One change to a history: the call, the field, the value.
-pub(crate) type Change = (prop::sample::Index, u8, u8);
+pub(crate) type HistoryChange = (prop::sample::Index, u8, u8);
 
-pub(crate) fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
-    prop::collection::vec(any::<Step>(), 0..=most)
+pub(crate) fn random_steps(count_max: usize) -> impl Strategy<Value = Vec<HistoryStep>> {
+    prop::collection::vec(any::<HistoryStep>(), 0..=count_max)
 }
 
-pub(crate) fn changes() -> impl Strategy<Value = Vec<Change>> {
-    prop::collection::vec(any::<Change>(), 0..4)
+pub(crate) fn random_changes() -> impl Strategy<Value = Vec<HistoryChange>> {
+    prop::collection::vec(any::<HistoryChange>(), 0..4)
 }
 
 /// Runs the steps against `sequences` counters, each with its own stride. Every call takes effect
 /// at one instant between its begin and its end, so the history is truthful.
-pub(crate) fn truthful(steps: &[Step], sequences: usize) -> Vec<Call> {
-    let mut counters: Vec<Counter> = (0..sequences as u64)
-        .map(|n| Counter::new(NonZeroU64::MIN.saturating_add(n)))
+pub(crate) fn truthful_history(steps: &[HistoryStep], sequences: usize) -> Vec<Call> {
+    let mut counters: Vec<ModelCounter> = (0..sequences as u64)
+        .map(|n| ModelCounter::new(NonZeroU64::MIN.saturating_add(n)))
         .collect();
     let calls = (0..)
         .zip(steps)
-        .map(|(place, &(what, which, early, late))| {
-            let instant = 20 + 4 * place;
+        .map(|(index, &(what, which, early, late))| {
+            let instant = 20 + 4 * index;
             let number = usize::from(which) % sequences;
             let counter = &mut counters[number];
             if which > 240 {
@@ -36,7 +36,7 @@ pub(crate) fn truthful(steps: &[Step], sequences: usize) -> Vec<Call> {
             }
             let kind =
                 [Kind::Next, Kind::Next, Kind::Current, Kind::RaiseTo][usize::from(what % 4)];
-            let (answer, names_epoch) = counter.play(kind, what / 4);
+            let (answer, names_epoch) = counter.answer(kind, what / 4);
             let begin = instant - u64::from(early % 20);
             let end = instant + u64::from(late % 20);
             let outcome = match late {
@@ -59,33 +59,33 @@ pub(crate) fn truthful(steps: &[Step], sequences: usize) -> Vec<Call> {
 }
 
 /// Counter of one sequence that keeps all rules.
-struct Counter {
+struct ModelCounter {
     stride: NonZeroU64,
     current: u64,
-    untouched: bool,
+    is_untouched: bool,
     epoch: u64,
 }
 
-impl Counter {
+impl ModelCounter {
     fn new(stride: NonZeroU64) -> Self {
         Self {
             stride,
             current: 0,
-            untouched: true,
+            is_untouched: true,
             epoch: 1,
         }
     }
 
-    fn play(&mut self, kind: Kind, choice: u8) -> (Answer, bool) {
+    fn answer(&mut self, kind: Kind, choice: u8) -> (Answer, bool) {
         let stride = self.stride.get();
         let names_epoch = choice & 32 == 0;
-        let few = u64::from(choice % 4);
+        let offset = u64::from(choice % 4);
         let answer = match kind {
             Kind::Next => {
-                let burned = u64::from(choice / 4 % 2) * few;
+                let burned = u64::from(choice / 4 % 2) * offset;
                 let first = self.current + (1 + burned) * stride;
-                self.current = first + few * stride;
-                self.untouched = false;
+                self.current = first + offset * stride;
+                self.is_untouched = false;
                 let (last, stride) = (self.current, self.stride);
                 Answer::Next {
                     first,
@@ -93,14 +93,14 @@ impl Counter {
                     stride,
                 }
             }
-            Kind::Current if choice & 16 == 0 => Answer::AtMost(self.current + few),
-            Kind::Current if self.untouched => Answer::Never,
+            Kind::Current if choice & 16 == 0 => Answer::AtMost(self.current + offset),
+            Kind::Current if self.is_untouched => Answer::Never,
             Kind::Current => {
                 self.current += u64::from(choice / 4 % 2) * stride;
                 Answer::Exact(self.current)
             }
             Kind::RaiseTo => {
-                let asked = (self.current + few).saturating_sub(u64::from(choice / 4 % 4));
+                let asked = (self.current + offset).saturating_sub(u64::from(choice / 4 % 4));
                 let to = asked.next_multiple_of(stride);
                 self.current = self.current.max(to);
                 Answer::RaiseTo { asked, to }
@@ -111,7 +111,7 @@ impl Counter {
 }
 
 /// Applies the changes; the result is a well-formed history that may or may not be truthful.
-pub(crate) fn change(calls: &mut Vec<Call>, changes: &[Change]) {
+pub(crate) fn apply_changes(calls: &mut Vec<Call>, changes: &[HistoryChange]) {
     for (index, field, value) in changes {
         if calls.is_empty() {
             return;
