@@ -10,17 +10,17 @@ use rustix::time::{ClockId, clock_gettime};
 use seqsvr_core::lease::Reading;
 
 /// Reads the arbiter's two clocks, now.
-pub type Clock = Arc<dyn Fn() -> Reading + Send + Sync>;
+pub type ArbiterClock = Arc<dyn Fn() -> Reading + Send + Sync>;
 
 /// Returns the machine's own clocks.
-pub fn system() -> Clock {
+pub fn system_clock() -> ArbiterClock {
     Arc::new(|| Reading {
-        main_ns: nanos(ClockId::Monotonic),
-        raw_ns: nanos(ClockId::MonotonicRaw),
+        main_ns: read_clock_ns(ClockId::Monotonic),
+        raw_ns: read_clock_ns(ClockId::MonotonicRaw),
     })
 }
 
-fn nanos(id: ClockId) -> u64 {
+fn read_clock_ns(id: ClockId) -> u64 {
     let t = clock_gettime(id);
     // Both count from about the start of the machine: never negative, 2^64 ns is 584 years.
     (t.tv_sec as u64) * 1_000_000_000 + t.tv_nsec as u64

@@ -16,11 +16,11 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 /// Most requests that may wait for a round.
-const WAITING_MAX: usize = 8_192;
+const WAITING_REQUESTS_MAX: usize = 8_192;
 
 /// Reason why leadership was not confirmed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
+pub enum ReadIndexError {
     /// This node does not lead.
     #[error("this store does not lead")]
     NotLeader {
@@ -38,74 +38,79 @@ pub enum Error {
     Stopped,
 }
 
-type Ticket = oneshot::Sender<Result<(), Error>>;
+type Ticket = oneshot::Sender<Result<(), ReadIndexError>>;
 
-/// Handle to the confirmer.
+/// Handle through which requests join the next quorum round.
 #[derive(Clone, Debug)]
-pub struct Confirmer {
+pub struct ReadIndexBatcher {
     tickets: mpsc::Sender<Ticket>,
-    rounds: Arc<AtomicU64>,
+    rounds_started: Arc<AtomicU64>,
 }
 
-/// The receiving end of a [`Confirmer`], to be run by one task.
+/// The receiving end of a [`ReadIndexBatcher`], to be run by one task.
 #[derive(Debug)]
-pub struct Rounds {
+pub struct ReadIndexRunner {
     tickets: mpsc::Receiver<Ticket>,
-    rounds: Arc<AtomicU64>,
+    rounds_started: Arc<AtomicU64>,
 }
 
-/// Makes a confirmer and the end that runs it.
-pub fn new() -> (Confirmer, Rounds) {
-    let (sender, receiver) = mpsc::channel(WAITING_MAX);
-    let rounds = Arc::new(AtomicU64::new(0));
-    let confirmer = Confirmer {
+/// Creates a batcher and the end that runs its rounds.
+pub fn create_batcher() -> (ReadIndexBatcher, ReadIndexRunner) {
+    let (sender, receiver) = mpsc::channel(WAITING_REQUESTS_MAX);
+    let rounds_started = Arc::new(AtomicU64::new(0));
+    let batcher = ReadIndexBatcher {
         tickets: sender,
-        rounds: rounds.clone(),
+        rounds_started: rounds_started.clone(),
     };
     (
-        confirmer,
-        Rounds {
+        batcher,
+        ReadIndexRunner {
             tickets: receiver,
-            rounds,
+            rounds_started,
         },
     )
 }
 
-impl Confirmer {
+impl ReadIndexBatcher {
     /// Waits until a quorum round that started after this call confirmed that this node leads, and
     /// until everything committed before it is applied here.
-    pub async fn confirm(&self) -> Result<(), Error> {
+    pub async fn confirm_leadership(&self) -> Result<(), ReadIndexError> {
         let (ticket, outcome) = oneshot::channel();
         self.tickets.try_send(ticket).map_err(|e| match e {
-            mpsc::error::TrySendError::Full(_) => Error::Full,
-            mpsc::error::TrySendError::Closed(_) => Error::Stopped,
+            mpsc::error::TrySendError::Full(_) => ReadIndexError::Full,
+            mpsc::error::TrySendError::Closed(_) => ReadIndexError::Stopped,
         })?;
-        outcome.await.unwrap_or(Err(Error::Stopped))
+        outcome.await.unwrap_or(Err(ReadIndexError::Stopped))
     }
 
     /// Returns the number of quorum rounds begun since the process started.
-    pub fn rounds(&self) -> u64 {
-        self.rounds.load(Ordering::Relaxed)
+    pub fn rounds_started(&self) -> u64 {
+        self.rounds_started.load(Ordering::Relaxed)
     }
 }
 
-impl Rounds {
+impl ReadIndexRunner {
     /// Runs one round at a time for all waiting requests, until `stop` is cancelled. `round` bounds
     /// its own time. A later round would not succeed where an earlier one waits: any later answer
     /// of a quorum ends both.
     pub async fn run<R, F>(mut self, round: R, stop: CancellationToken)
     where
         R: Fn() -> F,
-        F: Future<Output = Result<(), Error>>,
+        F: Future<Output = Result<(), ReadIndexError>>,
     {
         let work = async {
             let mut waiting = Vec::new();
-            while self.tickets.recv_many(&mut waiting, WAITING_MAX).await > 0 {
+            while self
+                .tickets
+                .recv_many(&mut waiting, WAITING_REQUESTS_MAX)
+                .await
+                > 0
+            {
                 waiting.retain(|ticket| !ticket.is_closed());
                 if waiting.is_empty() {
                     continue;
                 }
-                self.rounds.fetch_add(1, Ordering::Relaxed);
+                self.rounds_started.fetch_add(1, Ordering::Relaxed);
                 let outcome = round().await;
                 for ticket in waiting.drain(..) {
                     // A caller that is gone needs no answer.
@@ -124,8 +129,8 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn whoever_comes_during_a_round_waits_for_the_next() {
-        let (confirmer, rounds) = new();
+    async fn request_during_a_round_waits_for_the_next_round() {
+        let (batcher, runner) = create_batcher();
         let stop = CancellationToken::new();
         let (began, may_end) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
         let (b, m) = (began.clone(), may_end.clone());
@@ -137,15 +142,15 @@ mod tests {
                 Ok(())
             }
         };
-        let task = tokio::spawn(rounds.run(round, stop.clone()));
-        let ask = || {
-            let confirmer = confirmer.clone();
-            tokio::spawn(async move { confirmer.confirm().await })
+        let task = tokio::spawn(runner.run(round, stop.clone()));
+        let request = || {
+            let batcher = batcher.clone();
+            tokio::spawn(async move { batcher.confirm_leadership().await })
         };
-        let first = ask();
+        let first = request();
         began.acquire().await.unwrap().forget();
-        let late: Vec<_> = (0..100).map(|_| ask()).collect();
-        while confirmer.tickets.capacity() != WAITING_MAX - 100 {
+        let late: Vec<_> = (0..100).map(|_| request()).collect();
+        while batcher.tickets.capacity() != WAITING_REQUESTS_MAX - 100 {
             tokio::task::yield_now().await;
         }
         may_end.add_permits(1);
@@ -156,9 +161,12 @@ mod tests {
         for task in late {
             assert_eq!(task.await.unwrap(), Ok(()));
         }
-        assert_eq!(confirmer.rounds(), 2);
+        assert_eq!(batcher.rounds_started(), 2);
         stop.cancel();
         task.await.unwrap();
-        assert_eq!(confirmer.confirm().await, Err(Error::Stopped));
+        assert_eq!(
+            batcher.confirm_leadership().await,
+            Err(ReadIndexError::Stopped)
+        );
     }
 }

@@ -19,73 +19,73 @@ use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use crate::arbiter::Arbiter;
-use crate::clock::Clock;
-use crate::confirm::{self, Confirmer};
+use crate::clock::ArbiterClock;
+use crate::confirm::{ReadIndexBatcher, ReadIndexError};
 use crate::fault;
-use crate::proposer::{self, Proposer};
+use crate::proposer::{ProposalError, Proposer};
 use crate::service::backup::Backups;
 
 /// Most Watch streams at a time.
-const WATCHERS_MAX: usize = 8_192;
+const WATCH_STREAMS_MAX: usize = 8_192;
 /// How long after a confirmation this node may take to show the confirmed leadership.
-const READY_WAIT: Duration = Duration::from_millis(500);
+const LEADERSHIP_READY_TIMEOUT: Duration = Duration::from_millis(500);
 
-pub(crate) struct Context {
+pub(crate) struct StoreContext {
     pub(crate) node: Node,
     pub(crate) address: String,
     pub(crate) proposer: Proposer,
-    pub(crate) confirmer: Confirmer,
+    pub(crate) read_index: ReadIndexBatcher,
     pub(crate) arbiter: Mutex<Arbiter>,
     /// Makes the arbiter tick at once.
     pub(crate) arbiter_due: Notify,
-    pub(crate) clock: Clock,
-    pub(crate) watchers: Arc<Semaphore>,
+    pub(crate) clock: ArbiterClock,
+    pub(crate) watch_permits: Arc<Semaphore>,
     pub(crate) connections: Arc<Connections>,
     pub(crate) backups: Backups,
     /// Held from reading a namespace until its alteration is applied.
-    pub(crate) altering: tokio::sync::Mutex<()>,
+    pub(crate) alteration_lock: tokio::sync::Mutex<()>,
     pub(crate) stop: CancellationToken,
 }
 
-impl Context {
+impl StoreContext {
     pub(crate) fn new(
         node: Node,
         address: String,
-        confirmer: Confirmer,
-        clock: Clock,
+        read_index: ReadIndexBatcher,
+        clock: ArbiterClock,
         connections: Arc<Connections>,
-    ) -> Context {
-        Context {
+    ) -> StoreContext {
+        StoreContext {
             node,
             address,
             proposer: Proposer::default(),
-            confirmer,
+            read_index,
             arbiter: Mutex::default(),
             arbiter_due: Notify::new(),
             clock,
             connections,
             backups: Backups::default(),
-            altering: tokio::sync::Mutex::default(),
-            watchers: Arc::new(Semaphore::new(WATCHERS_MAX)),
+            alteration_lock: tokio::sync::Mutex::default(),
+            watch_permits: Arc::new(Semaphore::new(WATCH_STREAMS_MAX)),
             stop: CancellationToken::new(),
         }
     }
 
     /// Returns the term this node leads in, by its own view.
-    pub(crate) fn leading(&self) -> Result<u64, Fault> {
-        self.belongs()?;
+    pub(crate) fn require_leader(&self) -> Result<u64, Fault> {
+        self.require_cluster()?;
         let seen = self.leadership();
         match seen.role {
             Role::Leader => Ok(seen.term),
-            _ => Err(fault::not_leader(address(seen.leader))),
+            _ => Err(fault::not_leader(to_address(seen.leader))),
         }
     }
 
     /// Fails if this store belongs to no cluster yet.
-    pub(crate) fn belongs(&self) -> Result<(), Fault> {
+    pub(crate) fn require_cluster(&self) -> Result<(), Fault> {
         match self.node.identity().cluster {
             Some(_) => Ok(()),
-            None => Err(fault::not_initialised()),
+            None => Err(fault::not_initialized()),
         }
     }
 
@@ -109,36 +109,36 @@ impl Context {
     }
 
     /// Returns where the leader is, if known.
-    pub(crate) fn leader(&self) -> Option<String> {
-        address(self.leadership().leader)
+    pub(crate) fn leader_address(&self) -> Option<String> {
+        to_address(self.leadership().leader)
     }
 
     /// Confirms, by a quorum round that starts after this call, that this node leads, and that
     /// everything committed before is applied here. Returns the term it led in before *and* after.
-    pub(crate) async fn confirm(&self) -> Result<u64, Fault> {
-        let term = self.leading()?;
-        self.confirmer
-            .confirm()
+    pub(crate) async fn confirm_leadership(&self) -> Result<u64, Fault> {
+        let term = self.require_leader()?;
+        self.read_index
+            .confirm_leadership()
             .await
-            .map_err(fault::not_confirmed)?;
+            .map_err(fault::from_read_index_error)?;
         let mut leadership = self.node.leadership();
         let known = leadership.wait_for(|l| l.ready_term == Some(term) || l.term > term);
-        let known = tokio::time::timeout(READY_WAIT, known).await;
+        let known = tokio::time::timeout(LEADERSHIP_READY_TIMEOUT, known).await;
         // The borrow ends before the leader is looked up. If one thread held two borrows, a writer
         // would wait for the first one, and the second one for the writer.
         let ready = known.is_ok_and(|l| l.is_ok_and(|l| l.ready_term == Some(term)));
         match ready {
             true => Ok(term),
-            false => Err(fault::not_leader(self.leader())),
+            false => Err(fault::not_leader(self.leader_address())),
         }
     }
 
     /// Has one command committed; a refusal is a fault.
     pub(crate) async fn propose(&self, command: Command) -> Result<Reply, Fault> {
-        self.leading()?;
+        self.require_leader()?;
         let reply = self.proposer.propose_one(command).await;
-        match reply.map_err(fault::not_proposed)? {
-            Reply::Refused(refusal) => Err(fault::refused(&refusal)),
+        match reply.map_err(fault::from_proposal_error)? {
+            Reply::Refused(refusal) => Err(fault::from_refusal(&refusal)),
             reply => Ok(reply),
         }
     }
@@ -149,13 +149,13 @@ impl Context {
         let arbiter = self.arbiter.lock();
         let now = (self.clock)();
         self.node.with_state(|state| {
-            let mut moves = arbiter.moves(now, state);
+            let mut moves = arbiter.planned_moves(now, state);
             moves.retain(|m| m.from == session);
             let planned = match moves.len() {
-                0 if !arbiter.knows_all(now, state) => u32::MAX,
+                0 if !arbiter.has_complete_view(now, state) => u32::MAX,
                 n => n as u32,
             };
-            moves.truncate(arbiter.moves_at_once(session));
+            moves.truncate(arbiter.moves_per_renewal(session));
             let epoch = |slot: Slot| state.slots()[usize::from(slot.0)].epoch.0;
             let moves = moves.iter().map(|m| v1::PlannedMove {
                 slot: u32::from(m.slot.0),
@@ -167,49 +167,51 @@ impl Context {
     }
 
     /// Returns the milliseconds since each session's last stamp in this term.
-    pub(crate) fn stamps(&self) -> HashMap<SessionId, u64> {
+    pub(crate) fn renewal_ages(&self) -> HashMap<SessionId, u64> {
         let arbiter = self.arbiter.lock();
         let now = (self.clock)();
         let ids: Vec<SessionId> = self
             .node
             .with_state(|s| s.sessions().map(|s| s.0).collect());
-        let ago = |id| Some((id, arbiter.renewed_ago(id, now)?.as_millis() as u64));
-        ids.into_iter().filter_map(ago).collect()
+        let age_ms = |id| Some((id, arbiter.last_renewal_age(id, now)?.as_millis() as u64));
+        ids.into_iter().filter_map(age_ms).collect()
     }
 
     /// Returns which sessions drain, and how many slots are planned to move.
-    pub(crate) fn evening_out(&self) -> (BTreeSet<SessionId>, u32) {
+    pub(crate) fn rebalance_status(&self) -> (BTreeSet<SessionId>, u32) {
         let arbiter = self.arbiter.lock();
         let now = (self.clock)();
-        let planned = self.node.with_state(|s| arbiter.moves(now, s).len());
-        (arbiter.draining(), planned as u32)
+        let planned = self
+            .node
+            .with_state(|s| arbiter.planned_moves(now, s).len());
+        (arbiter.draining_sessions(), planned as u32)
     }
 
     /// Writes one log entry: the proposer's way into Raft.
-    pub(crate) async fn write(&self, batch: Batch) -> Result<Vec<Reply>, proposer::Error> {
+    pub(crate) async fn write_entry(&self, batch: Batch) -> Result<Vec<Reply>, ProposalError> {
         self.node.propose(batch).await.map_err(|e| match e {
-            ProposeError::NotLeader { leader } => proposer::Error::NotLeader {
-                leader: address(leader),
+            ProposeError::NotLeader { leader } => ProposalError::NotLeader {
+                leader: to_address(leader),
             },
             ProposeError::Uncertain | ProposeError::Invalid(_) => {
-                proposer::Error::Uncertain(e.to_string())
+                ProposalError::Uncertain(e.to_string())
             }
-            ProposeError::Stopped(_) => proposer::Error::Stopped,
+            ProposeError::Stopped(_) => ProposalError::Stopped,
         })
     }
 
-    /// Runs one quorum round: the confirmer's way into Raft.
-    pub(crate) async fn round(&self) -> Result<(), confirm::Error> {
+    /// Runs one quorum round: the batcher's way into Raft.
+    pub(crate) async fn run_quorum_round(&self) -> Result<(), ReadIndexError> {
         self.node.confirm().await.map(drop).map_err(|e| match e {
-            ConfirmError::NotLeader { leader } => confirm::Error::NotLeader {
-                leader: address(leader),
+            ConfirmError::NotLeader { leader } => ReadIndexError::NotLeader {
+                leader: to_address(leader),
             },
-            ConfirmError::NoQuorum => confirm::Error::NoQuorum,
-            ConfirmError::Stopped(_) => confirm::Error::Stopped,
+            ConfirmError::NoQuorum => ReadIndexError::NoQuorum,
+            ConfirmError::Stopped(_) => ReadIndexError::Stopped,
         })
     }
 }
 
-fn address(leader: Option<(u64, String)>) -> Option<String> {
+fn to_address(leader: Option<(u64, String)>) -> Option<String> {
     leader.map(|(_, address)| address)
 }

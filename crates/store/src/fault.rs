@@ -5,13 +5,14 @@ use seqsvr_proto::error::Fault;
 use seqsvr_proto::v1::Reason;
 use tonic::Code;
 
-use crate::arbiter::NotRenewed;
-use crate::{confirm, proposer};
+use crate::arbiter::RenewalError;
+use crate::confirm::ReadIndexError;
+use crate::proposer::ProposalError;
 
 /// Delay after which a caller rejected by a full queue may retry.
-const RETRY_MS: u32 = 50;
+const FULL_RETRY_AFTER_MS: u32 = 50;
 
-pub(crate) fn not_initialised() -> Fault {
+pub(crate) fn not_initialized() -> Fault {
     let text = "this store belongs to no cluster yet: run `seqsvr init --stores ...` once, naming every store";
     Fault::new(Reason::NotInitialised, text)
 }
@@ -25,12 +26,12 @@ pub(crate) fn not_leader(leader: Option<String>) -> Fault {
     Fault::new(Reason::NotLeader, text).with_leader(leader)
 }
 
-pub(crate) fn invalid(text: impl Into<String>) -> Fault {
+pub(crate) fn invalid_request(text: impl Into<String>) -> Fault {
     Fault::new(Reason::Invalid, text)
 }
 
 pub(crate) fn too_many(text: impl Into<String>) -> Fault {
-    Fault::new(Reason::TooMany, text).with_retry_after_ms(RETRY_MS)
+    Fault::new(Reason::TooMany, text).with_retry_after_ms(FULL_RETRY_AFTER_MS)
 }
 
 /// Makes the fault for a limit that the caller itself ignored: no retry helps.
@@ -47,32 +48,36 @@ pub(crate) fn no_such_session(session: u64) -> Fault {
     Fault::new(Reason::NoSuchSession, text)
 }
 
-pub(crate) fn not_renewed(session: u64, why: NotRenewed, leader: Option<String>) -> Fault {
-    match why {
-        NotRenewed::NotLeading => not_leader(leader),
-        NotRenewed::Gone | NotRenewed::BeingExpired => no_such_session(session),
-    }
-}
-
-pub(crate) fn not_proposed(error: proposer::Error) -> Fault {
+pub(crate) fn from_renewal_error(
+    session: u64,
+    error: RenewalError,
+    leader: Option<String>,
+) -> Fault {
     match error {
-        proposer::Error::Full => too_many(error.to_string()),
-        proposer::Error::NotLeader { leader } => not_leader(leader),
-        proposer::Error::Uncertain(_) | proposer::Error::Stopped => unavailable(error.to_string()),
+        RenewalError::NotLeader => not_leader(leader),
+        RenewalError::NoSuchSession | RenewalError::SessionExpiring => no_such_session(session),
     }
 }
 
-pub(crate) fn not_confirmed(error: confirm::Error) -> Fault {
+pub(crate) fn from_proposal_error(error: ProposalError) -> Fault {
     match error {
-        confirm::Error::Full => too_many(error.to_string()),
-        confirm::Error::NotLeader { leader } => not_leader(leader),
-        confirm::Error::NoQuorum | confirm::Error::Stopped => unavailable(error.to_string()),
+        ProposalError::Full => too_many(error.to_string()),
+        ProposalError::NotLeader { leader } => not_leader(leader),
+        ProposalError::Uncertain(_) | ProposalError::Stopped => unavailable(error.to_string()),
     }
 }
 
-pub(crate) fn refused(refusal: &Refusal) -> Fault {
+pub(crate) fn from_read_index_error(error: ReadIndexError) -> Fault {
+    match error {
+        ReadIndexError::Full => too_many(error.to_string()),
+        ReadIndexError::NotLeader { leader } => not_leader(leader),
+        ReadIndexError::NoQuorum | ReadIndexError::Stopped => unavailable(error.to_string()),
+    }
+}
+
+pub(crate) fn from_refusal(refusal: &Refusal) -> Fault {
     let reason = match refusal {
-        Refusal::NotInitialised => return not_initialised(),
+        Refusal::NotInitialised => return not_initialized(),
         Refusal::NoSuchSession(session) => return no_such_session(session.0),
         Refusal::NameTaken { .. } => {
             let text = format!(

@@ -6,27 +6,27 @@ use std::sync::Arc;
 use seqsvr_metrics::{Check, Collector, DescriptorEncoder, Figure, Registry, Watched, encode};
 
 use crate::Store;
-use crate::context::Context;
+use crate::context::StoreContext;
 
 /// Prefix of the names; those of the Raft node have their own.
-const PREFIX: &str = "seqsvr_store";
+const METRIC_PREFIX: &str = "seqsvr_store";
 /// Most entries committed and not applied in a store that keeps up: it applies a burst of them in
 /// well under a second.
-const BEHIND_MAX: u64 = 1_000;
+const UNAPPLIED_ENTRIES_MAX: u64 = 1_000;
 
-impl Context {
+impl StoreContext {
     /// Returns all figures except those of the Raft node.
-    pub(crate) fn figures(&self) -> Vec<Figure> {
+    pub(crate) fn collect_samples(&self) -> Vec<Figure> {
         let (gauge, counter) = (Figure::gauge, Figure::counter);
         let arbiter = self.arbiter.lock().counters();
-        let stamped = self.stamps().len() as u64;
+        let sessions_stamped = self.renewal_ages().len() as u64;
         let (sessions, slots, free) = self.node.with_state(|state| {
             let slots = state.slots();
             let free = slots.iter().filter(|slot| slot.owner.is_none()).count();
             (state.sessions().count(), slots.len(), free)
         });
-        let mut all = self.proposer.figures();
-        all.extend([
+        let mut samples = self.proposer.collect_samples();
+        samples.extend([
             counter(
                 "arbiter_timer_restarts",
                 "Times all timers of the arbiter were restarted",
@@ -47,12 +47,12 @@ impl Context {
             gauge(
                 "arbiter_sessions_stamped",
                 "Sessions renewed in this term; 0 unless this store leads",
-                stamped,
+                sessions_stamped,
             ),
             counter(
                 "confirm_rounds",
                 "Quorum rounds that confirmed the leadership",
-                self.confirmer.rounds(),
+                self.read_index.rounds_started(),
             ),
             gauge("sessions", "Sessions that exist", sessions as u64),
             gauge("slots", "Slots of the cluster", slots as u64),
@@ -64,51 +64,55 @@ impl Context {
                 self.connections.refused(),
             ),
         ]);
-        all
+        samples
     }
 }
 
 /// Figures of a store that Prometheus scrapes.
-struct Scraped(Arc<Context>);
+struct StoreCollector(Arc<StoreContext>);
 
-impl fmt::Debug for Scraped {
+impl fmt::Debug for StoreCollector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Scraped").field(&self.0.address).finish()
+        f.debug_tuple("StoreCollector")
+            .field(&self.0.address)
+            .finish()
     }
 }
 
-impl Collector for Scraped {
+impl Collector for StoreCollector {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
-        encode(&self.0.figures(), &mut encoder)
+        encode(&self.0.collect_samples(), &mut encoder)
     }
 }
 
 impl Watched for Store {
     fn register(&self, registry: &mut Registry) {
-        let ours = registry.sub_registry_with_prefix(PREFIX);
-        ours.register_collector(Box::new(Scraped(self.context.clone())));
+        let own_registry = registry.sub_registry_with_prefix(METRIC_PREFIX);
+        own_registry.register_collector(Box::new(StoreCollector(self.context.clone())));
         self.context.node.register(registry);
     }
 
     fn failed_with(&self) -> Option<String> {
         let raft = self.context.node.failed().borrow().clone();
-        raft.or_else(|| self.server_failed.borrow().clone())
+        raft.or_else(|| self.server_failure.borrow().clone())
     }
 
     fn checks(&self) -> Vec<Check> {
         let node = &self.context.node;
-        let now = node.counters();
-        let behind = now.committed_index.saturating_sub(now.applied_index);
+        let counters = node.counters();
+        let unapplied = counters
+            .committed_index
+            .saturating_sub(counters.applied_index);
         vec![
-            Check::new("cluster", self.context.belongs().is_ok(), || {
+            Check::new("cluster", self.context.require_cluster().is_ok(), || {
                 "this store belongs to no cluster yet: run `seqsvr init`, or `seqsvr member add` for a cluster there is".into()
             }),
             Check::new("leader", node.leader_answers(), || {
                 "no leader is heard: see that a majority of the stores runs and that they reach each other (`seqsvr member list`)".into()
             }),
-            Check::new("applied", behind < BEHIND_MAX, || {
+            Check::new("applied", unapplied < UNAPPLIED_ENTRIES_MAX, || {
                 format!(
-                    "{behind} committed entries are not applied yet: wait, it is catching up; if that continues, look at its disk"
+                    "{unapplied} committed entries are not applied yet: wait, it is catching up; if that continues, look at its disk"
                 )
             }),
         ]

@@ -14,18 +14,18 @@ use tonic::{Request, Status};
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
-use crate::context::Context;
+use crate::context::StoreContext;
 use crate::options::Error;
-use crate::service::Service;
+use crate::service::StoreService;
 
 /// A caller that does not answer a ping within the timeout is gone, and so are its streams.
-const PING_INTERVAL: Duration = Duration::from_secs(10);
-const PING_TIMEOUT: Duration = Duration::from_secs(10);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long requests under way may take after a stop.
-const DRAIN: Duration = Duration::from_secs(1);
+const SHUTDOWN_DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Services that reflection lists.
-const LISTED: [&str; 6] = [
+const REFLECTED_SERVICES: [&str; 6] = [
     "seqsvr.v1.Store",
     "seqsvr.v1.Admin",
     "seqsvr.v1.Raft",
@@ -36,7 +36,7 @@ const LISTED: [&str; 6] = [
 
 /// Serves until the store stops; the error is the reason why it could not continue.
 pub(crate) fn serve(
-    context: &Arc<Context>,
+    context: &Arc<StoreContext>,
     listener: Box<dyn Listener>,
     streams_max: u32,
 ) -> Result<impl Future<Output = Result<(), String>> + use<>, Error> {
@@ -50,12 +50,12 @@ pub(crate) fn serve(
                 tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,
             );
         // The AllocSvr's service is described as well, and not served here.
-        LISTED
+        REFLECTED_SERVICES
             .iter()
             .fold(described, |all, name| all.with_service_name(*name))
     };
     let (reporter, health) = tonic_health::server::health_reporter();
-    let service = Service(context.clone());
+    let service = StoreService(context.clone());
     // An AllocSvr that outlived its stores relays operators' calls. The store serves a caller that
     // names no cluster.
     let own = context.clone();
@@ -65,8 +65,8 @@ pub(crate) fn serve(
     };
     let router = Server::builder()
         .max_concurrent_streams(streams_max)
-        .http2_keepalive_interval(Some(PING_INTERVAL))
-        .http2_keepalive_timeout(Some(PING_TIMEOUT))
+        .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
+        .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
         .add_service(
             StoreServer::new(service.clone())
                 .max_decoding_message_size(MESSAGE_MAX)
@@ -85,7 +85,7 @@ pub(crate) fn serve(
     let context = context.clone();
     Ok(async move {
         let stop = context.stop.clone();
-        tell_health(&context, &reporter).await;
+        report_health(&context, &reporter).await;
         // The others are answered independently of this store's state.
         let raft = ServingStatus::Serving;
         reporter.set_service_status("seqsvr.v1.Raft", raft).await;
@@ -93,22 +93,22 @@ pub(crate) fn serve(
         let serving = router.serve_with_incoming_shutdown(incoming, stop.cancelled());
         let drained = async {
             stop.cancelled().await;
-            tokio::time::sleep(DRAIN).await;
+            tokio::time::sleep(SHUTDOWN_DRAIN_TIMEOUT).await;
         };
         tokio::select! {
             served = serving => served.map_err(|e| e.to_string()),
-            () = report_health(&context, reporter) => Err("raft ended".to_owned()),
+            () = follow_leadership(&context, reporter) => Err("raft ended".to_owned()),
             () = drained => Ok(()),
         }
     })
 }
 
 /// Reports each change of the leadership. Does not end before Raft does.
-async fn report_health(context: &Context, reporter: HealthReporter) {
+async fn follow_leadership(context: &StoreContext, reporter: HealthReporter) {
     let mut leadership = context.node.leadership();
     loop {
         leadership.mark_unchanged();
-        tell_health(context, &reporter).await;
+        report_health(context, &reporter).await;
         if leadership.changed().await.is_err() {
             // Raft has ended; a caller that waits for `Store::failed` receives the reason.
             context.stop.cancelled().await;
@@ -119,9 +119,9 @@ async fn report_health(context: &Context, reporter: HealthReporter) {
 
 /// Reports SERVING while this store belongs to a cluster and has a known leader; "" is the whole
 /// server.
-async fn tell_health(context: &Context, reporter: &HealthReporter) {
-    let led = context.node.leadership().borrow().leader.is_some();
-    let status = match led && context.node.identity().cluster.is_some() {
+async fn report_health(context: &StoreContext, reporter: &HealthReporter) {
+    let has_leader = context.node.leadership().borrow().leader.is_some();
+    let status = match has_leader && context.node.identity().cluster.is_some() {
         true => ServingStatus::Serving,
         false => ServingStatus::NotServing,
     };

@@ -10,9 +10,9 @@ use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 
 use crate::arbiter;
-use crate::clock::{self, Clock};
+use crate::clock::{self, ArbiterClock};
 use crate::confirm;
-use crate::context::Context;
+use crate::context::StoreContext;
 use crate::options::{Error, Options};
 use crate::server;
 
@@ -20,7 +20,7 @@ use crate::server;
 #[derive(Clone)]
 pub struct Environment {
     /// The arbiter's clocks.
-    pub clock: Clock,
+    pub clock: ArbiterClock,
     /// Network through which it reaches others, and they reach it.
     pub transport: Arc<dyn Transport>,
 }
@@ -29,7 +29,7 @@ impl Environment {
     /// Returns this machine's environment.
     pub fn system() -> Environment {
         Environment {
-            clock: clock::system(),
+            clock: clock::system_clock(),
             transport: Arc::new(Tcp),
         }
     }
@@ -38,10 +38,10 @@ impl Environment {
 /// Handle to a running store; clones are cheap. Dropping it does not stop the store.
 #[derive(Clone)]
 pub struct Store {
-    pub(crate) context: Arc<Context>,
+    pub(crate) context: Arc<StoreContext>,
     tasks: TaskTracker,
-    local: SocketAddr,
-    pub(crate) server_failed: watch::Receiver<Option<String>>,
+    listen_address: SocketAddr,
+    pub(crate) server_failure: watch::Receiver<Option<String>>,
 }
 
 impl Store {
@@ -60,22 +60,24 @@ impl Store {
     /// As [`Store::start`].
     pub async fn start_in(options: Options, environment: Environment) -> Result<Store, Error> {
         let Environment { clock, transport } = environment;
-        let listener = listen(transport.as_ref(), options.listen).await?;
-        let local = listener.local_addr().map_err(|source| Error::Listen {
+        let listener = bind_listener(transport.as_ref(), options.listen).await?;
+        let listen_address = listener.local_addr().map_err(|source| Error::Listen {
             address: options.listen,
             source,
         })?;
         let address = match &options.advertise {
             Some(address) => address.clone(),
-            None if local.ip().is_unspecified() => return Err(Error::NoAdvertise(local)),
-            None => local.to_string(),
+            None if listen_address.ip().is_unspecified() => {
+                return Err(Error::NoAdvertise(listen_address));
+            }
+            None => listen_address.to_string(),
         };
         let node = Node::open(options.raft(address.clone()), transport).await?;
-        let (confirmer, rounds) = confirm::new();
-        let context = Arc::new(Context::new(
+        let (read_index, read_index_runner) = confirm::create_batcher();
+        let context = Arc::new(StoreContext::new(
             node,
             address,
-            confirmer,
+            read_index,
             clock,
             Connections::new(options.connections_max),
         ));
@@ -88,29 +90,38 @@ impl Store {
         };
 
         let tasks = TaskTracker::new();
-        let (failed, server_failed) = watch::channel(None);
+        let (failure_sender, server_failure) = watch::channel(None);
         tasks.spawn(async move {
             if let Err(reason) = serving.await {
-                failed.send_replace(Some(format!("the store's server stopped: {reason}")));
+                failure_sender.send_replace(Some(format!("the store's server stopped: {reason}")));
             }
         });
-        let (c, stop) = (context.clone(), context.stop.clone());
-        tasks.spawn(async move { rounds.run(|| c.round(), stop).await });
-        let (c, stop) = (context.clone(), context.stop.clone());
-        tasks.spawn(async move { c.proposer.run(|batch| c.write(batch), stop).await });
+        let (shared, stop) = (context.clone(), context.stop.clone());
+        tasks.spawn(async move {
+            read_index_runner
+                .run(|| shared.run_quorum_round(), stop)
+                .await
+        });
+        let (shared, stop) = (context.clone(), context.stop.clone());
+        tasks.spawn(async move {
+            shared
+                .proposer
+                .run(|batch| shared.write_entry(batch), stop)
+                .await
+        });
         tasks.spawn(arbiter::run::run(context.clone()));
         tasks.close();
         Ok(Store {
             context,
             tasks,
-            local,
-            server_failed,
+            listen_address,
+            server_failure,
         })
     }
 
     /// Returns the address it listens on.
     pub fn local_addr(&self) -> SocketAddr {
-        self.local
+        self.listen_address
     }
 
     /// Returns the address at which others reach it.
@@ -127,7 +138,7 @@ impl Store {
     /// process should end with that as its last line.
     pub async fn failed(&self) -> String {
         let mut raft = self.context.node.failed();
-        let mut server = self.server_failed.clone();
+        let mut server = self.server_failure.clone();
         let reason = tokio::select! {
             Ok(reason) = raft.wait_for(Option::is_some) => reason.clone(),
             Ok(reason) = server.wait_for(Option::is_some) => reason.clone(),
@@ -146,7 +157,7 @@ impl Store {
 }
 
 /// Listens, or returns which process is in the way.
-async fn listen(
+async fn bind_listener(
     transport: &dyn Transport,
     address: SocketAddr,
 ) -> Result<Box<dyn Listener>, Error> {

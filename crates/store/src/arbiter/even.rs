@@ -11,7 +11,7 @@ use seqsvr_core::id::{SessionId, Slot};
 
 /// A slot that should move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Move {
+pub struct SlotMove {
     /// The slot.
     pub slot: Slot,
     /// Its owner.
@@ -22,11 +22,11 @@ pub struct Move {
 
 /// Returns the moves. `owners[slot]` is the present owner; `takers` are the living sessions that
 /// want slots, with whether they have lived long enough to be given some just to even out.
-pub(super) fn moves(
+pub(super) fn plan_moves(
     owners: &[Option<SessionId>],
     takers: &BTreeMap<SessionId, bool>,
     draining: &BTreeSet<SessionId>,
-) -> Vec<Move> {
+) -> Vec<SlotMove> {
     let mut slots: BTreeMap<SessionId, Vec<Slot>> =
         takers.keys().map(|id| (*id, Vec::new())).collect();
     let mut leaving: Vec<(Slot, SessionId)> = Vec::new();
@@ -42,14 +42,16 @@ pub(super) fn moves(
         slots.iter().map(|(id, list)| (*id, list.len())).collect();
     let mut moves = Vec::new();
     for (slot, from) in leaving {
-        let Some(to) = fewest(&counts) else { break };
+        let Some(to) = least_loaded(&counts) else {
+            break;
+        };
         *counts.entry(to).or_default() += 1;
-        moves.push(Move { slot, from, to });
+        moves.push(SlotMove { slot, from, to });
     }
     // A few slots that an operator moved by hand stay where they are: a taker is filled up to
     // 15/16 of an even share only.
     let total: usize = counts.values().sum();
-    let enough = (total * 15 / (16 * counts.len().max(1))).max(1);
+    let share_limit = (total * 15 / (16 * counts.len().max(1))).max(1);
     let settled = |(id, _): &(&SessionId, &usize)| takers.get(id) == Some(&true);
     loop {
         let poorest = counts.iter().filter(settled).min_by_key(|(_, n)| **n);
@@ -60,7 +62,7 @@ pub(super) fn moves(
             break;
         };
         let (to, from) = (*to, *from);
-        if *poor >= enough || list.len() <= poor + 1 {
+        if *poor >= share_limit || list.len() <= poor + 1 {
             break;
         }
         let Some(slot) = slots.get_mut(&from).and_then(Vec::pop) else {
@@ -68,12 +70,12 @@ pub(super) fn moves(
         };
         *counts.entry(to).or_default() += 1;
         *counts.entry(from).or_default() -= 1;
-        moves.push(Move { slot, from, to });
+        moves.push(SlotMove { slot, from, to });
     }
     moves
 }
 
-fn fewest(counts: &BTreeMap<SessionId, usize>) -> Option<SessionId> {
+fn least_loaded(counts: &BTreeMap<SessionId, usize>) -> Option<SessionId> {
     counts.iter().min_by_key(|(_, n)| **n).map(|(id, _)| *id)
 }
 
@@ -81,21 +83,21 @@ fn fewest(counts: &BTreeMap<SessionId, usize>) -> Option<SessionId> {
 mod tests {
     use super::*;
 
-    fn owners(counts: &[(u64, usize)]) -> Vec<Option<SessionId>> {
+    fn slot_owners(counts: &[(u64, usize)]) -> Vec<Option<SessionId>> {
         let each = counts.iter().map(|(id, n)| vec![Some(SessionId(*id)); *n]);
         each.collect::<Vec<_>>().concat()
     }
 
-    fn ids(ids: &[u64]) -> BTreeSet<SessionId> {
+    fn session_ids(ids: &[u64]) -> BTreeSet<SessionId> {
         ids.iter().map(|id| SessionId(*id)).collect()
     }
 
-    fn settled(all: &[u64]) -> BTreeMap<SessionId, bool> {
-        ids(all).into_iter().map(|id| (id, true)).collect()
+    fn settled_takers(all: &[u64]) -> BTreeMap<SessionId, bool> {
+        session_ids(all).into_iter().map(|id| (id, true)).collect()
     }
 
     /// Applies moves one at a time in any order the owners make them; returns the slots by session.
-    fn after(owners: &[Option<SessionId>], moves: &[Move]) -> BTreeMap<u64, usize> {
+    fn apply_moves(owners: &[Option<SessionId>], moves: &[SlotMove]) -> BTreeMap<u64, usize> {
         let mut owners = owners.to_vec();
         for m in moves {
             let owner = &mut owners[usize::from(m.slot.0)];
@@ -110,10 +112,10 @@ mod tests {
     }
 
     #[test]
-    fn one_that_came_takes_its_share_and_no_more() {
-        let now = owners(&[(1, 512), (2, 512)]);
-        let moves = moves(&now, &settled(&[1, 2, 3]), &ids(&[]));
-        let counts = after(&now, &moves);
+    fn new_session_receives_its_share_and_no_more() {
+        let now = slot_owners(&[(1, 512), (2, 512)]);
+        let moves = plan_moves(&now, &settled_takers(&[1, 2, 3]), &session_ids(&[]));
+        let counts = apply_moves(&now, &moves);
         assert_eq!(counts[&3], 1024 * 15 / 48);
         assert!(counts[&1].abs_diff(counts[&2]) <= 1, "{counts:?}");
     }
@@ -121,12 +123,12 @@ mod tests {
     /// The advice repeats moves under way, and does not repeat finished ones. The end is the same
     /// for every part of the advice that was followed before the next request for it.
     #[test]
-    fn repeated_advice_overshoots_nothing() {
-        let mut now = owners(&[(1, 700), (2, 324)]);
-        let takers = settled(&[1, 2, 3]);
+    fn repeated_plan_overshoots_nothing() {
+        let mut now = slot_owners(&[(1, 700), (2, 324)]);
+        let takers = settled_takers(&[1, 2, 3]);
         let mut made = 0;
         loop {
-            let planned = moves(&now, &takers, &ids(&[]));
+            let planned = plan_moves(&now, &takers, &session_ids(&[]));
             if planned.is_empty() {
                 break;
             }
@@ -136,48 +138,66 @@ mod tests {
             }
             assert!(made < 2_000, "evening out does not end");
         }
-        let counts = after(&now, &[]);
+        let counts = apply_moves(&now, &[]);
         assert!(counts.values().all(|n| *n >= 320), "{counts:?}");
         assert!(made <= 400, "{made} moves for {counts:?}");
     }
 
     #[test]
-    fn what_drains_gives_all_evenly_and_gets_nothing() {
-        let now = owners(&[(1, 100), (2, 10), (3, 30)]);
-        let moves = moves(&now, &settled(&[2, 3]), &ids(&[1]));
-        let counts = after(&now, &moves);
+    fn draining_session_gives_all_slots_evenly_and_gets_none() {
+        let now = slot_owners(&[(1, 100), (2, 10), (3, 30)]);
+        let moves = plan_moves(&now, &settled_takers(&[2, 3]), &session_ids(&[1]));
+        let counts = apply_moves(&now, &moves);
         assert_eq!(counts.get(&1), None);
         assert_eq!((counts[&2], counts[&3]), (70, 70));
     }
 
     #[test]
-    fn few_slots_are_evened_out_too() {
-        let now = owners(&[(1, 2)]);
-        let counts = after(&now, &moves(&now, &settled(&[1, 2]), &ids(&[])));
+    fn few_slots_are_rebalanced_too() {
+        let now = slot_owners(&[(1, 2)]);
+        let counts = apply_moves(
+            &now,
+            &plan_moves(&now, &settled_takers(&[1, 2]), &session_ids(&[])),
+        );
         assert_eq!((counts[&1], counts[&2]), (1, 1));
-        let now = owners(&[(1, 3)]);
-        let counts = after(&now, &moves(&now, &settled(&[1, 2, 3, 4]), &ids(&[])));
+        let now = slot_owners(&[(1, 3)]);
+        let counts = apply_moves(
+            &now,
+            &plan_moves(&now, &settled_takers(&[1, 2, 3, 4]), &session_ids(&[])),
+        );
         assert_eq!(counts.values().max(), Some(&1), "{counts:?}");
     }
 
     #[test]
-    fn nobody_to_take_or_nothing_to_even_out() {
-        let now = owners(&[(1, 64)]);
-        assert_eq!(moves(&now, &settled(&[]), &ids(&[1])), []);
-        assert_eq!(moves(&now, &settled(&[1]), &ids(&[])), []);
+    fn plan_without_taker_or_imbalance_is_empty() {
+        let now = slot_owners(&[(1, 64)]);
+        assert_eq!(
+            plan_moves(&now, &settled_takers(&[]), &session_ids(&[1])),
+            []
+        );
+        assert_eq!(
+            plan_moves(&now, &settled_takers(&[1]), &session_ids(&[])),
+            []
+        );
         // Two moved by hand stay where they are.
-        let now = owners(&[(1, 34), (2, 30)]);
-        assert_eq!(moves(&now, &settled(&[1, 2]), &ids(&[])), []);
-        assert_eq!(moves(&[None, None], &settled(&[1]), &ids(&[])), []);
+        let now = slot_owners(&[(1, 34), (2, 30)]);
+        assert_eq!(
+            plan_moves(&now, &settled_takers(&[1, 2]), &session_ids(&[])),
+            []
+        );
+        assert_eq!(
+            plan_moves(&[None, None], &settled_takers(&[1]), &session_ids(&[])),
+            []
+        );
     }
 
     #[test]
-    fn one_that_just_came_takes_only_from_one_that_drains() {
-        let now = owners(&[(1, 64)]);
-        let mut takers = settled(&[1]);
+    fn unsettled_session_receives_only_drained_slots() {
+        let now = slot_owners(&[(1, 64)]);
+        let mut takers = settled_takers(&[1]);
         takers.insert(SessionId(2), false);
-        assert_eq!(moves(&now, &takers, &ids(&[])), []);
+        assert_eq!(plan_moves(&now, &takers, &session_ids(&[])), []);
         takers.remove(&SessionId(1));
-        assert_eq!(moves(&now, &takers, &ids(&[1])).len(), 64);
+        assert_eq!(plan_moves(&now, &takers, &session_ids(&[1])).len(), 64);
     }
 }

@@ -23,8 +23,8 @@
 //!   a renewal in term 2. Hence ExpireSession carries the term of the decision and is a no-op in
 //!   any other.
 //! - *Acting on an old view.* A new leader that has not yet applied what older terms committed sees
-//!   a session that is gone. Or it sees a slot as free that is not. Hence `lead` is the term only
-//!   once the term's own first entry is applied here.
+//!   a session that is gone. Or it sees a slot as free that is not. Hence `leading_term` is the
+//!   term only once the term's own first entry is applied here.
 //! - *An assigned session that is not alive.* It would cost another W. Hence only sessions renewed
 //!   within D in this term get slots.
 //!
@@ -49,53 +49,53 @@ use seqsvr_core::lease::Reading;
 use seqsvr_core::state::State;
 use seqsvr_core::{planted, reached};
 
-pub use even::Move;
-use term::{Seen, Term};
+pub use even::SlotMove;
+use term::{LeadershipTerm, TrackedSession};
 
 /// Most commands of one tick, so that they take few entries.
-const COMMANDS_MAX: usize = 4_096;
+const TICK_COMMANDS_MAX: usize = 4_096;
 /// Slots a session moves per renewal (D/3) to even out: a new AllocSvr takes its share slowly.
-const EVEN_OUT_AT_ONCE: usize = 16;
+const REBALANCE_MOVES_MAX: usize = 16;
 /// Slots that a draining session moves per renewal (D/3).
-const DRAIN_AT_ONCE: usize = 256;
+const DRAIN_MOVES_MAX: usize = 256;
 
 /// Decides which sessions are silent and which gets which free slot. Start: `Arbiter::default()`.
 #[derive(Debug, Default)]
 pub struct Arbiter {
     /// State of the term this node leads in; None while it does not lead.
-    term: Option<Term>,
-    counters: Counters,
+    term: Option<LeadershipTerm>,
+    counters: ArbiterCounters,
 }
 
 /// Input of a tick.
 #[derive(Clone, Copy, Debug)]
-pub struct Tick<'a> {
+pub struct TickInput<'a> {
     /// Read when the tick began, before its quorum round.
-    pub begun: Reading,
+    pub started: Reading,
     /// Read after the quorum round.
     pub now: Reading,
     /// How long after the last tick this one was due, at the latest.
     pub interval: Duration,
     /// The term this node leads in, once its own first entry of it is applied here.
-    pub lead: Option<u64>,
+    pub leading_term: Option<u64>,
     /// Whether a quorum round begun with this tick succeeded.
-    pub quorum: bool,
+    pub has_quorum: bool,
     /// The applied state.
     pub state: &'a State,
 }
 
 /// Commands that a tick wants committed: every expiry before the first assignment.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct ArbiterActions {
     /// `ExpireSession`s and `Assign`s.
     pub commands: Vec<Command>,
     /// Why all timers restarted, if they did.
-    pub restarted: Option<Restart>,
+    pub timer_restart: Option<TimerRestart>,
 }
 
 /// Cause of a restart of all timers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Restart {
+pub enum TimerRestart {
     /// This node became leader in a term.
     NewTerm(u64),
     /// No quorum answered for a while, so no session could renew.
@@ -106,18 +106,18 @@ pub enum Restart {
 
 /// Reason why a session was not renewed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NotRenewed {
+pub enum RenewalError {
     /// This node does not lead, or not in the term the request was confirmed in.
-    NotLeading,
+    NotLeader,
     /// The session is not in the applied state.
-    Gone,
+    NoSuchSession,
     /// It is being expired: it is over for its holder, and the holder must open another.
-    BeingExpired,
+    SessionExpiring,
 }
 
 /// Counters since the process started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct ArbiterCounters {
     /// Number of restarts of all timers.
     pub timer_restarts: u64,
     /// Ticks late by more than D/4, restarting or not.
@@ -131,42 +131,45 @@ pub struct Counters {
 }
 
 impl Arbiter {
-    /// Stamps a renewal. The caller holds the arbiter's lock, and has read `lead`, `now` and
-    /// `state` under it. Before that, a quorum round that began after the request came in confirmed
-    /// this node's leadership in `confirmed`, and was applied. `draining`: the session wants no
-    /// slots. Returns whether the session was not alive before (a tick is due: it may be given
-    /// slots).
-    pub fn renew(
+    /// Stamps a renewal. The caller holds the arbiter's lock, and has read `leading_term`, `now`
+    /// and `state` under it. Before that, a quorum round that began after the request came in
+    /// confirmed this node's leadership in `confirmed_term`, and was applied. `draining`: the
+    /// session wants no slots. Returns whether the session was not alive before (a tick is due: it
+    /// may be given slots).
+    pub fn stamp_renewal(
         &mut self,
         session: SessionId,
-        confirmed: u64,
+        confirmed_term: u64,
         now: Reading,
-        lead: Option<u64>,
+        leading_term: Option<u64>,
         state: &State,
         draining: bool,
-    ) -> Result<bool, NotRenewed> {
-        self.follow(lead, now);
+    ) -> Result<bool, RenewalError> {
+        self.update_term(leading_term, now);
         let (Some(term), Some(lease)) = (self.term.as_mut(), state.lease()) else {
-            return Err(NotRenewed::NotLeading);
+            return Err(RenewalError::NotLeader);
         };
-        if term.number != confirmed {
-            return Err(NotRenewed::NotLeading);
+        if term.number != confirmed_term {
+            return Err(RenewalError::NotLeader);
         }
         if state.session(session).is_none() {
             self.counters.renewals_refused += 1;
-            return Err(NotRenewed::Gone);
+            return Err(RenewalError::NoSuchSession);
         }
-        let seen = term.sessions.entry(session).or_insert(Seen::opened(now));
-        if seen.expiring && !planted!(RenewWhileExpiring) {
+        let tracked = term
+            .sessions
+            .entry(session)
+            .or_insert(TrackedSession::new(now));
+        if tracked.is_expiring && !planted!(RenewWhileExpiring) {
             reached!("arbiter: a renewal came while the session was being expired");
             self.counters.renewals_refused += 1;
-            return Err(NotRenewed::BeingExpired);
+            return Err(RenewalError::SessionExpiring);
         }
-        let was_alive = seen.alive(now, lease);
-        seen.renewed = Some(now);
-        seen.draining = draining;
+        let was_alive = tracked.is_alive(now, lease);
+        tracked.last_renewal = Some(now);
+        tracked.is_draining = draining;
         if !was_alive {
-            seen.alive_since = now;
+            tracked.alive_since = now;
         }
         self.counters.renewals += 1;
         Ok(!was_alive)
@@ -175,93 +178,96 @@ impl Arbiter {
     /// Runs one tick: restarts timers where the rules require it, marks silent sessions, and
     /// returns what to commit. The next tick returns again what is still wanted, so a lost proposal
     /// needs no care.
-    pub fn tick(&mut self, tick: Tick<'_>) -> Wanted {
-        self.follow(tick.lead, tick.now);
+    pub fn tick(&mut self, tick: TickInput<'_>) -> ArbiterActions {
+        self.update_term(tick.leading_term, tick.now);
         let (Some(term), Some(lease)) = (self.term.as_mut(), tick.state.lease()) else {
-            return Wanted::default();
+            return ArbiterActions::default();
         };
-        let fresh = !std::mem::replace(&mut term.told, true);
-        let restarted = term.restart(&tick, lease, &mut self.counters);
-        let restarted = restarted.or(fresh.then_some(Restart::NewTerm(term.number)));
-        term.sync(&tick);
-        if !tick.quorum {
-            return Wanted {
-                restarted,
-                ..Wanted::default()
+        let is_new_term = !std::mem::replace(&mut term.is_reported, true);
+        let timer_restart = term.restart_timers(&tick, lease, &mut self.counters);
+        let timer_restart =
+            timer_restart.or(is_new_term.then_some(TimerRestart::NewTerm(term.number)));
+        term.track_sessions(&tick);
+        if !tick.has_quorum {
+            return ArbiterActions {
+                timer_restart,
+                ..ArbiterActions::default()
             };
         }
-        self.counters.expired += term.mark(tick.now, lease);
-        let mut commands = term.expiries();
-        commands.extend(term.assignments(&tick, lease));
-        commands.truncate(COMMANDS_MAX);
-        Wanted {
+        self.counters.expired += term.mark_silent(tick.now, lease);
+        let mut commands = term.expire_commands();
+        commands.extend(term.assign_commands(&tick, lease));
+        commands.truncate(TICK_COMMANDS_MAX);
+        ArbiterActions {
             commands,
-            restarted,
+            timer_restart,
         }
     }
 
     /// Returns owned slots that should move to another session, by the applied state: those of
     /// sessions that drain, and as many as even out the others. The same state gives the same
     /// moves, so repeating them overshoots nothing. Returns nothing while this node does not lead.
-    pub fn moves(&self, now: Reading, state: &State) -> Vec<Move> {
+    pub fn planned_moves(&self, now: Reading, state: &State) -> Vec<SlotMove> {
         match (&self.term, state.lease()) {
-            (Some(term), Some(lease)) => term.moves(now, lease, state),
+            (Some(term), Some(lease)) => term.plan_moves(now, lease, state),
             _ => Vec::new(),
         }
     }
 
     /// Returns whether every living session has had time to renew in this term, so that an empty
     /// plan means that there is nothing to plan.
-    pub fn knows_all(&self, now: Reading, state: &State) -> bool {
+    pub fn has_complete_view(&self, now: Reading, state: &State) -> bool {
         match (&self.term, state.lease()) {
-            (Some(term), Some(lease)) => now.elapsed_arbiter(term.since) >= lease,
+            (Some(term), Some(lease)) => now.elapsed_arbiter(term.timers_started) >= lease,
             _ => false,
         }
     }
 
     /// Returns how many of its moves a session should make until its next renewal.
-    pub fn moves_at_once(&self, session: SessionId) -> usize {
-        if self.draining().contains(&session) {
-            DRAIN_AT_ONCE
+    pub fn moves_per_renewal(&self, session: SessionId) -> usize {
+        if self.draining_sessions().contains(&session) {
+            DRAIN_MOVES_MAX
         } else {
-            EVEN_OUT_AT_ONCE
+            REBALANCE_MOVES_MAX
         }
     }
 
     /// Returns the sessions that want no slots.
-    pub fn draining(&self) -> BTreeSet<SessionId> {
+    pub fn draining_sessions(&self) -> BTreeSet<SessionId> {
         let sessions = self.term.iter().flat_map(|term| &term.sessions);
-        let draining = sessions.filter(|(_, seen)| seen.draining);
+        let draining = sessions.filter(|(_, tracked)| tracked.is_draining);
         draining.map(|(id, _)| *id).collect()
     }
 
     /// Returns the counters since the process started.
-    pub fn counters(&self) -> Counters {
+    pub fn counters(&self) -> ArbiterCounters {
         self.counters
     }
 
     /// Returns how long ago the session's last renewal was stamped in this term.
-    pub fn renewed_ago(&self, session: SessionId, now: Reading) -> Option<Duration> {
-        let seen = self.term.as_ref()?.sessions.get(&session)?;
-        Some(now.elapsed_arbiter(seen.renewed?))
+    pub fn last_renewal_age(&self, session: SessionId, now: Reading) -> Option<Duration> {
+        let tracked = self.term.as_ref()?.sessions.get(&session)?;
+        Some(now.elapsed_arbiter(tracked.last_renewal?))
     }
 
     /// Enters the term this node leads in, or leaves the one it led in.
-    fn follow(&mut self, lead: Option<u64>, now: Reading) {
-        if self.term.as_ref().map(|t| t.number) == lead {
+    fn update_term(&mut self, leading_term: Option<u64>, now: Reading) {
+        if self.term.as_ref().map(|t| t.number) == leading_term {
             return;
         }
-        self.counters.timer_restarts += u64::from(lead.is_some());
-        self.term = lead.map(|number| Term::new(number, now));
+        self.counters.timer_restarts += u64::from(leading_term.is_some());
+        self.term = leading_term.map(|number| LeadershipTerm::new(number, now));
     }
 }
 
-impl fmt::Display for Restart {
+impl fmt::Display for TimerRestart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Restart::NewTerm(term) => write!(f, "leading in a new term, {term}"),
-            Restart::QuorumRegained => f.write_str("a quorum answers again"),
-            Restart::LateTick(late) => write!(f, "its own tick was {} ms late", late.as_millis()),
+            TimerRestart::NewTerm(term) => write!(f, "leading in a new term, {term}"),
+            TimerRestart::QuorumRegained => f.write_str("a quorum answers again"),
+            TimerRestart::LateTick(late) => {
+                write!(f, "its own tick was {} ms late", late.as_millis())
+            }
         }
     }
 }

@@ -11,25 +11,25 @@ use seqsvr_core::command::Command;
 use seqsvr_core::state::State;
 use tokio::task::JoinHandle;
 
-use super::{Restart, Tick, Wanted};
-use crate::context::Context;
+use super::{ArbiterActions, TickInput, TimerRestart};
+use crate::context::StoreContext;
 
 /// How often a store that has no cluster or does not lead checks again.
-const IDLE: Duration = Duration::from_millis(100);
+const IDLE_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-pub(crate) async fn run(context: Arc<Context>) {
+pub(crate) async fn run(context: Arc<StoreContext>) {
     let stop = context.stop.clone();
-    stop.run_until_cancelled(ticks(&context)).await;
+    stop.run_until_cancelled(run_ticks(&context)).await;
 }
 
-async fn ticks(context: &Arc<Context>) {
+async fn run_ticks(context: &Arc<StoreContext>) {
     let mut leadership = context.node.leadership();
     let mut applied = context.node.applied();
     let mut proposing: Option<JoinHandle<()>> = None;
     let mut table_version = 0;
     loop {
         let lease = context.node.with_state(State::lease);
-        let interval = lease.map_or(IDLE, |d| d / 8);
+        let interval = lease.map_or(IDLE_CHECK_INTERVAL, |d| d / 8);
         tokio::select! {
             () = tokio::time::sleep(interval) => {}
             () = context.arbiter_due.notified() => {}
@@ -40,47 +40,50 @@ async fn ticks(context: &Arc<Context>) {
             },
         }
         let Some(lease) = lease else { continue };
-        let wanted = tick(context, interval, lease).await;
-        if let Some(why) = wanted.restarted {
-            match why {
-                Restart::NewTerm(_) => tracing::info!("arbiter restarted its timers: {why}"),
-                _ => tracing::warn!("arbiter restarted its timers: {why}"),
+        let actions = run_tick(context, interval, lease).await;
+        if let Some(cause) = actions.timer_restart {
+            match cause {
+                TimerRestart::NewTerm(_) => tracing::info!("arbiter restarted its timers: {cause}"),
+                _ => tracing::warn!("arbiter restarted its timers: {cause}"),
             }
         }
         // What is wanted while a proposal is in flight is wanted again at the next tick.
-        let free = proposing.as_ref().is_none_or(JoinHandle::is_finished);
-        if free && !wanted.commands.is_empty() {
-            proposing = Some(tokio::spawn(propose(context.clone(), wanted.commands)));
+        let is_idle = proposing.as_ref().is_none_or(JoinHandle::is_finished);
+        if is_idle && !actions.commands.is_empty() {
+            proposing = Some(tokio::spawn(propose_commands(
+                context.clone(),
+                actions.commands,
+            )));
         }
     }
 }
 
-async fn tick(context: &Context, interval: Duration, lease: Duration) -> Wanted {
-    let begun = (context.clock)();
-    let ready = || context.node.leadership().borrow().ready_term;
-    let quorum = match ready() {
+async fn run_tick(context: &StoreContext, interval: Duration, lease: Duration) -> ArbiterActions {
+    let started = (context.clock)();
+    let ready_term = || context.node.leadership().borrow().ready_term;
+    let has_quorum = match ready_term() {
         None => false,
         Some(_) => {
-            let round = tokio::time::timeout(lease / 4, context.confirmer.confirm());
+            let round = tokio::time::timeout(lease / 4, context.read_index.confirm_leadership());
             matches!(round.await, Ok(Ok(())))
         }
     };
     let mut arbiter = context.arbiter.lock();
     // Both are read under the lock: neither is older than what another tick or renewal has seen.
-    let (lead, now) = (ready(), (context.clock)());
+    let (leading_term, now) = (ready_term(), (context.clock)());
     context.node.with_state(|state| {
-        arbiter.tick(Tick {
-            begun,
+        arbiter.tick(TickInput {
+            started,
             now,
             interval,
-            lead,
-            quorum,
+            leading_term,
+            has_quorum,
             state,
         })
     })
 }
 
-async fn propose(context: Arc<Context>, commands: Vec<Command>) {
+async fn propose_commands(context: Arc<StoreContext>, commands: Vec<Command>) {
     for command in &commands {
         if let Command::ExpireSession { session, .. } = command {
             let name = |s: &State| s.session(*session).map(|s| s.name.clone());
@@ -88,12 +91,12 @@ async fn propose(context: Arc<Context>, commands: Vec<Command>) {
             tracing::warn!("session {session} of AllocSvr {name:?} was silent for W: it ends");
         }
     }
-    let assigns = |c: &&Command| matches!(c, Command::Assign { .. });
-    let assigns = commands.iter().filter(assigns).count();
+    let is_assign = |c: &&Command| matches!(c, Command::Assign { .. });
+    let assigned = commands.iter().filter(is_assign).count();
     match context.proposer.propose(commands).await {
         Ok(_) => {
-            if assigns > 0 {
-                tracing::info!("assigned {assigns} free slots");
+            if assigned > 0 {
+                tracing::info!("assigned {assigned} free slots");
             }
             context.arbiter_due.notify_one();
         }

@@ -10,7 +10,7 @@ use seqsvr_core::id::{SessionId, Slot};
 
 /// Pairs every free slot (`owners[slot]` is None) with one of the living sessions; returns nothing
 /// if there is none.
-pub(super) fn free_slots(
+pub(super) fn assign_free_slots(
     owners: &[Option<SessionId>],
     alive: &[SessionId],
 ) -> impl Iterator<Item = (Slot, SessionId)> {
@@ -20,12 +20,13 @@ pub(super) fn free_slots(
             *count += 1;
         }
     }
-    let mut fewest: BinaryHeap<_> = counts.into_iter().map(|(id, n)| Reverse((n, id))).collect();
+    let mut least_loaded: BinaryHeap<_> =
+        counts.into_iter().map(|(id, n)| Reverse((n, id))).collect();
     let free = owners.iter().enumerate().filter(|(_, o)| o.is_none());
     let free: Vec<Slot> = free.map(|(i, _)| Slot(i as u16)).collect();
     free.into_iter().map_while(move |slot| {
-        let Reverse((count, session)) = fewest.pop()?;
-        fewest.push(Reverse((count + 1, session)));
+        let Reverse((count, session)) = least_loaded.pop()?;
+        least_loaded.push(Reverse((count + 1, session)));
         Some((slot, session))
     })
 }

@@ -23,14 +23,14 @@ use seqsvr_metrics::Figure;
 use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
-pub use queue::{ENTRY_BYTES_MAX, ENTRY_COMMANDS_MAX, Full, Gathered, Queue};
+pub use queue::{ENTRY_BYTES_MAX, ENTRY_COMMANDS_MAX, GatheredEntry, ProposalQueue, QueueFull};
 
 /// Time without an outcome after which the callers receive that it is unknown.
 const ENTRY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Reason why a command got no reply.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
+pub enum ProposalError {
     /// The queue accepts no more; nothing was written.
     #[error("the store's queue is full: retry a little later")]
     Full,
@@ -48,31 +48,31 @@ pub enum Error {
     Stopped,
 }
 
-type Outcome = Result<Reply, Error>;
-type Waiter = oneshot::Sender<Outcome>;
+type ProposalOutcome = Result<Reply, ProposalError>;
+type ReplySender = oneshot::Sender<ProposalOutcome>;
 
 /// Handle to the proposer.
 #[derive(Clone, Debug, Default)]
 pub struct Proposer {
-    shared: Arc<Shared>,
+    shared: Arc<ProposerShared>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
-    inbox: Mutex<Inbox>,
+struct ProposerShared {
+    inbox: Mutex<ProposerInbox>,
     wake: Notify,
-    counts: Counts,
+    counters: ProposerCounters,
 }
 
 #[derive(Debug, Default)]
-struct Inbox {
-    queue: Queue<Waiter>,
+struct ProposerInbox {
+    queue: ProposalQueue<ReplySender>,
     /// No task drains it any more.
-    stopped: bool,
+    is_stopped: bool,
 }
 
 #[derive(Debug, Default)]
-struct Counts {
+struct ProposerCounters {
     entries: AtomicU64,
     raise_entries: AtomicU64,
     raises: AtomicU64,
@@ -87,7 +87,7 @@ impl Proposer {
     /// Has the commands committed, in one entry or more; returns the replies in their order. The
     /// first failure is the answer for all: the caller retries them together. Cancel-safe: a
     /// command that still waits when its caller is gone is not proposed.
-    pub async fn propose(&self, commands: Vec<Command>) -> Result<Vec<Reply>, Error> {
+    pub async fn propose(&self, commands: Vec<Command>) -> Result<Vec<Reply>, ProposalError> {
         let mut receivers = Vec::with_capacity(commands.len());
         let items = commands.into_iter().map(|command| {
             let (sender, receiver) = oneshot::channel();
@@ -95,33 +95,33 @@ impl Proposer {
             (command, sender)
         });
         let items = items.collect();
-        self.push(items)?;
+        self.enqueue(items)?;
         self.shared.wake.notify_one();
         let mut replies = Vec::with_capacity(receivers.len());
         for receiver in receivers {
-            replies.push(receiver.await.map_err(|_| Error::Stopped)??);
+            replies.push(receiver.await.map_err(|_| ProposalError::Stopped)??);
         }
         Ok(replies)
     }
 
-    fn push(&self, items: Vec<(Command, Waiter)>) -> Result<(), Error> {
+    fn enqueue(&self, items: Vec<(Command, ReplySender)>) -> Result<(), ProposalError> {
         let mut inbox = self.shared.inbox.lock();
-        if inbox.stopped {
-            return Err(Error::Stopped);
+        if inbox.is_stopped {
+            return Err(ProposalError::Stopped);
         }
-        inbox.queue.push(items).map_err(|Full| {
+        inbox.queue.push(items).map_err(|QueueFull| {
             self.shared
-                .counts
+                .counters
                 .refused_full
                 .fetch_add(1, Ordering::Relaxed);
-            Error::Full
+            ProposalError::Full
         })
     }
 
     /// Has one command committed.
-    pub async fn propose_one(&self, command: Command) -> Result<Reply, Error> {
+    pub async fn propose_one(&self, command: Command) -> Result<Reply, ProposalError> {
         let replies = self.propose(vec![command]).await?;
-        replies.into_iter().next().ok_or(Error::Stopped)
+        replies.into_iter().next().ok_or(ProposalError::Stopped)
     }
 
     /// Drains the queue into entries until `stop` is cancelled. `write` has one entry committed and
@@ -129,13 +129,18 @@ impl Proposer {
     pub async fn run<W, F>(&self, write: W, stop: CancellationToken)
     where
         W: Fn(Batch) -> F,
-        F: Future<Output = Result<Vec<Reply>, Error>>,
+        F: Future<Output = Result<Vec<Reply>, ProposalError>>,
     {
         let work = async {
             loop {
-                let gathered = self.shared.inbox.lock().queue.gather(Waiter::is_closed);
-                match gathered {
-                    Some(gathered) => self.write_one(&write, gathered).await,
+                let entry = self
+                    .shared
+                    .inbox
+                    .lock()
+                    .queue
+                    .gather(ReplySender::is_closed);
+                match entry {
+                    Some(entry) => self.write_entry(&write, entry).await,
                     None => self.shared.wake.notified().await,
                 }
             }
@@ -143,29 +148,33 @@ impl Proposer {
         stop.run_until_cancelled(work).await;
         // Waiters dropped here receive that the store stops; so do those of an entry in flight.
         let mut inbox = self.shared.inbox.lock();
-        inbox.stopped = true;
+        inbox.is_stopped = true;
         drop(inbox.queue.drain());
     }
 
-    async fn write_one<W, F>(&self, write: &W, gathered: Gathered<Waiter>)
+    async fn write_entry<W, F>(&self, write: &W, entry: GatheredEntry<ReplySender>)
     where
         W: Fn(Batch) -> F,
-        F: Future<Output = Result<Vec<Reply>, Error>>,
+        F: Future<Output = Result<Vec<Reply>, ProposalError>>,
     {
-        let Gathered { batch, waiters } = gathered;
-        let tally = Tally::of(&batch);
+        let GatheredEntry { batch, waiters } = entry;
+        let tally = EntryTally::from_batch(&batch);
         let outcome = tokio::time::timeout(ENTRY_TIMEOUT, write(batch)).await;
         let outcome = outcome
-            .unwrap_or_else(|_| Err(Error::Uncertain("no quorum wrote it in time".into())))
+            .unwrap_or_else(|_| {
+                Err(ProposalError::Uncertain(
+                    "no quorum wrote it in time".into(),
+                ))
+            })
             .and_then(|replies| {
                 if replies.len() == waiters.len() {
                     Ok(replies)
                 } else {
-                    Err(Error::Uncertain("replies are missing".into()))
+                    Err(ProposalError::Uncertain("replies are missing".into()))
                 }
             });
-        if matches!(outcome, Ok(_) | Err(Error::Uncertain(_))) {
-            self.shared.counts.add(&tally);
+        if matches!(outcome, Ok(_) | Err(ProposalError::Uncertain(_))) {
+            self.shared.counters.record_entry(&tally);
         }
         // A waiter that is gone needs no answer.
         match outcome {
@@ -183,32 +192,36 @@ impl Proposer {
     }
 
     /// Returns what it has done since the process started, and how much waits.
-    pub fn figures(&self) -> Vec<Figure> {
-        let c = &self.shared.counts;
+    pub fn collect_samples(&self) -> Vec<Figure> {
+        let counters = &self.shared.counters;
         let waiting = self.shared.inbox.lock().queue.len() as u64;
         let counter = |name, help, count: &AtomicU64| {
             Figure::counter(name, help, count.load(Ordering::Relaxed))
         };
         vec![
-            counter("proposer_entries", "Entries proposed", &c.entries),
+            counter("proposer_entries", "Entries proposed", &counters.entries),
             counter(
                 "proposer_raise_entries",
                 "Entries that carried a raise",
-                &c.raise_entries,
+                &counters.raise_entries,
             ),
-            counter("proposer_raises", "Raises proposed", &c.raises),
-            counter("proposer_opens", "Opens proposed", &c.opens),
-            counter("proposer_closes", "Closes of sections proposed", &c.closes),
-            counter("proposer_commands", "Commands proposed", &c.commands),
+            counter("proposer_raises", "Raises proposed", &counters.raises),
+            counter("proposer_opens", "Opens proposed", &counters.opens),
+            counter(
+                "proposer_closes",
+                "Closes of sections proposed",
+                &counters.closes,
+            ),
+            counter("proposer_commands", "Commands proposed", &counters.commands),
             Figure::gauge(
                 "proposer_entry_commands_max",
                 "Most commands in one entry",
-                c.entry_commands_max.load(Ordering::Relaxed),
+                counters.entry_commands_max.load(Ordering::Relaxed),
             ),
             counter(
                 "proposer_refused_full",
                 "Refused because the queue was full",
-                &c.refused_full,
+                &counters.refused_full,
             ),
             Figure::gauge("proposer_waiting", "Commands waiting now", waiting),
         ]
@@ -216,18 +229,18 @@ impl Proposer {
 }
 
 /// Counts of what one entry carries, made before the entry is given away.
-struct Tally {
+struct EntryTally {
     raises: u64,
     opens: u64,
     closes: u64,
     commands: u64,
 }
 
-impl Tally {
-    fn of(batch: &Batch) -> Tally {
+impl EntryTally {
+    fn from_batch(batch: &Batch) -> EntryTally {
         let count =
             |is: fn(&Command) -> bool| batch.commands.iter().filter(|c| is(c)).count() as u64;
-        Tally {
+        EntryTally {
             raises: count(|c| matches!(c, Command::Raise { .. })),
             opens: count(|c| matches!(c, Command::Open { .. })),
             closes: count(|c| matches!(c, Command::CloseSection { .. })),
@@ -236,8 +249,8 @@ impl Tally {
     }
 }
 
-impl Counts {
-    fn add(&self, tally: &Tally) {
+impl ProposerCounters {
+    fn record_entry(&self, tally: &EntryTally) {
         let add = |counter: &AtomicU64, n| {
             counter.fetch_add(n, Ordering::Relaxed);
         };

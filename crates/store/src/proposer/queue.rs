@@ -24,23 +24,23 @@ pub const ENTRY_COMMANDS_MAX: usize = 4_096;
 pub(super) const QUEUE_COMMANDS_MAX: usize = 32_768;
 /// Most estimated bytes that may wait.
 pub(super) const QUEUE_BYTES_MAX: usize = 8 * 1024 * 1024;
-const CLASSES: usize = 3;
+const CLASS_COUNT: usize = 3;
 
 /// Commands waiting, each with what is needed to answer it.
 #[derive(Debug)]
-pub struct Queue<T> {
-    classes: [VecDeque<(Command, usize, T)>; CLASSES],
-    left_out: [bool; CLASSES],
+pub struct ProposalQueue<T> {
+    classes: [VecDeque<(Command, usize, T)>; CLASS_COUNT],
+    left_out: [bool; CLASS_COUNT],
     /// Entries in a row that took nothing of a class that waited. Builds with debug assertions
     /// count them.
-    passed_over: [u32; CLASSES],
+    passed_over: [u32; CLASS_COUNT],
     commands: usize,
     bytes: usize,
 }
 
 /// Content of one entry, with the waiters in the order of its commands.
 #[derive(Debug)]
-pub struct Gathered<T> {
+pub struct GatheredEntry<T> {
     /// At least one command.
     pub batch: Batch,
     /// One waiter for each command.
@@ -49,66 +49,66 @@ pub struct Gathered<T> {
 
 /// The queue accepts no more; it took none of the offered commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Full;
+pub struct QueueFull;
 
-impl<T> Default for Queue<T> {
-    fn default() -> Queue<T> {
-        Queue {
+impl<T> Default for ProposalQueue<T> {
+    fn default() -> ProposalQueue<T> {
+        ProposalQueue {
             classes: std::array::from_fn(|_| VecDeque::new()),
-            left_out: [false; CLASSES],
-            passed_over: [0; CLASSES],
+            left_out: [false; CLASS_COUNT],
+            passed_over: [0; CLASS_COUNT],
             commands: 0,
             bytes: 0,
         }
     }
 }
 
-impl<T> Queue<T> {
+impl<T> ProposalQueue<T> {
     /// Takes all of the commands, or none.
-    pub fn push(&mut self, items: Vec<(Command, T)>) -> Result<(), Full> {
-        let bytes: usize = items.iter().map(|(c, _)| size::of(c)).sum();
+    pub fn push(&mut self, items: Vec<(Command, T)>) -> Result<(), QueueFull> {
+        let bytes: usize = items.iter().map(|(c, _)| size::estimate_bytes(c)).sum();
         if self.commands + items.len() > QUEUE_COMMANDS_MAX || self.bytes + bytes > QUEUE_BYTES_MAX
         {
-            return Err(Full);
+            return Err(QueueFull);
         }
         self.commands += items.len();
         self.bytes += bytes;
         for (command, waiter) in items {
-            let (class, size) = (class_of(&command), size::of(&command));
+            let (class, size) = (class_of(&command), size::estimate_bytes(&command));
             self.classes[class].push_back((command, size, waiter));
         }
         Ok(())
     }
 
     /// Takes what the next entry carries; None if nothing waits. Drops commands whose waiter is
-    /// `gone` without proposing them.
-    pub fn gather(&mut self, gone: impl Fn(&T) -> bool) -> Option<Gathered<T>> {
-        let mut entry = Entry::default();
+    /// gone by `is_gone` without proposing them.
+    pub fn gather(&mut self, is_gone: impl Fn(&T) -> bool) -> Option<GatheredEntry<T>> {
+        let mut entry = EntryBuilder::default();
         // Invariant: a class left out of one entry gets into the next one. Schedule that breaks it:
         // raises and section commands each fill an entry at every gather. If the classes left out
         // shared one quarter, section commands would fill it, and creations would wait without
         // bound. The last class comes first because all its commands are small: the quarter of
         // another one may be exceeded by a command of up to 43 KB, which still fits after this.
         let bytes_max = limit!(ENTRY_BYTES_MAX);
-        let before = self.lengths();
-        for class in (0..CLASSES).rev() {
+        let before = self.class_lengths();
+        for class in (0..CLASS_COUNT).rev() {
             // As planted, raises and section commands share one quarter and leave nothing of it.
             let class = if planted!(ShareOneQuarter) {
-                CLASSES - 1 - class
+                CLASS_COUNT - 1 - class
             } else {
                 class
             };
             if self.left_out[class] {
-                let taken = if planted!(ShareOneQuarter) {
+                let used = if planted!(ShareOneQuarter) {
                     0
                 } else {
                     entry.bytes
                 };
-                self.fill(&mut entry, class, taken + bytes_max / 4, &gone);
+                self.fill_entry(&mut entry, class, used + bytes_max / 4, &is_gone);
             }
         }
-        for class in 0..CLASSES {
-            self.fill(&mut entry, class, bytes_max, &gone);
+        for class in 0..CLASS_COUNT {
+            self.fill_entry(&mut entry, class, bytes_max, &is_gone);
             self.left_out[class] = class > 0 && !self.classes[class].is_empty();
         }
         if cfg!(debug_assertions) {
@@ -118,7 +118,7 @@ impl<T> Queue<T> {
             return None;
         }
         let commands = entry.commands;
-        Some(Gathered {
+        Some(GatheredEntry {
             batch: Batch { commands },
             waiters: entry.waiters,
         })
@@ -141,13 +141,13 @@ impl<T> Queue<T> {
         self.commands == 0
     }
 
-    fn lengths(&self) -> [usize; CLASSES] {
+    fn class_lengths(&self) -> [usize; CLASS_COUNT] {
         std::array::from_fn(|class| self.classes[class].len())
     }
 
     /// Asserts that a class left out of one entry got into the next one.
-    fn count_passed_over(&mut self, before: [usize; CLASSES]) {
-        for (class, after) in self.lengths().into_iter().enumerate() {
+    fn count_passed_over(&mut self, before: [usize; CLASS_COUNT]) {
+        for (class, after) in self.class_lengths().into_iter().enumerate() {
             let is_passed_over = after > 0 && after == before[class];
             let count = &mut self.passed_over[class];
             *count = if is_passed_over { *count + 1 } else { 0 };
@@ -158,22 +158,22 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Moves commands of a class into the entry while it holds less than `below` bytes and has
+    /// Moves commands of a class into the entry while it holds less than `bytes_max` bytes and has
     /// room.
-    fn fill(
+    fn fill_entry(
         &mut self,
-        entry: &mut Entry<T>,
+        entry: &mut EntryBuilder<T>,
         class: usize,
-        below: usize,
-        gone: &impl Fn(&T) -> bool,
+        bytes_max: usize,
+        is_gone: &impl Fn(&T) -> bool,
     ) {
         while let Some((_, size, waiter)) = self.classes[class].front() {
-            let (size, gone) = (*size, gone(waiter));
+            let (size, gone) = (*size, is_gone(waiter));
             // The greatest command is far below the bound, so an empty entry takes any.
-            let room = entry.bytes < below
+            let has_room = entry.bytes < bytes_max
                 && entry.bytes + size <= limit!(ENTRY_BYTES_MAX)
                 && entry.commands.len() < ENTRY_COMMANDS_MAX;
-            if !room && !gone {
+            if !has_room && !gone {
                 return;
             }
             let Some((command, _, waiter)) = self.classes[class].pop_front() else {
@@ -190,15 +190,15 @@ impl<T> Queue<T> {
     }
 }
 
-struct Entry<T> {
+struct EntryBuilder<T> {
     commands: Vec<Command>,
     waiters: Vec<T>,
     bytes: usize,
 }
 
-impl<T> Default for Entry<T> {
-    fn default() -> Entry<T> {
-        Entry {
+impl<T> Default for EntryBuilder<T> {
+    fn default() -> EntryBuilder<T> {
+        EntryBuilder {
             commands: Vec::new(),
             waiters: Vec::new(),
             bytes: 0,

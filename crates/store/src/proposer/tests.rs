@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 use super::queue::{QUEUE_BYTES_MAX, QUEUE_COMMANDS_MAX};
 use super::*;
 
-fn fence(n: u32) -> Fence {
+fn fence_of(n: u32) -> Fence {
     Fence {
         slot: Slot(u16::MAX),
         epoch: Epoch(u64::MAX),
@@ -23,25 +23,25 @@ fn fence(n: u32) -> Fence {
     }
 }
 
-fn raise(n: u32) -> Command {
+fn raise_command(n: u32) -> Command {
     Command::Raise {
-        fence: fence(n),
+        fence: fence_of(n),
         generation: Generation(u64::MAX),
         to: u64::MAX,
         cause: Cause::Refill,
     }
 }
 
-fn open(n: u32) -> Command {
+fn open_command(n: u32) -> Command {
     Command::Open {
-        fence: fence(n),
+        fence: fence_of(n),
         expected: Generation(0),
         nonce: Nonce(u128::MAX),
         step: 1,
     }
 }
 
-fn session(n: u32) -> Command {
+fn session_command(n: u32) -> Command {
     Command::OpenSession(OpenSession {
         name: format!("a{n}"),
         address: "x".repeat(256),
@@ -51,9 +51,9 @@ fn session(n: u32) -> Command {
     })
 }
 
-fn close_session(n: u32) -> Command {
+fn close_command(n: u32) -> Command {
     let last = seqsvr_core::command::Final {
-        section: fence(n).section,
+        section: fence_of(n).section,
         generation: Generation(u64::MAX),
         value: u64::MAX,
     };
@@ -69,9 +69,9 @@ fn close_session(n: u32) -> Command {
     }
 }
 
-fn large_move(n: u32) -> Command {
+fn move_command(n: u32) -> Command {
     let last = seqsvr_core::command::Final {
-        section: fence(n).section,
+        section: fence_of(n).section,
         generation: Generation(u64::MAX),
         value: u64::MAX,
     };
@@ -83,16 +83,16 @@ fn large_move(n: u32) -> Command {
     }
 }
 
-fn command(kind: u8, n: u32) -> Command {
+fn command_of_kind(kind: u8, n: u32) -> Command {
     match kind {
-        0 => raise(n),
-        1 => open(n),
-        2 => close_session(n),
-        _ => session(n),
+        0 => raise_command(n),
+        1 => open_command(n),
+        2 => close_command(n),
+        _ => session_command(n),
     }
 }
 
-fn kind(command: &Command) -> u8 {
+fn class_of_command(command: &Command) -> u8 {
     match command {
         Command::Raise { .. } => 0,
         Command::Open { .. } | Command::CloseSession { .. } | Command::MoveSlot { .. } => 1,
@@ -101,14 +101,14 @@ fn kind(command: &Command) -> u8 {
 }
 
 #[test]
-fn raises_first_creations_last() {
-    let mut queue = Queue::default();
+fn gather_orders_raises_first_and_creations_last() {
+    let mut queue = ProposalQueue::default();
     let all = vec![
-        (session(1), 0),
-        (open(2), 1),
-        (raise(3), 2),
-        (open(4), 3),
-        (raise(5), 4),
+        (session_command(1), 0),
+        (open_command(2), 1),
+        (raise_command(3), 2),
+        (open_command(4), 3),
+        (raise_command(5), 4),
     ];
     queue.push(all).unwrap();
     let gathered = queue.gather(|_| false).unwrap();
@@ -117,53 +117,57 @@ fn raises_first_creations_last() {
 }
 
 #[test]
-fn what_nobody_waits_for_is_not_proposed() {
-    let mut queue = Queue::default();
+fn gather_drops_commands_without_waiter() {
+    let mut queue = ProposalQueue::default();
     queue
-        .push((0..10).map(|n| (raise(n), n)).collect())
+        .push((0..10).map(|n| (raise_command(n), n)).collect())
         .unwrap();
     let gathered = queue.gather(|n| n % 2 == 0).unwrap();
     assert_eq!(gathered.waiters, vec![1, 3, 5, 7, 9]);
-    queue.push(vec![(raise(0), 0)]).unwrap();
+    queue.push(vec![(raise_command(0), 0)]).unwrap();
     assert!(queue.gather(|_| true).is_none() && queue.is_empty());
 }
 
 #[test]
-fn a_full_queue_takes_nothing() {
-    let mut queue = Queue::default();
-    let some = |count: usize| (0..count).map(|n| (raise(n as u32), n)).collect::<Vec<_>>();
-    queue.push(some(QUEUE_COMMANDS_MAX - 1)).unwrap();
-    assert_eq!(queue.push(some(2)), Err(Full));
+fn full_queue_rejects_whole_push() {
+    let mut queue = ProposalQueue::default();
+    let raises = |count: usize| {
+        (0..count)
+            .map(|n| (raise_command(n as u32), n))
+            .collect::<Vec<_>>()
+    };
+    queue.push(raises(QUEUE_COMMANDS_MAX - 1)).unwrap();
+    assert_eq!(queue.push(raises(2)), Err(QueueFull));
     assert_eq!(queue.len(), QUEUE_COMMANDS_MAX - 1);
-    queue.push(some(1)).unwrap();
+    queue.push(raises(1)).unwrap();
     queue.gather(|_| false).unwrap();
-    queue.push(some(100)).unwrap();
+    queue.push(raises(100)).unwrap();
 
-    let mut queue = Queue::default();
+    let mut queue = ProposalQueue::default();
     let mut pushed = 0;
-    while queue.push(vec![(close_session(1), ())]).is_ok() {
+    while queue.push(vec![(close_command(1), ())]).is_ok() {
         pushed += 1;
     }
     assert!(pushed > 100 && pushed * 34_000 <= QUEUE_BYTES_MAX);
 }
 
 #[test]
-fn a_flood_of_raises_does_not_stop_the_rest() {
-    let mut queue = Queue::default();
+fn raise_flood_does_not_starve_lower_classes() {
+    let mut queue = ProposalQueue::default();
     queue
-        .push(vec![(session(0), true), (close_session(0), true)])
+        .push(vec![(session_command(0), true), (close_command(0), true)])
         .unwrap();
     let mut entries = 0;
     let mut rest = 0;
     while rest < 2 {
         while queue
-            .push((0..1_000).map(|n| (raise(n), false)).collect())
+            .push((0..1_000).map(|n| (raise_command(n), false)).collect())
             .is_ok()
         {}
         let gathered = queue.gather(|_| false).unwrap();
         rest += gathered.waiters.iter().filter(|w| **w).count();
         entries += 1;
-        assert!(entries < 10, "left out for ever");
+        assert!(entries < 10, "left out without end");
     }
 }
 
@@ -172,22 +176,26 @@ fn a_flood_of_raises_does_not_stop_the_rest() {
 /// before, so the second class fills the shared quarter, and the last class finds no room in any
 /// entry.
 #[test]
-fn a_flood_of_all_higher_classes_does_not_stop_the_last() {
-    for flood in [open as fn(u32) -> Command, close_session, large_move] {
-        let mut queue = Queue::default();
+fn flood_of_higher_classes_does_not_starve_the_last() {
+    for flood in [
+        open_command as fn(u32) -> Command,
+        close_command,
+        move_command,
+    ] {
+        let mut queue = ProposalQueue::default();
         queue
-            .push((0..100).map(|n| (session(n), true)).collect())
+            .push((0..100).map(|n| (session_command(n), true)).collect())
             .unwrap();
         let (mut entries, mut sessions, mut section_commands) = (0, 0, 0);
         while sessions < 100 {
-            let raises = || (0..50).map(|n| (raise(n), false)).collect();
+            let raises = || (0..50).map(|n| (raise_command(n), false)).collect();
             while queue.push(vec![(flood(1), false)]).is_ok() && queue.push(raises()).is_ok() {}
             let gathered = queue.gather(|_| false).unwrap();
             sessions += gathered.waiters.iter().filter(|w| **w).count();
-            let kinds = gathered.batch.commands.iter().map(kind);
+            let kinds = gathered.batch.commands.iter().map(class_of_command);
             section_commands += kinds.filter(|kind| *kind == 1).count();
             entries += 1;
-            assert!(entries < 20, "left out for ever: {sessions} of 100");
+            assert!(entries < 20, "left out without end: {sessions} of 100");
         }
         assert!(section_commands > 0, "section commands were left out");
     }
@@ -195,7 +203,7 @@ fn a_flood_of_all_higher_classes_does_not_stop_the_last() {
 
 /// Returns the bytes of bincode's fixed-width encoding, counted by hand: the estimate must not be
 /// below.
-fn encoded(command: &Command) -> usize {
+fn encoded_bytes(command: &Command) -> usize {
     4 + match command {
         Command::Raise { .. } => 18 + 8 + 8 + 4,
         Command::Open { .. } => 18 + 8 + 16 + 4,
@@ -207,11 +215,13 @@ fn encoded(command: &Command) -> usize {
 
 proptest! {
     #[test]
-    fn entries_are_bounded_ordered_and_complete(kinds in prop::collection::vec(0u8..4, 0..3_000)) {
-        let mut queue = Queue::default();
+    fn gathered_entries_are_bounded_ordered_and_complete(
+        kinds in prop::collection::vec(0u8..4, 0..3_000),
+    ) {
+        let mut queue = ProposalQueue::default();
         let mut pushed = 0;
         for (n, k) in kinds.iter().enumerate() {
-            if queue.push(vec![(command(*k, n as u32), n)]).is_err() {
+            if queue.push(vec![(command_of_kind(*k, n as u32), n)]).is_err() {
                 break;
             }
             pushed += 1;
@@ -222,10 +232,10 @@ proptest! {
             entries += 1;
             prop_assert!(gathered.batch.commands.len() <= ENTRY_COMMANDS_MAX);
             prop_assert_eq!(gathered.batch.commands.len(), gathered.waiters.len());
-            let bytes: usize = gathered.batch.commands.iter().map(encoded).sum();
+            let bytes: usize = gathered.batch.commands.iter().map(encoded_bytes).sum();
             prop_assert!(bytes < 64 * 1024, "{} bytes", bytes);
             for (c, n) in gathered.batch.commands.iter().zip(&gathered.waiters) {
-                seen[usize::from(kind(c))].push(*n);
+                seen[usize::from(class_of_command(c))].push(*n);
             }
             prop_assert!(entries <= pushed);
         }
@@ -254,7 +264,7 @@ impl HeldLog {
         }
     }
 
-    async fn write(self, batch: Batch) -> Result<Vec<Reply>, Error> {
+    async fn write(self, batch: Batch) -> Result<Vec<Reply>, ProposalError> {
         assert_eq!(
             self.in_flight.fetch_add(1, Ordering::SeqCst),
             0,
@@ -276,7 +286,7 @@ impl HeldLog {
 }
 
 #[tokio::test]
-async fn one_entry_in_flight_the_next_gathers_and_replies_find_their_callers() {
+async fn proposer_keeps_one_entry_in_flight_and_routes_replies() {
     let (proposer, log, stop) = (
         Proposer::default(),
         HeldLog::new(),
@@ -286,13 +296,17 @@ async fn one_entry_in_flight_the_next_gathers_and_replies_find_their_callers() {
         let (proposer, log, stop) = (proposer.clone(), log.clone(), stop.clone());
         tokio::spawn(async move { proposer.run(|batch| log.clone().write(batch), stop).await })
     };
-    let ask = |n: u32| {
+    let propose = |n: u32| {
         let proposer = proposer.clone();
-        tokio::spawn(async move { proposer.propose(vec![raise(n), raise(n + 1)]).await })
+        tokio::spawn(async move {
+            proposer
+                .propose(vec![raise_command(n), raise_command(n + 1)])
+                .await
+        })
     };
-    let first = ask(1_000_000);
+    let first = propose(1_000_000);
     log.entered.acquire().await.unwrap().forget();
-    let callers: Vec<_> = (0..200).map(|n| ask(n * 2)).collect();
+    let callers: Vec<_> = (0..200).map(|n| propose(n * 2)).collect();
     while proposer.shared.inbox.lock().queue.len() < 400 {
         tokio::task::yield_now().await;
     }
@@ -310,7 +324,7 @@ async fn one_entry_in_flight_the_next_gathers_and_replies_find_their_callers() {
         assert_eq!(max, vec![n as u64 * 2, n as u64 * 2 + 1]);
     }
     assert_eq!(*log.sizes.lock(), vec![2, 400]);
-    let counters = seqsvr_metrics::by_name("", proposer.figures());
+    let counters = seqsvr_metrics::by_name("", proposer.collect_samples());
     assert_eq!(counters["proposer_raise_entries"], 2);
     assert_eq!(counters["proposer_raises"], 402);
     assert_eq!(counters["proposer_entry_commands_max"], 400);
@@ -319,7 +333,7 @@ async fn one_entry_in_flight_the_next_gathers_and_replies_find_their_callers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unknown_outcome_is_said_to_be_unknown() {
+async fn entry_without_outcome_returns_uncertain() {
     let (proposer, log, stop) = (
         Proposer::default(),
         HeldLog::new(),
@@ -329,24 +343,30 @@ async fn an_unknown_outcome_is_said_to_be_unknown() {
         let (proposer, log, stop) = (proposer.clone(), log.clone(), stop.clone());
         tokio::spawn(async move { proposer.run(|batch| log.clone().write(batch), stop).await })
     };
-    let outcome = proposer.propose_one(raise(1)).await;
-    assert!(matches!(outcome, Err(Error::Uncertain(_))), "{outcome:?}");
+    let outcome = proposer.propose_one(raise_command(1)).await;
+    assert!(
+        matches!(outcome, Err(ProposalError::Uncertain(_))),
+        "{outcome:?}"
+    );
     // Stopped: the entry in flight and the waiting commands all get an answer.
     log.in_flight.store(0, Ordering::SeqCst);
-    let ask = |n| {
+    let propose = |n| {
         let proposer = proposer.clone();
-        tokio::spawn(async move { proposer.propose_one(raise(n)).await })
+        tokio::spawn(async move { proposer.propose_one(raise_command(n)).await })
     };
     log.entered.acquire().await.unwrap().forget();
-    let flying = ask(2);
+    let in_flight_call = propose(2);
     log.entered.acquire().await.unwrap().forget();
-    let waiting = ask(3);
+    let waiting_call = propose(3);
     while proposer.shared.inbox.lock().queue.is_empty() {
         tokio::task::yield_now().await;
     }
     stop.cancel();
     runner.await.unwrap();
-    assert_eq!(flying.await.unwrap(), Err(Error::Stopped));
-    assert_eq!(waiting.await.unwrap(), Err(Error::Stopped));
-    assert_eq!(proposer.propose_one(raise(4)).await, Err(Error::Stopped));
+    assert_eq!(in_flight_call.await.unwrap(), Err(ProposalError::Stopped));
+    assert_eq!(waiting_call.await.unwrap(), Err(ProposalError::Stopped));
+    assert_eq!(
+        proposer.propose_one(raise_command(4)).await,
+        Err(ProposalError::Stopped)
+    );
 }

@@ -12,31 +12,31 @@ use seqsvr_proto::v1::{self, Reason, admin_server};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Request;
 
-use super::{Answer, Service, answer, backup, members};
-use crate::context::Context;
+use super::{GrpcResult, StoreService, backup, members, to_grpc_result};
+use crate::context::StoreContext;
 use crate::fault;
 
 #[tonic::async_trait]
-impl admin_server::Admin for Service {
+impl admin_server::Admin for StoreService {
     async fn create_namespace(
         &self,
         request: Request<v1::CreateNamespaceRequest>,
-    ) -> Answer<v1::Namespace> {
-        answer(create(&self.0, request.into_inner()).await)
+    ) -> GrpcResult<v1::Namespace> {
+        to_grpc_result(create_namespace(&self.0, request.into_inner()).await)
     }
 
     async fn alter_namespace(
         &self,
         request: Request<v1::AlterNamespaceRequest>,
-    ) -> Answer<v1::Namespace> {
-        answer(alter(&self.0, request.into_inner()).await)
+    ) -> GrpcResult<v1::Namespace> {
+        to_grpc_result(alter_namespace(&self.0, request.into_inner()).await)
     }
 
     async fn list_namespaces(
         &self,
         _: Request<v1::ListNamespacesRequest>,
-    ) -> Answer<v1::ListNamespacesResponse> {
-        answer(self.0.confirm().await.map(|_| {
+    ) -> GrpcResult<v1::ListNamespacesResponse> {
+        to_grpc_result(self.0.confirm_leadership().await.map(|_| {
             v1::ListNamespacesResponse {
                 namespaces: self
                     .0
@@ -49,21 +49,21 @@ impl admin_server::Admin for Service {
     async fn cluster_status(
         &self,
         _: Request<v1::ClusterStatusRequest>,
-    ) -> Answer<v1::ClusterStatusResponse> {
-        answer(cluster_status(&self.0).await)
+    ) -> GrpcResult<v1::ClusterStatusResponse> {
+        to_grpc_result(cluster_status(&self.0).await)
     }
 
     async fn move_slot(
         &self,
         _: Request<v1::AdminMoveSlotRequest>,
-    ) -> Answer<v1::AdminMoveSlotResponse> {
-        answer(Err(fault::invalid(
+    ) -> GrpcResult<v1::AdminMoveSlotResponse> {
+        to_grpc_result(Err(fault::invalid_request(
             "a slot is moved by its owner: ask an AllocSvr",
         )))
     }
 
-    async fn drain(&self, _: Request<v1::DrainRequest>) -> Answer<v1::DrainResponse> {
-        answer(Err(fault::invalid(
+    async fn drain(&self, _: Request<v1::DrainRequest>) -> GrpcResult<v1::DrainResponse> {
+        to_grpc_result(Err(fault::invalid_request(
             "an AllocSvr drains itself: ask an AllocSvr",
         )))
     }
@@ -71,54 +71,55 @@ impl admin_server::Admin for Service {
     async fn add_member(
         &self,
         request: Request<v1::AddMemberRequest>,
-    ) -> Answer<v1::MembersResponse> {
-        answer(members::add(&self.0, request.into_inner()).await)
+    ) -> GrpcResult<v1::MembersResponse> {
+        to_grpc_result(members::add_member(&self.0, request.into_inner()).await)
     }
 
     async fn remove_member(
         &self,
         request: Request<v1::RemoveMemberRequest>,
-    ) -> Answer<v1::MembersResponse> {
-        answer(members::remove(&self.0, request.into_inner()).await)
+    ) -> GrpcResult<v1::MembersResponse> {
+        to_grpc_result(members::remove_member(&self.0, request.into_inner()).await)
     }
 
     async fn transfer_leader(
         &self,
         request: Request<v1::TransferLeaderRequest>,
-    ) -> Answer<v1::MembersResponse> {
-        answer(members::transfer(&self.0, request.into_inner()).await)
+    ) -> GrpcResult<v1::MembersResponse> {
+        to_grpc_result(members::transfer_leader(&self.0, request.into_inner()).await)
     }
 
     type BackupStream = ReceiverStream<Result<v1::BackupChunk, tonic::Status>>;
 
-    async fn backup(&self, _: Request<v1::BackupRequest>) -> Answer<Self::BackupStream> {
-        answer(backup::backup(&self.0).await)
+    async fn backup(&self, _: Request<v1::BackupRequest>) -> GrpcResult<Self::BackupStream> {
+        to_grpc_result(backup::start_backup(&self.0).await)
     }
 
     async fn node_status(
         &self,
         _: Request<v1::NodeStatusRequest>,
-    ) -> Answer<v1::NodeStatusResponse> {
-        answer(Ok(node_status(&self.0)))
+    ) -> GrpcResult<v1::NodeStatusResponse> {
+        to_grpc_result(Ok(node_status(&self.0)))
     }
 }
 
-async fn create(
-    context: &Context,
+async fn create_namespace(
+    context: &StoreContext,
     request: v1::CreateNamespaceRequest,
 ) -> Result<v1::Namespace, Fault> {
-    let wanted = request.namespace.as_ref();
-    let spec = spec_from(wanted.ok_or_else(|| fault::invalid("name a namespace to create"))?)?;
-    spec.check().map_err(fault::invalid)?;
+    let namespace = request.namespace.as_ref();
+    let spec =
+        spec_from(namespace.ok_or_else(|| fault::invalid_request("name a namespace to create"))?)?;
+    spec.check().map_err(fault::invalid_request)?;
     let name = spec.name.clone();
     match context.propose(Command::CreateNamespace(spec)).await? {
-        Reply::Namespace(_) => named(context, &name),
+        Reply::Namespace(_) => namespace_by_name(context, &name),
         other => Err(fault::unavailable(format!("unexpected reply {other:?}"))),
     }
 }
 
-async fn alter(
-    context: &Context,
+async fn alter_namespace(
+    context: &StoreContext,
     request: v1::AlterNamespaceRequest,
 ) -> Result<v1::Namespace, Fault> {
     let change = Change {
@@ -129,8 +130,8 @@ async fn alter(
     };
     // Below level 2 the command is absolute. Another handler must not alter what this one reads
     // before its command applies. Otherwise that alteration is lost although it was acknowledged.
-    let _one_at_a_time = context.altering.lock().await;
-    context.confirm().await?;
+    let _guard = context.alteration_lock.lock().await;
+    context.confirm_leadership().await?;
     let (found, level) = context
         .node
         .with_state(|s| (s.namespace_named(&request.name).cloned(), s.level()));
@@ -143,10 +144,10 @@ async fn alter(
         Command::AlterNamespace { id, step, limits }
     };
     context.propose(command).await?;
-    named(context, &request.name)
+    namespace_by_name(context, &request.name)
 }
 
-fn named(context: &Context, name: &str) -> Result<v1::Namespace, Fault> {
+fn namespace_by_name(context: &StoreContext, name: &str) -> Result<v1::Namespace, Fault> {
     let found = context
         .node
         .with_state(|s| s.namespace_named(name).map(v1::Namespace::from));
@@ -158,13 +159,13 @@ fn no_such_namespace(name: &str) -> Fault {
     Fault::new(Reason::NoSuchNamespace, text)
 }
 
-async fn cluster_status(context: &Context) -> Result<v1::ClusterStatusResponse, Fault> {
-    let term = context.confirm().await?;
-    let stores = members::list(context);
-    let stamps = context.stamps();
-    let (draining, moves_planned) = context.evening_out();
+async fn cluster_status(context: &StoreContext) -> Result<v1::ClusterStatusResponse, Fault> {
+    let term = context.confirm_leadership().await?;
+    let stores = members::list_members(context);
+    let renewal_ages = context.renewal_ages();
+    let (draining, moves_planned) = context.rebalance_status();
     context.node.with_state(|state| {
-        let cluster = state.cluster().ok_or_else(fault::not_initialised)?;
+        let cluster = state.cluster().ok_or_else(fault::not_initialized)?;
         let mut owned: HashMap<SessionId, u32> = HashMap::new();
         for owner in state.slots().iter().filter_map(|row| row.owner) {
             *owned.entry(owner).or_default() += 1;
@@ -174,7 +175,7 @@ async fn cluster_status(context: &Context) -> Result<v1::ClusterStatusResponse, 
             name: session.name.clone(),
             address: session.address.clone(),
             slots: owned.get(&id).copied().unwrap_or(0),
-            renewed_ms_ago: stamps.get(&id).copied(),
+            renewed_ms_ago: renewal_ages.get(&id).copied(),
             draining: draining.contains(&id),
         });
         Ok(v1::ClusterStatusResponse {
@@ -193,8 +194,8 @@ async fn cluster_status(context: &Context) -> Result<v1::ClusterStatusResponse, 
     })
 }
 
-fn node_status(context: &Context) -> v1::NodeStatusResponse {
-    let mut counters = by_name("", context.figures());
+fn node_status(context: &StoreContext) -> v1::NodeStatusResponse {
+    let mut counters = by_name("", context.collect_samples());
     counters.extend(by_name("raft_", context.node.figures()));
     let identity = context.node.identity();
     v1::NodeStatusResponse {

@@ -20,18 +20,18 @@ use tokio::time::timeout;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
-use crate::context::Context;
+use crate::context::StoreContext;
 use crate::fault;
 
 /// Most backups at a time.
-const AT_ONCE: usize = 2;
-const CHUNK: usize = 64 << 10;
+const BACKUPS_MAX: usize = 2;
+const CHUNK_BYTES: usize = 64 << 10;
 /// Chunks that wait for the receiver.
-const AHEAD: usize = 4;
+const CHUNKS_AHEAD_MAX: usize = 4;
 /// Longest time in which a receiver may take nothing.
-const STALL: Duration = Duration::from_secs(30);
+const RECEIVER_STALL_TIMEOUT: Duration = Duration::from_secs(30);
 
-type Sender = mpsc::Sender<Result<BackupChunk, Status>>;
+type ChunkSender = mpsc::Sender<Result<BackupChunk, Status>>;
 
 /// State that a store keeps for backups.
 pub(crate) struct Backups {
@@ -41,7 +41,7 @@ pub(crate) struct Backups {
 impl Default for Backups {
     fn default() -> Backups {
         Backups {
-            permits: Arc::new(Semaphore::new(AT_ONCE)),
+            permits: Arc::new(Semaphore::new(BACKUPS_MAX)),
         }
     }
 }
@@ -51,36 +51,36 @@ impl Default for Backups {
     clippy::disallowed_methods,
     reason = "the one use of wall time: for people who choose margins later, for nothing else"
 )]
-fn wall_time() -> u64 {
+fn wall_time_s() -> u64 {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     now.map_or(0, |d| d.as_secs())
 }
 
-pub(super) async fn backup(
-    context: &Context,
+pub(super) async fn start_backup(
+    context: &StoreContext,
 ) -> Result<ReceiverStream<Result<BackupChunk, Status>>, Fault> {
     let permit = context.backups.permits.clone().try_acquire_owned();
     let permit = permit.map_err(|_| {
         fault::too_many(format!(
-            "{AT_ONCE} backups are under way already: try again when one is done"
+            "{BACKUPS_MAX} backups are under way already: try again when one is done"
         ))
     })?;
-    context.confirm().await?;
-    let backup = context.node.backup(wall_time());
-    let backup = backup.ok_or_else(fault::not_initialised)?;
-    let (sender, receiver) = mpsc::channel(AHEAD);
+    context.confirm_leadership().await?;
+    let backup = context.node.backup(wall_time_s());
+    let backup = backup.ok_or_else(fault::not_initialized)?;
+    let (sender, receiver) = mpsc::channel(CHUNKS_AHEAD_MAX);
     let runtime = Handle::current();
     tokio::task::spawn_blocking(move || {
-        let mut out = Chunks {
-            bytes: Vec::with_capacity(CHUNK),
+        let mut out = ChunkWriter {
+            bytes: Vec::with_capacity(CHUNK_BYTES),
             sender,
             runtime,
         };
         if let Err(e) = backup.write(&mut out).and_then(|()| out.flush()) {
             tracing::warn!("a backup was not sent to its end: {e}");
-            let told = Status::unavailable(format!("the backup broke off: {e}; repeat it"));
+            let status = Status::unavailable(format!("the backup broke off: {e}; repeat it"));
             // A receiver that is gone, or takes nothing, does not receive the reason.
-            let _ = out.sender.try_send(Err(told));
+            let _ = out.sender.try_send(Err(status));
         }
         drop(permit);
     });
@@ -88,31 +88,31 @@ pub(super) async fn backup(
 }
 
 /// Sends written bytes in chunks, at the receiver's pace.
-struct Chunks {
+struct ChunkWriter {
     bytes: Vec<u8>,
-    sender: Sender,
+    sender: ChunkSender,
     runtime: Handle,
 }
 
-impl Write for Chunks {
+impl Write for ChunkWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let taken = bytes.len().min(CHUNK - self.bytes.len());
-        self.bytes.extend_from_slice(&bytes[..taken]);
-        if self.bytes.len() == CHUNK {
+        let count = bytes.len().min(CHUNK_BYTES - self.bytes.len());
+        self.bytes.extend_from_slice(&bytes[..count]);
+        if self.bytes.len() == CHUNK_BYTES {
             self.flush()?;
         }
-        Ok(taken)
+        Ok(count)
     }
 
     fn flush(&mut self) -> io::Result<()> {
         if self.bytes.is_empty() {
             return Ok(());
         }
-        let data = std::mem::replace(&mut self.bytes, Vec::with_capacity(CHUNK));
+        let data = std::mem::replace(&mut self.bytes, Vec::with_capacity(CHUNK_BYTES));
         let chunk = Ok(BackupChunk { data: data.into() });
         let sent = self
             .runtime
-            .block_on(async { timeout(STALL, self.sender.send(chunk)).await });
+            .block_on(async { timeout(RECEIVER_STALL_TIMEOUT, self.sender.send(chunk)).await });
         match sent {
             Ok(Ok(())) => Ok(()),
             Ok(Err(_)) => Err(io::Error::other("the receiver hung up")),

@@ -22,58 +22,67 @@ use seqsvr_core::state::State;
 use seqsvr_proto::error::Fault;
 use seqsvr_proto::v1;
 
-use crate::context::Context;
+use crate::context::StoreContext;
 use crate::fault;
 
-pub(super) async fn keep_alive(
-    context: &Context,
+pub(super) async fn serve_keep_alive(
+    context: &StoreContext,
     request: v1::KeepAliveRequest,
 ) -> Result<v1::KeepAliveResponse, Fault> {
     // A quorum round starts now, after the request came in; then the state is applied up to its
     // read index.
     let term = match planted!(RenewWithoutConfirm) {
         true => context.node.leadership().borrow().ready_term.unwrap_or(0),
-        false => context.confirm().await?,
+        false => context.confirm_leadership().await?,
     };
     let session = SessionId(request.session);
-    stamp(context, session, term, request.draining)?;
+    stamp_renewal(context, session, term, request.draining)?;
     let (moves, moves_planned) = context.planned_moves(session);
     // This is later than the stamp, so the table may be newer than it: better for the caller.
     context.node.with_state(|state| {
-        let cluster = state.cluster().ok_or_else(fault::not_initialised)?;
+        let cluster = state.cluster().ok_or_else(fault::not_initialized)?;
         Ok(v1::KeepAliveResponse {
             lease_ms: cluster.lease_ms,
-            routes: missing(state, request.table_version),
+            routes: table_delta(state, request.table_version),
             moves,
             moves_planned,
-            stores: stores(context),
+            stores: store_addresses(context),
             ..v1::KeepAliveResponse::default()
         })
     })
 }
 
-fn stamp(context: &Context, session: SessionId, term: u64, draining: bool) -> Result<(), Fault> {
-    let renewed = {
+fn stamp_renewal(
+    context: &StoreContext,
+    session: SessionId,
+    term: u64,
+    draining: bool,
+) -> Result<(), Fault> {
+    let stamped = {
         let mut arbiter = context.arbiter.lock();
-        let lead = context.node.leadership().borrow().ready_term;
+        let leading_term = context.node.leadership().borrow().ready_term;
         let now = (context.clock)();
-        context
-            .node
-            .with_state(|state| arbiter.renew(session, term, now, lead, state, draining))
+        context.node.with_state(|state| {
+            arbiter.stamp_renewal(session, term, now, leading_term, state, draining)
+        })
     };
-    match renewed {
-        Ok(came_alive) => {
-            if came_alive {
+    match stamped {
+        Ok(is_newly_alive) => {
+            if is_newly_alive {
                 context.arbiter_due.notify_one();
             }
             Ok(())
         }
-        Err(why) => Err(fault::not_renewed(session.0, why, context.leader())),
+        Err(error) => Err(fault::from_renewal_error(
+            session.0,
+            error,
+            context.leader_address(),
+        )),
     }
 }
 
 /// Returns the addresses of the members, this leader first.
-fn stores(context: &Context) -> Vec<String> {
+fn store_addresses(context: &StoreContext) -> Vec<String> {
     let mut stores = vec![context.address.clone()];
     let members = context.node.members().into_iter().map(|m| m.address);
     stores.extend(members.filter(|address| *address != context.address));
@@ -82,7 +91,7 @@ fn stores(context: &Context) -> Vec<String> {
 
 /// Returns what a routing table of that version misses, if anything; the full one if the version is
 /// not of this cluster.
-fn missing(state: &State, version: u64) -> Option<v1::RoutingTable> {
+fn table_delta(state: &State, version: u64) -> Option<v1::RoutingTable> {
     if version == state.table_version() {
         return None;
     }

@@ -17,27 +17,27 @@ use seqsvr_raft::MemberError;
 use tokio::time::{Instant, sleep, timeout_at};
 use tonic::Code;
 
-use crate::context::Context;
+use crate::context::StoreContext;
 use crate::fault;
 
 /// How long the new store may take to report its identity.
-const DESCRIBE_WAIT: Duration = Duration::from_secs(5);
-const DESCRIBE_PAUSE: Duration = Duration::from_millis(100);
+const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(5);
+const DESCRIBE_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Returns the members as this store sees them; only the leader has the progress of the others.
-pub(super) fn list(context: &Context) -> Vec<v1::StoreStatus> {
+pub(super) fn list_members(context: &StoreContext) -> Vec<v1::StoreStatus> {
     let own = context.node.identity().node;
     let leader = context.leadership().leader.map(|(id, _)| id);
     let mut matched = context.node.matched();
     matched.insert(own, context.node.counters().last_log_index);
-    let heard = |id| {
+    let last_ack_age_ms = |id| {
         let ago = (id != own).then(|| context.node.heard(id)).flatten();
         ago.map(|ago| ago.as_millis() as u64)
     };
     let status = |m: seqsvr_raft::Member| v1::StoreStatus {
         leader: leader == Some(m.id),
         matched: matched.get(&m.id).copied().unwrap_or(0),
-        heard_ms_ago: heard(m.id),
+        heard_ms_ago: last_ack_age_ms(m.id),
         id: m.id,
         address: m.address,
         voter: m.voter,
@@ -45,25 +45,25 @@ pub(super) fn list(context: &Context) -> Vec<v1::StoreStatus> {
     context.node.members().into_iter().map(status).collect()
 }
 
-pub(super) async fn add(
-    context: &Context,
+pub(super) async fn add_member(
+    context: &StoreContext,
     request: v1::AddMemberRequest,
 ) -> Result<v1::MembersResponse, Fault> {
-    context.confirm().await?;
+    context.confirm_leadership().await?;
     let v1::AddMemberRequest { id, address } = request;
-    let found = describe(context, id, &address).await?;
+    let found = describe_store(context, id, &address).await?;
     if found.node != id {
-        return Err(fault::invalid(format!(
+        return Err(fault::invalid_request(format!(
             "the store at {address} is store {}, not store {id}: correct the id or the address",
             found.node
         )));
     }
-    let ours = context.node.identity().cluster;
+    let own_cluster = context.node.identity().cluster;
     if !found.cluster.is_empty() {
-        let theirs = ClusterId(u128_from(&found.cluster, "cluster id: 16 bytes")?);
-        if Some(theirs) != ours {
+        let other_cluster = ClusterId(u128_from(&found.cluster, "cluster id: 16 bytes")?);
+        if Some(other_cluster) != own_cluster {
             let text = format!(
-                "store {id} at {address} belongs to another cluster, {theirs}: start it with an empty --data-dir to add it here"
+                "store {id} at {address} belongs to another cluster, {other_cluster}: start it with an empty --data-dir to add it here"
             );
             return Err(Fault::new(Reason::Refused, text));
         }
@@ -80,64 +80,70 @@ pub(super) async fn add(
     let added = context
         .node
         .add_member(id, &found.address, found.incarnation);
-    done(context, added.await)
+    to_response(context, added.await)
 }
 
-pub(super) async fn remove(
-    context: &Context,
+pub(super) async fn remove_member(
+    context: &StoreContext,
     request: v1::RemoveMemberRequest,
 ) -> Result<v1::MembersResponse, Fault> {
-    context.leading()?;
-    done(context, context.node.remove_member(request.id).await)
+    context.require_leader()?;
+    to_response(context, context.node.remove_member(request.id).await)
 }
 
-pub(super) async fn transfer(
-    context: &Context,
+pub(super) async fn transfer_leader(
+    context: &StoreContext,
     request: v1::TransferLeaderRequest,
 ) -> Result<v1::MembersResponse, Fault> {
-    context.leading()?;
+    context.require_leader()?;
     let to = (request.id > 0).then_some(request.id);
-    done(context, context.node.transfer_leader(to).await)
+    to_response(context, context.node.transfer_leader(to).await)
 }
 
 /// Returns the identity of the store at that address. It may have been started a moment ago.
-async fn describe(
-    context: &Context,
+async fn describe_store(
+    context: &StoreContext,
     id: u64,
     address: &str,
 ) -> Result<v1::DescribeResponse, Fault> {
-    let channel = context.node.channel(address).map_err(fault::invalid)?;
+    let channel = context
+        .node
+        .channel(address)
+        .map_err(fault::invalid_request)?;
     let mut store = StoreClient::new(channel);
-    let deadline = Instant::now() + DESCRIBE_WAIT;
+    let deadline = Instant::now() + DESCRIBE_TIMEOUT;
     loop {
-        let asked = timeout_at(deadline, store.describe(v1::DescribeRequest {})).await;
-        let why = match asked {
+        let described = timeout_at(deadline, store.describe(v1::DescribeRequest {})).await;
+        let cause = match described {
             Ok(Ok(found)) => return Ok(found.into_inner()),
             Ok(Err(status)) if status.code() == Code::Unimplemented => {
                 let text = format!("{address} is not a StoreSvr: give the address of the new one");
-                return Err(fault::invalid(text));
+                return Err(fault::invalid_request(text));
             }
             Ok(Err(status)) => status.message().to_owned(),
-            Err(_) => format!("it says nothing within {DESCRIBE_WAIT:?}"),
+            Err(_) => format!("it says nothing within {DESCRIBE_TIMEOUT:?}"),
         };
-        if Instant::now() + DESCRIBE_PAUSE >= deadline {
+        if Instant::now() + DESCRIBE_RETRY_INTERVAL >= deadline {
             let text = format!(
-                "no store answers at {address} ({why}): start it with `seqsvr store --id {id} --listen {address} --data-dir DIR`, where DIR is new, then repeat the command"
+                "no store answers at {address} ({cause}): start it with `seqsvr store --id {id} --listen {address} --data-dir DIR`, where DIR is new, then repeat the command"
             );
             return Err(Fault::new(Reason::Refused, text));
         }
-        sleep(DESCRIBE_PAUSE).await;
+        sleep(DESCRIBE_RETRY_INTERVAL).await;
     }
 }
 
-fn done(context: &Context, result: Result<(), MemberError>) -> Result<v1::MembersResponse, Fault> {
+fn to_response(
+    context: &StoreContext,
+    result: Result<(), MemberError>,
+) -> Result<v1::MembersResponse, Fault> {
     let text = match &result {
         Ok(()) => String::new(),
         Err(e) => e.to_string(),
     };
     match result {
         Ok(()) => Ok(v1::MembersResponse {
-            stores: list(context),
+            stores: list_members(context),
         }),
         Err(MemberError::NotLeader { leader }) => {
             Err(fault::not_leader(leader.map(|(_, address)| address)))

@@ -22,27 +22,27 @@ use seqsvr_raft::{Error, Member};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
-use crate::context::Context;
+use crate::context::StoreContext;
 use crate::fault;
 
 /// Serves `Store` and `Admin`.
 #[derive(Clone)]
-pub(crate) struct Service(pub(crate) Arc<Context>);
+pub(crate) struct StoreService(pub(crate) Arc<StoreContext>);
 
-type Answer<T> = Result<Response<T>, Status>;
+type GrpcResult<T> = Result<Response<T>, Status>;
 
-fn answer<T>(result: Result<T, Fault>) -> Answer<T> {
+fn to_grpc_result<T>(result: Result<T, Fault>) -> GrpcResult<T> {
     result.map(Response::new).map_err(Status::from)
 }
 
-impl Service {
+impl StoreService {
     /// Serves a request of this store's cluster, and names the cluster in the answer. Rejects a
     /// request of another cluster before it has any effect: see [`seqsvr_proto::cluster_tag`].
     async fn serve_cluster<R, T, F>(
         &self,
         request: Request<R>,
         serve: impl FnOnce(R) -> F,
-    ) -> Answer<T>
+    ) -> GrpcResult<T>
     where
         R: NamesCluster,
         T: NamesCluster,
@@ -54,7 +54,7 @@ impl Service {
             Err(fault) => Err(fault),
         };
         let own = self.0.cluster_tag();
-        answer(match served {
+        to_grpc_result(match served {
             Ok(mut response) => {
                 response.set_cluster_tag(own);
                 Ok(response)
@@ -65,8 +65,8 @@ impl Service {
 }
 
 #[tonic::async_trait]
-impl store_server::Store for Service {
-    async fn describe(&self, _: Request<v1::DescribeRequest>) -> Answer<v1::DescribeResponse> {
+impl store_server::Store for StoreService {
+    async fn describe(&self, _: Request<v1::DescribeRequest>) -> GrpcResult<v1::DescribeResponse> {
         let identity = self.0.node.identity();
         Ok(Response::new(v1::DescribeResponse {
             node: identity.node,
@@ -81,67 +81,74 @@ impl store_server::Store for Service {
         }))
     }
 
-    async fn init(&self, request: Request<v1::InitRequest>) -> Answer<v1::InitResponse> {
-        answer(init(&self.0, request.into_inner()).await)
+    async fn init(&self, request: Request<v1::InitRequest>) -> GrpcResult<v1::InitResponse> {
+        to_grpc_result(init_cluster(&self.0, request.into_inner()).await)
     }
 
     async fn open_session(
         &self,
         request: Request<v1::OpenSessionRequest>,
-    ) -> Answer<v1::OpenSessionResponse> {
-        self.serve_cluster(request, |request| session::open(&self.0, request))
+    ) -> GrpcResult<v1::OpenSessionResponse> {
+        self.serve_cluster(request, |request| session::open_session(&self.0, request))
             .await
     }
 
     async fn keep_alive(
         &self,
         request: Request<v1::KeepAliveRequest>,
-    ) -> Answer<v1::KeepAliveResponse> {
-        self.serve_cluster(request, |request| keep_alive::keep_alive(&self.0, request))
-            .await
+    ) -> GrpcResult<v1::KeepAliveResponse> {
+        self.serve_cluster(request, |request| {
+            keep_alive::serve_keep_alive(&self.0, request)
+        })
+        .await
     }
 
     type WatchStream = ReceiverStream<Result<v1::RoutingTable, Status>>;
 
-    async fn watch(&self, request: Request<v1::WatchRequest>) -> Answer<Self::WatchStream> {
+    async fn watch(&self, request: Request<v1::WatchRequest>) -> GrpcResult<Self::WatchStream> {
         let request = request.into_inner();
         let checked = self.0.check_cluster(request.cluster_tag());
-        answer(checked.and_then(|()| watch::watch(&self.0, request.table_version)))
+        to_grpc_result(checked.and_then(|()| watch::watch_routes(&self.0, request.table_version)))
     }
 
-    async fn submit(&self, request: Request<v1::SubmitRequest>) -> Answer<v1::SubmitResponse> {
-        self.serve_cluster(request, |request| submit::submit(&self.0, request))
+    async fn submit(&self, request: Request<v1::SubmitRequest>) -> GrpcResult<v1::SubmitResponse> {
+        self.serve_cluster(request, |request| submit::submit_commands(&self.0, request))
             .await
     }
 
     async fn close_session(
         &self,
         request: Request<v1::CloseSessionRequest>,
-    ) -> Answer<v1::CloseSessionResponse> {
-        self.serve_cluster(request, |request| session::close(&self.0, request))
+    ) -> GrpcResult<v1::CloseSessionResponse> {
+        self.serve_cluster(request, |request| session::close_session(&self.0, request))
             .await
     }
 
     async fn move_slot(
         &self,
         request: Request<v1::MoveSlotRequest>,
-    ) -> Answer<v1::MoveSlotResponse> {
+    ) -> GrpcResult<v1::MoveSlotResponse> {
         self.serve_cluster(request, |request| move_slot::move_slot(&self.0, request))
             .await
     }
 
-    async fn read(&self, request: Request<v1::ReadRequest>) -> Answer<v1::ReadResponse> {
-        self.serve_cluster(request, |request| read::read(&self.0, request))
+    async fn read(&self, request: Request<v1::ReadRequest>) -> GrpcResult<v1::ReadResponse> {
+        self.serve_cluster(request, |request| read::read_confirmed(&self.0, request))
             .await
     }
 }
 
 /// Makes the cluster. Repeating it with the same cluster id is harmless and continues where an
 /// interrupted one stopped.
-async fn init(context: &Arc<Context>, request: v1::InitRequest) -> Result<v1::InitResponse, Fault> {
+async fn init_cluster(
+    context: &Arc<StoreContext>,
+    request: v1::InitRequest,
+) -> Result<v1::InitResponse, Fault> {
     let cluster = ClusterId(u128_from(&request.cluster, "cluster id: 16 bytes")?);
     if cluster.0 == 0 {
-        return Err(fault::invalid("the cluster id must be random, not 0"));
+        return Err(fault::invalid_request(
+            "the cluster id must be random, not 0",
+        ));
     }
     let members = request.members.into_iter().map(|m| Member {
         id: m.id,
@@ -152,13 +159,15 @@ async fn init(context: &Arc<Context>, request: v1::InitRequest) -> Result<v1::In
     let members = members.collect();
     let node = context.node.clone();
     // In a task of its own: a caller that hangs up must not leave the work half done.
-    let made = tokio::spawn(async move {
+    let initialized = tokio::spawn(async move {
         node.init(members, cluster, request.lease_ms, request.slots)
             .await
     });
-    let made = made.await.map_err(|e| fault::unavailable(e.to_string()))?;
-    made.map_err(|e| match e {
-        Error::Members(_) | Error::Options(_) => fault::invalid(e.to_string()),
+    let initialized = initialized
+        .await
+        .map_err(|e| fault::unavailable(e.to_string()))?;
+    initialized.map_err(|e| match e {
+        Error::Members(_) | Error::Options(_) => fault::invalid_request(e.to_string()),
         Error::WrongCluster { .. } => Fault::new(v1::Reason::Refused, e.to_string()),
         other => fault::unavailable(other.to_string()),
     })?;

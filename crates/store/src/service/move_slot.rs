@@ -10,11 +10,11 @@ use seqsvr_proto::convert::final_from;
 use seqsvr_proto::error::Fault;
 use seqsvr_proto::v1;
 
-use crate::context::Context;
+use crate::context::StoreContext;
 use crate::fault;
 
 pub(super) async fn move_slot(
-    context: &Context,
+    context: &StoreContext,
     request: v1::MoveSlotRequest,
 ) -> Result<v1::MoveSlotResponse, Fault> {
     if request.finals.len() > FINALS_MAX {
@@ -24,24 +24,25 @@ pub(super) async fn move_slot(
         )));
     }
     let slot = u16::try_from(request.slot).map(Slot);
-    let slot = slot.map_err(|_| fault::invalid(format!("there is no slot {}", request.slot)))?;
+    let slot =
+        slot.map_err(|_| fault::invalid_request(format!("there is no slot {}", request.slot)))?;
     let epoch = Epoch(request.epoch);
     let mut finals: Vec<Final> = Vec::with_capacity(request.finals.len());
     for wire in &request.finals {
         let last = final_from(wire)?;
         if (last.slot, last.epoch) != (slot, epoch) {
-            return Err(fault::invalid("a final of another slot or epoch"));
+            return Err(fault::invalid_request("a final of another slot or epoch"));
         }
         finals.push(last.last);
     }
-    context.leading()?;
+    context.require_leader()?;
     let sender = SessionId(request.session);
-    let others = context.node.with_state(|state| {
+    let has_other_owner = context.node.with_state(|state| {
         let row = state.slots().get(usize::from(slot.0));
         row.is_some_and(|row| row.epoch == epoch && row.owner != Some(sender))
     });
-    if others {
-        return Err(fault::invalid(format!(
+    if has_other_owner {
+        return Err(fault::invalid_request(format!(
             "slot {slot} is not session {sender}'s at epoch {epoch}"
         )));
     }

@@ -11,11 +11,11 @@ use seqsvr_proto::error::Fault;
 use seqsvr_proto::limits::READ_MAX;
 use seqsvr_proto::v1;
 
-use crate::context::Context;
+use crate::context::StoreContext;
 use crate::fault;
 
-pub(super) async fn read(
-    context: &Context,
+pub(super) async fn read_confirmed(
+    context: &StoreContext,
     request: v1::ReadRequest,
 ) -> Result<v1::ReadResponse, Fault> {
     if request.sections.len() + request.slots.len() > READ_MAX {
@@ -23,11 +23,11 @@ pub(super) async fn read(
             "one Read asks for at most {READ_MAX} sections and slots"
         )));
     }
-    context.confirm().await?;
-    context.node.with_state(|state| answer(state, &request))
+    context.confirm_leadership().await?;
+    context.node.with_state(|state| read_state(state, &request))
 }
 
-fn answer(state: &State, request: &v1::ReadRequest) -> Result<v1::ReadResponse, Fault> {
+fn read_state(state: &State, request: &v1::ReadRequest) -> Result<v1::ReadResponse, Fault> {
     if let Some(session) = request.session
         && state.session(SessionId(session)).is_none()
     {
@@ -35,27 +35,27 @@ fn answer(state: &State, request: &v1::ReadRequest) -> Result<v1::ReadResponse, 
     }
     let mut response = v1::ReadResponse::default();
     for section in &request.sections {
-        response.sections.push(row(state, section)?);
+        response.sections.push(section_row(state, section)?);
     }
     for slot in &request.slots {
         let row = state.slots().get(*slot as usize);
-        let row = row.ok_or_else(|| fault::invalid(format!("there is no slot {slot}")))?;
+        let row = row.ok_or_else(|| fault::invalid_request(format!("there is no slot {slot}")))?;
         response.epochs.push(row.epoch.0);
         response.owners.push(row.owner.map_or(0, |id| id.0));
     }
     Ok(response)
 }
 
-fn row(state: &State, section: &v1::SectionRef) -> Result<v1::SectionRow, Fault> {
+fn section_row(state: &State, section: &v1::SectionRef) -> Result<v1::SectionRow, Fault> {
     let key = SectionKey {
         namespace: NamespaceId(section.namespace),
         section: SectionId(section.section),
     };
     let namespace = state.namespace(key.namespace);
     let namespace =
-        namespace.ok_or_else(|| fault::refused(&Refusal::NoSuchNamespace(key.namespace)))?;
+        namespace.ok_or_else(|| fault::from_refusal(&Refusal::NoSuchNamespace(key.namespace)))?;
     if !namespace.spec.geometry.has_section(key.section) {
-        return Err(fault::invalid(format!("there is no section {key}")));
+        return Err(fault::invalid_request(format!("there is no section {key}")));
     }
     Ok(match state.section(key) {
         Some(row) => v1::SectionRow {

@@ -6,11 +6,11 @@ use seqsvr_proto::convert::{final_from, u128_from};
 use seqsvr_proto::error::Fault;
 use seqsvr_proto::v1;
 
-use crate::context::Context;
+use crate::context::StoreContext;
 use crate::fault;
 
-pub(super) async fn open(
-    context: &Context,
+pub(super) async fn open_session(
+    context: &StoreContext,
     request: v1::OpenSessionRequest,
 ) -> Result<v1::OpenSessionResponse, Fault> {
     let proof = match (request.proof_session, request.proof_nonce.is_empty()) {
@@ -20,7 +20,7 @@ pub(super) async fn open(
             nonce: Nonce(u128_from(&request.proof_nonce, "proof nonce: 16 bytes")?),
         }),
         _ => {
-            return Err(fault::invalid(
+            return Err(fault::invalid_request(
                 "a proof is a session and its nonce, or neither",
             ));
         }
@@ -51,8 +51,8 @@ pub(super) async fn open(
     }
 }
 
-pub(super) async fn close(
-    context: &Context,
+pub(super) async fn close_session(
+    context: &StoreContext,
     request: v1::CloseSessionRequest,
 ) -> Result<v1::CloseSessionResponse, Fault> {
     if request.finals.len() > FINALS_MAX {
@@ -71,10 +71,10 @@ pub(super) async fn close(
     Ok(v1::CloseSessionResponse::default())
 }
 
-fn lease_ms(context: &Context) -> Result<u32, Fault> {
+fn lease_ms(context: &StoreContext) -> Result<u32, Fault> {
     let lease = |s: &seqsvr_core::state::State| s.cluster().map(|c| c.lease_ms);
     context
         .node
         .with_state(lease)
-        .ok_or_else(fault::not_initialised)
+        .ok_or_else(fault::not_initialized)
 }

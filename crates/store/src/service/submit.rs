@@ -7,11 +7,11 @@ use seqsvr_proto::error::Fault;
 use seqsvr_proto::limits::SUBMIT_MAX;
 use seqsvr_proto::v1;
 
-use crate::context::Context;
+use crate::context::StoreContext;
 use crate::fault;
 
-pub(super) async fn submit(
-    context: &Context,
+pub(super) async fn submit_commands(
+    context: &StoreContext,
     request: v1::SubmitRequest,
 ) -> Result<v1::SubmitResponse, Fault> {
     let count = request.commands.len();
@@ -20,16 +20,16 @@ pub(super) async fn submit(
             "one Submit carries 1 to {SUBMIT_MAX} commands, not {count}"
         )));
     }
-    context.leading()?;
+    context.require_leader()?;
     // An Open that expects no generation takes the one applied here. If that is old, or another
     // Open is under way, the store refuses it when it is applied, and the AllocSvr retries.
     let commands = context.node.with_state(|state| {
-        let last = |key| state.section(key).map_or(Generation(0), |s| s.generation);
-        let commands = request.commands.iter().map(|c| command_from(c, last));
+        let generation = |key| state.section(key).map_or(Generation(0), |s| s.generation);
+        let commands = request.commands.iter().map(|c| command_from(c, generation));
         commands.collect::<Result<Vec<_>, _>>()
     })?;
     let replies = context.proposer.propose(commands).await;
-    let replies = replies.map_err(fault::not_proposed)?;
+    let replies = replies.map_err(fault::from_proposal_error)?;
     Ok(v1::SubmitResponse {
         replies: replies.iter().map(section_reply).collect(),
         ..v1::SubmitResponse::default()

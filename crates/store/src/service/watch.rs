@@ -12,25 +12,25 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
-use crate::context::Context;
+use crate::context::StoreContext;
 use crate::fault;
 
-type Message = Result<v1::RoutingTable, Status>;
+type TableMessage = Result<v1::RoutingTable, Status>;
 
-pub(super) fn watch(
-    context: &Arc<Context>,
+pub(super) fn watch_routes(
+    context: &Arc<StoreContext>,
     version: u64,
-) -> Result<ReceiverStream<Message>, Fault> {
+) -> Result<ReceiverStream<TableMessage>, Fault> {
     if context.node.with_state(|state| state.cluster().is_none()) {
-        return Err(fault::not_initialised());
+        return Err(fault::not_initialized());
     }
-    let permit = context.watchers.clone().try_acquire_owned();
+    let permit = context.watch_permits.clone().try_acquire_owned();
     let permit = permit.map_err(|_| fault::too_many("too many watch this store: ask another"))?;
     let (sender, receiver) = mpsc::channel(1);
     let context = context.clone();
     tokio::spawn(async move {
         let stop = context.stop.clone();
-        stop.run_until_cancelled(push(&context, version, sender))
+        stop.run_until_cancelled(push_deltas(&context, version, sender))
             .await;
         drop(permit);
     });
@@ -38,20 +38,26 @@ pub(super) fn watch(
 }
 
 /// Ends when the receiver hangs up or the node stops.
-async fn push(context: &Context, mut sent: u64, sender: mpsc::Sender<Message>) {
+async fn push_deltas(
+    context: &StoreContext,
+    mut sent_version: u64,
+    sender: mpsc::Sender<TableMessage>,
+) {
     let mut applied = context.node.applied();
     while let Ok(room) = sender.reserve().await {
         // A store that lags behind the receiver's version has nothing to send yet.
-        let newer = applied.wait_for(|p| p.table_version > sent);
-        let known = tokio::select! {
+        let newer = applied.wait_for(|p| p.table_version > sent_version);
+        let is_open = tokio::select! {
             newer = newer => newer.is_ok(),
             () = sender.closed() => false,
         };
-        let delta = context.node.with_state(|state| state.delta_since(sent));
-        let (true, Some(delta)) = (known, delta) else {
+        let delta = context
+            .node
+            .with_state(|state| state.delta_since(sent_version));
+        let (true, Some(delta)) = (is_open, delta) else {
             return;
         };
-        sent = delta.version;
+        sent_version = delta.version;
         room.send(Ok(v1::RoutingTable::from(&delta)));
     }
 }

@@ -4,12 +4,12 @@ use seqsvr_proto::error::Fault;
 use seqsvr_proto::v1::{self, Reason};
 use tonic::Code;
 
-use crate::harness::Cluster;
+use crate::harness::StoreCluster;
 
 #[tokio::test]
-async fn namespaces_and_limits() {
-    let cluster = Cluster::started_and_made(1).await;
-    let mut admin = cluster.admin(0).await;
+async fn namespace_requests_are_validated_and_limited() {
+    let cluster = StoreCluster::start_initialized(1).await;
+    let mut admin = cluster.admin_client(0).await;
     let tickets = v1::Namespace {
         name: "tickets".into(),
         geometry: Some(v1::namespace::Geometry::Keyed(v1::Keyed::default())),
@@ -91,7 +91,7 @@ async fn namespaces_and_limits() {
         .collect();
     assert_eq!(names, ["default", "keys", "tickets"]);
 
-    let mut store = cluster.store(0).await;
+    let mut store = cluster.store_client(0).await;
     let status = store
         .submit(v1::SubmitRequest::default())
         .await
@@ -108,9 +108,9 @@ async fn namespaces_and_limits() {
 /// Schedule: one operator makes a namespace strict while another one changes its step. Each
 /// receives success; neither may undo what the other did.
 #[tokio::test]
-async fn alterations_at_one_time_lose_nothing() {
-    let cluster = Cluster::started_and_made(1).await;
-    let admin = cluster.admin(0).await;
+async fn concurrent_alterations_lose_no_change() {
+    let cluster = StoreCluster::start_initialized(1).await;
+    let admin = cluster.admin_client(0).await;
     let alter = |change: v1::AlterNamespaceRequest| {
         let mut admin = admin.clone();
         async move {

@@ -12,9 +12,9 @@ use seqsvr_proto::v1::{self, section_command, section_reply};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::harness::{LEASE_MS, ask};
+use crate::harness::{LEASE_MS, call_leader};
 
-pub(crate) struct Alloc {
+pub(crate) struct FakeAlloc {
     pub(crate) session: u64,
     addresses: Vec<SocketAddr>,
     /// The table as Watch pushes it.
@@ -24,9 +24,9 @@ pub(crate) struct Alloc {
     stop: CancellationToken,
 }
 
-impl Alloc {
+impl FakeAlloc {
     /// Opens a session; watches at the last of the stores.
-    pub(crate) async fn open(name: &str, addresses: &[SocketAddr]) -> Result<Alloc, Fault> {
+    pub(crate) async fn open(name: &str, addresses: &[SocketAddr]) -> Result<FakeAlloc, Fault> {
         let request = v1::OpenSessionRequest {
             name: name.to_owned(),
             address: format!("{name}.example:7700"),
@@ -34,7 +34,7 @@ impl Alloc {
             nonce: u128_bytes(rand::random()),
             ..Default::default()
         };
-        let opened = ask(addresses, |mut c| {
+        let opened = call_leader(addresses, |mut c| {
             let request = request.clone();
             async move { c.open_session(request).await }
         })
@@ -42,10 +42,10 @@ impl Alloc {
         assert_eq!(opened.lease_ms, LEASE_MS);
         let (sender, table) = watch::channel(None);
         let stop = CancellationToken::new();
-        let task = follow(addresses.to_vec(), sender);
+        let task = follow_routes(addresses.to_vec(), sender);
         let token = stop.clone();
         tokio::spawn(async move { token.run_until_cancelled(task).await });
-        Ok(Alloc {
+        Ok(FakeAlloc {
             session: opened.session,
             addresses: addresses.to_vec(),
             table,
@@ -55,8 +55,11 @@ impl Alloc {
     }
 
     /// Opens a session and keeps it alive every D/3 until it is stopped.
-    pub(crate) async fn alive(name: &str, addresses: &[SocketAddr]) -> Result<Alloc, Fault> {
-        let mut alloc = Alloc::open(name, addresses).await?;
+    pub(crate) async fn open_renewing(
+        name: &str,
+        addresses: &[SocketAddr],
+    ) -> Result<FakeAlloc, Fault> {
+        let mut alloc = FakeAlloc::open(name, addresses).await?;
         let (sender, renewed) = watch::channel(None);
         alloc.renewed = renewed;
         let (session, addresses, token) =
@@ -82,19 +85,26 @@ impl Alloc {
     /// Returns the slots that the table gives to this session, with epochs.
     pub(crate) fn slots(&self) -> Vec<(Slot, u64)> {
         let table = self.table.borrow();
-        let mine = table.iter().flat_map(|t| t.routes()).filter(|(_, route)| {
+        let own = table.iter().flat_map(|t| t.routes()).filter(|(_, route)| {
             let owner = route.owner.as_ref();
             owner.is_some_and(|o| o.session == SessionId(self.session))
         });
-        mine.map(|(slot, route)| (slot, route.epoch.0)).collect()
+        own.map(|(slot, route)| (slot, route.epoch.0)).collect()
     }
 
     /// Waits until the table, as Watch pushes it, satisfies the condition.
-    pub(crate) async fn table_when(&self, what: &str, is: impl Fn(&RoutingTable) -> bool) {
+    pub(crate) async fn wait_for_table(
+        &self,
+        condition: &str,
+        is_met: impl Fn(&RoutingTable) -> bool,
+    ) {
         let mut table = self.table.clone();
-        let wait = table.wait_for(|t| t.as_ref().is_some_and(&is));
-        let waited = tokio::time::timeout(crate::harness::PATIENCE, wait).await;
-        assert!(waited.is_ok_and(|w| w.is_ok()), "waited in vain for {what}");
+        let wait = table.wait_for(|t| t.as_ref().is_some_and(&is_met));
+        let waited = tokio::time::timeout(crate::harness::TEST_TIMEOUT, wait).await;
+        assert!(
+            waited.is_ok_and(|w| w.is_ok()),
+            "timed out waiting for {condition}"
+        );
     }
 
     /// Returns fences of the first `count` sections of `default` in slots of this session.
@@ -124,7 +134,7 @@ impl Alloc {
             commands,
             cluster_tag: 0,
         };
-        let response = ask(&self.addresses, |mut c| {
+        let response = call_leader(&self.addresses, |mut c| {
             let request = request.clone();
             async move { c.submit(request).await }
         });
@@ -137,7 +147,7 @@ impl Alloc {
     }
 }
 
-impl Drop for Alloc {
+impl Drop for FakeAlloc {
     fn drop(&mut self) {
         self.stop.cancel();
     }
@@ -147,7 +157,7 @@ async fn keep_alive(
     addresses: &[SocketAddr],
     session: u64,
 ) -> Result<v1::KeepAliveResponse, Fault> {
-    ask(addresses, |mut c| async move {
+    call_leader(addresses, |mut c| async move {
         let request = v1::KeepAliveRequest {
             session,
             table_version: 0,
@@ -160,7 +170,7 @@ async fn keep_alive(
 }
 
 /// Keeps the table by Watch alone, at the last store that can be reached.
-async fn follow(addresses: Vec<SocketAddr>, sender: watch::Sender<Option<RoutingTable>>) {
+async fn follow_routes(addresses: Vec<SocketAddr>, sender: watch::Sender<Option<RoutingTable>>) {
     let sender = Arc::new(sender);
     loop {
         for address in addresses.iter().rev() {
@@ -189,7 +199,7 @@ async fn follow(addresses: Vec<SocketAddr>, sender: watch::Sender<Option<Routing
     }
 }
 
-pub(crate) fn open(fence: v1::Fence) -> v1::SectionCommand {
+pub(crate) fn open_command(fence: v1::Fence) -> v1::SectionCommand {
     v1::SectionCommand {
         fence: Some(fence),
         command: Some(section_command::Command::Open(v1::Open {
@@ -200,7 +210,7 @@ pub(crate) fn open(fence: v1::Fence) -> v1::SectionCommand {
     }
 }
 
-pub(crate) fn raise(fence: v1::Fence, generation: u64, to: u64) -> v1::SectionCommand {
+pub(crate) fn raise_command(fence: v1::Fence, generation: u64, to: u64) -> v1::SectionCommand {
     v1::SectionCommand {
         fence: Some(fence),
         command: Some(section_command::Command::Raise(v1::Raise {
@@ -212,7 +222,7 @@ pub(crate) fn raise(fence: v1::Fence, generation: u64, to: u64) -> v1::SectionCo
     }
 }
 
-pub(crate) fn close(fence: v1::Fence, generation: u64, value: u64) -> v1::SectionCommand {
+pub(crate) fn close_command(fence: v1::Fence, generation: u64, value: u64) -> v1::SectionCommand {
     v1::SectionCommand {
         fence: Some(fence),
         command: Some(section_command::Command::Close(v1::Close {

@@ -17,15 +17,15 @@ use tonic::{Response, Status};
 pub(crate) const LEASE_MS: u32 = 500;
 pub(crate) const SLOTS: u32 = 64;
 /// How long anything may take before a test gives up.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
-pub(crate) struct Cluster {
+pub(crate) struct StoreCluster {
     pub(crate) stores: Vec<Option<Store>>,
     pub(crate) addresses: Vec<SocketAddr>,
     dirs: Vec<tempfile::TempDir>,
 }
 
-pub(crate) fn options(node: usize, listen: SocketAddr, dir: &tempfile::TempDir) -> Options {
+pub(crate) fn store_options(node: usize, listen: SocketAddr, dir: &tempfile::TempDir) -> Options {
     Options {
         heartbeat_ms: 50,
         election_min_ms: 150,
@@ -34,10 +34,10 @@ pub(crate) fn options(node: usize, listen: SocketAddr, dir: &tempfile::TempDir) 
     }
 }
 
-impl Cluster {
+impl StoreCluster {
     /// Starts stores that belong to no cluster yet.
-    pub(crate) async fn start(count: usize) -> Cluster {
-        let mut cluster = Cluster {
+    pub(crate) async fn start(count: usize) -> StoreCluster {
+        let mut cluster = StoreCluster {
             stores: Vec::new(),
             addresses: Vec::new(),
             dirs: Vec::new(),
@@ -45,7 +45,7 @@ impl Cluster {
         for node in 1..=count {
             let dir = tempfile::tempdir().unwrap();
             let any = "127.0.0.1:0".parse().unwrap();
-            let store = Store::start(options(node, any, &dir)).await.unwrap();
+            let store = Store::start(store_options(node, any, &dir)).await.unwrap();
             cluster.addresses.push(store.local_addr());
             cluster.stores.push(Some(store));
             cluster.dirs.push(dir);
@@ -53,17 +53,17 @@ impl Cluster {
         cluster
     }
 
-    pub(crate) async fn started_and_made(count: usize) -> Cluster {
-        let cluster = Cluster::start(count).await;
+    pub(crate) async fn start_initialized(count: usize) -> StoreCluster {
+        let cluster = StoreCluster::start(count).await;
         let request = cluster.init_request(7).await;
-        cluster.store(0).await.init(request).await.unwrap();
+        cluster.store_client(0).await.init(request).await.unwrap();
         cluster
     }
 
     pub(crate) async fn init_request(&self, cluster: u128) -> v1::InitRequest {
         let mut members = Vec::new();
         for i in 0..self.addresses.len() {
-            let mut store = self.store(i).await;
+            let mut store = self.store_client(i).await;
             let who = store.describe(v1::DescribeRequest {}).await.unwrap();
             let who = who.into_inner();
             members.push(v1::Member {
@@ -80,27 +80,27 @@ impl Cluster {
         }
     }
 
-    pub(crate) async fn store(&self, i: usize) -> StoreClient<Channel> {
+    pub(crate) async fn store_client(&self, i: usize) -> StoreClient<Channel> {
         StoreClient::connect(format!("http://{}", self.addresses[i]))
             .await
             .unwrap()
     }
 
-    pub(crate) async fn admin(&self, i: usize) -> AdminClient<Channel> {
+    pub(crate) async fn admin_client(&self, i: usize) -> AdminClient<Channel> {
         AdminClient::connect(format!("http://{}", self.addresses[i]))
             .await
             .unwrap()
     }
 
     pub(crate) async fn counters(&self, i: usize) -> HashMap<String, u64> {
-        let mut admin = self.admin(i).await;
+        let mut admin = self.admin_client(i).await;
         let status = admin.node_status(v1::NodeStatusRequest {}).await.unwrap();
         status.into_inner().counters
     }
 
     /// Returns the index of the store that leads, once one does.
     pub(crate) async fn leader(&self) -> usize {
-        until("a leader", async || {
+        wait_until("a leader", async || {
             for i in (0..self.stores.len()).filter(|i| self.stores[*i].is_some()) {
                 if self.counters(i).await["raft_leads"] == 1 {
                     return Some(i);
@@ -116,20 +116,20 @@ impl Cluster {
     }
 
     pub(crate) async fn restart(&mut self, i: usize) {
-        let options = options(i + 1, self.addresses[i], &self.dirs[i]);
+        let options = store_options(i + 1, self.addresses[i], &self.dirs[i]);
         self.stores[i] = Some(Store::start(options).await.unwrap());
     }
 }
 
 /// Calls one store after the other until one answers otherwise than "not the leader" or "cannot".
-pub(crate) async fn ask<T, F>(
+pub(crate) async fn call_leader<T, F>(
     addresses: &[SocketAddr],
     call: impl Fn(StoreClient<Channel>) -> F,
 ) -> Result<T, Fault>
 where
     F: Future<Output = Result<Response<T>, Status>>,
 {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     loop {
         for address in addresses {
             let Ok(client) = StoreClient::connect(format!("http://{address}")).await else {
@@ -139,11 +139,11 @@ where
                 Ok(response) => return Ok(response.into_inner()),
                 Err(status) => {
                     let fault = Fault::from_status(&status);
-                    let again = matches!(
+                    let should_retry = matches!(
                         fault.reason(),
                         Reason::NotLeader | Reason::Unreachable | Reason::Unspecified
                     );
-                    if !again || Instant::now() > deadline {
+                    if !should_retry || Instant::now() > deadline {
                         return Err(fault);
                     }
                 }
@@ -154,13 +154,16 @@ where
 }
 
 /// Waits for a condition, with a deadline.
-pub(crate) async fn until<T>(what: &str, mut found: impl AsyncFnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + PATIENCE;
+pub(crate) async fn wait_until<T>(condition: &str, mut poll: impl AsyncFnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + TEST_TIMEOUT;
     loop {
-        if let Some(found) = found().await {
+        if let Some(found) = poll().await {
             return found;
         }
-        assert!(Instant::now() < deadline, "waited in vain for {what}");
+        assert!(
+            Instant::now() < deadline,
+            "timed out waiting for {condition}"
+        );
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }

@@ -8,12 +8,12 @@ use seqsvr_proto::v1::{self, Reason};
 use seqsvr_store::{Error, Store};
 use tonic::Code;
 
-use crate::alloc::{Alloc, close, open, raise};
-use crate::harness::{Cluster, LEASE_MS, SLOTS, options, until};
+use crate::alloc::{FakeAlloc, close_command, open_command, raise_command};
+use crate::harness::{LEASE_MS, SLOTS, StoreCluster, store_options, wait_until};
 
-const W: Duration = Duration::from_millis(LEASE_MS as u64 * 5 / 4);
+const TAKEOVER_WAIT: Duration = Duration::from_millis(LEASE_MS as u64 * 5 / 4);
 
-async fn serving(cluster: &Cluster) -> bool {
+async fn is_serving(cluster: &StoreCluster) -> bool {
     let address = format!("http://{}", cluster.addresses[0]);
     let channel = tonic::transport::Channel::from_shared(address).unwrap();
     let mut health =
@@ -30,7 +30,7 @@ async fn serving(cluster: &Cluster) -> bool {
 }
 
 /// Returns the services as gRPC reflection lists them.
-async fn services(cluster: &Cluster) -> Vec<String> {
+async fn listed_services(cluster: &StoreCluster) -> Vec<String> {
     use tonic_reflection::pb::v1 as pb;
     let address = format!("http://{}", cluster.addresses[0]);
     let channel = tonic::transport::Channel::from_shared(address).unwrap();
@@ -53,12 +53,12 @@ async fn services(cluster: &Cluster) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_cluster_is_made_once() {
-    let mut cluster = Cluster::start(1).await;
-    let mut store = cluster.store(0).await;
+async fn init_repeated_creates_cluster_once() {
+    let mut cluster = StoreCluster::start(1).await;
+    let mut store = cluster.store_client(0).await;
     let who = store.describe(v1::DescribeRequest {}).await.unwrap();
     assert!(who.into_inner().cluster.is_empty());
-    assert!(!serving(&cluster).await);
+    assert!(!is_serving(&cluster).await);
     let status = store
         .keep_alive(v1::KeepAliveRequest::default())
         .await
@@ -85,10 +85,10 @@ async fn a_cluster_is_made_once() {
     other.cluster = seqsvr_proto::convert::u128_bytes(8);
     let status = store.init(other).await.unwrap_err();
     assert_eq!(Fault::from_status(&status).reason(), Reason::Refused);
-    until("health", async || serving(&cluster).await.then_some(())).await;
+    wait_until("health", async || is_serving(&cluster).await.then_some(())).await;
 
     assert!(
-        services(&cluster)
+        listed_services(&cluster)
             .await
             .contains(&"seqsvr.v1.Store".to_owned())
     );
@@ -98,7 +98,7 @@ async fn a_cluster_is_made_once() {
     cluster.restart(0).await;
     cluster.leader().await;
     let dir = tempfile::tempdir().unwrap();
-    match Store::start(options(2, cluster.addresses[0], &dir)).await {
+    match Store::start(store_options(2, cluster.addresses[0], &dir)).await {
         Err(e @ Error::AddressInUse(_)) => {
             assert!(e.to_string().contains(&cluster.addresses[0].to_string()));
         }
@@ -108,23 +108,23 @@ async fn a_cluster_is_made_once() {
 }
 
 #[tokio::test]
-async fn a_session_from_opening_to_expiry() {
-    let cluster = Cluster::started_and_made(1).await;
+async fn session_opens_serves_and_expires_after_w() {
+    let cluster = StoreCluster::start_initialized(1).await;
     let addresses = &cluster.addresses;
-    let observer = Alloc::open("observer", addresses).await.unwrap();
-    let alloc = Alloc::alive("a1", addresses).await.unwrap();
-    let refused = Alloc::open("a1", addresses).await.err().unwrap();
+    let observer = FakeAlloc::open("observer", addresses).await.unwrap();
+    let alloc = FakeAlloc::open_renewing("a1", addresses).await.unwrap();
+    let refused = FakeAlloc::open("a1", addresses).await.err().unwrap();
     assert_eq!(refused.reason(), Reason::NameTaken);
 
     // Watch pushes its slots, not its next keep-alive.
     alloc
-        .table_when("all slots", |t| t.routes().all(|(_, r)| r.owner.is_some()))
+        .wait_for_table("all slots", |t| t.routes().all(|(_, r)| r.owner.is_some()))
         .await;
     assert_eq!(alloc.slots().len(), SLOTS as usize);
 
     let fence = alloc.fences(1)[0];
     let replies = alloc
-        .submit(vec![open(fence), raise(fence, 1, 500)])
+        .submit(vec![open_command(fence), raise_command(fence, 1, 500)])
         .await
         .unwrap();
     // Raises go first, so this one meets no generation yet: it is fenced, and sent again.
@@ -132,10 +132,13 @@ async fn a_session_from_opening_to_expiry() {
         matches!(&replies[0], Reply::Opened(o) if (o.generation, o.base, o.max_seq) == (1, 0, 100))
     );
     assert!(matches!(&replies[1], Reply::Refused(_)));
-    let replies = alloc.submit(vec![raise(fence, 1, 500)]).await.unwrap();
+    let replies = alloc
+        .submit(vec![raise_command(fence, 1, 500)])
+        .await
+        .unwrap();
     assert!(matches!(&replies[0], Reply::Raised(r) if r.max_seq == 500));
 
-    let mut store = cluster.store(0).await;
+    let mut store = cluster.store_client(0).await;
     let mut request = v1::ReadRequest {
         session: Some(alloc.session),
         sections: [fence.section, fence.section + 40_000]
@@ -163,9 +166,15 @@ async fn a_session_from_opening_to_expiry() {
     let status = store.read(request).await.unwrap_err();
     assert_eq!(Fault::from_status(&status).reason(), Reason::NoSuchSession);
 
-    let replies = alloc.submit(vec![close(fence, 1, 123)]).await.unwrap();
+    let replies = alloc
+        .submit(vec![close_command(fence, 1, 123)])
+        .await
+        .unwrap();
     assert!(matches!(&replies[0], Reply::Closed(r) if r.max_seq == 123));
-    let replies = alloc.submit(vec![raise(fence, 1, 600)]).await.unwrap();
+    let replies = alloc
+        .submit(vec![raise_command(fence, 1, 600)])
+        .await
+        .unwrap();
     assert!(
         matches!(&replies[0], Reply::Refused(r) if r.kind() == v1::refused::Kind::StaleGeneration)
     );
@@ -179,7 +188,7 @@ async fn a_session_from_opening_to_expiry() {
         session: Some(alloc.session),
         ..Default::default()
     };
-    until("the session's end", async || {
+    wait_until("the session's end", async || {
         store.read(gone.clone()).await.err()
     })
     .await;
@@ -187,34 +196,37 @@ async fn a_session_from_opening_to_expiry() {
     let late =
         cluster.counters(0).await["arbiter_timer_restarts"] - before["arbiter_timer_restarts"];
     println!(
-        "session ended {after:?} after its last renewal was asked for; W = {W:?}; {late} restarts"
+        "session ended {after:?} after its last renewal was requested; W = {TAKEOVER_WAIT:?}; {late} restarts"
     );
-    assert!(after >= W, "{after:?}");
-    assert!(late > 0 || after < W + Duration::from_secs(2), "{after:?}");
+    assert!(after >= TAKEOVER_WAIT, "{after:?}");
+    assert!(
+        late > 0 || after < TAKEOVER_WAIT + Duration::from_secs(2),
+        "{after:?}"
+    );
     observer
-        .table_when("freed slots", |t| {
+        .wait_for_table("freed slots", |t| {
             t.routes().all(|(_, r)| r.owner.is_none())
         })
         .await;
     let refused = alloc.keep_alive().await.unwrap_err();
     assert_eq!(refused.reason(), Reason::NoSuchSession);
     // The name is free again.
-    Alloc::open("a1", addresses).await.unwrap();
+    FakeAlloc::open("a1", addresses).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_closed_session_hands_back_and_its_slots_go_on() {
-    let cluster = Cluster::started_and_made(1).await;
+async fn closed_session_hands_over_its_slots() {
+    let cluster = StoreCluster::start_initialized(1).await;
     let addresses = &cluster.addresses;
-    let first = Alloc::alive("a1", addresses).await.unwrap();
+    let first = FakeAlloc::open_renewing("a1", addresses).await.unwrap();
     first
-        .table_when("all slots", |t| t.routes().all(|(_, r)| r.owner.is_some()))
+        .wait_for_table("all slots", |t| t.routes().all(|(_, r)| r.owner.is_some()))
         .await;
-    let second = Alloc::alive("a2", addresses).await.unwrap();
+    let second = FakeAlloc::open_renewing("a2", addresses).await.unwrap();
     let fence = first.fences(1)[0];
-    first.submit(vec![open(fence)]).await.unwrap();
+    first.submit(vec![open_command(fence)]).await.unwrap();
     first.kill();
-    let mut store = cluster.store(0).await;
+    let mut store = cluster.store_client(0).await;
     let closed = Instant::now();
     let last = v1::CloseSessionRequest {
         session: first.session,
@@ -229,7 +241,7 @@ async fn a_closed_session_hands_back_and_its_slots_go_on() {
     store.close_session(last).await.unwrap();
     let mine = second.session;
     second
-        .table_when("the closed one's slots", |t| {
+        .wait_for_table("the closed one's slots", |t| {
             t.routes()
                 .all(|(_, r)| r.owner.as_ref().is_some_and(|o| o.session.0 == mine))
         })
@@ -239,15 +251,17 @@ async fn a_closed_session_hands_back_and_its_slots_go_on() {
         closed.elapsed()
     );
     let fence = second.fences(1)[0];
-    let replies = second.submit(vec![open(fence)]).await.unwrap();
+    let replies = second.submit(vec![open_command(fence)]).await.unwrap();
     assert!(matches!(&replies[0], Reply::Opened(o) if (o.generation, o.base) == (2, 42)));
 }
 
 #[tokio::test]
-async fn a_proof_supersedes_at_once() {
-    let cluster = Cluster::started_and_made(1).await;
-    let mut store = cluster.store(0).await;
-    let observer = Alloc::open("observer", &cluster.addresses).await.unwrap();
+async fn session_with_valid_proof_supersedes_at_once() {
+    let cluster = StoreCluster::start_initialized(1).await;
+    let mut store = cluster.store_client(0).await;
+    let observer = FakeAlloc::open("observer", &cluster.addresses)
+        .await
+        .unwrap();
     let nonce = |n: u128| seqsvr_proto::convert::u128_bytes(n);
     let first = v1::OpenSessionRequest {
         name: "a1".into(),
@@ -256,7 +270,7 @@ async fn a_proof_supersedes_at_once() {
         nonce: nonce(1),
         ..Default::default()
     };
-    until("a leader", async || {
+    wait_until("a leader", async || {
         store.open_session(first.clone()).await.ok()
     })
     .await;
@@ -275,7 +289,7 @@ async fn a_proof_supersedes_at_once() {
     let mut again = first.clone();
     again.nonce = nonce(2);
     // Kept alive during that time, or it would be expired before it owns anything.
-    until("its slots", async || {
+    wait_until("its slots", async || {
         let kept = store.keep_alive(keep(old)).await.unwrap().into_inner();
         let routes = kept.routes.unwrap();
         routes.owner_refs.iter().all(|o| *o == 1).then_some(())
@@ -297,7 +311,7 @@ async fn a_proof_supersedes_at_once() {
     assert!(new > old);
     let owns = |r: &seqsvr_core::route::Route| r.owner.as_ref().is_some_and(|o| o.session.0 == new);
     observer
-        .table_when("the new session's slots", |t| {
+        .wait_for_table("the new session's slots", |t| {
             t.routes().all(|(_, r)| owns(r))
         })
         .await;

@@ -9,10 +9,10 @@ use seqsvr_proto::error::Fault;
 use seqsvr_proto::v1::section_reply::Reply;
 use seqsvr_proto::v1::{self, Reason};
 
-use crate::alloc::{Alloc, open, raise};
-use crate::harness::{Cluster, SLOTS, until};
+use crate::alloc::{FakeAlloc, open_command, raise_command};
+use crate::harness::{SLOTS, StoreCluster, wait_until};
 
-fn counts(table: &RoutingTable) -> HashMap<String, usize> {
+fn slots_by_name(table: &RoutingTable) -> HashMap<String, usize> {
     let mut counts = HashMap::new();
     for owner in table.routes().filter_map(|(_, r)| r.owner.as_ref()) {
         *counts.entry(owner.name.clone()).or_default() += 1;
@@ -21,13 +21,13 @@ fn counts(table: &RoutingTable) -> HashMap<String, usize> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_store_that_does_not_lead_names_the_one_that_does() {
-    let cluster = Cluster::started_and_made(3).await;
+async fn follower_names_the_leader() {
+    let cluster = StoreCluster::start_initialized(3).await;
     let leader = cluster.leader().await;
     let address = cluster.addresses[leader].to_string();
     for i in (0..3).filter(|i| *i != leader) {
-        let mut store = cluster.store(i).await;
-        until("the leader's hint", async || {
+        let mut store = cluster.store_client(i).await;
+        wait_until("the leader's hint", async || {
             let request = v1::KeepAliveRequest {
                 session: 1,
                 table_version: 0,
@@ -40,7 +40,7 @@ async fn a_store_that_does_not_lead_names_the_one_that_does() {
         })
         .await;
     }
-    let mut admin = cluster.admin(leader).await;
+    let mut admin = cluster.admin_client(leader).await;
     let status = admin
         .cluster_status(v1::ClusterStatusRequest {})
         .await
@@ -51,7 +51,7 @@ async fn a_store_that_does_not_lead_names_the_one_that_does() {
     // Init is repeated at another member: harmless.
     let request = cluster.init_request(7).await;
     cluster
-        .store((leader + 1) % 3)
+        .store_client((leader + 1) % 3)
         .await
         .init(request)
         .await
@@ -59,16 +59,20 @@ async fn a_store_that_does_not_lead_names_the_one_that_does() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn raises_due_at_once_share_few_entries() {
-    let cluster = Cluster::started_and_made(3).await;
+async fn simultaneous_raises_share_few_entries() {
+    let cluster = StoreCluster::start_initialized(3).await;
     let allocs = [
-        Alloc::alive("a1", &cluster.addresses).await.unwrap(),
-        Alloc::alive("a2", &cluster.addresses).await.unwrap(),
+        FakeAlloc::open_renewing("a1", &cluster.addresses)
+            .await
+            .unwrap(),
+        FakeAlloc::open_renewing("a2", &cluster.addresses)
+            .await
+            .unwrap(),
     ];
     for alloc in &allocs {
         alloc
-            .table_when("an even spread", |t| {
-                counts(t)
+            .wait_for_table("an even spread", |t| {
+                slots_by_name(t)
                     .values()
                     .filter(|n| **n == SLOTS as usize / 2)
                     .count()
@@ -76,7 +80,7 @@ async fn raises_due_at_once_share_few_entries() {
             })
             .await;
     }
-    let sections: Vec<(&Alloc, Vec<v1::Fence>)> =
+    let sections: Vec<(&FakeAlloc, Vec<v1::Fence>)> =
         allocs.iter().map(|a| (a, a.fences(5_000))).collect();
     // Every AllocSvr sends what it has in full Submits, all at the same time.
     let submit_all = async |make: fn(v1::Fence) -> v1::SectionCommand| {
@@ -92,7 +96,7 @@ async fn raises_due_at_once_share_few_entries() {
             .flat_map(Result::unwrap)
             .collect::<Vec<_>>()
     };
-    let opened = submit_all(open).await;
+    let opened = submit_all(open_command).await;
     assert!(
         opened
             .iter()
@@ -101,7 +105,7 @@ async fn raises_due_at_once_share_few_entries() {
     let leader = cluster.leader().await;
     let before = cluster.counters(leader).await;
     let begun = Instant::now();
-    let raised = submit_all(|fence| raise(fence, 1, 1_000)).await;
+    let raised = submit_all(|fence| raise_command(fence, 1, 1_000)).await;
     let took = begun.elapsed();
     assert_eq!(raised.len(), 10_000);
     assert!(
@@ -122,24 +126,28 @@ async fn raises_due_at_once_share_few_entries() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_leaders_loss_ends_no_session_and_a_dead_ones_slots_move() {
-    let mut cluster = Cluster::started_and_made(3).await;
+async fn leader_loss_ends_no_session_and_dead_session_slots_move() {
+    let mut cluster = StoreCluster::start_initialized(3).await;
     let mut allocs = Vec::new();
     for name in ["a1", "a2", "a3"] {
-        allocs.push(Alloc::alive(name, &cluster.addresses).await.unwrap());
+        allocs.push(
+            FakeAlloc::open_renewing(name, &cluster.addresses)
+                .await
+                .unwrap(),
+        );
     }
-    let owned = |t: &RoutingTable| counts(t).values().sum::<usize>() == SLOTS as usize;
-    allocs[0].table_when("all slots owned", owned).await;
-    let before = counts(allocs[0].table.borrow().as_ref().unwrap());
+    let owned = |t: &RoutingTable| slots_by_name(t).values().sum::<usize>() == SLOTS as usize;
+    allocs[0].wait_for_table("all slots owned", owned).await;
+    let before = slots_by_name(allocs[0].table.borrow().as_ref().unwrap());
     println!("spread {before:?}");
     let fence = allocs[0].fences(1)[0];
-    allocs[0].submit(vec![open(fence)]).await.unwrap();
+    allocs[0].submit(vec![open_command(fence)]).await.unwrap();
 
     let leader = cluster.leader().await;
     cluster.stop(leader).await;
     let begun = Instant::now();
     let replies = allocs[0]
-        .submit(vec![raise(fence, 1, 1_000)])
+        .submit(vec![raise_command(fence, 1, 1_000)])
         .await
         .unwrap();
     assert!(matches!(&replies[0], Reply::Raised(r) if r.max_seq == 1_000));
@@ -149,16 +157,19 @@ async fn a_leaders_loss_ends_no_session_and_a_dead_ones_slots_move() {
         let mut renewed = alloc.renewed.clone();
         let later = begun + std::time::Duration::from_millis(1_500);
         let wait = renewed.wait_for(|at| at.is_some_and(|at| at > later));
-        let waited = tokio::time::timeout(crate::harness::PATIENCE, wait).await;
+        let waited = tokio::time::timeout(crate::harness::TEST_TIMEOUT, wait).await;
         assert!(waited.is_ok_and(|w| w.is_ok()), "a session ended");
     }
-    assert_eq!(counts(allocs[0].table.borrow().as_ref().unwrap()), before);
+    assert_eq!(
+        slots_by_name(allocs[0].table.borrow().as_ref().unwrap()),
+        before
+    );
 
     allocs[2].kill();
     let dead = Instant::now();
     allocs[0]
-        .table_when("the dead one's slots", |t| {
-            let now = counts(t);
+        .wait_for_table("the dead one's slots", |t| {
+            let now = slots_by_name(t);
             now.values().sum::<usize>() == SLOTS as usize
                 && now.len() == 2
                 && now.values().all(|n| *n == SLOTS as usize / 2)
@@ -166,7 +177,7 @@ async fn a_leaders_loss_ends_no_session_and_a_dead_ones_slots_move() {
         .await;
     println!("slots moved {:?} after the death", dead.elapsed());
     cluster.restart(leader).await;
-    let mut back = cluster.store(leader).await;
+    let mut back = cluster.store_client(leader).await;
     let known = allocs[0].table.borrow().as_ref().unwrap().version();
     let mut stream = back
         .watch(v1::WatchRequest {
@@ -176,7 +187,7 @@ async fn a_leaders_loss_ends_no_session_and_a_dead_ones_slots_move() {
         .await
         .unwrap()
         .into_inner();
-    until("the restarted store's table", async || {
+    wait_until("the restarted store's table", async || {
         let message = stream.message().await.unwrap().unwrap();
         (message.version >= known).then_some(())
     })
@@ -187,11 +198,13 @@ async fn a_leaders_loss_ends_no_session_and_a_dead_ones_slots_move() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lost_quorum_ends_no_session() {
-    let mut cluster = Cluster::started_and_made(3).await;
-    let alloc = Alloc::alive("a1", &cluster.addresses).await.unwrap();
-    let owned = |t: &RoutingTable| counts(t).values().sum::<usize>() == SLOTS as usize;
-    alloc.table_when("all slots owned", owned).await;
+async fn lost_quorum_ends_no_session() {
+    let mut cluster = StoreCluster::start_initialized(3).await;
+    let alloc = FakeAlloc::open_renewing("a1", &cluster.addresses)
+        .await
+        .unwrap();
+    let owned = |t: &RoutingTable| slots_by_name(t).values().sum::<usize>() == SLOTS as usize;
+    alloc.wait_for_table("all slots owned", owned).await;
     let leader = cluster.leader().await;
     let others: Vec<usize> = (0..3).filter(|i| *i != leader).collect();
     for i in &others {
@@ -199,7 +212,7 @@ async fn a_lost_quorum_ends_no_session() {
     }
     let lost = Instant::now();
     // No lease is granted without a quorum, for much longer than W.
-    let mut store = cluster.store(leader).await;
+    let mut store = cluster.store_client(leader).await;
     let request = v1::KeepAliveRequest {
         session: alloc.session,
         table_version: 0,
@@ -221,7 +234,7 @@ async fn a_lost_quorum_ends_no_session() {
     let mut renewed = alloc.renewed.clone();
     let later = regained + std::time::Duration::from_millis(1_500);
     let wait = renewed.wait_for(|at| at.is_some_and(|at| at > later));
-    let waited = tokio::time::timeout(crate::harness::PATIENCE, wait).await;
+    let waited = tokio::time::timeout(crate::harness::TEST_TIMEOUT, wait).await;
     assert!(waited.is_ok_and(|w| w.is_ok()), "the session ended");
     assert_eq!(alloc.slots().len(), SLOTS as usize);
 }
