@@ -20,9 +20,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::arbiter::Arbiter;
 use crate::clock::ArbiterClock;
-use crate::confirm::{ReadIndexBatcher, ReadIndexError};
-use crate::fault;
 use crate::proposer::{ProposalError, Proposer};
+use crate::read_index::{ReadIndexBatcher, ReadIndexError};
+use crate::rpc_errors;
 use crate::service::backup::Backups;
 
 /// Most Watch streams at a time.
@@ -77,7 +77,7 @@ impl StoreContext {
         let seen = self.leadership();
         match seen.role {
             Role::Leader => Ok(seen.term),
-            _ => Err(fault::not_leader(to_address(seen.leader))),
+            _ => Err(rpc_errors::not_leader(to_address(seen.leader))),
         }
     }
 
@@ -85,7 +85,7 @@ impl StoreContext {
     pub(crate) fn require_cluster(&self) -> Result<(), Fault> {
         match self.node.identity().cluster {
             Some(_) => Ok(()),
-            None => Err(fault::not_initialized()),
+            None => Err(rpc_errors::not_initialized()),
         }
     }
 
@@ -120,7 +120,7 @@ impl StoreContext {
         self.read_index
             .confirm_leadership()
             .await
-            .map_err(fault::from_read_index_error)?;
+            .map_err(rpc_errors::from_read_index_error)?;
         let mut leadership = self.node.leadership();
         let known = leadership.wait_for(|l| l.ready_term == Some(term) || l.term > term);
         let known = tokio::time::timeout(LEADERSHIP_READY_TIMEOUT, known).await;
@@ -129,7 +129,7 @@ impl StoreContext {
         let ready = known.is_ok_and(|l| l.is_ok_and(|l| l.ready_term == Some(term)));
         match ready {
             true => Ok(term),
-            false => Err(fault::not_leader(self.leader_address())),
+            false => Err(rpc_errors::not_leader(self.leader_address())),
         }
     }
 
@@ -137,8 +137,8 @@ impl StoreContext {
     pub(crate) async fn propose(&self, command: Command) -> Result<Reply, Fault> {
         self.require_leader()?;
         let reply = self.proposer.propose_one(command).await;
-        match reply.map_err(fault::from_proposal_error)? {
-            Reply::Refused(refusal) => Err(fault::from_refusal(&refusal)),
+        match reply.map_err(rpc_errors::from_proposal_error)? {
+            Reply::Refused(refusal) => Err(rpc_errors::from_refusal(&refusal)),
             reply => Ok(reply),
         }
     }

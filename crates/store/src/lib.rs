@@ -1,7 +1,7 @@
 //! StoreSvr: one member of the store group, its services and the arbiter.
 //!
 //! What lives here: the [`Store`] (from [`Options`]); the [`proposer`], a bounded queue above Raft
-//! that has one entry in flight while the next gathers; [`confirm`], leadership confirmations
+//! that has one entry in flight while the next gathers; [`read_index`], leadership confirmations
 //! shared by many requests; the [`arbiter`], a pure machine that expires silent sessions and
 //! assigns free slots; the gRPC services `Store` and `Admin`, health and reflection.
 //!
@@ -15,17 +15,17 @@
 
 pub mod arbiter;
 pub mod clock;
-pub mod confirm;
 mod context;
-mod fault;
-mod figures;
+mod grpc_server;
 #[cfg(sim)]
 mod look;
+mod metrics;
 mod options;
 pub mod proposer;
-mod server;
+pub mod read_index;
+mod rpc_errors;
 mod service;
-mod store;
+mod store_server;
 
 #[cfg(sim)]
 pub use seqsvr_raft::sim;
@@ -33,4 +33,4 @@ pub use seqsvr_raft::sim;
 pub use seqsvr_raft::{backup, restore, salvage};
 
 pub use options::{Error, Options};
-pub use store::{Environment, Store};
+pub use store_server::{Environment, Store};

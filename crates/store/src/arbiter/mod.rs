@@ -1,6 +1,6 @@
 //! The arbiter: expires silent sessions and assigns free slots. It is a pure machine over clock
 //! readings, leadership and the replicated state. It has no task, no clock and no network, so that
-//! unit tests and a simulation drive the same code as `run.rs` does.
+//! unit tests and a simulation drive the same code as `driver.rs` does.
 //!
 //! Invariant: the arbiter expires a session only when its lease is over on every clock within the
 //! drift bound. The lease runs to t0 + D; the owner reads t0 *before* it sends the request. The
@@ -32,10 +32,10 @@
 //! process could not answer keep-alives for a while; expiring their senders would be unfair. The
 //! timers restart at most once per W, so that a slow machine still makes progress.
 
-mod even;
-pub(crate) mod run;
-mod spread;
-mod term;
+mod assignment;
+pub(crate) mod driver;
+mod leadership_term;
+mod rebalance;
 #[cfg(test)]
 mod tests;
 
@@ -49,8 +49,8 @@ use seqsvr_core::lease::Reading;
 use seqsvr_core::state::State;
 use seqsvr_core::{planted, reached};
 
-pub use even::SlotMove;
-use term::{LeadershipTerm, TrackedSession};
+use leadership_term::{LeadershipTerm, TrackedSession};
+pub use rebalance::SlotMove;
 
 /// Most commands of one tick, so that they take few entries.
 const TICK_COMMANDS_MAX: usize = 4_096;

@@ -7,8 +7,8 @@
 //! caller receives "nothing was written" only if nothing was. When the outcome is unknown, the
 //! caller receives that and retries: every command is idempotent or fenced.
 
-mod queue;
-mod size;
+mod encoded_size;
+mod proposal_queue;
 #[cfg(test)]
 mod tests;
 
@@ -23,7 +23,9 @@ use seqsvr_metrics::Figure;
 use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
-pub use queue::{ENTRY_BYTES_MAX, ENTRY_COMMANDS_MAX, GatheredEntry, ProposalQueue, QueueFull};
+pub use proposal_queue::{
+    ENTRY_BYTES_MAX, ENTRY_COMMANDS_MAX, GatheredEntry, ProposalQueue, QueueFull,
+};
 
 /// Time without an outcome after which the callers receive that it is unknown.
 const ENTRY_TIMEOUT: Duration = Duration::from_secs(5);

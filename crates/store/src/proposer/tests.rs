@@ -9,7 +9,7 @@ use seqsvr_core::id::{
 };
 use tokio::sync::Semaphore;
 
-use super::queue::{QUEUE_BYTES_MAX, QUEUE_COMMANDS_MAX};
+use super::proposal_queue::{QUEUE_BYTES_MAX, QUEUE_COMMANDS_MAX};
 use super::*;
 
 fn fence_of(n: u32) -> Fence {

@@ -14,7 +14,7 @@ use tonic::Request;
 
 use super::{GrpcResult, StoreService, backup, members, to_grpc_result};
 use crate::context::StoreContext;
-use crate::fault;
+use crate::rpc_errors;
 
 #[tonic::async_trait]
 impl admin_server::Admin for StoreService {
@@ -57,13 +57,13 @@ impl admin_server::Admin for StoreService {
         &self,
         _: Request<v1::AdminMoveSlotRequest>,
     ) -> GrpcResult<v1::AdminMoveSlotResponse> {
-        to_grpc_result(Err(fault::invalid_request(
+        to_grpc_result(Err(rpc_errors::invalid_request(
             "a slot is moved by its owner: ask an AllocSvr",
         )))
     }
 
     async fn drain(&self, _: Request<v1::DrainRequest>) -> GrpcResult<v1::DrainResponse> {
-        to_grpc_result(Err(fault::invalid_request(
+        to_grpc_result(Err(rpc_errors::invalid_request(
             "an AllocSvr drains itself: ask an AllocSvr",
         )))
     }
@@ -108,13 +108,16 @@ async fn create_namespace(
     request: v1::CreateNamespaceRequest,
 ) -> Result<v1::Namespace, Fault> {
     let namespace = request.namespace.as_ref();
-    let spec =
-        spec_from(namespace.ok_or_else(|| fault::invalid_request("name a namespace to create"))?)?;
-    spec.check().map_err(fault::invalid_request)?;
+    let spec = spec_from(
+        namespace.ok_or_else(|| rpc_errors::invalid_request("name a namespace to create"))?,
+    )?;
+    spec.check().map_err(rpc_errors::invalid_request)?;
     let name = spec.name.clone();
     match context.propose(Command::CreateNamespace(spec)).await? {
         Reply::Namespace(_) => namespace_by_name(context, &name),
-        other => Err(fault::unavailable(format!("unexpected reply {other:?}"))),
+        other => Err(rpc_errors::unavailable(format!(
+            "unexpected reply {other:?}"
+        ))),
     }
 }
 
@@ -165,7 +168,7 @@ async fn cluster_status(context: &StoreContext) -> Result<v1::ClusterStatusRespo
     let renewal_ages = context.renewal_ages();
     let (draining, moves_planned) = context.rebalance_status();
     context.node.with_state(|state| {
-        let cluster = state.cluster().ok_or_else(fault::not_initialized)?;
+        let cluster = state.cluster().ok_or_else(rpc_errors::not_initialized)?;
         let mut owned: HashMap<SessionId, u32> = HashMap::new();
         for owner in state.slots().iter().filter_map(|row| row.owner) {
             *owned.entry(owner).or_default() += 1;

@@ -21,7 +21,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
 use crate::context::StoreContext;
-use crate::fault;
+use crate::rpc_errors;
 
 /// Most backups at a time.
 const BACKUPS_MAX: usize = 2;
@@ -61,13 +61,13 @@ pub(super) async fn start_backup(
 ) -> Result<ReceiverStream<Result<BackupChunk, Status>>, Fault> {
     let permit = context.backups.permits.clone().try_acquire_owned();
     let permit = permit.map_err(|_| {
-        fault::too_many(format!(
+        rpc_errors::too_many(format!(
             "{BACKUPS_MAX} backups are under way already: try again when one is done"
         ))
     })?;
     context.confirm_leadership().await?;
     let backup = context.node.backup(wall_time_s());
-    let backup = backup.ok_or_else(fault::not_initialized)?;
+    let backup = backup.ok_or_else(rpc_errors::not_initialized)?;
     let (sender, receiver) = mpsc::channel(CHUNKS_AHEAD_MAX);
     let runtime = Handle::current();
     tokio::task::spawn_blocking(move || {

@@ -23,7 +23,7 @@ use seqsvr_proto::error::Fault;
 use seqsvr_proto::v1;
 
 use crate::context::StoreContext;
-use crate::fault;
+use crate::rpc_errors;
 
 pub(super) async fn serve_keep_alive(
     context: &StoreContext,
@@ -40,7 +40,7 @@ pub(super) async fn serve_keep_alive(
     let (moves, moves_planned) = context.planned_moves(session);
     // This is later than the stamp, so the table may be newer than it: better for the caller.
     context.node.with_state(|state| {
-        let cluster = state.cluster().ok_or_else(fault::not_initialized)?;
+        let cluster = state.cluster().ok_or_else(rpc_errors::not_initialized)?;
         Ok(v1::KeepAliveResponse {
             lease_ms: cluster.lease_ms,
             routes: table_delta(state, request.table_version),
@@ -73,7 +73,7 @@ fn stamp_renewal(
             }
             Ok(())
         }
-        Err(error) => Err(fault::from_renewal_error(
+        Err(error) => Err(rpc_errors::from_renewal_error(
             session.0,
             error,
             context.leader_address(),

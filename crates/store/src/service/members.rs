@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use tonic::Code;
 
 use crate::context::StoreContext;
-use crate::fault;
+use crate::rpc_errors;
 
 /// How long the new store may take to report its identity.
 const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -53,7 +53,7 @@ pub(super) async fn add_member(
     let v1::AddMemberRequest { id, address } = request;
     let found = describe_store(context, id, &address).await?;
     if found.node != id {
-        return Err(fault::invalid_request(format!(
+        return Err(rpc_errors::invalid_request(format!(
             "the store at {address} is store {}, not store {id}: correct the id or the address",
             found.node
         )));
@@ -109,7 +109,7 @@ async fn describe_store(
     let channel = context
         .node
         .channel(address)
-        .map_err(fault::invalid_request)?;
+        .map_err(rpc_errors::invalid_request)?;
     let mut store = StoreClient::new(channel);
     let deadline = Instant::now() + DESCRIBE_TIMEOUT;
     loop {
@@ -118,7 +118,7 @@ async fn describe_store(
             Ok(Ok(found)) => return Ok(found.into_inner()),
             Ok(Err(status)) if status.code() == Code::Unimplemented => {
                 let text = format!("{address} is not a StoreSvr: give the address of the new one");
-                return Err(fault::invalid_request(text));
+                return Err(rpc_errors::invalid_request(text));
             }
             Ok(Err(status)) => status.message().to_owned(),
             Err(_) => format!("it says nothing within {DESCRIBE_TIMEOUT:?}"),
@@ -146,10 +146,12 @@ fn to_response(
             stores: list_members(context),
         }),
         Err(MemberError::NotLeader { leader }) => {
-            Err(fault::not_leader(leader.map(|(_, address)| address)))
+            Err(rpc_errors::not_leader(leader.map(|(_, address)| address)))
         }
-        Err(MemberError::Busy) => Err(fault::too_many(text)),
+        Err(MemberError::Busy) => Err(rpc_errors::too_many(text)),
         Err(MemberError::Refused(_)) => Err(Fault::new(Reason::Refused, text)),
-        Err(MemberError::Unfinished(_) | MemberError::Stopped(_)) => Err(fault::unavailable(text)),
+        Err(MemberError::Unfinished(_) | MemberError::Stopped(_)) => {
+            Err(rpc_errors::unavailable(text))
+        }
     }
 }

@@ -23,7 +23,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
 use crate::context::StoreContext;
-use crate::fault;
+use crate::rpc_errors;
 
 /// Serves `Store` and `Admin`.
 #[derive(Clone)]
@@ -146,7 +146,7 @@ async fn init_cluster(
 ) -> Result<v1::InitResponse, Fault> {
     let cluster = ClusterId(u128_from(&request.cluster, "cluster id: 16 bytes")?);
     if cluster.0 == 0 {
-        return Err(fault::invalid_request(
+        return Err(rpc_errors::invalid_request(
             "the cluster id must be random, not 0",
         ));
     }
@@ -165,11 +165,11 @@ async fn init_cluster(
     });
     let initialized = initialized
         .await
-        .map_err(|e| fault::unavailable(e.to_string()))?;
+        .map_err(|e| rpc_errors::unavailable(e.to_string()))?;
     initialized.map_err(|e| match e {
-        Error::Members(_) | Error::Options(_) => fault::invalid_request(e.to_string()),
+        Error::Members(_) | Error::Options(_) => rpc_errors::invalid_request(e.to_string()),
         Error::WrongCluster { .. } => Fault::new(v1::Reason::Refused, e.to_string()),
-        other => fault::unavailable(other.to_string()),
+        other => rpc_errors::unavailable(other.to_string()),
     })?;
     Ok(v1::InitResponse {})
 }

@@ -11,27 +11,29 @@ use seqsvr_proto::error::Fault;
 use seqsvr_proto::v1;
 
 use crate::context::StoreContext;
-use crate::fault;
+use crate::rpc_errors;
 
 pub(super) async fn move_slot(
     context: &StoreContext,
     request: v1::MoveSlotRequest,
 ) -> Result<v1::MoveSlotResponse, Fault> {
     if request.finals.len() > FINALS_MAX {
-        return Err(fault::over_limit(format!(
+        return Err(rpc_errors::over_limit(format!(
             "a move carries at most {FINALS_MAX} finals, not {}: close the others before",
             request.finals.len()
         )));
     }
     let slot = u16::try_from(request.slot).map(Slot);
-    let slot =
-        slot.map_err(|_| fault::invalid_request(format!("there is no slot {}", request.slot)))?;
+    let slot = slot
+        .map_err(|_| rpc_errors::invalid_request(format!("there is no slot {}", request.slot)))?;
     let epoch = Epoch(request.epoch);
     let mut finals: Vec<Final> = Vec::with_capacity(request.finals.len());
     for wire in &request.finals {
         let last = final_from(wire)?;
         if (last.slot, last.epoch) != (slot, epoch) {
-            return Err(fault::invalid_request("a final of another slot or epoch"));
+            return Err(rpc_errors::invalid_request(
+                "a final of another slot or epoch",
+            ));
         }
         finals.push(last.last);
     }
@@ -42,7 +44,7 @@ pub(super) async fn move_slot(
         row.is_some_and(|row| row.epoch == epoch && row.owner != Some(sender))
     });
     if has_other_owner {
-        return Err(fault::invalid_request(format!(
+        return Err(rpc_errors::invalid_request(format!(
             "slot {slot} is not session {sender}'s at epoch {epoch}"
         )));
     }
@@ -58,6 +60,8 @@ pub(super) async fn move_slot(
             owner: owner.map_or(0, |id| id.0),
             ..v1::MoveSlotResponse::default()
         }),
-        other => Err(fault::unavailable(format!("unexpected reply {other:?}"))),
+        other => Err(rpc_errors::unavailable(format!(
+            "unexpected reply {other:?}"
+        ))),
     }
 }

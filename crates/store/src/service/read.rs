@@ -12,14 +12,14 @@ use seqsvr_proto::limits::READ_MAX;
 use seqsvr_proto::v1;
 
 use crate::context::StoreContext;
-use crate::fault;
+use crate::rpc_errors;
 
 pub(super) async fn read_confirmed(
     context: &StoreContext,
     request: v1::ReadRequest,
 ) -> Result<v1::ReadResponse, Fault> {
     if request.sections.len() + request.slots.len() > READ_MAX {
-        return Err(fault::over_limit(format!(
+        return Err(rpc_errors::over_limit(format!(
             "one Read asks for at most {READ_MAX} sections and slots"
         )));
     }
@@ -31,7 +31,7 @@ fn read_state(state: &State, request: &v1::ReadRequest) -> Result<v1::ReadRespon
     if let Some(session) = request.session
         && state.session(SessionId(session)).is_none()
     {
-        return Err(fault::no_such_session(session));
+        return Err(rpc_errors::no_such_session(session));
     }
     let mut response = v1::ReadResponse::default();
     for section in &request.sections {
@@ -39,7 +39,8 @@ fn read_state(state: &State, request: &v1::ReadRequest) -> Result<v1::ReadRespon
     }
     for slot in &request.slots {
         let row = state.slots().get(*slot as usize);
-        let row = row.ok_or_else(|| fault::invalid_request(format!("there is no slot {slot}")))?;
+        let row =
+            row.ok_or_else(|| rpc_errors::invalid_request(format!("there is no slot {slot}")))?;
         response.epochs.push(row.epoch.0);
         response.owners.push(row.owner.map_or(0, |id| id.0));
     }
@@ -52,10 +53,12 @@ fn section_row(state: &State, section: &v1::SectionRef) -> Result<v1::SectionRow
         section: SectionId(section.section),
     };
     let namespace = state.namespace(key.namespace);
-    let namespace =
-        namespace.ok_or_else(|| fault::from_refusal(&Refusal::NoSuchNamespace(key.namespace)))?;
+    let namespace = namespace
+        .ok_or_else(|| rpc_errors::from_refusal(&Refusal::NoSuchNamespace(key.namespace)))?;
     if !namespace.spec.geometry.has_section(key.section) {
-        return Err(fault::invalid_request(format!("there is no section {key}")));
+        return Err(rpc_errors::invalid_request(format!(
+            "there is no section {key}"
+        )));
     }
     Ok(match state.section(key) {
         Some(row) => v1::SectionRow {

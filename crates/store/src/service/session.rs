@@ -7,7 +7,7 @@ use seqsvr_proto::error::Fault;
 use seqsvr_proto::v1;
 
 use crate::context::StoreContext;
-use crate::fault;
+use crate::rpc_errors;
 
 pub(super) async fn open_session(
     context: &StoreContext,
@@ -20,7 +20,7 @@ pub(super) async fn open_session(
             nonce: Nonce(u128_from(&request.proof_nonce, "proof nonce: 16 bytes")?),
         }),
         _ => {
-            return Err(fault::invalid_request(
+            return Err(rpc_errors::invalid_request(
                 "a proof is a session and its nonce, or neither",
             ));
         }
@@ -47,7 +47,9 @@ pub(super) async fn open_session(
             lease_ms: lease_ms(context)?,
             ..v1::OpenSessionResponse::default()
         }),
-        other => Err(fault::unavailable(format!("unexpected reply {other:?}"))),
+        other => Err(rpc_errors::unavailable(format!(
+            "unexpected reply {other:?}"
+        ))),
     }
 }
 
@@ -56,7 +58,7 @@ pub(super) async fn close_session(
     request: v1::CloseSessionRequest,
 ) -> Result<v1::CloseSessionResponse, Fault> {
     if request.finals.len() > FINALS_MAX {
-        return Err(fault::over_limit(format!(
+        return Err(rpc_errors::over_limit(format!(
             "a chunk carries at most {FINALS_MAX} finals, not {}: send more chunks",
             request.finals.len()
         )));
@@ -76,5 +78,5 @@ fn lease_ms(context: &StoreContext) -> Result<u32, Fault> {
     context
         .node
         .with_state(lease)
-        .ok_or_else(fault::not_initialized)
+        .ok_or_else(rpc_errors::not_initialized)
 }

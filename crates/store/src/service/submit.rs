@@ -8,7 +8,7 @@ use seqsvr_proto::limits::SUBMIT_MAX;
 use seqsvr_proto::v1;
 
 use crate::context::StoreContext;
-use crate::fault;
+use crate::rpc_errors;
 
 pub(super) async fn submit_commands(
     context: &StoreContext,
@@ -16,7 +16,7 @@ pub(super) async fn submit_commands(
 ) -> Result<v1::SubmitResponse, Fault> {
     let count = request.commands.len();
     if count == 0 || count > SUBMIT_MAX {
-        return Err(fault::over_limit(format!(
+        return Err(rpc_errors::over_limit(format!(
             "one Submit carries 1 to {SUBMIT_MAX} commands, not {count}"
         )));
     }
@@ -29,7 +29,7 @@ pub(super) async fn submit_commands(
         commands.collect::<Result<Vec<_>, _>>()
     })?;
     let replies = context.proposer.propose(commands).await;
-    let replies = replies.map_err(fault::from_proposal_error)?;
+    let replies = replies.map_err(rpc_errors::from_proposal_error)?;
     Ok(v1::SubmitResponse {
         replies: replies.iter().map(section_reply).collect(),
         ..v1::SubmitResponse::default()

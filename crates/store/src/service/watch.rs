@@ -13,7 +13,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
 use crate::context::StoreContext;
-use crate::fault;
+use crate::rpc_errors;
 
 type TableMessage = Result<v1::RoutingTable, Status>;
 
@@ -22,10 +22,11 @@ pub(super) fn watch_routes(
     version: u64,
 ) -> Result<ReceiverStream<TableMessage>, Fault> {
     if context.node.with_state(|state| state.cluster().is_none()) {
-        return Err(fault::not_initialized());
+        return Err(rpc_errors::not_initialized());
     }
     let permit = context.watch_permits.clone().try_acquire_owned();
-    let permit = permit.map_err(|_| fault::too_many("too many watch this store: ask another"))?;
+    let permit =
+        permit.map_err(|_| rpc_errors::too_many("too many watch this store: ask another"))?;
     let (sender, receiver) = mpsc::channel(1);
     let context = context.clone();
     tokio::spawn(async move {

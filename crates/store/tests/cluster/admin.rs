@@ -4,7 +4,7 @@ use seqsvr_proto::error::Fault;
 use seqsvr_proto::v1::{self, Reason};
 use tonic::Code;
 
-use crate::harness::StoreCluster;
+use crate::store_cluster::StoreCluster;
 
 #[tokio::test]
 async fn namespace_requests_are_validated_and_limited() {

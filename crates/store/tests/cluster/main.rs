@@ -5,7 +5,7 @@
 )]
 
 mod admin;
-mod alloc;
-mod harness;
+mod fake_alloc;
 mod one_store;
+mod store_cluster;
 mod three_stores;

@@ -8,8 +8,8 @@ use seqsvr_proto::v1::{self, Reason};
 use seqsvr_store::{Error, Store};
 use tonic::Code;
 
-use crate::alloc::{FakeAlloc, close_command, open_command, raise_command};
-use crate::harness::{LEASE_MS, SLOTS, StoreCluster, store_options, wait_until};
+use crate::fake_alloc::{FakeAlloc, close_command, open_command, raise_command};
+use crate::store_cluster::{LEASE_MS, SLOTS, StoreCluster, store_options, wait_until};
 
 const TAKEOVER_WAIT: Duration = Duration::from_millis(LEASE_MS as u64 * 5 / 4);
 

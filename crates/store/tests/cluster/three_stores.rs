@@ -9,8 +9,8 @@ use seqsvr_proto::error::Fault;
 use seqsvr_proto::v1::section_reply::Reply;
 use seqsvr_proto::v1::{self, Reason};
 
-use crate::alloc::{FakeAlloc, open_command, raise_command};
-use crate::harness::{SLOTS, StoreCluster, wait_until};
+use crate::fake_alloc::{FakeAlloc, open_command, raise_command};
+use crate::store_cluster::{SLOTS, StoreCluster, wait_until};
 
 fn slots_by_name(table: &RoutingTable) -> HashMap<String, usize> {
     let mut counts = HashMap::new();
@@ -157,7 +157,7 @@ async fn leader_loss_ends_no_session_and_dead_session_slots_move() {
         let mut renewed = alloc.renewed.clone();
         let later = begun + std::time::Duration::from_millis(1_500);
         let wait = renewed.wait_for(|at| at.is_some_and(|at| at > later));
-        let waited = tokio::time::timeout(crate::harness::TEST_TIMEOUT, wait).await;
+        let waited = tokio::time::timeout(crate::store_cluster::TEST_TIMEOUT, wait).await;
         assert!(waited.is_ok_and(|w| w.is_ok()), "a session ended");
     }
     assert_eq!(
@@ -234,7 +234,7 @@ async fn lost_quorum_ends_no_session() {
     let mut renewed = alloc.renewed.clone();
     let later = regained + std::time::Duration::from_millis(1_500);
     let wait = renewed.wait_for(|at| at.is_some_and(|at| at > later));
-    let waited = tokio::time::timeout(crate::harness::TEST_TIMEOUT, wait).await;
+    let waited = tokio::time::timeout(crate::store_cluster::TEST_TIMEOUT, wait).await;
     assert!(waited.is_ok_and(|w| w.is_ok()), "the session ended");
     assert_eq!(alloc.slots().len(), SLOTS as usize);
 }

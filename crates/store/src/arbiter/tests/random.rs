@@ -13,7 +13,7 @@ proptest! {
     ) {
         let owners: Vec<_> = owners.into_iter().map(|o| o.map(SessionId)).collect();
         let alive: Vec<_> = alive.into_iter().map(SessionId).collect();
-        let assigned: Vec<_> = spread::assign_free_slots(&owners, &alive).collect();
+        let assigned: Vec<_> = assignment::assign_free_slots(&owners, &alive).collect();
         let free = owners.iter().filter(|o| o.is_none()).count();
         prop_assert_eq!(assigned.len(), if alive.is_empty() { 0 } else { free });
         let mut counts: HashMap<_, usize> = alive.iter().map(|id| (*id, 0)).collect();

@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use seqsvr_core::command::{Batch, Command};
 use seqsvr_core::{limit, planted};
 
-use super::size;
+use super::encoded_size;
 
 /// Most bytes of an entry, with room for its own frame.
 pub const ENTRY_BYTES_MAX: usize = 60 * 1024;
@@ -66,7 +66,10 @@ impl<T> Default for ProposalQueue<T> {
 impl<T> ProposalQueue<T> {
     /// Takes all of the commands, or none.
     pub fn push(&mut self, items: Vec<(Command, T)>) -> Result<(), QueueFull> {
-        let bytes: usize = items.iter().map(|(c, _)| size::estimate_bytes(c)).sum();
+        let bytes: usize = items
+            .iter()
+            .map(|(c, _)| encoded_size::estimate_bytes(c))
+            .sum();
         if self.commands + items.len() > QUEUE_COMMANDS_MAX || self.bytes + bytes > QUEUE_BYTES_MAX
         {
             return Err(QueueFull);
@@ -74,7 +77,7 @@ impl<T> ProposalQueue<T> {
         self.commands += items.len();
         self.bytes += bytes;
         for (command, waiter) in items {
-            let (class, size) = (class_of(&command), size::estimate_bytes(&command));
+            let (class, size) = (class_of(&command), encoded_size::estimate_bytes(&command));
             self.classes[class].push_back((command, size, waiter));
         }
         Ok(())

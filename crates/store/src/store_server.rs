@@ -11,10 +11,10 @@ use tokio_util::task::TaskTracker;
 
 use crate::arbiter;
 use crate::clock::{self, ArbiterClock};
-use crate::confirm;
 use crate::context::StoreContext;
+use crate::grpc_server;
 use crate::options::{Error, Options};
-use crate::server;
+use crate::read_index;
 
 /// Clocks and transport of a store: a simulation brings its own.
 #[derive(Clone)]
@@ -73,7 +73,7 @@ impl Store {
             None => listen_address.to_string(),
         };
         let node = Node::open(options.raft(address.clone()), transport).await?;
-        let (read_index, read_index_runner) = confirm::create_batcher();
+        let (read_index, read_index_runner) = read_index::create_batcher();
         let context = Arc::new(StoreContext::new(
             node,
             address,
@@ -81,7 +81,7 @@ impl Store {
             clock,
             Connections::new(options.connections_max),
         ));
-        let serving = match server::serve(&context, listener, options.streams_max) {
+        let serving = match grpc_server::serve(&context, listener, options.streams_max) {
             Ok(serving) => serving,
             Err(e) => {
                 context.node.shutdown().await;
@@ -109,7 +109,7 @@ impl Store {
                 .run(|batch| shared.write_entry(batch), stop)
                 .await
         });
-        tasks.spawn(arbiter::run::run(context.clone()));
+        tasks.spawn(arbiter::driver::run(context.clone()));
         tasks.close();
         Ok(Store {
             context,

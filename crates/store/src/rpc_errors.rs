@@ -6,8 +6,8 @@ use seqsvr_proto::v1::Reason;
 use tonic::Code;
 
 use crate::arbiter::RenewalError;
-use crate::confirm::ReadIndexError;
 use crate::proposer::ProposalError;
+use crate::read_index::ReadIndexError;
 
 /// Delay after which a caller rejected by a full queue may retry.
 const FULL_RETRY_AFTER_MS: u32 = 50;

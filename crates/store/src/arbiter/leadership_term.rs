@@ -11,8 +11,8 @@ use seqsvr_core::lease::{Reading, takeover_wait};
 use seqsvr_core::state::State;
 use seqsvr_core::{planted, reached};
 
-use super::even::SlotMove;
-use super::{ArbiterCounters, TickInput, TimerRestart, even, spread};
+use super::rebalance::SlotMove;
+use super::{ArbiterCounters, TickInput, TimerRestart, assignment, rebalance};
 
 /// How long the arbiter waits for the first AllocSvrs of a cluster, at most.
 const FIRST_ALLOCS_TIMEOUT: Duration = Duration::from_secs(1);
@@ -148,7 +148,7 @@ impl LeadershipTerm {
         silent.into_iter().map(expire).collect()
     }
 
-    /// Returns owned slots that should move: see [`even`].
+    /// Returns owned slots that should move: see [`rebalance`].
     pub(super) fn plan_moves(&self, now: Reading, lease: Duration, state: &State) -> Vec<SlotMove> {
         let owners: Vec<_> = state.slots().iter().map(|row| row.owner).collect();
         let alive = self.sessions.iter().filter(|(_, s)| s.is_alive(now, lease));
@@ -162,7 +162,7 @@ impl LeadershipTerm {
                 (*id, settled)
             });
         let draining = alive.filter(|(_, s)| s.is_draining).map(|(id, _)| *id);
-        even::plan_moves(&owners, &takers.collect(), &draining.collect())
+        rebalance::plan_moves(&owners, &takers.collect(), &draining.collect())
     }
 
     /// Assigns free slots to living sessions. It never touches owned slots.
@@ -191,7 +191,7 @@ impl LeadershipTerm {
             from: rows[usize::from(slot.0)].epoch,
             to,
         };
-        spread::assign_free_slots(&owners, &alive)
+        assignment::assign_free_slots(&owners, &alive)
             .map(assign)
             .collect()
     }

@@ -12,7 +12,7 @@ use seqsvr_proto::v1::{self, section_command, section_reply};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::harness::{LEASE_MS, call_leader};
+use crate::store_cluster::{LEASE_MS, call_leader};
 
 pub(crate) struct FakeAlloc {
     pub(crate) session: u64,
@@ -100,7 +100,7 @@ impl FakeAlloc {
     ) {
         let mut table = self.table.clone();
         let wait = table.wait_for(|t| t.as_ref().is_some_and(&is_met));
-        let waited = tokio::time::timeout(crate::harness::TEST_TIMEOUT, wait).await;
+        let waited = tokio::time::timeout(crate::store_cluster::TEST_TIMEOUT, wait).await;
         assert!(
             waited.is_ok_and(|w| w.is_ok()),
             "timed out waiting for {condition}"
