@@ -5,7 +5,7 @@
 
 use std::io::{BufRead, Read};
 
-use crate::history::{HEADER, LINE_MAX, ParsedCall, parse_line};
+use crate::history::history_format::{HEADER, LINE_MAX, ParsedCall, parse_line};
 use crate::{Call, Error, LineProblem};
 
 /// Stream of the calls of a history, each with its line number (the header is line 1).

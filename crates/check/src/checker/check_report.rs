@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
-use crate::explain::describe_violation;
-use crate::intake::{Findings, NumberGrid};
+use crate::checker::call_collector::{Findings, NumberGrid};
+use crate::checker::violation_text::describe_violation;
 use crate::{Call, Rule};
 
 /// Result of a check.

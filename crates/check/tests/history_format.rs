@@ -189,7 +189,7 @@ fn reader_rejects_malformed_input_with_its_line() {
 
 #[test]
 fn example_in_the_documentation_is_a_history() {
-    let source = include_str!("../src/history.rs");
+    let source = include_str!("../src/history/history_format.rs");
     let example = source.split("//! ```").nth(1).unwrap();
     let example = example.trim_start_matches("text\n").replace("//! ", "");
     assert_eq!(read_calls(&example).unwrap().len(), 4);

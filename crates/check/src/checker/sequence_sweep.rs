@@ -12,8 +12,8 @@
 use std::num::NonZeroU64;
 
 use crate::Rule;
-use crate::intake::{Findings, NumberGrid};
-use crate::row::{AnswerKind, PackedCall};
+use crate::checker::call_collector::{Findings, NumberGrid};
+use crate::checker::packed_call::{AnswerKind, PackedCall};
 
 /// How much of the rules the history could test.
 #[derive(Default)]

@@ -8,9 +8,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroU64;
 
-use crate::row::{PackedCall, SEQUENCES_MAX};
-use crate::rule::NUMBER_MAX;
-use crate::sweep::sweep_calls;
+use crate::checker::packed_call::{PackedCall, SEQUENCES_MAX};
+use crate::checker::rule::NUMBER_MAX;
+use crate::checker::sequence_sweep::sweep_calls;
 use crate::{Answer, Error, Kind, Outcome, Report, Rule};
 
 /// Most violations of one rule that the report lists; all are counted.

@@ -1,8 +1,8 @@
 //! Describes a violation in one sentence that a person can check against the two lines.
 
 use crate::Rule;
-use crate::intake::{ConvictedCall, NumberGrid};
-use crate::row::{AnswerKind, PackedCall};
+use crate::checker::call_collector::{ConvictedCall, NumberGrid};
+use crate::checker::packed_call::{AnswerKind, PackedCall};
 
 /// Returns the sentence for one violation; `grid` is that of its sequence.
 pub(crate) fn describe_violation(convicted: &ConvictedCall, grid: Option<&NumberGrid>) -> String {

@@ -33,7 +33,7 @@
 use std::fmt;
 use std::num::NonZeroU64;
 
-use crate::sequence::is_token;
+use crate::history::sequence_name::is_token;
 use crate::{Answer, Call, Kind, LineProblem, Outcome, Sequence};
 
 /// First line of a history.

@@ -1,0 +1,56 @@
+//! The checker: collects the calls, sweeps them and reports the violations.
+
+mod call_collector;
+mod check_report;
+mod packed_call;
+pub mod rule;
+mod sequence_sweep;
+mod violation_text;
+
+pub use check_report::{CitedCall, Report, Violation};
+pub use rule::Rule;
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
+
+use call_collector::CallCollector;
+
+use crate::{Call, Error, HistoryReader};
+
+/// Checks a history file.
+///
+/// It needs 48 bytes of memory for each answered call, 16 more for each call of the longest
+/// sequence, and the name of each sequence once.
+///
+/// # Errors
+/// The file cannot be read, or a line is not part of a history; the error names the line. Broken
+/// rules are no error: they are in the report.
+pub fn check_file(path: impl AsRef<Path>) -> Result<Report, Error> {
+    let path = path.as_ref();
+    let file = File::open(path).map_err(|source| Error::Open {
+        path: path.to_owned(),
+        source,
+    })?;
+    let mut reader = HistoryReader::new(BufReader::with_capacity(1 << 20, file))?;
+    let mut collector = CallCollector::default();
+    while let Some((line, parsed)) = reader.next_parsed()? {
+        collector.add_call(line, parsed.sequence, parsed.begin, &parsed.outcome)?;
+    }
+    Ok(collector.finish())
+}
+
+/// Checks calls in memory; "line" n of the report is the n-th call, counted from 1.
+///
+/// # Errors
+/// A call ends before it begins, or there are more calls or sequences than the checker can number.
+pub fn check(calls: &[Call]) -> Result<Report, Error> {
+    let mut collector = CallCollector::default();
+    for (line, call) in (1..).zip(calls) {
+        if let Some(problem) = call.find_problem() {
+            return Err(Error::Line { line, problem });
+        }
+        collector.add_call(line, call.sequence.as_str(), call.begin, &call.outcome)?;
+    }
+    Ok(collector.finish())
+}

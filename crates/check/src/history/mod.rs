@@ -1,0 +1,13 @@
+//! Recorded histories: their calls, their format on disk, how they are written and read.
+
+pub mod history_format;
+mod history_reader;
+mod history_recorder;
+mod recorded_call;
+mod sequence_name;
+
+pub use history_format::{COLUMNS, HEADER, LINE_MAX};
+pub use history_reader::HistoryReader;
+pub use history_recorder::Recorder;
+pub use recorded_call::{Answer, Call, Kind, Outcome};
+pub use sequence_name::Sequence;
