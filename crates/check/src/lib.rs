@@ -23,5 +23,5 @@ mod error;
 pub mod history;
 
 pub use checker::{CitedCall, Report, Rule, Violation, check, check_file, rule};
-pub use error::{Error, LineProblem};
-pub use history::{Answer, Call, HistoryReader, Kind, Outcome, Recorder, Sequence};
+pub use error::Error;
+pub use history::{Answer, Call, HistoryReader, Kind, LineProblem, Outcome, Recorder, Sequence};

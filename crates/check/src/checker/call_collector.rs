@@ -5,76 +5,28 @@
 //!
 //! Invariant: every call is counted, and every answered call is swept or becomes a violation.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::num::NonZeroU64;
 
-use crate::checker::packed_call::{PackedCall, SEQUENCES_MAX};
-use crate::checker::rule::NUMBER_MAX;
-use crate::checker::sequence_sweep::sweep_calls;
-use crate::{Answer, Error, Kind, Outcome, Report, Rule};
-
-/// Most violations of one rule that the report lists; all are counted.
-const LISTED_PER_RULE_MAX: usize = 5;
+use super::check_report::Report;
+use super::findings::{Findings, NumberGrid};
+use super::packed_call::{PackedCall, SEQUENCES_MAX};
+use super::rule::{NUMBER_MAX, Rule};
+use crate::error::Error;
+use crate::history::{Answer, Kind, Outcome};
 
 /// Collects calls for one check.
 #[derive(Default)]
-pub(crate) struct CallCollector {
-    sequence_ids: HashMap<Box<str>, u32>,
-    grids: Vec<Option<NumberGrid>>,
-    calls: Vec<PackedCall>,
-    findings: Findings,
-    report: Report,
-}
-
-/// Stride and offset of the numbers of a sequence, by the first `next` read.
-#[derive(Clone, Copy)]
-pub(crate) struct NumberGrid {
-    pub(crate) stride: NonZeroU64,
-    pub(crate) offset: u64,
-    pub(crate) line: u32,
-}
-
-/// Violations: all counted, the first few of each rule kept.
-#[derive(Default)]
-pub(crate) struct Findings {
-    pub(crate) counts: BTreeMap<Rule, u64>,
-    pub(crate) listed: Vec<ConvictedCall>,
-}
-
-/// A call that breaks a rule, with its evidence: the call that convicts it, if the rule is about
-/// two calls, and the raise through which the two are in order, if they are not by themselves.
-pub(crate) struct ConvictedCall {
-    pub(crate) rule: Rule,
-    pub(crate) witness: Option<PackedCall>,
-    pub(crate) raise: Option<PackedCall>,
-    pub(crate) call: PackedCall,
-    pub(crate) stride: NonZeroU64,
-}
-
-impl Findings {
-    pub(crate) fn record(
-        &mut self,
-        rule: Rule,
-        witness: Option<(&PackedCall, Option<&PackedCall>)>,
-        call: &PackedCall,
-        stride: NonZeroU64,
-    ) {
-        let count = self.counts.entry(rule).or_default();
-        *count += 1;
-        if *count <= LISTED_PER_RULE_MAX as u64 {
-            self.listed.push(ConvictedCall {
-                rule,
-                witness: witness.map(|(call, _)| *call),
-                raise: witness.and_then(|(_, raise)| raise.copied()),
-                call: *call,
-                stride,
-            });
-        }
-    }
+pub(super) struct CallCollector {
+    pub(super) sequence_ids: HashMap<Box<str>, u32>,
+    pub(super) grids: Vec<Option<NumberGrid>>,
+    pub(super) calls: Vec<PackedCall>,
+    pub(super) findings: Findings,
+    pub(super) report: Report,
 }
 
 impl CallCollector {
-    pub(crate) fn add_call(
+    pub(super) fn add_call(
         &mut self,
         line: u64,
         sequence: &str,
@@ -153,16 +105,5 @@ impl CallCollector {
         self.sequence_ids.insert(sequence.into(), id);
         self.grids.push(None);
         Ok(id)
-    }
-
-    /// Sweeps every sequence and returns the report.
-    pub(crate) fn finish(mut self) -> Report {
-        self.report.sequences = self.sequence_ids.len() as u64;
-        let coverage = sweep_calls(&mut self.calls, &self.grids, &mut self.findings);
-        self.report.ordered_pairs = coverage.ordered_pairs;
-        self.report.concurrency_max = coverage.concurrency_max;
-        self.report
-            .add_findings(self.findings, &self.sequence_ids, &self.grids);
-        self.report
     }
 }

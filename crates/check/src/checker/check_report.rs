@@ -5,9 +5,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
-use crate::checker::call_collector::{Findings, NumberGrid};
-use crate::checker::violation_text::describe_violation;
-use crate::{Call, Rule};
+use super::findings::{Findings, NumberGrid};
+use super::rule::Rule;
+use super::violation_text::describe_violation;
+use crate::history::Call;
 
 /// Result of a check.
 #[derive(Debug, Clone, Default)]
@@ -77,7 +78,7 @@ impl Report {
         self.broken.values().sum()
     }
 
-    pub(crate) fn add_findings(
+    pub(super) fn add_findings(
         &mut self,
         findings: Findings,
         sequence_ids: &HashMap<Box<str>, u32>,

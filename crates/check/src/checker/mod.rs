@@ -2,6 +2,7 @@
 
 mod call_collector;
 mod check_report;
+mod findings;
 mod packed_call;
 pub mod rule;
 mod sequence_sweep;
@@ -15,8 +16,10 @@ use std::io::BufReader;
 use std::path::Path;
 
 use call_collector::CallCollector;
+use sequence_sweep::sweep_calls;
 
-use crate::{Call, Error, HistoryReader};
+use crate::error::Error;
+use crate::history::{Call, HistoryReader, LineProblem, Outcome};
 
 /// Checks a history file.
 ///
@@ -37,7 +40,7 @@ pub fn check_file(path: impl AsRef<Path>) -> Result<Report, Error> {
     while let Some((line, parsed)) = reader.next_parsed()? {
         collector.add_call(line, parsed.sequence, parsed.begin, &parsed.outcome)?;
     }
-    Ok(collector.finish())
+    Ok(sweep_and_report(collector))
 }
 
 /// Checks calls in memory; "line" n of the report is the n-th call, counted from 1.
@@ -47,10 +50,40 @@ pub fn check_file(path: impl AsRef<Path>) -> Result<Report, Error> {
 pub fn check(calls: &[Call]) -> Result<Report, Error> {
     let mut collector = CallCollector::default();
     for (line, call) in (1..).zip(calls) {
-        if let Some(problem) = call.find_problem() {
-            return Err(Error::Line { line, problem });
-        }
+        check_stamps(call).map_err(|problem| Error::Line { line, problem })?;
         collector.add_call(line, call.sequence.as_str(), call.begin, &call.outcome)?;
     }
-    Ok(collector.finish())
+    Ok(sweep_and_report(collector))
+}
+
+/// Rejects a call whose stamps cannot come from one monotonic clock.
+fn check_stamps(call: &Call) -> Result<(), LineProblem> {
+    match call.outcome {
+        Outcome::Ok { end, .. } | Outcome::Error { end, .. } if end < call.begin => {
+            Err(LineProblem::Backwards {
+                begin: call.begin,
+                end,
+            })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Sweeps every sequence and returns the report.
+fn sweep_and_report(mut collector: CallCollector) -> Report {
+    let mut report = collector.report;
+    report.sequences = collector.sequence_ids.len() as u64;
+    let coverage = sweep_calls(
+        &mut collector.calls,
+        &collector.grids,
+        &mut collector.findings,
+    );
+    report.ordered_pairs = coverage.ordered_pairs;
+    report.concurrency_max = coverage.concurrency_max;
+    report.add_findings(
+        collector.findings,
+        &collector.sequence_ids,
+        &collector.grids,
+    );
+    report
 }

@@ -5,18 +5,18 @@
 
 use std::num::NonZeroU64;
 
-use crate::{Answer, Call, Outcome, Sequence};
+use crate::history::{Answer, Call, Outcome, Sequence};
 
 /// Bits of `tag` below the number of the sequence.
 const SEQUENCE_SHIFT: u32 = 4;
 const HAS_EPOCH: u32 = 1 << 3;
 
 /// Most sequences of one check.
-pub(crate) const SEQUENCES_MAX: u32 = 1 << (u32::BITS - SEQUENCE_SHIFT);
+pub(super) const SEQUENCES_MAX: u32 = 1 << (u32::BITS - SEQUENCE_SHIFT);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum AnswerKind {
+pub(super) enum AnswerKind {
     Next,
     Exact,
     Never,
@@ -25,20 +25,20 @@ pub(crate) enum AnswerKind {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct PackedCall {
-    pub(crate) begin: u64,
-    pub(crate) end: u64,
+pub(super) struct PackedCall {
+    pub(super) begin: u64,
+    pub(super) end: u64,
     /// `next`: first number; `raise-to`: requested number; `current`: the number; `never`: 0.
-    pub(crate) first: u64,
+    pub(super) first: u64,
     /// `next`: last number; `raise-to`: number answered; `current`: the number; `never`: 0.
-    pub(crate) last: u64,
+    pub(super) last: u64,
     epoch: u64,
-    pub(crate) line: u32,
+    pub(super) line: u32,
     tag: u32,
 }
 
 impl PackedCall {
-    pub(crate) fn new(
+    pub(super) fn new(
         line: u32,
         sequence_id: u32,
         (begin, end): (u64, u64),
@@ -64,11 +64,11 @@ impl PackedCall {
         }
     }
 
-    pub(crate) fn sequence_id(&self) -> u32 {
+    pub(super) fn sequence_id(&self) -> u32 {
         self.tag >> SEQUENCE_SHIFT
     }
 
-    pub(crate) fn answer_kind(&self) -> AnswerKind {
+    pub(super) fn answer_kind(&self) -> AnswerKind {
         match self.tag & (HAS_EPOCH - 1) {
             0 => AnswerKind::Next,
             1 => AnswerKind::Exact,
@@ -78,11 +78,11 @@ impl PackedCall {
         }
     }
 
-    pub(crate) fn epoch(&self) -> Option<u64> {
+    pub(super) fn epoch(&self) -> Option<u64> {
         (self.tag & HAS_EPOCH != 0).then_some(self.epoch)
     }
 
-    pub(crate) fn to_call(self, sequence_name: &str, stride: NonZeroU64) -> Call {
+    pub(super) fn to_call(self, sequence_name: &str, stride: NonZeroU64) -> Call {
         Call {
             sequence: Sequence::from_token(sequence_name),
             begin: self.begin,

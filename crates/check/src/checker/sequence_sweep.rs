@@ -11,18 +11,18 @@
 
 use std::num::NonZeroU64;
 
-use crate::Rule;
-use crate::checker::call_collector::{Findings, NumberGrid};
-use crate::checker::packed_call::{AnswerKind, PackedCall};
+use super::findings::{Findings, NumberGrid};
+use super::packed_call::{AnswerKind, PackedCall};
+use super::rule::Rule;
 
 /// How much of the rules the history could test.
 #[derive(Default)]
-pub(crate) struct SweepCoverage {
-    pub(crate) ordered_pairs: u64,
-    pub(crate) concurrency_max: u64,
+pub(super) struct SweepCoverage {
+    pub(super) ordered_pairs: u64,
+    pub(super) concurrency_max: u64,
 }
 
-pub(crate) fn sweep_calls(
+pub(super) fn sweep_calls(
     all_calls: &mut [PackedCall],
     grids: &[Option<NumberGrid>],
     findings: &mut Findings,

@@ -1,11 +1,11 @@
 //! Describes a violation in one sentence that a person can check against the two lines.
 
-use crate::Rule;
-use crate::checker::call_collector::{ConvictedCall, NumberGrid};
-use crate::checker::packed_call::{AnswerKind, PackedCall};
+use super::findings::{ConvictedCall, NumberGrid};
+use super::packed_call::{AnswerKind, PackedCall};
+use super::rule::Rule;
 
 /// Returns the sentence for one violation; `grid` is that of its sequence.
-pub(crate) fn describe_violation(convicted: &ConvictedCall, grid: Option<&NumberGrid>) -> String {
+pub(super) fn describe_violation(convicted: &ConvictedCall, grid: Option<&NumberGrid>) -> String {
     let call = &convicted.call;
     let line = call.line;
     match (convicted.rule, &convicted.witness) {

@@ -33,8 +33,8 @@
 use std::fmt;
 use std::num::NonZeroU64;
 
-use crate::history::sequence_name::is_token;
-use crate::{Answer, Call, Kind, LineProblem, Outcome, Sequence};
+use super::recorded_call::{Answer, Call, Kind, Outcome};
+use super::sequence_name::{Sequence, is_token};
 
 /// First line of a history.
 pub const HEADER: &str = "seqsvr-history 1";
@@ -42,6 +42,69 @@ pub const HEADER: &str = "seqsvr-history 1";
 pub const COLUMNS: &str = "sequence begin end first last epoch kind outcome [stride]";
 /// Longest line in bytes, newline included; a 128-byte key takes 384.
 pub const LINE_MAX: usize = 4096;
+
+/// Fault of a line.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LineProblem {
+    /// The line has too few or too many columns.
+    #[error("expected 8 or 9 columns ({columns}), found {0}", columns = COLUMNS)]
+    Columns(usize),
+    /// The first column is no sequence.
+    #[error("`{0}` is not a sequence (namespace/key, other bytes as %XX in capitals)")]
+    Sequence(String),
+    /// A column that must be a number is none.
+    #[error("{column}: `{found}` is not a number from 0 to 2^64-1{}", if *.may_lack { ", nor `-`" } else { "" })]
+    Number {
+        /// Name of the column.
+        column: &'static str,
+        /// Text in its place.
+        found: String,
+        /// Whether the column may be `-`.
+        may_lack: bool,
+    },
+    /// The kind is unknown.
+    #[error(
+        "kind: `{0}` is none of next, current, current-exact, current-never, current-at-most, raise-to"
+    )]
+    Kind(String),
+    /// The outcome is unknown.
+    #[error("outcome: `{0}` is none of ok, error, unknown")]
+    Outcome(String),
+    /// An answered `current` does not name its answer.
+    #[error("kind: an answered current is current-exact, current-never or current-at-most")]
+    BareCurrent,
+    /// A call without an answer has an end.
+    #[error("end: a call with the outcome unknown has no end; write `-`")]
+    EndOfUnknown,
+    /// `current-never` names a number.
+    #[error("first, last: current-never names no number; write `-` twice")]
+    NumberOfNever,
+    /// `current-exact` or `current-at-most` names two numbers.
+    #[error("first, last: a current names one number; write it twice (found {0} and {1})")]
+    TwoNumbers(u64, u64),
+    /// The stride is 0.
+    #[error("stride: must be at least 1")]
+    Stride,
+    /// The call ends before it begins.
+    #[error("end {end} is before begin {begin}; stamp both with one monotonic clock")]
+    Backwards {
+        /// Begin in nanoseconds.
+        begin: u64,
+        /// End in nanoseconds.
+        end: u64,
+    },
+    /// The last line has no newline.
+    #[error(
+        "the last line has no newline, so it may be cut short; delete it if the recorder was killed"
+    )]
+    CutShort,
+    /// The line is longer than any call.
+    #[error("longer than {} bytes; this is no history", LINE_MAX)]
+    TooLong,
+    /// The line is not UTF-8.
+    #[error("not UTF-8 text")]
+    NotText,
+}
 
 /// A call whose sequence is borrowed from the line it was read from.
 pub(crate) struct ParsedCall<'a> {
@@ -51,7 +114,7 @@ pub(crate) struct ParsedCall<'a> {
 }
 
 impl ParsedCall<'_> {
-    pub(crate) fn to_call(&self) -> Call {
+    pub(super) fn to_call(&self) -> Call {
         Call {
             sequence: Sequence::from_token(self.sequence),
             begin: self.begin,
@@ -106,7 +169,7 @@ fn kind_name(kind: Kind) -> &'static str {
 }
 
 /// Parses one line that is neither empty nor a comment.
-pub(crate) fn parse_line(line: &str) -> Result<ParsedCall<'_>, LineProblem> {
+pub(super) fn parse_line(line: &str) -> Result<ParsedCall<'_>, LineProblem> {
     let mut columns = [""; 9];
     let mut count = 0;
     for column in line.split_ascii_whitespace() {

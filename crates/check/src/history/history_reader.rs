@@ -5,8 +5,9 @@
 
 use std::io::{BufRead, Read};
 
-use crate::history::history_format::{HEADER, LINE_MAX, ParsedCall, parse_line};
-use crate::{Call, Error, LineProblem};
+use super::history_format::{HEADER, LINE_MAX, LineProblem, ParsedCall, parse_line};
+use super::recorded_call::Call;
+use crate::error::Error;
 
 /// Stream of the calls of a history, each with its line number (the header is line 1).
 #[derive(Debug)]

@@ -6,7 +6,7 @@ mod history_recorder;
 mod recorded_call;
 mod sequence_name;
 
-pub use history_format::{COLUMNS, HEADER, LINE_MAX};
+pub use history_format::{COLUMNS, HEADER, LINE_MAX, LineProblem};
 pub use history_reader::HistoryReader;
 pub use history_recorder::Recorder;
 pub use recorded_call::{Answer, Call, Kind, Outcome};

@@ -5,7 +5,7 @@
 
 use std::num::NonZeroU64;
 
-use crate::{LineProblem, Sequence};
+use super::sequence_name::Sequence;
 
 /// One call on one sequence. An item of a batch is a call of its own, with the batch's stamps.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,21 +102,6 @@ impl Answer {
             Self::Next { .. } => Kind::Next,
             Self::Exact(_) | Self::Never | Self::AtMost(_) => Kind::Current,
             Self::RaiseTo { .. } => Kind::RaiseTo,
-        }
-    }
-}
-
-impl Call {
-    /// Returns a fault of the record itself, not of the system that answered.
-    pub(crate) fn find_problem(&self) -> Option<LineProblem> {
-        match self.outcome {
-            Outcome::Ok { end, .. } | Outcome::Error { end, .. } if end < self.begin => {
-                Some(LineProblem::Backwards {
-                    begin: self.begin,
-                    end,
-                })
-            }
-            _ => None,
         }
     }
 }
