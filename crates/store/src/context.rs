@@ -23,10 +23,11 @@ use crate::clock::ArbiterClock;
 use crate::proposer::{ProposalError, Proposer};
 use crate::read_index::{ReadIndexBatcher, ReadIndexError};
 use crate::rpc_errors;
-use crate::service::backup::Backups;
 
 /// Most Watch streams at a time.
 const WATCH_STREAMS_MAX: usize = 8_192;
+/// Most backups at a time; the store rejects more.
+pub(crate) const BACKUPS_MAX: usize = 2;
 /// How long after a confirmation this node may take to show the confirmed leadership.
 const LEADERSHIP_READY_TIMEOUT: Duration = Duration::from_millis(500);
 
@@ -41,7 +42,7 @@ pub(crate) struct StoreContext {
     pub(crate) clock: ArbiterClock,
     pub(crate) watch_permits: Arc<Semaphore>,
     pub(crate) connections: Arc<Connections>,
-    pub(crate) backups: Backups,
+    pub(crate) backup_permits: Arc<Semaphore>,
     /// Held from reading a namespace until its alteration is applied.
     pub(crate) alteration_lock: tokio::sync::Mutex<()>,
     pub(crate) stop: CancellationToken,
@@ -64,7 +65,7 @@ impl StoreContext {
             arbiter_due: Notify::new(),
             clock,
             connections,
-            backups: Backups::default(),
+            backup_permits: Arc::new(Semaphore::new(BACKUPS_MAX)),
             alteration_lock: tokio::sync::Mutex::default(),
             watch_permits: Arc::new(Semaphore::new(WATCH_STREAMS_MAX)),
             stop: CancellationToken::new(),

@@ -15,7 +15,7 @@ use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
 use crate::context::StoreContext;
-use crate::options::Error;
+use crate::error::Error;
 use crate::service::StoreService;
 
 /// A caller that does not answer a ping within the timeout is gone, and so are its streams.

@@ -5,7 +5,7 @@
 //! shared by many requests; the [`arbiter`], a pure machine that expires silent sessions and
 //! assigns free slots; the gRPC services `Store` and `Admin`, health and reflection.
 //!
-//! How data passes through. A raise: `Submit` -> [`proposer::Queue`] -> one Raft entry with the
+//! How data passes through. A raise: `Submit` -> [`proposer::ProposalQueue`] -> one Raft entry with the
 //! commands of all callers -> applied -> its own reply. A keep-alive: `KeepAlive` -> a quorum round
 //! begun after it came in -> stamped under the arbiter's lock -> D and what the caller's routing
 //! table misses. A death: no stamp for W -> marked -> `ExpireSession` -> `Assign` -> pushed to
@@ -16,9 +16,8 @@
 pub mod arbiter;
 pub mod clock;
 mod context;
+mod error;
 mod grpc_server;
-#[cfg(sim)]
-mod look;
 mod metrics;
 mod options;
 pub mod proposer;
@@ -32,5 +31,6 @@ pub use seqsvr_raft::sim;
 /// Backup files and their restore, which belong to the replicated state.
 pub use seqsvr_raft::{backup, restore, salvage};
 
-pub use options::{Error, Options};
+pub use error::Error;
+pub use options::Options;
 pub use store_server::{Environment, Store};

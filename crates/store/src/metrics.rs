@@ -3,9 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use seqsvr_metrics::{Check, Collector, DescriptorEncoder, Figure, Registry, Watched, encode};
+use seqsvr_metrics::{Check, Collector, DescriptorEncoder, Figure, Registry, encode};
 
-use crate::Store;
 use crate::context::StoreContext;
 
 /// Prefix of the names; those of the Raft node have their own.
@@ -14,61 +13,63 @@ const METRIC_PREFIX: &str = "seqsvr_store";
 /// well under a second.
 const UNAPPLIED_ENTRIES_MAX: u64 = 1_000;
 
-impl StoreContext {
-    /// Returns all figures except those of the Raft node.
-    pub(crate) fn collect_samples(&self) -> Vec<Figure> {
-        let (gauge, counter) = (Figure::gauge, Figure::counter);
-        let arbiter = self.arbiter.lock().counters();
-        let sessions_stamped = self.renewal_ages().len() as u64;
-        let (sessions, slots, free) = self.node.with_state(|state| {
-            let slots = state.slots();
-            let free = slots.iter().filter(|slot| slot.owner.is_none()).count();
-            (state.sessions().count(), slots.len(), free)
-        });
-        let mut samples = self.proposer.collect_samples();
-        samples.extend([
-            counter(
-                "arbiter_timer_restarts",
-                "Times all timers of the arbiter were restarted",
-                arbiter.timer_restarts,
-            ),
-            counter(
-                "arbiter_late_ticks",
-                "Ticks of the arbiter late by more than D/4",
-                arbiter.late_ticks,
-            ),
-            counter("arbiter_renewals", "Leases stamped", arbiter.renewals),
-            counter(
-                "arbiter_renewals_refused",
-                "Renewals refused: the session was gone or being expired",
-                arbiter.renewals_refused,
-            ),
-            counter("arbiter_expired", "Sessions expired", arbiter.expired),
-            gauge(
-                "arbiter_sessions_stamped",
-                "Sessions renewed in this term; 0 unless this store leads",
-                sessions_stamped,
-            ),
-            counter(
-                "confirm_rounds",
-                "Quorum rounds that confirmed the leadership",
-                self.read_index.rounds_started(),
-            ),
-            gauge("sessions", "Sessions that exist", sessions as u64),
-            gauge("slots", "Slots of the cluster", slots as u64),
-            gauge("slots_free", "Slots without an owner", free as u64),
-            gauge("connections", "Connections open", self.connections.open()),
-            counter(
-                "connections_refused",
-                "Connections refused as too many",
-                self.connections.refused(),
-            ),
-        ]);
-        samples
-    }
+/// Returns all samples except those of the Raft node.
+pub(crate) fn collect_samples(context: &StoreContext) -> Vec<Figure> {
+    let (gauge, counter) = (Figure::gauge, Figure::counter);
+    let arbiter = context.arbiter.lock().counters();
+    let sessions_stamped = context.renewal_ages().len() as u64;
+    let (sessions, slots, free) = context.node.with_state(|state| {
+        let slots = state.slots();
+        let free = slots.iter().filter(|slot| slot.owner.is_none()).count();
+        (state.sessions().count(), slots.len(), free)
+    });
+    let mut samples = context.proposer.collect_samples();
+    samples.extend([
+        counter(
+            "arbiter_timer_restarts",
+            "Times all timers of the arbiter were restarted",
+            arbiter.timer_restarts,
+        ),
+        counter(
+            "arbiter_late_ticks",
+            "Ticks of the arbiter late by more than D/4",
+            arbiter.late_ticks,
+        ),
+        counter("arbiter_renewals", "Leases stamped", arbiter.renewals),
+        counter(
+            "arbiter_renewals_refused",
+            "Renewals refused: the session was gone or being expired",
+            arbiter.renewals_refused,
+        ),
+        counter("arbiter_expired", "Sessions expired", arbiter.expired),
+        gauge(
+            "arbiter_sessions_stamped",
+            "Sessions renewed in this term; 0 unless this store leads",
+            sessions_stamped,
+        ),
+        counter(
+            "confirm_rounds",
+            "Quorum rounds that confirmed the leadership",
+            context.read_index.rounds_started(),
+        ),
+        gauge("sessions", "Sessions that exist", sessions as u64),
+        gauge("slots", "Slots of the cluster", slots as u64),
+        gauge("slots_free", "Slots without an owner", free as u64),
+        gauge(
+            "connections",
+            "Connections open",
+            context.connections.open(),
+        ),
+        counter(
+            "connections_refused",
+            "Connections refused as too many",
+            context.connections.refused(),
+        ),
+    ]);
+    samples
 }
 
-/// Figures of a store that Prometheus scrapes.
+/// Metrics of a store that Prometheus scrapes.
 struct StoreCollector(Arc<StoreContext>);
 
 impl fmt::Debug for StoreCollector {
@@ -81,40 +82,35 @@ impl fmt::Debug for StoreCollector {
 
 impl Collector for StoreCollector {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
-        encode(&self.0.collect_samples(), &mut encoder)
+        encode(&collect_samples(&self.0), &mut encoder)
     }
 }
 
-impl Watched for Store {
-    fn register(&self, registry: &mut Registry) {
-        let own_registry = registry.sub_registry_with_prefix(METRIC_PREFIX);
-        own_registry.register_collector(Box::new(StoreCollector(self.context.clone())));
-        self.context.node.register(registry);
-    }
+/// Registers the metrics of the store and of its Raft node.
+pub(crate) fn register_collectors(context: &Arc<StoreContext>, registry: &mut Registry) {
+    let own_registry = registry.sub_registry_with_prefix(METRIC_PREFIX);
+    own_registry.register_collector(Box::new(StoreCollector(context.clone())));
+    context.node.register(registry);
+}
 
-    fn failed_with(&self) -> Option<String> {
-        let raft = self.context.node.failed().borrow().clone();
-        raft.or_else(|| self.server_failure.borrow().clone())
-    }
-
-    fn checks(&self) -> Vec<Check> {
-        let node = &self.context.node;
-        let counters = node.counters();
-        let unapplied = counters
-            .committed_index
-            .saturating_sub(counters.applied_index);
-        vec![
-            Check::new("cluster", self.context.require_cluster().is_ok(), || {
-                "this store belongs to no cluster yet: run `seqsvr init`, or `seqsvr member add` for a cluster there is".into()
-            }),
-            Check::new("leader", node.leader_answers(), || {
-                "no leader is heard: see that a majority of the stores runs and that they reach each other (`seqsvr member list`)".into()
-            }),
-            Check::new("applied", unapplied < UNAPPLIED_ENTRIES_MAX, || {
-                format!(
-                    "{unapplied} committed entries are not applied yet: wait, it is catching up; if that continues, look at its disk"
-                )
-            }),
-        ]
-    }
+/// Returns the health checks of a store.
+pub(crate) fn health_checks(context: &StoreContext) -> Vec<Check> {
+    let node = &context.node;
+    let counters = node.counters();
+    let unapplied = counters
+        .committed_index
+        .saturating_sub(counters.applied_index);
+    vec![
+        Check::new("cluster", context.require_cluster().is_ok(), || {
+            "this store belongs to no cluster yet: run `seqsvr init`, or `seqsvr member add` for a cluster there is".into()
+        }),
+        Check::new("leader", node.leader_answers(), || {
+            "no leader is heard: see that a majority of the stores runs and that they reach each other (`seqsvr member list`)".into()
+        }),
+        Check::new("applied", unapplied < UNAPPLIED_ENTRIES_MAX, || {
+            format!(
+                "{unapplied} committed entries are not applied yet: wait, it is catching up; if that continues, look at its disk"
+            )
+        }),
+    ]
 }

@@ -1,6 +1,5 @@
-//! Options of a store at its start, and reasons why it may not start. Plain data.
+//! Options of a store at its start. Plain data.
 
-use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -33,35 +32,6 @@ pub struct Options {
     pub connections_max: usize,
     /// Most calls of one connection at a time, its Watch streams among them; more wait.
     pub streams_max: u32,
-}
-
-/// Reason why a store does not start; the text says what to do.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// Another process listens there.
-    #[error(
-        "address {0} is in use: stop the process that listens there, or give this store another address with --listen"
-    )]
-    AddressInUse(SocketAddr),
-    /// The store cannot listen on the address.
-    #[error("cannot listen on {address}: {source}; give an address of this machine with --listen")]
-    Listen {
-        /// The address.
-        address: SocketAddr,
-        /// Error of the operating system.
-        source: io::Error,
-    },
-    /// Other processes could not find the store.
-    #[error(
-        "listening on {0} needs --advertise HOST:PORT: the address under which the other stores and the AllocSvrs reach this one"
-    )]
-    NoAdvertise(SocketAddr),
-    /// Error of the data directory or of Raft.
-    #[error(transparent)]
-    Raft(#[from] seqsvr_raft::Error),
-    /// The reflection service refused the descriptors built into this binary.
-    #[error("this build is broken: {0}")]
-    Descriptors(String),
 }
 
 impl Options {

@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use seqsvr_metrics::{Check, Registry, Watched};
 use seqsvr_proto::transport::{Connections, Listener, Tcp, Transport};
 use seqsvr_raft::Node;
 use tokio::sync::watch;
@@ -12,8 +13,10 @@ use tokio_util::task::TaskTracker;
 use crate::arbiter;
 use crate::clock::{self, ArbiterClock};
 use crate::context::StoreContext;
+use crate::error::Error;
 use crate::grpc_server;
-use crate::options::{Error, Options};
+use crate::metrics;
+use crate::options::Options;
 use crate::read_index;
 
 /// Clocks and transport of a store: a simulation brings its own.
@@ -38,10 +41,10 @@ impl Environment {
 /// Handle to a running store; clones are cheap. Dropping it does not stop the store.
 #[derive(Clone)]
 pub struct Store {
-    pub(crate) context: Arc<StoreContext>,
+    context: Arc<StoreContext>,
     tasks: TaskTracker,
     listen_address: SocketAddr,
-    pub(crate) server_failure: watch::Receiver<Option<String>>,
+    server_failure: watch::Receiver<Option<String>>,
 }
 
 impl Store {
@@ -153,6 +156,35 @@ impl Store {
         self.context.stop.cancel();
         self.tasks.wait().await;
         self.context.node.shutdown().await;
+    }
+}
+
+impl Watched for Store {
+    fn register(&self, registry: &mut Registry) {
+        metrics::register_collectors(&self.context, registry);
+    }
+
+    fn failed_with(&self) -> Option<String> {
+        let raft = self.context.node.failed().borrow().clone();
+        raft.or_else(|| self.server_failure.borrow().clone())
+    }
+
+    fn checks(&self) -> Vec<Check> {
+        metrics::health_checks(&self.context)
+    }
+}
+
+/// View of a running store for the judges of a simulation.
+#[cfg(sim)]
+impl Store {
+    /// Returns a view of the node of this store. Waits for nothing.
+    pub fn look(&self) -> seqsvr_raft::sim::NodeView {
+        self.context.node.look()
+    }
+
+    /// Reads the state that this store has applied.
+    pub fn with_state<T>(&self, read: impl FnOnce(&seqsvr_core::state::State) -> T) -> T {
+        self.context.node.with_state(read)
     }
 }
 

@@ -14,6 +14,7 @@ use tonic::Request;
 
 use super::{GrpcResult, StoreService, backup, members, to_grpc_result};
 use crate::context::StoreContext;
+use crate::metrics;
 use crate::rpc_errors;
 
 #[tonic::async_trait]
@@ -198,7 +199,7 @@ async fn cluster_status(context: &StoreContext) -> Result<v1::ClusterStatusRespo
 }
 
 fn node_status(context: &StoreContext) -> v1::NodeStatusResponse {
-    let mut counters = by_name("", context.collect_samples());
+    let mut counters = by_name("", metrics::collect_samples(context));
     counters.extend(by_name("raft_", context.node.figures()));
     let identity = context.node.identity();
     v1::NodeStatusResponse {

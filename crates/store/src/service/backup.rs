@@ -9,22 +9,19 @@
 //! that takes nothing for a while.
 
 use std::io::{self, Write};
-use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use seqsvr_proto::error::Fault;
 use seqsvr_proto::v1::BackupChunk;
 use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
-use crate::context::StoreContext;
+use crate::context::{BACKUPS_MAX, StoreContext};
 use crate::rpc_errors;
 
-/// Most backups at a time.
-const BACKUPS_MAX: usize = 2;
 const CHUNK_BYTES: usize = 64 << 10;
 /// Chunks that wait for the receiver.
 const CHUNKS_AHEAD_MAX: usize = 4;
@@ -32,19 +29,6 @@ const CHUNKS_AHEAD_MAX: usize = 4;
 const RECEIVER_STALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 type ChunkSender = mpsc::Sender<Result<BackupChunk, Status>>;
-
-/// State that a store keeps for backups.
-pub(crate) struct Backups {
-    permits: Arc<Semaphore>,
-}
-
-impl Default for Backups {
-    fn default() -> Backups {
-        Backups {
-            permits: Arc::new(Semaphore::new(BACKUPS_MAX)),
-        }
-    }
-}
 
 /// Returns the seconds since 1970.
 #[expect(
@@ -59,7 +43,7 @@ fn wall_time_s() -> u64 {
 pub(super) async fn start_backup(
     context: &StoreContext,
 ) -> Result<ReceiverStream<Result<BackupChunk, Status>>, Fault> {
-    let permit = context.backups.permits.clone().try_acquire_owned();
+    let permit = context.backup_permits.clone().try_acquire_owned();
     let permit = permit.map_err(|_| {
         rpc_errors::too_many(format!(
             "{BACKUPS_MAX} backups are under way already: try again when one is done"

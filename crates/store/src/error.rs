@@ -1,0 +1,33 @@
+//! Reasons why a store does not start. Plain data.
+
+use std::io;
+use std::net::SocketAddr;
+
+/// Reason why a store does not start; the text says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Another process listens there.
+    #[error(
+        "address {0} is in use: stop the process that listens there, or give this store another address with --listen"
+    )]
+    AddressInUse(SocketAddr),
+    /// The store cannot listen on the address.
+    #[error("cannot listen on {address}: {source}; give an address of this machine with --listen")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// Error of the operating system.
+        source: io::Error,
+    },
+    /// Other processes could not find the store.
+    #[error(
+        "listening on {0} needs --advertise HOST:PORT: the address under which the other stores and the AllocSvrs reach this one"
+    )]
+    NoAdvertise(SocketAddr),
+    /// Error of the data directory or of Raft.
+    #[error(transparent)]
+    Raft(#[from] seqsvr_raft::Error),
+    /// The reflection service refused the descriptors built into this binary.
+    #[error("this build is broken: {0}")]
+    Descriptors(String),
+}
