@@ -24,8 +24,8 @@ use crate::proposer::{ProposalError, Proposer};
 use crate::read_index::{ReadIndexBatcher, ReadIndexError};
 use crate::rpc_errors;
 
-/// Most Watch streams at a time.
-const WATCH_STREAMS_MAX: usize = 8_192;
+/// Most Watch streams at a time; the store rejects more.
+pub(crate) const WATCH_STREAMS_MAX: usize = 8_192;
 /// Most backups at a time; the store rejects more.
 pub(crate) const BACKUPS_MAX: usize = 2;
 /// How long after a confirmation this node may take to show the confirmed leadership.

@@ -102,14 +102,14 @@ pub(crate) fn health_checks(context: &StoreContext) -> Vec<Check> {
         .saturating_sub(counters.applied_index);
     vec![
         Check::new("cluster", context.require_cluster().is_ok(), || {
-            "this store belongs to no cluster yet: run `seqsvr init`, or `seqsvr member add` for a cluster there is".into()
+            "this store belongs to no cluster yet: run `seqsvr init`, or `seqsvr member add` to add it to a cluster".into()
         }),
         Check::new("leader", node.leader_answers(), || {
-            "no leader is heard: see that a majority of the stores runs and that they reach each other (`seqsvr member list`)".into()
+            "no leader answers: check that a majority of the stores runs and that they reach each other (`seqsvr member list`)".into()
         }),
         Check::new("applied", unapplied < UNAPPLIED_ENTRIES_MAX, || {
             format!(
-                "{unapplied} committed entries are not applied yet: wait, it is catching up; if that continues, look at its disk"
+                "{unapplied} committed entries are not applied yet: wait while the store catches up; if it does not, check its disk"
             )
         }),
     ]

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-/// Most requests that may wait for a round.
+/// Most requests that may wait for a round; more are rejected.
 const WAITING_REQUESTS_MAX: usize = 8_192;
 
 /// Reason why leadership was not confirmed.
@@ -28,13 +28,16 @@ pub enum ReadIndexError {
         leader: Option<String>,
     },
     /// No quorum answered in time.
-    #[error("no quorum of stores answered in time: retry, or ask another store")]
+    #[error("no quorum of stores answered in time: retry, or use another store")]
     NoQuorum,
     /// Too many requests wait already.
-    #[error("too many requests wait for a confirmation: retry a little later")]
+    #[error(
+        "too many requests wait for a confirmation of the leadership (at most {max}): retry later",
+        max = WAITING_REQUESTS_MAX
+    )]
     Full,
     /// The store stops.
-    #[error("this store is stopping: ask another one")]
+    #[error("this store is stopping: use another store")]
     Stopped,
 }
 

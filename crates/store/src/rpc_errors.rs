@@ -19,9 +19,10 @@ pub(crate) fn not_initialized() -> Fault {
 
 pub(crate) fn not_leader(leader: Option<String>) -> Fault {
     let text = match &leader {
-        Some(address) => format!("this store does not lead: ask {address}"),
-        None => "this store does not lead and knows no leader yet: ask again, or another store"
-            .to_owned(),
+        Some(address) => format!("this store does not lead: send the request to {address}"),
+        None => {
+            "this store does not lead and has no leader yet: retry, or use another store".to_owned()
+        }
     };
     Fault::new(Reason::NotLeader, text).with_leader(leader)
 }
@@ -44,7 +45,7 @@ pub(crate) fn unavailable(text: impl Into<String>) -> Fault {
 }
 
 pub(crate) fn no_such_session(session: u64) -> Fault {
-    let text = format!("session {session} is over: its holder must open another");
+    let text = format!("session {session} has ended: open another session");
     Fault::new(Reason::NoSuchSession, text)
 }
 
@@ -81,7 +82,7 @@ pub(crate) fn from_refusal(refusal: &Refusal) -> Fault {
         Refusal::NoSuchSession(session) => return no_such_session(session.0),
         Refusal::NameTaken { .. } => {
             let text = format!(
-                "{refusal}: give this one another name, or stop that one; if it is dead already, its session ends by itself soon"
+                "{refusal}: give this AllocSvr another name, or stop the other one; if that one is dead, its session expires soon"
             );
             return Fault::new(Reason::NameTaken, text);
         }

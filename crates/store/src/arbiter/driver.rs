@@ -43,8 +43,8 @@ async fn run_ticks(context: &Arc<StoreContext>) {
         let actions = run_tick(context, interval, lease).await;
         if let Some(cause) = actions.timer_restart {
             match cause {
-                TimerRestart::NewTerm(_) => tracing::info!("arbiter restarted its timers: {cause}"),
-                _ => tracing::warn!("arbiter restarted its timers: {cause}"),
+                TimerRestart::NewTerm(_) => tracing::info!(%cause, "arbiter restarted its timers"),
+                _ => tracing::warn!(%cause, "arbiter restarted its timers"),
             }
         }
         // What is wanted while a proposal is in flight is wanted again at the next tick.
@@ -88,7 +88,7 @@ async fn propose_commands(context: Arc<StoreContext>, commands: Vec<Command>) {
         if let Command::ExpireSession { session, .. } = command {
             let name = |s: &State| s.session(*session).map(|s| s.name.clone());
             let name = context.node.with_state(name).unwrap_or_default();
-            tracing::warn!("session {session} of AllocSvr {name:?} was silent for W: it ends");
+            tracing::warn!(%session, alloc = %name, "session was not renewed for W; expiring it");
         }
     }
     let is_assign = |c: &&Command| matches!(c, Command::Assign { .. });
@@ -96,11 +96,11 @@ async fn propose_commands(context: Arc<StoreContext>, commands: Vec<Command>) {
     match context.proposer.propose(commands).await {
         Ok(_) => {
             if assigned > 0 {
-                tracing::info!("assigned {assigned} free slots");
+                tracing::info!(slots = assigned, "assigned free slots");
             }
             context.arbiter_due.notify_one();
         }
         // The next tick of the leader at that time wants them again.
-        Err(e) => tracing::warn!("the arbiter's commands were not committed: {e}"),
+        Err(error) => tracing::warn!(%error, "commands of the arbiter were not committed"),
     }
 }

@@ -34,7 +34,12 @@ const ENTRY_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProposalError {
     /// The queue accepts no more; nothing was written.
-    #[error("the store's queue is full: retry a little later")]
+    #[error(
+        "the queue of this store is full (at most {commands_max} commands and {bytes_max} bytes): \
+         retry later",
+        commands_max = proposal_queue::QUEUE_COMMANDS_MAX,
+        bytes_max = proposal_queue::QUEUE_BYTES_MAX
+    )]
     Full,
     /// This node does not lead; nothing was written.
     #[error("this store does not lead")]
@@ -43,10 +48,10 @@ pub enum ProposalError {
         leader: Option<String>,
     },
     /// It may or may not be applied.
-    #[error("it is unknown whether the command was applied ({0}): send it again")]
+    #[error("it is unknown whether the command was applied: {0}; retry it")]
     Uncertain(String),
     /// The store stops; nothing was written or it may be applied.
-    #[error("this store is stopping: ask another one")]
+    #[error("this store is stopping: use another store")]
     Stopped,
 }
 

@@ -59,13 +59,13 @@ impl admin_server::Admin for StoreService {
         _: Request<v1::AdminMoveSlotRequest>,
     ) -> GrpcResult<v1::AdminMoveSlotResponse> {
         to_grpc_result(Err(rpc_errors::invalid_request(
-            "a slot is moved by its owner: ask an AllocSvr",
+            "only the owner of a slot can move it: send the request to an AllocSvr",
         )))
     }
 
     async fn drain(&self, _: Request<v1::DrainRequest>) -> GrpcResult<v1::DrainResponse> {
         to_grpc_result(Err(rpc_errors::invalid_request(
-            "an AllocSvr drains itself: ask an AllocSvr",
+            "only an AllocSvr can drain itself: send the request to an AllocSvr",
         )))
     }
 
@@ -109,9 +109,9 @@ async fn create_namespace(
     request: v1::CreateNamespaceRequest,
 ) -> Result<v1::Namespace, Fault> {
     let namespace = request.namespace.as_ref();
-    let spec = spec_from(
-        namespace.ok_or_else(|| rpc_errors::invalid_request("name a namespace to create"))?,
-    )?;
+    let spec = spec_from(namespace.ok_or_else(|| {
+        rpc_errors::invalid_request("no namespace given: name the one to create")
+    })?)?;
     spec.check().map_err(rpc_errors::invalid_request)?;
     let name = spec.name.clone();
     match context.propose(Command::CreateNamespace(spec)).await? {

@@ -22,10 +22,11 @@ use tonic::Status;
 use crate::context::{BACKUPS_MAX, StoreContext};
 use crate::rpc_errors;
 
+/// Bytes of one message.
 const CHUNK_BYTES: usize = 64 << 10;
-/// Chunks that wait for the receiver.
+/// Most chunks that wait for the receiver; after them the store waits.
 const CHUNKS_AHEAD_MAX: usize = 4;
-/// Longest time in which a receiver may take nothing.
+/// Time in which a receiver must read something; after it the store ends the backup.
 const RECEIVER_STALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 type ChunkSender = mpsc::Sender<Result<BackupChunk, Status>>;
@@ -46,7 +47,7 @@ pub(super) async fn start_backup(
     let permit = context.backup_permits.clone().try_acquire_owned();
     let permit = permit.map_err(|_| {
         rpc_errors::too_many(format!(
-            "{BACKUPS_MAX} backups are under way already: try again when one is done"
+            "{BACKUPS_MAX} backups are under way already: retry when one has ended"
         ))
     })?;
     context.confirm_leadership().await?;
@@ -60,9 +61,9 @@ pub(super) async fn start_backup(
             sender,
             runtime,
         };
-        if let Err(e) = backup.write(&mut out).and_then(|()| out.flush()) {
-            tracing::warn!("a backup was not sent to its end: {e}");
-            let status = Status::unavailable(format!("the backup broke off: {e}; repeat it"));
+        if let Err(error) = backup.write(&mut out).and_then(|()| out.flush()) {
+            tracing::warn!(%error, "backup was not sent completely");
+            let status = Status::unavailable(format!("the backup broke off: {error}; repeat it"));
             // A receiver that is gone, or takes nothing, does not receive the reason.
             let _ = out.sender.try_send(Err(status));
         }
@@ -99,8 +100,10 @@ impl Write for ChunkWriter {
             .block_on(async { timeout(RECEIVER_STALL_TIMEOUT, self.sender.send(chunk)).await });
         match sent {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) => Err(io::Error::other("the receiver hung up")),
-            Err(_) => Err(io::Error::other("the receiver took nothing")),
+            Ok(Err(_)) => Err(io::Error::other("the receiver closed the stream")),
+            Err(_) => Err(io::Error::other(format!(
+                "the receiver read nothing for {RECEIVER_STALL_TIMEOUT:?}"
+            ))),
         }
     }
 }

@@ -121,7 +121,7 @@ async fn describe_store(
                 return Err(rpc_errors::invalid_request(text));
             }
             Ok(Err(status)) => status.message().to_owned(),
-            Err(_) => format!("it says nothing within {DESCRIBE_TIMEOUT:?}"),
+            Err(_) => format!("it does not answer within {DESCRIBE_TIMEOUT:?}"),
         };
         if Instant::now() + DESCRIBE_RETRY_INTERVAL >= deadline {
             let text = format!(

@@ -32,7 +32,7 @@ pub(super) async fn move_slot(
         let last = final_from(wire)?;
         if (last.slot, last.epoch) != (slot, epoch) {
             return Err(rpc_errors::invalid_request(
-                "a final of another slot or epoch",
+                "a final names another slot or epoch than the move",
             ));
         }
         finals.push(last.last);

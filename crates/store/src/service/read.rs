@@ -18,9 +18,10 @@ pub(super) async fn read_confirmed(
     context: &StoreContext,
     request: v1::ReadRequest,
 ) -> Result<v1::ReadResponse, Fault> {
-    if request.sections.len() + request.slots.len() > READ_MAX {
+    let count = request.sections.len() + request.slots.len();
+    if count > READ_MAX {
         return Err(rpc_errors::over_limit(format!(
-            "one Read asks for at most {READ_MAX} sections and slots"
+            "one Read names at most {READ_MAX} sections and slots, not {count}"
         )));
     }
     context.confirm_leadership().await?;

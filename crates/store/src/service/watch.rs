@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
-use crate::context::StoreContext;
+use crate::context::{StoreContext, WATCH_STREAMS_MAX};
 use crate::rpc_errors;
 
 type TableMessage = Result<v1::RoutingTable, Status>;
@@ -25,8 +25,11 @@ pub(super) fn watch_routes(
         return Err(rpc_errors::not_initialized());
     }
     let permit = context.watch_permits.clone().try_acquire_owned();
-    let permit =
-        permit.map_err(|_| rpc_errors::too_many("too many watch this store: ask another"))?;
+    let permit = permit.map_err(|_| {
+        rpc_errors::too_many(format!(
+            "this store has {WATCH_STREAMS_MAX} Watch streams already: use another store"
+        ))
+    })?;
     let (sender, receiver) = mpsc::channel(1);
     let context = context.clone();
     tokio::spawn(async move {
