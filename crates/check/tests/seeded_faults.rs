@@ -29,7 +29,7 @@ fn assert_reported(rule: Rule, expected_lines: &[u64], lines: &str) {
     assert_eq!(named, expected_lines, "{report}");
     for line in expected_lines {
         assert!(
-            report.violations[0].description.contains(&line.to_string()),
+            report.violations[0].sentence.contains(&line.to_string()),
             "{report}"
         );
         assert!(

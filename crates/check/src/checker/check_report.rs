@@ -44,7 +44,7 @@ pub struct Violation {
     /// The rule.
     pub rule: Rule,
     /// One sentence that describes the violation, with line numbers.
-    pub description: String,
+    pub sentence: String,
     /// The calls, the earlier first.
     pub calls: Vec<CitedCall>,
 }
@@ -104,7 +104,7 @@ impl Report {
                 let name = names.get(&id).copied().unwrap_or_default();
                 Violation {
                     rule: convicted.rule,
-                    description: describe_violation(convicted, grids[id as usize].as_ref()),
+                    sentence: describe_violation(convicted, grids[id as usize].as_ref()),
                     calls: convicted
                         .witness
                         .iter()
@@ -123,7 +123,7 @@ impl Report {
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.rule, self.description)?;
+        write!(f, "{}: {}", self.rule, self.sentence)?;
         for CitedCall { line, call } in &self.calls {
             write!(f, "\n  line {line}: {call}")?;
         }
