@@ -2,7 +2,7 @@
 //!
 //! Invariant: MONOTONIC and MONOTONIC_RAW only, read again each time. Neither jumps with the wall
 //! clock, and neither counts time in which the machine was suspended. So the arbiter never counts
-//! more time than it was awake to see.
+//! time in which the machine did not run.
 
 use std::sync::Arc;
 

@@ -28,9 +28,10 @@ use crate::rpc_errors;
 pub(crate) const WATCH_STREAMS_MAX: usize = 8_192;
 /// Most backups at a time; the store rejects more.
 pub(crate) const BACKUPS_MAX: usize = 2;
-/// How long after a confirmation this node may take to show the confirmed leadership.
+/// Time after a confirmation in which this node must reach the confirmed leadership.
 const LEADERSHIP_READY_TIMEOUT: Duration = Duration::from_millis(500);
 
+/// Parts of one store that its services and its arbiter use.
 pub(crate) struct StoreContext {
     pub(crate) node: Node,
     pub(crate) address: String,
@@ -72,17 +73,18 @@ impl StoreContext {
         }
     }
 
-    /// Returns the term this node leads in, by its own view.
+    /// Returns the term this node leads in, by its own view. Rejects the request if it does not
+    /// lead.
     pub(crate) fn require_leader(&self) -> Result<u64, Fault> {
         self.require_cluster()?;
-        let seen = self.leadership();
-        match seen.role {
-            Role::Leader => Ok(seen.term),
-            _ => Err(rpc_errors::not_leader(to_address(seen.leader))),
+        let leadership = self.leadership();
+        match leadership.role {
+            Role::Leader => Ok(leadership.term),
+            _ => Err(rpc_errors::not_leader(to_address(leadership.leader))),
         }
     }
 
-    /// Fails if this store belongs to no cluster yet.
+    /// Rejects a request while this store belongs to no cluster.
     pub(crate) fn require_cluster(&self) -> Result<(), Fault> {
         match self.node.identity().cluster {
             Some(_) => Ok(()),
@@ -105,6 +107,7 @@ impl StoreContext {
         }
     }
 
+    /// Returns the leadership by this node's own view.
     pub(crate) fn leadership(&self) -> Leadership {
         self.node.leadership().borrow().clone()
     }

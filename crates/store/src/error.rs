@@ -27,7 +27,7 @@ pub enum Error {
     /// Error of the data directory or of Raft.
     #[error(transparent)]
     Raft(#[from] seqsvr_raft::Error),
-    /// The reflection service refused the descriptors built into this binary.
+    /// The reflection service rejected the descriptors built into this binary.
     #[error("this build is broken: {0}")]
     Descriptors(String),
 }

@@ -5,11 +5,13 @@
 //! shared by many requests; the [`arbiter`], a pure machine that expires silent sessions and
 //! assigns free slots; the gRPC services `Store` and `Admin`, health and reflection.
 //!
-//! How data passes through. A raise: `Submit` -> [`proposer::ProposalQueue`] -> one Raft entry with the
-//! commands of all callers -> applied -> its own reply. A keep-alive: `KeepAlive` -> a quorum round
-//! begun after it came in -> stamped under the arbiter's lock -> D and what the caller's routing
-//! table misses. A death: no stamp for W -> marked -> `ExpireSession` -> `Assign` -> pushed to
-//! every `Watch`.
+//! How data passes through:
+//!
+//! - A raise: `Submit` -> [`proposer::ProposalQueue`] -> one Raft entry with the commands of all
+//!   callers -> applied -> its own reply.
+//! - A keep-alive: `KeepAlive` -> a quorum round begun after it came in -> stamped under the
+//!   arbiter's lock -> D and what the caller's routing table misses.
+//! - A death: no stamp for W -> marked -> `ExpireSession` -> `Assign` -> pushed to every `Watch`.
 //!
 //! What it may not know: openraft, disks, and how an AllocSvr uses what it owns.
 

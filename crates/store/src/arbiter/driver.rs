@@ -1,5 +1,5 @@
 //! Driver of the [`Arbiter`](super::Arbiter). It ticks every D/8. It also ticks at once when a
-//! session comes alive, when the routing table changes, or when what it wanted is committed.
+//! session becomes alive, when the routing table changes, or when its commands are committed.
 //!
 //! Invariant: a command is proposed only after the tick that decided it has released the arbiter's
 //! lock, with the session marked. At most one proposal of the arbiter is in flight.
@@ -17,6 +17,7 @@ use crate::context::StoreContext;
 /// How often a store that has no cluster or does not lead checks again.
 const IDLE_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
+/// Ticks until the store stops.
 pub(crate) async fn run(context: Arc<StoreContext>) {
     let stop = context.stop.clone();
     stop.run_until_cancelled(run_ticks(&context)).await;
@@ -47,9 +48,9 @@ async fn run_ticks(context: &Arc<StoreContext>) {
                 _ => tracing::warn!(%cause, "arbiter restarted its timers"),
             }
         }
-        // What is wanted while a proposal is in flight is wanted again at the next tick.
-        let is_idle = proposing.as_ref().is_none_or(JoinHandle::is_finished);
-        if is_idle && !actions.commands.is_empty() {
+        // The next tick returns again what this one may not propose.
+        let may_propose = proposing.as_ref().is_none_or(JoinHandle::is_finished);
+        if may_propose && !actions.commands.is_empty() {
             proposing = Some(tokio::spawn(propose_commands(
                 context.clone(),
                 actions.commands,
@@ -69,7 +70,7 @@ async fn run_tick(context: &StoreContext, interval: Duration, lease: Duration) -
         }
     };
     let mut arbiter = context.arbiter.lock();
-    // Both are read under the lock: neither is older than what another tick or renewal has seen.
+    // Both are read under the lock: neither is older than what another tick or renewal has read.
     let (leading_term, now) = (ready_term(), (context.clock)());
     context.node.with_state(|state| {
         arbiter.tick(TickInput {
@@ -100,7 +101,7 @@ async fn propose_commands(context: Arc<StoreContext>, commands: Vec<Command>) {
             }
             context.arbiter_due.notify_one();
         }
-        // The next tick of the leader at that time wants them again.
+        // The next tick of the leader at that time returns them again.
         Err(error) => tracing::warn!(%error, "commands of the arbiter were not committed"),
     }
 }

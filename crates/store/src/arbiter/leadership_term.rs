@@ -14,14 +14,14 @@ use seqsvr_core::{planted, reached};
 use super::rebalance::SlotMove;
 use super::{ArbiterCounters, TickInput, TimerRestart, assignment, rebalance};
 
-/// How long the arbiter waits for the first AllocSvrs of a cluster, at most.
+/// Longest wait for more AllocSvrs before the first assignment of a cluster.
 const FIRST_ALLOCS_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Everything that belongs to one term and is dropped with it.
 #[derive(Debug)]
 pub(super) struct LeadershipTerm {
     pub(super) number: u64,
-    /// Last restart of the timers.
+    /// Last start of the timers: the beginning of the term or their last restart.
     pub(super) timers_started: Reading,
     pub(super) sessions: HashMap<SessionId, TrackedSession>,
     /// Whether the last tick's quorum round succeeded.
@@ -36,18 +36,18 @@ pub(super) struct LeadershipTerm {
     pub(super) is_reported: bool,
 }
 
+/// Renewals of one session, as this leader tracks them in one term.
 #[derive(Debug)]
 pub(super) struct TrackedSession {
-    /// Moment when its OpenSession was first seen applied in this term: not before the term's
-    /// start.
+    /// When this leader first found its OpenSession applied: not before the start of the term.
     pub(super) opened: Reading,
     /// Its last stamp.
     pub(super) last_renewal: Option<Reading>,
-    /// The stamp that brought it to life in this term: the first, or the first after D of silence.
+    /// Stamp that made it alive in this term: the first, or the first after D without a renewal.
     pub(super) alive_since: Reading,
-    /// Being expired: renewals are refused until the end of the term.
+    /// Whether it is being expired: its renewals are rejected until the end of the term.
     pub(super) is_expiring: bool,
-    /// Wants no slots, by its last renewal.
+    /// Whether it takes no slots, by its last renewal.
     pub(super) is_draining: bool,
 }
 
@@ -114,7 +114,7 @@ impl LeadershipTerm {
         })
     }
 
-    /// Notes sessions seen for the first time and forgets those that ended.
+    /// Adds the sessions that are new in the applied state and removes those that ended.
     pub(super) fn track_sessions(&mut self, tick: &TickInput<'_>) {
         self.sessions
             .retain(|id, _| tick.state.session(*id).is_some());
@@ -137,6 +137,7 @@ impl LeadershipTerm {
         silent.map(|s| s.is_expiring = true).count() as u64
     }
 
+    /// Returns the command that ends each marked session.
     pub(super) fn expire_commands(&self) -> Vec<Command> {
         let marked = self.sessions.iter().filter(|(_, s)| s.is_expiring);
         let mut silent: Vec<SessionId> = marked.map(|(id, _)| *id).collect();
@@ -156,8 +157,8 @@ impl LeadershipTerm {
             .clone()
             .filter(|(_, s)| !s.is_draining)
             .map(|(id, s)| {
-                // A session that just came may be gone again soon; slots that drain cannot wait for
-                // that.
+                // A new session may end soon again. Slots of a session that drains cannot wait
+                // for that.
                 let settled = now.elapsed_arbiter(s.alive_since) >= lease;
                 (*id, settled)
             });

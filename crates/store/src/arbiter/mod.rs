@@ -6,7 +6,7 @@
 //! drift bound. The lease runs to t0 + D; the owner reads t0 *before* it sends the request. The
 //! arbiter waits W = 1.25 D since the latest of
 //! - the stamp of the renewal, made *after* the request came in, hence after t0;
-//! - the application of its OpenSession as seen here (the owner may have sent a renewal, but
+//! - the application of its OpenSession on this node (the owner may have sent a renewal, but
 //!   nothing is granted yet);
 //! - the moment when this node became leader in this term: a quorum round confirmed the renewals
 //!   that an older leader answered, so their t0 lies before this election.
@@ -22,9 +22,9 @@
 //! - *Expired by a deposed arbiter.* The expiry is decided in term 1, and appended in term 3 after
 //!   a renewal in term 2. Hence ExpireSession carries the term of the decision and is a no-op in
 //!   any other.
-//! - *Acting on an old view.* A new leader that has not yet applied what older terms committed sees
-//!   a session that is gone. Or it sees a slot as free that is not. Hence `leading_term` is the
-//!   term only once the term's own first entry is applied here.
+//! - *Acting on an old view.* A new leader that has not yet applied what older terms committed
+//!   finds a session that is gone, or a slot free that is not. Hence `leading_term` is the term
+//!   only once the term's own first entry is applied here.
 //! - *An assigned session that is not alive.* It would cost another W. Hence only sessions renewed
 //!   within D in this term get slots.
 //!
@@ -84,7 +84,7 @@ pub struct TickInput<'a> {
     pub state: &'a State,
 }
 
-/// Commands that a tick wants committed: every expiry before the first assignment.
+/// Result of a tick: commands to commit, every expiry before the first assignment.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct ArbiterActions {
     /// `ExpireSession`s and `Assign`s.
@@ -100,7 +100,7 @@ pub enum TimerRestart {
     NewTerm(u64),
     /// No quorum answered for a while, so no session could renew.
     QuorumRegained,
-    /// The tick of this arbiter came late by this much; it could not answer renewals.
+    /// The tick of this arbiter was late by this much; it could not answer renewals.
     LateTick(Duration),
 }
 
@@ -124,7 +124,7 @@ pub struct ArbiterCounters {
     pub late_ticks: u64,
     /// Renewals stamped.
     pub renewals: u64,
-    /// Renewals refused because the session was gone or being expired.
+    /// Renewals rejected because the session was gone or being expired.
     pub renewals_refused: u64,
     /// Sessions marked as being expired.
     pub expired: u64,
@@ -134,8 +134,8 @@ impl Arbiter {
     /// Stamps a renewal. The caller holds the arbiter's lock, and has read `leading_term`, `now`
     /// and `state` under it. Before that, a quorum round that began after the request came in
     /// confirmed this node's leadership in `confirmed_term`, and was applied. `draining`: the
-    /// session wants no slots. Returns whether the session was not alive before (a tick is due: it
-    /// may be given slots).
+    /// session takes no slots. Returns whether the session was not alive before (a tick is due: the
+    /// session may receive slots).
     pub fn stamp_renewal(
         &mut self,
         session: SessionId,
@@ -176,7 +176,7 @@ impl Arbiter {
     }
 
     /// Runs one tick: restarts timers where the rules require it, marks silent sessions, and
-    /// returns what to commit. The next tick returns again what is still wanted, so a lost proposal
+    /// returns what to commit. The next tick returns again what is still due, so a lost proposal
     /// needs no care.
     pub fn tick(&mut self, tick: TickInput<'_>) -> ArbiterActions {
         self.update_term(tick.leading_term, tick.now);
@@ -232,7 +232,7 @@ impl Arbiter {
         }
     }
 
-    /// Returns the sessions that want no slots.
+    /// Returns the sessions that take no slots.
     pub fn draining_sessions(&self) -> BTreeSet<SessionId> {
         let sessions = self.term.iter().flat_map(|term| &term.sessions);
         let draining = sessions.filter(|(_, tracked)| tracked.is_draining);

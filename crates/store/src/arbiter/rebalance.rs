@@ -1,5 +1,5 @@
 //! Moves of owned slots: all slots of sessions that drain, and as many as even out the others after
-//! a session came.
+//! a session opened.
 //!
 //! Invariants: the moves are a pure function of the owners of slots and of the living sessions, so
 //! the same state gives the same moves and repeated advice overshoots nothing. No move leaves its
@@ -21,7 +21,7 @@ pub struct SlotMove {
 }
 
 /// Returns the moves. `owners[slot]` is the present owner; `takers` are the living sessions that
-/// want slots, with whether they have lived long enough to be given some just to even out.
+/// take slots, with whether they have lived long enough to receive some only to even out.
 pub(super) fn plan_moves(
     owners: &[Option<SessionId>],
     takers: &BTreeMap<SessionId, bool>,

@@ -107,7 +107,7 @@ impl ArbiterLeader {
         }
     }
 
-    /// Ticks on time until `until_ms`; returns the commands of the last tick, none of them committed.
+    /// Ticks on time until `until_ms` and commits nothing; returns the commands of the last tick.
     fn tick_until(&mut self, until_ms: u64) -> Vec<Command> {
         let mut last = Vec::new();
         while self.now_ms < until_ms {
@@ -213,8 +213,8 @@ fn renewal_of_marked_session_is_rejected_with_any_proposal_outcome() {
         expire_commands(a, 1)
     );
     assert_eq!(leader.renew(a), Err(RenewalError::SessionExpiring));
-    // The proposal is lost and the timers restart: the renewal is still refused, and the expiry
-    // wanted again.
+    // The proposal is lost and the timers restart: the renewal is still rejected, and the tick
+    // returns the expiry again.
     leader.now_ms += 5_000;
     assert!(matches!(
         leader.tick().timer_restart,
@@ -478,7 +478,7 @@ fn slots_of_dead_session_go_to_others_and_no_owned_slot_moves() {
             "an owned slot moved"
         );
     }
-    // A session that comes late gets nothing: owned slots are not moved here.
+    // A session that opens late receives nothing: owned slots are not moved here.
     let late = leader.open_session(4);
     let alive = [all[1], all[2], late];
     leader.run_until(5_000, &alive);

@@ -9,7 +9,9 @@ use seqsvr_core::command::Command;
 
 /// A fence (2 + 8 + 4 + 4), or the section, generation and value of a final (4 + 4 + 8 + 8).
 const FENCE_BYTES: usize = 24;
+/// Index of an enum variant.
 const VARIANT_BYTES: usize = 4;
+/// Length of a string or a list.
 const LENGTH_BYTES: usize = 8;
 
 /// Returns an upper estimate of a command's encoding, in bytes.

@@ -3,11 +3,12 @@
 //! Invariant: an entry stays under [`ENTRY_BYTES_MAX`] and [`ENTRY_COMMANDS_MAX`]; commands of one
 //! class leave in the order they came; no class waits without end.
 //!
-//! Order: raises come first, because callers run dry behind them, and with them what the arbiter
-//! wants. Then come sections opened and closed; creations come last. Reordering across classes is
-//! harmless: every command is fenced, and a sender waits for the reply to one before it sends what
-//! builds on it. Each class left out of one entry has a quarter of the next one to itself, the last
-//! class first. So a flood of the classes before it slows it down but never stops it.
+//! Order: raises come first, because callers run out of numbers without them, and with them the
+//! commands of the arbiter. Then come sections opened and closed; creations come last. Reordering
+//! across classes is harmless: every command is fenced, and a sender waits for the reply to one
+//! before it sends what builds on it. Each class left out of one entry has a quarter of the next
+//! one to itself, the last class first. So a flood of the classes before it slows it down but never
+//! stops it.
 
 use std::collections::VecDeque;
 
@@ -18,12 +19,13 @@ use super::encoded_size;
 
 /// Most bytes of an entry, with room for its own frame.
 pub const ENTRY_BYTES_MAX: usize = 60 * 1024;
-/// Most commands of an entry.
+/// Most commands of an entry; the others wait for the next one.
 pub const ENTRY_COMMANDS_MAX: usize = 4_096;
-/// Most commands that may wait.
+/// Most commands that may wait; the queue rejects more.
 pub(super) const QUEUE_COMMANDS_MAX: usize = 32_768;
-/// Most estimated bytes that may wait.
+/// Most estimated bytes that may wait; the queue rejects more.
 pub(super) const QUEUE_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Number of classes of commands.
 const CLASS_COUNT: usize = 3;
 
 /// Commands waiting, each with what is needed to answer it.

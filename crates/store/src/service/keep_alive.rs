@@ -12,7 +12,7 @@
 //!   leader may be older than t0; it waits W since its election and frees the slots before t0 + D.
 //! - *Stamped without the lock, or session looked up before it*: the arbiter marks and expires in
 //!   between, and D is granted to a session whose slots are given away in the next entry.
-//! - *Applied state not awaited*: a session ended by the former leader's entry is still seen alive.
+//! - *Applied state not awaited*: a session ended by the former leader's entry still appears alive.
 //! - *Stamped in another term than confirmed*: the stamp would count for a leadership that the
 //!   round does not confirm.
 

@@ -24,7 +24,7 @@ use crate::rpc_errors;
 const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(5);
 const DESCRIBE_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Returns the members as this store sees them; only the leader has the progress of the others.
+/// Returns the members in the view of this store; only the leader has the progress of the others.
 pub(super) fn list_members(context: &StoreContext) -> Vec<v1::StoreStatus> {
     let own = context.node.identity().node;
     let leader = context.leadership().leader.map(|(id, _)| id);

@@ -22,7 +22,7 @@ pub(super) async fn submit_commands(
     }
     context.require_leader()?;
     // An Open that expects no generation takes the one applied here. If that is old, or another
-    // Open is under way, the store refuses it when it is applied, and the AllocSvr retries.
+    // Open is under way, the store rejects it when it is applied, and the AllocSvr retries.
     let commands = context.node.with_state(|state| {
         let generation = |key| state.section(key).map_or(Generation(0), |s| s.generation);
         let commands = request.commands.iter().map(|c| command_from(c, generation));
