@@ -1,6 +1,6 @@
 //! Measures a check of a large history: writes one, checks it, adds a fault and checks again.
 //!
-//! `cargo run --release -p seqsvr-check --example large -- [CALLS] [SEQUENCES] [DIRECTORY]`
+//! `cargo run --release -p seqsvr-check --example large_history -- [CALLS] [SEQUENCES] [DIRECTORY]`
 //! (default: 20,000,000 calls on 100,000 sequences). It removes the file at the end. It prints
 //! seconds, and the peak memory of the process where `/proc` has it.
 
