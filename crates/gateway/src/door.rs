@@ -1,5 +1,5 @@
-//! The common part of all doors: they accept connections within a bound, spread them over threads,
-//! and close in order.
+//! The listener of an endpoint: accepts connections up to a limit, spreads them over threads, and
+//! drains them at a shutdown.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,117 +13,120 @@ use tokio_util::task::TaskTracker;
 
 use crate::runtimes::Runtimes;
 
-/// Pause after a failed accept (no file descriptor left), instead of spinning.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// How long connections have to end at a shutdown.
-const DRAIN_MAX: Duration = Duration::from_secs(6);
+/// Delay after a failed accept (no file descriptor left), so that the loop does not spin.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
+/// Maximum wait for connections to end at a shutdown; then the server stops without them.
+const CONNECTION_DRAIN_TIMEOUT: Duration = Duration::from_secs(6);
 
 /// A connection that was accepted.
-pub(crate) struct Accepted {
+pub(crate) struct AcceptedConnection {
     pub(crate) io: Box<dyn Io>,
     pub(crate) remote: SocketAddr,
-    /// Canceled when the connection must answer what it has received, and end.
-    pub(crate) stopping: CancellationToken,
+    /// Canceled when the connection must answer the requests that it has received, and end.
+    pub(crate) shutdown: CancellationToken,
 }
 
-/// An open door.
-pub(crate) struct Door {
+/// A listener that serves one protocol.
+pub(crate) struct ProtocolListener {
     /// Name of the protocol, for logs.
-    name: &'static str,
+    protocol: &'static str,
     local_addr: SocketAddr,
-    stopping: CancellationToken,
+    shutdown: CancellationToken,
     tasks: TaskTracker,
 }
 
-impl Door {
-    /// Serves at most `connections_max` connections at a time in one of the runtimes, or in the
-    /// current one if none is given. The door rejects more with `refusal`, in their protocol.
-    pub(crate) fn open<F>(
-        name: &'static str,
+impl ProtocolListener {
+    /// Serves at most `connections_max` connections at a time in the runtimes, or in the current
+    /// runtime if there are none. More connections get the bytes `rejection` and are closed.
+    pub(crate) fn start<F>(
+        protocol: &'static str,
         mut listener: Box<dyn Listener>,
         runtimes: Option<Runtimes>,
         connections_max: usize,
-        refusal: &'static [u8],
-        serve: impl Fn(Accepted) -> F + Send + Sync + 'static,
-    ) -> io::Result<Door>
+        rejection: &'static [u8],
+        serve: impl Fn(AcceptedConnection) -> F + Send + Sync + 'static,
+    ) -> io::Result<ProtocolListener>
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let door = Door {
-            name,
+        let protocol_listener = ProtocolListener {
+            protocol,
             local_addr: listener.local_addr()?,
-            stopping: CancellationToken::new(),
+            shutdown: CancellationToken::new(),
             tasks: TaskTracker::new(),
         };
-        let accepting = Accepting {
+        let accept_loop = AcceptLoop {
             connections: Connections::new(connections_max),
-            refusal,
+            rejection,
             runtimes: runtimes.unwrap_or_else(|| Runtimes::new([Handle::current()])),
-            stopping: door.stopping.clone(),
-            tasks: door.tasks.clone(),
+            shutdown: protocol_listener.shutdown.clone(),
+            tasks: protocol_listener.tasks.clone(),
         };
-        let stopping = door.stopping.clone();
-        door.tasks.spawn(async move {
-            let accept = accepting.run(&mut *listener, Arc::new(serve));
-            stopping.run_until_cancelled(accept).await;
+        let shutdown = protocol_listener.shutdown.clone();
+        protocol_listener.tasks.spawn(async move {
+            let accept = accept_loop.accept_connections(&mut *listener, Arc::new(serve));
+            shutdown.run_until_cancelled(accept).await;
         });
-        Ok(door)
+        Ok(protocol_listener)
     }
 
     pub(crate) fn local_addr(&self) -> SocketAddr {
         self.local_addr
     }
 
-    /// Accepts no more, lets connections answer what they have received, and closes them.
+    /// Stops accepting, lets connections answer the requests that they have received, and closes
+    /// them.
     pub(crate) async fn shutdown(&self) {
-        self.stopping.cancel();
+        self.shutdown.cancel();
         self.tasks.close();
-        let ended = tokio::time::timeout(DRAIN_MAX, self.tasks.wait()).await;
-        if ended.is_err() {
-            let name = self.name;
-            tracing::warn!("{name} connections are still open after {DRAIN_MAX:?}; not waited for");
+        let drained = tokio::time::timeout(CONNECTION_DRAIN_TIMEOUT, self.tasks.wait()).await;
+        if drained.is_err() {
+            let protocol = self.protocol;
+            tracing::warn!(
+                "{protocol} connections are still open after {CONNECTION_DRAIN_TIMEOUT:?}; not waited for"
+            );
         }
     }
 }
 
-/// The task that accepts connections.
-struct Accepting {
+/// State of the task that accepts connections.
+struct AcceptLoop {
     connections: Arc<Connections>,
-    refusal: &'static [u8],
+    rejection: &'static [u8],
     runtimes: Runtimes,
-    stopping: CancellationToken,
+    shutdown: CancellationToken,
     tasks: TaskTracker,
 }
 
-impl Accepting {
-    async fn run<F: Future<Output = ()> + Send + 'static>(
+impl AcceptLoop {
+    async fn accept_connections<F: Future<Output = ()> + Send + 'static>(
         &self,
         listener: &mut dyn Listener,
-        serve: Arc<impl Fn(Accepted) -> F + Send + Sync + 'static>,
+        serve: Arc<impl Fn(AcceptedConnection) -> F + Send + Sync + 'static>,
     ) {
         loop {
-            let (open, remote) = match listener.accept_for_any().await {
+            let (open_socket, remote) = match listener.accept_for_any().await {
                 Ok(accepted) => accepted,
                 Err(error) => {
                     tracing::warn!("a connection was not accepted: {error}");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
                     continue;
                 }
             };
             let Some(permit) = self.connections.admit() else {
-                if let Ok(io) = open() {
-                    self.connections.refuse(io, self.refusal.to_vec());
+                if let Ok(io) = open_socket() {
+                    self.connections.refuse(io, self.rejection.to_vec());
                 }
                 continue;
             };
-            let (serve, stopping) = (serve.clone(), self.stopping.child_token());
-            self.runtimes.spawn(&self.tasks, async move {
-                match open() {
+            let (serve, shutdown) = (serve.clone(), self.shutdown.child_token());
+            self.runtimes.spawn_connection(&self.tasks, async move {
+                match open_socket() {
                     Ok(io) => {
-                        let accepted = Accepted {
+                        let accepted = AcceptedConnection {
                             io,
                             remote,
-                            stopping,
+                            shutdown,
                         };
                         serve(accepted).await;
                     }

@@ -1,4 +1,4 @@
-//! A service for tests that need none.
+//! A service for tests that need no numbers.
 
 use seqsvr_core::route::KeyRef;
 use seqsvr_proto::LocalSequence;
@@ -7,11 +7,11 @@ use seqsvr_proto::v1;
 use seqsvr_proto::v1::sequence_server::Sequence;
 use tonic::{Request, Response, Status, Streaming};
 
-/// A service that answers no call; its memory has one answer for all keys, or none.
+/// A service that answers no call. Its memory has one answer for all keys, or none.
 #[derive(Default)]
-pub(crate) struct Nobody(pub(crate) Option<v1::NextResponse>);
+pub(crate) struct NoopSequence(pub(crate) Option<v1::NextResponse>);
 
-impl LocalSequence for Nobody {
+impl LocalSequence for NoopSequence {
     fn take(&self, _: &str, _: KeyRef<'_>, _: u32) -> Option<v1::NextResponse> {
         self.0.clone()
     }
@@ -21,42 +21,51 @@ impl LocalSequence for Nobody {
         _: v1::NextManyRequest,
         _: &Share,
     ) -> Result<v1::NextManyResponse, Status> {
-        Err(nobody())
+        Err(unavailable())
     }
 }
 
 #[tonic::async_trait]
-impl Sequence for Nobody {
+impl Sequence for NoopSequence {
     type PipeStream = futures::stream::Empty<Result<v1::PipeResponse, Status>>;
 
-    async fn next(&self, _: Request<v1::NextRequest>) -> Answer<v1::NextResponse> {
-        Err(nobody())
+    async fn next(&self, _: Request<v1::NextRequest>) -> SequenceResult<v1::NextResponse> {
+        Err(unavailable())
     }
-    async fn next_many(&self, _: Request<v1::NextManyRequest>) -> Answer<v1::NextManyResponse> {
-        Err(nobody())
+    async fn next_many(
+        &self,
+        _: Request<v1::NextManyRequest>,
+    ) -> SequenceResult<v1::NextManyResponse> {
+        Err(unavailable())
     }
-    async fn current(&self, _: Request<v1::CurrentRequest>) -> Answer<v1::CurrentResponse> {
-        Err(nobody())
+    async fn current(&self, _: Request<v1::CurrentRequest>) -> SequenceResult<v1::CurrentResponse> {
+        Err(unavailable())
     }
     async fn current_many(
         &self,
         _: Request<v1::CurrentManyRequest>,
-    ) -> Answer<v1::CurrentManyResponse> {
-        Err(nobody())
+    ) -> SequenceResult<v1::CurrentManyResponse> {
+        Err(unavailable())
     }
-    async fn raise_to(&self, _: Request<v1::RaiseToRequest>) -> Answer<v1::RaiseToResponse> {
-        Err(nobody())
+    async fn raise_to(
+        &self,
+        _: Request<v1::RaiseToRequest>,
+    ) -> SequenceResult<v1::RaiseToResponse> {
+        Err(unavailable())
     }
-    async fn routes(&self, _: Request<v1::RoutesRequest>) -> Answer<v1::RoutingTable> {
-        Err(nobody())
+    async fn routes(&self, _: Request<v1::RoutesRequest>) -> SequenceResult<v1::RoutingTable> {
+        Err(unavailable())
     }
-    async fn pipe(&self, _: Request<Streaming<v1::PipeRequest>>) -> Answer<Self::PipeStream> {
-        Err(nobody())
+    async fn pipe(
+        &self,
+        _: Request<Streaming<v1::PipeRequest>>,
+    ) -> SequenceResult<Self::PipeStream> {
+        Err(unavailable())
     }
 }
 
-type Answer<T> = Result<Response<T>, Status>;
+type SequenceResult<T> = Result<Response<T>, Status>;
 
-fn nobody() -> Status {
-    Status::unavailable("nobody is here")
+fn unavailable() -> Status {
+    Status::unavailable("this test service answers no call")
 }

@@ -1,5 +1,5 @@
-//! The runtimes that serve connections: all doors of a process share them, so that no runtime gets
-//! the connections of every door.
+//! The runtimes that serve connections. All endpoints of a process share them, so that connections
+//! are balanced across endpoints.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -7,59 +7,60 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use tokio::runtime::Handle;
 use tokio_util::task::TaskTracker;
 
-/// Runtimes, and how many connections each serves.
+/// Runtimes, with the number of connections that each serves.
 #[derive(Clone, Debug)]
-pub struct Runtimes(Arc<[One]>);
+pub struct Runtimes(Arc<[RuntimeSlot]>);
 
+/// One runtime, and the number of its connections.
 #[derive(Debug)]
-struct One {
+struct RuntimeSlot {
     runtime: Handle,
     connections: Arc<AtomicUsize>,
 }
 
-/// A connection, counted.
-struct Counted(Arc<AtomicUsize>);
+/// A count of one connection, released at its drop.
+struct ConnectionCount(Arc<AtomicUsize>);
 
 impl Runtimes {
     /// Creates a set of these runtimes; there must be at least one.
     pub fn new(runtimes: impl IntoIterator<Item = Handle>) -> Runtimes {
-        let one = |runtime| One {
+        let slot = |runtime| RuntimeSlot {
             runtime,
             connections: Arc::default(),
         };
-        Runtimes(runtimes.into_iter().map(one).collect())
+        Runtimes(runtimes.into_iter().map(slot).collect())
     }
 
-    /// Serves a connection in the runtime that has the fewest.
-    pub(crate) fn spawn(
+    /// Serves a connection in the runtime that has the fewest connections.
+    pub(crate) fn spawn_connection(
         &self,
         tasks: &TaskTracker,
-        serving: impl Future<Output = ()> + Send + 'static,
+        connection: impl Future<Output = ()> + Send + 'static,
     ) {
-        let least = self
+        let least_loaded = self
             .0
             .iter()
-            .min_by_key(|one| one.connections.load(Relaxed));
-        let Some(one) = least else {
+            .min_by_key(|slot| slot.connections.load(Relaxed));
+        let Some(slot) = least_loaded else {
             return;
         };
-        let counted = Counted::of(one.connections.clone());
+        let count = ConnectionCount::increment(slot.connections.clone());
         let served = async move {
-            serving.await;
-            drop(counted);
+            connection.await;
+            drop(count);
         };
-        tasks.spawn_on(served, &one.runtime);
+        tasks.spawn_on(served, &slot.runtime);
     }
 }
 
-impl Counted {
-    fn of(connections: Arc<AtomicUsize>) -> Counted {
+impl ConnectionCount {
+    fn increment(connections: Arc<AtomicUsize>) -> ConnectionCount {
         connections.fetch_add(1, Relaxed);
-        Counted(connections)
+        ConnectionCount(connections)
     }
 }
 
-impl Drop for Counted {
+impl Drop for ConnectionCount {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Relaxed);
     }
@@ -76,7 +77,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn connections_are_dealt_out_to_where_the_fewest_are() {
+    async fn connection_is_spawned_in_the_least_loaded_runtime() {
         let (running, stopped) = watch::channel(());
         let runtimes = [0, 1].map(|_| {
             let mut builder = tokio::runtime::Builder::new_current_thread();
@@ -87,11 +88,11 @@ mod tests {
         });
         let (runtimes, tasks) = (Runtimes::new(runtimes), TaskTracker::new());
         let (serves, mut served) = mpsc::unbounded_channel();
-        // Each connection reports its thread, and ends, well or badly, when the test ends it.
+        // Each connection reports its thread. It ends, with success or a panic, when the test ends it.
         let mut connect = async || {
             let (end, ended) = oneshot::channel::<bool>();
             let serves = serves.clone();
-            runtimes.spawn(&tasks, async move {
+            runtimes.spawn_connection(&tasks, async move {
                 serves.send(thread::current().id()).unwrap();
                 assert!(ended.await.unwrap_or(true), "this one fails");
             });

@@ -1,8 +1,10 @@
-//! Passwords and tokens.
+//! Comparison of passwords and tokens.
 
-/// Compares in a time that does not depend on how much of it is right.
-pub(crate) fn same(expected: &[u8], given: &[u8]) -> bool {
-    let differ = expected.len() ^ given.len();
-    let pairs = expected.iter().zip(given);
-    pairs.fold(differ, |differ, (a, b)| differ | usize::from(a ^ b)) == 0
+/// Compares two texts in a time that does not depend on their common part.
+pub(crate) fn constant_time_eq(expected: &[u8], received: &[u8]) -> bool {
+    let difference = expected.len() ^ received.len();
+    let pairs = expected.iter().zip(received);
+    pairs.fold(difference, |difference, (a, b)| {
+        difference | usize::from(a ^ b)
+    }) == 0
 }

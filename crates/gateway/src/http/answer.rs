@@ -1,4 +1,4 @@
-//! Answers as responses.
+//! HTTP responses.
 
 use axum::body::Body;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
@@ -6,28 +6,32 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use serde::Serialize;
 
-/// Returns a response that no cache keeps: a repeated request takes other numbers.
-pub(super) fn response(status: StatusCode, kind: &'static str, body: impl Into<Body>) -> Response {
+/// Returns a response that no cache stores: a repeated request takes other numbers.
+pub(super) fn uncached_response(
+    status: StatusCode,
+    content_type: &'static str,
+    body: impl Into<Body>,
+) -> Response {
     let mut response = Response::new(body.into());
     *response.status_mut() = status;
     let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
 
-/// Returns JSON, with an end of line for people who read it in a terminal.
-pub(super) fn json(status: StatusCode, answer: &impl Serialize) -> Response {
-    response(status, "application/json", text(answer))
+/// Returns a response of JSON with a line end, for people who read it in a terminal.
+pub(super) fn json_response(status: StatusCode, answer: &impl Serialize) -> Response {
+    uncached_response(status, "application/json", to_json_line(answer))
 }
 
-/// Returns an answer as JSON with an end of line.
-pub(super) fn text(answer: &impl Serialize) -> Vec<u8> {
-    let mut text = Vec::with_capacity(128);
+/// Returns an answer as JSON with a line end.
+pub(super) fn to_json_line(answer: &impl Serialize) -> Vec<u8> {
+    let mut line = Vec::with_capacity(128);
     // Writing to a Vec cannot fail, and neither can these answers.
-    if serde_json::to_writer(&mut text, answer).is_err() {
-        text.clear();
+    if serde_json::to_writer(&mut line, answer).is_err() {
+        line.clear();
     }
-    text.push(b'\n');
-    text
+    line.push(b'\n');
+    line
 }

@@ -1,9 +1,9 @@
 //! One HTTP connection.
 //!
-//! Invariants: a request's head arrives within [`HttpOptions::idle_max`](super::HttpOptions) of the
-//! answer before it, or the connection is closed soon after (at the next of [`LOOKS`]). A
-//! connection whose other end takes nothing for [`STUCK_AFTER`] is closed. At a shutdown a
-//! connection answers the request it has begun, and no other.
+//! Invariants: the head of a request arrives within [`HttpOptions::idle_max`](super::HttpOptions) of
+//! the answer before it, or the connection is closed soon after (at the next of [`IDLE_CHECKS`]). A
+//! connection whose peer reads nothing for [`STUCK_AFTER`] is closed. At a shutdown a connection
+//! answers the request that it has begun, and no other.
 
 use std::convert::Infallible;
 use std::future::ready;
@@ -28,64 +28,73 @@ use tower::ServiceExt;
 
 use super::paths::Paths;
 use super::site;
-use crate::door::Accepted;
+use crate::door::AcceptedConnection;
 
-/// Largest head of a request, bytes: room for the keys of a `GET`.
-pub(super) const HEAD_MAX: usize = 64 << 10;
+/// Maximum bytes of the head of a request, which has the keys of a `GET`. Above it the connection is
+/// closed.
+pub(super) const REQUEST_HEAD_BYTES_MAX: usize = 64 << 10;
 
-/// How many times in `idle_max` the server looks whether anything moves.
-const LOOKS: u32 = 8;
-/// Shortest time between two looks.
-const LOOK_MIN: Duration = Duration::from_millis(1);
+/// Idle checks in one `idle_timeout`.
+const IDLE_CHECKS: u32 = 8;
+/// Minimum interval between two idle checks.
+const IDLE_CHECK_MIN_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Serves a connection until it ends.
-pub(super) async fn serve(accepted: Accepted, paths: Paths, idle_max: Duration, local_only: bool) {
-    let Accepted {
+pub(super) async fn serve_connection(
+    accepted: AcceptedConnection,
+    routes: Paths,
+    idle_timeout: Duration,
+    local_only: bool,
+) {
+    let AcceptedConnection {
         io,
         remote,
-        stopping,
+        shutdown,
     } = accepted;
     let share = Share::new(remote);
-    let life = Life::default();
+    let activity = ConnectionActivity::default();
     let service = service_fn(|request: Request<Incoming>| {
-        let refused = site::check(&request, local_only).err();
-        let refused = refused.map(IntoResponse::into_response);
-        if let Some(answer) = refused.or_else(|| paths.at_once(&request)) {
+        let rejection = site::check_origin(&request, local_only).err();
+        let rejection = rejection.map(IntoResponse::into_response);
+        if let Some(answer) = rejection.or_else(|| routes.try_fast(&request)) {
             return Either::Left(ready(Ok::<_, Infallible>(answer)));
         }
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(share.clone());
-        let (router, life) = (paths.router.clone(), &life);
+        let (router, activity) = (routes.router.clone(), &activity);
         Either::Right(Box::pin(async move {
-            life.asks.store(true, Relaxed);
+            activity.in_request.store(true, Relaxed);
             let answer = router.oneshot(request).await;
-            life.asks.store(false, Relaxed);
+            activity.in_request.store(false, Relaxed);
             Ok(answer.unwrap_or_else(|no| match no {}))
         }))
     });
     let connection = http1::Builder::new()
-        .max_buf_size(HEAD_MAX)
-        // See `Life`.
+        .max_buf_size(REQUEST_HEAD_BYTES_MAX)
+        // See `ConnectionActivity`.
         .header_read_timeout(None)
-        // A caller that sends no more may still read.
+        // A client that sends no more may still read.
         .half_close(true)
-        .serve_connection(TokioIo::new(Taking::new(io, &life)), service);
+        .serve_connection(TokioIo::new(WriteTimeoutIo::new(io, &activity)), service);
     let mut connection = pin!(connection);
-    let every = (idle_max / LOOKS).max(LOOK_MIN);
-    let mut look = interval_at(Instant::now() + every, every);
-    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let (mut still, mut is_stopping) = (0, false);
+    let check_interval = (idle_timeout / IDLE_CHECKS).max(IDLE_CHECK_MIN_INTERVAL);
+    let mut idle_check = interval_at(Instant::now() + check_interval, check_interval);
+    idle_check.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let (mut checks_without_progress, mut is_shutting_down) = (0, false);
     let ended = loop {
         tokio::select! {
             biased;
             ended = connection.as_mut() => break ended,
-            () = stopping.cancelled(), if !is_stopping => {
-                is_stopping = true;
+            () = shutdown.cancelled(), if !is_shutting_down => {
+                is_shutting_down = true;
                 connection.as_mut().graceful_shutdown();
             }
-            _ = look.tick() => {
-                still = if life.moves() { 0 } else { still + 1 };
-                if still >= LOOKS {
+            _ = idle_check.tick() => {
+                checks_without_progress = match activity.take_progress() {
+                    true => 0,
+                    false => checks_without_progress + 1,
+                };
+                if checks_without_progress >= IDLE_CHECKS {
                     tracing::debug!(%remote, "a connection was idle for too long");
                     return;
                 }
@@ -97,64 +106,69 @@ pub(super) async fn serve(accepted: Accepted, paths: Paths, idle_max: Duration, 
     }
 }
 
-/// What a connection did since the last look. An exact time of each request would need a clock
-/// reading and a timer for each.
+/// Activity of a connection since the last idle check. An exact time of each request would need a
+/// clock reading and a timer for each.
 #[derive(Default)]
-struct Life {
+struct ConnectionActivity {
     /// A request is being answered.
-    asks: AtomicBool,
-    /// The other end took a part of an answer.
-    wrote: AtomicBool,
-    /// A part of an answer waits for the other end; that wait has a time limit of its own.
-    waits: AtomicBool,
+    in_request: AtomicBool,
+    /// The peer took a part of an answer.
+    has_written: AtomicBool,
+    /// A part of an answer waits for the peer; that wait has a timeout of its own.
+    write_blocked: AtomicBool,
 }
 
-impl Life {
-    /// Returns whether the connection did anything since the last look.
-    fn moves(&self) -> bool {
-        self.wrote.swap(false, Relaxed) || self.asks.load(Relaxed) || self.waits.load(Relaxed)
+impl ConnectionActivity {
+    /// Returns whether the connection made progress since the last check, and resets that.
+    fn take_progress(&self) -> bool {
+        self.has_written.swap(false, Relaxed)
+            || self.in_request.load(Relaxed)
+            || self.write_blocked.load(Relaxed)
     }
 }
 
-/// A connection that fails once its other end has taken nothing for too long.
-struct Taking<'a> {
+/// A socket whose writes fail once the peer has read nothing for [`STUCK_AFTER`].
+struct WriteTimeoutIo<'a> {
     io: Box<dyn Io>,
-    life: &'a Life,
-    /// Set while a part of an answer waits for the other end.
-    late: Option<Pin<Box<Sleep>>>,
+    activity: &'a ConnectionActivity,
+    /// Set while a part of an answer waits for the peer.
+    write_deadline: Option<Pin<Box<Sleep>>>,
 }
 
-impl<'a> Taking<'a> {
-    fn new(io: Box<dyn Io>, life: &'a Life) -> Taking<'a> {
-        Taking {
+impl<'a> WriteTimeoutIo<'a> {
+    fn new(io: Box<dyn Io>, activity: &'a ConnectionActivity) -> WriteTimeoutIo<'a> {
+        WriteTimeoutIo {
             io,
-            life,
-            late: None,
+            activity,
+            write_deadline: None,
         }
     }
 
-    fn watch<T>(
+    /// Notes the result of a write, and limits the time for which it is pending.
+    fn observe_write<T>(
         &mut self,
         cx: &mut Context<'_>,
-        polled: Poll<io::Result<T>>,
+        written: Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
-        self.life.waits.store(polled.is_pending(), Relaxed);
-        if polled.is_ready() {
-            self.late = None;
-            self.life.wrote.store(true, Relaxed);
-            return polled;
+        self.activity
+            .write_blocked
+            .store(written.is_pending(), Relaxed);
+        if written.is_ready() {
+            self.write_deadline = None;
+            self.activity.has_written.store(true, Relaxed);
+            return written;
         }
-        let late = self
-            .late
+        let write_deadline = self
+            .write_deadline
             .get_or_insert_with(|| Box::pin(sleep(STUCK_AFTER)));
-        match late.as_mut().poll(cx) {
+        match write_deadline.as_mut().poll(cx) {
             Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
             Poll::Pending => Poll::Pending,
         }
     }
 }
 
-impl AsyncRead for Taking<'_> {
+impl AsyncRead for WriteTimeoutIo<'_> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -164,14 +178,14 @@ impl AsyncRead for Taking<'_> {
     }
 }
 
-impl AsyncWrite for Taking<'_> {
+impl AsyncWrite for WriteTimeoutIo<'_> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let polled = Pin::new(&mut self.io).poll_write(cx, buf);
-        self.watch(cx, polled)
+        let written = Pin::new(&mut self.io).poll_write(cx, buf);
+        self.observe_write(cx, written)
     }
 
     fn poll_write_vectored(
@@ -179,8 +193,8 @@ impl AsyncWrite for Taking<'_> {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let polled = Pin::new(&mut self.io).poll_write_vectored(cx, bufs);
-        self.watch(cx, polled)
+        let written = Pin::new(&mut self.io).poll_write_vectored(cx, bufs);
+        self.observe_write(cx, written)
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -1,14 +1,14 @@
 //! Arbitrary bytes as a request of an HTTP caller: as a query and as JSON they become a call, or
 //! are rejected.
 
-use super::numbers::fuzz as numbers;
+use super::numbers::fuzz_api_requests;
 use super::query;
 
-pub(crate) fn fields(data: &[u8]) {
-    numbers(data);
+pub(crate) fn fuzz_fields(data: &[u8]) {
+    fuzz_api_requests(data);
     if let Ok(text) = str::from_utf8(data) {
         for name in ["bizType", "batchSize", "token", ""] {
-            query::value(text, name);
+            query::find_value(text, name);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Reading of requests for numbers: their fields, from query or body, within bounds.
+//! Reads the body of a request within limits, and makes the call of the service.
 
 use std::time::Duration;
 
@@ -13,33 +13,38 @@ use seqsvr_proto::transport::Share;
 use tokio::time::timeout;
 use tonic::{Code, Request};
 
-use super::memory::Held;
-use super::refusal::Refusal;
+use super::memory::MemoryReservation;
+use super::refusal::HttpError;
 
-/// Longest time a body may take to arrive.
-const RECEIVED_WITHIN: Duration = Duration::from_secs(10);
-/// Longest time that a caller may wait, milliseconds.
-const TIMEOUT_MAX: u64 = 60_000;
+/// Maximum time for a body to arrive; then the request is rejected.
+const BODY_READ_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum timeout that a request may set, milliseconds. A request with more is rejected.
+const TIMEOUT_MS_MAX: u64 = 60_000;
 
-/// Reads a body of at most `max` bytes, and holds memory for the part that has arrived.
+/// Reads a body of at most `bytes_max` bytes, and reserves memory for the part that has arrived.
 ///
 /// # Errors
-/// The body is larger, or does not arrive in time; or there is no room for it.
-pub(super) async fn body(
+/// The body is larger, or does not arrive in time, or there is no memory for it.
+pub(super) async fn read_body(
     headers: &HeaderMap,
     body: Body,
-    max: usize,
-    held: Option<&mut Held>,
-) -> Result<Bytes, Refusal> {
-    let said = headers.get(CONTENT_LENGTH).and_then(|n| n.to_str().ok());
-    if said.and_then(|n| n.parse::<u64>().ok()) > Some(max as u64) {
-        return Err(too_large(max));
+    bytes_max: usize,
+    reservation: Option<&mut MemoryReservation>,
+) -> Result<Bytes, HttpError> {
+    let content_length = headers.get(CONTENT_LENGTH).and_then(|n| n.to_str().ok());
+    if content_length.and_then(|n| n.parse::<u64>().ok()) > Some(bytes_max as u64) {
+        return Err(body_too_large(bytes_max));
     }
-    match timeout(RECEIVED_WITHIN, collect(body, max, held)).await {
+    match timeout(
+        BODY_READ_TIMEOUT,
+        collect_frames(body, bytes_max, reservation),
+    )
+    .await
+    {
         Ok(body) => body,
         Err(_) => {
-            let text = format!("the body did not come within {RECEIVED_WITHIN:?}");
-            Err(Refusal::http(
+            let text = format!("the body did not come within {BODY_READ_TIMEOUT:?}");
+            Err(HttpError::with_status(
                 StatusCode::REQUEST_TIMEOUT,
                 Code::DeadlineExceeded,
                 text,
@@ -48,35 +53,35 @@ pub(super) async fn body(
     }
 }
 
-async fn collect(
+async fn collect_frames(
     mut body: Body,
-    max: usize,
-    mut held: Option<&mut Held>,
-) -> Result<Bytes, Refusal> {
+    bytes_max: usize,
+    mut reservation: Option<&mut MemoryReservation>,
+) -> Result<Bytes, HttpError> {
     let mut all = BytesMut::new();
     while let Some(frame) = body.frame().await {
-        let frame =
-            frame.map_err(|error| Refusal::invalid(format!("the body cannot be read: {error}")))?;
+        let frame = frame
+            .map_err(|error| HttpError::invalid(format!("the body cannot be read: {error}")))?;
         let Ok(data) = frame.into_data() else {
             continue;
         };
-        if all.len() + data.len() > max {
-            return Err(too_large(max));
+        if all.len() + data.len() > bytes_max {
+            return Err(body_too_large(bytes_max));
         }
-        if let Some(held) = &mut held {
-            held.grow(data.len())?;
+        if let Some(reservation) = &mut reservation {
+            reservation.reserve_arrived(data.len())?;
         }
         all.extend_from_slice(&data);
     }
     Ok(all.freeze())
 }
 
-fn too_large(max: usize) -> Refusal {
-    let text = format!("the body is larger than {max} bytes; send fewer keys at a time");
-    Refusal::http(StatusCode::PAYLOAD_TOO_LARGE, Code::InvalidArgument, text)
+fn body_too_large(bytes_max: usize) -> HttpError {
+    let text = format!("the body is larger than {bytes_max} bytes; send fewer keys at a time");
+    HttpError::with_status(StatusCode::PAYLOAD_TOO_LARGE, Code::InvalidArgument, text)
 }
 
-/// Returns whether the body is a form of fields.
+/// Returns whether the body is a form.
 pub(super) fn is_form(parts: &Parts) -> bool {
     let kind = parts.headers.get(CONTENT_TYPE);
     let form = |kind: &str| kind.starts_with("application/x-www-form-urlencoded");
@@ -84,9 +89,9 @@ pub(super) fn is_form(parts: &Parts) -> bool {
 }
 
 /// Makes a call of the service, on behalf of the connection of the request.
-pub(super) fn call<T>(parts: &Parts, message: T) -> Request<T> {
+pub(super) fn service_request<T>(parts: &Parts, message: T) -> Request<T> {
     let mut request = Request::new(message);
-    if let Some(trace) = trace(&parts.headers) {
+    if let Some(trace) = trace_context(&parts.headers) {
         trace.pass_on(&mut request);
     }
     if let Some(share) = parts.extensions.get::<Share>() {
@@ -96,19 +101,19 @@ pub(super) fn call<T>(parts: &Parts, message: T) -> Request<T> {
 }
 
 /// Returns the trace to which a request belongs.
-pub(super) fn trace(headers: &HeaderMap) -> Option<Trace> {
+pub(super) fn trace_context(headers: &HeaderMap) -> Option<Trace> {
     Trace::parse(headers.get(TRACEPARENT)?.to_str().ok()?)
 }
 
-/// Returns how long a caller waits.
+/// Returns the timeout that a request sets.
 ///
 /// # Errors
-/// The time is out of bounds.
-pub(super) fn within(ms: u64) -> Result<Duration, Refusal> {
-    if (1..=TIMEOUT_MAX).contains(&ms) {
+/// The timeout is out of range.
+pub(super) fn parse_timeout(ms: u64) -> Result<Duration, HttpError> {
+    if (1..=TIMEOUT_MS_MAX).contains(&ms) {
         return Ok(Duration::from_millis(ms));
     }
-    Err(Refusal::invalid(format!(
-        "timeout_ms is 1 to {TIMEOUT_MAX}, not {ms}"
+    Err(HttpError::invalid(format!(
+        "timeout_ms is 1 to {TIMEOUT_MS_MAX}, not {ms}"
     )))
 }

@@ -15,55 +15,66 @@ use seqsvr_proto::v1::Reason;
 use seqsvr_proto::v1::sequence_server::Sequence;
 use tonic::Status;
 
-use super::answer::response;
-use super::spring::{self, not_found, thrown};
-use super::tag::{Asked, no_head, with_why};
+use super::answer::uncached_response;
+use super::spring::{self, exception_response, not_found_response};
+use super::tag::{TagRequest, reject_head, with_error_header};
 
-const PATH: &str = "/api/segment/get/";
-const EXCEPTION: &str = "com.sankuai.inf.leaf.server.exception.LeafServerException";
+const SEGMENT_PATH: &str = "/api/segment/get/";
+const LEAF_EXCEPTION: &str = "com.sankuai.inf.leaf.server.exception.LeafServerException";
 
-/// Leaf's numbers of an error: its keys are not loaded yet; it has no such key; it has no segment
-/// left.
-const NOT_READY: i64 = -1;
-const NO_SUCH_KEY: i64 = -2;
-const NO_SEGMENT: i64 = -3;
+/// Leaf's error id while its keys are not loaded yet.
+const NOT_READY_ID: i64 = -1;
+/// Leaf's error id for a key that does not exist.
+const NO_SUCH_KEY_ID: i64 = -2;
+/// Leaf's error id if no segment is left, and for all other errors.
+const NO_SEGMENT_ID: i64 = -3;
 
-pub(super) fn leaf<S: Sequence>(sequence: Arc<S>) -> Router {
-    let segment = || any(segment::<S>).head(no_head);
+pub(super) fn leaf_routes<S: Sequence>(sequence: Arc<S>) -> Router {
+    let handler = || any(get_number::<S>).head(reject_head);
     Router::new()
-        .route("/api/segment/get/{key}", segment())
-        .route("/api/segment/get/{key}/", segment())
-        .route(PATH, any(no_key))
+        .route("/api/segment/get/{key}", handler())
+        .route("/api/segment/get/{key}/", handler())
+        .route(SEGMENT_PATH, any(reject_empty_key))
         .with_state(sequence)
 }
 
-async fn no_key(uri: Uri) -> Response {
-    not_found(uri.path())
+async fn reject_empty_key(uri: Uri) -> Response {
+    not_found_response(uri.path())
 }
 
-async fn segment<S: Sequence>(State(sequence): State<Arc<S>>, request: Request<Body>) -> Response {
-    let asked = match Asked::hear(request).await {
-        Ok(asked) => asked,
-        Err(refusal) => return refusal.into_response(),
+async fn get_number<S: Sequence>(
+    State(sequence): State<Arc<S>>,
+    request: Request<Body>,
+) -> Response {
+    let request = match TagRequest::read(request).await {
+        Ok(request) => request,
+        Err(error) => return error.into_response(),
     };
-    let path = asked.parts.uri.path();
-    let key = path.strip_prefix(PATH).unwrap_or(path);
+    let path = request.parts.uri.path();
+    let key = path.strip_prefix(SEGMENT_PATH).unwrap_or(path);
     let key = key.trim_end_matches('/');
     let key = percent_decode_str(key).decode_utf8_lossy();
-    match asked.take(&*sequence, &key, 1).await {
-        Ok(answer) => response(StatusCode::OK, spring::TEXT, answer.last.to_string()),
+    match request.take_numbers(&*sequence, &key, 1).await {
+        Ok(answer) => uncached_response(
+            StatusCode::OK,
+            spring::CONTENT_TYPE_TEXT,
+            answer.last.to_string(),
+        ),
         Err(status) => {
-            let message = format!("Result{{id={}, status=EXCEPTION}}", id(&status));
-            let failed = StatusCode::INTERNAL_SERVER_ERROR;
-            with_why(thrown(failed, EXCEPTION, &message, path), &status)
+            let message = format!("Result{{id={}, status=EXCEPTION}}", leaf_error_id(&status));
+            let status_code = StatusCode::INTERNAL_SERVER_ERROR;
+            with_error_header(
+                exception_response(status_code, LEAF_EXCEPTION, &message, path),
+                &status,
+            )
         }
     }
 }
 
-fn id(status: &Status) -> i64 {
+fn leaf_error_id(status: &Status) -> i64 {
     match Fault::from_status(status).reason() {
-        Reason::NotInitialised => NOT_READY,
-        Reason::NoSuchNamespace => NO_SUCH_KEY,
-        _ => NO_SEGMENT,
+        Reason::NotInitialised => NOT_READY_ID,
+        Reason::NoSuchNamespace => NO_SUCH_KEY_ID,
+        _ => NO_SEGMENT_ID,
     }
 }

@@ -1,10 +1,10 @@
 //! The paths of a server for operators and their tools: `/metrics`, `/healthz`, `/readyz`.
 //!
 //! Invariants:
-//! - A door that has threads of its own does not report a server as healthy while that server's own
-//!   threads are stopped.
-//! - One scrape at a time runs, on a thread for which nothing else waits. A caller that scrapes too
-//!   often takes no more of a server than one thread.
+//! - An endpoint that has threads of its own does not report a server as healthy while that server's
+//!   own threads are stopped.
+//! - One scrape at a time runs, on a thread for which nothing else waits. A client that scrapes too
+//!   often uses at most one thread of a server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,90 +20,92 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use super::answer::response;
-use super::exposition::Format;
+use super::answer::uncached_response;
+use super::exposition::MetricsFormat;
 use super::paths::Paths;
 
-const TEXT: &str = "text/plain; charset=utf-8";
-/// How long a scrape waits for others.
-const PATIENCE: Duration = Duration::from_secs(2);
+const CONTENT_TYPE_TEXT: &str = "text/plain; charset=utf-8";
+/// Maximum wait of a scrape for others; then it is rejected.
+const SCRAPE_PERMIT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long the server's threads may leave a task undone that takes no time.
-const STILL_MAX: Duration = Duration::from_secs(5);
+/// Maximum time for the server's threads to run a task that does nothing; above it the server is not
+/// healthy.
+const STALL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Returns the paths that report on a server, which runs in the current runtime.
+/// Returns the routes that report on a server, which runs in the current runtime.
 pub fn operator<W: Watched>(server: W) -> Paths {
     let mut registry = Registry::default();
     server.register(&mut registry);
-    let scraped = Scraped {
+    let scrape_state = ScrapeState {
         registry: Arc::new(registry),
-        turn: Arc::new(Semaphore::new(1)),
+        permit: Arc::new(Semaphore::new(1)),
     };
-    let metrics = Router::new()
-        .route("/metrics", get(metrics))
-        .with_state(scraped);
-    let told = Router::new()
-        .route("/healthz", get(healthz::<W>))
-        .route("/readyz", get(readyz::<W>))
-        .with_state(Arc::new(Server {
+    let scrapes = Router::new()
+        .route("/metrics", get(serve_metrics))
+        .with_state(scrape_state);
+    let probes = Router::new()
+        .route("/healthz", get(serve_healthz::<W>))
+        .route("/readyz", get(serve_readyz::<W>))
+        .with_state(Arc::new(ObservedServer {
             watched: server,
             runtime: Handle::current(),
         }));
-    told.merge(metrics).into()
+    probes.merge(scrapes).into()
 }
 
+/// The metrics of a server, and the permit for a scrape.
 #[derive(Clone)]
-struct Scraped {
+struct ScrapeState {
     registry: Arc<Registry>,
-    turn: Arc<Semaphore>,
+    permit: Arc<Semaphore>,
 }
 
-async fn metrics(State(scraped): State<Scraped>, headers: HeaderMap) -> Response {
-    let Scraped { registry, turn } = scraped;
-    let Ok(Ok(turn)) = timeout(PATIENCE, turn.acquire_owned()).await else {
+async fn serve_metrics(State(scrape_state): State<ScrapeState>, headers: HeaderMap) -> Response {
+    let ScrapeState { registry, permit } = scrape_state;
+    let Ok(Ok(permit)) = timeout(SCRAPE_PERMIT_TIMEOUT, permit.acquire_owned()).await else {
         let text = "others are scraping this server; come again, and less often\n";
-        return response(StatusCode::SERVICE_UNAVAILABLE, TEXT, text);
+        return uncached_response(StatusCode::SERVICE_UNAVAILABLE, CONTENT_TYPE_TEXT, text);
     };
-    let format = Format::asked(&headers);
+    let format = MetricsFormat::accepted_by(&headers);
     let encoded = spawn_blocking(move || {
-        let _turn = turn;
+        let _permit = permit;
         let mut out = String::new();
-        text::encode(&mut out, &registry).map(|()| format.of(out))
+        text::encode(&mut out, &registry).map(|()| format.convert(out))
     });
     match encoded.await {
-        Ok(Ok(text)) => response(StatusCode::OK, format.content_type(), text),
+        Ok(Ok(text)) => uncached_response(StatusCode::OK, format.content_type(), text),
         // Only a bug causes that.
         _ => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
 }
 
-/// A server, and where it runs.
-struct Server<W> {
+/// A server, and the runtime in which it runs.
+struct ObservedServer<W> {
     watched: W,
     runtime: Handle,
 }
 
-/// Answers whether the process works at all; if not, it must be restarted.
-async fn healthz<W: Watched>(State(server): State<Arc<Server<W>>>) -> Response {
-    answer(&[server.process().await])
+/// Answers whether the process works; if not, it must be restarted.
+async fn serve_healthz<W: Watched>(State(server): State<Arc<ObservedServer<W>>>) -> Response {
+    checks_response(&[server.check_process().await])
 }
 
 /// Answers whether the server serves now.
-async fn readyz<W: Watched>(State(server): State<Arc<Server<W>>>) -> Response {
-    let mut checks = vec![server.process().await];
+async fn serve_readyz<W: Watched>(State(server): State<Arc<ObservedServer<W>>>) -> Response {
+    let mut checks = vec![server.check_process().await];
     checks.extend(server.watched.checks());
-    answer(&checks)
+    checks_response(&checks)
 }
 
-impl<W: Watched> Server<W> {
-    async fn process(&self) -> Check {
+impl<W: Watched> ObservedServer<W> {
+    async fn check_process(&self) -> Check {
         let fault = match self.watched.failed_with() {
             Some(why) => Some(format!("{why}; start it again once that is mended")),
             None => {
-                let turn = timeout(STILL_MAX, self.runtime.spawn(async {}));
-                turn.await.is_err().then(|| {
+                let empty_task = timeout(STALL_TIMEOUT, self.runtime.spawn(async {}));
+                empty_task.await.is_err().then(|| {
                     format!(
-                        "its threads have done nothing for {STILL_MAX:?}; see what they wait for, as `gdb -p PID -batch -ex 'thread apply all bt'` tells, and start it again"
+                        "its threads have done nothing for {STALL_TIMEOUT:?}; see what they wait for, as `gdb -p PID -batch -ex 'thread apply all bt'` tells, and start it again"
                     )
                 })
             }
@@ -116,7 +118,7 @@ impl<W: Watched> Server<W> {
 }
 
 /// Writes one line for each check.
-fn answer(checks: &[Check]) -> Response {
+fn checks_response(checks: &[Check]) -> Response {
     let line = |check: &Check| match &check.fault {
         None => format!("ok: {}\n", check.name),
         Some(fault) => format!("failed: {}: {fault}\n", check.name),
@@ -125,7 +127,11 @@ fn answer(checks: &[Check]) -> Response {
         true => StatusCode::OK,
         false => StatusCode::SERVICE_UNAVAILABLE,
     };
-    response(status, TEXT, checks.iter().map(line).collect::<String>())
+    uncached_response(
+        status,
+        CONTENT_TYPE_TEXT,
+        checks.iter().map(line).collect::<String>(),
+    )
 }
 
 #[cfg(test)]
@@ -134,9 +140,9 @@ mod tests {
 
     use super::*;
 
-    struct Well;
+    struct HealthyServer;
 
-    impl Watched for Well {
+    impl Watched for HealthyServer {
         fn register(&self, _: &mut Registry) {}
 
         fn failed_with(&self) -> Option<String> {
@@ -149,26 +155,26 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_server_that_stands_still_is_not_well() {
+    async fn process_check_fails_while_server_threads_are_blocked() {
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         let runtime = builder.worker_threads(1).build().unwrap();
-        let server = Server {
-            watched: Well,
+        let server = ObservedServer {
+            watched: HealthyServer,
             runtime: runtime.handle().clone(),
         };
-        assert_eq!(server.process().await.fault, None);
-        let (go_on, stand_still) = mpsc::channel::<()>();
-        let stands_still = runtime.spawn(async move { stand_still.recv() });
+        assert_eq!(server.check_process().await.fault, None);
+        let (unblock, blocked) = mpsc::channel::<()>();
+        let blocked_task = runtime.spawn(async move { blocked.recv() });
         tokio::time::pause();
-        let fault = server.process().await.fault.unwrap();
+        let fault = server.check_process().await.fault.unwrap();
         tokio::time::resume();
         assert!(
             fault.starts_with("its threads have done nothing for 5s"),
             "{fault}"
         );
-        drop(go_on);
-        assert!(stands_still.await.unwrap().is_err());
-        assert_eq!(server.process().await.fault, None);
+        drop(unblock);
+        assert!(blocked_task.await.unwrap().is_err());
+        assert_eq!(server.check_process().await.fault, None);
         runtime.shutdown_background();
     }
 }

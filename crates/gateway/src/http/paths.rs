@@ -1,4 +1,4 @@
-//! The paths of a door: parts that are put together.
+//! The routes of an HTTP server. Parts of a server have routes of their own, which are merged.
 
 use std::sync::Arc;
 
@@ -7,39 +7,40 @@ use axum::http::Request;
 use axum::response::Response;
 use hyper::body::Incoming;
 
-/// Paths, with their handlers.
+/// Paths with their handlers: a router, and a fast handler that runs before it.
 #[derive(Clone)]
 pub struct Paths {
     pub(super) router: Router,
-    at_once: Option<Arc<AtOnce>>,
+    fast_handler: Option<Arc<FastHandler>>,
 }
 
 /// Handler that answers a request without waiting for anything, or leaves it to the router.
-type AtOnce = dyn Fn(&Request<Incoming>) -> Option<Response> + Send + Sync;
+type FastHandler = dyn Fn(&Request<Incoming>) -> Option<Response> + Send + Sync;
 
 impl Paths {
-    /// Adds the paths of another part.
+    /// Adds the routes of another part.
     #[must_use]
     pub fn merge(self, other: Paths) -> Paths {
         Paths {
             router: self.router.merge(other.router),
-            at_once: self.at_once.or(other.at_once),
+            fast_handler: self.fast_handler.or(other.fast_handler),
         }
     }
 
-    /// Adds a handler that runs before the router. A door has one at most.
-    pub(super) fn with_at_once(
+    /// Adds a handler that runs before the router. A server has at most one.
+    pub(super) fn with_fast_handler(
         self,
-        at_once: impl Fn(&Request<Incoming>) -> Option<Response> + Send + Sync + 'static,
+        fast_handler: impl Fn(&Request<Incoming>) -> Option<Response> + Send + Sync + 'static,
     ) -> Paths {
         Paths {
-            at_once: Some(Arc::new(at_once)),
+            fast_handler: Some(Arc::new(fast_handler)),
             ..self
         }
     }
 
-    pub(super) fn at_once(&self, request: &Request<Incoming>) -> Option<Response> {
-        self.at_once.as_ref()?(request)
+    /// Answers a request without waiting for anything. None: the router must answer it.
+    pub(super) fn try_fast(&self, request: &Request<Incoming>) -> Option<Response> {
+        self.fast_handler.as_ref()?(request)
     }
 }
 
@@ -47,7 +48,7 @@ impl From<Router> for Paths {
     fn from(router: Router) -> Paths {
         Paths {
             router,
-            at_once: None,
+            fast_handler: None,
         }
     }
 }

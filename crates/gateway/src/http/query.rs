@@ -1,4 +1,4 @@
-//! The fields behind the `?` of a request, or in the body of a form.
+//! Parser of the fields in the query of a request, or in the body of a form.
 //!
 //! A value is text, or the bytes of a key. A list is a field that is given several times, or once
 //! with commas between its values.
@@ -12,12 +12,12 @@ use serde::de::{
 };
 use serde::forward_to_deserialize_any;
 
-/// Reads fields from `a=1&b=2`.
+/// Parses fields from `a=1&b=2`.
 ///
 /// # Errors
-/// A field is unknown, missing, given twice and no list, or has a wrong value.
-pub(super) fn read<'de, T: Deserialize<'de>>(query: &'de str) -> Result<T, Error> {
-    T::deserialize(MapAccessDeserializer::new(Fields {
+/// A field is unknown, missing or repeated (and no list), or has an invalid value.
+pub(super) fn parse_fields<'de, T: Deserialize<'de>>(query: &'de str) -> Result<T, Error> {
+    T::deserialize(MapAccessDeserializer::new(QueryFields {
         rest: query,
         next: None,
         lists: Vec::new(),
@@ -25,35 +25,35 @@ pub(super) fn read<'de, T: Deserialize<'de>>(query: &'de str) -> Result<T, Error
 }
 
 /// Returns the decoded value of the first field of this name.
-pub(super) fn value<'a>(query: &'a str, name: &str) -> Option<Cow<'a, str>> {
-    let (_, value) = pairs(query).find(|(found, _)| found == name)?;
-    Some(match value.decoded() {
+pub(super) fn find_value<'a>(query: &'a str, name: &str) -> Option<Cow<'a, str>> {
+    let (_, value) = split_pairs(query).find(|(found, _)| found == name)?;
+    Some(match value.decode() {
         Cow::Borrowed(bytes) => String::from_utf8_lossy(bytes),
         Cow::Owned(bytes) => Cow::Owned(String::from_utf8_lossy(&bytes).into_owned()),
     })
 }
 
-fn pairs(query: &str) -> impl Iterator<Item = (Cow<'_, str>, Value<'_>)> {
+fn split_pairs(query: &str) -> impl Iterator<Item = (Cow<'_, str>, QueryValue<'_>)> {
     let pairs = query.split('&').filter(|pair| !pair.is_empty());
-    pairs.map(named)
+    pairs.map(split_pair)
 }
 
-fn named(pair: &str) -> (Cow<'_, str>, Value<'_>) {
+fn split_pair(pair: &str) -> (Cow<'_, str>, QueryValue<'_>) {
     let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
     let name = percent_decode(name.as_bytes()).decode_utf8_lossy();
-    (name, Value(value))
+    (name, QueryValue(value))
 }
 
 /// The fields of a query, read from its front.
-struct Fields<'de> {
+struct QueryFields<'de> {
     rest: &'de str,
     /// The field whose name was read last.
-    next: Option<(Cow<'de, str>, Value<'de>)>,
+    next: Option<(Cow<'de, str>, QueryValue<'de>)>,
     /// Lists that were read. Each took all its later pairs with it.
     lists: Vec<Cow<'de, str>>,
 }
 
-impl<'de> MapAccess<'de> for Fields<'de> {
+impl<'de> MapAccess<'de> for QueryFields<'de> {
     type Error = Error;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(
@@ -63,7 +63,7 @@ impl<'de> MapAccess<'de> for Fields<'de> {
         while !self.rest.is_empty() {
             let (pair, rest) = self.rest.split_once('&').unwrap_or((self.rest, ""));
             self.rest = rest;
-            let (name, value) = named(pair);
+            let (name, value) = split_pair(pair);
             if pair.is_empty() || self.lists.contains(&name) {
                 continue;
             }
@@ -77,7 +77,7 @@ impl<'de> MapAccess<'de> for Fields<'de> {
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
         let next = self.next.take();
         let (name, value) = next.ok_or_else(|| Error::custom("a value without a name"))?;
-        seed.deserialize(Field {
+        seed.deserialize(QueryField {
             fields: self,
             name,
             value,
@@ -86,13 +86,13 @@ impl<'de> MapAccess<'de> for Fields<'de> {
 }
 
 /// The value of a field, and the text behind it: the other values of a list are there.
-struct Field<'a, 'de> {
-    fields: &'a mut Fields<'de>,
+struct QueryField<'a, 'de> {
+    fields: &'a mut QueryFields<'de>,
     name: Cow<'de, str>,
-    value: Value<'de>,
+    value: QueryValue<'de>,
 }
 
-impl<'de> Deserializer<'de> for Field<'_, 'de> {
+impl<'de> Deserializer<'de> for QueryField<'_, 'de> {
     type Error = Error;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
@@ -113,30 +113,30 @@ impl<'de> Deserializer<'de> for Field<'_, 'de> {
     }
 
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        let more = pairs(self.fields.rest).filter(|(name, _)| *name == self.name);
+        let more = split_pairs(self.fields.rest).filter(|(name, _)| *name == self.name);
         let all = std::iter::once(self.value).chain(more.map(|(_, value)| value));
-        let read = visitor.visit_seq(SeqDeserializer::new(all.flat_map(Value::items)))?;
+        let read = visitor.visit_seq(SeqDeserializer::new(all.flat_map(QueryValue::split_list)))?;
         self.fields.lists.push(self.name);
         Ok(read)
     }
 
     forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct
-        newtype_struct tuple tuple_struct map struct identifier ignored_any
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit
+        unit_struct newtype_struct tuple tuple_struct map struct identifier ignored_any
     }
 }
 
 /// A value that is not decoded yet: an escaped comma belongs to a key.
 #[derive(Clone, Copy)]
-struct Value<'a>(&'a str);
+struct QueryValue<'a>(&'a str);
 
-impl<'a> Value<'a> {
+impl<'a> QueryValue<'a> {
     /// Returns the values between its commas.
-    fn items(self) -> impl Iterator<Item = Value<'a>> {
-        self.0.split(',').map(Value)
+    fn split_list(self) -> impl Iterator<Item = QueryValue<'a>> {
+        self.0.split(',').map(QueryValue)
     }
 
-    fn decoded(self) -> Cow<'a, [u8]> {
+    fn decode(self) -> Cow<'a, [u8]> {
         if !self.0.contains(['+', '%']) {
             return Cow::Borrowed(self.0.as_bytes());
         }
@@ -145,19 +145,19 @@ impl<'a> Value<'a> {
     }
 }
 
-impl<'de> IntoDeserializer<'de, Error> for Value<'de> {
-    type Deserializer = Value<'de>;
+impl<'de> IntoDeserializer<'de, Error> for QueryValue<'de> {
+    type Deserializer = QueryValue<'de>;
 
-    fn into_deserializer(self) -> Value<'de> {
+    fn into_deserializer(self) -> QueryValue<'de> {
         self
     }
 }
 
-impl<'de> Deserializer<'de> for Value<'de> {
+impl<'de> Deserializer<'de> for QueryValue<'de> {
     type Error = Error;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        match self.decoded() {
+        match self.decode() {
             Cow::Borrowed(bytes) => match str::from_utf8(bytes) {
                 Ok(text) => visitor.visit_borrowed_str(text),
                 Err(_) => visitor.visit_borrowed_bytes(bytes),
@@ -175,7 +175,7 @@ impl<'de> Deserializer<'de> for Value<'de> {
         _: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Error> {
-        let text = String::from_utf8_lossy(&self.decoded()).into_owned();
+        let text = String::from_utf8_lossy(&self.decode()).into_owned();
         visitor.visit_enum(text.into_deserializer())
     }
 
@@ -184,12 +184,12 @@ impl<'de> Deserializer<'de> for Value<'de> {
     }
 
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        visitor.visit_seq(SeqDeserializer::new(self.items()))
+        visitor.visit_seq(SeqDeserializer::new(self.split_list()))
     }
 
     forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct
-        newtype_struct tuple tuple_struct map struct identifier ignored_any
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit
+        unit_struct newtype_struct tuple tuple_struct map struct identifier ignored_any
     }
 }
 
@@ -201,7 +201,7 @@ mod tests {
 
     #[derive(Debug, Default, PartialEq, Deserialize)]
     #[serde(default, deny_unknown_fields)]
-    struct Fields<'a> {
+    struct TestFields<'a> {
         one: Option<String>,
         flag: Option<String>,
         #[serde(borrow)]
@@ -209,20 +209,20 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_read_as_browsers_and_curl_write_them() {
-        let read = |text| read::<Fields<'_>>(text);
+    fn parse_fields_reads_queries_of_browsers_and_curl() {
+        let read = |text| parse_fields::<TestFields<'_>>(text);
         let all = read("one=a%20b%2Bc+d&flag&many=x,y%2Cz,").unwrap();
         let many = ["x", "y,z", ""].map(Cow::from).to_vec();
         let one = Some("a b+c d".to_owned());
         assert_eq!(
             all,
-            Fields {
+            TestFields {
                 one,
                 flag: Some(String::new()),
                 many
             }
         );
-        assert_eq!(read("&&").unwrap(), Fields::default());
+        assert_eq!(read("&&").unwrap(), TestFields::default());
         let many = ["x", "y", "z,"].map(Cow::from).to_vec();
         let several = read("many=x&flag&many=y,z%2C&&").unwrap();
         assert_eq!((several.many, several.flag), (many, Some(String::new())));
@@ -231,7 +231,7 @@ mod tests {
         for bad in ["two=1", "one=1&one=2", "one=%ff", "many=1&flag&flag"] {
             read(bad).unwrap_err();
         }
-        assert_eq!(value("a=1&b=%32", "b").unwrap(), "2");
-        assert_eq!(value("a=1", "b"), None);
+        assert_eq!(find_value("a=1&b=%32", "b").unwrap(), "2");
+        assert_eq!(find_value("a=1", "b"), None);
     }
 }

@@ -1,4 +1,4 @@
-//! The reason of a failed request, in the form of HTTP.
+//! The error of a failed request, in the form of HTTP.
 
 use axum::http::StatusCode;
 use axum::http::header::RETRY_AFTER;
@@ -12,7 +12,7 @@ use super::answer;
 
 /// An error of a request, or of one item.
 #[derive(Debug, Serialize)]
-pub(super) struct Refusal {
+pub(super) struct HttpError {
     #[serde(skip)]
     pub(super) status: StatusCode,
     code: &'static str,
@@ -22,19 +22,20 @@ pub(super) struct Refusal {
     retry_after_ms: u32,
 }
 
+/// The body of a response with an error.
 #[derive(Serialize)]
-struct Failed {
-    error: Refusal,
+struct ErrorBody {
+    error: HttpError,
 }
 
 fn is_zero(n: &u32) -> bool {
     *n == 0
 }
 
-impl Refusal {
-    fn of(code: Code, reason: Reason, message: String, retry_after_ms: u32) -> Refusal {
-        let (status, code) = named(code);
-        Refusal {
+impl HttpError {
+    fn new(code: Code, reason: Reason, message: String, retry_after_ms: u32) -> HttpError {
+        let (status, code) = status_and_name(code);
+        HttpError {
             status,
             code,
             reason: reason.as_str_name().trim_start_matches("REASON_"),
@@ -43,67 +44,71 @@ impl Refusal {
         }
     }
 
-    /// Returns the error of a request that is wrong itself.
-    pub(super) fn invalid(message: impl Into<String>) -> Refusal {
-        Refusal::of(Code::InvalidArgument, Reason::Invalid, message.into(), 0)
+    /// Returns the error of a request that is invalid by itself.
+    pub(super) fn invalid(message: impl Into<String>) -> HttpError {
+        HttpError::new(Code::InvalidArgument, Reason::Invalid, message.into(), 0)
     }
 
-    /// Returns the error of a request of the right form, whose fields do not go together.
-    pub(super) fn unprocessable(message: impl Into<String>) -> Refusal {
-        let refusal = Refusal::invalid(message);
-        Refusal {
+    /// Returns the error of a request of the right form, whose fields contradict each other.
+    pub(super) fn unprocessable(message: impl Into<String>) -> HttpError {
+        let error = HttpError::invalid(message);
+        HttpError {
             status: StatusCode::UNPROCESSABLE_ENTITY,
-            ..refusal
+            ..error
         }
     }
 
-    /// Returns the error of a request for which there is no room at the moment.
-    pub(super) fn full() -> Refusal {
+    /// Returns the error of a request for which the server has no memory at the moment.
+    pub(super) fn overloaded() -> HttpError {
         let message = "too many large requests at a time; come again".to_owned();
-        Refusal::of(Code::Unavailable, Reason::TooMany, message, 50)
+        HttpError::new(Code::Unavailable, Reason::TooMany, message, 50)
     }
 
     /// Returns an error for which HTTP itself has a status.
-    pub(super) fn http(status: StatusCode, code: Code, message: impl Into<String>) -> Refusal {
-        let refusal = Refusal::of(code, Reason::Invalid, message.into(), 0);
-        Refusal { status, ..refusal }
+    pub(super) fn with_status(
+        status: StatusCode,
+        code: Code,
+        message: impl Into<String>,
+    ) -> HttpError {
+        let error = HttpError::new(code, Reason::Invalid, message.into(), 0);
+        HttpError { status, ..error }
     }
 
     /// Returns the error of a path that does not exist.
-    pub(super) fn nothing(path: &str) -> Refusal {
+    pub(super) fn unknown_path(path: &str) -> HttpError {
         let text = format!(
             "there is nothing at {path} here; an AllocSvr's /v1/openapi.json tells what there is"
         );
-        Refusal::http(StatusCode::NOT_FOUND, Code::NotFound, text)
+        HttpError::with_status(StatusCode::NOT_FOUND, Code::NotFound, text)
     }
 }
 
-impl From<&Status> for Refusal {
-    fn from(status: &Status) -> Refusal {
+impl From<&Status> for HttpError {
+    fn from(status: &Status) -> HttpError {
         let fault = Fault::from_status(status);
         let reason = fault.reason();
         let retry_after_ms = fault.detail.retry_after_ms;
-        let mut refusal = Refusal::of(fault.code, reason, fault.message, retry_after_ms);
+        let mut error = HttpError::new(fault.code, reason, fault.message, retry_after_ms);
         // 400 is for what openapi.json rules out. The service also rejects requests that fit it: a
         // uid above the namespace's bound, a floor that the cluster never gave out, columns of
         // different lengths.
-        if refusal.status == StatusCode::BAD_REQUEST {
-            refusal.status = StatusCode::UNPROCESSABLE_ENTITY;
+        if error.status == StatusCode::BAD_REQUEST {
+            error.status = StatusCode::UNPROCESSABLE_ENTITY;
         }
-        refusal
+        error
     }
 }
 
-impl From<Status> for Refusal {
-    fn from(status: Status) -> Refusal {
-        Refusal::from(&status)
+impl From<Status> for HttpError {
+    fn from(status: Status) -> HttpError {
+        HttpError::from(&status)
     }
 }
 
-impl From<&ItemError> for Refusal {
-    fn from(error: &ItemError) -> Refusal {
+impl From<&ItemError> for HttpError {
+    fn from(error: &ItemError) -> HttpError {
         let code = Code::from_i32(error.code);
-        Refusal::of(
+        HttpError::new(
             code,
             error.reason(),
             error.message.clone(),
@@ -112,10 +117,10 @@ impl From<&ItemError> for Refusal {
     }
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for HttpError {
     fn into_response(self) -> Response {
         let (status, ms) = (self.status, self.retry_after_ms);
-        let mut response = answer::json(status, &Failed { error: self });
+        let mut response = answer::json_response(status, &ErrorBody { error: self });
         if ms > 0 {
             let seconds = ms.div_ceil(1_000);
             response.headers_mut().insert(RETRY_AFTER, seconds.into());
@@ -124,8 +129,8 @@ impl IntoResponse for Refusal {
     }
 }
 
-/// Returns HTTP's status for a code, and the code's name.
-fn named(code: Code) -> (StatusCode, &'static str) {
+/// Returns the HTTP status for a gRPC code, and the name of the code.
+fn status_and_name(code: Code) -> (StatusCode, &'static str) {
     match code {
         Code::Ok => (StatusCode::OK, "OK"),
         Code::InvalidArgument => (StatusCode::BAD_REQUEST, "INVALID_ARGUMENT"),

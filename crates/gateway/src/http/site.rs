@@ -1,7 +1,7 @@
-//! The pages from which a browser may send requests.
+//! Check of the web page that makes a browser send a request.
 //!
-//! Pages of other sites must not get numbers: a browser would take numbers for any person who shows
-//! it a link. In most cases, not in all, the browser names the page that requests (`Origin`,
+//! Pages of other sites must not get numbers: any page could consume numbers through a link. In most
+//! cases, not in all, the browser names the page that sends the request (`Origin`,
 //! `Sec-Fetch-Site`): see docs/http.md.
 
 use axum::http::header::{HOST, ORIGIN};
@@ -9,50 +9,53 @@ use axum::http::{HeaderMap, HeaderName, Request, StatusCode};
 use std::net::IpAddr;
 use tonic::Code;
 
-use super::refusal::Refusal;
+use super::refusal::HttpError;
 
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 
+/// Checks that no page of another site sends the request.
+///
 /// # Errors
-/// A page of another site sends the request. Or, where only this machine's names are allowed, the
-/// request names another host: a page has changed that name to this machine's address.
-pub(super) fn check<B>(request: &Request<B>, local_only: bool) -> Result<(), Refusal> {
+/// A page of another site sends the request. Or `local_only` is set and the request names another
+/// host: a page has resolved that name to this machine's address.
+pub(super) fn check_origin<B>(request: &Request<B>, local_only: bool) -> Result<(), HttpError> {
     let headers = request.headers();
-    let host = text(headers, HOST);
-    if let Some(origin) = text(headers, ORIGIN) {
+    let host = header_text(headers, HOST);
+    if let Some(origin) = header_text(headers, ORIGIN) {
         let authority = origin.split_once("://").map(|(_, authority)| authority);
         if authority.is_none() || authority != host {
-            return refused("pages of other sites get no numbers; ask from your own back end");
+            return forbid("pages of other sites get no numbers; ask from your own back end");
         }
     }
-    // A link to the page itself may be anywhere.
-    let is_link = request.uri().path() == "/" && text(headers, FETCH_MODE) == Some("navigate");
-    if let (Some("cross-site" | "same-site"), false) = (text(headers, FETCH_SITE), is_link) {
-        return refused("pages of other sites get no numbers; ask from your own back end");
+    // Any site may link to the web page itself.
+    let is_link =
+        request.uri().path() == "/" && header_text(headers, FETCH_MODE) == Some("navigate");
+    if let (Some("cross-site" | "same-site"), false) = (header_text(headers, FETCH_SITE), is_link) {
+        return forbid("pages of other sites get no numbers; ask from your own back end");
     }
     match host {
-        Some(host) if local_only && !is_local(host) => {
-            refused("this server is asked as localhost, or by an IP address")
+        Some(host) if local_only && !is_local_host(host) => {
+            forbid("this server is asked as localhost, or by an IP address")
         }
         _ => Ok(()),
     }
 }
 
-fn refused(text: &str) -> Result<(), Refusal> {
-    Err(Refusal::http(
+fn forbid(text: &str) -> Result<(), HttpError> {
+    Err(HttpError::with_status(
         StatusCode::FORBIDDEN,
         Code::PermissionDenied,
         text,
     ))
 }
 
-fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
+fn header_text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
     headers.get(name)?.to_str().ok()
 }
 
 /// Returns whether a `Host` is an IP address or localhost, with a port or without.
-fn is_local(host: &str) -> bool {
+fn is_local_host(host: &str) -> bool {
     let name = match host.strip_prefix('[') {
         Some(rest) => rest.split(']').next(),
         None => host.split(':').next(),
@@ -67,17 +70,17 @@ mod tests {
 
     use super::*;
 
-    fn asked(path: &str, headers: &[(&str, &str)], local_only: bool) -> bool {
+    fn is_allowed(path: &str, headers: &[(&str, &str)], local_only: bool) -> bool {
         let mut request = Request::get(path);
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        check(&request.body(Body::empty()).unwrap(), local_only).is_ok()
+        check_origin(&request.body(Body::empty()).unwrap(), local_only).is_ok()
     }
 
     #[test]
-    fn pages_of_other_sites_are_refused() {
-        for (path, headers, fine) in [
+    fn check_origin_rejects_pages_of_other_sites() {
+        for (path, headers, allowed) in [
             ("/v1/next", &[][..], true),
             ("/v1/next", &[("host", "a:1")], true),
             (
@@ -112,13 +115,17 @@ mod tests {
                 false,
             ),
         ] {
-            assert_eq!(asked(path, headers, false), fine, "{path} {headers:?}");
+            assert_eq!(
+                is_allowed(path, headers, false),
+                allowed,
+                "{path} {headers:?}"
+            );
         }
     }
 
     #[test]
-    fn a_name_that_is_not_this_machines_is_refused_where_only_those_may_be() {
-        for (host, fine) in [
+    fn check_origin_rejects_other_hosts_with_local_only() {
+        for (host, allowed) in [
             ("localhost", true),
             ("LOCALHOST:7780", true),
             ("127.0.0.1:7780", true),
@@ -126,8 +133,12 @@ mod tests {
             ("evil.example:7780", false),
             ("127.0.0.1.evil.example", false),
         ] {
-            assert_eq!(asked("/v1/next", &[("host", host)], true), fine, "{host}");
-            assert!(asked("/v1/next", &[("host", host)], false));
+            assert_eq!(
+                is_allowed("/v1/next", &[("host", host)], true),
+                allowed,
+                "{host}"
+            );
+            assert!(is_allowed("/v1/next", &[("host", host)], false));
         }
     }
 }

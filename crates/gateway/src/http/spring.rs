@@ -1,4 +1,4 @@
-//! The forms of Spring Boot 1.5, on which Leaf and Tinyid stand.
+//! Errors in the form of Spring Boot 1.5, on which Leaf and Tinyid are built.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -6,16 +6,16 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
 
-use super::answer::response;
+use super::answer::uncached_response;
 
 /// Content type of a controller's text.
-pub(super) const TEXT: &str = "text/plain;charset=UTF-8";
+pub(super) const CONTENT_TYPE_TEXT: &str = "text/plain;charset=UTF-8";
 /// Content type of a controller's object.
-pub(super) const JSON: &str = "application/json;charset=UTF-8";
+pub(super) const CONTENT_TYPE_JSON: &str = "application/json;charset=UTF-8";
 
-/// The answer when a controller throws an exception.
+/// The body of an error response.
 #[derive(Serialize)]
-struct Thrown<'a> {
+struct SpringError<'a> {
     timestamp: u64,
     status: u16,
     error: &'a str,
@@ -25,20 +25,30 @@ struct Thrown<'a> {
     path: &'a str,
 }
 
-/// Returns the answer to an exception.
-pub(super) fn thrown(status: StatusCode, exception: &str, message: &str, path: &str) -> Response {
-    failed(status, Some(exception), message, path)
+/// Returns the response to an exception.
+pub(super) fn exception_response(
+    status: StatusCode,
+    exception: &str,
+    message: &str,
+    path: &str,
+) -> Response {
+    error_response(status, Some(exception), message, path)
 }
 
-/// Returns the answer for a path without a controller.
-pub(super) fn not_found(path: &str) -> Response {
-    failed(StatusCode::NOT_FOUND, None, "No message available", path)
+/// Returns the response for a path without a controller.
+pub(super) fn not_found_response(path: &str) -> Response {
+    error_response(StatusCode::NOT_FOUND, None, "No message available", path)
 }
 
-#[expect(clippy::disallowed_methods, reason = "a time of day is only told here")]
-fn failed(status: StatusCode, exception: Option<&str>, message: &str, path: &str) -> Response {
+#[expect(clippy::disallowed_methods, reason = "only the time of day is read")]
+fn error_response(
+    status: StatusCode,
+    exception: Option<&str>,
+    message: &str,
+    path: &str,
+) -> Response {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let thrown = Thrown {
+    let error_body = SpringError {
         timestamp: now.map_or(0, |since| since.as_millis() as u64),
         status: status.as_u16(),
         error: status.canonical_reason().unwrap_or(""),
@@ -46,9 +56,9 @@ fn failed(status: StatusCode, exception: Option<&str>, message: &str, path: &str
         message,
         path,
     };
-    response(
+    uncached_response(
         status,
-        JSON,
-        serde_json::to_vec(&thrown).unwrap_or_default(),
+        CONTENT_TYPE_JSON,
+        serde_json::to_vec(&error_body).unwrap_or_default(),
     )
 }

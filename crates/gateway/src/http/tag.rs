@@ -1,5 +1,5 @@
-//! Business tags, as Leaf and Tinyid have them: a tag is a namespace, and its numbers are those of
-//! uid 0 in it.
+//! Requests of Leaf and Tinyid for the numbers of a business tag: a tag is a namespace, and its
+//! numbers are those of uid 0 in it.
 
 use axum::body::Body;
 use axum::http::request::Parts;
@@ -10,42 +10,44 @@ use seqsvr_proto::v1::sequence_server::Sequence;
 use seqsvr_proto::v1::{NextRequest, NextResponse, next_request};
 use tonic::Status;
 
-use super::refusal::Refusal;
-use super::routes::Routes;
+use super::refusal::HttpError;
+use super::routes::RoutingTableCache;
 use super::{heard, query};
 
-/// The uid that has the numbers of a tag.
-const UID: u64 = 0;
-/// Largest form, bytes.
-const FORM_MAX: usize = 16 << 10;
-/// Header for what the forms of these errors cannot hold.
-const WHY: HeaderName = HeaderName::from_static("x-seqsvr-error");
+/// The uid of which the numbers are those of a tag.
+const TAG_UID: u64 = 0;
+/// Maximum bytes of a form; a larger one is rejected.
+const FORM_BYTES_MAX: usize = 16 << 10;
+/// Header with the error text, which the forms of Leaf and Tinyid cannot hold.
+const ERROR_HEADER: HeaderName = HeaderName::from_static("x-seqsvr-error");
 
-/// A request and its fields, from query and form.
-pub(super) struct Asked {
+/// A request for a tag, with its fields from query and form.
+pub(super) struct TagRequest {
     pub(super) parts: Parts,
     form: String,
 }
 
-impl Asked {
+impl TagRequest {
+    /// Reads a request and its form.
+    ///
     /// # Errors
     /// The form cannot be read.
-    pub(super) async fn hear(request: Request<Body>) -> Result<Asked, Refusal> {
+    pub(super) async fn read(request: Request<Body>) -> Result<TagRequest, HttpError> {
         let (parts, body) = request.into_parts();
         let form = match parts.method == Method::POST && heard::is_form(&parts) {
-            true => heard::body(&parts.headers, body, FORM_MAX, None).await?,
+            true => heard::read_body(&parts.headers, body, FORM_BYTES_MAX, None).await?,
             false => bytes::Bytes::new(),
         };
         let form = String::from_utf8_lossy(&form).into_owned();
-        Ok(Asked { parts, form })
+        Ok(TagRequest { parts, form })
     }
 
     /// Returns the first field of this name that is not empty.
-    pub(super) fn field(&self, name: &str) -> Option<String> {
+    pub(super) fn find_field(&self, name: &str) -> Option<String> {
         let query = self.parts.uri.query().unwrap_or("");
         let values = [query, &self.form]
             .into_iter()
-            .filter_map(|fields| query::value(fields, name));
+            .filter_map(|fields| query::find_value(fields, name));
         values
             .map(|value| value.into_owned())
             .find(|value| !value.is_empty())
@@ -55,7 +57,7 @@ impl Asked {
     ///
     /// # Errors
     /// The service returns an error.
-    pub(super) async fn take(
+    pub(super) async fn take_numbers(
         &self,
         sequence: &impl Sequence,
         tag: &str,
@@ -63,11 +65,13 @@ impl Asked {
     ) -> Result<NextResponse, Status> {
         let message = NextRequest {
             namespace: tag.to_owned(),
-            key_kind: Some(next_request::KeyKind::Uid(UID)),
+            key_kind: Some(next_request::KeyKind::Uid(TAG_UID)),
             count: Some(count),
             ..NextRequest::default()
         };
-        let answer = sequence.next(heard::call(&self.parts, message)).await?;
+        let answer = sequence
+            .next(heard::service_request(&self.parts, message))
+            .await?;
         Ok(answer.into_inner())
     }
 
@@ -75,33 +79,33 @@ impl Asked {
     ///
     /// # Errors
     /// The service returns an error.
-    pub(super) async fn namespace(
+    pub(super) async fn find_namespace(
         &self,
         sequence: &impl Sequence,
-        routes: &Routes,
+        table_cache: &RoutingTableCache,
         tag: &str,
     ) -> Result<Option<Namespace>, Status> {
-        let request = |message| heard::call(&self.parts, message);
-        let table = routes.newest(sequence, request).await?;
+        let request = |message| heard::service_request(&self.parts, message);
+        let table = table_cache.fetch_newest(sequence, request).await?;
         Ok(table.namespace(tag).cloned())
     }
 }
 
-/// Rejects HEAD, which takes no number: no caller would see it.
-pub(super) async fn no_head() -> StatusCode {
+/// Rejects HEAD: it would take a number that no client sees.
+pub(super) async fn reject_head() -> StatusCode {
     StatusCode::METHOD_NOT_ALLOWED
 }
 
-/// Returns the answer with a header for what the answer cannot hold.
-pub(super) fn with_why(mut response: Response, status: &Status) -> Response {
-    if let Ok(why) = HeaderValue::from_str(
+/// Adds a header with the error text to a response.
+pub(super) fn with_error_header(mut response: Response, status: &Status) -> Response {
+    if let Ok(text) = HeaderValue::from_str(
         &status
             .message()
             .escape_default()
             .to_string()
             .replace("\\\"", "\""),
     ) {
-        response.headers_mut().insert(WHY, why);
+        response.headers_mut().insert(ERROR_HEADER, text);
     }
     response
 }

@@ -1,4 +1,4 @@
-//! The state that all connections of a door share.
+//! The state that all connections of a Redis server share.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
@@ -9,104 +9,115 @@ use tokio::time::Instant;
 
 use super::session::REDIS_VERSION;
 
-/// Most bytes of requests and answers that all connections hold beyond their first [`FREE`] each.
-const HELD_MAX: usize = 256 << 20;
+/// Maximum bytes of requests and replies that all connections hold beyond their first
+/// [`UNCOUNTED_BYTES`] each. The server rejects requests above it.
+const RESERVED_BYTES_MAX: usize = 256 << 20;
 /// Bytes that a connection may hold without being counted.
-pub(super) const FREE: usize = 64 << 10;
+pub(super) const UNCOUNTED_BYTES: usize = 64 << 10;
 
-/// The state of one door.
-pub(super) struct About {
+/// The state that all connections of one Redis server share.
+pub(super) struct RedisShared {
     pub(super) password: Option<String>,
-    since: Instant,
-    ids: AtomicU64,
-    held: AtomicUsize,
-    stopping: AtomicBool,
-    /// Strides of namespaces, whose number is bounded.
+    started_at: Instant,
+    last_connection_id: AtomicU64,
+    reserved_bytes: AtomicUsize,
+    shutting_down: AtomicBool,
+    /// Strides by the name of the namespace. A cluster bounds the number of its namespaces.
     strides: RwLock<HashMap<String, u64>>,
 }
 
-impl About {
-    pub(super) fn new(password: Option<String>) -> About {
-        About {
+impl RedisShared {
+    pub(super) fn new(password: Option<String>) -> RedisShared {
+        RedisShared {
             password,
-            since: Instant::now(),
-            ids: AtomicU64::new(0),
-            held: AtomicUsize::new(0),
-            stopping: AtomicBool::new(false),
+            started_at: Instant::now(),
+            last_connection_id: AtomicU64::new(0),
+            reserved_bytes: AtomicUsize::new(0),
+            shutting_down: AtomicBool::new(false),
             strides: RwLock::default(),
         }
     }
 
-    /// Closes the door: every connection ends after the requests that it has received.
-    pub(super) fn stop(&self) {
-        self.stopping.store(true, Relaxed);
+    /// Makes every connection end after the requests that it has received.
+    pub(super) fn begin_shutdown(&self) {
+        self.shutting_down.store(true, Relaxed);
     }
 
-    pub(super) fn is_stopping(&self) -> bool {
-        self.stopping.load(Relaxed)
+    pub(super) fn is_shutting_down(&self) -> bool {
+        self.shutting_down.load(Relaxed)
     }
 
     /// Returns the stride of a namespace, if it is cached here.
-    pub(super) fn stride(&self, namespace: &str) -> Option<u64> {
+    pub(super) fn cached_stride(&self, namespace: &str) -> Option<u64> {
         self.strides.read().get(namespace).copied()
     }
 
-    pub(super) fn know(&self, strides: impl Iterator<Item = (String, u64)>) {
+    /// Caches the strides of these namespaces.
+    pub(super) fn cache_strides(&self, strides: impl Iterator<Item = (String, u64)>) {
         self.strides.write().extend(strides);
     }
 
-    /// Returns the bytes that all connections hold beyond their free ones.
+    /// Returns the bytes that all connections hold beyond their uncounted ones.
     #[cfg(test)]
-    pub(super) fn held(&self) -> usize {
-        self.held.load(Relaxed)
+    pub(super) fn reserved_bytes(&self) -> usize {
+        self.reserved_bytes.load(Relaxed)
     }
 
     /// Returns the id of the next connection.
-    pub(super) fn next_id(&self) -> u64 {
-        self.ids.fetch_add(1, Relaxed) + 1
+    pub(super) fn next_connection_id(&self) -> u64 {
+        self.last_connection_id.fetch_add(1, Relaxed) + 1
     }
 
     /// Returns the answer to INFO.
     pub(super) fn info(&self) -> String {
-        let uptime = self.since.elapsed().as_secs();
+        let uptime = self.started_at.elapsed().as_secs();
         format!(
             "# Server\r\nredis_version:{REDIS_VERSION}\r\nserver_name:seqsvr\r\nseqsvr_version:{}\r\nredis_mode:standalone\r\nprocess_id:{}\r\nuptime_in_seconds:{uptime}\r\n\r\n# Persistence\r\nloading:0\r\naof_enabled:1\r\n\r\n# Stats\r\ntotal_connections_received:{}\r\n\r\n# Replication\r\nrole:master\r\nconnected_slaves:0\r\n",
             env!("CARGO_PKG_VERSION"),
             std::process::id(),
-            self.ids.load(Relaxed)
+            self.last_connection_id.load(Relaxed)
         )
     }
 }
 
-/// The bytes that a connection holds beyond its free ones.
-pub(super) struct Held<'a> {
-    about: &'a About,
-    bytes: usize,
+/// The counted bytes of one connection: those that it holds beyond [`UNCOUNTED_BYTES`].
+pub(super) struct BufferReservation<'a> {
+    shared: &'a RedisShared,
+    counted_bytes: usize,
 }
 
-impl<'a> Held<'a> {
-    pub(super) fn new(about: &'a About) -> Held<'a> {
-        Held { about, bytes: 0 }
+impl<'a> BufferReservation<'a> {
+    pub(super) fn new(shared: &'a RedisShared) -> BufferReservation<'a> {
+        BufferReservation {
+            shared,
+            counted_bytes: 0,
+        }
     }
 
-    /// Sets the bytes held in all to so many. False: there is no room for them, and nothing has
-    /// changed.
-    pub(super) fn is(&mut self, bytes: usize) -> bool {
-        let beyond = bytes.saturating_sub(FREE);
-        if beyond > self.bytes {
-            if !add_within(&self.about.held, beyond - self.bytes, HELD_MAX) {
+    /// Sets the bytes that the connection holds to `bytes`. False: the total would be above
+    /// [`RESERVED_BYTES_MAX`], and nothing has changed.
+    pub(super) fn try_resize(&mut self, bytes: usize) -> bool {
+        let counted = bytes.saturating_sub(UNCOUNTED_BYTES);
+        if counted > self.counted_bytes {
+            if !add_within(
+                &self.shared.reserved_bytes,
+                counted - self.counted_bytes,
+                RESERVED_BYTES_MAX,
+            ) {
                 return false;
             }
-        } else if beyond < self.bytes {
-            self.about.held.fetch_sub(self.bytes - beyond, Relaxed);
+        } else if counted < self.counted_bytes {
+            self.shared
+                .reserved_bytes
+                .fetch_sub(self.counted_bytes - counted, Relaxed);
         }
-        self.bytes = beyond;
+        self.counted_bytes = counted;
         true
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for BufferReservation<'_> {
     fn drop(&mut self) {
-        self.is(0);
+        self.try_resize(0);
     }
 }

@@ -1,4 +1,5 @@
-//! The requests to the service, as batches of one namespace, and its answers.
+//! Sends the items of a command batch to the service, in calls of one namespace each, and collects
+//! the results.
 
 use std::ops::Range;
 
@@ -14,85 +15,95 @@ use seqsvr_proto::v1::{
 };
 use tonic::{Request, Status};
 
-use super::about::About;
-use super::go::{Set, TURN_ITEMS};
-use super::place::{Key, Place};
-use super::plan::{Group, Item};
-use super::refusal::Refusal;
-use crate::stride::stride;
+use super::about::RedisShared;
+use super::go::{RaiseStep, YIELD_AFTER_ITEMS};
+use super::place::{NamespaceKey, RedisKey};
+use super::plan::{ItemPosition, NamespaceGroup};
+use super::refusal::RedisError;
+use crate::stride::stride_of;
 
-/// Most RaiseTos in flight at one time.
-const SETS_AT_ONCE: usize = 32;
+/// Maximum RaiseTo calls in flight for one connection; more wait.
+const RAISES_IN_FLIGHT_MAX: usize = 32;
 
 /// Sender of requests to the service for one connection.
-pub(super) struct Asked<'a, S> {
+pub(super) struct BatchExecutor<'a, S> {
     pub(super) sequence: &'a S,
-    pub(super) about: &'a About,
+    pub(super) shared: &'a RedisShared,
     pub(super) share: &'a Share,
-    /// Most items of one batch.
+    /// Maximum items of one call.
     pub(super) items_max: usize,
 }
 
-/// Answers to a batch's items: columns, and the items that failed, rising.
-pub(super) struct Answered<T> {
-    groups: Vec<Column<T>>,
+/// Results of a batch's items, one column a group.
+pub(super) struct BatchResults<T> {
+    columns: Vec<ResultColumn<T>>,
 }
 
+/// Results of the items of one group.
 #[derive(Default)]
-struct Column<T> {
+struct ResultColumn<T> {
     values: Vec<T>,
-    failed: Vec<(usize, Refusal)>,
+    /// Items that failed, by ascending index.
+    failed: Vec<(usize, RedisError)>,
 }
 
-/// The result of a batch: one entry an item, and the items that failed.
-type Batch<T> = Result<(Vec<T>, Vec<ItemError>), Status>;
-/// The first number of an item and the last.
-type Numbers = (u64, u64);
+/// The result of a call: one entry an item, and the items that failed.
+type BatchOutcome<T> = Result<(Vec<T>, Vec<ItemError>), Status>;
+/// The first and the last number of an item.
+type FirstAndLast = (u64, u64);
 
-impl<S: LocalSequence> Asked<'_, S> {
+impl<S: LocalSequence> BatchExecutor<'_, S> {
     /// Takes the numbers of all items.
-    pub(super) async fn take(&self, data: &Bytes, groups: &[Group<'_>]) -> Answered<Numbers> {
-        let batches = batches(groups, self.items_max);
-        let mut answers = Vec::with_capacity(batches.len());
-        for some in batches.chunks(self.at_once(&batches)) {
-            // Mostly there is one.
-            if let [(group, items)] = some {
-                answers.push(self.take_batch(data, &groups[*group], items.clone()).await);
+    pub(super) async fn take_numbers(
+        &self,
+        data: &Bytes,
+        groups: &[NamespaceGroup<'_>],
+    ) -> BatchResults<FirstAndLast> {
+        let batches = split_batches(groups, self.items_max);
+        let mut outcomes = Vec::with_capacity(batches.len());
+        for in_flight in batches.chunks(self.batches_in_flight_max(&batches)) {
+            // Usually there is one.
+            if let [(group, items)] = in_flight {
+                outcomes.push(self.take_batch(data, &groups[*group], items.clone()).await);
             } else {
-                let mut calls = Vec::with_capacity(some.len());
-                for (group, items) in some {
+                let mut calls = Vec::with_capacity(in_flight.len());
+                for (group, items) in in_flight {
                     calls.push(self.take_batch(data, &groups[*group], items.clone()));
                 }
-                answers.extend(join_all(calls).await);
+                outcomes.extend(join_all(calls).await);
             }
-            turn(some).await;
+            yield_after_large_batch(in_flight).await;
         }
-        Answered::of(groups, &batches, answers)
+        BatchResults::from_outcomes(groups, &batches, outcomes)
     }
 
-    /// Reads the current numbers of all items; None: none was given out yet.
-    pub(super) async fn read(&self, data: &Bytes, groups: &[Group<'_>]) -> Answered<Option<u64>> {
-        let batches = batches(groups, self.items_max);
-        let mut answers = Vec::with_capacity(batches.len());
-        for some in batches.chunks(self.at_once(&batches)) {
-            // Mostly there is one.
-            if let [(group, items)] = some {
-                answers.push(self.read_batch(data, &groups[*group], items.clone()).await);
+    /// Reads the current numbers of all items; None: no number was issued yet.
+    pub(super) async fn read_current(
+        &self,
+        data: &Bytes,
+        groups: &[NamespaceGroup<'_>],
+    ) -> BatchResults<Option<u64>> {
+        let batches = split_batches(groups, self.items_max);
+        let mut outcomes = Vec::with_capacity(batches.len());
+        for in_flight in batches.chunks(self.batches_in_flight_max(&batches)) {
+            // Usually there is one.
+            if let [(group, items)] = in_flight {
+                outcomes.push(self.read_batch(data, &groups[*group], items.clone()).await);
             } else {
-                let mut calls = Vec::with_capacity(some.len());
-                for (group, items) in some {
+                let mut calls = Vec::with_capacity(in_flight.len());
+                for (group, items) in in_flight {
                     calls.push(self.read_batch(data, &groups[*group], items.clone()));
                 }
-                answers.extend(join_all(calls).await);
+                outcomes.extend(join_all(calls).await);
             }
-            turn(some).await;
+            yield_after_large_batch(in_flight).await;
         }
-        Answered::of(groups, &batches, answers)
+        BatchResults::from_outcomes(groups, &batches, outcomes)
     }
 
-    /// Returns how many batches are sent together: those of several namespaces are short, those of
-    /// one are not.
-    fn at_once(&self, batches: &[(usize, Range<usize>)]) -> usize {
+    /// Returns how many calls are in flight together: calls for several namespaces are short, several
+    /// calls for one namespace are not.
+    fn batches_in_flight_max(&self, batches: &[(usize, Range<usize>)]) -> usize {
         let items: usize = batches.iter().map(|(_, items)| items.len()).sum();
         match items > self.items_max {
             true => 1,
@@ -103,10 +114,10 @@ impl<S: LocalSequence> Asked<'_, S> {
     async fn take_batch(
         &self,
         data: &Bytes,
-        group: &Group<'_>,
+        group: &NamespaceGroup<'_>,
         items: Range<usize>,
-    ) -> Batch<Numbers> {
-        let (uids, keys) = columns(data, &group.keys[items.clone()]);
+    ) -> BatchOutcome<FirstAndLast> {
+        let (uids, keys) = key_columns(data, &group.keys[items.clone()]);
         let counts = &group.counts[items];
         let request = NextManyRequest {
             namespace: group.namespace.unwrap_or_default().to_owned(),
@@ -130,17 +141,17 @@ impl<S: LocalSequence> Asked<'_, S> {
     async fn read_batch(
         &self,
         data: &Bytes,
-        group: &Group<'_>,
+        group: &NamespaceGroup<'_>,
         items: Range<usize>,
-    ) -> Batch<Option<u64>> {
-        let (uids, keys) = columns(data, &group.keys[items]);
+    ) -> BatchOutcome<Option<u64>> {
+        let (uids, keys) = key_columns(data, &group.keys[items]);
         let request = CurrentManyRequest {
             namespace: group.namespace.unwrap_or_default().to_owned(),
             uids,
             keys,
             ..CurrentManyRequest::default()
         };
-        let answer = self.sequence.current_many(self.request(request)).await?;
+        let answer = self.sequence.current_many(self.with_share(request)).await?;
         let answer = answer.into_inner();
         let never = i32::from(CurrentKind::Never);
         let values = answer.kinds.iter().zip(answer.values);
@@ -149,91 +160,98 @@ impl<S: LocalSequence> Asked<'_, S> {
     }
 
     /// Takes the numbers of one command alone; returns the last of them.
-    pub(super) async fn take_one(
+    pub(super) async fn take_single(
         &self,
         data: &Bytes,
-        place: Place<'_>,
+        key: RedisKey<'_>,
         count: u32,
-    ) -> Result<u64, Refusal> {
+    ) -> Result<u64, RedisError> {
         let request = NextRequest {
-            namespace: place.namespace.unwrap_or_default().to_owned(),
-            key_kind: Some(match place.key {
-                Key::Uid(uid) => next_request::KeyKind::Uid(uid),
-                Key::Bytes(key) => next_request::KeyKind::Key(data.slice_ref(key)),
+            namespace: key.namespace.unwrap_or_default().to_owned(),
+            key_kind: Some(match key.key {
+                NamespaceKey::Uid(uid) => next_request::KeyKind::Uid(uid),
+                NamespaceKey::Bytes(key) => next_request::KeyKind::Key(data.slice_ref(key)),
             }),
             count: Some(count),
             ..NextRequest::default()
         };
-        let answer = self.sequence.next(self.request(request)).await;
+        let answer = self.sequence.next(self.with_share(request)).await;
         Ok(answer
-            .map_err(|status| Refusal::from(&status))?
+            .map_err(|status| RedisError::from(&status))?
             .into_inner()
             .last)
     }
 
-    /// Raises each key; rejects a key whose number is above already.
-    pub(super) async fn set(&self, data: &Bytes, sets: &[Set<'_>]) -> Vec<Result<(), Refusal>> {
-        let mut all = Vec::with_capacity(sets.len());
-        for some in sets.chunks(SETS_AT_ONCE) {
-            let mut calls = Vec::with_capacity(some.len());
-            for set in some {
-                calls.push(self.set_one(data, set));
+    /// Raises each key; rejects a key whose number is above the value already.
+    pub(super) async fn raise_keys(
+        &self,
+        data: &Bytes,
+        raises: &[RaiseStep<'_>],
+    ) -> Vec<Result<(), RedisError>> {
+        let mut all = Vec::with_capacity(raises.len());
+        for in_flight in raises.chunks(RAISES_IN_FLIGHT_MAX) {
+            let mut calls = Vec::with_capacity(in_flight.len());
+            for raise in in_flight {
+                calls.push(self.raise_single(data, raise));
             }
             all.extend(join_all(calls).await);
         }
         all
     }
 
-    async fn set_one(&self, data: &Bytes, set: &Set<'_>) -> Result<(), Refusal> {
-        let Set { place, value } = set;
+    async fn raise_single(&self, data: &Bytes, raise: &RaiseStep<'_>) -> Result<(), RedisError> {
+        let RaiseStep { key, value } = raise;
         let request = RaiseToRequest {
-            namespace: place.namespace.unwrap_or_default().to_owned(),
-            key_kind: Some(match place.key {
-                Key::Uid(uid) => raise_to_request::KeyKind::Uid(uid),
-                Key::Bytes(key) => raise_to_request::KeyKind::Key(data.slice_ref(key)),
+            namespace: key.namespace.unwrap_or_default().to_owned(),
+            key_kind: Some(match key.key {
+                NamespaceKey::Uid(uid) => raise_to_request::KeyKind::Uid(uid),
+                NamespaceKey::Bytes(key) => raise_to_request::KeyKind::Key(data.slice_ref(key)),
             }),
             value: *value,
             ..RaiseToRequest::default()
         };
-        let answer = self.sequence.raise_to(self.request(request)).await;
-        let now = answer
-            .map_err(|status| Refusal::from(&status))?
+        let answer = self.sequence.raise_to(self.with_share(request)).await;
+        let current = answer
+            .map_err(|status| RedisError::from(&status))?
             .into_inner()
             .value;
-        // Rounded up to a number of the namespace, it is less than a stride above.
-        if now == *value || now - value < self.stride(place.namespace).await? {
+        // The service rounds the value up to a number of the namespace: by less than a stride.
+        if current == *value || current - value < self.namespace_stride(key.namespace).await? {
             return Ok(());
         }
-        Err(Refusal::below(now, *value))
+        Err(RedisError::below_current(current, *value))
     }
 
-    /// Returns a namespace's stride, requested once: it never changes.
-    async fn stride(&self, namespace: Option<&str>) -> Result<u64, Refusal> {
+    /// Returns a namespace's stride. It never changes, so it is requested once.
+    async fn namespace_stride(&self, namespace: Option<&str>) -> Result<u64, RedisError> {
         let name = namespace.unwrap_or(KEYS);
-        if let Some(stride) = self.about.stride(name) {
+        if let Some(stride) = self.shared.cached_stride(name) {
             return Ok(stride);
         }
-        let request = self.request(RoutesRequest::default());
+        let request = self.with_share(RoutesRequest::default());
         let table = self.sequence.routes(request).await;
-        let table = table.map_err(|status| Refusal::from(&status))?.into_inner();
+        let table = table
+            .map_err(|status| RedisError::from(&status))?
+            .into_inner();
         let strides = table.namespaces.into_iter();
-        self.about
-            .know(strides.map(|known| (known.name, u64::from(known.stride.max(1)))));
-        Ok(self.about.stride(name).unwrap_or(1))
+        self.shared
+            .cache_strides(strides.map(|known| (known.name, u64::from(known.stride.max(1)))));
+        Ok(self.shared.cached_stride(name).unwrap_or(1))
     }
 
-    fn request<T>(&self, message: T) -> Request<T> {
+    /// Makes a request on behalf of this connection.
+    fn with_share<T>(&self, message: T) -> Request<T> {
         let mut request = Request::new(message);
         request.extensions_mut().insert(self.share.clone());
         request
     }
 }
 
-impl<T: Default + Clone> Column<T> {
-    /// Adds the answers of the next `n` items.
-    fn add(&mut self, n: usize, answer: Batch<T>) {
+impl<T: Default + Clone> ResultColumn<T> {
+    /// Appends the results of the next `item_count` items.
+    fn append(&mut self, item_count: usize, outcome: BatchOutcome<T>) {
         let begin = self.values.len();
-        match answer {
+        match outcome {
             Ok((values, errors)) => {
                 let failed = errors.iter();
                 self.failed
@@ -244,95 +262,112 @@ impl<T: Default + Clone> Column<T> {
                 }
             }
             Err(status) => {
-                let refusal = Refusal::from(&status);
+                let error = RedisError::from(&status);
                 self.failed
-                    .extend((0..n).map(|i| (begin + i, refusal.clone())));
+                    .extend((0..item_count).map(|i| (begin + i, error.clone())));
             }
         }
-        self.values.resize(begin + n, T::default());
+        self.values.resize(begin + item_count, T::default());
     }
 }
 
-impl<T: Copy + Default> Answered<T> {
+impl<T: Copy + Default> BatchResults<T> {
     /// Makes columns from the results of the batches.
-    fn of(
-        groups: &[Group<'_>],
+    fn from_outcomes(
+        groups: &[NamespaceGroup<'_>],
         batches: &[(usize, Range<usize>)],
-        answers: Vec<Batch<T>>,
-    ) -> Answered<T> {
-        let mut columns: Vec<Column<T>> = groups.iter().map(|_| Column::default()).collect();
-        for ((group, items), answer) in batches.iter().zip(answers) {
-            columns[*group].add(items.len(), answer);
+        outcomes: Vec<BatchOutcome<T>>,
+    ) -> BatchResults<T> {
+        let mut columns: Vec<ResultColumn<T>> =
+            groups.iter().map(|_| ResultColumn::default()).collect();
+        for ((group, items), outcome) in batches.iter().zip(outcomes) {
+            columns[*group].append(items.len(), outcome);
         }
-        Answered { groups: columns }
+        BatchResults { columns }
     }
 
-    fn item(&self, item: Item) -> Result<T, Refusal> {
-        let column = &self.groups[item.group as usize];
-        let at = item.item as usize;
-        match column.failed.binary_search_by_key(&at, |(at, _)| *at) {
+    fn result(&self, item: ItemPosition) -> Result<T, RedisError> {
+        let column = &self.columns[item.group as usize];
+        let index = item.index as usize;
+        match column
+            .failed
+            .binary_search_by_key(&index, |(index, _)| *index)
+        {
             Ok(i) => Err(column.failed[i].1.clone()),
-            Err(_) => Ok(column.values[at]),
+            Err(_) => Ok(column.values[index]),
         }
     }
 
-    /// Returns whether the item was answered.
-    pub(super) fn known(&self, item: Item) -> Result<(), Refusal> {
-        self.item(item).map(drop)
+    /// Checks that the item has no error.
+    ///
+    /// # Errors
+    /// The item failed.
+    pub(super) fn check_answered(&self, item: ItemPosition) -> Result<(), RedisError> {
+        self.result(item).map(drop)
     }
 }
 
-impl Answered<Numbers> {
-    /// Returns the `upto`th of an item's `count` numbers.
-    pub(super) fn last(&self, item: Item, count: u32, upto: u32) -> Result<u64, Refusal> {
-        let (first, last) = self.item(item)?;
-        Ok(first + u64::from(upto.max(1) - 1) * stride(first, last, count))
+impl BatchResults<FirstAndLast> {
+    /// Returns number `last_ordinal` of the `count` numbers of an item; the first is number 1.
+    pub(super) fn last_number(
+        &self,
+        item: ItemPosition,
+        count: u32,
+        last_ordinal: u32,
+    ) -> Result<u64, RedisError> {
+        let (first, last) = self.result(item)?;
+        Ok(first + u64::from(last_ordinal.max(1) - 1) * stride_of(first, last, count))
     }
 }
 
-impl Answered<Option<u64>> {
-    /// Returns the current number; None: no number was given out yet.
-    pub(super) fn current(&self, item: Item) -> Result<Option<u64>, Refusal> {
-        self.item(item)
+impl BatchResults<Option<u64>> {
+    /// Returns the current number; None: no number was issued yet.
+    pub(super) fn current_number(&self, item: ItemPosition) -> Result<Option<u64>, RedisError> {
+        self.result(item)
     }
 }
 
-/// Lets other tasks have their turn after many items.
-async fn turn(batches: &[(usize, Range<usize>)]) {
-    if batches.iter().any(|(_, items)| items.len() >= TURN_ITEMS) {
+/// Yields after a large call, so that the other connections of this thread are served.
+async fn yield_after_large_batch(batches: &[(usize, Range<usize>)]) {
+    if batches
+        .iter()
+        .any(|(_, items)| items.len() >= YIELD_AFTER_ITEMS)
+    {
         tokio::task::yield_now().await;
     }
 }
 
-fn columns(data: &Bytes, keys: &[Key<'_>]) -> (Vec<u64>, Vec<Bytes>) {
+/// Returns the keys of one group as the columns of a call.
+fn key_columns(data: &Bytes, keys: &[NamespaceKey<'_>]) -> (Vec<u64>, Vec<Bytes>) {
     let (mut uids, mut bytes) = (Vec::new(), Vec::new());
     match keys.first() {
-        Some(Key::Uid(_)) => uids.reserve_exact(keys.len()),
+        Some(NamespaceKey::Uid(_)) => uids.reserve_exact(keys.len()),
         _ => bytes.reserve_exact(keys.len()),
     }
     for key in keys {
         match key {
-            Key::Uid(uid) => uids.push(*uid),
-            Key::Bytes(key) => bytes.push(data.slice_ref(key)),
+            NamespaceKey::Uid(uid) => uids.push(*uid),
+            NamespaceKey::Bytes(key) => bytes.push(data.slice_ref(key)),
         }
     }
     (uids, bytes)
 }
 
-/// Splits the groups into parts within the contract's bounds of items and of numbers.
-fn batches(groups: &[Group<'_>], items_max: usize) -> Vec<(usize, Range<usize>)> {
+/// Splits the groups into calls within the limits of items and of numbers. Returns the group and the
+/// range of items of each call.
+fn split_batches(groups: &[NamespaceGroup<'_>], items_max: usize) -> Vec<(usize, Range<usize>)> {
     let mut all = Vec::new();
-    for (at, group) in groups.iter().enumerate() {
+    for (group_index, group) in groups.iter().enumerate() {
         let (mut begin, mut numbers) = (0, 0);
         for (i, count) in group.counts.iter().enumerate() {
             let count = u64::from(*count);
             if i - begin >= items_max || numbers + count > NUMBERS_MAX {
-                all.push((at, begin..i));
+                all.push((group_index, begin..i));
                 (begin, numbers) = (i, 0);
             }
             numbers += count;
         }
-        all.push((at, begin..group.counts.len()));
+        all.push((group_index, begin..group.counts.len()));
     }
     all
 }
@@ -342,14 +377,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn batches_are_within_the_contract() {
-        let group = |counts: &[u32]| Group {
+    fn split_batches_respects_item_and_number_limits() {
+        let group = |counts: &[u32]| NamespaceGroup {
             counts: counts.to_vec(),
-            ..Group::default()
+            ..NamespaceGroup::default()
         };
-        let all = batches(&[group(&[1; 5]), group(&[1])], 2);
+        let all = split_batches(&[group(&[1; 5]), group(&[1])], 2);
         assert_eq!(all, [(0, 0..2), (0, 2..4), (0, 4..5), (1, 0..1)]);
-        let large = batches(&[group(&[100_000; 250])], 1_000);
+        let large = split_batches(&[group(&[100_000; 250])], 1_000);
         assert_eq!(large, [(0, 0..100), (0, 100..200), (0, 200..250)]);
     }
 }

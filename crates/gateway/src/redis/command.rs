@@ -1,11 +1,11 @@
-//! The command that a request names, read from its words.
+//! The Redis command of a request, parsed from its words.
 
 use seqsvr_core::geometry::COUNT_MAX;
 
-/// A request, with words of it.
+/// A command; its arguments are words of the request.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Command<'a> {
-    /// INCR and INCRBY: that many numbers; the answer is the last.
+pub(super) enum RedisCommand<'a> {
+    /// INCR and INCRBY: takes `count` numbers; the answer is the last of them.
     Take {
         key: &'a [u8],
         count: u32,
@@ -15,7 +15,7 @@ pub(super) enum Command<'a> {
         key: &'a [u8],
     },
     /// MGET.
-    GetAll {
+    GetMany {
         keys: Vec<&'a [u8]>,
     },
     /// SET key n: RaiseTo.
@@ -23,7 +23,7 @@ pub(super) enum Command<'a> {
         key: &'a [u8],
         value: u64,
     },
-    /// EXISTS: how many of these have a number.
+    /// EXISTS: the number of keys that have a number.
     Exists {
         keys: Vec<&'a [u8]>,
     },
@@ -33,13 +33,13 @@ pub(super) enum Command<'a> {
     },
     Ping(Option<&'a [u8]>),
     Echo(&'a [u8]),
-    Hello(Hello<'a>),
+    Hello(HelloCommand<'a>),
     Auth {
         user: Option<&'a [u8]>,
         password: &'a [u8],
     },
     Select,
-    Client(Client<'a>),
+    Client(ClientCommand<'a>),
     /// COMMAND COUNT; everything else of COMMAND is answered by an empty list or map.
     CountCommands,
     DescribeCommands,
@@ -49,37 +49,37 @@ pub(super) enum Command<'a> {
     Quit,
     Reset,
     /// HTTP: some page has made a browser send a request here.
-    Http,
+    HttpRequest,
 }
 
-/// HELLO.
+/// Arguments of HELLO.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Hello<'a> {
+pub(super) struct HelloCommand<'a> {
     pub(super) version: Option<u8>,
     pub(super) auth: Option<(&'a [u8], &'a [u8])>,
     pub(super) name: Option<&'a [u8]>,
 }
 
-/// CLIENT.
+/// Subcommand of CLIENT.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Client<'a> {
+pub(super) enum ClientCommand<'a> {
     Id,
     GetName,
     SetName(&'a [u8]),
     /// SETINFO, NO-EVICT, NO-TOUCH and REPLY ON: nothing that changes an answer.
-    Noted,
+    NoEffect,
     Info,
     List,
 }
 
-impl<'a> Command<'a> {
-    /// Reads the words of a request, of which there is at least one.
+impl<'a> RedisCommand<'a> {
+    /// Parses the words of a request, of which there is at least one.
     ///
     /// # Errors
-    /// What to answer, with its code.
-    pub(super) fn parse(words: &[&'a [u8]]) -> Result<Command<'a>, String> {
+    /// The request is no valid command; the error is the text of the reply, with its code.
+    pub(super) fn parse(words: &[&'a [u8]]) -> Result<RedisCommand<'a>, String> {
         let (name, args) = words.split_first().ok_or("ERR an empty request")?;
-        let mut upper = [0; NAME_MAX];
+        let mut upper = [0; COMMAND_NAME_MAX];
         let upper = match upper.get_mut(..name.len()) {
             Some(upper) => {
                 upper.copy_from_slice(name);
@@ -89,43 +89,43 @@ impl<'a> Command<'a> {
             None => &[],
         };
         Ok(match (upper, args) {
-            (b"INCR", [key]) => Command::Take { key, count: 1 },
-            (b"INCRBY", [key, count]) => Command::Take {
+            (b"INCR", [key]) => RedisCommand::Take { key, count: 1 },
+            (b"INCRBY", [key, count]) => RedisCommand::Take {
                 key,
-                count: self::count(count)?,
+                count: parse_count(count)?,
             },
-            (b"GET", [key]) => Command::Get { key },
-            (b"MGET", keys @ [_, ..]) => Command::GetAll {
+            (b"GET", [key]) => RedisCommand::Get { key },
+            (b"MGET", keys @ [_, ..]) => RedisCommand::GetMany {
                 keys: keys.to_vec(),
             },
-            (b"SET", [key, value]) => Command::Set {
+            (b"SET", [key, value]) => RedisCommand::Set {
                 key,
-                value: self::value(value)?,
+                value: parse_value(value)?,
             },
             (b"SET", [_, _, option, ..]) => {
                 return Err(format!(
                     "ERR SET takes a key and a number here: {} is not there, because a number only rises and never ends",
-                    shown(option).to_uppercase()
+                    escape_for_error(option).to_uppercase()
                 ));
             }
-            (b"EXISTS", keys @ [_, ..]) => Command::Exists {
+            (b"EXISTS", keys @ [_, ..]) => RedisCommand::Exists {
                 keys: keys.to_vec(),
             },
-            (b"TYPE", [key]) => Command::Type { key },
-            (b"PING", []) => Command::Ping(None),
-            (b"PING", [text]) => Command::Ping(Some(text)),
-            (b"ECHO", [text]) => Command::Echo(text),
-            (b"HELLO", args) => Command::Hello(hello(args)?),
-            (b"AUTH", [password]) => Command::Auth {
+            (b"TYPE", [key]) => RedisCommand::Type { key },
+            (b"PING", []) => RedisCommand::Ping(None),
+            (b"PING", [text]) => RedisCommand::Ping(Some(text)),
+            (b"ECHO", [text]) => RedisCommand::Echo(text),
+            (b"HELLO", args) => RedisCommand::Hello(parse_hello(args)?),
+            (b"AUTH", [password]) => RedisCommand::Auth {
                 user: None,
                 password,
             },
-            (b"AUTH", [user, password]) => Command::Auth {
+            (b"AUTH", [user, password]) => RedisCommand::Auth {
                 user: Some(user),
                 password,
             },
             (b"SELECT", [index]) => match *index {
-                b"0" => Command::Select,
+                b"0" => RedisCommand::Select,
                 _ => {
                     return Err(
                         "ERR DB index is out of range: there is only 0; a key @namespace/key is one of another namespace"
@@ -133,35 +133,40 @@ impl<'a> Command<'a> {
                     );
                 }
             },
-            (b"CLIENT", [what, args @ ..]) => Command::Client(client(what, args)?),
-            (b"COMMAND", [what]) if what.eq_ignore_ascii_case(b"count") => Command::CountCommands,
-            (b"COMMAND", [what, ..]) if what.eq_ignore_ascii_case(b"docs") => {
-                Command::DescribeCommands
+            (b"CLIENT", [subcommand, args @ ..]) => {
+                RedisCommand::Client(parse_client(subcommand, args)?)
             }
-            (b"COMMAND", _) => Command::ListCommands,
-            (b"CONFIG", [what, names @ ..]) if what.eq_ignore_ascii_case(b"get") => {
-                Command::ConfigGet(names.to_vec())
+            (b"COMMAND", [subcommand]) if subcommand.eq_ignore_ascii_case(b"count") => {
+                RedisCommand::CountCommands
             }
-            (b"INFO", _) => Command::Info,
-            (b"QUIT", _) => Command::Quit,
-            (b"RESET", []) => Command::Reset,
-            (b"POST" | b"HOST:", _) => Command::Http,
-            _ => return Err(refusal(name, upper, args)),
+            (b"COMMAND", [subcommand, ..]) if subcommand.eq_ignore_ascii_case(b"docs") => {
+                RedisCommand::DescribeCommands
+            }
+            (b"COMMAND", _) => RedisCommand::ListCommands,
+            (b"CONFIG", [subcommand, names @ ..]) if subcommand.eq_ignore_ascii_case(b"get") => {
+                RedisCommand::ConfigGet(names.to_vec())
+            }
+            (b"INFO", _) => RedisCommand::Info,
+            (b"QUIT", _) => RedisCommand::Quit,
+            (b"RESET", []) => RedisCommand::Reset,
+            (b"POST" | b"HOST:", _) => RedisCommand::HttpRequest,
+            _ => return Err(rejection_text(name, upper, args)),
         })
     }
 }
 
-/// Longest name of a command that is looked at.
-const NAME_MAX: usize = 16;
+/// Maximum bytes of a command's name. A longer name is an unknown command.
+const COMMAND_NAME_MAX: usize = 16;
 
-/// Known commands, for the number of arguments.
-const KNOWN: [&str; 18] = [
+/// Known commands: they get the error of a wrong number of arguments.
+const KNOWN_COMMANDS: [&str; 18] = [
     "INCR", "INCRBY", "GET", "MGET", "SET", "EXISTS", "TYPE", "PING", "ECHO", "HELLO", "AUTH",
     "SELECT", "CLIENT", "COMMAND", "CONFIG", "INFO", "QUIT", "RESET",
 ];
 
-fn refusal(name: &[u8], upper: &[u8], args: &[&[u8]]) -> String {
-    let name = shown(name);
+/// Returns the reply to a command that is unknown, unsupported or has the wrong arguments.
+fn rejection_text(name: &[u8], upper: &[u8], args: &[&[u8]]) -> String {
+    let name = escape_for_error(name);
     match upper {
         b"DECR" | b"DECRBY" | b"DEL" | b"UNLINK" | b"GETDEL" | b"FLUSHDB" | b"FLUSHALL"
         | b"EXPIRE" | b"PEXPIRE" | b"EXPIREAT" | b"PEXPIREAT" | b"SETEX" | b"PSETEX" | b"GETEX"
@@ -179,7 +184,7 @@ fn refusal(name: &[u8], upper: &[u8], args: &[&[u8]]) -> String {
         b"CONFIG" if !args.is_empty() => {
             "ERR of CONFIG there is GET only: settings are flags of the server".into()
         }
-        _ if KNOWN.iter().any(|known| known.as_bytes() == upper) => format!(
+        _ if KNOWN_COMMANDS.iter().any(|known| known.as_bytes() == upper) => format!(
             "ERR wrong number of arguments for '{}' command",
             name.to_lowercase()
         ),
@@ -187,42 +192,42 @@ fn refusal(name: &[u8], upper: &[u8], args: &[&[u8]]) -> String {
             let args: String = args
                 .iter()
                 .take(3)
-                .map(|arg| format!("'{}' ", shown(arg)))
+                .map(|arg| format!("'{}' ", escape_for_error(arg)))
                 .collect();
             format!("ERR unknown command '{name}', with args beginning with: {args}")
         }
     }
 }
 
-/// Returns a part of the caller's text, so that it may be in an error.
-fn shown(word: &[u8]) -> String {
+/// Escapes and shortens a text of the caller for an error.
+fn escape_for_error(word: &[u8]) -> String {
     word[..word.len().min(64)].escape_ascii().to_string()
 }
 
-fn count(word: &[u8]) -> Result<u32, String> {
-    let count = integer(word)?;
-    let fits = u32::try_from(count).ok();
-    let fits = fits.filter(|n| (1..=COUNT_MAX).contains(n));
-    fits.ok_or_else(|| {
+fn parse_count(word: &[u8]) -> Result<u32, String> {
+    let count = parse_integer(word)?;
+    let in_range = u32::try_from(count).ok();
+    let in_range = in_range.filter(|n| (1..=COUNT_MAX).contains(n));
+    in_range.ok_or_else(|| {
         format!("ERR INCRBY takes 1 to {COUNT_MAX} numbers here, not {count}: numbers only rise")
     })
 }
 
-fn value(word: &[u8]) -> Result<u64, String> {
-    let value = integer(word)?;
-    let fits = u64::try_from(value).ok().filter(|n| *n > 0);
-    fits.ok_or_else(|| format!("ERR SET takes a number from 1 to 2^63-1 here, not {value}"))
+fn parse_value(word: &[u8]) -> Result<u64, String> {
+    let value = parse_integer(word)?;
+    let in_range = u64::try_from(value).ok().filter(|n| *n > 0);
+    in_range.ok_or_else(|| format!("ERR SET takes a number from 1 to 2^63-1 here, not {value}"))
 }
 
-/// Reads an integer as Redis does: no sign but a minus, no zeros in front, nothing else.
-fn integer(word: &[u8]) -> Result<i64, String> {
+/// Parses an integer as Redis does: no plus sign, no leading zeros, no spaces.
+fn parse_integer(word: &[u8]) -> Result<i64, String> {
     let text = str::from_utf8(word).ok();
     let value = text.and_then(|text| text.parse::<i64>().ok().filter(|n| n.to_string() == text));
     value.ok_or_else(|| "ERR value is not an integer or out of range".into())
 }
 
-fn hello<'a>(args: &[&'a [u8]]) -> Result<Hello<'a>, String> {
-    let mut hello = Hello::default();
+fn parse_hello<'a>(args: &[&'a [u8]]) -> Result<HelloCommand<'a>, String> {
+    let mut hello = HelloCommand::default();
     let Some((version, mut args)) = args.split_first() else {
         return Ok(hello);
     };
@@ -244,7 +249,7 @@ fn hello<'a>(args: &[&'a [u8]]) -> Result<Hello<'a>, String> {
             _ => {
                 return Err(format!(
                     "ERR Syntax error in HELLO option '{}'",
-                    shown(option)
+                    escape_for_error(option)
                 ));
             }
         };
@@ -252,19 +257,19 @@ fn hello<'a>(args: &[&'a [u8]]) -> Result<Hello<'a>, String> {
     Ok(hello)
 }
 
-fn client<'a>(what: &[u8], args: &[&'a [u8]]) -> Result<Client<'a>, String> {
-    Ok(match (what.to_ascii_uppercase().as_slice(), args) {
-        (b"ID", []) => Client::Id,
-        (b"GETNAME", []) => Client::GetName,
-        (b"SETNAME", [name]) => Client::SetName(name),
-        (b"INFO", []) => Client::Info,
-        (b"LIST", _) => Client::List,
-        (b"SETINFO", [_, _]) | (b"NO-EVICT" | b"NO-TOUCH", [_]) => Client::Noted,
-        (b"REPLY", [on]) if on.eq_ignore_ascii_case(b"on") => Client::Noted,
+fn parse_client<'a>(subcommand: &[u8], args: &[&'a [u8]]) -> Result<ClientCommand<'a>, String> {
+    Ok(match (subcommand.to_ascii_uppercase().as_slice(), args) {
+        (b"ID", []) => ClientCommand::Id,
+        (b"GETNAME", []) => ClientCommand::GetName,
+        (b"SETNAME", [name]) => ClientCommand::SetName(name),
+        (b"INFO", []) => ClientCommand::Info,
+        (b"LIST", _) => ClientCommand::List,
+        (b"SETINFO", [_, _]) | (b"NO-EVICT" | b"NO-TOUCH", [_]) => ClientCommand::NoEffect,
+        (b"REPLY", [on]) if on.eq_ignore_ascii_case(b"on") => ClientCommand::NoEffect,
         _ => {
             return Err(format!(
                 "ERR of CLIENT there are ID, GETNAME, SETNAME, SETINFO, INFO, LIST, NO-EVICT, NO-TOUCH and REPLY ON, not {}",
-                shown(what)
+                escape_for_error(subcommand)
             ));
         }
     })
@@ -274,55 +279,55 @@ fn client<'a>(what: &[u8], args: &[&'a [u8]]) -> Result<Client<'a>, String> {
 mod tests {
     use super::*;
 
-    fn parse(line: &str) -> Result<String, String> {
+    fn parse_line(line: &str) -> Result<String, String> {
         let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-        Command::parse(&words).map(|command| format!("{command:?}"))
+        RedisCommand::parse(&words).map(|command| format!("{command:?}"))
     }
 
     #[test]
-    fn commands_are_told_from_their_words() {
+    fn redis_command_is_parsed_from_words() {
         let key = b"k".as_slice();
         for (words, command) in [
-            (vec!["incr", "k"], Command::Take { key, count: 1 }),
+            (vec!["incr", "k"], RedisCommand::Take { key, count: 1 }),
             (
                 vec!["INCRBY", "k", "100000"],
-                Command::Take {
+                RedisCommand::Take {
                     key,
                     count: 100_000,
                 },
             ),
-            (vec!["Get", "k"], Command::Get { key }),
+            (vec!["Get", "k"], RedisCommand::Get { key }),
             (
                 vec!["mget", "k", "k"],
-                Command::GetAll {
+                RedisCommand::GetMany {
                     keys: vec![key, key],
                 },
             ),
             (
                 vec!["set", "k", "9223372036854775807"],
-                Command::Set {
+                RedisCommand::Set {
                     key,
                     value: i64::MAX as u64,
                 },
             ),
-            (vec!["select", "0"], Command::Select),
-            (vec!["command", "docs"], Command::DescribeCommands),
-            (vec!["command"], Command::ListCommands),
+            (vec!["select", "0"], RedisCommand::Select),
+            (vec!["command", "docs"], RedisCommand::DescribeCommands),
+            (vec!["command"], RedisCommand::ListCommands),
             (
                 vec!["client", "setinfo", "lib-name", "x"],
-                Command::Client(Client::Noted),
+                RedisCommand::Client(ClientCommand::NoEffect),
             ),
         ] {
             let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
-            assert_eq!(Command::parse(&words), Ok(command));
+            assert_eq!(RedisCommand::parse(&words), Ok(command));
         }
-        let hello = parse("hello 3 auth default secret setname me").unwrap();
+        let hello = parse_line("hello 3 auth default secret setname me").unwrap();
         assert!(hello.contains("version: Some(3)"), "{hello}");
     }
 
     #[test]
-    fn what_is_refused_says_why() {
-        for (line, told) in [
+    fn redis_command_rejection_states_its_reason() {
+        for (line, expected) in [
             ("incrby k 0", "not 0: numbers only rise"),
             ("incrby k -5", "not -5"),
             ("incrby k 100001", "1 to 100000"),
@@ -347,8 +352,8 @@ mod tests {
                 "unknown command 'averyveryverylongname\\n'",
             ),
         ] {
-            let error = parse(line).expect_err(line);
-            assert!(error.contains(told), "{line}: {error}");
+            let error = parse_line(line).expect_err(line);
+            assert!(error.contains(expected), "{line}: {error}");
         }
     }
 }

@@ -1,9 +1,12 @@
-//! One Redis connection: reads requests, executes them go by go, writes the answers.
+//! One Redis connection: reads requests, executes them in batches, writes the replies.
 //!
-//! Invariants: answers leave in the order of their commands. While more than [`UNSENT_MAX`] bytes
-//! of answers are not taken nothing more is executed or read. What is held is counted (`about`). A
-//! connection whose other end takes nothing, or stops in the middle of a request, is closed in
-//! time. At a shutdown a connection answers the requests that it has received whole.
+//! Invariants:
+//! - Replies leave in the order of their commands.
+//! - While the peer has not read more than [`UNSENT_BYTES_MAX`] bytes of replies, the connection
+//!   executes and reads nothing.
+//! - The bytes that the connection holds are counted (`about`).
+//! - A connection is closed in time when its peer reads nothing, or stops in the middle of a request.
+//! - At a shutdown a connection answers the requests that it has received completely.
 
 use std::future::poll_fn;
 use std::io;
@@ -18,77 +21,81 @@ use tokio::io::{AsyncReadExt, AsyncWrite};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
-use super::about::{About, FREE, Held};
-use super::asked::Asked;
-use super::go::{Go, at_once};
-use super::reply::Replies;
-use super::request::Requests;
-use super::session::Session;
+use super::about::{BufferReservation, RedisShared, UNCOUNTED_BYTES};
+use super::asked::BatchExecutor;
+use super::go::{CommandBatch, try_execute_single};
+use super::reply::ReplyBuffer;
+use super::request::RequestParser;
+use super::session::RedisSession;
 
-/// Longest time that a request may take to arrive, once it has begun.
-const RECEIVED_WITHIN: Duration = Duration::from_secs(10);
-/// Bytes of answers above which nothing more is executed or read.
-const UNSENT_MAX: usize = 1 << 20;
-/// Most requests read before they are answered.
-const READ_MAX: usize = 4_096;
-/// Room for the bytes of one read: little for a connection that sends single commands.
-const ROOM_MIN: usize = 4 << 10;
-const ROOM_MAX: usize = FREE / 2;
-/// How long bytes that are on their way at a shutdown have to arrive.
-const GRACE: Duration = Duration::from_millis(50);
-/// How long the other end may take to read the last answers before the rest of what it sends is
-/// rejected.
-const LINGER: Duration = Duration::from_secs(1);
-/// How long a connection may take to give the password, if there is one.
-const KNOWN_WITHIN: Duration = Duration::from_secs(10);
-/// How often a connection is checked for things that have not moved.
-const TICK: Duration = Duration::from_secs(2);
+/// Maximum time from the first byte of a request to its last; then the connection is closed.
+const REQUEST_READ_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum bytes of unsent replies; above it the connection executes and reads nothing.
+const UNSENT_BYTES_MAX: usize = 1 << 20;
+/// Maximum requests that are parsed before they are answered; the others wait.
+const PARSED_REQUESTS_MAX: usize = 4_096;
+/// Minimum bytes of a read buffer: little, for connections that send single commands.
+const READ_BUFFER_MIN: usize = 4 << 10;
+/// Maximum bytes of one read.
+const READ_BUFFER_MAX: usize = UNCOUNTED_BYTES / 2;
+/// Time for bytes that are in transit at a shutdown to arrive.
+const SHUTDOWN_READ_GRACE: Duration = Duration::from_millis(50);
+/// Time for the peer to read the last replies. Then the socket is closed, even if the peer still
+/// sends.
+const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
+/// Maximum time until a connection sends the password, if there is one; then it is closed.
+const AUTH_TIMEOUT: Duration = Duration::from_secs(10);
+/// Interval of the checks for a connection that makes no progress.
+const STALL_CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The context of serving one connection.
-pub(super) struct Service<'a, S> {
+pub(super) struct RedisConnection<'a, S> {
     pub(super) sequence: &'a S,
-    pub(super) about: &'a About,
-    /// Most items of one batch.
+    pub(super) shared: &'a RedisShared,
+    /// Maximum items of one call.
     pub(super) items_max: usize,
     /// Time without a command after which the connection is closed; None: no limit.
-    pub(super) idle_max: Option<Duration>,
-    pub(super) stopping: CancellationToken,
+    pub(super) idle_timeout: Option<Duration>,
+    pub(super) shutdown: CancellationToken,
 }
 
-/// The reason why a wait for more ended.
-enum Event {
-    /// Something was read, or so many answers were taken that more may be executed.
-    Moved,
-    /// The other end sends no more.
-    End,
+/// The reason why a wait of the connection ended.
+enum ConnectionEvent {
+    /// Bytes were read, or enough replies were sent to execute more.
+    Progress,
+    /// The peer sends no more.
+    PeerClosed,
+    /// It is time to check for a stall.
     Tick,
-    Stop,
+    /// The server shuts down.
+    Shutdown,
 }
 
-/// The two directions of a connection, and their bytes.
-struct Wire {
+/// The socket of a connection, with the buffers of both directions.
+struct BufferedSocket {
     io: Box<dyn Io>,
-    read: BytesMut,
-    /// Bytes that `read` is a part of.
-    room: usize,
-    /// Answers; `replies.bytes` from `sent` on.
-    replies: Replies,
-    sent: usize,
-    /// For answers that could not be sent at once: when some were taken last, or else when they
-    /// became due.
-    taken: Option<Instant>,
+    read_buffer: BytesMut,
+    /// Bytes of the allocation of which `read_buffer` is a part.
+    read_capacity: usize,
+    /// Replies; those that are not sent begin at `sent_bytes`.
+    replies: ReplyBuffer,
+    sent_bytes: usize,
+    /// Set while the peer does not read fast enough: the time when it last read something, or when
+    /// the first reply could not be sent.
+    blocked_since: Option<Instant>,
 }
 
-/// Whole requests, some of which are not answered.
+/// Complete requests, some of which are not answered.
 #[derive(Default)]
-struct Pending {
-    requests: Requests,
+struct PendingRequests {
+    parser: RequestParser,
     /// Bytes of the requests.
     data: Bytes,
-    next: usize,
+    /// Index of the first request that is not answered.
+    next_index: usize,
 }
 
-impl<S: LocalSequence> Service<'_, S> {
+impl<S: LocalSequence> RedisConnection<'_, S> {
     /// Serves a connection until it ends.
     pub(super) async fn serve(self, io: Box<dyn Io>, share: Share) {
         let remote = share.remote();
@@ -99,285 +106,318 @@ impl<S: LocalSequence> Service<'_, S> {
     }
 
     async fn run(&self, io: Box<dyn Io>, share: Share) -> io::Result<&'static str> {
-        let mut session = Session::new(self.about, share.remote());
-        let asked = Asked {
+        let mut session = RedisSession::new(self.shared, share.remote());
+        let executor = BatchExecutor {
             sequence: self.sequence,
-            about: self.about,
+            shared: self.shared,
             share: &share,
             items_max: self.items_max,
         };
-        let mut wire = Wire::new(io);
-        let mut pending = Pending::default();
-        let mut held = Held::new(self.about);
-        // What cannot be read any more, once the requests before it are answered.
-        let mut broken = None;
-        let opened = Instant::now();
-        // The server shuts down, and the connection is read for the last time.
-        let mut last = false;
-        // When the last command was executed, and when the request that is not whole yet began.
-        let (mut done, mut begun) = (opened, None);
-        let mut tick = interval(TICK);
+        let mut socket = BufferedSocket::new(io);
+        let mut pending = PendingRequests::default();
+        let mut reservation = BufferReservation::new(self.shared);
+        // Sent once the requests before the error are answered.
+        let mut protocol_error = None;
+        let opened_at = Instant::now();
+        // The server shuts down, and this connection reads for the last time.
+        let mut is_last_read = false;
+        // Time of the last command, and of the first byte of the request that is not complete yet.
+        let (mut last_command_at, mut request_began_at) = (opened_at, None);
+        let mut tick = interval(STALL_CHECK_INTERVAL);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut stop = pin!(self.stopping.cancelled());
+        let mut stop = pin!(self.shutdown.cancelled());
         loop {
             if session.ended {
-                return wire
-                    .finish("it said QUIT, or speaks another protocol")
+                return socket
+                    .flush_and_close("it said QUIT, or speaks another protocol")
                     .await;
             }
-            if pending.is_left() && wire.unsent() <= UNSENT_MAX {
-                let (go, next) = pending.go(&session);
-                let size = go.len();
-                if held.is(wire.held() + pending.data.len() + go.bytes()) {
-                    go.run(&asked, &pending.data, &mut session, &mut wire.replies)
+            if pending.has_next() && socket.unsent_bytes() <= UNSENT_BYTES_MAX {
+                let (batch, next_index) = pending.next_batch(&session);
+                let command_count = batch.command_count();
+                if reservation.try_resize(
+                    socket.buffered_bytes() + pending.data.len() + batch.estimated_bytes(),
+                ) {
+                    batch
+                        .execute(&executor, &pending.data, &mut session, &mut socket.replies)
                         .await;
                 } else {
-                    go.refuse(&mut session, &mut wire.replies);
+                    batch.reject_for_memory(&mut session, &mut socket.replies);
                 }
-                pending.next = next;
-                if size > 0 && self.idle_max.is_some() {
-                    done = Instant::now();
+                pending.next_index = next_index;
+                if command_count > 0 && self.idle_timeout.is_some() {
+                    last_command_at = Instant::now();
                 }
-                // Others have their turn first: so a thread answers everything that has arrived
-                // before it sends the first answer. A caller that reads several connections is not
+                // Other connections run first, so that a thread executes everything that has arrived
+                // before it sends the first reply. A client that reads several connections is not
                 // woken up for each.
                 tokio::task::yield_now().await;
-                poll_fn(|cx| Poll::Ready(wire.write(cx))).await?;
+                poll_fn(|cx| Poll::Ready(socket.write_available(cx))).await?;
                 continue;
             }
-            if !pending.is_left() {
+            if !pending.has_next() {
                 pending.clear();
-                if broken.is_none() {
-                    broken = pending.requests.read(&mut wire.read, READ_MAX).err();
+                if protocol_error.is_none() {
+                    protocol_error = pending
+                        .parser
+                        .parse(&mut socket.read_buffer, PARSED_REQUESTS_MAX)
+                        .err();
                 }
-                if broken.is_none()
-                    && wire.unsent() <= UNSENT_MAX
-                    && wire.held() <= FREE
-                    && pending.is_alone(&wire.read)
-                    && at_once(
-                        pending.requests.words(0, &wire.read),
+                if protocol_error.is_none()
+                    && socket.unsent_bytes() <= UNSENT_BYTES_MAX
+                    && socket.buffered_bytes() <= UNCOUNTED_BYTES
+                    && pending.is_single_request(&socket.read_buffer)
+                    && try_execute_single(
+                        pending.parser.request_words(0, &socket.read_buffer),
                         self.sequence,
                         &session,
-                        &mut wire.replies,
+                        &mut socket.replies,
                     )
                 {
                     pending.clear();
-                    wire.read.clear();
-                    begun = None;
-                    if self.idle_max.is_some() {
-                        done = Instant::now();
+                    socket.read_buffer.clear();
+                    request_began_at = None;
+                    if self.idle_timeout.is_some() {
+                        last_command_at = Instant::now();
                     }
-                    poll_fn(|cx| Poll::Ready(wire.write(cx))).await?;
+                    poll_fn(|cx| Poll::Ready(socket.write_available(cx))).await?;
                     tokio::task::consume_budget().await;
                     continue;
                 }
-                if pending.requests.len() > 0 {
-                    pending.data = wire.take(pending.requests.end());
-                    begun = None;
+                if pending.parser.request_count() > 0 {
+                    pending.data = socket.split_complete(pending.parser.complete_bytes());
+                    request_began_at = None;
                     continue;
                 }
-                if let Some(broken) = broken {
-                    wire.replies.error(&format!("ERR Protocol error: {broken}"));
-                    return wire.finish("it sent what is no request").await;
+                if let Some(protocol_error) = protocol_error {
+                    socket
+                        .replies
+                        .write_error(&format!("ERR Protocol error: {protocol_error}"));
+                    return socket.flush_and_close("it sent what is no request").await;
                 }
                 // A password is short.
-                if !session.authenticated && wire.read.len() > ROOM_MAX {
-                    wire.replies.error("ERR Protocol error: unauthenticated");
-                    return wire.finish("it sent much and no password").await;
+                if !session.authenticated && socket.read_buffer.len() > READ_BUFFER_MAX {
+                    socket
+                        .replies
+                        .write_error("ERR Protocol error: unauthenticated");
+                    return socket.flush_and_close("it sent much and no password").await;
                 }
-                if wire.read.is_empty() {
-                    begun = None;
+                if socket.read_buffer.is_empty() {
+                    request_began_at = None;
                 } else {
-                    begun = begun.or_else(|| Some(Instant::now()));
+                    request_began_at = request_began_at.or_else(|| Some(Instant::now()));
                 }
             }
-            if !held.is(wire.held() + pending.data.len()) {
+            if !reservation.try_resize(socket.buffered_bytes() + pending.data.len()) {
                 return Ok("no room for its requests and answers");
             }
-            let reads = !pending.is_left();
-            if reads && self.about.is_stopping() {
-                // What has arrived until now is answered, and nothing that arrives after it.
-                if last {
-                    return wire.finish("the server stops").await;
+            let may_read = !pending.has_next();
+            if may_read && self.shared.is_shutting_down() {
+                // The server answers what has arrived until now, and nothing that arrives later.
+                if is_last_read {
+                    return socket.flush_and_close("the server stops").await;
                 }
-                last = true;
-                tokio::time::sleep(GRACE).await;
+                is_last_read = true;
+                tokio::time::sleep(SHUTDOWN_READ_GRACE).await;
             }
-            match wire.exchange(reads, &mut tick, stop.as_mut()).await? {
-                Event::Moved => {}
-                Event::End => return wire.finish("its other end closed it").await,
-                Event::Stop if last => return wire.finish("the server stops").await,
-                Event::Stop => {}
-                Event::Tick => {
+            match socket
+                .wait_for_event(may_read, &mut tick, stop.as_mut())
+                .await?
+            {
+                ConnectionEvent::Progress => {}
+                ConnectionEvent::PeerClosed => {
+                    return socket.flush_and_close("its other end closed it").await;
+                }
+                ConnectionEvent::Shutdown if is_last_read => {
+                    return socket.flush_and_close("the server stops").await;
+                }
+                ConnectionEvent::Shutdown => {}
+                ConnectionEvent::Tick => {
                     let now = Instant::now();
-                    if wire.taken.is_some_and(|taken| now - taken > STUCK_AFTER) {
+                    if socket
+                        .blocked_since
+                        .is_some_and(|since| now - since > STUCK_AFTER)
+                    {
                         return Ok("it takes no answers");
                     }
-                    if wire.unsent() > UNSENT_MAX {
-                        // Nothing is read during that time, even if bytes have arrived.
-                        begun = begun.map(|_| now);
+                    if socket.unsent_bytes() > UNSENT_BYTES_MAX {
+                        // The connection reads nothing during that time, even if bytes have arrived.
+                        request_began_at = request_began_at.map(|_| now);
                     }
-                    if begun.is_some_and(|begun| now - begun > RECEIVED_WITHIN) {
-                        wire.replies
-                            .error("ERR Protocol error: the request was not received within 10 s");
-                        return wire.finish("a request took too long to arrive").await;
+                    if request_began_at
+                        .is_some_and(|began_at| now - began_at > REQUEST_READ_TIMEOUT)
+                    {
+                        socket.replies.write_error(
+                            "ERR Protocol error: the request was not received within 10 s",
+                        );
+                        return socket
+                            .flush_and_close("a request took too long to arrive")
+                            .await;
                     }
-                    let late = !session.authenticated && now - opened > KNOWN_WITHIN;
-                    let idle = self.idle_max.is_some_and(|most| now - done > most);
-                    if late || (idle && wire.unsent() == 0) {
-                        return wire.finish("it was idle for too long").await;
+                    let is_auth_late = !session.authenticated && now - opened_at > AUTH_TIMEOUT;
+                    let is_idle = self
+                        .idle_timeout
+                        .is_some_and(|max| now - last_command_at > max);
+                    if is_auth_late || (is_idle && socket.unsent_bytes() == 0) {
+                        return socket.flush_and_close("it was idle for too long").await;
                     }
-                    wire.rest();
+                    socket.release_idle_buffers();
                 }
             }
         }
     }
 }
 
-impl Pending {
-    fn is_left(&self) -> bool {
-        self.next < self.requests.len()
+impl PendingRequests {
+    fn has_next(&self) -> bool {
+        self.next_index < self.parser.request_count()
     }
 
-    /// Returns whether these bytes are one request, and nothing of another.
-    fn is_alone(&self, bytes: &[u8]) -> bool {
-        self.requests.len() == 1 && self.requests.end() == bytes.len()
+    /// Returns whether `bytes` are one request, and no part of another.
+    fn is_single_request(&self, bytes: &[u8]) -> bool {
+        self.parser.request_count() == 1 && self.parser.complete_bytes() == bytes.len()
     }
 
-    /// Returns the next commands that are executed together, and where the following ones begin.
-    fn go(&self, session: &Session<'_>) -> (Go<'_>, usize) {
-        let mut go = Go::with_capacity(self.requests.len() - self.next);
+    /// Returns the next commands that are executed together, and the index of the first request after
+    /// them.
+    fn next_batch(&self, session: &RedisSession<'_>) -> (CommandBatch<'_>, usize) {
+        let mut batch = CommandBatch::with_capacity(self.parser.request_count() - self.next_index);
         let mut words: Vec<&[u8]> = Vec::new();
-        let mut next = self.next;
-        while next < self.requests.len() {
+        let mut index = self.next_index;
+        while index < self.parser.request_count() {
             words.clear();
-            words.extend(self.requests.words(next, &self.data));
+            words.extend(self.parser.request_words(index, &self.data));
             // An empty request has no answer, as in Redis.
-            if !words.is_empty() && !go.add(&words, session) {
+            if !words.is_empty() && !batch.try_add(&words, session) {
                 break;
             }
-            next += 1;
+            index += 1;
         }
-        (go, next)
+        (batch, index)
     }
 
-    /// Discards what was answered.
+    /// Discards the answered requests.
     fn clear(&mut self) {
-        self.requests.forget();
+        self.parser.discard_complete();
         self.data = Bytes::new();
-        self.next = 0;
+        self.next_index = 0;
     }
 }
 
-impl Wire {
-    fn new(io: Box<dyn Io>) -> Wire {
-        Wire {
+impl BufferedSocket {
+    fn new(io: Box<dyn Io>) -> BufferedSocket {
+        BufferedSocket {
             io,
-            read: BytesMut::new(),
-            room: 0,
-            replies: Replies::default(),
-            sent: 0,
-            taken: None,
+            read_buffer: BytesMut::new(),
+            read_capacity: 0,
+            replies: ReplyBuffer::default(),
+            sent_bytes: 0,
+            blocked_since: None,
         }
     }
 
-    fn unsent(&self) -> usize {
-        self.replies.bytes.len() - self.sent
+    fn unsent_bytes(&self) -> usize {
+        self.replies.bytes.len() - self.sent_bytes
     }
 
-    /// Returns the bytes that it holds.
-    fn held(&self) -> usize {
-        self.room + self.replies.bytes.capacity()
+    /// Returns the bytes that the buffers hold.
+    fn buffered_bytes(&self) -> usize {
+        self.read_capacity + self.replies.bytes.capacity()
     }
 
-    /// Takes the bytes that were read whole. The rest does not keep a large buffer for itself.
-    fn take(&mut self, n: usize) -> Bytes {
-        let taken = self.read.split_to(n).freeze();
-        if self.room > FREE {
-            self.read = BytesMut::from(&self.read[..]);
-            self.room = self.read.capacity();
+    /// Takes the first `byte_count` bytes that were read. The rest does not keep a large buffer.
+    fn split_complete(&mut self, byte_count: usize) -> Bytes {
+        let complete = self.read_buffer.split_to(byte_count).freeze();
+        if self.read_capacity > UNCOUNTED_BYTES {
+            self.read_buffer = BytesMut::from(&self.read_buffer[..]);
+            self.read_capacity = self.read_buffer.capacity();
         }
-        taken
+        complete
     }
 
-    /// Keeps no buffer while nothing arrives.
-    fn rest(&mut self) {
-        if self.read.is_empty() {
-            (self.read, self.room) = (BytesMut::new(), 0);
+    /// Gives the read buffer back while nothing arrives.
+    fn release_idle_buffers(&mut self) {
+        if self.read_buffer.is_empty() {
+            (self.read_buffer, self.read_capacity) = (BytesMut::new(), 0);
         }
     }
 
-    /// Writes answers and waits for more to read, if it `reads`, or to execute.
-    async fn exchange(
+    /// Writes replies and waits for bytes, if it `may_read`, or until more may be executed.
+    async fn wait_for_event(
         &mut self,
-        reads: bool,
+        may_read: bool,
         tick: &mut Interval,
         mut stop: Pin<&mut WaitForCancellationFuture<'_>>,
-    ) -> io::Result<Event> {
+    ) -> io::Result<ConnectionEvent> {
         poll_fn(|cx| {
-            self.write(cx)?;
-            if self.unsent() <= UNSENT_MAX {
-                if !reads {
-                    return Poll::Ready(Ok(Event::Moved));
+            self.write_available(cx)?;
+            if self.unsent_bytes() <= UNSENT_BYTES_MAX {
+                if !may_read {
+                    return Poll::Ready(Ok(ConnectionEvent::Progress));
                 }
-                if let Poll::Ready(n) = self.fill(cx)? {
-                    return Poll::Ready(Ok(if n == 0 { Event::End } else { Event::Moved }));
+                if let Poll::Ready(n) = self.read_available(cx)? {
+                    return Poll::Ready(Ok(if n == 0 {
+                        ConnectionEvent::PeerClosed
+                    } else {
+                        ConnectionEvent::Progress
+                    }));
                 }
                 if stop.as_mut().poll(cx).is_ready() {
-                    return Poll::Ready(Ok(Event::Stop));
+                    return Poll::Ready(Ok(ConnectionEvent::Shutdown));
                 }
             }
-            tick.poll_tick(cx).map(|_| Ok(Event::Tick))
+            tick.poll_tick(cx).map(|_| Ok(ConnectionEvent::Tick))
         })
         .await
     }
 
-    /// Writes what can be written now.
-    fn write(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
-        let before = self.sent;
-        while self.unsent() > 0 {
-            let unsent = &self.replies.bytes[self.sent..];
+    /// Writes as many replies as the socket accepts now.
+    fn write_available(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        let before = self.sent_bytes;
+        while self.unsent_bytes() > 0 {
+            let unsent = &self.replies.bytes[self.sent_bytes..];
             match Pin::new(&mut self.io).poll_write(cx, unsent)? {
                 Poll::Ready(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Poll::Ready(n) => self.sent += n,
+                Poll::Ready(n) => self.sent_bytes += n,
                 Poll::Pending => {
-                    if self.sent > before || self.taken.is_none() {
-                        self.taken = Some(Instant::now());
+                    if self.sent_bytes > before || self.blocked_since.is_none() {
+                        self.blocked_since = Some(Instant::now());
                     }
-                    // A caller that is always somewhat behind must not make us keep all sent bytes.
-                    if self.sent >= self.replies.bytes.len() / 2 {
-                        self.replies.bytes.drain(..self.sent);
-                        self.sent = 0;
+                    // A client that always reads a little late must not make us keep all sent bytes.
+                    if self.sent_bytes >= self.replies.bytes.len() / 2 {
+                        self.replies.bytes.drain(..self.sent_bytes);
+                        self.sent_bytes = 0;
                     }
                     return Ok(());
                 }
             }
         }
-        (self.taken, self.sent) = (None, 0);
+        (self.blocked_since, self.sent_bytes) = (None, 0);
         self.replies.bytes.clear();
-        // One large answer must not keep its memory permanently.
-        self.replies.bytes.shrink_to(FREE / 2);
+        // The memory of one large reply is given back.
+        self.replies.bytes.shrink_to(UNCOUNTED_BYTES / 2);
         Ok(())
     }
 
-    /// Reads the bytes that have arrived, behind the bytes that are there.
-    fn fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        if self.read.capacity() - self.read.len() < ROOM_MIN / 2 {
+    /// Appends the bytes that have arrived to the read buffer.
+    fn read_available(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        if self.read_buffer.capacity() - self.read_buffer.len() < READ_BUFFER_MIN / 2 {
             // More each time, for long requests.
-            let more = (self.read.len() + ROOM_MIN).clamp(ROOM_MIN, ROOM_MAX);
-            self.read.reserve(more);
-            self.room = self.room.max(self.read.capacity());
+            let additional =
+                (self.read_buffer.len() + READ_BUFFER_MIN).clamp(READ_BUFFER_MIN, READ_BUFFER_MAX);
+            self.read_buffer.reserve(additional);
+            self.read_capacity = self.read_capacity.max(self.read_buffer.capacity());
         }
         let io = Pin::new(&mut self.io);
-        let mut some = (&mut self.read).limit(ROOM_MAX);
-        tokio_util::io::poll_read_buf(io, cx, &mut some)
+        let mut limited = (&mut self.read_buffer).limit(READ_BUFFER_MAX);
+        tokio_util::io::poll_read_buf(io, cx, &mut limited)
     }
 
-    /// Writes what is left, and closes the connection.
-    async fn finish(mut self, why: &'static str) -> io::Result<&'static str> {
+    /// Writes the remaining replies, and closes the connection.
+    async fn flush_and_close(mut self, why: &'static str) -> io::Result<&'static str> {
         let written = poll_fn(|cx| {
-            self.write(cx)?;
-            match self.unsent() {
+            self.write_available(cx)?;
+            match self.unsent_bytes() {
                 0 => Pin::new(&mut self.io).poll_shutdown(cx),
                 _ => Poll::Pending,
             }
@@ -392,7 +432,7 @@ impl Wire {
             while self.io.read(&mut rest).await? > 0 {}
             io::Result::Ok(())
         };
-        let _ = tokio::time::timeout(LINGER, rest).await;
+        let _ = tokio::time::timeout(LINGER_TIMEOUT, rest).await;
         Ok(why)
     }
 }

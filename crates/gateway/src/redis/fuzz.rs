@@ -1,45 +1,54 @@
-//! Arbitrary bytes as those of a Redis client: read in one piece and in many, they are the same
-//! requests, and each has its place in a go.
+//! Arbitrary bytes as those of a Redis client: the parser reads the same requests from one piece and
+//! from many, and each command fits into a batch.
 
 use bytes::BytesMut;
 
-use super::about::About;
-use super::go::Go;
-use super::request::{Broken, Requests};
-use super::session::Session;
+use super::about::RedisShared;
+use super::go::CommandBatch;
+use super::request::{ProtocolError, RequestParser};
+use super::session::RedisSession;
 
-/// Reads requests; the first byte is the length of the pieces.
-pub(crate) fn requests(data: &[u8]) {
+/// Parses requests and plans their batches; the first byte is the length of the pieces.
+pub(crate) fn fuzz_requests(data: &[u8]) {
     let Some((&piece, data)) = data.split_first() else {
         return;
     };
     let mut all = BytesMut::from(data);
-    let mut whole = Requests::default();
-    let broken = whole.read(&mut all, usize::MAX).err();
+    let mut at_once = RequestParser::default();
+    let error = at_once.parse(&mut all, usize::MAX).err();
 
     let mut arrived = BytesMut::new();
-    let (mut pieces, mut failed) = (Requests::default(), None::<Broken>);
+    let (mut in_pieces, mut error_in_pieces) = (RequestParser::default(), None::<ProtocolError>);
     for piece in data.chunks(usize::from(piece).max(1)) {
         arrived.extend_from_slice(piece);
-        failed = failed.or_else(|| pieces.read(&mut arrived, usize::MAX).err());
+        error_in_pieces =
+            error_in_pieces.or_else(|| in_pieces.parse(&mut arrived, usize::MAX).err());
     }
-    assert_eq!((whole.len(), whole.end()), (pieces.len(), pieces.end()));
-    assert_eq!(broken, failed);
+    assert_eq!(
+        (at_once.request_count(), at_once.complete_bytes()),
+        (in_pieces.request_count(), in_pieces.complete_bytes())
+    );
+    assert_eq!(error, error_in_pieces);
 
-    let about = About::new(None);
-    let session = Session::new(&about, ([127, 0, 0, 1], 1).into());
-    let mut next = 0;
-    while next < whole.len() {
-        let mut go = Go::with_capacity(whole.len());
-        let first = next;
-        while next < whole.len() {
-            let words: Vec<&[u8]> = whole.words(next, &all).collect();
-            assert!(words.iter().copied().eq(pieces.words(next, &arrived)));
-            if !words.is_empty() && !go.add(&words, &session) {
+    let shared = RedisShared::new(None);
+    let session = RedisSession::new(&shared, ([127, 0, 0, 1], 1).into());
+    let mut index = 0;
+    while index < at_once.request_count() {
+        let mut batch = CommandBatch::with_capacity(at_once.request_count());
+        let first = index;
+        while index < at_once.request_count() {
+            let words: Vec<&[u8]> = at_once.request_words(index, &all).collect();
+            assert!(
+                words
+                    .iter()
+                    .copied()
+                    .eq(in_pieces.request_words(index, &arrived))
+            );
+            if !words.is_empty() && !batch.try_add(&words, &session) {
                 break;
             }
-            next += 1;
+            index += 1;
         }
-        assert!(next > first, "a command that is of no go");
+        assert!(index > first, "an empty batch rejects a command");
     }
 }

@@ -1,6 +1,6 @@
-//! One go: the commands of a pipeline that run together, from their words to their answers.
+//! One command batch: commands of a pipeline that run together, from their words to their replies.
 //!
-//! Invariant: a command's answer comes from items that were requested after every earlier go was
+//! Invariant: a command's reply comes from items that were requested after every earlier batch was
 //! answered. So on one connection a key's commands take effect in their order (see `plan`).
 
 use bytes::Bytes;
@@ -9,291 +9,326 @@ use seqsvr_core::id::Uid;
 use seqsvr_core::route::KeyRef;
 use seqsvr_proto::LocalSequence;
 
-use super::asked::Asked;
-use super::command::Command;
-use super::place::{Key, Place};
-use super::plan::{GROUPS_MAX, Item, Plan};
-use super::reply::Replies;
-use super::session::Session;
+use super::asked::BatchExecutor;
+use super::command::RedisCommand;
+use super::place::{NamespaceKey, RedisKey};
+use super::plan::{BatchPlan, ItemPosition, NAMESPACE_GROUPS_MAX};
+use super::reply::ReplyBuffer;
+use super::session::RedisSession;
 
-/// Commands or items from which on no more are added: those that memory has are answered without a
-/// break, while other connections of the thread wait.
-pub(super) const GO_MAX: usize = 1_024;
+/// Maximum commands or items of one batch; the next batch gets more. The thread answers those that
+/// memory has without a break, while its other connections wait.
+pub(super) const BATCH_COMMANDS_MAX: usize = 1_024;
 
-/// Commands or items at one time after which other tasks have their turn.
-pub(super) const TURN_ITEMS: usize = 256;
-/// Commands for which there is room at first.
-const ROOM: usize = 128;
-/// Estimate of the bytes of an item during its request: its words, its place, its answer.
-const ITEM_BYTES: usize = 256;
+/// Items of one call after which other tasks of the thread may run.
+pub(super) const YIELD_AFTER_ITEMS: usize = 256;
+/// Commands for which a batch allocates memory at first.
+const INITIAL_COMMANDS: usize = 128;
+/// Estimate of the bytes of an item during its request: its words, its key, its answer.
+const ITEM_BYTES_ESTIMATE: usize = 256;
 
-/// The result that a command waits for.
-enum Step<'a> {
-    Take(Taken<'a>),
-    Get(Item),
-    GetAll(Vec<Item>),
-    Exists(Vec<Item>),
-    Type(Item),
-    /// The next of the sets.
+/// The reply that a command waits for.
+enum PendingReply<'a> {
+    Take(TakeStep<'a>),
+    Get(ItemPosition),
+    GetMany(Vec<ItemPosition>),
+    Exists(Vec<ItemPosition>),
+    Type(ItemPosition),
+    /// The result of the next RaiseTo.
     Set,
     /// A command that needs nothing but the connection.
-    Talk(Command<'a>),
-    Refused(String),
+    Session(RedisCommand<'a>),
+    Error(String),
 }
 
-/// So many numbers of an item, up to the `upto`th of it.
-struct Taken<'a> {
-    place: Place<'a>,
-    item: Item,
+/// The numbers of an item that one command takes: `count` numbers, of which the last is number
+/// `last_ordinal` of the item.
+struct TakeStep<'a> {
+    key: RedisKey<'a>,
+    item: ItemPosition,
     count: u32,
-    upto: u32,
+    last_ordinal: u32,
 }
 
-/// A RaiseTo.
-pub(super) struct Set<'a> {
-    pub(super) place: Place<'a>,
+/// A SET, which becomes a RaiseTo.
+pub(super) struct RaiseStep<'a> {
+    pub(super) key: RedisKey<'a>,
     pub(super) value: u64,
 }
 
-/// Commands to be executed together.
-pub(super) struct Go<'a> {
-    plan: Plan<'a>,
-    sets: Vec<Set<'a>>,
-    steps: Vec<Step<'a>>,
-    /// Nothing more may be added.
+/// Commands that are executed together.
+pub(super) struct CommandBatch<'a> {
+    plan: BatchPlan<'a>,
+    raises: Vec<RaiseStep<'a>>,
+    pending_replies: Vec<PendingReply<'a>>,
+    /// No more commands may be added.
     full: bool,
 }
 
-impl<'a> Go<'a> {
-    /// Creates a go with room for so many commands, or for some of them: it may hold one only.
-    pub(super) fn with_capacity(commands: usize) -> Go<'a> {
-        let commands = commands.min(ROOM);
-        Go {
-            plan: Plan::with_capacity(commands),
-            sets: Vec::new(),
-            steps: Vec::with_capacity(commands),
+impl<'a> CommandBatch<'a> {
+    /// Creates a batch with capacity for `commands` commands, or for a part of them: it may hold only
+    /// one.
+    pub(super) fn with_capacity(commands: usize) -> CommandBatch<'a> {
+        let commands = commands.min(INITIAL_COMMANDS);
+        CommandBatch {
+            plan: BatchPlan::with_capacity(commands),
+            raises: Vec::new(),
+            pending_replies: Vec::with_capacity(commands),
             full: false,
         }
     }
 
-    /// Adds the command with these words. False: it belongs to the next go.
-    pub(super) fn add(&mut self, words: &[&'a [u8]], session: &Session<'_>) -> bool {
-        if self.full || self.steps.len() >= GO_MAX || self.plan.len() >= GO_MAX {
+    /// Adds the command with these words. False: the command belongs to the next batch.
+    pub(super) fn try_add(&mut self, words: &[&'a [u8]], session: &RedisSession<'_>) -> bool {
+        if self.full
+            || self.pending_replies.len() >= BATCH_COMMANDS_MAX
+            || self.plan.item_count() >= BATCH_COMMANDS_MAX
+        {
             return false;
         }
-        let command = match Command::parse(words) {
+        let command = match RedisCommand::parse(words) {
             Ok(command) => command,
             Err(text) => {
-                self.steps.push(Step::Refused(text));
+                self.pending_replies.push(PendingReply::Error(text));
                 return true;
             }
         };
-        if let Some(refused) = session.refuses(&command) {
-            self.steps.push(Step::Refused(refused.to_owned()));
+        if let Some(text) = session.check_authenticated(&command) {
+            self.pending_replies
+                .push(PendingReply::Error(text.to_owned()));
             return true;
         }
-        // Commands after these may have another answer.
+        // These commands may change the replies to the commands after them.
         self.full = matches!(
             command,
-            Command::Auth { .. }
-                | Command::Hello(_)
-                | Command::Reset
-                | Command::Quit
-                | Command::Http
+            RedisCommand::Auth { .. }
+                | RedisCommand::Hello(_)
+                | RedisCommand::Reset
+                | RedisCommand::Quit
+                | RedisCommand::HttpRequest
         );
-        match self.step(command) {
-            Ok(Some(step)) => self.steps.push(step),
-            // The next go could not take it either.
-            Ok(None) if self.steps.is_empty() => {
-                let text = format!("ERR keys of more than {GROUPS_MAX} namespaces in one command");
-                self.steps.push(Step::Refused(text));
+        match self.plan_command(command) {
+            Ok(Some(reply)) => self.pending_replies.push(reply),
+            // The next batch could not take it either.
+            Ok(None) if self.pending_replies.is_empty() => {
+                let text = format!(
+                    "ERR keys of more than {NAMESPACE_GROUPS_MAX} namespaces in one command"
+                );
+                self.pending_replies.push(PendingReply::Error(text));
             }
             Ok(None) => return false,
-            Err(text) => self.steps.push(Step::Refused(text)),
+            Err(text) => self.pending_replies.push(PendingReply::Error(text)),
         }
         true
     }
 
-    /// Makes the step of a command. None: it belongs to the next go.
-    fn step(&mut self, command: Command<'a>) -> Result<Option<Step<'a>>, String> {
+    /// Adds the items of a command to the plan. None: the command belongs to the next batch.
+    fn plan_command(
+        &mut self,
+        command: RedisCommand<'a>,
+    ) -> Result<Option<PendingReply<'a>>, String> {
         let plan = &mut self.plan;
         Ok(match command {
-            Command::Take { key, count } => {
-                let place = place(key)?;
-                plan.take(place, count).map(|(item, upto)| {
-                    Step::Take(Taken {
-                        place,
+            RedisCommand::Take { key, count } => {
+                let key = parse_key(key)?;
+                plan.try_add_take(key, count).map(|(item, last_ordinal)| {
+                    PendingReply::Take(TakeStep {
+                        key,
                         item,
                         count,
-                        upto,
+                        last_ordinal,
                     })
                 })
             }
-            Command::Get { key } => plan.read(place(key)?).map(Step::Get),
-            Command::Type { key } => plan.read(place(key)?).map(Step::Type),
-            Command::GetAll { keys } => read(plan, &keys)?.map(Step::GetAll),
-            Command::Exists { keys } => read(plan, &keys)?.map(Step::Exists),
-            Command::Set { key, value } => {
-                let place = place(key)?;
-                plan.set(place).then(|| {
-                    self.sets.push(Set { place, value });
-                    Step::Set
+            RedisCommand::Get { key } => plan.try_add_read(parse_key(key)?).map(PendingReply::Get),
+            RedisCommand::Type { key } => {
+                plan.try_add_read(parse_key(key)?).map(PendingReply::Type)
+            }
+            RedisCommand::GetMany { keys } => plan_reads(plan, &keys)?.map(PendingReply::GetMany),
+            RedisCommand::Exists { keys } => plan_reads(plan, &keys)?.map(PendingReply::Exists),
+            RedisCommand::Set { key, value } => {
+                let key = parse_key(key)?;
+                plan.try_add_set(key).then(|| {
+                    self.raises.push(RaiseStep { key, value });
+                    PendingReply::Set
                 })
             }
-            other => Some(Step::Talk(other)),
+            other => Some(PendingReply::Session(other)),
         })
     }
 
     /// Returns the number of commands, or of items if they are more.
-    pub(super) fn len(&self) -> usize {
-        self.steps.len().max(self.plan.len())
+    pub(super) fn command_count(&self) -> usize {
+        self.pending_replies.len().max(self.plan.item_count())
     }
 
-    /// Returns an estimate of the bytes of its items and their answers during the go.
-    pub(super) fn bytes(&self) -> usize {
-        self.len() * ITEM_BYTES
+    /// Returns an estimate of the bytes of its items and of their answers during execution.
+    pub(super) fn estimated_bytes(&self) -> usize {
+        self.command_count() * ITEM_BYTES_ESTIMATE
     }
 
-    /// Rejects each command that needs a number, because there is no room.
-    pub(super) fn refuse(self, session: &mut Session<'_>, replies: &mut Replies) {
-        for step in self.steps {
-            match step {
-                Step::Talk(command) => session.answer(&command, replies),
-                Step::Refused(text) => replies.error(&text),
-                _ => replies.error("TRYAGAIN this server holds too many bytes of requests and answers; read the answers, or retry later"),
+    /// Rejects each command that needs a number, because the server holds too many bytes.
+    pub(super) fn reject_for_memory(
+        self,
+        session: &mut RedisSession<'_>,
+        replies: &mut ReplyBuffer,
+    ) {
+        for reply in self.pending_replies {
+            match reply {
+                PendingReply::Session(command) => session.answer_command(&command, replies),
+                PendingReply::Error(text) => replies.write_error(&text),
+                _ => replies.write_error("TRYAGAIN this server holds too many bytes of requests and answers; read the answers, or retry later"),
             }
         }
     }
 
-    /// Executes the commands, whose words are parts of `data`, and adds their answers.
-    pub(super) async fn run<S: LocalSequence>(
+    /// Executes the commands, whose words are parts of `data`, and writes their replies.
+    pub(super) async fn execute<S: LocalSequence>(
         self,
-        asked: &Asked<'_, S>,
+        executor: &BatchExecutor<'_, S>,
         data: &Bytes,
-        session: &mut Session<'_>,
-        replies: &mut Replies,
+        session: &mut RedisSession<'_>,
+        replies: &mut ReplyBuffer,
     ) {
-        let Go {
-            plan, sets, steps, ..
+        let CommandBatch {
+            plan,
+            raises,
+            pending_replies,
+            ..
         } = self;
-        let takes = asked.take(data, &plan.takes).await;
-        let reads = asked.read(data, &plan.reads).await;
-        let mut raised = asked.set(data, &sets).await.into_iter();
-        for step in steps {
-            match step {
-                Step::Take(taken) => {
-                    let Taken {
-                        place,
+        let takes = executor.take_numbers(data, &plan.takes).await;
+        let reads = executor.read_current(data, &plan.reads).await;
+        let mut raised = executor.raise_keys(data, &raises).await.into_iter();
+        for reply in pending_replies {
+            match reply {
+                PendingReply::Take(step) => {
+                    let TakeStep {
+                        key,
                         item,
                         count,
-                        upto,
-                    } = taken;
-                    let sum = plan.takes[item.group as usize].counts[item.item as usize];
-                    let last = takes.last(item, sum, upto);
-                    // Together they are more than the namespace gives at once: one by one.
+                        last_ordinal,
+                    } = step;
+                    let count_sum = plan.takes[item.group as usize].counts[item.index as usize];
+                    let last = takes.last_number(item, count_sum, last_ordinal);
+                    // The commands together request more than the namespace issues at once: request
+                    // the numbers of each alone.
                     let last = match last {
-                        Err(refusal) if refusal.is_of_many() && count < sum => {
-                            asked.take_one(data, place, count).await
+                        Err(error) if error.may_succeed_with_fewer() && count < count_sum => {
+                            executor.take_single(data, key, count).await
                         }
                         other => other,
                     };
                     match last {
-                        Ok(last) => replies.integer(last),
-                        Err(refusal) => replies.error(&refusal.line()),
+                        Ok(last) => replies.write_integer(last),
+                        Err(error) => replies.write_error(&error.to_reply_text()),
                     }
                 }
-                Step::Get(item) => match reads.current(item) {
-                    Ok(Some(n)) => replies.bulk_number(n),
-                    Ok(None) => replies.nil(),
-                    Err(refusal) => replies.error(&refusal.line()),
+                PendingReply::Get(item) => match reads.current_number(item) {
+                    Ok(Some(n)) => replies.write_bulk_number(n),
+                    Ok(None) => replies.write_nil(),
+                    Err(error) => replies.write_error(&error.to_reply_text()),
                 },
-                Step::Type(item) => match reads.current(item) {
-                    Ok(Some(_)) => replies.simple("string"),
-                    Ok(None) => replies.simple("none"),
-                    Err(refusal) => replies.error(&refusal.line()),
+                PendingReply::Type(item) => match reads.current_number(item) {
+                    Ok(Some(_)) => replies.write_simple("string"),
+                    Ok(None) => replies.write_simple("none"),
+                    Err(error) => replies.write_error(&error.to_reply_text()),
                 },
-                // Redis answers these as a whole.
-                Step::GetAll(items) => match items.iter().try_for_each(|i| reads.known(*i)) {
-                    Err(refusal) => replies.error(&refusal.line()),
-                    Ok(()) => {
-                        replies.array(items.len());
-                        for item in items {
-                            match reads.current(item) {
-                                Ok(Some(n)) => replies.bulk_number(n),
-                                Ok(None) | Err(_) => replies.nil(),
+                // As in Redis, one error is the reply to the whole command.
+                PendingReply::GetMany(items) => {
+                    match items.iter().try_for_each(|i| reads.check_answered(*i)) {
+                        Err(error) => replies.write_error(&error.to_reply_text()),
+                        Ok(()) => {
+                            replies.begin_array(items.len());
+                            for item in items {
+                                match reads.current_number(item) {
+                                    Ok(Some(n)) => replies.write_bulk_number(n),
+                                    Ok(None) | Err(_) => replies.write_nil(),
+                                }
                             }
                         }
                     }
-                },
-                Step::Exists(items) => match items.iter().try_for_each(|i| reads.known(*i)) {
-                    Err(refusal) => replies.error(&refusal.line()),
-                    Ok(()) => {
-                        let there = |i: &&Item| matches!(reads.current(**i), Ok(Some(_)));
-                        replies.integer(items.iter().filter(there).count() as u64);
+                }
+                PendingReply::Exists(items) => {
+                    match items.iter().try_for_each(|i| reads.check_answered(*i)) {
+                        Err(error) => replies.write_error(&error.to_reply_text()),
+                        Ok(()) => {
+                            let has_number = |i: &&ItemPosition| {
+                                matches!(reads.current_number(**i), Ok(Some(_)))
+                            };
+                            replies.write_integer(items.iter().filter(has_number).count() as u64);
+                        }
                     }
+                }
+                PendingReply::Set => match raised.next() {
+                    Some(Ok(())) => replies.write_simple("OK"),
+                    Some(Err(error)) => replies.write_error(&error.to_reply_text()),
+                    None => replies.write_error("ERR a SET was not answered"),
                 },
-                Step::Set => match raised.next() {
-                    Some(Ok(())) => replies.simple("OK"),
-                    Some(Err(refusal)) => replies.error(&refusal.line()),
-                    None => replies.error("ERR a SET was not answered"),
-                },
-                Step::Talk(command) => session.answer(&command, replies),
-                Step::Refused(text) => replies.error(&text),
+                PendingReply::Session(command) => session.answer_command(&command, replies),
+                PendingReply::Error(text) => replies.write_error(&text),
             }
         }
     }
 }
 
-/// Answers a command that came alone, if it takes numbers and memory has them: most connections
-/// send one after the other, and need no go. False: nothing was done.
-pub(super) fn at_once<'a, S: LocalSequence>(
+/// Answers a command that arrived alone, if it takes numbers and memory has them: most connections
+/// send one command after the other, and need no batch. False: nothing was done.
+pub(super) fn try_execute_single<'a, S: LocalSequence>(
     mut words: impl ExactSizeIterator<Item = &'a [u8]>,
     sequence: &S,
-    session: &Session<'_>,
-    replies: &mut Replies,
+    session: &RedisSession<'_>,
+    replies: &mut ReplyBuffer,
 ) -> bool {
     // INCR key, or INCRBY key count.
-    let mut room = [&b""[..]; 3];
-    let Some(room) = room.get_mut(..words.len()) else {
+    let mut words_buffer = [&b""[..]; 3];
+    let Some(words_buffer) = words_buffer.get_mut(..words.len()) else {
         return false;
     };
-    room.fill_with(|| words.next().unwrap_or_default());
-    let Ok(command) = Command::parse(room) else {
+    words_buffer.fill_with(|| words.next().unwrap_or_default());
+    let Ok(command) = RedisCommand::parse(words_buffer) else {
         return false;
     };
-    let Command::Take { key, count } = command else {
+    let RedisCommand::Take { key, count } = command else {
         return false;
     };
-    let (None, Ok(place)) = (session.refuses(&command), place(key)) else {
+    let (None, Ok(parsed)) = (session.check_authenticated(&command), parse_key(key)) else {
         return false;
     };
-    let key = match place.key {
-        Key::Uid(uid) => KeyRef::Uid(Uid(uid)),
-        Key::Bytes(key) => KeyRef::Key(key),
+    let key = match parsed.key {
+        NamespaceKey::Uid(uid) => KeyRef::Uid(Uid(uid)),
+        NamespaceKey::Bytes(key) => KeyRef::Key(key),
     };
-    let taken = sequence.take(place.namespace.unwrap_or_default(), key, count);
-    taken.is_some_and(|taken| {
-        replies.integer(taken.last);
+    let numbers = sequence.take(parsed.namespace.unwrap_or_default(), key, count);
+    numbers.is_some_and(|numbers| {
+        replies.write_integer(numbers.last);
         true
     })
 }
 
-fn place(key: &[u8]) -> Result<Place<'_>, String> {
-    let place = Place::of(key)?;
-    match place.key {
-        Key::Bytes([]) => Err("ERR an empty key: a key has 1 to 128 bytes".into()),
-        Key::Bytes(key) if key.len() > KEY_MAX => Err(format!(
+/// Parses a key and checks its length.
+fn parse_key(key: &[u8]) -> Result<RedisKey<'_>, String> {
+    let parsed = RedisKey::parse(key)?;
+    match parsed.key {
+        NamespaceKey::Bytes([]) => Err("ERR an empty key: a key has 1 to 128 bytes".into()),
+        NamespaceKey::Bytes(key) if key.len() > KEY_MAX => Err(format!(
             "ERR a key of {} bytes: a key has 1 to {KEY_MAX} bytes",
             key.len()
         )),
-        _ => Ok(place),
+        _ => Ok(parsed),
     }
 }
 
-fn read<'a>(plan: &mut Plan<'a>, keys: &[&'a [u8]]) -> Result<Option<Vec<Item>>, String> {
-    let places: Vec<Place<'a>> = keys
+/// Adds reads of all keys to the plan. None: they belong to the next batch.
+fn plan_reads<'a>(
+    plan: &mut BatchPlan<'a>,
+    keys: &[&'a [u8]],
+) -> Result<Option<Vec<ItemPosition>>, String> {
+    let parsed_keys: Vec<RedisKey<'a>> = keys
         .iter()
-        .map(|key| place(key))
+        .map(|key| parse_key(key))
         .collect::<Result<_, _>>()?;
-    Ok(places.into_iter().map(|place| plan.read(place)).collect())
+    Ok(parsed_keys
+        .into_iter()
+        .map(|key| plan.try_add_read(key))
+        .collect())
 }

@@ -1,13 +1,13 @@
 //! The Redis protocol, RESP2 and RESP3: the part of it that counters need.
 //!
 //! ```text
-//! mod          the door: accepts connections, within their bound; stops
-//! connection   bytes in, bytes out
-//!  ├─ request  bytes ──> words            command  words ──> one command
-//!  ├─ go       what of a pipeline runs together, in which order (plan), under which key (place)
-//!  │   └─ asked     as batches of the service's calls; refusal  its errors
-//!  ├─ session  commands that need no number: HELLO, AUTH, CLIENT, INFO, …
-//!  └─ reply    answers ──> bytes
+//! mod           the server: accepts connections, up to a limit; shuts down
+//! connection    bytes in, bytes out; about: the state that all connections share
+//!  ├─ request   bytes ──> words             command  words ──> one command
+//!  ├─ go        commands of a pipeline that run together (plan), and their keys (place)
+//!  │   └─ asked     their calls of the service; refusal: its errors
+//!  ├─ session   commands that need no number: HELLO, AUTH, CLIENT, INFO, …
+//!  └─ reply     replies ──> bytes
 //! ```
 
 mod about;
@@ -33,42 +33,42 @@ use seqsvr_proto::LocalSequence;
 use seqsvr_proto::limits::ITEMS_MAX;
 use seqsvr_proto::transport::{Share, Transport};
 
-use about::About;
-use connection::Service;
-use go::GO_MAX;
+use about::RedisShared;
+use connection::RedisConnection;
+use go::BATCH_COMMANDS_MAX;
 
-use crate::door::{Accepted, Door};
+use crate::door::{AcceptedConnection, ProtocolListener};
 use crate::runtimes::Runtimes;
 
 /// Default port of the Redis protocol.
 pub const REDIS_PORT: u16 = 6380;
-/// Most connections at a time, unless configured: as many as Redis accepts.
+/// Default maximum of connections at a time: as many as Redis accepts.
 pub const REDIS_CONNECTIONS_DEFAULT: usize = 10_000;
-/// The answer to one connection too many.
-const FULL: &[u8] = b"-ERR max number of clients reached (--redis-connections-max)
+/// The reply to a connection above the limit.
+const TOO_MANY_CONNECTIONS: &[u8] = b"-ERR max number of clients reached (--redis-connections-max)
 ";
 
-/// Settings of the door.
+/// Settings of the Redis server.
 #[derive(Clone, Debug)]
 pub struct RedisOptions {
     /// Address to listen on; port 0 takes a free one.
     pub listen: SocketAddr,
-    /// Where connections are served; None: in the runtime in which the door is opened.
+    /// Runtimes that serve connections; None: the runtime in which the server is started.
     pub runtimes: Option<Runtimes>,
-    /// Most connections at a time; the door rejects more.
+    /// Maximum connections at a time; the server rejects more.
     pub connections_max: usize,
-    /// Password that AUTH must give before anything else is answered; None: no password.
+    /// Password that a client must send with AUTH before any other command; None: no password.
     pub password: Option<String>,
     /// Time without a command after which a connection is closed; None: no limit.
     pub idle_max: Option<Duration>,
-    /// Most items of one batch that the service takes.
+    /// Maximum items of one call of the service.
     pub items_max: usize,
 }
 
-/// An open door.
+/// A server of the Redis protocol.
 pub struct RedisDoor {
-    door: Door,
-    about: Arc<About>,
+    listener: ProtocolListener,
+    shared: Arc<RedisShared>,
 }
 
 impl RedisOptions {
@@ -89,46 +89,53 @@ impl RedisDoor {
     /// Listens on the address and serves `sequence` there.
     ///
     /// # Errors
-    /// The door cannot listen on the address.
+    /// The server cannot listen on the address.
     pub async fn open(
         options: RedisOptions,
         transport: &dyn Transport,
         sequence: impl LocalSequence,
     ) -> io::Result<RedisDoor> {
         let listener = transport.listen(options.listen).await?;
-        let about = Arc::new(About::new(options.password));
-        let items_max = options.items_max.min(GO_MAX);
-        let idle_max = options.idle_max;
+        let shared = Arc::new(RedisShared::new(options.password));
+        let items_max = options.items_max.min(BATCH_COMMANDS_MAX);
+        let idle_timeout = options.idle_max;
         let sequence = Arc::new(sequence);
-        let served = about.clone();
-        let serve = move |accepted: Accepted| {
-            let (sequence, about) = (sequence.clone(), served.clone());
+        let connections_shared = shared.clone();
+        let serve = move |accepted: AcceptedConnection| {
+            let (sequence, shared) = (sequence.clone(), connections_shared.clone());
             async move {
-                let service = Service {
+                let connection = RedisConnection {
                     sequence: &*sequence,
-                    about: &about,
+                    shared: &shared,
                     items_max,
-                    idle_max,
-                    stopping: accepted.stopping,
+                    idle_timeout,
+                    shutdown: accepted.shutdown,
                 };
-                service
+                connection
                     .serve(accepted.io, Share::new(accepted.remote))
                     .await;
             }
         };
-        let (runtimes, most) = (options.runtimes, options.connections_max);
-        let door = Door::open("Redis", listener, runtimes, most, FULL, serve)?;
-        Ok(RedisDoor { door, about })
+        let listener = ProtocolListener::start(
+            "Redis",
+            listener,
+            options.runtimes,
+            options.connections_max,
+            TOO_MANY_CONNECTIONS,
+            serve,
+        )?;
+        Ok(RedisDoor { listener, shared })
     }
 
-    /// Returns the address on which it listens.
+    /// Returns the address on which the server listens.
     pub fn local_addr(&self) -> SocketAddr {
-        self.door.local_addr()
+        self.listener.local_addr()
     }
 
-    /// Accepts no more, lets connections answer what they have received, and closes them.
+    /// Stops accepting, lets connections answer the requests that they have received, and closes
+    /// them.
     pub async fn shutdown(&self) {
-        self.about.stop();
-        self.door.shutdown().await;
+        self.shared.begin_shutdown();
+        self.listener.shutdown().await;
     }
 }

@@ -1,37 +1,38 @@
-//! The namespace and key that a Redis client's key means.
+//! The namespace and key that the key of a Redis command names.
 
 use seqsvr_core::namespace::KEYS;
 
 /// Prefix of a key that names its namespace.
-const AT: u8 = b'@';
+const NAMESPACE_PREFIX: u8 = b'@';
 
-/// A key and its namespace.
+/// The key of a command: its namespace, and the key in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Place<'a> {
-    /// None: `keys`. (An empty text would point nowhere, and comparing it took a tenth of a
-    /// command's time: a processor is slow to find that it need not read there.)
+pub(super) struct RedisKey<'a> {
+    /// None: `keys`. (Not an empty text: its pointer is dangling, and to compare it took a tenth of a
+    /// command's time, because a processor is slow to find that it need not read there.)
     pub(super) namespace: Option<&'a str>,
-    pub(super) key: Key<'a>,
+    pub(super) key: NamespaceKey<'a>,
 }
 
-/// A uid, or the bytes of a key. A namespace of keys reads a uid as its decimal text.
+/// A key in its namespace: a uid, or the bytes of a key. A namespace of keys uses the decimal text
+/// of a uid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Key<'a> {
+pub(super) enum NamespaceKey<'a> {
     Uid(u64),
     Bytes(&'a [u8]),
 }
 
-impl<'a> Place<'a> {
+impl<'a> RedisKey<'a> {
     /// Reads `@namespace/key`, or a key of `keys`, byte for byte.
     ///
     /// # Errors
-    /// The text of the answer: the namespace's name is not text.
-    pub(super) fn of(key: &'a [u8]) -> Result<Place<'a>, &'static str> {
-        let plain = Place {
+    /// The text of the reply: the namespace's name is empty or is not text.
+    pub(super) fn parse(key: &'a [u8]) -> Result<RedisKey<'a>, &'static str> {
+        let plain = RedisKey {
             namespace: None,
-            key: Key::Bytes(key),
+            key: NamespaceKey::Bytes(key),
         };
-        let Some((&AT, rest)) = key.split_first() else {
+        let Some((&NAMESPACE_PREFIX, rest)) = key.split_first() else {
             return Ok(plain);
         };
         let Some(slash) = rest.iter().position(|byte| *byte == b'/') else {
@@ -42,24 +43,24 @@ impl<'a> Place<'a> {
             .ok()
             .filter(|name| !name.is_empty())
             .ok_or("ERR @namespace/key: the name of a namespace is 1 to 64 of a-z A-Z 0-9 _ . -")?;
-        // The same sequence has one place.
+        // Each sequence has one form, so that equal keys compare as equal.
         if namespace == KEYS {
-            return Ok(Place {
-                key: Key::Bytes(key),
+            return Ok(RedisKey {
+                key: NamespaceKey::Bytes(key),
                 ..plain
             });
         }
-        Ok(Place {
+        Ok(RedisKey {
             namespace: Some(namespace),
-            key: uid(key).map_or(Key::Bytes(key), Key::Uid),
+            key: parse_uid(key).map_or(NamespaceKey::Bytes(key), NamespaceKey::Uid),
         })
     }
 }
 
 /// Returns the number whose decimal text this is.
-fn uid(text: &[u8]) -> Option<u64> {
-    let fits = matches!(text, [b'0'] | [b'1'..=b'9', ..]) && text.len() <= 20;
-    let text = str::from_utf8(text).ok().filter(|_| fits)?;
+fn parse_uid(text: &[u8]) -> Option<u64> {
+    let is_decimal = matches!(text, [b'0'] | [b'1'..=b'9', ..]) && text.len() <= 20;
+    let text = str::from_utf8(text).ok().filter(|_| is_decimal)?;
     text.parse().ok()
 }
 
@@ -68,30 +69,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_name_their_namespaces() {
+    fn redis_key_names_its_namespace() {
         for (key, namespace, expected) in [
-            ("user:1", "", Key::Bytes(b"user:1")),
-            ("42", "", Key::Bytes(b"42")),
-            ("@none", "", Key::Bytes(b"@none")),
-            ("@keys/42", "", Key::Bytes(b"42")),
-            ("@default/42", "default", Key::Uid(42)),
-            ("@orders/42", "orders", Key::Uid(42)),
-            ("@orders/0", "orders", Key::Uid(0)),
-            ("@orders/042", "orders", Key::Bytes(b"042")),
+            ("user:1", "", NamespaceKey::Bytes(b"user:1")),
+            ("42", "", NamespaceKey::Bytes(b"42")),
+            ("@none", "", NamespaceKey::Bytes(b"@none")),
+            ("@keys/42", "", NamespaceKey::Bytes(b"42")),
+            ("@default/42", "default", NamespaceKey::Uid(42)),
+            ("@orders/42", "orders", NamespaceKey::Uid(42)),
+            ("@orders/0", "orders", NamespaceKey::Uid(0)),
+            ("@orders/042", "orders", NamespaceKey::Bytes(b"042")),
             (
                 "@orders/18446744073709551616",
                 "orders",
-                Key::Bytes(b"18446744073709551616"),
+                NamespaceKey::Bytes(b"18446744073709551616"),
             ),
-            ("@orders/a/b", "orders", Key::Bytes(b"a/b")),
-            ("@orders/", "orders", Key::Bytes(b"")),
+            ("@orders/a/b", "orders", NamespaceKey::Bytes(b"a/b")),
+            ("@orders/", "orders", NamespaceKey::Bytes(b"")),
         ] {
-            let place = Place::of(key.as_bytes()).unwrap();
+            let parsed = RedisKey::parse(key.as_bytes()).unwrap();
             let expected = (Some(namespace).filter(|name| !name.is_empty()), expected);
-            assert_eq!((place.namespace, place.key), expected, "{key}");
+            assert_eq!((parsed.namespace, parsed.key), expected, "{key}");
         }
         for bad in [&b"@/1"[..], b"@\xff/1"] {
-            Place::of(bad).unwrap_err();
+            RedisKey::parse(bad).unwrap_err();
         }
     }
 }

@@ -1,108 +1,115 @@
-//! The commands of a pipeline that are executed in one go: as many as possible, but none overtakes
+//! The commands of a pipeline that one batch executes: as many as possible, but none overtakes
 //! another of the same key.
 //!
-//! Invariant: in one go a key is taken from, or read, or set once. Several commands that take are
-//! one item, whose numbers are dealt out in their order; a read of a key that was taken from, or
-//! the reverse, begins the next go, which waits for this one. (Items of one call are in no order:
-//! one that waits for its window is answered after those that do not.)
+//! Invariant: one batch takes numbers of a key, or reads it, or sets it once. Several commands that
+//! take numbers of one key are one item, whose numbers they get in their order. A read of a key from
+//! which the batch takes, or the reverse, begins the next batch, which waits for this one. (Items of
+//! one call have no order: the answer of an item that waits for its window comes after the answers
+//! of those that do not.)
 
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 use seqsvr_core::geometry::COUNT_MAX;
 
-use super::place::{Key, Place};
+use super::place::{NamespaceKey, RedisKey};
 
-/// Most groups of one go: with more, the search for an item's group would take too long.
-pub(super) const GROUPS_MAX: usize = 16;
+/// Maximum groups of one batch: with more, the search for an item's group would take too long. A
+/// command above the limit begins the next batch.
+pub(super) const NAMESPACE_GROUPS_MAX: usize = 16;
 
 /// Items of one namespace that are all uids or all keys.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Group<'a> {
+pub(super) struct NamespaceGroup<'a> {
     pub(super) namespace: Option<&'a str>,
-    pub(super) keys: Vec<Key<'a>>,
+    pub(super) keys: Vec<NamespaceKey<'a>>,
     pub(super) counts: Vec<u32>,
 }
 
-/// The requests of one go.
+/// The requests of one command batch.
 #[derive(Debug, Default)]
-pub(super) struct Plan<'a> {
-    pub(super) takes: Vec<Group<'a>>,
-    pub(super) reads: Vec<Group<'a>>,
-    uses: HashMap<Place<'a>, Use>,
-    /// Items for which the first group has room.
-    room: usize,
+pub(super) struct BatchPlan<'a> {
+    pub(super) takes: Vec<NamespaceGroup<'a>>,
+    pub(super) reads: Vec<NamespaceGroup<'a>>,
+    uses: HashMap<RedisKey<'a>, KeyUse>,
+    /// Items for which the first group allocates memory.
+    first_group_capacity: usize,
 }
 
+/// The use that a batch makes of a key.
 #[derive(Clone, Copy, Debug)]
-enum Use {
-    Taken(Item),
-    Read(Item),
+enum KeyUse {
+    Take(ItemPosition),
+    Read(ItemPosition),
     Set,
 }
 
-/// The place of an item: its group and its index there.
+/// The position of an item: its group and its index there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Item {
+pub(super) struct ItemPosition {
     pub(super) group: u32,
-    pub(super) item: u32,
+    pub(super) index: u32,
 }
 
-impl<'a> Plan<'a> {
-    /// Creates a plan with room for so many items.
-    pub(super) fn with_capacity(items: usize) -> Plan<'a> {
-        Plan {
+impl<'a> BatchPlan<'a> {
+    /// Creates a plan with capacity for `items` items.
+    pub(super) fn with_capacity(items: usize) -> BatchPlan<'a> {
+        BatchPlan {
             uses: HashMap::with_capacity(items),
-            room: items,
-            ..Plan::default()
+            first_group_capacity: items,
+            ..BatchPlan::default()
         }
     }
 
     /// Returns the number of its items.
-    pub(super) fn len(&self) -> usize {
+    pub(super) fn item_count(&self) -> usize {
         self.uses.len()
     }
 
-    /// Adds a take of so many numbers; returns their item, and up to which of its numbers they are.
-    /// None: it belongs to the next go.
-    pub(super) fn take(&mut self, place: Place<'a>, count: u32) -> Option<(Item, u32)> {
-        match self.uses.entry(place) {
+    /// Adds a take of `count` numbers. Returns their item, and how many of the item's numbers are
+    /// used up by then. None: the take belongs to the next batch.
+    pub(super) fn try_add_take(
+        &mut self,
+        key: RedisKey<'a>,
+        count: u32,
+    ) -> Option<(ItemPosition, u32)> {
+        match self.uses.entry(key) {
             Entry::Vacant(free) => {
-                let item = add(&mut self.takes, self.room, place, count)?;
-                free.insert(Use::Taken(item));
+                let item = add_item(&mut self.takes, self.first_group_capacity, key, count)?;
+                free.insert(KeyUse::Take(item));
                 Some((item, count))
             }
             Entry::Occupied(used) => match used.get() {
-                Use::Taken(item) => {
-                    let sum = &mut self.takes[item.group as usize].counts[item.item as usize];
+                KeyUse::Take(item) => {
+                    let sum = &mut self.takes[item.group as usize].counts[item.index as usize];
                     let more = sum.checked_add(count).filter(|sum| *sum <= COUNT_MAX)?;
                     *sum = more;
                     Some((*item, more))
                 }
-                Use::Read(_) | Use::Set => None,
+                KeyUse::Read(_) | KeyUse::Set => None,
             },
         }
     }
 
-    /// Adds a read of the current number. None: it belongs to the next go.
-    pub(super) fn read(&mut self, place: Place<'a>) -> Option<Item> {
-        match self.uses.entry(place) {
+    /// Adds a read of the current number. None: the read belongs to the next batch.
+    pub(super) fn try_add_read(&mut self, key: RedisKey<'a>) -> Option<ItemPosition> {
+        match self.uses.entry(key) {
             Entry::Vacant(free) => {
-                let item = add(&mut self.reads, self.room, place, 0)?;
-                free.insert(Use::Read(item));
+                let item = add_item(&mut self.reads, self.first_group_capacity, key, 0)?;
+                free.insert(KeyUse::Read(item));
                 Some(item)
             }
             Entry::Occupied(used) => match used.get() {
-                Use::Read(item) => Some(*item),
-                Use::Taken(_) | Use::Set => None,
+                KeyUse::Read(item) => Some(*item),
+                KeyUse::Take(_) | KeyUse::Set => None,
             },
         }
     }
 
-    /// Adds a set; returns whether the key may be set in this go.
-    pub(super) fn set(&mut self, place: Place<'a>) -> bool {
-        match self.uses.entry(place) {
+    /// Adds a set; returns whether this batch may set the key.
+    pub(super) fn try_add_set(&mut self, key: RedisKey<'a>) -> bool {
+        match self.uses.entry(key) {
             Entry::Vacant(free) => {
-                free.insert(Use::Set);
+                free.insert(KeyUse::Set);
                 true
             }
             Entry::Occupied(_) => false,
@@ -110,37 +117,38 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// Adds an item. None: there are as many groups as allowed. The first has room for so many items.
-fn add<'a>(
-    groups: &mut Vec<Group<'a>>,
+/// Adds an item. None: there are as many groups as allowed. The first group gets capacity for
+/// `items` items.
+fn add_item<'a>(
+    groups: &mut Vec<NamespaceGroup<'a>>,
     items: usize,
-    place: Place<'a>,
+    key: RedisKey<'a>,
     count: u32,
-) -> Option<Item> {
-    let same = |group: &Group<'_>| {
+) -> Option<ItemPosition> {
+    let is_same_group = |group: &NamespaceGroup<'_>| {
         let kind = group.keys.first().map(std::mem::discriminant);
-        group.namespace == place.namespace && kind == Some(std::mem::discriminant(&place.key))
+        group.namespace == key.namespace && kind == Some(std::mem::discriminant(&key.key))
     };
     // Mostly there is one.
-    let group = match groups.iter().position(same) {
+    let group = match groups.iter().position(is_same_group) {
         Some(group) => group,
-        None if groups.len() == GROUPS_MAX => return None,
+        None if groups.len() == NAMESPACE_GROUPS_MAX => return None,
         None => {
             let items = if groups.is_empty() { items } else { 0 };
-            groups.push(Group {
-                namespace: place.namespace,
+            groups.push(NamespaceGroup {
+                namespace: key.namespace,
                 keys: Vec::with_capacity(items),
                 counts: Vec::with_capacity(items),
             });
             groups.len() - 1
         }
     };
-    let into = &mut groups[group];
-    into.keys.push(place.key);
-    into.counts.push(count);
-    Some(Item {
+    let target = &mut groups[group];
+    target.keys.push(key.key);
+    target.counts.push(count);
+    Some(ItemPosition {
         group: group as u32,
-        item: into.keys.len() as u32 - 1,
+        index: target.keys.len() as u32 - 1,
     })
 }
 
@@ -148,42 +156,45 @@ fn add<'a>(
 mod tests {
     use super::*;
 
-    fn place(key: &str) -> Place<'_> {
-        Place::of(key.as_bytes()).unwrap()
+    fn parse_key(key: &str) -> RedisKey<'_> {
+        RedisKey::parse(key.as_bytes()).unwrap()
     }
 
     #[test]
-    fn a_key_is_asked_for_one_thing_in_one_go() {
-        let mut plan = Plan::default();
-        let first = Item { group: 0, item: 0 };
-        assert_eq!(plan.take(place("a"), 1), Some((first, 1)));
+    fn batch_plan_uses_a_key_in_one_way() {
+        let mut plan = BatchPlan::default();
+        let first = ItemPosition { group: 0, index: 0 };
+        assert_eq!(plan.try_add_take(parse_key("a"), 1), Some((first, 1)));
         assert_eq!(
-            plan.take(place("b"), 5),
-            Some((Item { group: 0, item: 1 }, 5))
+            plan.try_add_take(parse_key("b"), 5),
+            Some((ItemPosition { group: 0, index: 1 }, 5))
         );
-        assert_eq!(plan.take(place("a"), 10), Some((first, 11)));
-        assert_eq!(plan.read(place("a")), None);
-        assert!(!plan.set(place("a")));
+        assert_eq!(plan.try_add_take(parse_key("a"), 10), Some((first, 11)));
+        assert_eq!(plan.try_add_read(parse_key("a")), None);
+        assert!(!plan.try_add_set(parse_key("a")));
         assert_eq!(
-            plan.take(place("a"), COUNT_MAX),
+            plan.try_add_take(parse_key("a"), COUNT_MAX),
             None,
             "two items of one key"
         );
-        assert_eq!(plan.read(place("c")), Some(first));
-        assert_eq!(plan.read(place("c")), Some(first));
-        assert_eq!(plan.take(place("c"), 1), None);
-        assert!(plan.set(place("d")) && !plan.set(place("d")));
+        assert_eq!(plan.try_add_read(parse_key("c")), Some(first));
+        assert_eq!(plan.try_add_read(parse_key("c")), Some(first));
+        assert_eq!(plan.try_add_take(parse_key("c"), 1), None);
+        assert!(plan.try_add_set(parse_key("d")) && !plan.try_add_set(parse_key("d")));
         assert_eq!(
-            (plan.take(place("d"), 1), plan.read(place("d"))),
+            (
+                plan.try_add_take(parse_key("d"), 1),
+                plan.try_add_read(parse_key("d"))
+            ),
             (None, None)
         );
         assert_eq!(plan.takes[0].counts, [11, 5]);
     }
 
     #[test]
-    fn namespaces_uids_and_keys_are_apart() {
+    fn batch_plan_groups_by_namespace_and_kind() {
         let names: Vec<String> = (0..20).map(|n| format!("@other{n}/1")).collect();
-        let mut plan = Plan::default();
+        let mut plan = BatchPlan::default();
         for (key, group) in [
             ("1", 0),
             ("@n/1", 1),
@@ -192,11 +203,15 @@ mod tests {
             ("@n/2", 1),
             ("2", 0),
         ] {
-            assert_eq!(plan.take(place(key), 1).unwrap().0.group, group, "{key}");
+            assert_eq!(
+                plan.try_add_take(parse_key(key), 1).unwrap().0.group,
+                group,
+                "{key}"
+            );
         }
         let taken = names
             .iter()
-            .filter(|name| plan.take(place(name), 1).is_some());
-        assert_eq!(taken.count(), GROUPS_MAX - 4);
+            .filter(|name| plan.try_add_take(parse_key(name), 1).is_some());
+        assert_eq!(taken.count(), NAMESPACE_GROUPS_MAX - 4);
     }
 }

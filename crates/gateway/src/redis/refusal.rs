@@ -1,4 +1,4 @@
-//! The reason of a failed command, in the form of Redis.
+//! The error of a failed command, in the form of Redis.
 
 use seqsvr_proto::error::Fault;
 use seqsvr_proto::v1::{ItemError, Reason};
@@ -6,17 +6,17 @@ use tonic::{Code, Status};
 
 /// An error of one command.
 #[derive(Clone, Debug)]
-pub(super) struct Refusal {
+pub(super) struct RedisError {
     code: Code,
     reason: Reason,
     text: String,
     retry_after_ms: u32,
 }
 
-impl From<&Status> for Refusal {
-    fn from(status: &Status) -> Refusal {
+impl From<&Status> for RedisError {
+    fn from(status: &Status) -> RedisError {
         let fault = Fault::from_status(status);
-        Refusal {
+        RedisError {
             code: fault.code,
             reason: fault.reason(),
             retry_after_ms: fault.detail.retry_after_ms,
@@ -25,9 +25,9 @@ impl From<&Status> for Refusal {
     }
 }
 
-impl From<&ItemError> for Refusal {
-    fn from(error: &ItemError) -> Refusal {
-        Refusal {
+impl From<&ItemError> for RedisError {
+    fn from(error: &ItemError) -> RedisError {
+        RedisError {
             code: Code::from_i32(error.code),
             reason: error.reason(),
             text: error.message.clone(),
@@ -36,10 +36,10 @@ impl From<&ItemError> for Refusal {
     }
 }
 
-impl Refusal {
+impl RedisError {
     /// Returns the error of a SET to less than the current number.
-    pub(super) fn below(now: u64, value: u64) -> Refusal {
-        Refusal {
+    pub(super) fn below_current(now: u64, value: u64) -> RedisError {
+        RedisError {
             code: Code::FailedPrecondition,
             reason: Reason::Unspecified,
             text: format!(
@@ -49,24 +49,24 @@ impl Refusal {
         }
     }
 
-    /// Returns whether fewer numbers might have been given: the request was for more than the
-    /// namespace gives at once, or than are left.
-    pub(super) fn is_of_many(&self) -> bool {
+    /// Returns whether a request for fewer numbers may succeed: the request was for more numbers than
+    /// the namespace issues at once, or than are left.
+    pub(super) fn may_succeed_with_fewer(&self) -> bool {
         match self.reason {
             Reason::TooMany => self.code == Code::InvalidArgument,
             reason => reason == Reason::SequenceExhausted,
         }
     }
 
-    /// Returns the answer: `TRYAGAIN` if the same command may succeed later, `ERR` if not. The
-    /// error of a sequence at its end has the words that clients know from Redis.
-    pub(super) fn line(&self) -> String {
-        let Refusal {
+    /// Returns the text of the reply: `TRYAGAIN` if the same command may succeed later, `ERR` if not.
+    /// The error of an exhausted sequence has the words of Redis, which clients compare.
+    pub(super) fn to_reply_text(&self) -> String {
+        let RedisError {
             text,
             retry_after_ms: ms,
             ..
         } = self;
-        let again = matches!(
+        let is_transient = matches!(
             self.code,
             Code::Unavailable
                 | Code::DeadlineExceeded
@@ -74,7 +74,7 @@ impl Refusal {
                 | Code::Cancelled
                 | Code::Aborted
         );
-        match (again, self.reason, ms) {
+        match (is_transient, self.reason, ms) {
             (_, Reason::SequenceExhausted, _) => {
                 format!("ERR increment or decrement would overflow: {text}")
             }
@@ -90,15 +90,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_says_whether_to_come_again() {
-        let of = |fault: Fault| Refusal::from(&Status::from(fault)).line();
-        let later = Fault::new(Reason::TooMany, "full").with_retry_after_ms(50);
-        assert_eq!(of(later), "TRYAGAIN full; come again in 50 ms");
+    fn redis_error_says_whether_to_retry() {
+        let reply_text = |fault: Fault| RedisError::from(&Status::from(fault)).to_reply_text();
+        let full = Fault::new(Reason::TooMany, "full").with_retry_after_ms(50);
+        assert_eq!(reply_text(full), "TRYAGAIN full; come again in 50 ms");
         let lease = Fault::new(Reason::NoLease, "no lease");
-        assert_eq!(of(lease), "TRYAGAIN no lease");
+        assert_eq!(reply_text(lease), "TRYAGAIN no lease");
         let invalid = Fault::new(Reason::Invalid, "wrong");
-        assert_eq!(of(invalid), "ERR wrong");
-        let end = of(Fault::new(Reason::SequenceExhausted, "at its end"));
+        assert_eq!(reply_text(invalid), "ERR wrong");
+        let end = reply_text(Fault::new(Reason::SequenceExhausted, "at its end"));
         assert!(end.contains("would overflow"), "{end}");
     }
 }

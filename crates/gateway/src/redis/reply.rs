@@ -1,29 +1,29 @@
-//! Answers in the form of Redis, of protocol 2 or 3.
+//! Replies in the form of Redis, of protocol 2 or 3.
 
-/// The protocol version of a connection's answers. Every connection begins with the second and may
-/// request the third (`HELLO 3`).
+/// The protocol version of a connection's replies. A connection begins with RESP2 and may request
+/// RESP3 (`HELLO 3`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Version {
+pub(super) enum RespVersion {
     #[default]
-    Two,
-    Three,
+    Resp2,
+    Resp3,
 }
 
-/// Answers to be sent.
+/// Encoded replies that are to be sent.
 #[derive(Debug, Default)]
-pub(super) struct Replies {
+pub(super) struct ReplyBuffer {
     pub(super) bytes: Vec<u8>,
-    pub(super) version: Version,
+    pub(super) version: RespVersion,
 }
 
-impl Replies {
-    /// Writes `+OK`, for example: one line of text without an end of its own.
-    pub(super) fn simple(&mut self, text: &str) {
-        self.line(b'+', text.as_bytes());
+impl ReplyBuffer {
+    /// Writes a simple string, for example `+OK`. The text has no line end.
+    pub(super) fn write_simple(&mut self, text: &str) {
+        self.write_line(b'+', text.as_bytes());
     }
 
-    /// Writes an error: a code of upper-case letters and what to do.
-    pub(super) fn error(&mut self, text: &str) {
+    /// Writes an error: a code of upper-case letters, and the text behind it.
+    pub(super) fn write_error(&mut self, text: &str) {
         self.bytes.push(b'-');
         // An error is one line, even if the text that it quotes is not.
         let one_line = text.bytes().map(|byte| match byte {
@@ -31,67 +31,67 @@ impl Replies {
             other => other,
         });
         self.bytes.extend(one_line);
-        self.end();
+        self.write_line_end();
     }
 
-    pub(super) fn integer(&mut self, n: u64) {
+    pub(super) fn write_integer(&mut self, n: u64) {
         self.bytes.push(b':');
-        self.digits(n);
-        self.end();
+        self.write_digits(n);
+        self.write_line_end();
     }
 
-    pub(super) fn bulk(&mut self, value: &[u8]) {
+    pub(super) fn write_bulk(&mut self, value: &[u8]) {
         self.bytes.push(b'$');
-        self.digits(value.len() as u64);
-        self.end();
+        self.write_digits(value.len() as u64);
+        self.write_line_end();
         self.bytes.extend(value);
-        self.end();
+        self.write_line_end();
     }
 
     /// Writes a number as a text, as Redis does.
-    pub(super) fn bulk_number(&mut self, n: u64) {
+    pub(super) fn write_bulk_number(&mut self, n: u64) {
         let mut text = itoa::Buffer::new();
-        self.bulk(text.format(n).as_bytes());
+        self.write_bulk(text.format(n).as_bytes());
     }
 
-    pub(super) fn nil(&mut self) {
+    pub(super) fn write_nil(&mut self) {
         self.bytes.extend(match self.version {
-            Version::Two => &b"$-1\r\n"[..],
-            Version::Three => b"_\r\n",
+            RespVersion::Resp2 => &b"$-1\r\n"[..],
+            RespVersion::Resp3 => b"_\r\n",
         });
     }
 
-    /// Begins an array of the next n answers.
-    pub(super) fn array(&mut self, n: usize) {
-        self.head(b'*', n);
+    /// Begins an array of the next n replies.
+    pub(super) fn begin_array(&mut self, n: usize) {
+        self.write_head(b'*', n);
     }
 
-    /// Begins a map of the next n pairs of answers.
-    pub(super) fn map(&mut self, n: usize) {
+    /// Begins a map of the next n pairs of replies.
+    pub(super) fn begin_map(&mut self, n: usize) {
         match self.version {
-            Version::Two => self.head(b'*', 2 * n),
-            Version::Three => self.head(b'%', n),
+            RespVersion::Resp2 => self.write_head(b'*', 2 * n),
+            RespVersion::Resp3 => self.write_head(b'%', n),
         }
     }
 
-    fn head(&mut self, kind: u8, n: usize) {
+    fn write_head(&mut self, kind: u8, n: usize) {
         self.bytes.push(kind);
-        self.digits(n as u64);
-        self.end();
+        self.write_digits(n as u64);
+        self.write_line_end();
     }
 
-    fn line(&mut self, kind: u8, text: &[u8]) {
+    fn write_line(&mut self, kind: u8, text: &[u8]) {
         self.bytes.push(kind);
         self.bytes.extend(text);
-        self.end();
+        self.write_line_end();
     }
 
-    fn digits(&mut self, n: u64) {
+    fn write_digits(&mut self, n: u64) {
         let mut text = itoa::Buffer::new();
         self.bytes.extend(text.format(n).as_bytes());
     }
 
-    fn end(&mut self) {
+    fn write_line_end(&mut self) {
         self.bytes.extend(b"\r\n");
     }
 }
@@ -100,26 +100,32 @@ impl Replies {
 mod tests {
     use super::*;
 
-    fn of(version: Version) -> String {
-        let mut replies = Replies {
+    fn all_replies(version: RespVersion) -> String {
+        let mut replies = ReplyBuffer {
             version,
-            ..Replies::default()
+            ..ReplyBuffer::default()
         };
-        replies.simple("OK");
-        replies.error("ERR key \"a\r\nb\" is odd");
-        replies.integer(u64::MAX >> 1);
-        replies.bulk(b"a\r\nb");
-        replies.bulk_number(42);
-        replies.nil();
-        replies.array(2);
-        replies.map(1);
+        replies.write_simple("OK");
+        replies.write_error("ERR key \"a\r\nb\" is odd");
+        replies.write_integer(u64::MAX >> 1);
+        replies.write_bulk(b"a\r\nb");
+        replies.write_bulk_number(42);
+        replies.write_nil();
+        replies.begin_array(2);
+        replies.begin_map(1);
         String::from_utf8(replies.bytes).unwrap()
     }
 
     #[test]
-    fn answers_are_those_of_the_protocol() {
-        let same = "+OK\r\n-ERR key \"a  b\" is odd\r\n:9223372036854775807\r\n$4\r\na\r\nb\r\n$2\r\n42\r\n";
-        assert_eq!(of(Version::Two), format!("{same}$-1\r\n*2\r\n*2\r\n"));
-        assert_eq!(of(Version::Three), format!("{same}_\r\n*2\r\n%1\r\n"));
+    fn reply_buffer_writes_both_protocol_versions() {
+        let common = "+OK\r\n-ERR key \"a  b\" is odd\r\n:9223372036854775807\r\n$4\r\na\r\nb\r\n$2\r\n42\r\n";
+        assert_eq!(
+            all_replies(RespVersion::Resp2),
+            format!("{common}$-1\r\n*2\r\n*2\r\n")
+        );
+        assert_eq!(
+            all_replies(RespVersion::Resp3),
+            format!("{common}_\r\n*2\r\n%1\r\n")
+        );
     }
 }

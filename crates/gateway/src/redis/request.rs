@@ -1,304 +1,348 @@
-//! Requests as Redis clients write them: arrays of bulk strings, or a line of words.
+//! Parser of requests as Redis clients write them: arrays of bulk strings, or a line of words.
 //!
-//! Our own, for speed: a parser of a library takes 97 to 360 ns a command, this one 11 to 33
-//! (`INCR` of a key of 17 bytes, pipelines of 1 to 100). In a pipeline of 100 a command may cost
+//! It is not a library, for speed: a library's parser takes 97 to 360 ns a command, this one 11 to
+//! 33 (`INCR` of a key of 17 bytes, pipelines of 1 to 100). In a pipeline of 100 a command may cost
 //! about 400 ns in all.
 //!
-//! Invariants: a byte is looked at once, however slowly a request arrives; and the size of a
-//! request is bounded before it is kept ([`ARGS_MAX`], [`ARG_MAX`], [`LINE_MAX`], [`REQUEST_MAX`]).
+//! Invariants: the parser reads a byte once, however slowly a request arrives. It checks the size of
+//! a request before it keeps it ([`WORDS_MAX`], [`WORD_BYTES_MAX`], [`LINE_BYTES_MAX`], [`REQUEST_BYTES_MAX`]).
 
 use std::fmt;
 use std::ops::Range;
 
-/// Most words of a request: an MGET of as many keys as a batch may have items.
-const ARGS_MAX: usize = 10_001;
-/// Longest word, bytes. Keys are shorter; a longer key must be rejected by name, not as a broken
-/// protocol.
-const ARG_MAX: usize = 16 << 10;
-/// Longest line: of an inline request, as in Redis.
-const LINE_MAX: usize = 64 << 10;
-/// Longest request, bytes: an MGET of as many keys as there may be, of the longest.
-pub(super) const REQUEST_MAX: usize = 2 << 20;
-/// Words and requests for which there is room at all times.
-const KEPT: usize = 256;
-/// Longest number of a length, with its sign.
-const DIGITS_MAX: usize = 20;
+/// Maximum words of a request: an MGET of as many keys as a batch may have items.
+const WORDS_MAX: usize = 10_001;
+/// Maximum bytes of a word. Keys are shorter: the answer to a key that is too long names the limit
+/// of keys, and is no protocol error.
+const WORD_BYTES_MAX: usize = 16 << 10;
+/// Maximum bytes of the line of an inline request, as in Redis.
+const LINE_BYTES_MAX: usize = 64 << 10;
+/// Maximum bytes of a request: an MGET of as many keys as allowed, each of maximum length.
+pub(super) const REQUEST_BYTES_MAX: usize = 2 << 20;
+/// Capacity for words and for requests that the parser never gives back.
+const RETAINED_CAPACITY: usize = 256;
+/// Maximum characters of a count or length, with its sign.
+const NUMBER_DIGITS_MAX: usize = 20;
 
-/// Why a connection cannot continue: its bytes are not requests. The texts are those of Redis.
+/// Error after which a connection cannot continue: its bytes are not requests. The texts are those
+/// of Redis.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Broken {
-    Count,
-    Length,
-    NotABulk(u8),
-    LongNumber,
-    LongLine,
-    LongRequest,
-    Quotes,
+pub(super) enum ProtocolError {
+    InvalidCount,
+    InvalidLength,
+    ExpectedBulk(u8),
+    NumberTooLong,
+    LineTooLong,
+    RequestTooLong,
+    UnbalancedQuotes,
 }
 
-impl fmt::Display for Broken {
+impl fmt::Display for ProtocolError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Broken::Count => write!(f, "invalid multibulk length; there may be {ARGS_MAX} words"),
-            Broken::Length => write!(f, "invalid bulk length; a word may have {ARG_MAX} bytes"),
-            Broken::NotABulk(byte) => write!(f, "expected '$', got '{}'", byte.escape_ascii()),
-            Broken::LongNumber => f.write_str("too big count string"),
-            Broken::LongLine => f.write_str("too big inline request"),
-            Broken::LongRequest => write!(f, "a request may have {REQUEST_MAX} bytes"),
-            Broken::Quotes => f.write_str("unbalanced quotes in request"),
+            ProtocolError::InvalidCount => {
+                write!(
+                    f,
+                    "invalid multibulk length; there may be {WORDS_MAX} words"
+                )
+            }
+            ProtocolError::InvalidLength => {
+                write!(
+                    f,
+                    "invalid bulk length; a word may have {WORD_BYTES_MAX} bytes"
+                )
+            }
+            ProtocolError::ExpectedBulk(byte) => {
+                write!(f, "expected '$', got '{}'", byte.escape_ascii())
+            }
+            ProtocolError::NumberTooLong => f.write_str("too big count string"),
+            ProtocolError::LineTooLong => f.write_str("too big inline request"),
+            ProtocolError::RequestTooLong => {
+                write!(f, "a request may have {REQUEST_BYTES_MAX} bytes")
+            }
+            ProtocolError::UnbalancedQuotes => f.write_str("unbalanced quotes in request"),
         }
     }
 }
 
-/// Requests that were read and are not answered yet, and the read part of the next one.
+/// Requests that were parsed and are not answered yet, and the parsed part of the next one.
 #[derive(Debug, Default)]
-pub(super) struct Requests {
-    /// Number of bytes read.
-    at: usize,
-    /// Words of the present request still to come; None: its first line was not read yet.
-    left: Option<usize>,
+pub(super) struct RequestParser {
+    /// Number of bytes parsed.
+    parsed_bytes: usize,
+    /// Words of the current request that have not arrived; None: its first line was not parsed yet.
+    words_remaining: Option<usize>,
     /// Words of all requests.
     words: Vec<Range<u32>>,
-    /// Where the words and the bytes of each whole request end.
-    ends: Vec<End>,
+    /// Ends of the words and of the bytes of each complete request.
+    ends: Vec<RequestEnd>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct End {
+struct RequestEnd {
     words: usize,
     bytes: usize,
 }
 
-impl Requests {
-    /// Continues to read bytes that begin with the first of these requests, until there are `most`
-    /// whole ones. Words of a line are left in its place without their quotes.
+impl RequestParser {
+    /// Continues to parse bytes that begin with the first of these requests, until there are
+    /// `requests_max` complete ones. It removes the quotes of a line's words in place.
     ///
     /// # Errors
-    /// [`Broken`], after which nothing more can be read; the whole requests before it stay.
-    pub(super) fn read(&mut self, bytes: &mut [u8], most: usize) -> Result<(), Broken> {
-        while self.ends.len() < most {
-            let begin = self.end();
-            if !self.read_one(bytes)? {
-                return match self.at - begin > REQUEST_MAX {
-                    true => Err(Broken::LongRequest),
+    /// [`ProtocolError`], after which nothing more can be parsed; the complete requests before it
+    /// stay.
+    pub(super) fn parse(
+        &mut self,
+        bytes: &mut [u8],
+        requests_max: usize,
+    ) -> Result<(), ProtocolError> {
+        while self.ends.len() < requests_max {
+            let begin = self.complete_bytes();
+            if !self.parse_request(bytes)? {
+                return match self.parsed_bytes - begin > REQUEST_BYTES_MAX {
+                    true => Err(ProtocolError::RequestTooLong),
                     false => Ok(()),
                 };
             }
-            self.left = None;
-            self.ends.push(End {
+            self.words_remaining = None;
+            self.ends.push(RequestEnd {
                 words: self.words.len(),
-                bytes: self.at,
+                bytes: self.parsed_bytes,
             });
         }
         Ok(())
     }
 
-    /// Returns the number of whole requests.
-    pub(super) fn len(&self) -> usize {
+    /// Returns the number of complete requests.
+    pub(super) fn request_count(&self) -> usize {
         self.ends.len()
     }
 
-    /// Returns the bytes of the whole requests.
-    pub(super) fn end(&self) -> usize {
+    /// Returns the number of bytes of the complete requests.
+    pub(super) fn complete_bytes(&self) -> usize {
         self.ends.last().map_or(0, |end| end.bytes)
     }
 
-    /// Returns the words of the i-th whole request, from the same bytes.
-    pub(super) fn words<'a>(
+    /// Returns the words of the complete request `index`, from the same bytes.
+    pub(super) fn request_words<'a>(
         &self,
-        i: usize,
+        index: usize,
         bytes: &'a [u8],
     ) -> impl ExactSizeIterator<Item = &'a [u8]> {
-        let before = i.checked_sub(1).map(|i| self.ends[i]).unwrap_or_default();
-        let words = &self.words[before.words..self.ends[i].words];
+        let before = index
+            .checked_sub(1)
+            .map(|i| self.ends[i])
+            .unwrap_or_default();
+        let words = &self.words[before.words..self.ends[index].words];
         words
             .iter()
             .map(move |word| &bytes[word.start as usize..word.end as usize])
     }
 
-    /// Discards the whole requests, whose bytes were taken away.
-    pub(super) fn forget(&mut self) {
+    /// Discards the complete requests, whose bytes the caller has removed.
+    pub(super) fn discard_complete(&mut self) {
         let Some(end) = self.ends.last().copied() else {
             return;
         };
         self.ends.clear();
         self.words.drain(..end.words);
-        // One long request must not keep its memory permanently.
-        self.ends.shrink_to(KEPT);
-        self.words.shrink_to(KEPT);
+        // The memory of one long request is given back.
+        self.ends.shrink_to(RETAINED_CAPACITY);
+        self.words.shrink_to(RETAINED_CAPACITY);
         for word in &mut self.words {
             *word = word.start - end.bytes as u32..word.end - end.bytes as u32;
         }
-        self.at -= end.bytes;
+        self.parsed_bytes -= end.bytes;
     }
 
-    /// Reads the present request; returns whether it is whole.
-    fn read_one(&mut self, bytes: &mut [u8]) -> Result<bool, Broken> {
-        let left = match self.left {
+    /// Parses the current request; returns whether it is complete.
+    fn parse_request(&mut self, bytes: &mut [u8]) -> Result<bool, ProtocolError> {
+        let left = match self.words_remaining {
             Some(left) => left,
             None => {
-                // Where the present request begins; a line may have been read in part.
-                let begin = self.end();
+                // Begin of the current request; a part of a line may have been parsed.
+                let begin = self.complete_bytes();
                 match bytes.get(begin) {
                     None => return Ok(false),
                     Some(b'*') => {
-                        let Some((count, end)) = number(bytes, begin + 1, Broken::Count)? else {
+                        let Some((count, end)) =
+                            parse_number(bytes, begin + 1, ProtocolError::InvalidCount)?
+                        else {
                             return Ok(false);
                         };
                         // Redis ignores an absent and an empty request.
-                        let count = usize::try_from(count.max(0)).map_err(|_| Broken::Count)?;
-                        if count > ARGS_MAX {
-                            return Err(Broken::Count);
+                        let count = usize::try_from(count.max(0))
+                            .map_err(|_| ProtocolError::InvalidCount)?;
+                        if count > WORDS_MAX {
+                            return Err(ProtocolError::InvalidCount);
                         }
-                        self.at = end;
+                        self.parsed_bytes = end;
                         count
                     }
-                    Some(_) => return self.read_line(begin, bytes),
+                    Some(_) => return self.parse_inline(begin, bytes),
                 }
             }
         };
         for left in (0..left).rev() {
-            self.left = Some(left + 1);
-            match bytes.get(self.at) {
+            self.words_remaining = Some(left + 1);
+            match bytes.get(self.parsed_bytes) {
                 None => return Ok(false),
                 Some(b'$') => {}
-                Some(other) => return Err(Broken::NotABulk(*other)),
+                Some(other) => return Err(ProtocolError::ExpectedBulk(*other)),
             }
-            let Some((length, begin)) = number(bytes, self.at + 1, Broken::Length)? else {
+            let Some((length, begin)) =
+                parse_number(bytes, self.parsed_bytes + 1, ProtocolError::InvalidLength)?
+            else {
                 return Ok(false);
             };
-            let length = usize::try_from(length).ok().filter(|n| *n <= ARG_MAX);
-            let end = begin + length.ok_or(Broken::Length)?;
-            // The two bytes of a line's end are not checked, as in Redis.
+            let length = usize::try_from(length)
+                .ok()
+                .filter(|n| *n <= WORD_BYTES_MAX);
+            let end = begin + length.ok_or(ProtocolError::InvalidLength)?;
+            // As in Redis, the two bytes of the line end are not checked.
             if bytes.len() < end + 2 {
                 return Ok(false);
             }
             self.words.push(begin as u32..end as u32);
-            self.at = end + 2;
+            self.parsed_bytes = end + 2;
         }
         Ok(true)
     }
 
-    fn read_line(&mut self, begin: usize, bytes: &mut [u8]) -> Result<bool, Broken> {
-        let read = self.at.max(begin);
+    /// Parses an inline request; returns whether it is complete.
+    fn parse_inline(&mut self, begin: usize, bytes: &mut [u8]) -> Result<bool, ProtocolError> {
+        let read = self.parsed_bytes.max(begin);
         let end = bytes[read..].iter().position(|byte| *byte == b'\n');
         let Some(end) = end.map(|end| read + end) else {
-            self.at = bytes.len();
-            return match bytes.len() - begin > LINE_MAX {
-                true => Err(Broken::LongLine),
+            self.parsed_bytes = bytes.len();
+            return match bytes.len() - begin > LINE_BYTES_MAX {
+                true => Err(ProtocolError::LineTooLong),
                 false => Ok(false),
             };
         };
-        if end - begin > LINE_MAX {
-            return Err(Broken::LongLine);
+        if end - begin > LINE_BYTES_MAX {
+            return Err(ProtocolError::LineTooLong);
         }
         let line = &mut bytes[begin..end];
-        let mut text = Unquoting {
+        let mut unquoter = InlineUnquoter {
             line,
             read: 0,
             kept: 0,
         };
         let before = self.words.len();
-        while let Some(word) = text.word()? {
-            if self.words.len() - before == ARGS_MAX {
-                return Err(Broken::Count);
+        while let Some(word) = unquoter.next_word()? {
+            if self.words.len() - before == WORDS_MAX {
+                return Err(ProtocolError::InvalidCount);
             }
             let (from, to) = (begin + word.start, begin + word.end);
             self.words.push(from as u32..to as u32);
         }
-        self.at = end + 1;
+        self.parsed_bytes = end + 1;
         Ok(true)
     }
 }
 
-/// A line whose words are put together at its beginning, without quotes and escapes: the kept text
-/// is never longer than the read text.
-struct Unquoting<'a> {
+/// Writes the words of a line at its beginning, without quotes and escapes: the kept text is never
+/// longer than the text that was read.
+struct InlineUnquoter<'a> {
     line: &'a mut [u8],
     read: usize,
     kept: usize,
 }
 
-impl Unquoting<'_> {
-    /// Reads a word. Blanks separate words; one may be quoted, with escapes within double quotes.
-    fn word(&mut self) -> Result<Option<Range<usize>>, Broken> {
-        while self.peek().is_some_and(|byte| byte.is_ascii_whitespace()) {
+impl InlineUnquoter<'_> {
+    /// Reads a word. Whitespace separates words; a word may be quoted, with escapes within double
+    /// quotes.
+    fn next_word(&mut self) -> Result<Option<Range<usize>>, ProtocolError> {
+        while self
+            .peek_byte()
+            .is_some_and(|byte| byte.is_ascii_whitespace())
+        {
             self.read += 1;
         }
         let begin = self.kept;
-        match self.peek() {
+        match self.peek_byte() {
             None => return Ok(None),
             Some(quote @ (b'"' | b'\'')) => {
                 self.read += 1;
-                self.quoted(quote)?;
+                self.unquote(quote)?;
                 // A word ends with its quotes.
-                if self.peek().is_some_and(|next| !next.is_ascii_whitespace()) {
-                    return Err(Broken::Quotes);
+                if self
+                    .peek_byte()
+                    .is_some_and(|next| !next.is_ascii_whitespace())
+                {
+                    return Err(ProtocolError::UnbalancedQuotes);
                 }
             }
             Some(_) => {
-                while let Some(byte) = self.peek().filter(|byte| !byte.is_ascii_whitespace()) {
+                while let Some(byte) = self.peek_byte().filter(|byte| !byte.is_ascii_whitespace()) {
                     self.read += 1;
-                    self.keep(byte);
+                    self.keep_byte(byte);
                 }
             }
         }
         Ok(Some(begin..self.kept))
     }
 
-    fn peek(&self) -> Option<u8> {
+    fn peek_byte(&self) -> Option<u8> {
         self.line.get(self.read).copied()
     }
 
-    fn next(&mut self) -> Result<u8, Broken> {
-        let byte = self.peek().ok_or(Broken::Quotes)?;
+    fn next_byte(&mut self) -> Result<u8, ProtocolError> {
+        let byte = self.peek_byte().ok_or(ProtocolError::UnbalancedQuotes)?;
         self.read += 1;
         Ok(byte)
     }
 
-    fn keep(&mut self, byte: u8) {
+    fn keep_byte(&mut self, byte: u8) {
         self.line[self.kept] = byte;
         self.kept += 1;
     }
 
     /// Reads the text between quotes, and the second quote.
-    fn quoted(&mut self, quote: u8) -> Result<(), Broken> {
+    fn unquote(&mut self, quote: u8) -> Result<(), ProtocolError> {
         loop {
-            let byte = self.next()?;
+            let byte = self.next_byte()?;
             if byte == quote {
                 return Ok(());
             }
             if byte != b'\\' {
-                self.keep(byte);
+                self.keep_byte(byte);
                 continue;
             }
-            match (quote, self.next()?) {
+            match (quote, self.next_byte()?) {
                 (b'"', b'x') => {
-                    let (high, low) = (self.digit()?, self.digit()?);
-                    self.keep(high << 4 | low);
+                    let (high, low) = (self.hex_digit()?, self.hex_digit()?);
+                    self.keep_byte(high << 4 | low);
                 }
-                (b'"', b'n') => self.keep(b'\n'),
-                (b'"', b'r') => self.keep(b'\r'),
-                (b'"', b't') => self.keep(b'\t'),
-                (b'"', b'a') => self.keep(7),
-                (b'"', b'b') => self.keep(8),
-                (b'"', other) | (_, other @ b'\'') => self.keep(other),
+                (b'"', b'n') => self.keep_byte(b'\n'),
+                (b'"', b'r') => self.keep_byte(b'\r'),
+                (b'"', b't') => self.keep_byte(b'\t'),
+                (b'"', b'a') => self.keep_byte(7),
+                (b'"', b'b') => self.keep_byte(8),
+                (b'"', other) | (_, other @ b'\'') => self.keep_byte(other),
                 (_, other) => {
-                    self.keep(b'\\');
-                    self.keep(other);
+                    self.keep_byte(b'\\');
+                    self.keep_byte(other);
                 }
             }
         }
     }
 
-    fn digit(&mut self) -> Result<u8, Broken> {
-        let digit = char::from(self.next()?).to_digit(16);
-        digit.map(|d| d as u8).ok_or(Broken::Quotes)
+    fn hex_digit(&mut self) -> Result<u8, ProtocolError> {
+        let digit = char::from(self.next_byte()?).to_digit(16);
+        digit
+            .map(|d| d as u8)
+            .ok_or(ProtocolError::UnbalancedQuotes)
     }
 }
 
-/// Reads the number of a line that begins here; returns also where the next line begins.
-fn number(bytes: &[u8], begin: usize, broken: Broken) -> Result<Option<(i64, usize)>, Broken> {
+/// Parses the number of the line that begins at `begin`; returns also where the next line begins.
+fn parse_number(
+    bytes: &[u8],
+    begin: usize,
+    error: ProtocolError,
+) -> Result<Option<(i64, usize)>, ProtocolError> {
     let rest = bytes.get(begin..).unwrap_or_default();
     let (negative, digits) = match rest.first() {
         Some(b'-') => (true, &rest[1..]),
@@ -311,7 +355,7 @@ fn number(bytes: &[u8], begin: usize, broken: Broken) -> Result<Option<(i64, usi
                 let next = value.checked_mul(10);
                 let next = next.and_then(|v| v.checked_add(i64::from(byte - b'0')));
                 let Some(next) = next else {
-                    return Err(broken);
+                    return Err(error);
                 };
                 value = next;
             }
@@ -320,10 +364,10 @@ fn number(bytes: &[u8], begin: usize, broken: Broken) -> Result<Option<(i64, usi
                 let value = if negative { -value } else { value };
                 return Ok((bytes.len() >= end).then_some((value, end)));
             }
-            _ => return Err(broken),
+            _ => return Err(error),
         }
-        if i >= DIGITS_MAX {
-            return Err(Broken::LongNumber);
+        if i >= NUMBER_DIGITS_MAX {
+            return Err(ProtocolError::NumberTooLong);
         }
     }
     Ok(None)

@@ -1,114 +1,115 @@
-//! The state that one connection has set, and the commands that need nothing else.
+//! The state of one Redis connection, and the commands that need nothing else: HELLO, AUTH, CLIENT,
+//! INFO and others.
 
 use std::net::SocketAddr;
 
 use tokio::time::Instant;
 
-use super::about::About;
-use super::command::{Client, Command, Hello};
-use super::reply::{Replies, Version};
-use crate::secret::same;
+use super::about::RedisShared;
+use super::command::{ClientCommand, HelloCommand, RedisCommand};
+use super::reply::{ReplyBuffer, RespVersion};
+use crate::secret::constant_time_eq;
 
-/// The version of Redis that these answers resemble: clients request it, and choose their commands
+/// The version of Redis that these answers resemble. Clients request it, and choose their commands
 /// by it.
 pub(super) const REDIS_VERSION: &str = "7.2.0";
 
-/// Longest name of a connection.
-const NAME_MAX: usize = 256;
+/// Maximum bytes of a connection's name. The session rejects a longer one.
+const CLIENT_NAME_MAX: usize = 256;
 
 const NOAUTH: &str = "NOAUTH Authentication required.";
 const WRONGPASS: &str = "WRONGPASS invalid username-password pair or user is disabled.";
 
 /// The state of one connection.
-pub(super) struct Session<'a> {
-    about: &'a About,
+pub(super) struct RedisSession<'a> {
+    shared: &'a RedisShared,
     id: u64,
     remote: SocketAddr,
-    since: Instant,
+    opened_at: Instant,
     name: Vec<u8>,
     pub(super) authenticated: bool,
-    /// It is not answered any more: it sent QUIT, or uses another protocol.
+    /// The connection gets no more answers: it sent QUIT, or uses another protocol.
     pub(super) ended: bool,
 }
 
-impl<'a> Session<'a> {
-    pub(super) fn new(about: &'a About, remote: SocketAddr) -> Session<'a> {
-        Session {
-            about,
-            id: about.next_id(),
+impl<'a> RedisSession<'a> {
+    pub(super) fn new(shared: &'a RedisShared, remote: SocketAddr) -> RedisSession<'a> {
+        RedisSession {
+            shared,
+            id: shared.next_connection_id(),
             remote,
-            since: Instant::now(),
+            opened_at: Instant::now(),
             name: Vec::new(),
-            authenticated: about.password.is_none(),
+            authenticated: shared.password.is_none(),
             ended: false,
         }
     }
 
-    /// Returns why a command is rejected before it is read in detail.
-    pub(super) fn refuses(&self, command: &Command<'_>) -> Option<&'static str> {
-        let free = matches!(
+    /// Returns the error of a command that needs authentication; None: the command may run.
+    pub(super) fn check_authenticated(&self, command: &RedisCommand<'_>) -> Option<&'static str> {
+        let needs_no_password = matches!(
             command,
-            Command::Auth { .. }
-                | Command::Hello(_)
-                | Command::Quit
-                | Command::Reset
-                | Command::Http
+            RedisCommand::Auth { .. }
+                | RedisCommand::Hello(_)
+                | RedisCommand::Quit
+                | RedisCommand::Reset
+                | RedisCommand::HttpRequest
         );
-        (!self.authenticated && !free).then_some(NOAUTH)
+        (!self.authenticated && !needs_no_password).then_some(NOAUTH)
     }
 
     /// Answers a command that needs no number.
-    pub(super) fn answer(&mut self, command: &Command<'_>, replies: &mut Replies) {
+    pub(super) fn answer_command(&mut self, command: &RedisCommand<'_>, replies: &mut ReplyBuffer) {
         match command {
-            Command::Ping(None) => replies.simple("PONG"),
-            Command::Ping(Some(text)) | Command::Echo(text) => replies.bulk(text),
-            Command::Hello(hello) => self.hello(hello, replies),
-            Command::Auth { user, password } => match self.auth(*user, password) {
-                Ok(()) => replies.simple("OK"),
-                Err(text) => replies.error(text),
+            RedisCommand::Ping(None) => replies.write_simple("PONG"),
+            RedisCommand::Ping(Some(text)) | RedisCommand::Echo(text) => replies.write_bulk(text),
+            RedisCommand::Hello(hello) => self.answer_hello(hello, replies),
+            RedisCommand::Auth { user, password } => match self.authenticate(*user, password) {
+                Ok(()) => replies.write_simple("OK"),
+                Err(text) => replies.write_error(text),
             },
-            Command::Select => replies.simple("OK"),
-            Command::Client(client) => self.client(client, replies),
-            Command::CountCommands => replies.integer(0),
-            Command::DescribeCommands => replies.map(0),
-            Command::ListCommands => replies.array(0),
-            Command::ConfigGet(names) => {
-                let known = CONFIG.iter().filter(|(name, _)| {
-                    let asked = |asked: &&[u8]| {
-                        *asked == b"*" || asked.eq_ignore_ascii_case(name.as_bytes())
+            RedisCommand::Select => replies.write_simple("OK"),
+            RedisCommand::Client(client) => self.answer_client(client, replies),
+            RedisCommand::CountCommands => replies.write_integer(0),
+            RedisCommand::DescribeCommands => replies.begin_map(0),
+            RedisCommand::ListCommands => replies.begin_array(0),
+            RedisCommand::ConfigGet(names) => {
+                let matching = CONFIG_VALUES.iter().filter(|(name, _)| {
+                    let is_requested = |pattern: &&[u8]| {
+                        *pattern == b"*" || pattern.eq_ignore_ascii_case(name.as_bytes())
                     };
-                    names.iter().any(asked)
+                    names.iter().any(is_requested)
                 });
-                let known: Vec<_> = known.collect();
-                replies.map(known.len());
-                for (name, value) in known {
-                    replies.bulk(name.as_bytes());
-                    replies.bulk(value.as_bytes());
+                let matching: Vec<_> = matching.collect();
+                replies.begin_map(matching.len());
+                for (name, value) in matching {
+                    replies.write_bulk(name.as_bytes());
+                    replies.write_bulk(value.as_bytes());
                 }
             }
-            Command::Info => replies.bulk(self.about.info().as_bytes()),
-            Command::Quit => {
+            RedisCommand::Info => replies.write_bulk(self.shared.info().as_bytes()),
+            RedisCommand::Quit => {
                 self.ended = true;
-                replies.simple("OK");
+                replies.write_simple("OK");
             }
-            Command::Reset => {
+            RedisCommand::Reset => {
                 self.name.clear();
-                self.authenticated = self.about.password.is_none();
-                replies.version = Version::Two;
-                replies.simple("RESET");
+                self.authenticated = self.shared.password.is_none();
+                replies.version = RespVersion::Resp2;
+                replies.write_simple("RESET");
             }
-            // The bytes that follow may be another page's commands.
-            Command::Http => {
+            // A web page may have chosen the bytes that follow: they are no commands.
+            RedisCommand::HttpRequest => {
                 self.ended = true;
-                replies.error("ERR this is not HTTP");
+                replies.write_error("ERR this is not HTTP");
             }
-            // All other commands need a number.
-            other => replies.error(&format!("ERR {other:?} was not answered")),
+            // All other commands need a number and are answered elsewhere.
+            other => replies.write_error(&format!("ERR {other:?} was not answered")),
         }
     }
 
-    fn auth(&mut self, user: Option<&[u8]>, password: &[u8]) -> Result<(), &'static str> {
-        let Some(expected) = &self.about.password else {
+    fn authenticate(&mut self, user: Option<&[u8]>, password: &[u8]) -> Result<(), &'static str> {
+        let Some(expected) = &self.shared.password else {
             // Redis has a user `default` that any password admits, if the command names it.
             return match user {
                 Some(b"default") => Ok(()),
@@ -118,86 +119,86 @@ impl<'a> Session<'a> {
                 ),
             };
         };
-        let known = user.is_none_or(|user| user == b"default");
-        if !(same(expected.as_bytes(), password) && known) {
+        let is_known_user = user.is_none_or(|user| user == b"default");
+        if !(constant_time_eq(expected.as_bytes(), password) && is_known_user) {
             return Err(WRONGPASS);
         }
         self.authenticated = true;
         Ok(())
     }
 
-    fn hello(&mut self, hello: &Hello<'_>, replies: &mut Replies) {
+    fn answer_hello(&mut self, hello: &HelloCommand<'_>, replies: &mut ReplyBuffer) {
         if let Some((user, password)) = hello.auth
-            && let Err(text) = self.auth(Some(user), password)
+            && let Err(text) = self.authenticate(Some(user), password)
         {
-            return replies.error(text);
+            return replies.write_error(text);
         }
         if !self.authenticated {
-            return replies.error(
+            return replies.write_error(
                 "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time",
             );
         }
         if let Some(name) = hello.name
             && let Err(text) = self.set_name(name)
         {
-            return replies.error(text);
+            return replies.write_error(text);
         }
         match hello.version {
-            Some(2) => replies.version = Version::Two,
-            Some(3) => replies.version = Version::Three,
+            Some(2) => replies.version = RespVersion::Resp2,
+            Some(3) => replies.version = RespVersion::Resp3,
             _ => {}
         }
         let proto = match replies.version {
-            Version::Two => 2,
-            Version::Three => 3,
+            RespVersion::Resp2 => 2,
+            RespVersion::Resp3 => 3,
         };
-        replies.map(7);
+        replies.begin_map(7);
         for (name, value) in [
             ("server", "seqsvr"),
             ("version", REDIS_VERSION),
             ("mode", "standalone"),
             ("role", "master"),
         ] {
-            replies.bulk(name.as_bytes());
-            replies.bulk(value.as_bytes());
+            replies.write_bulk(name.as_bytes());
+            replies.write_bulk(value.as_bytes());
         }
-        replies.bulk(b"proto");
-        replies.integer(proto);
-        replies.bulk(b"id");
-        replies.integer(self.id);
-        replies.bulk(b"modules");
-        replies.array(0);
+        replies.write_bulk(b"proto");
+        replies.write_integer(proto);
+        replies.write_bulk(b"id");
+        replies.write_integer(self.id);
+        replies.write_bulk(b"modules");
+        replies.begin_array(0);
     }
 
-    fn client(&mut self, client: &Client<'_>, replies: &mut Replies) {
+    fn answer_client(&mut self, client: &ClientCommand<'_>, replies: &mut ReplyBuffer) {
         match client {
-            Client::Id => replies.integer(self.id),
-            Client::GetName if self.name.is_empty() => replies.nil(),
-            Client::GetName => replies.bulk(&self.name),
-            Client::SetName(name) => match self.set_name(name) {
-                Ok(()) => replies.simple("OK"),
-                Err(text) => replies.error(text),
+            ClientCommand::Id => replies.write_integer(self.id),
+            ClientCommand::GetName if self.name.is_empty() => replies.write_nil(),
+            ClientCommand::GetName => replies.write_bulk(&self.name),
+            ClientCommand::SetName(name) => match self.set_name(name) {
+                Ok(()) => replies.write_simple("OK"),
+                Err(text) => replies.write_error(text),
             },
-            Client::Noted => replies.simple("OK"),
-            Client::Info | Client::List => {
+            ClientCommand::NoEffect => replies.write_simple("OK"),
+            ClientCommand::Info | ClientCommand::List => {
                 let proto = match replies.version {
-                    Version::Two => 2,
-                    Version::Three => 3,
+                    RespVersion::Resp2 => 2,
+                    RespVersion::Resp3 => 3,
                 };
                 let line = format!(
                     "id={} addr={} name={} age={} db=0 resp={proto}\n",
                     self.id,
                     self.remote,
                     String::from_utf8_lossy(&self.name),
-                    self.since.elapsed().as_secs()
+                    self.opened_at.elapsed().as_secs()
                 );
-                replies.bulk(line.as_bytes());
+                replies.write_bulk(line.as_bytes());
             }
         }
     }
 
     fn set_name(&mut self, name: &[u8]) -> Result<(), &'static str> {
-        if name.len() > NAME_MAX || !name.iter().all(u8::is_ascii_graphic) {
+        if name.len() > CLIENT_NAME_MAX || !name.iter().all(u8::is_ascii_graphic) {
             return Err(
                 "ERR Client names cannot contain spaces, newlines or special characters, nor have more than 256 bytes.",
             );
@@ -207,8 +208,8 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Settings that redis-benchmark and client libraries request.
-const CONFIG: [(&str, &str); 4] = [
+/// Settings that redis-benchmark and client libraries request with CONFIG GET.
+const CONFIG_VALUES: [(&str, &str); 4] = [
     ("save", ""),
     ("appendonly", "yes"),
     ("databases", "1"),

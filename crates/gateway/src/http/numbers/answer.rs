@@ -6,127 +6,135 @@ use seqsvr_proto::v1::{
 };
 use serde::{Serialize, Serializer};
 
-use super::field::Format;
-use crate::http::refusal::Refusal;
+use super::field::NumberFormat;
+use crate::http::refusal::HttpError;
 
 /// An answer of the service that can be written as JSON.
-pub(super) trait Answer: Send + 'static {
+pub(super) trait ApiResponse: Send + 'static {
     /// The form that is written.
     type Json: Serialize;
 
-    fn json(self, format: Format) -> Self::Json;
+    /// Converts the answer; numbers are written in this format.
+    fn into_json(self, format: NumberFormat) -> Self::Json;
 }
 
-/// A number of 64 bits.
-pub(in crate::http) struct Number(pub(in crate::http) u64, pub(in crate::http) Format);
+/// A number of 64 bits, in the requested format.
+pub(in crate::http) struct FormattedNumber(
+    pub(in crate::http) u64,
+    pub(in crate::http) NumberFormat,
+);
 
-impl Serialize for Number {
+impl Serialize for FormattedNumber {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let Number(number, format) = self;
+        let FormattedNumber(number, format) = self;
         match format {
-            Format::Number => to.serialize_u64(*number),
-            Format::String => to.collect_str(number),
+            NumberFormat::Number => to.serialize_u64(*number),
+            NumberFormat::String => to.collect_str(number),
         }
     }
 }
 
+/// The answer to `/v1/next`.
 #[derive(Serialize)]
-pub(super) struct Next {
-    first: Number,
-    last: Number,
-    epoch: Number,
+pub(super) struct NextJson {
+    first: FormattedNumber,
+    last: FormattedNumber,
+    epoch: FormattedNumber,
 }
 
+/// The answer to `/v1/current`.
 #[derive(Serialize)]
-pub(super) struct Current {
+pub(super) struct CurrentJson {
     kind: &'static str,
-    value: Number,
-    epoch: Number,
+    value: FormattedNumber,
+    epoch: FormattedNumber,
 }
 
+/// The answer to `/v1/raise-to`.
 #[derive(Serialize)]
-pub(super) struct RaiseTo {
-    value: Number,
-    epoch: Number,
+pub(super) struct RaiseToJson {
+    value: FormattedNumber,
+    epoch: FormattedNumber,
 }
 
-/// Answers of a batch, one entry an item.
+/// The answer to a batch, one entry an item.
 #[derive(Serialize)]
-pub(super) struct Many<T> {
-    items: Vec<Item<T>>,
+pub(super) struct BatchJson<T> {
+    items: Vec<ItemJson<T>>,
 }
 
+/// The answer to one item of a batch.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Item<T> {
-    Done(T),
-    Failed { error: Refusal },
+enum ItemJson<T> {
+    Succeeded(T),
+    Failed { error: HttpError },
 }
 
-impl Answer for NextResponse {
-    type Json = Next;
+impl ApiResponse for NextResponse {
+    type Json = NextJson;
 
-    fn json(self, format: Format) -> Next {
-        Next {
-            first: Number(self.first, format),
-            last: Number(self.last, format),
-            epoch: Number(self.epoch, format),
+    fn into_json(self, format: NumberFormat) -> NextJson {
+        NextJson {
+            first: FormattedNumber(self.first, format),
+            last: FormattedNumber(self.last, format),
+            epoch: FormattedNumber(self.epoch, format),
         }
     }
 }
 
-impl Answer for CurrentResponse {
-    type Json = Current;
+impl ApiResponse for CurrentResponse {
+    type Json = CurrentJson;
 
-    fn json(self, format: Format) -> Current {
-        Current {
-            kind: kind(self.kind()),
-            value: Number(self.value, format),
-            epoch: Number(self.epoch, format),
+    fn into_json(self, format: NumberFormat) -> CurrentJson {
+        CurrentJson {
+            kind: kind_name(self.kind()),
+            value: FormattedNumber(self.value, format),
+            epoch: FormattedNumber(self.epoch, format),
         }
     }
 }
 
-impl Answer for RaiseToResponse {
-    type Json = RaiseTo;
+impl ApiResponse for RaiseToResponse {
+    type Json = RaiseToJson;
 
-    fn json(self, format: Format) -> RaiseTo {
-        RaiseTo {
-            value: Number(self.value, format),
-            epoch: Number(self.epoch, format),
+    fn into_json(self, format: NumberFormat) -> RaiseToJson {
+        RaiseToJson {
+            value: FormattedNumber(self.value, format),
+            epoch: FormattedNumber(self.epoch, format),
         }
     }
 }
 
-impl Answer for NextManyResponse {
-    type Json = Many<Next>;
+impl ApiResponse for NextManyResponse {
+    type Json = BatchJson<NextJson>;
 
-    fn json(self, format: Format) -> Many<Next> {
+    fn into_json(self, format: NumberFormat) -> BatchJson<NextJson> {
         let columns = self.firsts.iter().zip(&self.lasts).zip(&self.epochs);
-        let done = columns.map(|((first, last), epoch)| Next {
-            first: Number(*first, format),
-            last: Number(*last, format),
-            epoch: Number(*epoch, format),
+        let done = columns.map(|((first, last), epoch)| NextJson {
+            first: FormattedNumber(*first, format),
+            last: FormattedNumber(*last, format),
+            epoch: FormattedNumber(*epoch, format),
         });
-        items(done, &self.errors)
+        merge_errors(done, &self.errors)
     }
 }
 
-impl Answer for CurrentManyResponse {
-    type Json = Many<Current>;
+impl ApiResponse for CurrentManyResponse {
+    type Json = BatchJson<CurrentJson>;
 
-    fn json(self, format: Format) -> Many<Current> {
+    fn into_json(self, format: NumberFormat) -> BatchJson<CurrentJson> {
         let columns = self.kinds().zip(&self.values).zip(&self.epochs);
-        let done = columns.map(|((is, value), epoch)| Current {
-            kind: kind(is),
-            value: Number(*value, format),
-            epoch: Number(*epoch, format),
+        let done = columns.map(|((current_kind, value), epoch)| CurrentJson {
+            kind: kind_name(current_kind),
+            value: FormattedNumber(*value, format),
+            epoch: FormattedNumber(*epoch, format),
         });
-        items(done, &self.errors)
+        merge_errors(done, &self.errors)
     }
 }
 
-fn kind(kind: CurrentKind) -> &'static str {
+fn kind_name(kind: CurrentKind) -> &'static str {
     match kind {
         CurrentKind::Unspecified => "unspecified",
         CurrentKind::Exact => "exact",
@@ -135,15 +143,15 @@ fn kind(kind: CurrentKind) -> &'static str {
     }
 }
 
-/// Puts the items that failed in their places.
-fn items<T>(done: impl Iterator<Item = T>, errors: &[ItemError]) -> Many<T> {
-    let mut items: Vec<Item<T>> = done.map(Item::Done).collect();
+/// Replaces the items that failed with their errors.
+fn merge_errors<T>(done: impl Iterator<Item = T>, errors: &[ItemError]) -> BatchJson<T> {
+    let mut items: Vec<ItemJson<T>> = done.map(ItemJson::Succeeded).collect();
     for error in errors {
         if let Some(item) = items.get_mut(error.index as usize) {
-            *item = Item::Failed {
-                error: Refusal::from(error),
+            *item = ItemJson::Failed {
+                error: HttpError::from(error),
             };
         }
     }
-    Many { items }
+    BatchJson { items }
 }

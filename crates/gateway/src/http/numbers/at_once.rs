@@ -1,4 +1,4 @@
-//! Numbers from memory: the usual answer to `GET /v1/next`, without a call.
+//! The fast path of `GET /v1/next`: numbers from memory, without a call of the service.
 
 use axum::http::{Method, Request, StatusCode};
 use axum::response::Response;
@@ -6,36 +6,44 @@ use seqsvr_proto::LocalSequence;
 use seqsvr_proto::convert::Keyed;
 use seqsvr_proto::trace::TRACEPARENT;
 
-use super::answer::Answer;
-use super::ask::{self, Ask};
-use crate::http::answer::json;
+use super::answer::ApiResponse;
+use super::ask::{ApiRequest, NextFields, ResponseOptions};
+use crate::http::answer::json_response;
 use crate::http::query;
 
-/// Answers a request from memory. None: nothing was done, and a call must find the answer.
-pub(in crate::http) fn at_once<B>(
+/// Answers a request from memory. None: nothing was done, and the router must answer the request.
+pub(in crate::http) fn try_fast<B>(
     sequence: &impl LocalSequence,
     request: &Request<B>,
 ) -> Option<Response> {
     let uri = request.uri();
-    // A call carries its trace.
+    // Only a call of the service can pass a trace on.
     if request.method() != Method::GET
-        || uri.path() != super::NEXT
+        || uri.path() != super::NEXT_PATH
         || request.headers().contains_key(TRACEPARENT)
     {
         return None;
     }
-    let asked: ask::Next = query::read(uri.query()?).ok()?;
-    let (None, format) = asked.how() else {
+    let fields: NextFields = query::parse_fields(uri.query()?).ok()?;
+    let ResponseOptions {
+        timeout_ms: None,
+        format,
+    } = fields.response_options()
+    else {
         return None;
     };
-    let call = asked.call().ok()?;
-    if call.strict || call.floor.is_some() || call.epoch.is_some() {
+    let message = fields.into_message().ok()?;
+    if message.strict || message.floor.is_some() || message.epoch.is_some() {
         return None;
     }
-    let taken = sequence.take(&call.namespace, call.key_ref()?, call.count.unwrap_or(1))?;
-    Some(json(
+    let numbers = sequence.take(
+        &message.namespace,
+        message.key_ref()?,
+        message.count.unwrap_or(1),
+    )?;
+    Some(json_response(
         StatusCode::OK,
-        &taken.json(format.unwrap_or_default()),
+        &numbers.into_json(format.unwrap_or_default()),
     ))
 }
 
@@ -45,9 +53,9 @@ mod tests {
     use seqsvr_proto::v1::NextResponse;
 
     use super::*;
-    use crate::nobody::Nobody;
+    use crate::nobody::NoopSequence;
 
-    const MEMORY: Nobody = Nobody(Some(NextResponse {
+    const LOADED_SEQUENCE: NoopSequence = NoopSequence(Some(NextResponse {
         first: 7,
         last: 8,
         epoch: 3,
@@ -56,7 +64,7 @@ mod tests {
     }));
 
     #[tokio::test]
-    async fn plain_gets_are_answered_by_memory_and_all_else_by_a_call() {
+    async fn fast_path_answers_plain_gets_only() {
         let number = "{\"first\":7,\"last\":8,\"epoch\":3}\n";
         let text = "{\"first\":\"7\",\"last\":\"8\",\"epoch\":\"3\"}\n";
         for (method, target, answer) in [
@@ -78,8 +86,8 @@ mod tests {
         ] {
             let request = Request::builder().method(method).uri(target);
             let request = request.body(Body::empty()).unwrap();
-            let response = at_once(&MEMORY, &request);
-            assert!(at_once(&Nobody::default(), &request).is_none());
+            let response = try_fast(&LOADED_SEQUENCE, &request);
+            assert!(try_fast(&NoopSequence::default(), &request).is_none());
             assert_eq!(response.is_some(), answer.is_some(), "{method} {target}");
             if let (Some(response), Some(answer)) = (response, answer) {
                 let body = to_bytes(response.into_body(), 100).await.unwrap();
@@ -87,6 +95,6 @@ mod tests {
             }
         }
         let traced = Request::get("/v1/next?uid=1").header(TRACEPARENT, "00-01-02-00");
-        assert!(at_once(&MEMORY, &traced.body(Body::empty()).unwrap()).is_none());
+        assert!(try_fast(&LOADED_SEQUENCE, &traced.body(Body::empty()).unwrap()).is_none());
     }
 }

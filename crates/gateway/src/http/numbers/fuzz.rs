@@ -1,22 +1,24 @@
 //! Reads any request as each of these types.
 
-use super::ask::{Ask, Current, CurrentMany, Next, NextMany, RaiseTo};
+use super::ask::{
+    ApiRequest, CurrentFields, CurrentManyFields, NextFields, NextManyFields, RaiseToFields,
+};
 use crate::http::query;
 
-pub(in crate::http) fn fuzz(data: &[u8]) {
-    read::<Next>(data);
-    read::<NextMany>(data);
-    read::<Current>(data);
-    read::<CurrentMany>(data);
-    read::<RaiseTo>(data);
+pub(in crate::http) fn fuzz_api_requests(data: &[u8]) {
+    read_as::<NextFields>(data);
+    read_as::<NextManyFields>(data);
+    read_as::<CurrentFields>(data);
+    read_as::<CurrentManyFields>(data);
+    read_as::<RaiseToFields>(data);
 }
 
-fn read<A: Ask>(data: &[u8]) {
-    let call = |ask: A| drop((ask.how(), ask.call()));
-    if let Ok(ask) = serde_json::from_slice(data) {
-        call(ask);
+fn read_as<A: ApiRequest>(data: &[u8]) {
+    let convert = |request: A| drop((request.response_options(), request.into_message()));
+    if let Ok(request) = serde_json::from_slice(data) {
+        convert(request);
     }
-    if let Ok(Ok(ask)) = str::from_utf8(data).map(query::read) {
-        call(ask);
+    if let Ok(Ok(request)) = str::from_utf8(data).map(query::parse_fields) {
+        convert(request);
     }
 }

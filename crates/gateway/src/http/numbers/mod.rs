@@ -1,4 +1,4 @@
-//! Numbers as JSON: `/v1/next`, `/v1/next-many`, `/v1/current`, `/v1/current-many`, `/v1/raise-to`.
+//! The JSON API: `/v1/next`, `/v1/next-many`, `/v1/current`, `/v1/current-many`, `/v1/raise-to`.
 //!
 //! `GET` has its fields in the query, `POST` in a body of JSON or of a form. `openapi.json`
 //! describes the fields and the answers.
@@ -25,209 +25,236 @@ use seqsvr_proto::v1::sequence_server::Sequence;
 use tokio::runtime::Handle;
 use tonic::{Code, Status};
 
-use answer::Answer;
-use ask::Ask;
+use answer::ApiResponse;
+use ask::{ApiRequest, ResponseOptions};
 
-pub(super) use answer::Number;
-pub(super) use at_once::at_once;
-pub(super) use field::Format;
+pub(super) use answer::FormattedNumber;
+pub(super) use at_once::try_fast;
+pub(super) use field::NumberFormat;
 #[cfg(fuzzing)]
-pub(super) use fuzz::fuzz;
+pub(super) use fuzz::fuzz_api_requests;
 
-use super::answer::{json, response, text};
-use super::memory::{ANSWER, Held, Memory};
-use super::refusal::Refusal;
+use super::answer::{json_response, to_json_line, uncached_response};
+use super::memory::{ANSWER_BYTES_ESTIMATE, MemoryLimit, MemoryReservation};
+use super::refusal::HttpError;
 use super::{heard, query};
 
-const NEXT: &str = "/v1/next";
-/// Largest body of a request of one key.
-const ONE_MAX: usize = 16 << 10;
-/// Size of a body from which on another runtime reads it and writes its answer: a millisecond for
-/// either.
-const LARGE: usize = 16 << 10;
-/// The contract, for people who read it or generate clients from it.
-const OPENAPI: &str = include_str!("openapi.json");
+const NEXT_PATH: &str = "/v1/next";
+/// Maximum bytes of the body of a request of one key; a larger one is rejected.
+const SINGLE_BODY_BYTES_MAX: usize = 16 << 10;
+/// Bytes of a body from which on another runtime parses it and writes its answer. Each of the two
+/// takes a millisecond.
+const OFFLOAD_BYTES: usize = 16 << 10;
+/// The description of the API, for people who read it or generate clients from it.
+const OPENAPI_JSON: &str = include_str!("openapi.json");
 
 /// The future of a call of the service.
-type Called<'a, R> = Pin<Box<dyn Future<Output = Result<tonic::Response<R>, Status>> + Send + 'a>>;
+type CallFuture<'a, R> =
+    Pin<Box<dyn Future<Output = Result<tonic::Response<R>, Status>> + Send + 'a>>;
 
-struct Numbers<S> {
+/// State of the handlers.
+struct JsonApi<S> {
     sequence: Arc<S>,
-    memory: Memory,
-    /// Runtime that reads and writes large bodies: where a connection is served, others would wait.
+    memory: MemoryLimit,
+    /// Runtime that parses and writes large bodies. In the runtime of a connection, other connections
+    /// would wait.
     runtime: Handle,
 }
 
-pub(super) fn numbers<S: Sequence>(sequence: Arc<S>, memory: Memory) -> Router {
-    let numbers = Arc::new(Numbers {
+pub(super) fn json_routes<S: Sequence>(sequence: Arc<S>, memory: MemoryLimit) -> Router {
+    let api = Arc::new(JsonApi {
         sequence,
         memory,
         runtime: Handle::current(),
     });
-    let openapi = || async { response(StatusCode::OK, "application/json", OPENAPI) };
+    let openapi = || async { uncached_response(StatusCode::OK, "application/json", OPENAPI_JSON) };
     Router::new()
-        .route(NEXT, asked(next::<S>))
-        .route("/v1/next-many", asked(next_many::<S>))
-        .route("/v1/current", asked(current::<S>))
-        .route("/v1/current-many", asked(current_many::<S>))
-        .route("/v1/raise-to", asked(raise_to::<S>))
+        .route(NEXT_PATH, get_or_post(handle_next::<S>))
+        .route("/v1/next-many", get_or_post(handle_next_many::<S>))
+        .route("/v1/current", get_or_post(handle_current::<S>))
+        .route("/v1/current-many", get_or_post(handle_current_many::<S>))
+        .route("/v1/raise-to", get_or_post(handle_raise_to::<S>))
         .route("/v1/openapi.json", get(openapi))
-        .with_state(numbers)
+        .with_state(api)
 }
 
-/// Routes `GET` and `POST`. Not `HEAD`, which would take a number that no caller sees.
-fn asked<S: Sequence, H, T>(handler: H) -> MethodRouter<Arc<Numbers<S>>>
+/// Routes `GET` and `POST`, and rejects other methods. `HEAD` would take a number that no client
+/// sees.
+fn get_or_post<S: Sequence, H, T>(handler: H) -> MethodRouter<Arc<JsonApi<S>>>
 where
-    H: axum::handler::Handler<T, Arc<Numbers<S>>> + Clone,
+    H: axum::handler::Handler<T, Arc<JsonApi<S>>> + Clone,
     T: 'static,
 {
-    let refused = |uri: Uri| async move { refused(&uri) };
-    head(refused)
+    let reject = |uri: Uri| async move { method_not_allowed(&uri) };
+    head(reject)
         .get(handler.clone())
         .post(handler)
-        .fallback(refused)
+        .fallback(reject)
 }
 
-/// Rejects another method.
-fn refused(uri: &Uri) -> Response {
+/// Returns the response to another method.
+fn method_not_allowed(uri: &Uri) -> Response {
     let text = format!("{} is asked by GET or POST", uri.path());
-    let refusal = Refusal::http(StatusCode::METHOD_NOT_ALLOWED, Code::Unimplemented, text);
-    let mut response = refusal.into_response();
+    let error = HttpError::with_status(StatusCode::METHOD_NOT_ALLOWED, Code::Unimplemented, text);
+    let mut response = error.into_response();
     // RFC 9110, 15.5.6: a 405 must name the methods that the path has.
     let methods = HeaderValue::from_static("GET, POST");
     response.headers_mut().insert(ALLOW, methods);
     response
 }
 
-async fn next<S: Sequence>(
-    State(numbers): State<Arc<Numbers<S>>>,
+async fn handle_next<S: Sequence>(
+    State(api): State<Arc<JsonApi<S>>>,
     request: Request<Body>,
-) -> Result<Response, Refusal> {
-    one::<ask::Next, _>(request, |call| numbers.sequence.next(call)).await
+) -> Result<Response, HttpError> {
+    serve_single::<ask::NextFields, _>(request, |call| api.sequence.next(call)).await
 }
 
-async fn current<S: Sequence>(
-    State(numbers): State<Arc<Numbers<S>>>,
+async fn handle_current<S: Sequence>(
+    State(api): State<Arc<JsonApi<S>>>,
     request: Request<Body>,
-) -> Result<Response, Refusal> {
-    one::<ask::Current, _>(request, |call| numbers.sequence.current(call)).await
+) -> Result<Response, HttpError> {
+    serve_single::<ask::CurrentFields, _>(request, |call| api.sequence.current(call)).await
 }
 
-async fn raise_to<S: Sequence>(
-    State(numbers): State<Arc<Numbers<S>>>,
+async fn handle_raise_to<S: Sequence>(
+    State(api): State<Arc<JsonApi<S>>>,
     request: Request<Body>,
-) -> Result<Response, Refusal> {
-    one::<ask::RaiseTo, _>(request, |call| numbers.sequence.raise_to(call)).await
+) -> Result<Response, HttpError> {
+    serve_single::<ask::RaiseToFields, _>(request, |call| api.sequence.raise_to(call)).await
 }
 
-async fn next_many<S: Sequence>(
-    State(numbers): State<Arc<Numbers<S>>>,
+async fn handle_next_many<S: Sequence>(
+    State(api): State<Arc<JsonApi<S>>>,
     request: Request<Body>,
-) -> Result<Response, Refusal> {
-    many::<ask::NextMany, _, S>(&numbers, request, |call| numbers.sequence.next_many(call)).await
+) -> Result<Response, HttpError> {
+    serve_batch::<ask::NextManyFields, _, S>(&api, request, |call| api.sequence.next_many(call))
+        .await
 }
 
-async fn current_many<S: Sequence>(
-    State(numbers): State<Arc<Numbers<S>>>,
+async fn handle_current_many<S: Sequence>(
+    State(api): State<Arc<JsonApi<S>>>,
     request: Request<Body>,
-) -> Result<Response, Refusal> {
-    let called = |call| numbers.sequence.current_many(call);
-    many::<ask::CurrentMany, _, S>(&numbers, request, called).await
+) -> Result<Response, HttpError> {
+    let send = |call| api.sequence.current_many(call);
+    serve_batch::<ask::CurrentManyFields, _, S>(&api, request, send).await
 }
 
-async fn one<'a, A: Ask, R: Answer>(
+async fn serve_single<'a, A: ApiRequest, R: ApiResponse>(
     request: Request<Body>,
-    called: impl FnOnce(tonic::Request<A::Call>) -> Called<'a, R>,
-) -> Result<Response, Refusal> {
-    let Heard { call, format, .. } = hear::<A>(request, ONE_MAX, None).await?;
-    let answer = called(call).await?.into_inner();
-    Ok(json(StatusCode::OK, &answer.json(format)))
+    send: impl FnOnce(tonic::Request<A::Message>) -> CallFuture<'a, R>,
+) -> Result<Response, HttpError> {
+    let ParsedRequest { call, format, .. } =
+        read_request::<A>(request, SINGLE_BODY_BYTES_MAX, None).await?;
+    let answer = send(call).await?.into_inner();
+    Ok(json_response(StatusCode::OK, &answer.into_json(format)))
 }
 
-async fn many<'a, A: Ask, R: Answer, S>(
-    numbers: &Numbers<S>,
+async fn serve_batch<'a, A: ApiRequest, R: ApiResponse, S>(
+    api: &JsonApi<S>,
     request: Request<Body>,
-    called: impl FnOnce(tonic::Request<A::Call>) -> Called<'a, R>,
-) -> Result<Response, Refusal> {
-    let mut held = numbers.memory.begin()?;
-    let many = Some((&mut held, &numbers.runtime));
-    let Heard { call, format, size } = hear::<A>(request, MESSAGE_MAX, many).await?;
-    let answer = called(call).await?.into_inner();
-    let written = apart(&numbers.runtime, size, move || text(&answer.json(format)));
-    let answer = held.answer(written.await?)?;
-    Ok(response(StatusCode::OK, "application/json", answer))
+    send: impl FnOnce(tonic::Request<A::Message>) -> CallFuture<'a, R>,
+) -> Result<Response, HttpError> {
+    let mut reservation = api.memory.begin_request()?;
+    let batch = Some((&mut reservation, &api.runtime));
+    let ParsedRequest {
+        call,
+        format,
+        body_bytes,
+    } = read_request::<A>(request, MESSAGE_MAX, batch).await?;
+    let answer = send(call).await?.into_inner();
+    let written = offload_if_large(&api.runtime, body_bytes, move || {
+        to_json_line(&answer.into_json(format))
+    });
+    let answer = reservation.attach_to_answer(written.await?)?;
+    Ok(uncached_response(
+        StatusCode::OK,
+        "application/json",
+        answer,
+    ))
 }
 
-/// A request that was read.
-struct Heard<C> {
+/// A request, parsed.
+struct ParsedRequest<C> {
     call: tonic::Request<C>,
-    /// How its answer is written.
-    format: Format,
+    /// Format of numbers in its answer.
+    format: NumberFormat,
     /// Bytes of its body.
-    size: usize,
+    body_bytes: usize,
 }
 
-/// Reads a request; one of many keys holds its memory, and waits for room before it is read.
-async fn hear<A: Ask>(
+/// Reads a request. A request of many keys (`batch`) reserves memory, and waits for it before it is
+/// parsed.
+async fn read_request<A: ApiRequest>(
     request: Request<Body>,
-    max: usize,
-    mut many: Option<(&mut Held, &Handle)>,
-) -> Result<Heard<A::Call>, Refusal> {
+    body_bytes_max: usize,
+    mut batch: Option<(&mut MemoryReservation, &Handle)>,
+) -> Result<ParsedRequest<A::Message>, HttpError> {
     let (parts, body) = request.into_parts();
     let query = parts.uri.query().unwrap_or("");
     let body = match parts.method {
         Method::POST => {
-            let held = many.as_mut().map(|(held, _)| &mut **held);
-            heard::body(&parts.headers, body, max, held).await?
+            let reservation = batch.as_mut().map(|(reservation, _)| &mut **reservation);
+            heard::read_body(&parts.headers, body, body_bytes_max, reservation).await?
         }
         _ => bytes::Bytes::new(),
     };
-    let (form, size) = (heard::is_form(&parts), body.len());
-    if let Some((held, _)) = &mut many {
-        held.whole(query.len() + size, ANSWER).await?;
+    let (form, body_bytes) = (heard::is_form(&parts), body.len());
+    if let Some((reservation, _)) = &mut batch {
+        reservation
+            .reserve_complete(query.len() + body_bytes, ANSWER_BYTES_ESTIMATE)
+            .await?;
     }
-    let ask: A = match many {
-        _ if body.is_empty() => fields(query)?,
-        None => read(&body, form)?,
-        Some((_, runtime)) => apart(runtime, size, move || read(&body, form)).await??,
+    let fields: A = match batch {
+        _ if body.is_empty() => parse_query(query)?,
+        None => parse_body(&body, form)?,
+        Some((_, runtime)) => {
+            offload_if_large(runtime, body_bytes, move || parse_body(&body, form)).await??
+        }
     };
-    let (timeout_ms, mut format) = ask.how();
-    if size > 0 {
-        // Read even if the body names a format: an unknown field of a query is always rejected.
-        let other = fields::<ask::OnlyFormat>(query)?.format;
-        format = format.or(other);
+    let ResponseOptions {
+        timeout_ms,
+        mut format,
+    } = fields.response_options();
+    if body_bytes > 0 {
+        // Parsed even if the body names a format: an unknown field of a query is always rejected.
+        let query_format = parse_query::<ask::FormatFields>(query)?.format;
+        format = format.or(query_format);
     }
-    let within = timeout_ms.map(heard::within).transpose()?;
-    let mut call = heard::call(&parts, ask.call().map_err(Refusal::unprocessable)?);
-    if let Some(within) = within {
-        call.set_timeout(within);
+    let timeout = timeout_ms.map(heard::parse_timeout).transpose()?;
+    let mut call = heard::service_request(
+        &parts,
+        fields.into_message().map_err(HttpError::unprocessable)?,
+    );
+    if let Some(timeout) = timeout {
+        call.set_timeout(timeout);
     }
-    Ok(Heard {
+    Ok(ParsedRequest {
         call,
         format: format.unwrap_or_default(),
-        size,
+        body_bytes,
     })
 }
 
-/// Reads the fields of a body.
-fn read<A: Ask>(body: &[u8], form: bool) -> Result<A, Refusal> {
+/// Parses the fields of a body, JSON or a form.
+fn parse_body<A: ApiRequest>(body: &[u8], form: bool) -> Result<A, HttpError> {
     if body.trim_ascii_start().starts_with(b"{") {
-        serde_json::from_slice(body).map_err(|error| Refusal::invalid(error.to_string()))
+        serde_json::from_slice(body).map_err(|error| HttpError::invalid(error.to_string()))
     } else if form {
-        fields(str::from_utf8(body).map_err(|_| Refusal::invalid("the form is no text"))?)
+        parse_query(str::from_utf8(body).map_err(|_| HttpError::invalid("the form is no text"))?)
     } else {
         let text = "the body is neither an object of JSON nor a form: see /v1/openapi.json";
-        Err(Refusal::invalid(text))
+        Err(HttpError::invalid(text))
     }
 }
 
-/// Does work that takes long for a large request: in another runtime.
-async fn apart<T: Send + 'static>(
+/// Does work for a request of `body_bytes` bytes: in another runtime if the request is large.
+async fn offload_if_large<T: Send + 'static>(
     runtime: &Handle,
-    size: usize,
+    body_bytes: usize,
     work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Refusal> {
-    if size < LARGE {
+) -> Result<T, HttpError> {
+    if body_bytes < OFFLOAD_BYTES {
         return Ok(work());
     }
     let done = runtime.spawn(async move { work() }).await;
@@ -235,6 +262,6 @@ async fn apart<T: Send + 'static>(
     done.map_err(|error| Status::internal(error.to_string()).into())
 }
 
-fn fields<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, Refusal> {
-    query::read(text).map_err(|error| Refusal::invalid(error.to_string()))
+fn parse_query<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, HttpError> {
+    query::parse_fields(text).map_err(|error| HttpError::invalid(error.to_string()))
 }

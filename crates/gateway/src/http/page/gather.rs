@@ -1,4 +1,4 @@
-//! Reads the state of the cluster, once a second at most, however many pages show it.
+//! The state of the cluster for the page: fetched at most once a second, for all viewers together.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,46 +24,47 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tonic::{Request, Status};
 
 use super::shape::{Nodes, status};
-use crate::http::routes::Routes;
+use crate::http::routes::RoutingTableCache;
 
-/// How long an answer is repeated.
-const FRESH: Duration = Duration::from_secs(1);
-/// How long the store may take, and then all processes together.
-const DEADLINE: Duration = Duration::from_millis(1_500);
-/// Processes to which requests are sent at one time.
-const AT_ONCE: usize = 64;
+/// Time for which an answer is repeated.
+const CACHE_TTL: Duration = Duration::from_secs(1);
+/// Maximum time for the answer of the store, and then for the answers of all processes together.
+const STATUS_TIMEOUT: Duration = Duration::from_millis(1_500);
+/// Maximum status calls in flight; the other processes wait for theirs.
+const STATUS_CALLS_IN_FLIGHT_MAX: usize = 64;
 
-/// The page's data of the cluster.
-pub(super) struct Gather<S, A> {
+/// The state of the cluster for the page.
+pub(super) struct ClusterView<S, A> {
     sequence: S,
     admin: A,
     channels: Channels,
-    routes: Routes,
-    /// Runtime of the requests to the cluster, wherever the page is served: not one where
-    /// connections wait for each other.
+    table_cache: RoutingTableCache,
+    /// Runtime of the requests to the cluster. It is not a runtime of connections, which would wait
+    /// for them.
     runtime: Handle,
-    begun: Instant,
-    /// Lock that one caller holds while it fetches; the others wait for its result.
-    kept: Mutex<Kept>,
+    started_at: Instant,
+    /// Locked by the caller that fetches; the others wait for its result.
+    cached: Mutex<CachedView>,
 }
 
+/// The last answers.
 #[derive(Default)]
-struct Kept {
-    told: Option<(Instant, Bytes)>,
+struct CachedView {
+    json: Option<(Instant, Bytes)>,
     /// The last answer of a store leader, and its time.
-    known: Option<(Instant, ClusterStatusResponse)>,
+    last_cluster: Option<(Instant, ClusterStatusResponse)>,
 }
 
-impl<S: Sequence, A: Admin> Gather<S, A> {
-    pub(super) fn new(sequence: S, admin: A) -> Gather<S, A> {
-        Gather {
+impl<S: Sequence, A: Admin> ClusterView<S, A> {
+    pub(super) fn new(sequence: S, admin: A) -> ClusterView<S, A> {
+        ClusterView {
             sequence,
             admin,
             channels: Channels::new(),
-            routes: Routes::default(),
+            table_cache: RoutingTableCache::default(),
             runtime: Handle::current(),
-            begun: Instant::now(),
-            kept: Mutex::default(),
+            started_at: Instant::now(),
+            cached: Mutex::default(),
         }
     }
 
@@ -71,78 +72,85 @@ impl<S: Sequence, A: Admin> Gather<S, A> {
     ///
     /// # Errors
     /// The AllocSvr has no table yet.
-    pub(super) async fn routes(&self) -> Result<Arc<RoutingTable>, Status> {
+    pub(super) async fn routing_table(&self) -> Result<Arc<RoutingTable>, Status> {
         let request = |message| {
             let mut request = Request::new(message);
-            request.set_timeout(DEADLINE);
+            request.set_timeout(STATUS_TIMEOUT);
             request
         };
-        self.routes.newest(&self.sequence, request).await
+        self.table_cache.fetch_newest(&self.sequence, request).await
     }
 
-    /// Returns the cluster as JSON, at most [`FRESH`] old at the time of the call. If a caller goes
-    /// away, those that wait still get the answer.
-    pub(super) async fn cluster(self: &Arc<Self>) -> Bytes {
-        let gather = self.clone();
-        let asked = self.runtime.spawn(async move { gather.fresh().await });
+    /// Returns the cluster as JSON, at most [`CACHE_TTL`] old at the time of the call. If a caller
+    /// disconnects, those that wait still get the answer.
+    pub(super) async fn cluster_json(self: &Arc<Self>) -> Bytes {
+        let view = self.clone();
+        let task = self
+            .runtime
+            .spawn(async move { view.cached_or_fetched().await });
         // The task fails if the process ends.
-        asked.await.unwrap_or_default()
+        task.await.unwrap_or_default()
     }
 
-    async fn fresh(&self) -> Bytes {
-        let mut kept = self.kept.lock().await;
-        if let Some((at, told)) = &kept.told
-            && at.elapsed() < FRESH
+    async fn cached_or_fetched(&self) -> Bytes {
+        let mut cached = self.cached.lock().await;
+        if let Some((at, bytes)) = &cached.json
+            && at.elapsed() < CACHE_TTL
         {
-            return told.clone();
+            return bytes.clone();
         }
-        let told = self.ask(&mut kept).await;
-        kept.told = Some((Instant::now(), told.clone()));
-        told
+        let bytes = self.fetch(&mut cached).await;
+        cached.json = Some((Instant::now(), bytes.clone()));
+        bytes
     }
 
-    async fn ask(&self, kept: &mut Kept) -> Bytes {
+    async fn fetch(&self, cached: &mut CachedView) -> Bytes {
         let own = self.admin.node_status(Request::new(NodeStatusRequest {}));
         let own = match own.await {
             Ok(own) => own.into_inner(),
             // The node is this process itself.
             Err(_) => NodeStatusResponse::default(),
         };
-        let asked = Request::new(ClusterStatusRequest {});
-        let answer = match timeout(DEADLINE, self.admin.cluster_status(asked)).await {
-            Ok(answer) => answer.map_err(|s| said(&s)),
-            Err(_) => Err(format!("no StoreSvr leader answered within {DEADLINE:?}")),
+        let request = Request::new(ClusterStatusRequest {});
+        let answer = match timeout(STATUS_TIMEOUT, self.admin.cluster_status(request)).await {
+            Ok(answer) => answer.map_err(|s| root_cause(&s)),
+            Err(_) => Err(format!(
+                "no StoreSvr leader answered within {STATUS_TIMEOUT:?}"
+            )),
         };
         let (cluster, error) = match answer {
             Ok(answer) => {
                 let cluster = answer.into_inner();
-                kept.known = Some((Instant::now(), cluster.clone()));
+                cached.last_cluster = Some((Instant::now(), cluster.clone()));
                 (cluster, None)
             }
-            Err(why) => (self.without_store(kept.known.as_ref()).await, Some(why)),
+            Err(reason) => (
+                self.view_without_store(cached.last_cluster.as_ref()).await,
+                Some(reason),
+            ),
         };
-        let nodes = self.nodes(&cluster, &own).await;
-        let mut told = status(&cluster, &nodes);
-        let known = kept.known.as_ref().map(|(at, _)| at.elapsed());
-        told["asked"] = json!({ "name": own.name, "address": own.address });
-        told["store_error"] = json!(error);
-        told["store_ms_ago"] = json!(known.map(|ago| ago.as_millis() as u64));
+        let nodes = self.fetch_nodes(&cluster, &own).await;
+        let mut json = status(&cluster, &nodes);
+        let store_age = cached.last_cluster.as_ref().map(|(at, _)| at.elapsed());
+        json["asked"] = json!({ "name": own.name, "address": own.address });
+        json["store_error"] = json!(error);
+        json["store_ms_ago"] = json!(store_age.map(|age| age.as_millis() as u64));
         // So that the page can tell a new answer from a repeated one, and compute rates.
-        told["at_ms"] = json!(self.begun.elapsed().as_millis() as u64);
-        told.to_string().into()
+        json["at_ms"] = json!(self.started_at.elapsed().as_millis() as u64);
+        json.to_string().into()
     }
 
-    /// Returns what is known here while no leader answers: the last received state of the stores,
-    /// and the owners by our table.
-    async fn without_store(
+    /// Returns the state of the cluster while no leader answers: the last received state of the
+    /// stores, and the owners by the table of this AllocSvr.
+    async fn view_without_store(
         &self,
-        known: Option<&(Instant, ClusterStatusResponse)>,
+        last_cluster: Option<&(Instant, ClusterStatusResponse)>,
     ) -> ClusterStatusResponse {
-        let mut cluster = known.map(|(_, c)| c.clone()).unwrap_or_default();
+        let mut cluster = last_cluster.map(|(_, c)| c.clone()).unwrap_or_default();
         for store in &mut cluster.stores {
             (store.leader, store.matched, store.heard_ms_ago) = (false, 0, None);
         }
-        if let Ok(table) = self.routes().await {
+        if let Ok(table) = self.routing_table().await {
             cluster.cluster = u128_bytes(table.cluster().0);
             cluster.slot_count = table.slot_count();
             cluster.table_version = table.version();
@@ -167,37 +175,48 @@ impl<S: Sequence, A: Admin> Gather<S, A> {
         cluster
     }
 
-    /// Returns the status of each process: this one, and all others within one deadline.
-    async fn nodes(&self, cluster: &ClusterStatusResponse, own: &NodeStatusResponse) -> Nodes {
+    /// Returns the status of each process: this one, and all others within one timeout.
+    async fn fetch_nodes(
+        &self,
+        cluster: &ClusterStatusResponse,
+        own: &NodeStatusResponse,
+    ) -> Nodes {
         let stores = cluster.stores.iter().map(|s| s.address.clone());
         let sessions = cluster.sessions.iter().map(|s| s.address.clone());
-        let mut all: BTreeSet<String> = stores.chain(sessions).collect();
-        self.channels.retain(|address| all.contains(address));
-        all.remove(&own.address);
-        let until = Instant::now() + DEADLINE;
-        let asked = all.into_iter().map(|address| async move {
-            let answer = self.node(&address, until).await;
+        let mut addresses: BTreeSet<String> = stores.chain(sessions).collect();
+        self.channels.retain(|address| addresses.contains(address));
+        addresses.remove(&own.address);
+        let deadline = Instant::now() + STATUS_TIMEOUT;
+        let calls = addresses.into_iter().map(|address| async move {
+            let answer = self.fetch_node(&address, deadline).await;
             (address, answer)
         });
         let mut nodes = vec![(own.address.clone(), Ok(own.clone()))];
-        let others = futures::stream::iter(asked).buffer_unordered(AT_ONCE);
+        let others = futures::stream::iter(calls).buffer_unordered(STATUS_CALLS_IN_FLIGHT_MAX);
         nodes.extend(others.collect::<Nodes>().await);
         nodes.sort_by(|a, b| a.0.cmp(&b.0));
         nodes
     }
 
-    async fn node(&self, address: &str, until: Instant) -> Result<NodeStatusResponse, String> {
-        let channel = self.channels.get(address).map_err(|bad| bad.to_string())?;
+    async fn fetch_node(
+        &self,
+        address: &str,
+        deadline: Instant,
+    ) -> Result<NodeStatusResponse, String> {
+        let channel = self
+            .channels
+            .get(address)
+            .map_err(|error| error.to_string())?;
         let mut client = AdminClient::new(channel);
-        match timeout_at(until, client.node_status(NodeStatusRequest {})).await {
+        match timeout_at(deadline, client.node_status(NodeStatusRequest {})).await {
             Ok(Ok(answer)) => Ok(answer.into_inner()),
-            Ok(Err(status)) => Err(said(&status)),
-            Err(_) => Err(format!("no answer within {DEADLINE:?}")),
+            Ok(Err(status)) => Err(root_cause(&status)),
+            Err(_) => Err(format!("no answer within {STATUS_TIMEOUT:?}")),
         }
     }
 }
 
-/// Returns a status in words: if it was made here, its innermost cause.
-fn said(status: &Status) -> String {
+/// Returns the text of a status: its innermost cause if this process made it.
+fn root_cause(status: &Status) -> String {
     local_cause(status).unwrap_or_else(|| status.message().to_owned())
 }

@@ -1,15 +1,15 @@
 //! The web page at `/`, and the data that it requests.
 //!
 //! ```text
-//! mod      routes; page.html, page.css and page.js, as they are
-//! gather   the cluster: the store, then every process, each within its time; once a second
-//!          for all viewers
-//! shape    that as JSON, as `seqsvr status --json` has it
-//! place    slots and their owners; where a uid or key lives
+//! mod      routes; page.html, page.css and page.js, unchanged
+//! gather   the cluster: the store, then every process, each within a timeout; once a second for
+//!          all viewers together
+//! shape    the cluster as JSON, as in `seqsvr status --json`
+//! place    slots and their owners; the slot and owner of a uid or key
 //! ```
 //!
-//! Invariants: it only reads. A process that does not answer is shown with its reason, and never
-//! hides the rest. What the page costs the cluster does not grow with the number of its viewers.
+//! Invariants: the page only reads. A process that does not answer is shown with its reason, and
+//! never hides the others. The load of the cluster does not grow with the number of viewers.
 
 mod gather;
 mod place;
@@ -30,18 +30,18 @@ use seqsvr_proto::v1::sequence_server::Sequence;
 
 use super::paths::Paths;
 use super::query;
-use super::refusal::Refusal;
-use gather::Gather;
+use super::refusal::HttpError;
+use gather::ClusterView;
 pub use shape::{Nodes, status};
 
-/// Policy that allows only what this server sends, and nothing inside the page itself.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+/// Content security policy: only files of this server, and nothing inline.
+const CONTENT_SECURITY_POLICY_VALUE: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// Returns `GET /` and its parts, `/v1/cluster`, `/v1/slots` and `/v1/route`, by the calls of one
-/// AllocSvr. Must be called inside a tokio runtime, which sends the page's requests.
+/// Returns the routes of the page and its data: `/`, `/v1/cluster`, `/v1/slots` and `/v1/route`, by
+/// calls of one AllocSvr. Must be called inside a tokio runtime, which sends these calls.
 pub fn page<S: Sequence, A: Admin>(sequence: S, admin: A) -> Paths {
-    let asset = |kind, text| get(move || async move { sent(kind, text) });
-    let gather = Arc::new(Gather::new(sequence, admin));
+    let asset = |content_type, text| get(move || async move { page_response(content_type, text) });
+    let view = Arc::new(ClusterView::new(sequence, admin));
     let router = Router::new()
         .route(
             "/",
@@ -55,40 +55,45 @@ pub fn page<S: Sequence, A: Admin>(sequence: S, admin: A) -> Paths {
             "/page.js",
             asset("text/javascript; charset=utf-8", include_str!("page.js")),
         )
-        .route("/v1/cluster", get(cluster::<S, A>))
-        .route("/v1/slots", get(slots::<S, A>))
-        .route("/v1/route", get(route::<S, A>))
-        .with_state(gather);
+        .route("/v1/cluster", get(serve_cluster::<S, A>))
+        .route("/v1/slots", get(serve_slots::<S, A>))
+        .route("/v1/route", get(serve_route::<S, A>))
+        .with_state(view);
     router.into()
 }
 
-async fn cluster<S: Sequence, A: Admin>(State(gather): State<Arc<Gather<S, A>>>) -> Response {
-    sent("application/json", gather.cluster().await)
+async fn serve_cluster<S: Sequence, A: Admin>(
+    State(view): State<Arc<ClusterView<S, A>>>,
+) -> Response {
+    page_response("application/json", view.cluster_json().await)
 }
 
-async fn slots<S: Sequence, A: Admin>(
-    State(gather): State<Arc<Gather<S, A>>>,
-) -> Result<Response, Refusal> {
-    let table = gather.routes().await?;
-    Ok(sent("application/json", place::slots(&table).to_string()))
+async fn serve_slots<S: Sequence, A: Admin>(
+    State(view): State<Arc<ClusterView<S, A>>>,
+) -> Result<Response, HttpError> {
+    let table = view.routing_table().await?;
+    Ok(page_response(
+        "application/json",
+        place::slots_json(&table).to_string(),
+    ))
 }
 
-async fn route<S: Sequence, A: Admin>(
-    State(gather): State<Arc<Gather<S, A>>>,
+async fn serve_route<S: Sequence, A: Admin>(
+    State(view): State<Arc<ClusterView<S, A>>>,
     RawQuery(query): RawQuery,
-) -> Result<Response, Refusal> {
-    let asked = query::read(query.as_deref().unwrap_or_default())
-        .map_err(|error| Refusal::invalid(error.to_string()))?;
-    let table = gather.routes().await?;
-    let found = place::route(&table, &asked)?;
-    Ok(sent("application/json", found.to_string()))
+) -> Result<Response, HttpError> {
+    let lookup = query::parse_fields(query.as_deref().unwrap_or_default())
+        .map_err(|error| HttpError::invalid(error.to_string()))?;
+    let table = view.routing_table().await?;
+    let found = place::route_json(&table, &lookup)?;
+    Ok(page_response("application/json", found.to_string()))
 }
 
-fn sent(kind: &'static str, body: impl IntoResponse) -> Response {
+fn page_response(content_type: &'static str, body: impl IntoResponse) -> Response {
     let headers: [(HeaderName, &str); 5] = [
-        (CONTENT_TYPE, kind),
+        (CONTENT_TYPE, content_type),
         (CACHE_CONTROL, "no-cache"),
-        (CONTENT_SECURITY_POLICY, POLICY),
+        (CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY_VALUE),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (REFERRER_POLICY, "no-referrer"),
     ];

@@ -1,4 +1,5 @@
-//! Slots and their owners, and where a uid or key lives, by the routing table of this AllocSvr.
+//! Slots and their owners, and the slot and owner of a uid or key, by the routing table of this
+//! AllocSvr.
 
 use hashbrown::HashMap;
 use seqsvr_core::geometry::Kind;
@@ -14,7 +15,7 @@ use tonic::Status;
 /// The fields of a request for `/v1/route`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Asked {
+pub(super) struct LookupQuery {
     /// Empty: `default` for a uid, `keys` for a key.
     #[serde(default)]
     namespace: String,
@@ -22,20 +23,20 @@ pub(super) struct Asked {
     key: Option<String>,
 }
 
-/// Returns the owner and epoch of each slot, as columns: entry i is slot i, an owner its place in
-/// `owners` plus 1, or 0.
-pub(super) fn slots(table: &RoutingTable) -> Value {
+/// Returns the owner and epoch of each slot, as columns: entry i is slot i. An owner is its index in
+/// `owners` plus 1; 0 is no owner.
+pub(super) fn slots_json(table: &RoutingTable) -> Value {
     let mut owners: Vec<&Owner> = Vec::new();
-    let mut places = HashMap::new();
-    let (mut refs, mut epochs) = (Vec::new(), Vec::new());
+    let mut owner_refs = HashMap::new();
+    let (mut slot_owners, mut epochs) = (Vec::new(), Vec::new());
     for (_, route) in table.routes() {
         let owner = route.owner.as_ref().map(|owner| {
-            *places.entry(owner.session).or_insert_with(|| {
+            *owner_refs.entry(owner.session).or_insert_with(|| {
                 owners.push(owner);
                 owners.len()
             })
         });
-        refs.push(owner.unwrap_or(0));
+        slot_owners.push(owner.unwrap_or(0));
         epochs.push(route.epoch.0);
     }
     let owners: Vec<Value> = owners
@@ -50,18 +51,18 @@ pub(super) fn slots(table: &RoutingTable) -> Value {
             json!({ "name": n.spec.name, "kind": if keyed { "keyed" } else { "dense" } })
         })
         .collect();
-    json!({ "version": table.version(), "namespaces": namespaces, "owners": owners, "owner_refs": refs, "epochs": epochs })
+    json!({ "version": table.version(), "namespaces": namespaces, "owners": owners, "owner_refs": slot_owners, "epochs": epochs })
 }
 
 /// Returns namespace, section, slot, epoch and owner of a uid or key.
 ///
 /// # Errors
-/// The request is wrong; the error says what to request.
-pub(super) fn route(table: &RoutingTable, asked: &Asked) -> Result<Value, Status> {
-    let (key, usual) = match (&asked.uid, &asked.key) {
+/// The request is invalid.
+pub(super) fn route_json(table: &RoutingTable, lookup: &LookupQuery) -> Result<Value, Status> {
+    let (key, default_namespace) = match (&lookup.uid, &lookup.key) {
         (Some(uid), None) => {
-            let digits = uid.bytes().all(|byte| byte.is_ascii_digit());
-            let uid = uid.parse().ok().filter(|_| digits).ok_or_else(|| {
+            let is_decimal = uid.bytes().all(|byte| byte.is_ascii_digit());
+            let uid = uid.parse().ok().filter(|_| is_decimal).ok_or_else(|| {
                 Status::invalid_argument(format!("{uid:?} is no uid: a decimal below 2^64"))
             })?;
             (KeyRef::Uid(Uid(uid)), DEFAULT)
@@ -69,16 +70,16 @@ pub(super) fn route(table: &RoutingTable, asked: &Asked) -> Result<Value, Status
         (None, Some(key)) => (KeyRef::Key(key.as_bytes()), KEYS),
         _ => return Err(Status::invalid_argument("name one key: uid or key")),
     };
-    let name = match asked.namespace.as_str() {
-        "" => usual,
+    let name = match lookup.namespace.as_str() {
+        "" => default_namespace,
         name => name,
     };
     let namespace = table.namespace(name).ok_or_else(|| {
         let text = format!("there is no namespace {name:?}: `seqsvr namespace list` shows them");
         Fault::new(Reason::NoSuchNamespace, text)
     })?;
-    let place = table.place(namespace, key);
-    let (section, slot) = place.map_err(Fault::from)?;
+    let location = table.place(namespace, key);
+    let (section, slot) = location.map_err(Fault::from)?;
     let route = table.route(slot).cloned().unwrap_or_default();
     let owner = route
         .owner

@@ -3,17 +3,17 @@
 use seqsvr_proto::v1::{ClusterStatusResponse, HotSection, NodeStatusResponse};
 use serde_json::{Value, json};
 
-/// The answer of each address, or the reason why there is none.
+/// The status of the server at each address, or the reason why there is none.
 pub type Nodes = Vec<(String, Result<NodeStatusResponse, String>)>;
 
-/// Returns the cluster as its leader sees it, and every process's own counters: one object.
-pub fn status(c: &ClusterStatusResponse, nodes: &Nodes) -> Value {
-    let stores: Vec<Value> = c
+/// Returns one object with the cluster as its leader sees it, and the counters of every process.
+pub fn status(cluster: &ClusterStatusResponse, nodes: &Nodes) -> Value {
+    let stores: Vec<Value> = cluster
         .stores
         .iter()
         .map(|s| json!({ "id": s.id, "address": s.address, "leader": s.leader, "voter": s.voter, "matched": s.matched, "heard_ms_ago": s.heard_ms_ago }))
         .collect();
-    let sessions: Vec<Value> = c
+    let sessions: Vec<Value> = cluster
         .sessions
         .iter()
         .map(|s| json!({ "session": s.session, "name": s.name, "address": s.address, "slots": s.slots, "draining": s.draining, "renewed_ms_ago": s.renewed_ms_ago }))
@@ -23,22 +23,22 @@ pub fn status(c: &ClusterStatusResponse, nodes: &Nodes) -> Value {
         .map(|(address, node)| match node {
             Ok(n) => json!({
                 "address": address, "role": n.role, "name": n.name, "version": n.version, "counters": n.counters,
-                "hottest": n.hottest.iter().map(hot).collect::<Vec<_>>(),
+                "hottest": n.hottest.iter().map(hot_section_json).collect::<Vec<_>>(),
             }),
             Err(error) => json!({ "address": address, "error": error }),
         })
         .collect();
-    let cluster: String = c.cluster.iter().map(|b| format!("{b:02x}")).collect();
+    let cluster_id: String = cluster.cluster.iter().map(|b| format!("{b:02x}")).collect();
     json!({
-        "cluster": cluster, "lease_ms": c.lease_ms, "slots": c.slot_count, "free_slots": c.free_slots,
-        "table_version": c.table_version, "term": c.term, "sections_open": c.sections_open,
-        "sections_known": c.sections_known, "moves_planned": c.moves_planned, "stores": stores, "sessions": sessions, "nodes": nodes,
+        "cluster": cluster_id, "lease_ms": cluster.lease_ms, "slots": cluster.slot_count, "free_slots": cluster.free_slots,
+        "table_version": cluster.table_version, "term": cluster.term, "sections_open": cluster.sections_open,
+        "sections_known": cluster.sections_known, "moves_planned": cluster.moves_planned, "stores": stores, "sessions": sessions, "nodes": nodes,
     })
 }
 
-fn hot(h: &HotSection) -> Value {
+fn hot_section_json(hot: &HotSection) -> Value {
     json!({
-        "namespace": h.namespace, "section": h.section, "slot": h.slot, "window_left": h.window_left,
-        "per_second": h.per_second, "keys_touched": h.keys_touched,
+        "namespace": hot.namespace, "section": hot.section, "slot": hot.slot, "window_left": hot.window_left,
+        "per_second": hot.per_second, "keys_touched": hot.keys_touched,
     })
 }

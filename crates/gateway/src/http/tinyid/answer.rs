@@ -1,4 +1,4 @@
-//! The form of Tinyid's answers, and its errors.
+//! Responses and errors in the form of Tinyid.
 
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -7,72 +7,76 @@ use seqsvr_proto::v1::Reason;
 use serde::Serialize;
 use tonic::Status;
 
-use crate::http::answer::response;
-use crate::http::memory::Held;
-use crate::http::refusal::Refusal;
-use crate::http::spring::{self, thrown};
-use crate::http::tag::with_why;
+use crate::http::answer::uncached_response;
+use crate::http::memory::MemoryReservation;
+use crate::http::refusal::HttpError;
+use crate::http::spring::{self, exception_response};
+use crate::http::tag::with_error_header;
 
-/// Codes of an answer.
-pub(super) const OK: i32 = 200;
-const TOKEN_ERR: (i32, &str) = (5, "token is error");
-const SYS_ERR: i32 = 6;
+/// Code of a response with numbers.
+pub(super) const CODE_OK: i32 = 200;
+/// Code and message of a response to an invalid token.
+const TOKEN_ERROR: (i32, &str) = (5, "token is error");
+/// Code of a response with any other error.
+const CODE_SYSTEM_ERROR: i32 = 6;
 
+/// The body of a response.
 #[derive(Serialize)]
-pub(super) struct Answer<T> {
+pub(super) struct TinyidResponse<T> {
     pub(super) data: Option<T>,
     pub(super) code: i32,
     pub(super) message: String,
 }
 
-/// The reason why a request gets no numbers.
-pub(super) enum Failed {
+/// The error of a request that gets no numbers.
+pub(super) enum TinyidError {
     /// `batchSize` is not a number.
-    Mistyped {
+    InvalidBatchSize {
         text: String,
         path: String,
     },
-    Token,
+    InvalidToken,
     Status(Status),
 }
 
-impl From<Refusal> for Failed {
-    fn from(refusal: Refusal) -> Failed {
-        Failed::Status(Status::unavailable(refusal.message))
+impl From<HttpError> for TinyidError {
+    fn from(refusal: HttpError) -> TinyidError {
+        TinyidError::Status(Status::unavailable(refusal.message))
     }
 }
 
-impl From<Status> for Failed {
-    fn from(status: Status) -> Failed {
-        Failed::Status(status)
+impl From<Status> for TinyidError {
+    fn from(status: Status) -> TinyidError {
+        TinyidError::Status(status)
     }
 }
 
-/// Returns the answer, which keeps the memory that it holds.
-pub(super) fn sent(
-    kind: &'static str,
+/// Returns a response, whose body keeps its reservation of memory.
+pub(super) fn body_response(
+    content_type: &'static str,
     body: Vec<u8>,
-    held: Option<Held>,
-) -> Result<Response, Failed> {
-    let body = match held {
-        Some(held) => held.answer(body)?,
+    reservation: Option<MemoryReservation>,
+) -> Result<Response, TinyidError> {
+    let body = match reservation {
+        Some(reservation) => reservation.attach_to_answer(body)?,
         None => body.into(),
     };
-    Ok(response(StatusCode::OK, kind, body))
+    Ok(uncached_response(StatusCode::OK, content_type, body))
 }
 
-/// Returns an answer as text; a failure has an empty text.
-pub(super) fn simple(taken: Result<Response, Failed>) -> Response {
-    let empty = || response(StatusCode::OK, spring::TEXT, "");
-    match taken {
+/// Returns a response of text; the text of an error is empty.
+pub(super) fn simple_response(result: Result<Response, TinyidError>) -> Response {
+    let empty = || uncached_response(StatusCode::OK, spring::CONTENT_TYPE_TEXT, "");
+    match result {
         Ok(answer) => answer,
-        Err(Failed::Token) => empty(),
-        Err(Failed::Status(status)) => with_why(empty(), &status),
-        Err(failed) => failed.answer(|_| String::new()),
+        Err(TinyidError::InvalidToken) => empty(),
+        Err(TinyidError::Status(status)) => with_error_header(empty(), &status),
+        Err(error) => error.into_response(|_| String::new()),
     }
 }
 
-pub(super) fn no_such(biz_type: &str) -> Status {
+/// Returns the error for a tag without a namespace.
+pub(super) fn namespace_not_found(biz_type: &str) -> Status {
     Fault::new(
         Reason::NoSuchNamespace,
         format!("there is no namespace {biz_type:?}"),
@@ -80,37 +84,40 @@ pub(super) fn no_such(biz_type: &str) -> Status {
     .into()
 }
 
-pub(super) fn message(status: &Status, biz_type: &str) -> String {
+/// Returns Tinyid's text for an error of the service.
+pub(super) fn error_message(status: &Status, biz_type: &str) -> String {
     match Fault::from_status(status).reason() {
         Reason::NoSuchNamespace => format!("can not find biztype:{biz_type}"),
         _ => status.message().to_owned(),
     }
 }
 
-pub(super) fn body(answer: &Answer<impl Serialize>) -> Vec<u8> {
+/// Encodes a response as JSON.
+pub(super) fn to_json_bytes(answer: &TinyidResponse<impl Serialize>) -> Vec<u8> {
     // Writing to a Vec cannot fail, and neither can these fields.
     serde_json::to_vec(answer).unwrap_or_default()
 }
 
-impl Failed {
-    pub(super) fn answer(self, message: impl FnOnce(&Status) -> String) -> Response {
+impl TinyidError {
+    /// Returns the response of JSON; `message` gives the text for an error of the service.
+    pub(super) fn into_response(self, message: impl FnOnce(&Status) -> String) -> Response {
         let (code, message) = match self {
-            Failed::Mistyped { text, path } => {
+            TinyidError::InvalidBatchSize { text, path } => {
                 let exception =
                     "org.springframework.web.method.annotation.MethodArgumentTypeMismatchException";
                 let message = format!(
                     "Failed to convert value of type 'java.lang.String' to required type 'java.lang.Integer'; nested exception is java.lang.NumberFormatException: For input string: \"{text}\""
                 );
-                return thrown(StatusCode::BAD_REQUEST, exception, &message, &path);
+                return exception_response(StatusCode::BAD_REQUEST, exception, &message, &path);
             }
-            Failed::Token => (TOKEN_ERR.0, TOKEN_ERR.1.to_owned()),
-            Failed::Status(status) => (SYS_ERR, message(&status)),
+            TinyidError::InvalidToken => (TOKEN_ERROR.0, TOKEN_ERROR.1.to_owned()),
+            TinyidError::Status(status) => (CODE_SYSTEM_ERROR, message(&status)),
         };
-        let body = body(&Answer::<()> {
+        let body = to_json_bytes(&TinyidResponse::<()> {
             data: None,
             code,
             message,
         });
-        response(StatusCode::OK, spring::JSON, body)
+        uncached_response(StatusCode::OK, spring::CONTENT_TYPE_JSON, body)
     }
 }

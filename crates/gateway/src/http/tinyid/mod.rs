@@ -18,110 +18,131 @@ use seqsvr_proto::v1::sequence_server::Sequence;
 use serde::Serialize;
 use tonic::Status;
 
-use answer::{Answer, Failed, OK, body, message, no_such, sent, simple};
+use answer::{
+    CODE_OK, TinyidError, TinyidResponse, body_response, error_message, namespace_not_found,
+    simple_response, to_json_bytes,
+};
 
-use super::memory::{Held, Memory};
-use super::numbers::{Format, Number};
-use super::routes::Routes;
+use super::memory::{MemoryLimit, MemoryReservation};
+use super::numbers::{FormattedNumber, NumberFormat};
+use super::routes::RoutingTableCache;
 use super::spring;
-use super::tag::{Asked, no_head};
-use crate::secret::same;
-use crate::stride::stride;
+use super::tag::{TagRequest, reject_head};
+use crate::secret::constant_time_eq;
+use crate::stride::stride_of;
 
-/// Most numbers of one request; a larger count is reduced to this.
-const BATCH_MAX: u32 = COUNT_MAX;
-/// Numbers above which an answer counts as held memory.
-const SMALL: u32 = 1_000;
-/// Most digits of a number, with the characters around it.
-const DIGITS: usize = 22;
+/// Maximum numbers of one request; a larger count is reduced to this.
+const BATCH_SIZE_MAX: u32 = COUNT_MAX;
+/// Numbers of an answer above which it reserves memory.
+const UNRESERVED_NUMBERS_MAX: u32 = 1_000;
+/// Maximum bytes of a number in an answer, with the characters around it.
+const NUMBER_TEXT_BYTES_MAX: usize = 22;
 /// Percent of a segment after which a client should load the next one.
 const LOADING_PERCENT: u64 = 20;
 
-struct Tinyid<S> {
+/// State of the handlers.
+struct TinyidApi<S> {
     sequence: Arc<S>,
-    memory: Memory,
-    routes: Routes,
-    /// Token that a caller must give; None: callers need none.
+    memory: MemoryLimit,
+    table_cache: RoutingTableCache,
+    /// Token that a client must send; None: clients need no token.
     token: Option<String>,
 }
 
 /// The numbers above `current_id`, to `max_id`, that are `remainder` modulo `delta`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Segment {
-    max_id: Number,
-    loading_id: Number,
-    current_id: Number,
+struct TinyidSegment {
+    max_id: FormattedNumber,
+    loading_id: FormattedNumber,
+    current_id: FormattedNumber,
     delta: u32,
     remainder: u32,
 }
 
-pub(super) fn tinyid<S: Sequence>(
+pub(super) fn tinyid_routes<S: Sequence>(
     sequence: Arc<S>,
-    memory: Memory,
+    memory: MemoryLimit,
     token: Option<String>,
 ) -> Router {
-    let tinyid = Arc::new(Tinyid {
+    let api = Arc::new(TinyidApi {
         sequence,
         memory,
-        routes: Routes::default(),
+        table_cache: RoutingTableCache::default(),
         token,
     });
     Router::new()
-        .route("/tinyid/id/nextId", asked(next_id::<S>))
-        .route("/tinyid/id/nextIdSimple", asked(next_id_simple::<S>))
-        .route("/tinyid/id/nextSegmentId", asked(next_segment_id::<S>))
+        .route("/tinyid/id/nextId", get_or_post(handle_next_id::<S>))
+        .route(
+            "/tinyid/id/nextIdSimple",
+            get_or_post(handle_next_id_simple::<S>),
+        )
+        .route(
+            "/tinyid/id/nextSegmentId",
+            get_or_post(handle_next_segment_id::<S>),
+        )
         .route(
             "/tinyid/id/nextSegmentIdSimple",
-            asked(next_segment_id_simple::<S>),
+            get_or_post(handle_next_segment_id_simple::<S>),
         )
-        .with_state(tinyid)
+        .with_state(api)
 }
 
-fn asked<S: Sequence, H, T>(handler: H) -> MethodRouter<Arc<Tinyid<S>>>
+fn get_or_post<S: Sequence, H, T>(handler: H) -> MethodRouter<Arc<TinyidApi<S>>>
 where
-    H: axum::handler::Handler<T, Arc<Tinyid<S>>> + Clone,
+    H: axum::handler::Handler<T, Arc<TinyidApi<S>>> + Clone,
     T: 'static,
 {
-    get(handler.clone()).post(handler).head(no_head)
+    get(handler.clone()).post(handler).head(reject_head)
 }
 
-async fn next_id<S: Sequence>(
-    State(tinyid): State<Arc<Tinyid<S>>>,
+async fn handle_next_id<S: Sequence>(
+    State(api): State<Arc<TinyidApi<S>>>,
     request: Request<Body>,
 ) -> Response {
-    let (mut biz_type, mut format) = (String::new(), Format::Number);
-    let taken = async {
-        let asked = Asked::hear(request).await?;
-        format = asked.format();
-        let count = batch_size(&asked)?;
-        biz_type = tinyid.biz_type(&asked)?;
-        tinyid.take(&asked, &biz_type, count).await
+    let (mut biz_type, mut format) = (String::new(), NumberFormat::Number);
+    let result = async {
+        let request = TagRequest::read(request).await?;
+        format = number_format(&request);
+        let count = parse_batch_size(&request)?;
+        biz_type = api.authorized_biz_type(&request)?;
+        api.take_numbers(&request, &biz_type, count).await
     };
-    let answered = taken.await.and_then(|(numbers, held)| {
-        let data = numbers.map(|n| Number(n, format)).collect::<Vec<_>>();
-        let answer = Answer {
+    let response = result.await.and_then(|(numbers, reservation)| {
+        let data = numbers
+            .map(|n| FormattedNumber(n, format))
+            .collect::<Vec<_>>();
+        let answer = TinyidResponse {
             data: Some(data),
-            code: OK,
+            code: CODE_OK,
             message: String::new(),
         };
-        sent(spring::JSON, body(&answer), held)
+        body_response(
+            spring::CONTENT_TYPE_JSON,
+            to_json_bytes(&answer),
+            reservation,
+        )
     });
-    answered.unwrap_or_else(|failed| {
-        failed.answer(|status| format!("error query segmentId: {}", message(status, &biz_type)))
+    response.unwrap_or_else(|error| {
+        error.into_response(|status| {
+            format!(
+                "error query segmentId: {}",
+                error_message(status, &biz_type)
+            )
+        })
     })
 }
 
-async fn next_id_simple<S: Sequence>(
-    State(tinyid): State<Arc<Tinyid<S>>>,
+async fn handle_next_id_simple<S: Sequence>(
+    State(api): State<Arc<TinyidApi<S>>>,
     request: Request<Body>,
 ) -> Response {
-    let taken = async {
-        let asked = Asked::hear(request).await?;
-        let count = batch_size(&asked)?;
-        let biz_type = tinyid.biz_type(&asked)?;
-        let (numbers, held) = tinyid.take(&asked, &biz_type, count).await?;
-        let mut text = Vec::with_capacity(count as usize * DIGITS);
+    let result = async {
+        let request = TagRequest::read(request).await?;
+        let count = parse_batch_size(&request)?;
+        let biz_type = api.authorized_biz_type(&request)?;
+        let (numbers, reservation) = api.take_numbers(&request, &biz_type, count).await?;
+        let mut text = Vec::with_capacity(count as usize * NUMBER_TEXT_BYTES_MAX);
         for number in numbers {
             if !text.is_empty() {
                 text.push(b',');
@@ -129,137 +150,167 @@ async fn next_id_simple<S: Sequence>(
             text.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
         }
         text.shrink_to_fit();
-        sent(spring::TEXT, text, held)
+        body_response(spring::CONTENT_TYPE_TEXT, text, reservation)
     };
-    simple(taken.await)
+    simple_response(result.await)
 }
 
-async fn next_segment_id<S: Sequence>(
-    State(tinyid): State<Arc<Tinyid<S>>>,
+async fn handle_next_segment_id<S: Sequence>(
+    State(api): State<Arc<TinyidApi<S>>>,
     request: Request<Body>,
 ) -> Response {
     let mut biz_type = String::new();
-    let taken = async {
-        let asked = Asked::hear(request).await?;
-        biz_type = tinyid.biz_type(&asked)?;
-        Ok::<_, Failed>(tinyid.segment(&asked, &biz_type).await?)
+    let result = async {
+        let request = TagRequest::read(request).await?;
+        biz_type = api.authorized_biz_type(&request)?;
+        Ok::<_, TinyidError>(api.take_segment(&request, &biz_type).await?)
     };
-    let answered = taken.await.and_then(|segment| {
-        let answer = Answer {
+    let response = result.await.and_then(|segment| {
+        let answer = TinyidResponse {
             data: Some(segment),
-            code: OK,
+            code: CODE_OK,
             message: String::new(),
         };
-        sent(spring::JSON, body(&answer), None)
+        body_response(spring::CONTENT_TYPE_JSON, to_json_bytes(&answer), None)
     });
-    answered.unwrap_or_else(|failed| failed.answer(|status| message(status, &biz_type)))
+    response.unwrap_or_else(|error| error.into_response(|status| error_message(status, &biz_type)))
 }
 
-async fn next_segment_id_simple<S: Sequence>(
-    State(tinyid): State<Arc<Tinyid<S>>>,
+async fn handle_next_segment_id_simple<S: Sequence>(
+    State(api): State<Arc<TinyidApi<S>>>,
     request: Request<Body>,
 ) -> Response {
-    let taken = async {
-        let asked = Asked::hear(request).await?;
-        let biz_type = tinyid.biz_type(&asked)?;
-        let Segment {
-            max_id: Number(max, _),
-            loading_id: Number(loading, _),
-            current_id: Number(current, _),
+    let result = async {
+        let request = TagRequest::read(request).await?;
+        let biz_type = api.authorized_biz_type(&request)?;
+        let TinyidSegment {
+            max_id: FormattedNumber(max, _),
+            loading_id: FormattedNumber(loading, _),
+            current_id: FormattedNumber(current, _),
             delta,
             remainder,
-        } = tinyid.segment(&asked, &biz_type).await?;
+        } = api.take_segment(&request, &biz_type).await?;
         let text = format!("{current},{loading},{max},{delta},{remainder}");
-        sent(spring::TEXT, text.into_bytes(), None)
+        body_response(spring::CONTENT_TYPE_TEXT, text.into_bytes(), None)
     };
-    simple(taken.await)
+    simple_response(result.await)
 }
 
-impl<S: Sequence> Tinyid<S> {
-    /// Returns the type of the requested numbers.
-    fn biz_type(&self, asked: &Asked) -> Result<String, Failed> {
-        let may = match (&self.token, asked.field("token")) {
+impl<S: Sequence> TinyidApi<S> {
+    /// Checks the token, and returns the tag of the request.
+    fn authorized_biz_type(&self, request: &TagRequest) -> Result<String, TinyidError> {
+        let is_authorized = match (&self.token, request.find_field("token")) {
             (None, _) => true,
-            (Some(token), Some(given)) => same(token.as_bytes(), given.as_bytes()),
+            (Some(token), Some(token_field)) => {
+                constant_time_eq(token.as_bytes(), token_field.as_bytes())
+            }
             (Some(_), None) => false,
         };
-        asked.field("bizType").filter(|_| may).ok_or(Failed::Token)
+        request
+            .find_field("bizType")
+            .filter(|_| is_authorized)
+            .ok_or(TinyidError::InvalidToken)
     }
 
-    /// Takes so many numbers; returns also the memory that an answer of many holds.
-    async fn take(
+    /// Takes `count` numbers; returns also the reservation of memory of a large answer.
+    async fn take_numbers(
         &self,
-        asked: &Asked,
+        request: &TagRequest,
         biz_type: &str,
         count: u32,
-    ) -> Result<(impl Iterator<Item = u64> + use<S>, Option<Held>), Failed> {
-        let mut held = None;
-        if count > SMALL {
-            let held = held.insert(self.memory.begin()?);
-            held.whole(0, count as usize * (DIGITS + size_of::<Number>()))
+    ) -> Result<
+        (
+            impl Iterator<Item = u64> + use<S>,
+            Option<MemoryReservation>,
+        ),
+        TinyidError,
+    > {
+        let mut reservation = None;
+        if count > UNRESERVED_NUMBERS_MAX {
+            let reservation = reservation.insert(self.memory.begin_request()?);
+            reservation
+                .reserve_complete(
+                    0,
+                    count as usize * (NUMBER_TEXT_BYTES_MAX + size_of::<FormattedNumber>()),
+                )
                 .await?;
         }
         let answer = match count {
-            // The original takes none, and reports no error.
+            // Tinyid takes no number, and reports no error.
             0 => {
-                let namespace = self.namespace(asked, biz_type).await?;
-                namespace.ok_or_else(|| no_such(biz_type))?;
+                let namespace = self.find_namespace(request, biz_type).await?;
+                namespace.ok_or_else(|| namespace_not_found(biz_type))?;
                 NextResponse::default()
             }
-            count => asked.take(&*self.sequence, biz_type, count).await?,
+            count => {
+                request
+                    .take_numbers(&*self.sequence, biz_type, count)
+                    .await?
+            }
         };
-        let stride = stride(answer.first, answer.last, count);
+        let stride = stride_of(answer.first, answer.last, count);
         let numbers = (0..u64::from(count)).map(move |i| answer.first + i * stride);
-        Ok((numbers, held))
+        Ok((numbers, reservation))
     }
 
-    async fn namespace(&self, asked: &Asked, biz_type: &str) -> Result<Option<Namespace>, Status> {
-        asked
-            .namespace(&*self.sequence, &self.routes, biz_type)
+    /// Returns the namespace of a tag.
+    async fn find_namespace(
+        &self,
+        request: &TagRequest,
+        biz_type: &str,
+    ) -> Result<Option<Namespace>, Status> {
+        request
+            .find_namespace(&*self.sequence, &self.table_cache, biz_type)
             .await
     }
 
     /// Takes as many numbers as the namespace's step.
-    async fn segment(&self, asked: &Asked, biz_type: &str) -> Result<Segment, Status> {
-        let namespace = self.namespace(asked, biz_type).await?;
-        let spec = namespace.ok_or_else(|| no_such(biz_type))?.spec;
+    async fn take_segment(
+        &self,
+        request: &TagRequest,
+        biz_type: &str,
+    ) -> Result<TinyidSegment, Status> {
+        let namespace = self.find_namespace(request, biz_type).await?;
+        let spec = namespace.ok_or_else(|| namespace_not_found(biz_type))?.spec;
         let count = spec.step.clamp(1, COUNT_MAX);
-        let answer = asked.take(&*self.sequence, biz_type, count).await?;
-        // The original's clients skip numbers that are not congruent to the remainder.
+        let answer = request
+            .take_numbers(&*self.sequence, biz_type, count)
+            .await?;
+        // Tinyid's clients skip numbers that are not congruent to the remainder.
         let current = answer.first - 1;
-        let format = asked.format();
-        Ok(Segment {
-            max_id: Number(answer.last, format),
-            loading_id: Number(
+        let format = number_format(&request);
+        Ok(TinyidSegment {
+            max_id: FormattedNumber(answer.last, format),
+            loading_id: FormattedNumber(
                 current + (answer.last - current) * LOADING_PERCENT / 100,
                 format,
             ),
-            current_id: Number(current, format),
+            current_id: FormattedNumber(current, format),
             delta: spec.progression.stride,
             remainder: spec.progression.offset,
         })
     }
 }
 
-impl Asked {
-    fn format(&self) -> Format {
-        match self.field("format").as_deref() {
-            Some("string") => Format::String,
-            _ => Format::Number,
-        }
+/// Returns the format of numbers that a request sets.
+fn number_format(request: &TagRequest) -> NumberFormat {
+    match request.find_field("format").as_deref() {
+        Some("string") => NumberFormat::String,
+        _ => NumberFormat::Number,
     }
 }
 
-/// Reads it as the original does: a missing one is 1, a negative one 0, a large one the largest.
-fn batch_size(asked: &Asked) -> Result<u32, Failed> {
-    let Some(text) = asked.field("batchSize") else {
+/// Parses the batch size as Tinyid does: 1 if it is missing, 0 if it is negative, and at most
+/// [`BATCH_SIZE_MAX`].
+fn parse_batch_size(request: &TagRequest) -> Result<u32, TinyidError> {
+    let Some(text) = request.find_field("batchSize") else {
         return Ok(1);
     };
     match text.trim().parse::<i32>() {
-        Ok(size) => Ok(u32::try_from(size).unwrap_or(0).min(BATCH_MAX)),
-        Err(_) => Err(Failed::Mistyped {
+        Ok(size) => Ok(u32::try_from(size).unwrap_or(0).min(BATCH_SIZE_MAX)),
+        Err(_) => Err(TinyidError::InvalidBatchSize {
             text,
-            path: asked.parts.uri.path().to_owned(),
+            path: request.parts.uri.path().to_owned(),
         }),
     }
 }

@@ -1,28 +1,32 @@
+//! The parser returns the same requests and errors for all sizes of the pieces in which bytes arrive.
+//! Tests with examples and with random bytes; they use no network.
+
 use proptest::prelude::*;
 
 use super::*;
 
 type Words = Vec<Vec<u8>>;
 
-/// Returns all requests of these bytes, which arrive in pieces of this size, taken a few at a time.
-fn read(bytes: &[u8], piece: usize) -> (Vec<Words>, Result<(), Broken>) {
-    let mut requests = Requests::default();
-    let (mut all, mut there) = (Vec::new(), Vec::new());
+/// Returns all requests of these bytes, which arrive in pieces of this size; at most three are
+/// parsed at a time.
+fn parse_in_pieces(bytes: &[u8], piece: usize) -> (Vec<Words>, Result<(), ProtocolError>) {
+    let mut parser = RequestParser::default();
+    let (mut all, mut arrived) = (Vec::new(), Vec::new());
     for piece in bytes.chunks(piece) {
-        there.extend(piece);
+        arrived.extend(piece);
         loop {
-            let outcome = requests.read(&mut there, 3);
-            for i in 0..requests.len() {
-                let words = requests.words(i, &there);
+            let outcome = parser.parse(&mut arrived, 3);
+            for i in 0..parser.request_count() {
+                let words = parser.request_words(i, &arrived);
                 all.push(words.map(<[u8]>::to_vec).collect());
             }
-            let taken = requests.len();
-            there.drain(..requests.end());
-            requests.forget();
+            let complete = parser.request_count();
+            arrived.drain(..parser.complete_bytes());
+            parser.discard_complete();
             if outcome.is_err() {
                 return (all, outcome);
             }
-            if taken < 3 {
+            if complete < 3 {
                 break;
             }
         }
@@ -35,7 +39,7 @@ fn words(words: &[&str]) -> Words {
 }
 
 #[test]
-fn requests_are_read_in_whatever_pieces_they_come() {
+fn parser_reads_the_same_requests_from_pieces_of_any_size() {
     let bytes = b"*2\r\n$4\r\nINCR\r\n$7\r\na\r\nb\0\xff$\r\n*1\r\n$4\r\nPING\r\nPING\r\n  get  \"a \\x41\\n\\\"\" 'it\\'s'\n*0\r\n*-1\r\n\r\n*2\r\n$3\r\nGET\r\n$0\r\n\r\n";
     let odd = vec![b"INCR".to_vec(), b"a\r\nb\0\xff$".to_vec()];
     let expected = vec![
@@ -49,38 +53,46 @@ fn requests_are_read_in_whatever_pieces_they_come() {
         words(&["GET", ""]),
     ];
     for piece in 1..=bytes.len() {
-        let (all, outcome) = read(bytes, piece);
+        let (all, outcome) = parse_in_pieces(bytes, piece);
         assert_eq!((&all, outcome), (&expected, Ok(())), "pieces of {piece}");
     }
 }
 
 #[test]
-fn what_is_no_request_is_told_apart() {
-    let long = [b"GET ".as_slice(), &vec![b'a'; LINE_MAX]].concat();
-    let word = [b"$16384\r\n".as_slice(), &vec![b'a'; ARG_MAX], b"\r\n"].concat();
-    let many = [b"get".as_slice(), &b" a".repeat(ARGS_MAX), b"\n"].concat();
+fn parser_rejects_malformed_requests_with_their_error() {
+    let long = [b"GET ".as_slice(), &vec![b'a'; LINE_BYTES_MAX]].concat();
+    let word = [
+        b"$16384\r\n".as_slice(),
+        &vec![b'a'; WORD_BYTES_MAX],
+        b"\r\n",
+    ]
+    .concat();
+    let many = [b"get".as_slice(), &b" a".repeat(WORDS_MAX), b"\n"].concat();
     let large = [b"*1000\r\n".as_slice(), &word.repeat(130)].concat();
-    for (bytes, broken) in [
-        (&b"*x\r\n"[..], Broken::Count),
-        (b"*\r\n", Broken::Count),
-        (b"*10002\r\n", Broken::Count),
-        (b"*99999999999999999999\r\n", Broken::Count),
-        (b"*1\r\n:1\r\n", Broken::NotABulk(b':')),
-        (b"*1\r\n$-1\r\n", Broken::Length),
-        (b"*1\r\n$16385\r\n", Broken::Length),
-        (b"*000000000000000000000000000001\r\n", Broken::LongNumber),
-        (b"get \"a\n", Broken::Quotes),
-        (b"get 'a'b\n", Broken::Quotes),
-        (b"get \"\\x4\"\n", Broken::Quotes),
-        (&long, Broken::LongLine),
-        (&large, Broken::LongRequest),
-        (&many, Broken::Count),
+    for (bytes, error) in [
+        (&b"*x\r\n"[..], ProtocolError::InvalidCount),
+        (b"*\r\n", ProtocolError::InvalidCount),
+        (b"*10002\r\n", ProtocolError::InvalidCount),
+        (b"*99999999999999999999\r\n", ProtocolError::InvalidCount),
+        (b"*1\r\n:1\r\n", ProtocolError::ExpectedBulk(b':')),
+        (b"*1\r\n$-1\r\n", ProtocolError::InvalidLength),
+        (b"*1\r\n$16385\r\n", ProtocolError::InvalidLength),
+        (
+            b"*000000000000000000000000000001\r\n",
+            ProtocolError::NumberTooLong,
+        ),
+        (b"get \"a\n", ProtocolError::UnbalancedQuotes),
+        (b"get 'a'b\n", ProtocolError::UnbalancedQuotes),
+        (b"get \"\\x4\"\n", ProtocolError::UnbalancedQuotes),
+        (&long, ProtocolError::LineTooLong),
+        (&large, ProtocolError::RequestTooLong),
+        (&many, ProtocolError::InvalidCount),
     ] {
         // The requests before it are answered.
         let after = [b"PING\r\n", bytes].concat();
         for piece in [1, 3, 1_000, after.len()] {
-            let expected = (vec![words(&["PING"])], Err(broken.clone()));
-            assert_eq!(read(&after, piece), expected, "{broken:?}");
+            let expected = (vec![words(&["PING"])], Err(error.clone()));
+            assert_eq!(parse_in_pieces(&after, piece), expected, "{error:?}");
         }
     }
 }
@@ -88,7 +100,7 @@ fn what_is_no_request_is_told_apart() {
 proptest! {
     /// Any bytes, in pieces of any size: the same requests, and no panic.
     #[test]
-    fn pieces_make_no_difference(
+    fn parser_result_does_not_depend_on_piece_size(
         parts in prop::collection::vec(
             prop_oneof![
                 Just(b"*".to_vec()), Just(b"$".to_vec()), Just(b"\r\n".to_vec()), Just(b"\n".to_vec()),
@@ -102,6 +114,6 @@ proptest! {
         piece in 1usize..9,
     ) {
         let bytes = parts.concat();
-        prop_assert_eq!(read(&bytes, piece), read(&bytes, usize::MAX));
+        prop_assert_eq!(parse_in_pieces(&bytes, piece), parse_in_pieces(&bytes, usize::MAX));
     }
 }
