@@ -7,20 +7,20 @@
 //! What it may not know: leases, sections, the store. Its requests pass no gRPC server, so it sets
 //! its own limits: connections, bytes held, depth of pipelines, and the time anything may take.
 
-mod door;
+mod connection_runtimes;
+mod constant_time;
 #[cfg(fuzzing)]
 pub mod fuzz;
 pub mod http;
-#[cfg(test)]
-mod nobody;
+mod listener;
 mod redis;
-mod runtimes;
-mod secret;
 mod stride;
+#[cfg(test)]
+mod test_util;
 
+pub use connection_runtimes::Runtimes;
 pub use http::{
     HTTP_CONNECTIONS_DEFAULT, HTTP_IDLE_DEFAULT, HTTP_PORT, HttpDoor, HttpOptions, STORE_HTTP_PORT,
     WATCHING_CONNECTIONS,
 };
 pub use redis::{REDIS_CONNECTIONS_DEFAULT, REDIS_PORT, RedisDoor, RedisOptions};
-pub use runtimes::Runtimes;

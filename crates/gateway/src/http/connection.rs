@@ -26,9 +26,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, MissedTickBehavior, Sleep, interval_at, sleep};
 use tower::ServiceExt;
 
-use super::paths::Paths;
-use super::site;
-use crate::door::AcceptedConnection;
+use super::origin_check;
+use super::routes::Paths;
+use crate::listener::AcceptedConnection;
 
 /// Maximum bytes of the head of a request, which has the keys of a `GET`. Above it the connection is
 /// closed.
@@ -54,7 +54,7 @@ pub(super) async fn serve_connection(
     let share = Share::new(remote);
     let activity = ConnectionActivity::default();
     let service = service_fn(|request: Request<Incoming>| {
-        let rejection = site::check_origin(&request, local_only).err();
+        let rejection = origin_check::check_origin(&request, local_only).err();
         let rejection = rejection.map(IntoResponse::into_response);
         if let Some(answer) = rejection.or_else(|| routes.try_fast(&request)) {
             return Either::Left(ready(Ok::<_, Infallible>(answer)));

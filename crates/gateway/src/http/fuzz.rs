@@ -1,7 +1,7 @@
 //! Arbitrary bytes as a request of an HTTP caller: as a query and as JSON they become a call, or
 //! are rejected.
 
-use super::numbers::fuzz_api_requests;
+use super::json::fuzz_api_requests;
 use super::query;
 
 pub(crate) fn fuzz_fields(data: &[u8]) {

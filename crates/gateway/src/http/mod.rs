@@ -1,36 +1,33 @@
 //! HTTP/1.1: numbers as JSON, the paths of Leaf and Tinyid, and the paths for operators.
 //!
 //! ```text
-//! mod          the server: its parts, and its limits
-//! connection   one connection               site   check of the page that sends a request
-//! numbers      /v1/…: numbers as JSON       leaf, tinyid: their paths, and their errors (spring)
-//!  ├─ heard    the body of a request: query, memory
-//!  └─ answer   the answer: refusal          routes cache of the routing table
-//! page         the web page, and its data   paths  routes of all parts, merged
-//! operator     /metrics, /healthz, /readyz  exposition: metrics in the older text format
+//! mod            the server: its parts, and its limits
+//! connection     one connection              origin_check  check of the page that sends a request
+//! routes         routes of all parts, merged
+//! json           /v1/…: numbers as JSON      compat        the paths of Leaf and Tinyid
+//!  ├─ body       the body of a request       query         the fields of a query or form
+//!  ├─ response   the response                error         the response of an error
+//!  └─ memory_limit  memory of large requests table_cache   cache of the routing table
+//! dashboard      the web page, and its data  operator      /metrics, /healthz, /readyz
 //! ```
 //!
 //! Each part has [`Paths`] of its own, so that a server has only those that it can answer.
 
-mod answer;
+mod body;
+mod compat;
 mod connection;
-mod exposition;
+mod dashboard;
+mod error;
 #[cfg(fuzzing)]
 pub(crate) mod fuzz;
-mod heard;
-mod leaf;
-mod memory;
-mod numbers;
+mod json;
+mod memory_limit;
 mod operator;
-mod page;
-mod paths;
+mod origin_check;
 mod query;
-mod refusal;
+mod response;
 mod routes;
-mod site;
-mod spring;
-mod tag;
-mod tinyid;
+mod table_cache;
 
 use std::io;
 use std::net::SocketAddr;
@@ -41,14 +38,14 @@ use axum::http::Uri;
 use seqsvr_proto::LocalSequence;
 use seqsvr_proto::transport::Transport;
 
+pub use dashboard::{Nodes, page, status};
 pub use operator::operator;
-pub use page::{Nodes, page, status};
-pub use paths::Paths;
+pub use routes::Paths;
 
-use crate::door::{AcceptedConnection, ProtocolListener};
-use crate::runtimes::Runtimes;
-use memory::MemoryLimit;
-use refusal::HttpError;
+use crate::connection_runtimes::Runtimes;
+use crate::listener::{AcceptedConnection, ProtocolListener};
+use error::HttpError;
+use memory_limit::MemoryLimit;
 
 /// Default port of HTTP.
 pub const HTTP_PORT: u16 = 7780;
@@ -86,10 +83,12 @@ pub struct HttpDoor(ProtocolListener);
 /// there is one. Must be called inside a tokio runtime, which parses large requests.
 pub fn numbers<S: LocalSequence>(sequence: S, token: Option<String>) -> Paths {
     let (sequence, memory) = (Arc::new(sequence), MemoryLimit::new());
-    let router = numbers::json_routes(sequence.clone(), memory.clone())
-        .merge(leaf::leaf_routes(sequence.clone()))
-        .merge(tinyid::tinyid_routes(sequence.clone(), memory, token));
-    Paths::from(router).with_fast_handler(move |request| numbers::try_fast(&*sequence, request))
+    let router = json::json_routes(sequence.clone(), memory.clone()).merge(compat::compat_routes(
+        sequence.clone(),
+        memory,
+        token,
+    ));
+    Paths::from(router).with_fast_handler(move |request| json::try_fast(&*sequence, request))
 }
 
 impl HttpOptions {

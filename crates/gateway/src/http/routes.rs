@@ -1,56 +1,54 @@
-//! A cache of the service's routing table. Each use requests the changes since the last use.
+//! The routes of an HTTP server. Parts of a server have routes of their own, which are merged.
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-use seqsvr_core::route::{Delta, RoutingTable};
-use seqsvr_proto::v1::RoutesRequest;
-use seqsvr_proto::v1::sequence_server::Sequence;
-use tonic::{Request, Status};
+use axum::Router;
+use axum::http::Request;
+use axum::response::Response;
+use hyper::body::Incoming;
 
-/// The newest routing table that was received.
-#[derive(Clone, Default)]
-pub(super) struct RoutingTableCache(Arc<Mutex<Option<Arc<RoutingTable>>>>);
+/// Paths with their handlers: a router, and a fast handler that runs before it.
+#[derive(Clone)]
+pub struct Paths {
+    pub(super) router: Router,
+    fast_handler: Option<Arc<FastHandler>>,
+}
 
-impl RoutingTableCache {
-    /// Returns the table that the service has now, and caches it.
-    ///
-    /// # Errors
-    /// The service returns an error.
-    pub(super) async fn fetch_newest(
-        &self,
-        sequence: &impl Sequence,
-        request: impl Fn(RoutesRequest) -> Request<RoutesRequest>,
-    ) -> Result<Arc<RoutingTable>, Status> {
-        let cached = self.0.lock().clone();
-        if let Some(cached) = cached {
-            let base = cached.version();
-            let delta = sequence
-                .routes(request(RoutesRequest {
-                    base,
-                    cluster_tag: 0,
-                }))
-                .await?;
-            let delta = delta.into_inner();
-            if delta.version == base {
-                return Ok(cached);
-            }
-            // If the delta does not apply, for example one of another cluster, fetch the full table.
-            let mut table = (*cached).clone();
-            if Delta::try_from(&delta).is_ok_and(|delta| table.apply(delta).is_ok()) {
-                return Ok(self.replace(table));
-            }
+/// Handler that answers a request without waiting for anything, or leaves it to the router.
+type FastHandler = dyn Fn(&Request<Incoming>) -> Option<Response> + Send + Sync;
+
+impl Paths {
+    /// Adds the routes of another part.
+    #[must_use]
+    pub fn merge(self, other: Paths) -> Paths {
+        Paths {
+            router: self.router.merge(other.router),
+            fast_handler: self.fast_handler.or(other.fast_handler),
         }
-        let full_table = sequence.routes(request(RoutesRequest::default())).await?;
-        let full_table = Delta::try_from(&full_table.into_inner());
-        let full_table = full_table.map_err(|e| Status::internal(e.to_string()))?;
-        let table = RoutingTable::new(full_table).map_err(|e| Status::internal(e.to_string()))?;
-        Ok(self.replace(table))
     }
 
-    fn replace(&self, table: RoutingTable) -> Arc<RoutingTable> {
-        let table = Arc::new(table);
-        *self.0.lock() = Some(table.clone());
-        table
+    /// Adds a handler that runs before the router. A server has at most one.
+    pub(super) fn with_fast_handler(
+        self,
+        fast_handler: impl Fn(&Request<Incoming>) -> Option<Response> + Send + Sync + 'static,
+    ) -> Paths {
+        Paths {
+            fast_handler: Some(Arc::new(fast_handler)),
+            ..self
+        }
+    }
+
+    /// Answers a request without waiting for anything. None: the router must answer it.
+    pub(super) fn try_fast(&self, request: &Request<Incoming>) -> Option<Response> {
+        self.fast_handler.as_ref()?(request)
+    }
+}
+
+impl From<Router> for Paths {
+    fn from(router: Router) -> Paths {
+        Paths {
+            router,
+            fast_handler: None,
+        }
     }
 }

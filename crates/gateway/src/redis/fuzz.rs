@@ -3,10 +3,10 @@
 
 use bytes::BytesMut;
 
-use super::about::RedisShared;
-use super::go::CommandBatch;
-use super::request::{ProtocolError, RequestParser};
+use super::command_batch::CommandBatch;
+use super::parser::{ProtocolError, RequestParser};
 use super::session::RedisSession;
+use super::shared::RedisShared;
 
 /// Parses requests and plans their batches; the first byte is the length of the pieces.
 pub(crate) fn fuzz_requests(data: &[u8]) {

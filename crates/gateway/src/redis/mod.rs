@@ -2,27 +2,27 @@
 //!
 //! ```text
 //! mod           the server: accepts connections, up to a limit; shuts down
-//! connection    bytes in, bytes out; about: the state that all connections share
-//!  ├─ request   bytes ──> words             command  words ──> one command
-//!  ├─ go        commands of a pipeline that run together (plan), and their keys (place)
-//!  │   └─ asked     their calls of the service; refusal: its errors
+//! connection    bytes in, bytes out          shared     the state that all connections share
+//!  ├─ parser    bytes ──> words              command    words ──> one command
+//!  ├─ command_batch  commands of a pipeline that run together (batch_plan), and their keys (key)
+//!  │   └─ executor   their calls of the service; error: its errors
 //!  ├─ session   commands that need no number: HELLO, AUTH, CLIENT, INFO, …
 //!  └─ reply     replies ──> bytes
 //! ```
 
-mod about;
-mod asked;
+mod batch_plan;
 mod command;
+mod command_batch;
 mod connection;
+mod error;
+mod executor;
 #[cfg(fuzzing)]
 pub(crate) mod fuzz;
-mod go;
-mod place;
-mod plan;
-mod refusal;
+mod key;
+mod parser;
 mod reply;
-mod request;
 mod session;
+mod shared;
 
 use std::io;
 use std::net::SocketAddr;
@@ -33,12 +33,12 @@ use seqsvr_proto::LocalSequence;
 use seqsvr_proto::limits::ITEMS_MAX;
 use seqsvr_proto::transport::{Share, Transport};
 
-use about::RedisShared;
+use command_batch::BATCH_COMMANDS_MAX;
 use connection::RedisConnection;
-use go::BATCH_COMMANDS_MAX;
+use shared::RedisShared;
 
-use crate::door::{AcceptedConnection, ProtocolListener};
-use crate::runtimes::Runtimes;
+use crate::connection_runtimes::Runtimes;
+use crate::listener::{AcceptedConnection, ProtocolListener};
 
 /// Default port of the Redis protocol.
 pub const REDIS_PORT: u16 = 6380;

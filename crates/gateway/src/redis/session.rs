@@ -5,10 +5,10 @@ use std::net::SocketAddr;
 
 use tokio::time::Instant;
 
-use super::about::RedisShared;
 use super::command::{ClientCommand, HelloCommand, RedisCommand};
 use super::reply::{ReplyBuffer, RespVersion};
-use crate::secret::constant_time_eq;
+use super::shared::RedisShared;
+use crate::constant_time::constant_time_eq;
 
 /// The version of Redis that these answers resemble. Clients request it, and choose their commands
 /// by it.

@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use super::*;
-use crate::nobody::NoopSequence;
+use crate::test_util::NoopSequence;
 
 /// Serves a connection over a socket that buffers `socket_bytes` bytes.
 fn spawn_connection(

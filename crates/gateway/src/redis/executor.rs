@@ -15,11 +15,11 @@ use seqsvr_proto::v1::{
 };
 use tonic::{Request, Status};
 
-use super::about::RedisShared;
-use super::go::{RaiseStep, YIELD_AFTER_ITEMS};
-use super::place::{NamespaceKey, RedisKey};
-use super::plan::{ItemPosition, NamespaceGroup};
-use super::refusal::RedisError;
+use super::batch_plan::{ItemPosition, NamespaceGroup};
+use super::command_batch::{RaiseStep, YIELD_AFTER_ITEMS};
+use super::error::RedisError;
+use super::key::{NamespaceKey, RedisKey};
+use super::shared::RedisShared;
 use crate::stride::stride_of;
 
 /// Maximum RaiseTo calls in flight for one connection; more wait.

@@ -13,8 +13,8 @@ use seqsvr_proto::transport::Share;
 use tokio::time::timeout;
 use tonic::{Code, Request};
 
-use super::memory::MemoryReservation;
-use super::refusal::HttpError;
+use super::error::HttpError;
+use super::memory_limit::MemoryReservation;
 
 /// Maximum time for a body to arrive; then the request is rejected.
 const BODY_READ_TIMEOUT: Duration = Duration::from_secs(10);

@@ -10,9 +10,9 @@ use seqsvr_proto::v1::sequence_server::Sequence;
 use seqsvr_proto::v1::{NextRequest, NextResponse, next_request};
 use tonic::Status;
 
-use super::refusal::HttpError;
-use super::routes::RoutingTableCache;
-use super::{heard, query};
+use crate::http::error::HttpError;
+use crate::http::table_cache::RoutingTableCache;
+use crate::http::{body, query};
 
 /// The uid of which the numbers are those of a tag.
 const TAG_UID: u64 = 0;
@@ -34,8 +34,8 @@ impl TagRequest {
     /// The form cannot be read.
     pub(super) async fn read(request: Request<Body>) -> Result<TagRequest, HttpError> {
         let (parts, body) = request.into_parts();
-        let form = match parts.method == Method::POST && heard::is_form(&parts) {
-            true => heard::read_body(&parts.headers, body, FORM_BYTES_MAX, None).await?,
+        let form = match parts.method == Method::POST && body::is_form(&parts) {
+            true => body::read_body(&parts.headers, body, FORM_BYTES_MAX, None).await?,
             false => bytes::Bytes::new(),
         };
         let form = String::from_utf8_lossy(&form).into_owned();
@@ -70,7 +70,7 @@ impl TagRequest {
             ..NextRequest::default()
         };
         let answer = sequence
-            .next(heard::service_request(&self.parts, message))
+            .next(body::service_request(&self.parts, message))
             .await?;
         Ok(answer.into_inner())
     }
@@ -85,7 +85,7 @@ impl TagRequest {
         table_cache: &RoutingTableCache,
         tag: &str,
     ) -> Result<Option<Namespace>, Status> {
-        let request = |message| heard::service_request(&self.parts, message);
+        let request = |message| body::service_request(&self.parts, message);
         let table = table_cache.fetch_newest(sequence, request).await?;
         Ok(table.namespace(tag).cloned())
     }

@@ -11,7 +11,7 @@ use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 use seqsvr_core::geometry::COUNT_MAX;
 
-use super::place::{NamespaceKey, RedisKey};
+use super::key::{NamespaceKey, RedisKey};
 
 /// Maximum groups of one batch: with more, the search for an item's group would take too long. A
 /// command above the limit begins the next batch.

@@ -8,7 +8,7 @@ use seqsvr_proto::v1::{ItemError, Reason};
 use serde::Serialize;
 use tonic::{Code, Status};
 
-use super::answer;
+use super::response;
 
 /// An error of a request, or of one item.
 #[derive(Debug, Serialize)]
@@ -120,7 +120,7 @@ impl From<&ItemError> for HttpError {
 impl IntoResponse for HttpError {
     fn into_response(self) -> Response {
         let (status, ms) = (self.status, self.retry_after_ms);
-        let mut response = answer::json_response(status, &ErrorBody { error: self });
+        let mut response = response::json_response(status, &ErrorBody { error: self });
         if ms > 0 {
             let seconds = ms.div_ceil(1_000);
             response.headers_mut().insert(RETRY_AFTER, seconds.into());

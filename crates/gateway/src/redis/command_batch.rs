@@ -1,7 +1,7 @@
 //! One command batch: commands of a pipeline that run together, from their words to their replies.
 //!
 //! Invariant: a command's reply comes from items that were requested after every earlier batch was
-//! answered. So on one connection a key's commands take effect in their order (see `plan`).
+//! answered. So on one connection a key's commands take effect in their order (see `batch_plan`).
 
 use bytes::Bytes;
 use seqsvr_core::geometry::KEY_MAX;
@@ -9,10 +9,10 @@ use seqsvr_core::id::Uid;
 use seqsvr_core::route::KeyRef;
 use seqsvr_proto::LocalSequence;
 
-use super::asked::BatchExecutor;
+use super::batch_plan::{BatchPlan, ItemPosition, NAMESPACE_GROUPS_MAX};
 use super::command::RedisCommand;
-use super::place::{NamespaceKey, RedisKey};
-use super::plan::{BatchPlan, ItemPosition, NAMESPACE_GROUPS_MAX};
+use super::executor::BatchExecutor;
+use super::key::{NamespaceKey, RedisKey};
 use super::reply::ReplyBuffer;
 use super::session::RedisSession;
 

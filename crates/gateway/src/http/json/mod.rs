@@ -3,12 +3,12 @@
 //! `GET` has its fields in the query, `POST` in a body of JSON or of a form. `openapi.json`
 //! describes the fields and the answers.
 
-mod answer;
-mod ask;
-mod at_once;
-mod field;
+mod fast_path;
+mod fields;
 #[cfg(fuzzing)]
 mod fuzz;
+mod request;
+mod response;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -25,19 +25,19 @@ use seqsvr_proto::v1::sequence_server::Sequence;
 use tokio::runtime::Handle;
 use tonic::{Code, Status};
 
-use answer::ApiResponse;
-use ask::{ApiRequest, ResponseOptions};
+use request::{ApiRequest, ResponseOptions};
+use response::ApiResponse;
 
-pub(super) use answer::FormattedNumber;
-pub(super) use at_once::try_fast;
-pub(super) use field::NumberFormat;
+pub(super) use fast_path::try_fast;
+pub(super) use fields::NumberFormat;
 #[cfg(fuzzing)]
 pub(super) use fuzz::fuzz_api_requests;
+pub(super) use response::FormattedNumber;
 
-use super::answer::{json_response, to_json_line, uncached_response};
-use super::memory::{ANSWER_BYTES_ESTIMATE, MemoryLimit, MemoryReservation};
-use super::refusal::HttpError;
-use super::{heard, query};
+use super::error::HttpError;
+use super::memory_limit::{ANSWER_BYTES_ESTIMATE, MemoryLimit, MemoryReservation};
+use super::response::{json_response, to_json_line, uncached_response};
+use super::{body, query};
 
 const NEXT_PATH: &str = "/v1/next";
 /// Maximum bytes of the body of a request of one key; a larger one is rejected.
@@ -107,28 +107,28 @@ async fn handle_next<S: Sequence>(
     State(api): State<Arc<JsonApi<S>>>,
     request: Request<Body>,
 ) -> Result<Response, HttpError> {
-    serve_single::<ask::NextFields, _>(request, |call| api.sequence.next(call)).await
+    serve_single::<request::NextFields, _>(request, |call| api.sequence.next(call)).await
 }
 
 async fn handle_current<S: Sequence>(
     State(api): State<Arc<JsonApi<S>>>,
     request: Request<Body>,
 ) -> Result<Response, HttpError> {
-    serve_single::<ask::CurrentFields, _>(request, |call| api.sequence.current(call)).await
+    serve_single::<request::CurrentFields, _>(request, |call| api.sequence.current(call)).await
 }
 
 async fn handle_raise_to<S: Sequence>(
     State(api): State<Arc<JsonApi<S>>>,
     request: Request<Body>,
 ) -> Result<Response, HttpError> {
-    serve_single::<ask::RaiseToFields, _>(request, |call| api.sequence.raise_to(call)).await
+    serve_single::<request::RaiseToFields, _>(request, |call| api.sequence.raise_to(call)).await
 }
 
 async fn handle_next_many<S: Sequence>(
     State(api): State<Arc<JsonApi<S>>>,
     request: Request<Body>,
 ) -> Result<Response, HttpError> {
-    serve_batch::<ask::NextManyFields, _, S>(&api, request, |call| api.sequence.next_many(call))
+    serve_batch::<request::NextManyFields, _, S>(&api, request, |call| api.sequence.next_many(call))
         .await
 }
 
@@ -137,7 +137,7 @@ async fn handle_current_many<S: Sequence>(
     request: Request<Body>,
 ) -> Result<Response, HttpError> {
     let send = |call| api.sequence.current_many(call);
-    serve_batch::<ask::CurrentManyFields, _, S>(&api, request, send).await
+    serve_batch::<request::CurrentManyFields, _, S>(&api, request, send).await
 }
 
 async fn serve_single<'a, A: ApiRequest, R: ApiResponse>(
@@ -195,11 +195,11 @@ async fn read_request<A: ApiRequest>(
     let body = match parts.method {
         Method::POST => {
             let reservation = batch.as_mut().map(|(reservation, _)| &mut **reservation);
-            heard::read_body(&parts.headers, body, body_bytes_max, reservation).await?
+            body::read_body(&parts.headers, body, body_bytes_max, reservation).await?
         }
         _ => bytes::Bytes::new(),
     };
-    let (form, body_bytes) = (heard::is_form(&parts), body.len());
+    let (form, body_bytes) = (body::is_form(&parts), body.len());
     if let Some((reservation, _)) = &mut batch {
         reservation
             .reserve_complete(query.len() + body_bytes, ANSWER_BYTES_ESTIMATE)
@@ -218,11 +218,11 @@ async fn read_request<A: ApiRequest>(
     } = fields.response_options();
     if body_bytes > 0 {
         // Parsed even if the body names a format: an unknown field of a query is always rejected.
-        let query_format = parse_query::<ask::FormatFields>(query)?.format;
+        let query_format = parse_query::<request::FormatFields>(query)?.format;
         format = format.or(query_format);
     }
-    let timeout = timeout_ms.map(heard::parse_timeout).transpose()?;
-    let mut call = heard::service_request(
+    let timeout = timeout_ms.map(body::parse_timeout).transpose()?;
+    let mut call = body::service_request(
         &parts,
         fields.into_message().map_err(HttpError::unprocessable)?,
     );

@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::runtimes::Runtimes;
+use crate::connection_runtimes::Runtimes;
 
 /// Delay after a failed accept (no file descriptor left), so that the loop does not spin.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);

@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
 
-use super::answer::uncached_response;
+use crate::http::response::uncached_response;
 
 /// Content type of a controller's text.
 pub(super) const CONTENT_TYPE_TEXT: &str = "text/plain;charset=UTF-8";

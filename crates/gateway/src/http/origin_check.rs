@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, HeaderName, Request, StatusCode};
 use std::net::IpAddr;
 use tonic::Code;
 
-use super::refusal::HttpError;
+use super::error::HttpError;
 
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");

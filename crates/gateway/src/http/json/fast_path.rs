@@ -6,10 +6,10 @@ use seqsvr_proto::LocalSequence;
 use seqsvr_proto::convert::Keyed;
 use seqsvr_proto::trace::TRACEPARENT;
 
-use super::answer::ApiResponse;
-use super::ask::{ApiRequest, NextFields, ResponseOptions};
-use crate::http::answer::json_response;
+use super::request::{ApiRequest, NextFields, ResponseOptions};
+use super::response::ApiResponse;
 use crate::http::query;
+use crate::http::response::json_response;
 
 /// Answers a request from memory. None: nothing was done, and the router must answer the request.
 pub(in crate::http) fn try_fast<B>(
@@ -53,7 +53,7 @@ mod tests {
     use seqsvr_proto::v1::NextResponse;
 
     use super::*;
-    use crate::nobody::NoopSequence;
+    use crate::test_util::NoopSequence;
 
     const LOADED_SEQUENCE: NoopSequence = NoopSequence(Some(NextResponse {
         first: 7,

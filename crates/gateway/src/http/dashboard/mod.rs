@@ -11,9 +11,9 @@
 //! Invariants: the page only reads. A process that does not answer is shown with its reason, and
 //! never hides the others. The load of the cluster does not grow with the number of viewers.
 
-mod gather;
-mod place;
-mod shape;
+mod cluster_json;
+mod cluster_view;
+mod lookup;
 
 use std::sync::Arc;
 
@@ -28,11 +28,11 @@ use axum::routing::get;
 use seqsvr_proto::v1::admin_server::Admin;
 use seqsvr_proto::v1::sequence_server::Sequence;
 
-use super::paths::Paths;
+use super::error::HttpError;
 use super::query;
-use super::refusal::HttpError;
-use gather::ClusterView;
-pub use shape::{Nodes, status};
+use super::routes::Paths;
+pub use cluster_json::{Nodes, status};
+use cluster_view::ClusterView;
 
 /// Content security policy: only files of this server, and nothing inline.
 const CONTENT_SECURITY_POLICY_VALUE: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
@@ -74,7 +74,7 @@ async fn serve_slots<S: Sequence, A: Admin>(
     let table = view.routing_table().await?;
     Ok(page_response(
         "application/json",
-        place::slots_json(&table).to_string(),
+        lookup::slots_json(&table).to_string(),
     ))
 }
 
@@ -85,7 +85,7 @@ async fn serve_route<S: Sequence, A: Admin>(
     let lookup = query::parse_fields(query.as_deref().unwrap_or_default())
         .map_err(|error| HttpError::invalid(error.to_string()))?;
     let table = view.routing_table().await?;
-    let found = place::route_json(&table, &lookup)?;
+    let found = lookup::route_json(&table, &lookup)?;
     Ok(page_response("application/json", found.to_string()))
 }
 

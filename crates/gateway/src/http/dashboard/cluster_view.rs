@@ -23,8 +23,8 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout, timeout_at};
 use tonic::{Request, Status};
 
-use super::shape::{Nodes, status};
-use crate::http::routes::RoutingTableCache;
+use super::cluster_json::{Nodes, status};
+use crate::http::table_cache::RoutingTableCache;
 
 /// Time for which an answer is repeated.
 const CACHE_TTL: Duration = Duration::from_secs(1);

@@ -6,8 +6,8 @@ use seqsvr_proto::v1::{
 };
 use serde::{Serialize, Serializer};
 
-use super::field::NumberFormat;
-use crate::http::refusal::HttpError;
+use super::fields::NumberFormat;
+use crate::http::error::HttpError;
 
 /// An answer of the service that can be written as JSON.
 pub(super) trait ApiResponse: Send + 'static {

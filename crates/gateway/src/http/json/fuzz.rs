@@ -1,6 +1,6 @@
 //! Reads any request as each of these types.
 
-use super::ask::{
+use super::request::{
     ApiRequest, CurrentFields, CurrentManyFields, NextFields, NextManyFields, RaiseToFields,
 };
 use crate::http::query;

@@ -7,7 +7,7 @@ use seqsvr_proto::v1::{
 };
 use serde::{Deserialize, Deserializer};
 
-use super::field::{Base64Field, BoolField, KeyField, ListField, NumberField, NumberFormat};
+use super::fields::{Base64Field, BoolField, KeyField, ListField, NumberField, NumberFormat};
 
 /// Options of the response that a request sets.
 pub(super) struct ResponseOptions {

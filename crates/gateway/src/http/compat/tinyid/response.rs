@@ -7,11 +7,11 @@ use seqsvr_proto::v1::Reason;
 use serde::Serialize;
 use tonic::Status;
 
-use crate::http::answer::uncached_response;
-use crate::http::memory::MemoryReservation;
-use crate::http::refusal::HttpError;
-use crate::http::spring::{self, exception_response};
-use crate::http::tag::with_error_header;
+use crate::http::compat::spring_error::{self, exception_response};
+use crate::http::compat::tag_request::with_error_header;
+use crate::http::error::HttpError;
+use crate::http::memory_limit::MemoryReservation;
+use crate::http::response::uncached_response;
 
 /// Code of a response with numbers.
 pub(super) const CODE_OK: i32 = 200;
@@ -66,7 +66,7 @@ pub(super) fn body_response(
 
 /// Returns a response of text; the text of an error is empty.
 pub(super) fn simple_response(result: Result<Response, TinyidError>) -> Response {
-    let empty = || uncached_response(StatusCode::OK, spring::CONTENT_TYPE_TEXT, "");
+    let empty = || uncached_response(StatusCode::OK, spring_error::CONTENT_TYPE_TEXT, "");
     match result {
         Ok(answer) => answer,
         Err(TinyidError::InvalidToken) => empty(),
@@ -118,6 +118,6 @@ impl TinyidError {
             code,
             message,
         });
-        uncached_response(StatusCode::OK, spring::CONTENT_TYPE_JSON, body)
+        uncached_response(StatusCode::OK, spring_error::CONTENT_TYPE_JSON, body)
     }
 }

@@ -15,9 +15,9 @@ use seqsvr_proto::v1::Reason;
 use seqsvr_proto::v1::sequence_server::Sequence;
 use tonic::Status;
 
-use super::answer::uncached_response;
-use super::spring::{self, exception_response, not_found_response};
-use super::tag::{TagRequest, reject_head, with_error_header};
+use super::spring_error::{self, exception_response, not_found_response};
+use super::tag_request::{TagRequest, reject_head, with_error_header};
+use crate::http::response::uncached_response;
 
 const SEGMENT_PATH: &str = "/api/segment/get/";
 const LEAF_EXCEPTION: &str = "com.sankuai.inf.leaf.server.exception.LeafServerException";
@@ -57,7 +57,7 @@ async fn get_number<S: Sequence>(
     match request.take_numbers(&*sequence, &key, 1).await {
         Ok(answer) => uncached_response(
             StatusCode::OK,
-            spring::CONTENT_TYPE_TEXT,
+            spring_error::CONTENT_TYPE_TEXT,
             answer.last.to_string(),
         ),
         Err(status) => {

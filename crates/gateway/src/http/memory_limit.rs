@@ -17,7 +17,7 @@ use bytes::Bytes;
 use tokio::sync::{Mutex, Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-use super::refusal::HttpError;
+use super::error::HttpError;
 
 /// Maximum bytes that the requests of all connections reserve. More requests wait or are rejected.
 const RESERVED_BYTES_MAX: usize = 256 << 20;

@@ -6,6 +6,8 @@
 //! - One scrape at a time runs, on a thread for which nothing else waits. A client that scrapes too
 //!   often uses at most one thread of a server.
 
+mod text_format;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,9 +22,9 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use super::answer::uncached_response;
-use super::exposition::MetricsFormat;
-use super::paths::Paths;
+use super::response::uncached_response;
+use super::routes::Paths;
+use text_format::MetricsFormat;
 
 const CONTENT_TYPE_TEXT: &str = "text/plain; charset=utf-8";
 /// Maximum wait of a scrape for others; then it is rejected.

@@ -1,7 +1,7 @@
 //! Tinyid's paths: `/tinyid/id/nextId`, `nextIdSimple`, `nextSegmentId`, `nextSegmentIdSimple`
 //! (docs/http.md has the forms).
 
-mod answer;
+mod response;
 
 use std::sync::Arc;
 
@@ -18,17 +18,17 @@ use seqsvr_proto::v1::sequence_server::Sequence;
 use serde::Serialize;
 use tonic::Status;
 
-use answer::{
+use response::{
     CODE_OK, TinyidError, TinyidResponse, body_response, error_message, namespace_not_found,
     simple_response, to_json_bytes,
 };
 
-use super::memory::{MemoryLimit, MemoryReservation};
-use super::numbers::{FormattedNumber, NumberFormat};
-use super::routes::RoutingTableCache;
-use super::spring;
-use super::tag::{TagRequest, reject_head};
-use crate::secret::constant_time_eq;
+use super::spring_error;
+use super::tag_request::{TagRequest, reject_head};
+use crate::constant_time::constant_time_eq;
+use crate::http::json::{FormattedNumber, NumberFormat};
+use crate::http::memory_limit::{MemoryLimit, MemoryReservation};
+use crate::http::table_cache::RoutingTableCache;
 use crate::stride::stride_of;
 
 /// Maximum numbers of one request; a larger count is reduced to this.
@@ -118,7 +118,7 @@ async fn handle_next_id<S: Sequence>(
             message: String::new(),
         };
         body_response(
-            spring::CONTENT_TYPE_JSON,
+            spring_error::CONTENT_TYPE_JSON,
             to_json_bytes(&answer),
             reservation,
         )
@@ -150,7 +150,7 @@ async fn handle_next_id_simple<S: Sequence>(
             text.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
         }
         text.shrink_to_fit();
-        body_response(spring::CONTENT_TYPE_TEXT, text, reservation)
+        body_response(spring_error::CONTENT_TYPE_TEXT, text, reservation)
     };
     simple_response(result.await)
 }
@@ -171,7 +171,11 @@ async fn handle_next_segment_id<S: Sequence>(
             code: CODE_OK,
             message: String::new(),
         };
-        body_response(spring::CONTENT_TYPE_JSON, to_json_bytes(&answer), None)
+        body_response(
+            spring_error::CONTENT_TYPE_JSON,
+            to_json_bytes(&answer),
+            None,
+        )
     });
     response.unwrap_or_else(|error| error.into_response(|status| error_message(status, &biz_type)))
 }
@@ -191,7 +195,7 @@ async fn handle_next_segment_id_simple<S: Sequence>(
             remainder,
         } = api.take_segment(&request, &biz_type).await?;
         let text = format!("{current},{loading},{max},{delta},{remainder}");
-        body_response(spring::CONTENT_TYPE_TEXT, text.into_bytes(), None)
+        body_response(spring_error::CONTENT_TYPE_TEXT, text.into_bytes(), None)
     };
     simple_response(result.await)
 }

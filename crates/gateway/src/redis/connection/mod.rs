@@ -4,7 +4,7 @@
 //! - Replies leave in the order of their commands.
 //! - While the peer has not read more than [`UNSENT_BYTES_MAX`] bytes of replies, the connection
 //!   executes and reads nothing.
-//! - The bytes that the connection holds are counted (`about`).
+//! - The bytes that the connection holds are counted (`shared`).
 //! - A connection is closed in time when its peer reads nothing, or stops in the middle of a request.
 //! - At a shutdown a connection answers the requests that it has received completely.
 
@@ -21,12 +21,12 @@ use tokio::io::{AsyncReadExt, AsyncWrite};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
-use super::about::{BufferReservation, RedisShared, UNCOUNTED_BYTES};
-use super::asked::BatchExecutor;
-use super::go::{CommandBatch, try_execute_single};
-use super::reply::ReplyBuffer;
-use super::request::RequestParser;
-use super::session::RedisSession;
+use crate::redis::command_batch::{CommandBatch, try_execute_single};
+use crate::redis::executor::BatchExecutor;
+use crate::redis::parser::RequestParser;
+use crate::redis::reply::ReplyBuffer;
+use crate::redis::session::RedisSession;
+use crate::redis::shared::{BufferReservation, RedisShared, UNCOUNTED_BYTES};
 
 /// Maximum time from the first byte of a request to its last; then the connection is closed.
 const REQUEST_READ_TIMEOUT: Duration = Duration::from_secs(10);

@@ -1,0 +1,22 @@
+//! The paths of Leaf and Tinyid, for clients of these services.
+
+mod leaf;
+mod spring_error;
+mod tag_request;
+mod tinyid;
+
+use std::sync::Arc;
+
+use axum::Router;
+use seqsvr_proto::v1::sequence_server::Sequence;
+
+use super::memory_limit::MemoryLimit;
+
+/// Returns the routes of Leaf, and those of Tinyid, whose clients must send `token` if there is one.
+pub(super) fn compat_routes<S: Sequence>(
+    sequence: Arc<S>,
+    memory: MemoryLimit,
+    token: Option<String>,
+) -> Router {
+    leaf::leaf_routes(sequence.clone()).merge(tinyid::tinyid_routes(sequence, memory, token))
+}
