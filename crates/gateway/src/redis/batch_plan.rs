@@ -25,6 +25,12 @@ pub(super) struct NamespaceGroup<'a> {
     pub(super) counts: Vec<u32>,
 }
 
+/// A SET, which becomes a RaiseTo.
+pub(super) struct RaiseStep<'a> {
+    pub(super) key: RedisKey<'a>,
+    pub(super) value: u64,
+}
+
 /// The requests of one command batch.
 #[derive(Debug, Default)]
 pub(super) struct BatchPlan<'a> {

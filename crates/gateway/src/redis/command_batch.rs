@@ -9,7 +9,7 @@ use seqsvr_core::id::Uid;
 use seqsvr_core::route::KeyRef;
 use seqsvr_proto::LocalSequence;
 
-use super::batch_plan::{BatchPlan, ItemPosition, NAMESPACE_GROUPS_MAX};
+use super::batch_plan::{BatchPlan, ItemPosition, NAMESPACE_GROUPS_MAX, RaiseStep};
 use super::command::RedisCommand;
 use super::executor::BatchExecutor;
 use super::key::{NamespaceKey, RedisKey};
@@ -20,8 +20,6 @@ use super::session::RedisSession;
 /// memory has without a break, while its other connections wait.
 pub(super) const BATCH_COMMANDS_MAX: usize = 1_024;
 
-/// Items of one call after which other tasks of the thread may run.
-pub(super) const YIELD_AFTER_ITEMS: usize = 256;
 /// Commands for which a batch allocates memory at first.
 const INITIAL_COMMANDS: usize = 128;
 /// Estimate of the bytes of an item during its request: its words, its key, its answer.
@@ -48,12 +46,6 @@ struct TakeStep<'a> {
     item: ItemPosition,
     count: u32,
     last_ordinal: u32,
-}
-
-/// A SET, which becomes a RaiseTo.
-pub(super) struct RaiseStep<'a> {
-    pub(super) key: RedisKey<'a>,
-    pub(super) value: u64,
 }
 
 /// Commands that are executed together.

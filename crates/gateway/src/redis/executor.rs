@@ -15,8 +15,7 @@ use seqsvr_proto::v1::{
 };
 use tonic::{Request, Status};
 
-use super::batch_plan::{ItemPosition, NamespaceGroup};
-use super::command_batch::{RaiseStep, YIELD_AFTER_ITEMS};
+use super::batch_plan::{ItemPosition, NamespaceGroup, RaiseStep};
 use super::error::RedisError;
 use super::key::{NamespaceKey, RedisKey};
 use super::shared::RedisShared;
@@ -24,6 +23,8 @@ use crate::stride::stride_of;
 
 /// Maximum RaiseTo calls in flight for one connection; more wait.
 const RAISES_IN_FLIGHT_MAX: usize = 32;
+/// Items of one call after which other tasks of the thread may run.
+const YIELD_AFTER_ITEMS: usize = 256;
 
 /// Sender of requests to the service for one connection.
 pub(super) struct BatchExecutor<'a, S> {

@@ -1,13 +1,12 @@
 //! The state that all connections of a Redis server share.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
 
 use hashbrown::HashMap;
 use parking_lot::RwLock;
 use seqsvr_proto::transport::add_within;
 use tokio::time::Instant;
-
-use super::session::REDIS_VERSION;
 
 /// Maximum bytes of requests and replies that all connections hold beyond their first
 /// [`UNCOUNTED_BYTES`] each. The server rejects requests above it.
@@ -68,15 +67,14 @@ impl RedisShared {
         self.last_connection_id.fetch_add(1, Relaxed) + 1
     }
 
-    /// Returns the answer to INFO.
-    pub(super) fn info(&self) -> String {
-        let uptime = self.started_at.elapsed().as_secs();
-        format!(
-            "# Server\r\nredis_version:{REDIS_VERSION}\r\nserver_name:seqsvr\r\nseqsvr_version:{}\r\nredis_mode:standalone\r\nprocess_id:{}\r\nuptime_in_seconds:{uptime}\r\n\r\n# Persistence\r\nloading:0\r\naof_enabled:1\r\n\r\n# Stats\r\ntotal_connections_received:{}\r\n\r\n# Replication\r\nrole:master\r\nconnected_slaves:0\r\n",
-            env!("CARGO_PKG_VERSION"),
-            std::process::id(),
-            self.last_connection_id.load(Relaxed)
-        )
+    /// Returns the time since the server was started.
+    pub(super) fn uptime(&self) -> Duration {
+        self.started_at.elapsed()
+    }
+
+    /// Returns the number of connections since the server was started.
+    pub(super) fn connections_total(&self) -> u64 {
+        self.last_connection_id.load(Relaxed)
     }
 }
 

@@ -8,41 +8,33 @@
 //! - A connection is closed in time when its peer reads nothing, or stops in the middle of a request.
 //! - At a shutdown a connection answers the requests that it has received completely.
 
+mod socket;
+
 use std::future::poll_fn;
 use std::io;
-use std::pin::{Pin, pin};
-use std::task::{Context, Poll};
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 use seqsvr_proto::LocalSequence;
 use seqsvr_proto::transport::{Io, STUCK_AFTER, Share};
-use tokio::io::{AsyncReadExt, AsyncWrite};
-use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
-use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
+use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
 
 use crate::redis::command_batch::{CommandBatch, try_execute_single};
 use crate::redis::executor::BatchExecutor;
 use crate::redis::parser::RequestParser;
-use crate::redis::reply::ReplyBuffer;
 use crate::redis::session::RedisSession;
 use crate::redis::shared::{BufferReservation, RedisShared, UNCOUNTED_BYTES};
+use socket::{BufferedSocket, ConnectionEvent, READ_BUFFER_MAX, UNSENT_BYTES_MAX};
 
 /// Maximum time from the first byte of a request to its last; then the connection is closed.
 const REQUEST_READ_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum bytes of unsent replies; above it the connection executes and reads nothing.
-const UNSENT_BYTES_MAX: usize = 1 << 20;
 /// Maximum requests that are parsed before they are answered; the others wait.
 const PARSED_REQUESTS_MAX: usize = 4_096;
-/// Minimum bytes of a read buffer: little, for connections that send single commands.
-const READ_BUFFER_MIN: usize = 4 << 10;
-/// Maximum bytes of one read.
-const READ_BUFFER_MAX: usize = UNCOUNTED_BYTES / 2;
 /// Time for bytes that are in transit at a shutdown to arrive.
 const SHUTDOWN_READ_GRACE: Duration = Duration::from_millis(50);
-/// Time for the peer to read the last replies. Then the socket is closed, even if the peer still
-/// sends.
-const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum time until a connection sends the password, if there is one; then it is closed.
 const AUTH_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval of the checks for a connection that makes no progress.
@@ -57,32 +49,6 @@ pub(super) struct RedisConnection<'a, S> {
     /// Time without a command after which the connection is closed; None: no limit.
     pub(super) idle_timeout: Option<Duration>,
     pub(super) shutdown: CancellationToken,
-}
-
-/// The reason why a wait of the connection ended.
-enum ConnectionEvent {
-    /// Bytes were read, or enough replies were sent to execute more.
-    Progress,
-    /// The peer sends no more.
-    PeerClosed,
-    /// It is time to check for a stall.
-    Tick,
-    /// The server shuts down.
-    Shutdown,
-}
-
-/// The socket of a connection, with the buffers of both directions.
-struct BufferedSocket {
-    io: Box<dyn Io>,
-    read_buffer: BytesMut,
-    /// Bytes of the allocation of which `read_buffer` is a part.
-    read_capacity: usize,
-    /// Replies; those that are not sent begin at `sent_bytes`.
-    replies: ReplyBuffer,
-    sent_bytes: usize,
-    /// Set while the peer does not read fast enough: the time when it last read something, or when
-    /// the first reply could not be sent.
-    blocked_since: Option<Instant>,
 }
 
 /// Complete requests, some of which are not answered.
@@ -301,139 +267,6 @@ impl PendingRequests {
         self.parser.discard_complete();
         self.data = Bytes::new();
         self.next_index = 0;
-    }
-}
-
-impl BufferedSocket {
-    fn new(io: Box<dyn Io>) -> BufferedSocket {
-        BufferedSocket {
-            io,
-            read_buffer: BytesMut::new(),
-            read_capacity: 0,
-            replies: ReplyBuffer::default(),
-            sent_bytes: 0,
-            blocked_since: None,
-        }
-    }
-
-    fn unsent_bytes(&self) -> usize {
-        self.replies.bytes.len() - self.sent_bytes
-    }
-
-    /// Returns the bytes that the buffers hold.
-    fn buffered_bytes(&self) -> usize {
-        self.read_capacity + self.replies.bytes.capacity()
-    }
-
-    /// Takes the first `byte_count` bytes that were read. The rest does not keep a large buffer.
-    fn split_complete(&mut self, byte_count: usize) -> Bytes {
-        let complete = self.read_buffer.split_to(byte_count).freeze();
-        if self.read_capacity > UNCOUNTED_BYTES {
-            self.read_buffer = BytesMut::from(&self.read_buffer[..]);
-            self.read_capacity = self.read_buffer.capacity();
-        }
-        complete
-    }
-
-    /// Gives the read buffer back while nothing arrives.
-    fn release_idle_buffers(&mut self) {
-        if self.read_buffer.is_empty() {
-            (self.read_buffer, self.read_capacity) = (BytesMut::new(), 0);
-        }
-    }
-
-    /// Writes replies and waits for bytes, if it `may_read`, or until more may be executed.
-    async fn wait_for_event(
-        &mut self,
-        may_read: bool,
-        tick: &mut Interval,
-        mut stop: Pin<&mut WaitForCancellationFuture<'_>>,
-    ) -> io::Result<ConnectionEvent> {
-        poll_fn(|cx| {
-            self.write_available(cx)?;
-            if self.unsent_bytes() <= UNSENT_BYTES_MAX {
-                if !may_read {
-                    return Poll::Ready(Ok(ConnectionEvent::Progress));
-                }
-                if let Poll::Ready(n) = self.read_available(cx)? {
-                    return Poll::Ready(Ok(if n == 0 {
-                        ConnectionEvent::PeerClosed
-                    } else {
-                        ConnectionEvent::Progress
-                    }));
-                }
-                if stop.as_mut().poll(cx).is_ready() {
-                    return Poll::Ready(Ok(ConnectionEvent::Shutdown));
-                }
-            }
-            tick.poll_tick(cx).map(|_| Ok(ConnectionEvent::Tick))
-        })
-        .await
-    }
-
-    /// Writes as many replies as the socket accepts now.
-    fn write_available(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
-        let before = self.sent_bytes;
-        while self.unsent_bytes() > 0 {
-            let unsent = &self.replies.bytes[self.sent_bytes..];
-            match Pin::new(&mut self.io).poll_write(cx, unsent)? {
-                Poll::Ready(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Poll::Ready(n) => self.sent_bytes += n,
-                Poll::Pending => {
-                    if self.sent_bytes > before || self.blocked_since.is_none() {
-                        self.blocked_since = Some(Instant::now());
-                    }
-                    // A client that always reads a little late must not make us keep all sent bytes.
-                    if self.sent_bytes >= self.replies.bytes.len() / 2 {
-                        self.replies.bytes.drain(..self.sent_bytes);
-                        self.sent_bytes = 0;
-                    }
-                    return Ok(());
-                }
-            }
-        }
-        (self.blocked_since, self.sent_bytes) = (None, 0);
-        self.replies.bytes.clear();
-        // The memory of one large reply is given back.
-        self.replies.bytes.shrink_to(UNCOUNTED_BYTES / 2);
-        Ok(())
-    }
-
-    /// Appends the bytes that have arrived to the read buffer.
-    fn read_available(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        if self.read_buffer.capacity() - self.read_buffer.len() < READ_BUFFER_MIN / 2 {
-            // More each time, for long requests.
-            let additional =
-                (self.read_buffer.len() + READ_BUFFER_MIN).clamp(READ_BUFFER_MIN, READ_BUFFER_MAX);
-            self.read_buffer.reserve(additional);
-            self.read_capacity = self.read_capacity.max(self.read_buffer.capacity());
-        }
-        let io = Pin::new(&mut self.io);
-        let mut limited = (&mut self.read_buffer).limit(READ_BUFFER_MAX);
-        tokio_util::io::poll_read_buf(io, cx, &mut limited)
-    }
-
-    /// Writes the remaining replies, and closes the connection.
-    async fn flush_and_close(mut self, why: &'static str) -> io::Result<&'static str> {
-        let written = poll_fn(|cx| {
-            self.write_available(cx)?;
-            match self.unsent_bytes() {
-                0 => Pin::new(&mut self.io).poll_shutdown(cx),
-                _ => Poll::Pending,
-            }
-        });
-        match tokio::time::timeout(STUCK_AFTER, written).await {
-            Ok(written) => written?,
-            Err(_) => return Ok("it takes no answers"),
-        }
-        // Closing with unread bytes would reset the connection, and the last answers with it.
-        let mut rest = [0; 4_096];
-        let rest = async {
-            while self.io.read(&mut rest).await? > 0 {}
-            io::Result::Ok(())
-        };
-        let _ = tokio::time::timeout(LINGER_TIMEOUT, rest).await;
-        Ok(why)
     }
 }
 
