@@ -88,7 +88,8 @@ mod tests {
         });
         let (runtimes, tasks) = (Runtimes::new(runtimes), TaskTracker::new());
         let (serves, mut served) = mpsc::unbounded_channel();
-        // Each connection reports its thread. It ends, with success or a panic, when the test ends it.
+        // Each connection reports its thread. It ends, with success or a panic, when the test ends
+        // it.
         let mut connect = async || {
             let (end, ended) = oneshot::channel::<bool>();
             let serves = serves.clone();

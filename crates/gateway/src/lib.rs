@@ -1,11 +1,12 @@
-//! Front doors: protocols that other people's clients speak, over the calls of a `Sequence`.
+//! Redis and HTTP endpoints: protocols of other clients, over the calls of a `Sequence`.
 //!
-//! What lives here: [`RedisDoor`], the Redis protocol; [`HttpDoor`], HTTP, made of parts;
-//! [`Runtimes`], where connections are served. A door receives the service itself, so a key of this
-//! process is a function call and not a hop; the service forwards the others.
+//! What lives here: [`RedisDoor`], the server of the Redis protocol; [`HttpDoor`], the HTTP server,
+//! which is made of parts; [`Runtimes`], which serve the connections. An endpoint has the service
+//! itself, so a request for a key of this process is a function call; the service forwards the
+//! others.
 //!
 //! What it may not know: leases, sections, the store. Its requests pass no gRPC server, so it sets
-//! its own limits: connections, bytes held, depth of pipelines, and the time anything may take.
+//! its own limits: of connections, of bytes held, of commands executed together, and of time.
 
 mod connection_runtimes;
 mod constant_time;

@@ -81,9 +81,10 @@ impl ProtocolListener {
         self.tasks.close();
         let drained = tokio::time::timeout(CONNECTION_DRAIN_TIMEOUT, self.tasks.wait()).await;
         if drained.is_err() {
-            let protocol = self.protocol;
             tracing::warn!(
-                "{protocol} connections are still open after {CONNECTION_DRAIN_TIMEOUT:?}; not waited for"
+                protocol = self.protocol,
+                timeout = ?CONNECTION_DRAIN_TIMEOUT,
+                "connections still open after the drain timeout; shutting down without them"
             );
         }
     }
@@ -108,7 +109,7 @@ impl AcceptLoop {
             let (open_socket, remote) = match listener.accept_for_any().await {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    tracing::warn!("a connection was not accepted: {error}");
+                    tracing::warn!(%error, "connection not accepted; retrying");
                     tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
                     continue;
                 }
@@ -130,7 +131,7 @@ impl AcceptLoop {
                         };
                         serve(accepted).await;
                     }
-                    Err(error) => tracing::warn!(%remote, "a connection was not opened: {error}"),
+                    Err(error) => tracing::warn!(%remote, %error, "connection not opened"),
                 }
                 drop(permit);
             });

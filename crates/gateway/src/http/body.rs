@@ -43,7 +43,7 @@ pub(super) async fn read_body(
     {
         Ok(body) => body,
         Err(_) => {
-            let text = format!("the body did not come within {BODY_READ_TIMEOUT:?}");
+            let text = format!("the body was not received within {BODY_READ_TIMEOUT:?}");
             Err(HttpError::with_status(
                 StatusCode::REQUEST_TIMEOUT,
                 Code::DeadlineExceeded,

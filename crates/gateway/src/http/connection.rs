@@ -1,9 +1,9 @@
 //! One HTTP connection.
 //!
-//! Invariants: the head of a request arrives within [`HttpOptions::idle_max`](super::HttpOptions) of
-//! the answer before it, or the connection is closed soon after (at the next of [`IDLE_CHECKS`]). A
-//! connection whose peer reads nothing for [`STUCK_AFTER`] is closed. At a shutdown a connection
-//! answers the request that it has begun, and no other.
+//! Invariants: the head of a request arrives within [`HttpOptions::idle_max`](super::HttpOptions)
+//! of the answer before it, or the connection is closed soon after (at the next of
+//! [`IDLE_CHECKS`]). A connection whose peer reads nothing for [`STUCK_AFTER`] is closed. At a
+//! shutdown a connection answers the request that it has begun, and no other.
 
 use std::convert::Infallible;
 use std::future::ready;
@@ -30,8 +30,8 @@ use super::origin_check;
 use super::routes::Paths;
 use crate::listener::AcceptedConnection;
 
-/// Maximum bytes of the head of a request, which has the keys of a `GET`. Above it the connection is
-/// closed.
+/// Maximum bytes of the head of a request, which has the keys of a `GET`. Above it the connection
+/// is closed.
 pub(super) const REQUEST_HEAD_BYTES_MAX: usize = 64 << 10;
 
 /// Idle checks in one `idle_timeout`.
@@ -95,14 +95,14 @@ pub(super) async fn serve_connection(
                     false => checks_without_progress + 1,
                 };
                 if checks_without_progress >= IDLE_CHECKS {
-                    tracing::debug!(%remote, "a connection was idle for too long");
+                    tracing::debug!(%remote, reason = "idle timeout", "http connection closed");
                     return;
                 }
             }
         }
     };
     if let Err(error) = ended {
-        tracing::debug!(%remote, %error, "a connection ended");
+        tracing::debug!(%remote, %error, "http connection failed");
     }
 }
 

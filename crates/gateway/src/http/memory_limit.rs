@@ -1,9 +1,9 @@
 //! The limit of the memory of large requests and their answers.
 //!
 //! Invariants: all requests of many keys, or of many numbers, together reserve at most
-//! [`RESERVED_BYTES_MAX`]. A request that has not arrived completely reserves memory for the part that
-//! has arrived, and no more. An answer keeps its reservation until the connection has taken its last
-//! byte. (A request of one key is no larger than a connection's buffers.)
+//! [`RESERVED_BYTES_MAX`]. A request that has not arrived completely reserves memory for the part
+//! that has arrived, and no more. An answer keeps its reservation until the connection has taken
+//! its last byte. (A request of one key is no larger than a connection's buffers.)
 //!
 //! Invariant: a request that waits for memory holds none of the memory for which it waits. Schedule
 //! that breaks it: a batch waits for 41 MiB while 40 are free. A waiter of tokio's semaphore takes
@@ -260,8 +260,9 @@ mod tests {
         drop(idle);
     }
 
-    /// Schedule: a batch waits for more memory than is free. New small requests are served during that
-    /// time. The batch is served once there is enough memory, before a batch that arrived later.
+    /// Schedule: a batch waits for more memory than is free. New small requests are served during
+    /// that time. The batch is served once there is enough memory, before a batch that arrived
+    /// later.
     #[tokio::test(start_paused = true)]
     async fn memory_limit_admits_small_requests_while_a_batch_waits() {
         let memory = MemoryLimit::new();

@@ -71,8 +71,8 @@ pub struct HttpOptions {
     pub connections_max: usize,
     /// Time without a request after which a connection is closed.
     pub idle_max: Duration,
-    /// Whether to answer only requests that name this machine as localhost, or by an IP address: for a
-    /// machine on which browsers run.
+    /// Whether to answer only requests that name this machine as localhost, or by an IP address:
+    /// for a machine on which browsers run.
     pub local_only: bool,
 }
 

@@ -1,7 +1,7 @@
 //! Check of the web page that makes a browser send a request.
 //!
-//! Pages of other sites must not get numbers: any page could consume numbers through a link. In most
-//! cases, not in all, the browser names the page that sends the request (`Origin`,
+//! Pages of other sites must not get numbers: any page could consume numbers through a link. In
+//! most cases, not in all, the browser names the page that sends the request (`Origin`,
 //! `Sec-Fetch-Site`): see docs/http.md.
 
 use axum::http::header::{HOST, ORIGIN};
@@ -25,18 +25,22 @@ pub(super) fn check_origin<B>(request: &Request<B>, local_only: bool) -> Result<
     if let Some(origin) = header_text(headers, ORIGIN) {
         let authority = origin.split_once("://").map(|(_, authority)| authority);
         if authority.is_none() || authority != host {
-            return forbid("pages of other sites get no numbers; ask from your own back end");
+            return forbid(
+                "pages of other sites get no numbers; send the request from your own back end",
+            );
         }
     }
     // Any site may link to the web page itself.
     let is_link =
         request.uri().path() == "/" && header_text(headers, FETCH_MODE) == Some("navigate");
     if let (Some("cross-site" | "same-site"), false) = (header_text(headers, FETCH_SITE), is_link) {
-        return forbid("pages of other sites get no numbers; ask from your own back end");
+        return forbid(
+            "pages of other sites get no numbers; send the request from your own back end",
+        );
     }
     match host {
         Some(host) if local_only && !is_local_host(host) => {
-            forbid("this server is asked as localhost, or by an IP address")
+            forbid("host not allowed; address this server as localhost or by an IP address")
         }
         _ => Ok(()),
     }

@@ -35,7 +35,8 @@ impl RoutingTableCache {
             if delta.version == base {
                 return Ok(cached);
             }
-            // If the delta does not apply, for example one of another cluster, fetch the full table.
+            // If the delta does not apply, for example one of another cluster, fetch the full
+            // table.
             let mut table = (*cached).clone();
             if Delta::try_from(&delta).is_ok_and(|delta| table.apply(delta).is_ok()) {
                 return Ok(self.replace(table));

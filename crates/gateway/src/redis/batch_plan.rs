@@ -2,10 +2,10 @@
 //! another of the same key.
 //!
 //! Invariant: one batch takes numbers of a key, or reads it, or sets it once. Several commands that
-//! take numbers of one key are one item, whose numbers they get in their order. A read of a key from
-//! which the batch takes, or the reverse, begins the next batch, which waits for this one. (Items of
-//! one call have no order: the answer of an item that waits for its window comes after the answers
-//! of those that do not.)
+//! take numbers of one key are one item, whose numbers they get in their order. A read of a key
+//! from which the batch takes, or the reverse, begins the next batch, which waits for this one.
+//! (Items of one call have no order: the answer of an item that waits for its window comes after
+//! the answers of those that do not.)
 
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
@@ -135,7 +135,7 @@ fn add_item<'a>(
         let kind = group.keys.first().map(std::mem::discriminant);
         group.namespace == key.namespace && kind == Some(std::mem::discriminant(&key.key))
     };
-    // Mostly there is one.
+    // Usually there is one.
     let group = match groups.iter().position(is_same_group) {
         Some(group) => group,
         None if groups.len() == NAMESPACE_GROUPS_MAX => return None,

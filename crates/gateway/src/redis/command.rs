@@ -128,7 +128,7 @@ impl<'a> RedisCommand<'a> {
                 b"0" => RedisCommand::Select,
                 _ => {
                     return Err(
-                        "ERR DB index is out of range: there is only 0; a key @namespace/key is one of another namespace"
+                        "ERR DB index is out of range: there is only 0; use @namespace/key for a key of another namespace"
                             .into(),
                     );
                 }
@@ -170,19 +170,19 @@ fn rejection_text(name: &[u8], upper: &[u8], args: &[&[u8]]) -> String {
     match upper {
         b"DECR" | b"DECRBY" | b"DEL" | b"UNLINK" | b"GETDEL" | b"FLUSHDB" | b"FLUSHALL"
         | b"EXPIRE" | b"PEXPIRE" | b"EXPIREAT" | b"PEXPIREAT" | b"SETEX" | b"PSETEX" | b"GETEX"
-        | b"RENAME" | b"RENAMENX" | b"MOVE" | b"SWAPDB" | b"RESTORE" => format!(
-            "ERR {name} would lower or delete a number, which is never done here: numbers only rise"
-        ),
+        | b"RENAME" | b"RENAMENX" | b"MOVE" | b"SWAPDB" | b"RESTORE" => {
+            format!("ERR {name} would lower or delete a number: numbers only rise")
+        }
         b"MULTI" | b"EXEC" | b"DISCARD" | b"WATCH" | b"UNWATCH" => format!(
-            "ERR {name}: a transaction is not there, each command is done by itself; a pipeline without one is as quick (redis-py: transaction=False), and INCRBY takes a range"
+            "ERR {name}: a transaction is not there, each command runs alone; a pipeline without a transaction is as fast (redis-py: transaction=False), and INCRBY takes a range"
         ),
         b"SETNX" | b"GETSET" | b"MSET" | b"MSETNX" | b"APPEND" | b"SETRANGE" | b"INCRBYFLOAT" => {
             format!(
-                "ERR {name} is not there: a key holds a number that rises, by INCR, INCRBY or SET"
+                "ERR {name} is not supported: a key holds a number, which INCR, INCRBY and SET raise"
             )
         }
         b"CONFIG" if !args.is_empty() => {
-            "ERR of CONFIG there is GET only: settings are flags of the server".into()
+            "ERR CONFIG has only GET: settings are flags of the server".into()
         }
         _ if KNOWN_COMMANDS.iter().any(|known| known.as_bytes() == upper) => format!(
             "ERR wrong number of arguments for '{}' command",
@@ -268,7 +268,7 @@ fn parse_client<'a>(subcommand: &[u8], args: &[&'a [u8]]) -> Result<ClientComman
         (b"REPLY", [on]) if on.eq_ignore_ascii_case(b"on") => ClientCommand::NoEffect,
         _ => {
             return Err(format!(
-                "ERR of CLIENT there are ID, GETNAME, SETNAME, SETINFO, INFO, LIST, NO-EVICT, NO-TOUCH and REPLY ON, not {}",
+                "ERR CLIENT has ID, GETNAME, SETNAME, SETINFO, INFO, LIST, NO-EVICT, NO-TOUCH and REPLY ON, not {}",
                 escape_for_error(subcommand)
             ));
         }

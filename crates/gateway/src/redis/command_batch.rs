@@ -58,8 +58,8 @@ pub(super) struct CommandBatch<'a> {
 }
 
 impl<'a> CommandBatch<'a> {
-    /// Creates a batch with capacity for `commands` commands, or for a part of them: it may hold only
-    /// one.
+    /// Creates a batch with capacity for `commands` commands, or for a part of them: it may hold
+    /// only one.
     pub(super) fn with_capacity(commands: usize) -> CommandBatch<'a> {
         let commands = commands.min(INITIAL_COMMANDS);
         CommandBatch {

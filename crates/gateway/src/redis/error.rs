@@ -49,8 +49,8 @@ impl RedisError {
         }
     }
 
-    /// Returns whether a request for fewer numbers may succeed: the request was for more numbers than
-    /// the namespace issues at once, or than are left.
+    /// Returns whether a request for fewer numbers may succeed: the request was for more numbers
+    /// than the namespace issues at once, or than are left.
     pub(super) fn may_succeed_with_fewer(&self) -> bool {
         match self.reason {
             Reason::TooMany => self.code == Code::InvalidArgument,
@@ -58,8 +58,8 @@ impl RedisError {
         }
     }
 
-    /// Returns the text of the reply: `TRYAGAIN` if the same command may succeed later, `ERR` if not.
-    /// The error of an exhausted sequence has the words of Redis, which clients compare.
+    /// Returns the text of the reply: `TRYAGAIN` if the same command may succeed later, `ERR` if
+    /// not. The error of an exhausted sequence has the words of Redis, which clients compare.
     pub(super) fn to_reply_text(&self) -> String {
         let RedisError {
             text,
@@ -79,7 +79,7 @@ impl RedisError {
                 format!("ERR increment or decrement would overflow: {text}")
             }
             (true, _, 0) => format!("TRYAGAIN {text}"),
-            (true, _, ms) => format!("TRYAGAIN {text}; come again in {ms} ms"),
+            (true, _, ms) => format!("TRYAGAIN {text}; retry after {ms} ms"),
             (false, ..) => format!("ERR {text}"),
         }
     }
@@ -93,7 +93,7 @@ mod tests {
     fn redis_error_says_whether_to_retry() {
         let reply_text = |fault: Fault| RedisError::from(&Status::from(fault)).to_reply_text();
         let full = Fault::new(Reason::TooMany, "full").with_retry_after_ms(50);
-        assert_eq!(reply_text(full), "TRYAGAIN full; come again in 50 ms");
+        assert_eq!(reply_text(full), "TRYAGAIN full; retry after 50 ms");
         let lease = Fault::new(Reason::NoLease, "no lease");
         assert_eq!(reply_text(lease), "TRYAGAIN no lease");
         let invalid = Fault::new(Reason::Invalid, "wrong");

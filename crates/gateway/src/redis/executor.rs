@@ -102,8 +102,8 @@ impl<S: LocalSequence> BatchExecutor<'_, S> {
         BatchResults::from_outcomes(groups, &batches, outcomes)
     }
 
-    /// Returns how many calls are in flight together: calls for several namespaces are short, several
-    /// calls for one namespace are not.
+    /// Returns how many calls are in flight together: calls for several namespaces are short,
+    /// several calls for one namespace are not.
     fn batches_in_flight_max(&self, batches: &[(usize, Range<usize>)]) -> usize {
         let items: usize = batches.iter().map(|(_, items)| items.len()).sum();
         match items > self.items_max {
@@ -354,8 +354,8 @@ fn key_columns(data: &Bytes, keys: &[NamespaceKey<'_>]) -> (Vec<u64>, Vec<Bytes>
     (uids, bytes)
 }
 
-/// Splits the groups into calls within the limits of items and of numbers. Returns the group and the
-/// range of items of each call.
+/// Splits the groups into calls within the limits of items and of numbers. Returns the group and
+/// the range of items of each call.
 fn split_batches(groups: &[NamespaceGroup<'_>], items_max: usize) -> Vec<(usize, Range<usize>)> {
     let mut all = Vec::new();
     for (group_index, group) in groups.iter().enumerate() {

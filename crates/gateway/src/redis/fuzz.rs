@@ -1,5 +1,5 @@
-//! Arbitrary bytes as those of a Redis client: the parser reads the same requests from one piece and
-//! from many, and each command fits into a batch.
+//! Arbitrary bytes as those of a Redis client: the parser reads the same requests from one piece
+//! and from many, and each command fits into a batch.
 
 use bytes::BytesMut;
 

@@ -12,7 +12,8 @@ use seqsvr_proto::v1::sequence_server::Sequence;
 
 use super::memory_limit::MemoryLimit;
 
-/// Returns the routes of Leaf, and those of Tinyid, whose clients must send `token` if there is one.
+/// Returns the routes of Leaf, and those of Tinyid, whose clients must send `token` if there is
+/// one.
 pub(super) fn compat_routes<S: Sequence>(
     sequence: Arc<S>,
     memory: MemoryLimit,

@@ -23,8 +23,8 @@ pub(super) struct LookupQuery {
     key: Option<String>,
 }
 
-/// Returns the owner and epoch of each slot, as columns: entry i is slot i. An owner is its index in
-/// `owners` plus 1; 0 is no owner.
+/// Returns the owner and epoch of each slot, as columns: entry i is slot i. An owner is its index
+/// in `owners` plus 1; 0 is no owner.
 pub(super) fn slots_json(table: &RoutingTable) -> Value {
     let mut owners: Vec<&Owner> = Vec::new();
     let mut owner_refs = HashMap::new();
@@ -63,7 +63,9 @@ pub(super) fn route_json(table: &RoutingTable, lookup: &LookupQuery) -> Result<V
         (Some(uid), None) => {
             let is_decimal = uid.bytes().all(|byte| byte.is_ascii_digit());
             let uid = uid.parse().ok().filter(|_| is_decimal).ok_or_else(|| {
-                Status::invalid_argument(format!("{uid:?} is no uid: a decimal below 2^64"))
+                Status::invalid_argument(format!(
+                    "invalid uid {uid:?}: a uid is a decimal below 2^64"
+                ))
             })?;
             (KeyRef::Uid(Uid(uid)), DEFAULT)
         }

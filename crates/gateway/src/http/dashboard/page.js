@@ -1,23 +1,23 @@
 'use strict';
-// Everything that comes from outside is set as text, never as markup.
+// Everything that a server sends is set as text, never as markup.
 
-const POLL = 1000; // ms between two questions
-const KEPT = 60; // rates kept for the lines
-const GONE_FOR = 10 * 60 * 1000; // ms for which an AllocSvr whose session is over is still shown
-// Told apart by all kinds of colour-blindness (after Okabe and Ito); the ninth owner has the first again, with a mark.
-const COLOURS = ['#0072b2', '#e69f00', '#009e73', '#cc79a7', '#56b4e9', '#d55e00', '#b8a500', '#8a8f99'];
+const POLL_INTERVAL = 1000; // ms between two requests
+const RATES_MAX = 60; // rates that a line shows
+const GONE_SHOWN_FOR = 10 * 60 * 1000; // ms for which an AllocSvr without a session is still shown
+// Distinct with all kinds of color blindness (after Okabe and Ito); the ninth owner gets the first again, with a mark.
+const COLORS = ['#0072b2', '#e69f00', '#009e73', '#cc79a7', '#56b4e9', '#d55e00', '#b8a500', '#8a8f99'];
 
 const $ = (id) => document.getElementById(id);
 const owners = new Map(); // name -> its place among the colours
 const gone = new Map(); // name -> { name, address, since, error }
 const rates = new Map(); // address -> { at, counters, now, line }
 const rows = new Map(); // table row by table and key
-let now = null; // the last answer
-let answered = 0; // when it came
-let failure = null; // why the last question had none
+let now = null; // the last state of the cluster
+let answered = 0; // time of that state
+let failure = null; // error of the last request, if it failed
 let slots = null; // { version, owners, owner_refs, epochs }
-let chosen = null; // slot
-let found = null; // what was looked up
+let chosen = null; // selected slot
+let found = null; // result of the last lookup
 
 const whole = new Intl.NumberFormat('en-US');
 const short = new Intl.NumberFormat('en-US', { notation: 'compact', maximumSignificantDigits: 3 });
@@ -38,9 +38,9 @@ function make(tag, kind, value) {
   return node;
 }
 
-// ---- asking
+// ---- requests
 
-async function ask(path) {
+async function request(path) {
   const answer = await fetch(path, { signal: AbortSignal.timeout(8000), cache: 'no-store' });
   const body = await answer.text();
   let json;
@@ -55,8 +55,8 @@ async function ask(path) {
 
 async function poll() {
   try {
-    const told = await ask('v1/cluster');
-    await learn(told);
+    const state = await request('v1/cluster');
+    await update(state);
     failure = null;
   } catch (error) {
     failure = error.name === 'TimeoutError' ? 'it does not answer' : error.message;
@@ -70,47 +70,47 @@ async function run() {
     await new Promise((go) => {
       const seen = new AbortController();
       const end = () => { clearTimeout(timer); seen.abort(); go(); };
-      const timer = setTimeout(end, POLL);
+      const timer = setTimeout(end, POLL_INTERVAL);
       document.addEventListener('visibilitychange', end, { signal: seen.signal });
     });
   }
 }
 
-async function learn(told) {
+async function update(state) {
   const before = now;
-  now = told;
+  now = state;
   answered = Date.now();
-  now.node = new Map(told.nodes.map((n) => [n.address, n]));
-  now.changed = !before || before.at_ms !== told.at_ms;
+  now.node = new Map(state.nodes.map((n) => [n.address, n]));
+  now.changed = !before || before.at_ms !== state.at_ms;
   if (before) {
-    const living = new Set(told.sessions.map((s) => s.name));
+    const living = new Set(state.sessions.map((s) => s.name));
     for (const s of before.sessions) {
       const node = before.node.get(s.address);
       if (!living.has(s.name)) gone.set(s.name, { name: s.name, address: s.address, since: Date.now(), error: node && node.error });
     }
   }
   for (const [name, one] of gone) {
-    if (told.sessions.some((s) => s.name === name) || Date.now() - one.since > GONE_FOR) gone.delete(name);
+    if (state.sessions.some((s) => s.name === name) || Date.now() - one.since > GONE_SHOWN_FOR) gone.delete(name);
   }
-  for (const name of told.sessions.map((s) => s.name).sort()) colour(name);
-  if (now.changed) measure(told);
-  const own = now.node.get(told.asked.address);
+  for (const name of state.sessions.map((s) => s.name).sort()) color(name);
+  if (now.changed) measure(state);
+  const own = now.node.get(state.asked.address);
   const version = own && own.counters && own.counters.table_version;
   if (version && (!slots || slots.version !== version)) {
-    slots = await ask('v1/slots');
-    for (const owner of slots.owners) colour(owner.name);
+    slots = await request('v1/slots');
+    for (const owner of slots.owners) color(owner.name);
     namespaces(slots.namespaces);
   }
 }
 
-// Rates are differences between two answers; a process that was restarted counts from nothing again.
-function measure(told) {
+// Rates are differences between two states; a restarted process counts from 0 again.
+function measure(state) {
   const seen = new Set();
-  for (const node of told.nodes) {
+  for (const node of state.nodes) {
     seen.add(node.address);
     const last = rates.get(node.address) || { line: [], now: {} };
-    const next = { at: told.at_ms, counters: node.counters, now: {}, line: last.line };
-    const seconds = (told.at_ms - last.at) / 1000;
+    const next = { at: state.at_ms, counters: node.counters, now: {}, line: last.line };
+    const seconds = (state.at_ms - last.at) / 1000;
     if (node.counters && last.counters && seconds > 0) {
       for (const [name, n] of Object.entries(node.counters)) {
         const difference = n - (last.counters[name] || 0);
@@ -118,7 +118,7 @@ function measure(told) {
       }
     }
     next.line.push(next.now.numbers || 0);
-    if (next.line.length > KEPT) next.line.shift();
+    if (next.line.length > RATES_MAX) next.line.shift();
     rates.set(node.address, next);
   }
   for (const address of rates.keys()) if (!seen.has(address)) rates.delete(address);
@@ -138,7 +138,7 @@ function draw() {
   problems();
   if (!now) return;
   text($('cluster'), now.cluster ? `cluster ${now.cluster.slice(0, 8)}, lease ${span(now.lease_ms)}` : 'no cluster yet');
-  text($('asked'), `As AllocSvr ${now.asked.name} at ${now.asked.address} sees it.`);
+  text($('source'), `As AllocSvr ${now.asked.name} at ${now.asked.address} sees it.`);
   tiles();
   allocs();
   stores();
@@ -158,7 +158,7 @@ function problems() {
   if (failure) all.push(`The AllocSvr that this page comes from does not answer: ${failure}. ${now ? 'This is what it said last.' : ''}`);
   if (now) {
     if (now.store_error) {
-      const ago = now.store_ms_ago == null ? 'It has not answered since this page was first asked for.' : `It answered last ${span(now.store_ms_ago)} ago.`;
+      const ago = now.store_ms_ago == null ? 'It has not answered since this page was first requested.' : `It answered last ${span(now.store_ms_ago)} ago.`;
       all.push(`The store is not reachable: ${now.store_error}. ${ago} Below is what AllocSvr ${now.asked.name} knows itself.`);
     }
     for (const s of now.stores) if (down(s.address)) all.push(`StoreSvr ${s.id} is down: ${down(s.address)}`);
@@ -167,9 +167,9 @@ function problems() {
     if (now.free_slots) all.push(`${plural(now.free_slots, 'slot')} ${now.free_slots === 1 ? 'has' : 'have'} no owner at the moment.`);
   }
   const list = $('problems');
-  const told = all.join('\n');
-  if (list.dataset.told !== told) {
-    list.dataset.told = told;
+  const shown = all.join('\n');
+  if (list.dataset.shown !== shown) {
+    list.dataset.shown = shown;
     list.replaceChildren(...all.map((one) => make('li', '', one.trim())));
   }
   list.hidden = !all.length;
@@ -218,7 +218,7 @@ function fill(id, wanted) {
   });
 }
 
-function colour(name) {
+function color(name) {
   if (!owners.has(name)) owners.set(name, owners.size);
   return owners.get(name);
 }
@@ -240,8 +240,8 @@ function allocs() {
     const node = now.node.get(s.address);
     const counters = node && node.counters;
     const left = counters && counters.lease_left_ms;
-    const how = !counters ? state('bad', 'down', (node && node.error) || 'not asked')
-      : !counters.lease_valid ? state('bad', 'no lease', 'it answers nobody until it is renewed')
+    const how = !counters ? state('bad', 'down', (node && node.error) || 'no status')
+      : !counters.lease_valid ? state('bad', 'no lease', 'it answers no request until it is renewed')
         : s.draining || counters.draining ? state('warn', 'draining', '')
           : state('good', 'up', '');
     return [s.name, [
@@ -291,7 +291,7 @@ function stores() {
         const role = leads ? 'leader' : s.voter ? 'voter' : 'learner';
         cell.children[0].className = counters ? (leads ? 'good' : '') : 'bad';
         text(cell.children[0], counters ? role : `${role}, down`);
-        text(cell.children[1], counters ? '' : (node && node.error) || 'not asked');
+        text(cell.children[1], counters ? '' : (node && node.error) || 'no status');
       },
       number(counters && counters.raft_term), number(lag), leads ? '–' : span(s.heard_ms_ago),
       rate(rateOf(s.address, 'raft_entries')), rate(rateOf(s.address, 'raft_log_syncs')),
@@ -333,12 +333,12 @@ function context(canvas, width, height) {
 
 const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-// One cell in an owner's colour: further owners with a mark, dead ones struck through.
+// One cell in an owner's color: further owners with a mark, dead ones struck through.
 function cell(c, x, y, size, place, dead) {
-  c.fillStyle = COLOURS[place % COLOURS.length];
+  c.fillStyle = COLORS[place % COLORS.length];
   c.fillRect(x, y, size, size);
   c.fillStyle = c.strokeStyle = style('--card');
-  const turn = Math.floor(place / COLOURS.length) % 4;
+  const turn = Math.floor(place / COLORS.length) % 4;
   if (turn) c.fillRect(x + size / 4, y + size / 4, turn === 2 ? size / 4 : size / 2, turn === 3 ? size / 4 : size / 2);
   if (dead) {
     c.lineWidth = Math.max(1.5, size / 6);
@@ -351,7 +351,7 @@ function cell(c, x, y, size, place, dead) {
 function swatch(name) {
   const canvas = make('canvas', 'mark');
   canvas.setAttribute('aria-hidden', 'true');
-  cell(context(canvas, 12, 12), 0, 0, 12, colour(name), false);
+  cell(context(canvas, 12, 12), 0, 0, 12, color(name), false);
   return canvas;
 }
 
@@ -364,11 +364,11 @@ function line(holder, address, name) {
   canvas.setAttribute('role', 'img');
   canvas.setAttribute('aria-label', `numbers a second of ${name} in the last minute, at most ${rate(top)}`);
   const c = context(canvas, 110, 20);
-  c.strokeStyle = COLOURS[colour(name) % COLOURS.length];
+  c.strokeStyle = COLORS[color(name) % COLORS.length];
   c.lineWidth = 1.5;
   c.beginPath();
   values.forEach((value, i) => {
-    const x = 110 - (values.length - 1 - i) * (110 / (KEPT - 1));
+    const x = 110 - (values.length - 1 - i) * (110 / (RATES_MAX - 1));
     const y = 19 - (value / top) * 17;
     if (i) c.lineTo(x, y); else c.moveTo(x, y);
   });
@@ -397,7 +397,7 @@ function map() {
   slots.owner_refs.forEach((ref, slot) => {
     const x = (slot % columns) * size;
     const y = Math.floor(slot / columns) * size;
-    if (ref) return cell(c, x, y, size - gap, colour(slots.owners[ref - 1].name), dead[ref - 1]);
+    if (ref) return cell(c, x, y, size - gap, color(slots.owners[ref - 1].name), dead[ref - 1]);
     c.strokeStyle = free;
     c.lineWidth = 1;
     c.strokeRect(x + 0.5, y + 0.5, size - gap - 1, size - gap - 1);
@@ -409,20 +409,20 @@ function map() {
     c.strokeRect((slot % columns) * size - 0.5, Math.floor(slot / columns) * size - 0.5, size, size);
   }
   const counts = slots.owners.map((o, i) => [o.name, slots.owner_refs.filter((ref) => ref === i + 1).length, dead[i]]);
-  const nobody = slots.owner_refs.filter((ref) => !ref).length;
-  const told = counts.map(([name, n, is]) => `${name}: ${number(n)}${is ? ' (down)' : ''}`);
-  if (nobody) told.push(`no owner: ${number(nobody)}`);
-  canvas.setAttribute('aria-label', `${number(count)} slots by owner. ${told.join(', ')}`);
+  const unowned = slots.owner_refs.filter((ref) => !ref).length;
+  const labels = counts.map(([name, n, is]) => `${name}: ${number(n)}${is ? ' (down)' : ''}`);
+  if (unowned) labels.push(`no owner: ${number(unowned)}`);
+  canvas.setAttribute('aria-label', `${number(count)} slots by owner. ${labels.join(', ')}`);
   const list = $('legend');
-  if (list.dataset.told !== told.join()) {
-    list.dataset.told = told.join();
+  if (list.dataset.shown !== labels.join()) {
+    list.dataset.shown = labels.join();
     counts.sort((a, b) => a[0].localeCompare(b[0], 'en', { numeric: true }));
     list.replaceChildren(...counts.map(([name, n, is]) => {
       const item = make('li');
       item.append(swatch(name), make('span', 'owner', name), ` ${number(n)}${is ? ', down' : ''}`);
       return item;
     }));
-    if (nobody) list.append(make('li', 'bad', `no owner ${number(nobody)}`));
+    if (unowned) list.append(make('li', 'bad', `no owner ${number(unowned)}`));
   }
 }
 
@@ -430,7 +430,7 @@ function describe() {
   if (!slots || chosen == null) return;
   const ref = slots.owner_refs[chosen];
   const owner = ref ? slots.owners[ref - 1] : null;
-  const who = owner ? `${owner.name} at ${owner.address}${down(owner.address) ? ' (down)' : ''}` : 'nobody at the moment';
+  const who = owner ? `${owner.name} at ${owner.address}${down(owner.address) ? ' (down)' : ''}` : 'none at the moment';
   text($('slot'), `slot ${chosen}: owner ${who}, epoch ${slots.epochs[chosen]}`);
 }
 
@@ -476,18 +476,18 @@ function namespaces(all) {
 
 async function look(event) {
   event.preventDefault();
-  const asked = $('look-key').value;
+  const input = $('look-key').value;
   const namespace = $('look-namespace').value;
-  const decimal = /^\d{1,20}$/.test(asked) && String(BigInt(asked)) === asked && BigInt(asked) < 2n ** 64n;
+  const decimal = /^\d{1,20}$/.test(input) && String(BigInt(input)) === input && BigInt(input) < 2n ** 64n;
   const query = new URLSearchParams(namespace ? { namespace } : {});
-  query.set(decimal ? 'uid' : 'key', asked);
+  query.set(decimal ? 'uid' : 'key', input);
   const error = $('look-error');
   try {
     const [route, current] = await Promise.all([
-      ask(`v1/route?${query}`),
-      ask(`v1/current?${query}&format=string`).catch((e) => ({ error: e.status === 404 ? 'not available' : e.message })),
+      request(`v1/route?${query}`),
+      request(`v1/current?${query}&format=string`).catch((e) => ({ error: e.status === 404 ? 'not available' : e.message })),
     ]);
-    found = { ...route, asked, current };
+    found = { ...route, input, current };
     error.hidden = true;
   } catch (e) {
     found = null;
@@ -498,7 +498,7 @@ async function look(event) {
   map();
 }
 
-// Owner and epoch are as of now, not as of when it was asked.
+// Owner and epoch are those of now, not of the time of the request.
 function result() {
   const list = $('found');
   list.hidden = !found;
@@ -509,9 +509,9 @@ function result() {
   const words = { exact: value, never: 'never given out', at_most: `at most ${value}` };
   const facts = [
     ['current', error || words[kind] || value],
-    ['owner', owner ? `${owner.name} at ${owner.address}${down(owner.address) ? ' (down)' : ''}` : 'nobody at the moment'],
+    ['owner', owner ? `${owner.name} at ${owner.address}${down(owner.address) ? ' (down)' : ''}` : 'none at the moment'],
     ['slot', found.slot], ['epoch', slots ? slots.epochs[found.slot] : found.epoch],
-    ['section', found.section], ['namespace', found.namespace], ['asked for', found.asked],
+    ['section', found.section], ['namespace', found.namespace], ['requested', found.input],
   ];
   facts.forEach(([name, said], i) => {
     const fact = list.children[i] || list.appendChild(make('div'));

@@ -56,8 +56,8 @@ type CallFuture<'a, R> =
 struct JsonApi<S> {
     sequence: Arc<S>,
     memory: MemoryLimit,
-    /// Runtime that parses and writes large bodies. In the runtime of a connection, other connections
-    /// would wait.
+    /// Runtime that parses and writes large bodies. In the runtime of a connection, other
+    /// connections would wait.
     runtime: Handle,
 }
 
@@ -94,7 +94,7 @@ where
 
 /// Returns the response to another method.
 fn method_not_allowed(uri: &Uri) -> Response {
-    let text = format!("{} is asked by GET or POST", uri.path());
+    let text = format!("method not allowed at {}; use GET or POST", uri.path());
     let error = HttpError::with_status(StatusCode::METHOD_NOT_ALLOWED, Code::Unimplemented, text);
     let mut response = error.into_response();
     // RFC 9110, 15.5.6: a 405 must name the methods that the path has.
@@ -241,7 +241,7 @@ fn parse_body<A: ApiRequest>(body: &[u8], form: bool) -> Result<A, HttpError> {
     if body.trim_ascii_start().starts_with(b"{") {
         serde_json::from_slice(body).map_err(|error| HttpError::invalid(error.to_string()))
     } else if form {
-        parse_query(str::from_utf8(body).map_err(|_| HttpError::invalid("the form is no text"))?)
+        parse_query(str::from_utf8(body).map_err(|_| HttpError::invalid("the form is not UTF-8"))?)
     } else {
         let text = "the body is neither an object of JSON nor a form: see /v1/openapi.json";
         Err(HttpError::invalid(text))

@@ -1,8 +1,8 @@
 //! The paths of a server for operators and their tools: `/metrics`, `/healthz`, `/readyz`.
 //!
 //! Invariants:
-//! - An endpoint that has threads of its own does not report a server as healthy while that server's
-//!   own threads are stopped.
+//! - An endpoint that has threads of its own does not report a server as healthy while that
+//!   server's own threads are stopped.
 //! - One scrape at a time runs, on a thread for which nothing else waits. A client that scrapes too
 //!   often uses at most one thread of a server.
 
@@ -30,8 +30,8 @@ const CONTENT_TYPE_TEXT: &str = "text/plain; charset=utf-8";
 /// Maximum wait of a scrape for others; then it is rejected.
 const SCRAPE_PERMIT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Maximum time for the server's threads to run a task that does nothing; above it the server is not
-/// healthy.
+/// Maximum time for the server's threads to run a task that does nothing; above it the server is
+/// not healthy.
 const STALL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Returns the routes that report on a server, which runs in the current runtime.
@@ -65,7 +65,7 @@ struct ScrapeState {
 async fn serve_metrics(State(scrape_state): State<ScrapeState>, headers: HeaderMap) -> Response {
     let ScrapeState { registry, permit } = scrape_state;
     let Ok(Ok(permit)) = timeout(SCRAPE_PERMIT_TIMEOUT, permit.acquire_owned()).await else {
-        let text = "others are scraping this server; come again, and less often\n";
+        let text = "too many scrapes at a time; retry less often\n";
         return uncached_response(StatusCode::SERVICE_UNAVAILABLE, CONTENT_TYPE_TEXT, text);
     };
     let format = MetricsFormat::accepted_by(&headers);
@@ -102,12 +102,12 @@ async fn serve_readyz<W: Watched>(State(server): State<Arc<ObservedServer<W>>>) 
 impl<W: Watched> ObservedServer<W> {
     async fn check_process(&self) -> Check {
         let fault = match self.watched.failed_with() {
-            Some(why) => Some(format!("{why}; start it again once that is mended")),
+            Some(error) => Some(format!("{error}; restart the server once that is fixed")),
             None => {
                 let empty_task = timeout(STALL_TIMEOUT, self.runtime.spawn(async {}));
                 empty_task.await.is_err().then(|| {
                     format!(
-                        "its threads have done nothing for {STALL_TIMEOUT:?}; see what they wait for, as `gdb -p PID -batch -ex 'thread apply all bt'` tells, and start it again"
+                        "its threads have done nothing for {STALL_TIMEOUT:?}; find what they wait for with `gdb -p PID -batch -ex 'thread apply all bt'`, and restart the server"
                     )
                 })
             }

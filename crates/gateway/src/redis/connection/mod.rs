@@ -5,7 +5,8 @@
 //! - While the peer has not read more than [`UNSENT_BYTES_MAX`] bytes of replies, the connection
 //!   executes and reads nothing.
 //! - The bytes that the connection holds are counted (`shared`).
-//! - A connection is closed in time when its peer reads nothing, or stops in the middle of a request.
+//! - A connection is closed in time when its peer reads nothing, or stops in the middle of a
+//!   request.
 //! - At a shutdown a connection answers the requests that it has received completely.
 
 mod socket;
@@ -66,8 +67,8 @@ impl<S: LocalSequence> RedisConnection<'_, S> {
     pub(super) async fn serve(self, io: Box<dyn Io>, share: Share) {
         let remote = share.remote();
         match self.run(io, share).await {
-            Ok(why) => tracing::debug!(%remote, why, "a connection ended"),
-            Err(error) => tracing::debug!(%remote, %error, "a connection ended"),
+            Ok(reason) => tracing::debug!(%remote, reason, "redis connection closed"),
+            Err(error) => tracing::debug!(%remote, %error, "redis connection failed"),
         }
     }
 
@@ -94,9 +95,7 @@ impl<S: LocalSequence> RedisConnection<'_, S> {
         let mut stop = pin!(self.shutdown.cancelled());
         loop {
             if session.ended {
-                return socket
-                    .flush_and_close("it said QUIT, or speaks another protocol")
-                    .await;
+                return socket.flush_and_close("QUIT or another protocol").await;
             }
             if pending.has_next() && socket.unsent_bytes() <= UNSENT_BYTES_MAX {
                 let (batch, next_index) = pending.next_batch(&session);
@@ -114,9 +113,9 @@ impl<S: LocalSequence> RedisConnection<'_, S> {
                 if command_count > 0 && self.idle_timeout.is_some() {
                     last_command_at = Instant::now();
                 }
-                // Other connections run first, so that a thread executes everything that has arrived
-                // before it sends the first reply. A client that reads several connections is not
-                // woken up for each.
+                // Other connections run first, so that a thread executes everything that has
+                // arrived before it sends the first reply. A client that reads several connections
+                // is not woken up for each.
                 tokio::task::yield_now().await;
                 poll_fn(|cx| Poll::Ready(socket.write_available(cx))).await?;
                 continue;
@@ -159,14 +158,16 @@ impl<S: LocalSequence> RedisConnection<'_, S> {
                     socket
                         .replies
                         .write_error(&format!("ERR Protocol error: {protocol_error}"));
-                    return socket.flush_and_close("it sent what is no request").await;
+                    return socket.flush_and_close("malformed request").await;
                 }
                 // A password is short.
                 if !session.authenticated && socket.read_buffer.len() > READ_BUFFER_MAX {
                     socket
                         .replies
                         .write_error("ERR Protocol error: unauthenticated");
-                    return socket.flush_and_close("it sent much and no password").await;
+                    return socket
+                        .flush_and_close("too many bytes before the password")
+                        .await;
                 }
                 if socket.read_buffer.is_empty() {
                     request_began_at = None;
@@ -175,13 +176,13 @@ impl<S: LocalSequence> RedisConnection<'_, S> {
                 }
             }
             if !reservation.try_resize(socket.buffered_bytes() + pending.data.len()) {
-                return Ok("no room for its requests and answers");
+                return Ok("memory limit of requests and replies");
             }
             let may_read = !pending.has_next();
             if may_read && self.shared.is_shutting_down() {
                 // The server answers what has arrived until now, and nothing that arrives later.
                 if is_last_read {
-                    return socket.flush_and_close("the server stops").await;
+                    return socket.flush_and_close("server shutdown").await;
                 }
                 is_last_read = true;
                 tokio::time::sleep(SHUTDOWN_READ_GRACE).await;
@@ -192,10 +193,10 @@ impl<S: LocalSequence> RedisConnection<'_, S> {
             {
                 ConnectionEvent::Progress => {}
                 ConnectionEvent::PeerClosed => {
-                    return socket.flush_and_close("its other end closed it").await;
+                    return socket.flush_and_close("closed by the peer").await;
                 }
                 ConnectionEvent::Shutdown if is_last_read => {
-                    return socket.flush_and_close("the server stops").await;
+                    return socket.flush_and_close("server shutdown").await;
                 }
                 ConnectionEvent::Shutdown => {}
                 ConnectionEvent::Tick => {
@@ -204,10 +205,11 @@ impl<S: LocalSequence> RedisConnection<'_, S> {
                         .blocked_since
                         .is_some_and(|since| now - since > STUCK_AFTER)
                     {
-                        return Ok("it takes no answers");
+                        return Ok("peer reads no replies");
                     }
                     if socket.unsent_bytes() > UNSENT_BYTES_MAX {
-                        // The connection reads nothing during that time, even if bytes have arrived.
+                        // The connection reads nothing during that time, even if bytes have
+                        // arrived.
                         request_began_at = request_began_at.map(|_| now);
                     }
                     if request_began_at
@@ -216,16 +218,14 @@ impl<S: LocalSequence> RedisConnection<'_, S> {
                         socket.replies.write_error(
                             "ERR Protocol error: the request was not received within 10 s",
                         );
-                        return socket
-                            .flush_and_close("a request took too long to arrive")
-                            .await;
+                        return socket.flush_and_close("request not received in time").await;
                     }
                     let is_auth_late = !session.authenticated && now - opened_at > AUTH_TIMEOUT;
                     let is_idle = self
                         .idle_timeout
                         .is_some_and(|max| now - last_command_at > max);
                     if is_auth_late || (is_idle && socket.unsent_bytes() == 0) {
-                        return socket.flush_and_close("it was idle for too long").await;
+                        return socket.flush_and_close("idle timeout").await;
                     }
                     socket.release_idle_buffers();
                 }
@@ -244,8 +244,8 @@ impl PendingRequests {
         self.parser.request_count() == 1 && self.parser.complete_bytes() == bytes.len()
     }
 
-    /// Returns the next commands that are executed together, and the index of the first request after
-    /// them.
+    /// Returns the next commands that are executed together, and the index of the first request
+    /// after them.
     fn next_batch(&self, session: &RedisSession<'_>) -> (CommandBatch<'_>, usize) {
         let mut batch = CommandBatch::with_capacity(self.parser.request_count() - self.next_index);
         let mut words: Vec<&[u8]> = Vec::new();

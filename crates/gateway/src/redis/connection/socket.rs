@@ -130,7 +130,8 @@ impl BufferedSocket {
                     if self.sent_bytes > before || self.blocked_since.is_none() {
                         self.blocked_since = Some(Instant::now());
                     }
-                    // A client that always reads a little late must not make us keep all sent bytes.
+                    // A client that always reads a little late must not make us keep all sent
+                    // bytes.
                     if self.sent_bytes >= self.replies.bytes.len() / 2 {
                         self.replies.bytes.drain(..self.sent_bytes);
                         self.sent_bytes = 0;
@@ -161,7 +162,10 @@ impl BufferedSocket {
     }
 
     /// Writes the remaining replies, and closes the connection.
-    pub(super) async fn flush_and_close(mut self, why: &'static str) -> io::Result<&'static str> {
+    pub(super) async fn flush_and_close(
+        mut self,
+        reason: &'static str,
+    ) -> io::Result<&'static str> {
         let written = poll_fn(|cx| {
             self.write_available(cx)?;
             match self.unsent_bytes() {
@@ -171,7 +175,7 @@ impl BufferedSocket {
         });
         match tokio::time::timeout(STUCK_AFTER, written).await {
             Ok(written) => written?,
-            Err(_) => return Ok("it takes no answers"),
+            Err(_) => return Ok("peer reads no replies"),
         }
         // Closing with unread bytes would reset the connection, and the last answers with it.
         let mut rest = [0; 4_096];
@@ -180,6 +184,6 @@ impl BufferedSocket {
             io::Result::Ok(())
         };
         let _ = tokio::time::timeout(LINGER_TIMEOUT, rest).await;
-        Ok(why)
+        Ok(reason)
     }
 }

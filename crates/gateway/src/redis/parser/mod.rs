@@ -4,8 +4,9 @@
 //! 33 (`INCR` of a key of 17 bytes, pipelines of 1 to 100). In a pipeline of 100 a command may cost
 //! about 400 ns in all.
 //!
-//! Invariants: the parser reads a byte once, however slowly a request arrives. It checks the size of
-//! a request before it keeps it ([`WORDS_MAX`], [`WORD_BYTES_MAX`], [`LINE_BYTES_MAX`], [`REQUEST_BYTES_MAX`]).
+//! Invariants: the parser reads a byte once, however slowly a request arrives. It checks the size
+//! of a request before it keeps it ([`WORDS_MAX`], [`WORD_BYTES_MAX`], [`LINE_BYTES_MAX`],
+//! [`REQUEST_BYTES_MAX`]).
 
 mod inline_unquoter;
 

@@ -1,5 +1,5 @@
-//! The parser returns the same requests and errors for all sizes of the pieces in which bytes arrive.
-//! Tests with examples and with random bytes; they use no network.
+//! The parser returns the same requests and errors for all sizes of the pieces in which bytes
+//! arrive. Tests with examples and with random bytes; they use no network.
 
 use proptest::prelude::*;
 
