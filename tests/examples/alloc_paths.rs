@@ -2,11 +2,11 @@
 //! instructions: `cargo xtask instructions`.
 //!
 //! `alloc_paths PATH ROUNDS`, where PATH is one of [`PATHS`]. One round is one request of that
-//! path: its encoded bytes go in, and the encoded answer comes out. Only [`measured`] is to be
-//! counted.
+//! path: its encoded bytes go in, and the encoded answer comes out. The tool counts only
+//! [`measured`].
 //!
 //! Every answer must come from memory at the first poll. Anything else ends the program with a
-//! panic, so a slow path is never counted as a fast one.
+//! panic, so that a slow path is never counted as a fast one.
 
 #![expect(
     clippy::expect_used,
@@ -112,7 +112,7 @@ fn main() {
             keys(1_000 + n / 2 * NEW_KEYS, NEW_KEYS)
         }),
     }
-    // The servers end with the process: a clean stop would take longer than what is measured.
+    // The servers end with the process: a clean stop would take longer than the measured part.
     std::process::exit(0);
 }
 
@@ -174,7 +174,7 @@ fn keys(first: u64, items: u64) -> NextManyRequest {
     }
 }
 
-/// A gRPC message with its prefix.
+/// Encodes a gRPC message with its prefix.
 fn message(message: &impl Message) -> Bytes {
     let mut bytes = BytesMut::new();
     bytes.put_u8(0);
@@ -200,7 +200,7 @@ where
         .expect("a request")
 }
 
-/// One store and one AllocSvr that owns all slots.
+/// Starts one store and one AllocSvr that owns all slots.
 async fn start_cluster(dir: &std::path::Path) -> (Store, Alloc) {
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     let environment = seqsvr_store::Environment {
@@ -236,7 +236,7 @@ async fn start_cluster(dir: &std::path::Path) -> (Store, Alloc) {
     (store, alloc.expect("the AllocSvr starts"))
 }
 
-/// The system's clock by way of libc. The servers' own way to it looks for the vDSO, which Valgrind
+/// The system's clock, read through libc. The servers' own clock looks for the vDSO, which Valgrind
 /// hides.
 struct LibcClock;
 

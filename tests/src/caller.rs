@@ -1,5 +1,5 @@
-//! One way to make calls, three who make them: the client, a plain gRPC caller that always asks the
-//! wrong node, and callers of other protocols.
+//! One interface for every kind of caller: the SDK, a plain gRPC caller that always calls an
+//! AllocSvr that does not own the key, and clients of other protocols.
 
 use seqsvr_check::Answer;
 use seqsvr_client::{Client, Current, CurrentKind, Error, NextItem, Numbers};
@@ -8,38 +8,39 @@ use crate::door::Door;
 use crate::plain::Plain;
 use crate::subject::Subject;
 
-/// What is asked of every item of a call. `RaiseTo` takes one item.
+/// Operation of a call, applied to every item. `RaiseTo` takes one item.
 #[derive(Clone, Copy, Debug)]
 pub enum Ask {
-    /// This many numbers.
+    /// Take this many numbers.
     Next(u32),
-    /// The last number given out.
+    /// Read the last number given out.
     Current,
-    /// That later numbers are above this one.
+    /// Make every later number greater than this value.
     RaiseTo(u64),
 }
 
-/// Epoch, where it is told, and answer of an item, or why there is none.
+/// Epoch (if the protocol reports it) and answer of an item, or the error text.
 pub type Result = std::result::Result<(Option<u64>, Answer), String>;
 
-/// Who calls.
+/// A kind of caller.
 #[derive(Clone)]
 pub enum Caller {
     /// The SDK with its default deadline.
     Client(Client),
-    /// A caller without routes.
+    /// A gRPC caller without routes.
     Plain(Plain),
-    /// A caller of another protocol.
+    /// A client of another protocol.
     Door(Door),
 }
 
 impl Caller {
-    /// Whether it comes through a door.
+    /// Returns whether the caller uses the Redis or the HTTP endpoint.
     pub fn is_door(&self) -> bool {
         matches!(self, Caller::Door(_))
     }
 
-    /// The requests that items of one namespace must be parted into, with the node to ask.
+    /// Splits items of one namespace into the requests that this caller must send, each with the
+    /// index of the node to call.
     pub async fn part<'a>(&self, items: &[&'a Subject]) -> Vec<(usize, Vec<&'a Subject>)> {
         match self {
             Caller::Client(_) | Caller::Door(_) => vec![(0, items.to_vec())],
@@ -47,7 +48,7 @@ impl Caller {
         }
     }
 
-    /// Makes one call; one result an item.
+    /// Makes one call and returns one result for each item.
     pub async fn ask(&self, node: usize, ask: Ask, items: &[&Subject]) -> Vec<Result> {
         match self {
             Caller::Client(client) => ask_client(client, ask, items).await,
@@ -104,7 +105,7 @@ fn numbers(answer: std::result::Result<Numbers, Error>, subject: &Subject) -> Re
     ))
 }
 
-/// Numbers as a history holds them.
+/// Converts numbers to the form that a history records.
 pub(crate) fn next(first: u64, last: u64, subject: &Subject) -> Answer {
     Answer::Next {
         first,

@@ -1,4 +1,4 @@
-//! A whole cluster of processes on loopback, made with `store`, `init` and `alloc`.
+//! A whole cluster of processes on loopback, created with `store`, `init` and `alloc`.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,15 +10,15 @@ use crate::process::{Process, binary, free_ports, run};
 use crate::variant;
 use crate::wait::until;
 
-/// How long a new or restarted cluster may take to be whole.
+/// Maximum time until every slot of a new or restarted cluster has an owner.
 const WHOLE_WITHIN: Duration = Duration::from_secs(30);
 
-/// Ports of one alloc.
+/// Ports of one AllocSvr.
 #[derive(Clone, Copy, Debug)]
 pub struct Doors {
-    /// For Redis clients.
+    /// Port of the Redis endpoint.
     pub redis: u16,
-    /// For HTTP.
+    /// Port of the HTTP endpoint.
     pub http: u16,
 }
 
@@ -37,31 +37,31 @@ pub fn store_args(id: u64, address: &str, data_dir: &str) -> Vec<String> {
     args.map(str::to_owned).to_vec()
 }
 
-/// Stores and allocs; all are killed when it is dropped.
+/// A cluster of StoreSvrs and AllocSvrs. Dropping it kills all processes.
 pub struct Cluster {
     /// StoreSvrs, in the order of their ids.
     pub stores: Vec<Process>,
-    /// AllocSvrs.
+    /// AllocSvrs, in the order of their start.
     pub allocs: Vec<Process>,
     /// `host:port` of each store.
     pub store_addresses: Vec<String>,
-    /// `host:port` of each alloc.
+    /// `host:port` of each AllocSvr.
     pub alloc_addresses: Vec<String>,
-    /// Where each alloc serves other protocols, on loopback.
+    /// Ports of each AllocSvr's Redis and HTTP endpoints, on loopback.
     pub doors: Vec<Doors>,
     binary: &'static Path,
-    // Declared last: removed after the processes are gone.
+    // Declared last, so that the directory is removed after the processes have ended.
     dir: TempDir,
 }
 
 impl Cluster {
-    /// Starts all, makes the cluster, and waits until every slot has an owner and every alloc owns
-    /// some, if there are any.
+    /// Starts all processes, initializes the cluster, and waits until every slot has an owner and
+    /// every AllocSvr, if there are any, owns some.
     pub async fn start(stores: u16, allocs: u16, lease_ms: u32) -> Cluster {
         Cluster::start_with(stores, allocs, lease_ms, &[], &[]).await
     }
 
-    /// The same, with further flags for each store and each alloc.
+    /// Starts a cluster with further flags for each store and each AllocSvr.
     pub async fn start_with(
         stores: u16,
         allocs: u16,
@@ -73,7 +73,7 @@ impl Cluster {
         Cluster::start_all(binary(), counts, lease_ms, store_flags, alloc_flags).await
     }
 
-    /// Starts all with another binary.
+    /// Starts a cluster of another binary.
     pub async fn start_of(binary: &'static Path, stores: u16, allocs: u16) -> Cluster {
         Cluster::start_all(binary, (stores, allocs), 3_000, &[], &[]).await
     }
@@ -115,8 +115,8 @@ impl Cluster {
         cluster
     }
 
-    /// Starts one more StoreSvr, on an empty directory; it becomes the last of `stores`. It waits
-    /// until it is made a member.
+    /// Starts one more StoreSvr on an empty directory and appends it to `stores`. The new store
+    /// waits until it is added as a member.
     pub fn add_store(&mut self, id: u16) {
         self.add_store_with(id, &[]);
     }
@@ -132,8 +132,8 @@ impl Cluster {
         self.store_addresses.push(address);
     }
 
-    /// Starts one more AllocSvr, which knows all `stores`; it becomes the last of `allocs`. Does
-    /// not wait until it owns slots: see [`Cluster::whole`].
+    /// Starts one more AllocSvr, configured with all `stores`, and appends it to `allocs`. Does not
+    /// wait until it owns slots: see [`Cluster::whole`].
     pub fn add_alloc(&mut self, name: &str, extra: &[&str]) {
         let address = format!("127.0.0.1:{}", free_ports(1));
         let doors = Doors {
@@ -164,23 +164,23 @@ impl Cluster {
         self.doors.push(doors);
     }
 
-    /// Where its files are.
+    /// Returns the directory of all files of the cluster.
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
 
-    /// A client that knows all allocs and has default settings.
+    /// Creates a client with the addresses of all AllocSvrs and default settings.
     pub fn client(&self) -> Client {
         let options = Options::new(self.alloc_addresses.iter().cloned());
         Client::new(options).expect("good addresses")
     }
 
-    /// Every process, stores first.
+    /// Returns every process, stores first.
     pub fn all(&mut self) -> impl Iterator<Item = &mut Process> {
         self.stores.iter_mut().chain(&mut self.allocs)
     }
 
-    /// Waits until every slot has an owner and `owners` allocs own some.
+    /// Waits until every slot has an owner and `owners` AllocSvrs own some.
     pub async fn whole(&mut self, owners: usize) {
         let admin = self.client().admin();
         until("every slot has an owner", WHOLE_WITHIN, async || {
@@ -192,14 +192,14 @@ impl Cluster {
         .await;
     }
 
-    /// Fails the test if a process ended that nobody here killed.
+    /// Panics if a process ended that the scenario did not kill.
     pub fn assert_none_ended(&mut self) {
         for process in self.all() {
             assert!(!process.has_ended(), "a process ended by itself");
         }
     }
 
-    /// Index of the StoreSvr that leads, waited for.
+    /// Waits for a StoreSvr leader and returns its index.
     pub async fn leader(&self) -> usize {
         let admin = self.client().admin();
         until("a leader among the stores", WHOLE_WITHIN, async || {
@@ -210,7 +210,8 @@ impl Cluster {
         .await
     }
 
-    /// A counter, added up over the processes at these addresses, all of which must answer.
+    /// Returns the sum of a counter over the processes at these addresses. Panics if one of them
+    /// does not answer.
     pub async fn counter(&self, addresses: &[String], name: &str) -> u64 {
         let admin = self.client().admin();
         let mut sum = 0;

@@ -1,10 +1,10 @@
-//! A bare service: the floor of what a call takes on this machine at this moment.
+//! A bare service: the lower bound of the cost of a call on this machine at this moment.
 //!
 //! A scenario that judges a ratio of latencies shares the cores with its own load. Part of the
-//! ratio is then the price of that competition, which any service pays. This service does nothing,
-//! and its calls pass between as many tasks, threads and sockets as those of the SDK: the caller, a
+//! ratio is the price of that competition, which any service pays. This service does nothing, and
+//! its calls pass between as many tasks, threads and sockets as those of the SDK: the caller, a
 //! task for the connection, the kernel, a thread of the service, and back. Its ratio in the same
-//! run is the floor that the other ratio is judged against.
+//! run is the floor against which the other ratio is judged.
 
 use std::time::{Duration, Instant};
 
@@ -15,19 +15,19 @@ use tokio::sync::{mpsc, oneshot};
 
 /// Bytes of a request and of a response: about those of a frame with one item.
 const BYTES: usize = 64;
-/// Threads of the service: as an AllocSvr has on a machine of two cores.
+/// Threads of the service: as many as an AllocSvr has on a machine with two cores.
 const THREADS: usize = 2;
-/// Calls that may wait for the connection.
+/// Maximum calls queued for the connection. A further call waits.
 const WAITING_MAX: usize = 16;
 
-/// The service, and a connection to it. Its threads end with this value.
+/// The service and a connection to it. Dropping it ends its threads.
 pub struct Floor {
     runtime: Option<Runtime>,
     calls: mpsc::Sender<oneshot::Sender<()>>,
 }
 
 impl Floor {
-    /// Starts the service on threads of its own, of the usual priority, and connects to it.
+    /// Starts the service on its own threads of normal priority and connects to it.
     pub async fn start() -> Floor {
         let runtime = Builder::new_multi_thread()
             .worker_threads(THREADS)
@@ -40,7 +40,7 @@ impl Floor {
         let listener = listener.expect("a listener of the system");
         let address = listener.local_addr().expect("an address");
         runtime.spawn(async move {
-            // In the runtime whose threads are to be woken up.
+            // In the runtime whose threads must be woken up.
             let listener = TcpListener::from_std(listener).expect("a listener");
             let (stream, _) = listener.accept().await.expect("a connection");
             echo(stream).await;
@@ -54,7 +54,7 @@ impl Floor {
         }
     }
 
-    /// Makes one call, and returns how long it took.
+    /// Makes one call and returns its latency.
     pub async fn call(&self) -> Duration {
         let began = Instant::now();
         let (answer, answered) = oneshot::channel();
@@ -67,14 +67,14 @@ impl Floor {
 
 impl Drop for Floor {
     fn drop(&mut self) {
-        // It ends within another runtime, where a blocking shutdown panics.
+        // The drop runs inside another runtime, where a blocking shutdown panics.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
     }
 }
 
-/// Sends back what comes.
+/// Sends every received message back.
 async fn echo(mut stream: TcpStream) {
     stream.set_nodelay(true).expect("a socket option");
     let mut bytes = [0; BYTES];
@@ -95,7 +95,7 @@ async fn drive(mut stream: TcpStream, mut waiting: mpsc::Receiver<oneshot::Sende
         if sent.is_err() || read.is_err() {
             return;
         }
-        // The caller may have gone.
+        // The caller may have gone away.
         let _ = answer.send(());
     }
 }

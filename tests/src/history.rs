@@ -1,4 +1,4 @@
-//! The history of a scenario: where calls are recorded, and the check at the end.
+//! History of a scenario: records calls and checks them at the end.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -8,20 +8,20 @@ use seqsvr_check::{Call, Kind, Outcome, Recorder, Report, check_file};
 use crate::caller::{Ask, Result};
 use crate::subject::Subject;
 
-/// How the panic of a check begins that convicts.
+/// Prefix of the panic message of a check that finds a violation.
 pub const BROKEN: &str = "the promise is broken";
 
-/// Records calls; clone it for each task.
+/// Recorder of calls. Clone it for each task.
 #[derive(Clone)]
 pub struct History {
     recorder: Recorder,
-    /// All stamps are nanoseconds since this one moment.
+    /// All timestamps are nanoseconds since this moment.
     origin: Instant,
     path: PathBuf,
 }
 
 impl History {
-    /// A new history in `dir`.
+    /// Creates a history in `dir`.
     pub fn create(dir: &Path) -> History {
         let path = dir.join("history");
         History {
@@ -31,12 +31,13 @@ impl History {
         }
     }
 
-    /// The file.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Nanoseconds since the history began: taken before a call is sent, and after it is answered.
+    /// Returns the nanoseconds since the history began. Read it before a call is sent and after it
+    /// is answered.
     pub fn now(&self) -> u64 {
         self.origin.elapsed().as_nanos() as u64
     }
@@ -68,8 +69,8 @@ impl History {
             .expect("the history can be written");
     }
 
-    /// Closes the history and has it checked; prints to stderr what it could show. Panics if it
-    /// breaks a rule.
+    /// Closes the history, checks it, and prints the report to stderr. Panics if the history breaks
+    /// a rule.
     pub fn check(self) -> Report {
         self.recorder.finish().expect("the history is whole");
         let report = check_file(&self.path).expect("the history can be read");

@@ -1,11 +1,11 @@
-//! What the tests of whole clusters share: the real binary as real processes ([`process`],
+//! Shared parts of the tests of whole clusters: the release binary as real processes ([`process`],
 //! [`cluster`]), callers of the public contract ([`caller`]), and a load that records every call it
 //! makes ([`load`], [`history`]) for the exact checker.
 //!
-//! The way through: a scenario starts a [`cluster::Cluster`], opens a [`history::History`], lets
-//! [`load::Load`]s run over pools of [`subject`]s, breaks something, waits for what must come,
-//! stops the load and has the history checked; the scenarios are in [`scenario`]. What it may not
-//! know: anything inside the servers; it sees them through their ports, their files and their exit.
+//! A scenario starts a [`cluster::Cluster`], opens a [`history::History`], runs [`load::Load`]s
+//! over pools of [`subject`]s, injects a fault, waits for the expected conditions, stops the load
+//! and checks the history. The scenarios are in [`scenario`]. The library sees the servers only
+//! through their ports, their files and their exit status. It never uses their internals.
 
 #![expect(
     clippy::expect_used,

@@ -1,8 +1,8 @@
-//! A load: tasks that make mixed calls on a pool of sequences, record each, and count.
+//! A load: tasks that make mixed calls on a pool of sequences, record each call, and count results.
 //!
-//! A load ends when it has made the number of calls it was given, or when it is told to. More than
-//! half of the picks sweep over the whole pool, so that every sequence is used; the others go to
-//! few hot ones, so that many calls of one sequence overlap or follow each other closely.
+//! A load ends after the configured number of calls or on [`Load::stop`]. More than half of the
+//! picks sweep over the whole pool, so that every sequence is used. The others go to a few hot
+//! sequences, so that many calls of one sequence overlap or follow each other closely.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -20,33 +20,33 @@ use crate::wait::until;
 
 /// Hot sequences of each namespace.
 const HOT: usize = 40;
-/// Most items of a batch.
+/// Items of a batch.
 const BATCH: u64 = 20;
-/// Failures kept as text.
+/// Maximum failures kept as text. Later failures are only counted.
 const TEXTS: usize = 20;
-/// Rest after a failure, so that a cluster that is down is not asked in a tight loop.
+/// Pause after a failure, so that a failed cluster is not called in a tight loop.
 const REST: Duration = Duration::from_millis(20);
 
-/// How often, and how long each time, callers wait for those of doors.
+/// Number and length of the pauses in which SDK and plain callers let endpoint callers catch up.
 const WAITS: u32 = 20;
 const WAIT: Duration = Duration::from_millis(2);
 
-/// Calls that never end by themselves.
+/// Number of calls of a load that ends only on [`Load::stop`].
 pub const UNTIL_STOPPED: u64 = u64::MAX;
 
-/// A load under way.
+/// A running load.
 pub struct Load {
     shared: Arc<Shared>,
     tasks: JoinSet<()>,
 }
 
 struct Shared {
-    /// One list for each namespace, none empty, and where the next sweeping pick begins.
+    /// One list for each namespace, none empty, and the position of the next sweeping pick.
     pool: Vec<(AtomicUsize, Vec<Subject>)>,
     left: AtomicU64,
     answered: AtomicU64,
     through_doors: AtomicU64,
-    /// Some callers come through doors.
+    /// Whether some callers use the Redis or HTTP endpoint.
     has_doors: bool,
     failed: AtomicU64,
     stop: AtomicBool,
@@ -54,18 +54,18 @@ struct Shared {
     longest: Mutex<(Duration, String)>,
 }
 
-/// What a load did.
+/// Result of a load.
 #[derive(Debug)]
 pub struct Summary {
-    /// Calls answered; each item of a batch is one.
+    /// Calls answered; each item of a batch counts as one.
     pub answered: u64,
-    /// Of these, by callers of other protocols.
+    /// Answered calls of Redis and HTTP callers.
     pub through_doors: u64,
     /// Calls that failed.
     pub failed: u64,
-    /// The first few failures, in words.
+    /// Texts of the first failures.
     pub failures: Vec<String>,
-    /// Longest call, answered or not, and what it was.
+    /// Longest call, answered or not, and its description.
     pub longest: (Duration, String),
 }
 
@@ -81,7 +81,7 @@ impl Load {
         Load::paced(history, pool, callers, tasks, calls, Duration::ZERO)
     }
 
-    /// The same, and each task rests after each call.
+    /// Starts a load in which each task pauses for `rest` after each call.
     pub fn paced(
         history: &History,
         pool: Vec<Vec<Subject>>,
@@ -119,7 +119,8 @@ impl Load {
         Load { shared, tasks: set }
     }
 
-    /// Calls answered so far. The difference between two moments is what was answered between them.
+    /// Returns the calls answered so far. The difference between two readings is the number of
+    /// calls answered between them.
     pub fn answered(&self) -> u64 {
         self.shared.answered.load(Ordering::Relaxed)
     }
@@ -133,7 +134,7 @@ impl Load {
         .await;
     }
 
-    /// Waits until the given number of calls is made.
+    /// Waits until the configured number of calls is made.
     pub async fn finish(mut self) -> Summary {
         while let Some(ended) = self.tasks.join_next().await {
             ended.expect("no task panics");
@@ -149,7 +150,7 @@ impl Load {
         }
     }
 
-    /// Lets the calls under way end, and no more begin.
+    /// Waits for the calls in flight and starts no more.
     pub async fn stop(self) -> Summary {
         self.shared.stop.store(true, Ordering::Relaxed);
         self.finish().await
@@ -157,7 +158,7 @@ impl Load {
 }
 
 impl Shared {
-    /// Takes up to `n` of the calls left; 0: the load is over.
+    /// Reserves up to `n` of the remaining calls. 0 means that the load is over.
     fn take(&self, n: u64) -> u64 {
         if self.stop.load(Ordering::Relaxed) {
             return 0;
@@ -190,7 +191,7 @@ impl Worker {
                 80..85 => (Ask::Current, BATCH),
                 _ => (Ask::Next(1), 2),
             };
-            // Two calls on one sequence: a number, and a raise a little above it.
+            // Two calls on one sequence: take a number, then raise the sequence a little above it.
             let raise = size == 2;
             self.keep_pace().await;
             let n = shared.take(size);
@@ -211,9 +212,9 @@ impl Worker {
         }
     }
 
-    /// Callers of our own are several times as fast as those of doors, through whom half of the
-    /// calls are to come: they wait while they are ahead, but not for long, since doors may be
-    /// shut.
+    /// SDK and plain callers are several times as fast as endpoint callers, which should make half
+    /// of the calls. The fast ones wait while they are ahead, but not for long, because the
+    /// endpoints may be closed.
     async fn keep_pace(&self) {
         let shared = &self.shared;
         for _ in 0..WAITS {
@@ -226,7 +227,7 @@ impl Worker {
         }
     }
 
-    /// Some subjects of one namespace.
+    /// Picks subjects of one namespace.
     fn pick<'a>(&mut self, pool: &'a [(AtomicUsize, Vec<Subject>)], n: usize) -> Vec<&'a Subject> {
         let (sweep, list) = &pool[self.rng.random_range(0..pool.len())];
         if self.rng.random_bool(0.4) {
@@ -239,7 +240,7 @@ impl Worker {
         list.iter().cycle().skip(at).take(n).collect()
     }
 
-    /// Makes and records one call; the answer of its first item.
+    /// Makes and records one call. Returns the answer of its first item.
     async fn call(&mut self, node: usize, ask: Ask, items: &[&Subject]) -> Option<Answer> {
         let begin = self.history.now();
         let results = self.caller.ask(node, ask, items).await;

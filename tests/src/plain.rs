@@ -1,5 +1,5 @@
-//! A plain gRPC caller without a routing table that always asks an AllocSvr that does not own the
-//! key, so that every call of it is forwarded.
+//! A plain gRPC caller without a routing table. It always calls an AllocSvr that does not own the
+//! key, so that every call is forwarded.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,19 +18,20 @@ use tonic::transport::{Channel, Endpoint};
 use crate::caller::{Ask, Result, next};
 use crate::subject::Subject;
 
-/// The server's own deadline of 5 s comes first unless the server is gone.
+/// Timeout of a call. The server's own deadline of 5 s expires first unless the server is down.
 const PATIENCE: Duration = Duration::from_secs(8);
 
-/// Asks these nodes, and only those that do not own what is asked for.
+/// Caller of these nodes. It sends each item to a node that does not own it.
 #[derive(Clone)]
 pub struct Plain {
     nodes: Vec<(String, SequenceClient<Channel>)>,
-    /// Knows who owns what, to be sure to ask somebody else.
+    /// Source of the routes, to find a node that is not the owner.
     routes: Client,
 }
 
 impl Plain {
-    /// `routes` should be a client that also makes calls, so that its table is up to date.
+    /// Creates a caller. `routes` should be a client that also makes calls, so that its table is up
+    /// to date.
     pub fn new(addresses: &[String], routes: Client) -> Plain {
         let node = |address: &String| {
             let endpoint = Endpoint::from_shared(format!("http://{address}"));
@@ -43,7 +44,7 @@ impl Plain {
         }
     }
 
-    /// Parts the items by a node that does not own them.
+    /// Groups the items by a node that does not own them.
     pub(crate) async fn part<'a>(&self, items: &[&'a Subject]) -> Vec<(usize, Vec<&'a Subject>)> {
         let table = self.routes.routes().await.ok();
         let owner = |subject: &Subject| {

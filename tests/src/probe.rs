@@ -1,6 +1,5 @@
-//! A probe for numbers that were skipped: one uid a section, so that a sequence of which nothing
-//! was lost counts on by one, and a window of a million numbers, so that a lost one cannot be
-//! overlooked.
+//! A probe for skipped numbers. Each section has one uid, so that a sequence that loses nothing
+//! rises by one. The window has a million numbers, so that a lost window is obvious.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -19,15 +18,15 @@ use crate::subject::Subject;
 use crate::variant;
 
 const NAMESPACE: &str = "probe";
-/// Sections, of one uid each.
+/// Sections, each of one uid.
 const UIDS: u64 = 64;
 const STEP: u32 = 1_000_000;
-/// Calls in flight at a time, each of uids of its own.
+/// Calls in flight, each for its own uids.
 const TASKS: u64 = 8;
-/// Pause between two calls of one probe: it looks, it is not the load.
+/// Pause between two calls of one task: the probe observes, it is not the load.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// A probe under way.
+/// A running probe.
 pub struct Probe {
     stop: Arc<AtomicBool>,
     answered: Arc<AtomicU64>,
@@ -36,7 +35,7 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// Begins; every call is recorded, and must be answered.
+    /// Starts the probe. Every call is recorded and must be answered.
     pub async fn start(history: &History, client: &Client) -> Probe {
         let geometry = Geometry::Dense {
             section_size: 1,
@@ -70,12 +69,12 @@ impl Probe {
         }
     }
 
-    /// Calls answered so far.
+    /// Returns the calls answered so far.
     pub fn answered(&self) -> u64 {
         self.answered.load(Relaxed)
     }
 
-    /// Ends it; returns (calls answered, numbers skipped).
+    /// Ends the probe. Returns (calls answered, numbers skipped).
     pub async fn stop(self) -> (u64, u64) {
         self.stop.store(true, Relaxed);
         let mut reached = 0;

@@ -1,7 +1,7 @@
-//! The release binary, run as processes that can be killed and started again.
+//! The release binary, run as processes that can be killed and restarted.
 //!
-//! Invariant: nothing started here outlives its [`Process`], and when a test fails the end of every
-//! process's log is printed.
+//! Invariant: no process started here outlives its [`Process`], and when a test fails the end of
+//! every process's log is printed.
 
 use std::fs::{File, OpenOptions};
 use std::net::TcpListener;
@@ -18,26 +18,27 @@ pub use rustix::process::Signal;
 use crate::variant;
 use crate::wait::until;
 
-/// Lines of a log shown when a test fails.
+/// Lines of a log that are printed when a test fails.
 const TAIL: usize = 25;
 
 static SELECTED: RwLock<Option<&'static Path>> = RwLock::new(None);
 
-/// Path of the release binary: the selected one, or this tree's, built once in this process so that
-/// it is never stale.
+/// Returns the path of the release binary: the selected one, or that of this source tree, built
+/// once in this process so that it is never stale.
 pub fn binary() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     let selected = *SELECTED.read().unwrap_or_else(PoisonError::into_inner);
     selected.unwrap_or_else(|| BUILT.get_or_init(|| build(&["--release"])))
 }
 
-/// Selects the binary of all processes and commands that start from now on. None: this tree's.
+/// Selects the binary of all processes and commands that start from now on. `None` selects that of
+/// this source tree.
 pub fn select_binary(binary: Option<&'static Path>) {
     *SELECTED.write().unwrap_or_else(PoisonError::into_inner) = binary;
 }
 
-/// Path of what an upgrade goes to: in an acceptance run another build of the same source, of the
-/// development profile, whose own checks are on.
+/// Returns the binary to which an upgrade goes. In an acceptance run it is another build of the
+/// same source in the development profile, whose debug assertions are on.
 pub fn upgraded() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     if variant::is_rebuilt() {
@@ -51,7 +52,8 @@ fn build(profile: &[&str]) -> PathBuf {
     build_of("seqsvr", &[&["-p", "seqsvr"], profile].concat())
 }
 
-/// Path of an executable, built by cargo with these arguments. Panics if it does not build.
+/// Builds an executable by cargo with these arguments and returns its path. Panics if the build
+/// fails.
 pub fn build_of(name: &str, args: &[&str]) -> PathBuf {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let built = Command::new(cargo)
@@ -73,7 +75,7 @@ pub fn build_of(name: &str, args: &[&str]) -> PathBuf {
     executable.expect("cargo names the executable")
 }
 
-/// Runs a command of the binary to its end.
+/// Runs a command of the binary until it ends.
 pub async fn run(args: &[&str]) -> Output {
     let mut command = Command::new(binary());
     command.args(args).stdin(Stdio::null());
@@ -82,14 +84,15 @@ pub async fn run(args: &[&str]) -> Output {
         .expect("not cancelled")
 }
 
-/// `n` loopback ports in a row that nobody listens on. They lie below the range from which the
-/// system takes ports for outgoing connections, so that none is taken while its server is down.
+/// Returns the first of `n` consecutive free loopback ports. They lie below the range from which
+/// the system takes ports for outgoing connections, so that no such connection uses a port while
+/// its server is down.
 pub fn free_ports(n: u16) -> u16 {
     const PORTS: std::ops::Range<u16> = 12_000..32_000;
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let base = (std::process::id() % 150) * 100;
     for _ in 0..200 {
-        // Round and round: a process that runs many scenarios comes back to ports long free again.
+        // Wraps around: a process that runs many scenarios reuses ports that were freed long ago.
         let next = base + u32::from(NEXT.fetch_add(n, Ordering::Relaxed));
         let first = PORTS.start + (next % u32::from(PORTS.end - PORTS.start - n)) as u16;
         let all: Result<Vec<_>, _> = (first..first + n)
@@ -102,8 +105,8 @@ pub fn free_ports(n: u16) -> u16 {
     panic!("no {n} free ports in a row in {PORTS:?}");
 }
 
-/// What each thread of a process does now: name, state and time used as in proc(5), and what it
-/// waits for in the kernel. For whoever has to find out why a server did not answer.
+/// Describes each thread of a process: name, state and used time as in proc(5), and where it waits
+/// in the kernel. Helps to find out why a server did not answer.
 pub fn threads(pid: u32) -> String {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task"));
     let line = |task: PathBuf| {
@@ -130,12 +133,12 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts the binary; what it prints is appended to `dir/name.log`.
+    /// Starts the binary. Its output is appended to `dir/name.log`.
     pub fn start(dir: &Path, name: &str, args: Vec<String>) -> Process {
         Process::start_of(binary(), dir, name, args)
     }
 
-    /// Starts another binary in the same way.
+    /// Starts another binary. Its output is appended to `dir/name.log`.
     pub fn start_of(binary: &'static Path, dir: &Path, name: &str, args: Vec<String>) -> Process {
         let mut process = Process {
             name: name.to_owned(),
@@ -148,7 +151,7 @@ impl Process {
         process
     }
 
-    /// Starts it again with the same arguments.
+    /// Starts the process again with the same arguments.
     pub fn restart(&mut self) {
         assert!(self.child.is_none(), "{} runs already", self.name);
         let log = OpenOptions::new().create(true).append(true).open(&self.log);
@@ -162,45 +165,45 @@ impl Process {
         self.child = Some(child.expect("the binary starts"));
     }
 
-    /// kill -9, without waiting for the end.
+    /// Sends SIGKILL without waiting for the end.
     pub fn kill(&mut self) {
         if let Some(child) = &mut self.child {
             child.kill().expect("it can be killed");
         }
     }
 
-    /// Waits for a killed process to be gone.
+    /// Waits until a killed process has ended.
     pub fn reap(&mut self) {
         if let Some(mut child) = self.child.take() {
             child.wait().expect("it can be waited for");
         }
     }
 
-    /// Whether it ended without being killed from here.
+    /// Returns whether the process ended without being killed by the test.
     pub fn has_ended(&mut self) -> bool {
         let child = self.child.as_mut();
         child.is_some_and(|c| c.try_wait().is_ok_and(|status| status.is_some()))
     }
 
-    /// Its process id. Panics if it was reaped.
+    /// Returns the process id. Panics after `reap`.
     pub fn pid(&self) -> Pid {
         let child = self.child.as_ref();
         Pid::from_child(child.unwrap_or_else(|| panic!("{} does not run", self.name)))
     }
 
-    /// Sends a signal: TERM to have it end in order, STOP and CONT to pause it and let it go on.
+    /// Sends a signal: TERM for a clean end, STOP to pause, CONT to continue.
     pub fn signal(&self, signal: Signal) {
-        // Not reaped yet, so the id is still its own.
+        // Not reaped yet, so no other process has this id.
         kill_process(self.pid(), signal).expect("it can be signalled");
     }
 
-    /// Whether a STOP has reached every thread: none is inside a system call any more.
+    /// Returns whether a STOP has reached every thread, so that none is inside a system call.
     pub fn stands_still(&self) -> bool {
         let tasks = format!("/proc/{}/task", self.pid().as_raw_nonzero());
         std::fs::read_dir(tasks)
             .expect("it runs")
             .flatten()
-            // A thread that ended meanwhile has no state.
+            // A thread that has ended has no state.
             .filter_map(|task| std::fs::read_to_string(task.path().join("stat")).ok())
             .all(|stat| {
                 let state = stat.rsplit(") ").next();
@@ -208,8 +211,8 @@ impl Process {
             })
     }
 
-    /// Waits for it to end by itself or by a signal; it can be restarted then. Panics when `within`
-    /// has passed.
+    /// Waits until the process ends by itself or by a signal. It can be restarted afterwards.
+    /// Panics after `within`.
     pub async fn wait_exit(&mut self, within: Duration) -> ExitStatus {
         let name = &self.name;
         let child = self.child.as_mut();
@@ -222,18 +225,18 @@ impl Process {
         status
     }
 
-    /// The value of a flag it is started with. Panics if it has none.
+    /// Returns the value of a flag of its command line. Panics if the flag is missing.
     pub fn arg(&self, flag: &str) -> &str {
         let at = self.value_at(flag);
         &self.args[at.unwrap_or_else(|| panic!("{} has no {flag}", self.name))]
     }
 
-    /// Another binary for the next start.
+    /// Sets the binary of the next start.
     pub fn set_binary(&mut self, binary: &'static Path) {
         self.binary = binary;
     }
 
-    /// Sets a flag's value for the next start; a flag it did not have is added.
+    /// Sets a flag's value for the next start. Adds the flag if it is missing.
     pub fn set_arg(&mut self, flag: &str, value: &str) {
         match self.value_at(flag) {
             Some(at) => self.args[at] = value.to_owned(),
@@ -241,7 +244,7 @@ impl Process {
         }
     }
 
-    /// Adds a flag without a value for the next start, if it does not have it.
+    /// Adds a flag without a value for the next start, unless it is present.
     pub fn set_flag(&mut self, flag: &str) {
         if !self.args.iter().any(|arg| arg == flag) {
             self.args.push(flag.to_owned());
@@ -253,7 +256,7 @@ impl Process {
         Some(flag + 1)
     }
 
-    /// Everything it has printed.
+    /// Returns all output of the process.
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
@@ -278,7 +281,7 @@ impl Drop for Process {
             }
         }
         if let Some(child) = &mut self.child {
-            // Fails only if it is gone already.
+            // Fails only if the process has already ended.
             let _ = child.kill();
             let _ = child.wait();
         }

@@ -1,5 +1,5 @@
-//! A caller below gRPC: HTTP/2 frames by hand, so that it can do what no gRPC library does: send
-//! half of a request, take no answer, or hold ten thousand connections at little cost.
+//! A caller below gRPC that writes HTTP/2 frames by hand. It can do what no gRPC library does: send
+//! half of a request, read no answer, or hold ten thousand connections at little cost.
 
 use std::io;
 
@@ -15,10 +15,10 @@ const GOAWAY: u8 = 7;
 const ACK: u8 = 1;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
-/// Larger than any frame a server sends unless told to.
+/// Larger than any frame that a server sends with default settings.
 const FRAME_MAX: usize = 1 << 20;
 
-/// Largest frame sent: what a server takes unless it says otherwise.
+/// Largest frame sent: the default maximum of a server.
 const SENT_MAX: usize = 1 << 14;
 
 /// One connection.
@@ -26,20 +26,20 @@ pub struct Raw {
     stream: TcpStream,
 }
 
-/// What a server sent.
+/// An event received from the server.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Event {
     /// Bytes of an answer.
     Data(usize),
-    /// The last of an answer.
+    /// End of an answer.
     End,
-    /// The server closes the connection, and says why.
+    /// The server closes the connection, with this reason.
     Goodbye(String),
 }
 
 impl Raw {
-    /// Connects and says hello. The server may send so many bytes of each answer unasked; 0: none
-    /// at all.
+    /// Connects and sends the preface. The server may send `window` bytes of each answer without a
+    /// window update; 0: none.
     pub async fn connect(address: &str, window: u32) -> io::Result<Raw> {
         let mut stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
@@ -51,8 +51,8 @@ impl Raw {
         Ok(Raw { stream })
     }
 
-    /// Begins a call on a stream (1, 3, 5, …) and sends these bytes of its message, of which there
-    /// are `length` in all.
+    /// Begins a call on a stream (1, 3, 5, …) and sends these bytes of its message, whose full
+    /// length is `length`.
     pub async fn call(
         &mut self,
         stream: u32,
@@ -84,8 +84,8 @@ impl Raw {
         self.stream.write_all(&bytes).await
     }
 
-    /// The next thing that matters; settings and pings are answered on the way. An error when the
-    /// connection is closed.
+    /// Returns the next event. Answers settings and pings on the way. Fails when the connection is
+    /// closed.
     pub async fn event(&mut self) -> io::Result<Event> {
         loop {
             let mut head = [0; 9];

@@ -1,4 +1,4 @@
-//! The sequences a load works on: 100,000 uids and keys in three namespaces of both kinds.
+//! The sequences that a load uses: 100,000 uids and keys in three namespaces of both kinds.
 
 use std::num::NonZeroU64;
 
@@ -10,37 +10,37 @@ use seqsvr_core::progression::Progression;
 
 use crate::variant;
 
-/// Sequences in all.
+/// Number of sequences in all namespaces.
 pub const SUBJECTS: u64 = 100_000;
-/// Sequences of each namespace but the last, which takes the rest.
+/// Sequences of each namespace except the last, which has the rest.
 const EACH: u64 = 33_333;
-/// Name of the third namespace: dense, small sections, small windows, every third number.
+/// Name of the third namespace: dense, with small sections, small windows and every third number.
 pub const THIRD: &str = "thirds";
 const STRIDE: u32 = 3;
 const OFFSET: u32 = 2;
 
-/// One uid or key, and how a history names it.
+/// One uid or key, and its name in a history.
 #[derive(Clone, Debug)]
 pub struct Subject {
-    /// Namespace it belongs to, by name.
+    /// Name of its namespace.
     pub namespace: &'static str,
     /// The uid or key.
     pub key: Key,
-    /// Distance of the namespace's numbers.
+    /// Distance between two numbers of the namespace.
     pub stride: NonZeroU64,
     /// Its name in a history.
     pub sequence: Sequence,
 }
 
 impl Subject {
-    /// The next number of its namespace from `n` on.
+    /// Returns the smallest number of its namespace that is not below `n`.
     pub(crate) fn round_up(&self, n: u64) -> u64 {
         let stride = self.stride.get();
         let offset = u64::from(OFFSET) % stride;
         n + (offset + stride - n % stride) % stride
     }
 
-    /// A uid of a dense namespace.
+    /// Creates the subject of a uid in a dense namespace.
     pub(crate) fn uid(namespace: &'static str, uid: u64, stride: u32) -> Subject {
         Subject {
             namespace,
@@ -50,7 +50,7 @@ impl Subject {
         }
     }
 
-    /// A key of a keyed namespace.
+    /// Creates the subject of a key in a keyed namespace.
     pub(crate) fn key(namespace: &'static str, key: String) -> Subject {
         Subject {
             namespace,
@@ -61,8 +61,8 @@ impl Subject {
     }
 }
 
-/// All subjects, a list for each namespace: `default` (200 sections of many neighbours), `keys`
-/// (all 4,096 sections, names and sparse ids), and `thirds`.
+/// Returns all subjects, one list for each namespace: `default` (200 sections of many neighbors),
+/// `keys` (all 4,096 sections, names and sparse ids), and `thirds`.
 pub fn all() -> Vec<Vec<Subject>> {
     let dense = (0..EACH).map(|i| Subject::uid("default", i % 200 * 100_000 + i / 200, 1));
     let keyed = (0..EACH).map(|i| match i % 2 {
@@ -73,7 +73,7 @@ pub fn all() -> Vec<Vec<Subject>> {
     vec![dense.collect(), keyed.collect(), thirds.collect()]
 }
 
-/// Makes the third namespace.
+/// Creates the third namespace.
 pub async fn make_third(client: &Client) {
     let spec = Spec {
         progression: Progression {

@@ -1,6 +1,6 @@
-//! How the clusters of this process differ from ordinary ones: their AllocSvrs may be built without
-//! lease checks (`--cfg unleased`), and all their namespaces may be strict. One setting for the
-//! process, so that every scenario can be run under it as it is.
+//! Differences between the clusters of this process and ordinary ones. The AllocSvrs may be built
+//! without lease checks (`--cfg unleased`), and all namespaces may be strict. The setting applies
+//! to the whole process, so that every scenario runs under it without changes.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -11,12 +11,13 @@ static UNLEASED: AtomicBool = AtomicBool::new(false);
 static STRICT: AtomicBool = AtomicBool::new(false);
 static REBUILT: AtomicBool = AtomicBool::new(false);
 
-/// From now on the binary is one built without lease checks. Set it before the first is built.
+/// Selects a binary without lease checks. Call it before the first build.
 pub fn set_unleased() {
     UNLEASED.store(true, Relaxed);
 }
 
-/// From now on an upgrade goes to another build; else to the same one, which costs no building.
+/// Makes an upgrade use another build. Without it an upgrade uses the same build, which needs no
+/// compilation.
 pub fn set_rebuilt() {
     REBUILT.store(true, Relaxed);
 }
@@ -25,13 +26,13 @@ pub(crate) fn is_rebuilt() -> bool {
     REBUILT.load(Relaxed)
 }
 
-/// From now on all namespaces of new clusters are strict.
+/// Makes all namespaces of new clusters strict.
 pub fn set_strict() {
     STRICT.store(true, Relaxed);
 }
 
-/// Environment of `cargo build` for the binary. Without lease checks it has a target directory of
-/// its own, so that nobody takes it for the ordinary one.
+/// Returns the environment of `cargo build` for the binary. A binary without lease checks has its
+/// own target directory, so that it is never confused with the ordinary one.
 pub(crate) fn build_env() -> &'static [(&'static str, &'static str)] {
     match UNLEASED.load(Relaxed) {
         true => &[
@@ -42,7 +43,7 @@ pub(crate) fn build_env() -> &'static [(&'static str, &'static str)] {
     }
 }
 
-/// Limits of a namespace that a scenario makes.
+/// Returns the limits of a namespace that a scenario creates.
 pub(crate) fn limits() -> Limits {
     Limits {
         strict: STRICT.load(Relaxed),
@@ -50,8 +51,8 @@ pub(crate) fn limits() -> Limits {
     }
 }
 
-/// Alters the namespaces of a new cluster, by way of its StoreSvrs: an AllocSvr that is started
-/// after that has never known them otherwise.
+/// Alters the namespaces of a new cluster through its StoreSvrs, so that an AllocSvr started
+/// afterwards has only ever seen the altered settings.
 pub(crate) async fn alter(stores: &Client) {
     if !STRICT.load(Relaxed) {
         return;

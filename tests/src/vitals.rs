@@ -1,4 +1,4 @@
-//! What a process takes of its machine, read from outside: memory, threads, descriptors, disk.
+//! Memory, threads, descriptors and disk space that a process uses, read from outside.
 
 use std::fs;
 use std::io;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use rustix::process::Pid;
 
-/// One look at one process.
+/// Resources used by one process at one moment.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Vitals {
     /// Resident memory, in bytes.
@@ -15,15 +15,15 @@ pub struct Vitals {
     pub threads: u64,
     /// Open files and sockets.
     pub descriptors: u64,
-    /// Bytes of its directory's files; 0 for a process without one.
+    /// Bytes of the files in its directory; 0 for a process without one.
     pub disk: u64,
 }
 
 impl Vitals {
-    /// Of this process, with the files under `dir`.
+    /// Reads the resources of a process, with the files under `dir`.
     ///
     /// # Errors
-    /// The process is gone, or `dir` cannot be read.
+    /// The process has ended, or `dir` cannot be read.
     pub fn read(pid: Pid, dir: Option<&Path>) -> io::Result<Vitals> {
         let proc = format!("/proc/{}", pid.as_raw_nonzero());
         let status = fs::read_to_string(format!("{proc}/status"))?;
@@ -40,7 +40,7 @@ impl Vitals {
         })
     }
 
-    /// The greater of each figure.
+    /// Returns the greater of each value.
     #[must_use]
     pub fn max(self, other: Vitals) -> Vitals {
         Vitals {
@@ -52,12 +52,12 @@ impl Vitals {
     }
 }
 
-/// Bytes of all files below a directory that changes meanwhile.
+/// Returns the bytes of all files below a directory, which may change during the call.
 fn size(dir: &Path) -> io::Result<u64> {
     let mut sum = 0;
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
-        // Purged between the listing and the look: it takes nothing.
+        // Removed between listing and reading: it takes no space.
         let Ok(data) = entry.metadata() else { continue };
         sum += if data.is_dir() {
             size(&entry.path())?

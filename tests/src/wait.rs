@@ -1,11 +1,11 @@
-//! Waiting for a condition, never for a time.
+//! Waits for conditions, never for fixed times.
 
 use std::time::{Duration, Instant};
 
-/// How often a condition is looked at.
+/// Interval between two checks of a condition.
 const POLL: Duration = Duration::from_millis(20);
 
-/// Asks until there is an answer. Panics, saying what was awaited, when `within` has passed.
+/// Polls `ask` until it returns a value. Panics with `what` after `within`.
 pub async fn until<T>(what: &str, within: Duration, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
     let started = Instant::now();
     loop {

@@ -1,4 +1,4 @@
-//! JSON over HTTP, by hyper's client, which keeps connections and opens new ones.
+//! JSON over HTTP, with hyper's client, which reuses connections and opens new ones.
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -72,7 +72,7 @@ impl Node {
     }
 }
 
-/// What is told of one item.
+/// Reads the result of one item.
 fn tried(ask: Ask, told: &Value, subject: &Subject) -> Tried {
     let error = &told["error"];
     if error.is_object() {

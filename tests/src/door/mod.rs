@@ -1,6 +1,6 @@
-//! Callers of other protocols, by the libraries that people use: they know addresses, and no
-//! routes. As such callers do, they try again elsewhere when a connection is lost or they are told
-//! to come again.
+//! Callers of other protocols, built on public libraries. They have addresses but no routes. Like
+//! such clients in production, they retry at another address after a lost connection or a retryable
+//! error.
 
 mod http;
 mod redis;
@@ -15,12 +15,12 @@ use crate::caller::{Ask, Result};
 use crate::cluster::Cluster;
 use crate::subject::Subject;
 
-/// How long a call is tried.
+/// Time after which a call fails, retries included.
 const PATIENCE: Duration = Duration::from_secs(8);
-/// Rest between two tries.
+/// Pause between two attempts.
 const REST: Duration = Duration::from_millis(20);
 
-/// Asks the doors of these nodes, one after the other.
+/// Caller of the endpoints of these nodes, in turn.
 #[derive(Clone)]
 pub struct Door {
     nodes: Arc<[Node]>,
@@ -32,15 +32,15 @@ enum Node {
     Http(http::Node),
 }
 
-/// What one try brought an item.
+/// Result of one attempt for one item.
 enum Tried {
     Done(Result),
-    /// It may be done later, or elsewhere.
+    /// A retry may succeed, perhaps elsewhere.
     Again(String),
 }
 
 impl Door {
-    /// Callers of the Redis protocol and of HTTP, which ask the AllocSvrs at these addresses.
+    /// Creates a Redis and an HTTP caller for the AllocSvrs at these addresses.
     pub fn both(cluster: &Cluster, addresses: &[String]) -> [Door; 2] {
         let ports = || {
             let all = cluster.alloc_addresses.iter().zip(&cluster.doors);

@@ -38,7 +38,7 @@ impl Node {
             Ask::Current => current(connection, items).await,
             Ask::RaiseTo(asked) => vec![set(connection, asked, items[0]).await],
         };
-        // Whoever was on a connection that is lost comes again with another.
+        // After a lost connection the next attempt uses a new one.
         if tried.iter().any(|tried| matches!(tried, Tried::Again(_))) {
             *self.connection.lock().await = None;
         }
@@ -73,7 +73,7 @@ async fn take(mut connection: MultiplexedConnection, count: u32, subject: &Subje
     }))
 }
 
-/// `GET` and `MGET` do not tell a number from a bound: it is taken for the latter.
+/// `GET` and `MGET` do not distinguish a number from a bound, so each value is recorded as a bound.
 async fn current(mut connection: MultiplexedConnection, items: &[&Subject]) -> Vec<Tried> {
     let answer = |value: Option<u64>| value.map_or(Answer::Never, Answer::AtMost);
     if let [one] = items {
@@ -100,7 +100,7 @@ async fn set(mut connection: MultiplexedConnection, asked: u64, subject: &Subjec
         .await;
     let to = match set {
         Ok(()) => Ok(subject.round_up(asked)),
-        // What it is already stands in the words.
+        // The error text contains the present number.
         Err(error) => number_already(&error).ok_or(error),
     };
     tried(to.map(|to| Answer::RaiseTo { asked, to }))

@@ -1,7 +1,9 @@
-//! A cluster is backed up while it works, goes on, is lost, and restored from the backup: with
-//! margins that cover what it did since, no number is given a second time; without, or with too
-//! small ones, the restore is refused; and where the operator was wrong, callers that know better
-//! are not answered with less.
+//! A cluster is backed up under load, continues, is lost, and is restored from the backup.
+//!
+//! Fault: SIGKILL of all processes and loss of the data. With margins that cover the work since the
+//! backup, no number repeats. Without margins, or with too small ones, the restore is rejected. If
+//! the operator's margins were wrong, callers with a greater floor or epoch get an error, not a
+//! lower number.
 
 mod commands;
 
@@ -29,18 +31,18 @@ use crate::subject::{self, Subject};
 use crate::wait::until;
 
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Calls answered before, while it is backed up, and after the restore.
+/// Calls answered before the backup, during it, and after the restore.
 const EACH: u64 = 5_000;
 const INSIDE: u64 = 1_000;
-/// After the backup: so many uids of sections that nobody used before it and as many that the load
-/// uses, numbers a call, and rounds of calls: 100,000 numbers.
+/// After the backup: uids of sections unused before it, and as many that the load uses; numbers of
+/// a call; and rounds of calls. Together 100,000 numbers.
 const FRESH: u64 = 2;
 const COUNT: u32 = 500;
 const ROUNDS: usize = 50;
-/// Far more than this run adds to one section.
+/// A margin far above what this run adds to one section.
 const COVERS: &str = "100000000";
 
-/// The AllocSvr that goes on when the old cluster is gone.
+/// Index of the AllocSvr that survives the loss of the old cluster.
 const FORGOTTEN: usize = 1;
 
 fn fresh(first_section: u64) -> Vec<Subject> {
@@ -56,7 +58,7 @@ fn fresh(first_section: u64) -> Vec<Subject> {
     (0..FRESH).map(subject).collect()
 }
 
-/// One recorded call of many items, all of which must be answered; the answers.
+/// Makes and records one call of many items, all of which must be answered. Returns the answers.
 async fn ask(history: &mut History, caller: &Caller, ask: Ask, items: &[Subject]) -> Vec<Answer> {
     let items: Vec<&Subject> = items.iter().collect();
     let begin = history.now();
@@ -78,8 +80,9 @@ fn last(answer: &Answer) -> u64 {
     }
 }
 
-/// An AllocSvr of the old cluster wakes up and finds the new one at the stores' addresses: it
-/// serves nothing of its own, and ends with one clear line. Started again it joins the new cluster.
+/// An AllocSvr of the old cluster continues and finds the new cluster at the stores' addresses. It
+/// serves nothing of its own, and ends with one clear line. After a restart it joins the new
+/// cluster.
 async fn forgotten(cluster: &mut Cluster, history: &mut History, used: &[Subject]) {
     cluster.allocs[FORGOTTEN].signal(Signal::CONT);
     let address = std::slice::from_ref(&cluster.alloc_addresses[FORGOTTEN]);
@@ -91,7 +94,7 @@ async fn forgotten(cluster: &mut Cluster, history: &mut History, used: &[Subject
         let begin = history.now();
         let results = plain.ask(0, Ask::Next(1), &items).await;
         let end = history.now();
-        // What it answers until then must be right like any other answer.
+        // Its answers until then must be right like any others.
         for (subject, result) in items.iter().zip(&results) {
             history.record(subject, Ask::Next(1), begin, end, result);
         }
@@ -107,7 +110,8 @@ async fn forgotten(cluster: &mut Cluster, history: &mut History, used: &[Subject
     cluster.whole(2).await;
 }
 
-/// Backup under load, 100,000 more numbers, loss of everything, restore: no number twice.
+/// Takes a backup under load and 100,000 more numbers, loses everything and restores: no number
+/// repeats.
 pub async fn backup_restore() -> Outcome {
     let mut outcome = Outcome::default();
     let mut cluster = Cluster::start(3, 2, 3_000).await;
@@ -118,7 +122,7 @@ pub async fn backup_restore() -> Outcome {
     let load = Load::start(&history, subject::all(), &callers, 8, UNTIL_STOPPED);
     load.answer_more(EACH, PATIENCE).await;
 
-    // Backed up while it works: again under other names until enough calls were answered meanwhile.
+    // Backups under load, under further names until enough calls were answered during them.
     let file = cluster.dir().join("backup");
     let before = load.answered();
     let said = done(&backup(&cluster, &file).await);
@@ -141,7 +145,7 @@ pub async fn backup_restore() -> Outcome {
     assert!(String::from_utf8_lossy(&again.stderr).contains("never overwritten"));
     assert_eq!(std::fs::read(&file).expect("the backup"), kept);
 
-    // More numbers, of sections that the backup knows and of others, while the load goes on.
+    // More numbers, of sections in the backup and of others, while the load continues.
     let mut used = fresh(400);
     used.extend_from_slice(&subject::all()[0][..FRESH as usize]);
     let mut reached = Vec::new();
@@ -154,14 +158,14 @@ pub async fn backup_restore() -> Outcome {
     let summary = load.stop().await;
     outcome.add("before the loss", &summary);
     assert_eq!(summary.failed, 0, "{:?}", summary.failures);
-    // All is lost but one AllocSvr that nobody thinks of.
+    // Everything is lost except one forgotten AllocSvr.
     cluster.allocs[FORGOTTEN].signal(Signal::STOP);
     for process in cluster.stores.iter_mut().chain([&mut cluster.allocs[0]]) {
         process.kill();
         process.reap();
     }
 
-    // What is refused, makes nothing.
+    // A rejected restore creates nothing.
     let dir = cluster.dir().join("restored-1");
     let bare = restore(&cluster, &file, &dir, &[]).await;
     assert_eq!(bare.status.code(), Some(2));
@@ -201,7 +205,7 @@ pub async fn backup_restore() -> Outcome {
     assert!(!over.status.success(), "{over:?}");
     assert!(String::from_utf8_lossy(&over.stderr).contains("not empty"));
 
-    // With margins that cover what was done since.
+    // With margins that cover the work since the backup.
     done(&restore(&cluster, &file, &dir, &margins(COVERS)).await);
     start_restored(&mut cluster, &dir, 1).await;
     forgotten(&mut cluster, &mut history, &used).await;
@@ -224,7 +228,7 @@ pub async fn backup_restore() -> Outcome {
     }
     let load = Load::start(&history, subject::all(), &callers, 8, UNTIL_STOPPED);
     load.answer_more(4 * EACH, PATIENCE).await;
-    // A client of the old cluster does not take the new one for it.
+    // A client of the old cluster rejects the answers of the new one.
     let stale = client.next("", 7, 1).await.expect_err("another cluster");
     let text = stale.to_string();
     for part in ["cluster mismatch", "restored from a backup", "new client"] {
@@ -238,7 +242,7 @@ pub async fn backup_restore() -> Outcome {
     outcome
 }
 
-/// Margins that were too small: a caller that shows what it saw is refused loudly.
+/// With margins that were too small, a caller that shows a greater floor or epoch gets an error.
 pub async fn restored_too_low() -> Outcome {
     let mut outcome = Outcome::default();
     let mut cluster = Cluster::start(1, 1, 3_000).await;
@@ -247,7 +251,7 @@ pub async fn restored_too_low() -> Outcome {
     let file = cluster.dir().join("backup");
     done(&backup(&cluster, &file).await);
     let patient = client.with_deadline(PATIENCE);
-    // Further than the least margins cover: in numbers and in epochs.
+    // Further than the least margins cover, in numbers and in epochs.
     let raised = outcome.call(client.raise_to("", 42, 50_000_000, false));
     raised.await;
     for _ in 0..3 {

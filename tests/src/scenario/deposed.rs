@@ -1,11 +1,13 @@
-//! An owner is stopped, loses its slots to another, and goes on at a moment when it can hear from
-//! no store: all it has are its windows, its clocks and callers that ask it. It must answer none of
-//! them with a number below what the new owner has given.
+//! A deposed owner gives no number below those of the new owner.
 //!
-//! The stores are restarted while it is stopped, so that no news waits in its sockets, and are
-//! stopped before it goes on. So nothing but its own lease, or a confirmation that strict mode
-//! waits for, keeps it from answering; without both the exact check must convict (`cargo xtask
-//! accept --unleased`).
+//! An owner is paused, loses its slots to another AllocSvr, and continues at a moment when it can
+//! reach no store. It has only its windows, its clocks, and callers that call it. It must answer
+//! none of them with a number below those that the new owner has given.
+//!
+//! The stores are restarted while the owner is paused, so that no message waits in its sockets, and
+//! are paused before it continues. So only its own lease, or the confirmation that strict mode
+//! waits for, keeps it from answering. Without both, the exact check must find a violation (`cargo
+//! xtask accept --unleased`).
 
 use std::time::{Duration, Instant};
 
@@ -20,12 +22,12 @@ use crate::wait::until;
 
 const LEASE_MS: u32 = 1_000;
 const PATIENCE: Duration = Duration::from_secs(90);
-/// Sequences that change hands.
+/// Sequences whose slots change hands.
 const SUBJECTS: usize = 100;
 /// Calls of each sequence at the new owner.
 const ROUNDS: usize = 10;
 
-/// The owner wakes up deposed and alone.
+/// Wakes up an owner that has lost its slots while it can reach no store.
 pub async fn deposed_owner() -> Outcome {
     let mut outcome = Outcome::default();
     let mut cluster = Cluster::start(3, 2, LEASE_MS).await;
@@ -75,7 +77,7 @@ pub async fn deposed_owner() -> Outcome {
     outcome
 }
 
-/// One recorded number of each sequence.
+/// Takes and records one number of each sequence.
 async fn ask(history: &mut History, caller: &Caller, subjects: &[Subject]) -> Vec<Result> {
     let items: Vec<&Subject> = subjects.iter().collect();
     let begin = history.now();
@@ -87,7 +89,7 @@ async fn ask(history: &mut History, caller: &Caller, subjects: &[Subject]) -> Ve
     results
 }
 
-/// The same, and each must be answered.
+/// Takes and records one number of each sequence. Every call must be answered.
 async fn all_answered(
     history: &mut History,
     outcome: &mut Outcome,

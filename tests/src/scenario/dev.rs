@@ -1,17 +1,20 @@
-//! `seqsvr dev`, tried as a newcomer tries it, then killed and started again.
+//! `seqsvr dev` as a new user runs it.
+//!
+//! Fault: SIGKILL and restart while a command waits for the server. Measured: answers, and the time
+//! until the first number.
 
 use std::time::{Duration, Instant};
 
 use super::Outcome;
 use crate::process::{Process, Signal, free_ports, run};
 
-/// At SIGTERM; no caller is left to be served.
+/// Maximum time to end after SIGTERM, when there is no caller left to serve.
 const ENDS_WITHIN: Duration = Duration::from_secs(15);
 
-/// How long before the restart a number is asked for: longer than a command waits in silence.
+/// Time between a command's start and the restart: long enough that the command logs that it waits.
 const ASKED_BEFORE: Duration = Duration::from_secs(1);
 
-/// It serves, is killed, goes on above, and ends when it is told to.
+/// Serves numbers, is killed, continues above them, and ends on SIGTERM.
 pub async fn dev() -> Outcome {
     let mut outcome = Outcome::default();
     let dir = tempfile::tempdir().unwrap();
@@ -52,7 +55,7 @@ pub async fn dev() -> Outcome {
 
     dev.kill();
     dev.reap();
-    // Asked while nobody is there: the command waits, and says what for.
+    // The command starts while no server runs: it waits and logs the reason.
     let restart = async {
         tokio::time::sleep(ASKED_BEFORE).await;
         dev.restart();

@@ -1,10 +1,11 @@
-//! Disks that fail, are full, are read-only, damaged, swapped or old: the store that has one says
-//! so in one last line and ends, the cluster goes on without it, and once the disk is mended the
-//! store takes part again. On all three stores at once it is a refusal, and after the repair no
-//! number is given a second time.
+//! Disk faults: disks that fail, are full, read-only, damaged, swapped or old.
 //!
-//! What is done to a data directory is in `damage`; the disks that can fail under a running store
-//! are ext4 on loop devices, which need root: without it those cases are skipped, and it says so.
+//! The store with the fault names it in its last line and ends. The cluster continues without it,
+//! and after the repair the store takes part again. With the fault on all three stores at once, the
+//! cluster stops serving, and after the repair no number repeats.
+//!
+//! `damage` has the faults of a data directory. The disks that can fail under a running store are
+//! ext4 on loop devices, which need root. Without root those cases are skipped, with a note.
 
 mod all;
 mod damage;
@@ -28,15 +29,15 @@ use crate::process::{Process, Signal, free_ports};
 use crate::subject;
 use crate::wait::until;
 
-/// Calls answered inside each event.
+/// Calls answered during each fault.
 const INSIDE: u64 = 1_000;
 const PATIENCE: Duration = Duration::from_secs(40);
-/// Longest a store may take to end on a broken disk.
+/// Maximum time until a store on a broken disk ends.
 const ENDS_WITHIN: Duration = Duration::from_secs(20);
 const SIZE: &str = "128M";
 
-/// A cluster whose stores have a disk each, as far as that is possible here, and copies of their
-/// directories from an early moment.
+/// A cluster whose stores have one disk each, if the machine allows it, and early copies of their
+/// directories.
 struct Stage {
     cluster: Cluster,
     /// Empty without root.
@@ -71,7 +72,7 @@ impl Stage {
                 process.set_arg("--data-dir", moved.to_str().unwrap());
                 disks.push(disk);
             }
-            // Copies take the directory's place from here on.
+            // Copies replace the directory from here on.
             process.set_flag("--moved-data-dir");
             old.push(copied);
         }
@@ -98,9 +99,10 @@ impl Stage {
         }
     }
 
-    /// The disk of each store fails while the store stands still. Were a sync under way, Linux
-    /// would lie: of 400 fdatasyncs that met an aborting ext4 journal, 34 returned 0 and had not
-    /// written (6.18, one writer), and a store may believe its disk.
+    /// Makes the disk of each store fail while the store is paused. If a sync were in flight, Linux
+    /// would report success falsely: of 400 fdatasyncs that met an aborting ext4 journal, 34
+    /// returned 0 and had not written (6.18, one writer), and a store must be able to trust its
+    /// disk.
     async fn strike(&self, stores: impl IntoIterator<Item = usize> + Clone, live: Live) {
         for store in stores.clone() {
             let process = &self.cluster.stores[store];
@@ -123,7 +125,7 @@ impl Stage {
         self.cluster.stores[store].reap();
     }
 
-    /// Starts a store again and waits until it has applied what the leader had applied then.
+    /// Restarts a store and waits until it has applied what the leader has applied by now.
     async fn takes_part(&mut self, store: usize) {
         let applied = async |cluster: &Cluster, store: usize| {
             let admin = cluster.client().admin();
@@ -144,7 +146,8 @@ impl Stage {
     }
 }
 
-/// The store ends by itself, not well, and its last line names the path and says what is asked for.
+/// Waits until the store ends by itself with an error, whose last line names the path and has these
+/// parts.
 async fn ends_saying(process: &mut Process, path: &Path, parts: &[&str]) -> String {
     let status = process.wait_exit(ENDS_WITHIN).await;
     let log = process.log();
@@ -190,7 +193,7 @@ pub async fn disks_of_one() -> Outcome {
     outcome
 }
 
-/// A stopped store's directory is damaged: it refuses to start and changes nothing.
+/// Damages a stopped store's directory. The store refuses to start and changes nothing.
 async fn one_is_damaged(
     stage: &mut Stage,
     load: &Load,
@@ -220,7 +223,7 @@ async fn one_is_damaged(
     stage.takes_part(store).await;
 }
 
-/// Rows are a shortcut: damaged ones are set aside and rebuilt, and it says so.
+/// Damages rows, which are only a shortcut: the store quarantines and rebuilds them, and logs it.
 async fn rows_are_damaged(
     stage: &mut Stage,
     load: &Load,
@@ -242,7 +245,7 @@ async fn rows_are_damaged(
     outcome.note(format!("{}: started, and {:?}", case.name, case.says));
 }
 
-/// A second process on a directory in use, under its own name and another.
+/// Starts a second process on a directory in use, under its own path and a link.
 async fn in_use(stage: &mut Stage, load: &Load, outcome: &mut Outcome) {
     let data = stage.data(0);
     let link = stage.cluster.dir().join("link");
@@ -263,7 +266,7 @@ async fn in_use(stage: &mut Stage, load: &Load, outcome: &mut Outcome) {
     }
 }
 
-/// A running store's disk fails.
+/// Makes the disk of a running store fail.
 async fn one_fails(
     stage: &mut Stage,
     load: &Load,

@@ -1,5 +1,7 @@
-//! An AllocSvr with a state directory is killed and started again: its keys are back at once. A
-//! copy of the directory proves nothing while its owner lives, and disturbs nobody.
+//! An AllocSvr with a state directory is killed and restarted: its keys are served again at once.
+//!
+//! Fault: SIGKILL, and a second process on the same directory and on a copy of it. Measured: time
+//! until its keys are served. A copy proves nothing while its owner lives, and disturbs no session.
 
 use std::time::{Duration, Instant};
 
@@ -14,15 +16,15 @@ use crate::process::{Process, free_ports};
 use crate::subject;
 
 const EACH: u64 = 1_000;
-/// Keys of the killed one that are asked for, at least.
+/// Minimum keys of the killed AllocSvr that are requested after the restart.
 const KEYS: usize = 100;
 const PATIENCE: Duration = Duration::from_secs(60);
-/// From exec to the first number of its keys.
+/// Maximum time from exec to the first numbers of its keys.
 const BACK_WITHIN: Duration = Duration::from_secs(1);
-/// Kills, so that one slow moment of the machine does not decide: the best of them counts.
+/// Number of kills. The best counts, so that one slow moment of the machine does not decide.
 const KILLS: usize = 3;
 
-/// kill -9 and restart of an AllocSvr with a state directory, then a second process on a copy of
+/// Kills and restarts an AllocSvr with a state directory, then starts a second process on a copy of
 /// it.
 pub async fn fast_restart() -> Outcome {
     let mut outcome = Outcome::default();
@@ -73,7 +75,7 @@ pub async fn fast_restart() -> Outcome {
     }
     assert!(best <= BACK_WITHIN, "back only after {best:?}");
 
-    // A second process on a copy, while the first lives.
+    // A second process on the directory, and one on a copy, while the first lives.
     let copy = cluster.dir().join("state-copy");
     std::fs::create_dir(&copy).unwrap();
     for file in ["lock", "proof"] {

@@ -1,5 +1,7 @@
-//! Five processes, 200,000 mixed calls, all answered; and the check that passes them convicts the
-//! same history with one fault planted.
+//! Five processes answer 200,000 mixed calls without a fault.
+//!
+//! The exact check passes their history, and finds a violation in the same history with one planted
+//! fault.
 
 use std::time::Instant;
 
@@ -14,7 +16,7 @@ use crate::subject::{self, SUBJECTS};
 
 const CALLS: u64 = 200_000;
 
-/// Every call is answered, the check passes, and it would have seen a fault.
+/// Every call is answered, the check passes, and it detects planted faults.
 pub async fn five_processes() -> Outcome {
     let mut outcome = Outcome::default();
     let mut cluster = Cluster::start(3, 2, 3_000).await;
@@ -70,8 +72,8 @@ pub async fn five_processes() -> Outcome {
     outcome
 }
 
-/// Two answered `next` of one sequence that took equally many numbers, the first of which ended
-/// before the second began.
+/// Returns two answered `next` of one sequence that took equally many numbers, the first of which
+/// ended before the second began.
 fn two_calls_in_order(history: &str) -> (&str, &str) {
     let mut last: std::collections::HashMap<(&str, u64), &str> = std::collections::HashMap::new();
     for line in history.lines().filter(|l| l.contains("\tnext\tok")) {
@@ -86,7 +88,7 @@ fn two_calls_in_order(history: &str) -> (&str, &str) {
     panic!("no two calls in order");
 }
 
-/// sequence, begin, end, first, last
+/// Parses sequence, begin, end, first, last.
 fn columns(line: &str) -> (&str, u64, u64, u64, u64) {
     let mut columns = line.split('\t');
     let sequence = columns.next().unwrap();
@@ -94,7 +96,7 @@ fn columns(line: &str) -> (&str, u64, u64, u64, u64) {
     (sequence, number(), number(), number(), number())
 }
 
-/// The line with the numbers of another.
+/// Replaces the numbers of a line by those of another.
 fn with_numbers(line: &str, other: &str) -> String {
     let mut columns: Vec<&str> = line.split('\t').collect();
     let other: Vec<&str> = other.split('\t').collect();

@@ -1,5 +1,8 @@
-//! How soon a large cluster is back: stores that hold many sections are killed, one by one and all
-//! at once; an AllocSvr that nobody knew takes a call; the only owner of all slots dies.
+//! Recovery times of a large cluster.
+//!
+//! Fault: stores that hold many sections are killed one by one and all at once, and the only owner
+//! of all slots is killed. Measured: time until a store serves, until a new AllocSvr answers, and
+//! until all slots have a new owner. Needs a quiet machine.
 
 use std::time::{Duration, Instant};
 
@@ -18,18 +21,19 @@ const LEASE_MS: u32 = 3_000;
 /// W = 1.25 x D.
 const WAIT: Duration = Duration::from_millis(LEASE_MS as u64 * 5 / 4);
 const NAMESPACES: u32 = 10;
-/// Sections of each: as many as uids of 32 bits make by default.
+/// Sections of each namespace: as many as 32-bit uids need by default.
 const SECTIONS: u64 = 42_950;
-/// Uids asked for in one call.
+/// Uids of one call.
 const BATCH: u64 = 1_000;
 const PATIENCE: Duration = Duration::from_secs(60);
-/// From exec until a StoreSvr that holds all of this serves.
+/// Maximum time from exec until a StoreSvr with all sections serves.
 const STORE_WITHIN: Duration = Duration::from_secs(2);
-/// From exec until a new AllocSvr answers.
+/// Maximum time from exec until a new AllocSvr answers.
 const ALLOC_WITHIN: Duration = Duration::from_millis(300);
-/// What taking over 1,024 slots may add to W.
+/// Maximum time that the takeover of 1,024 slots may add to W.
 const TAKEOVER_ADDS: Duration = Duration::from_millis(500);
-/// Tries of each, so that one slow moment of the machine does not decide: the best counts.
+/// Attempts of each measurement. The best counts, so that one slow moment of the machine does not
+/// decide.
 const TRIES: usize = 3;
 
 /// Fills the stores, then measures.
@@ -49,11 +53,11 @@ fn namespace(n: u32) -> String {
     format!("large-{n}")
 }
 
-/// One number of each section.
+/// Takes one number of each section.
 async fn fill(outcome: &mut Outcome, cluster: &Cluster, client: &Client) {
     let began = Instant::now();
     for n in 0..NAMESPACES {
-        // A section for each uid.
+        // Each uid has its own section.
         let geometry = Geometry::Dense {
             section_size: 1,
             max_uid: SECTIONS,
@@ -82,7 +86,7 @@ async fn fill(outcome: &mut Outcome, cluster: &Cluster, client: &Client) {
     ));
 }
 
-/// Each store alone, then all at once.
+/// Restarts each store alone, then all at once.
 async fn stores(outcome: &mut Outcome, cluster: &mut Cluster) {
     let admin = cluster.client().admin();
     let mut best = Duration::MAX;
@@ -119,7 +123,7 @@ async fn stores(outcome: &mut Outcome, cluster: &mut Cluster) {
     for store in &mut cluster.stores {
         store.restart();
     }
-    // Answered after a round of a majority under a leader.
+    // A strict call is answered after a round of a majority under a leader.
     let strict = cluster.client().with_deadline(PATIENCE).strict();
     strict
         .next(&namespace(0), 0, 1)
@@ -131,7 +135,7 @@ async fn stores(outcome: &mut Outcome, cluster: &mut Cluster) {
     ));
 }
 
-/// One that was never there before answers a call that comes to it.
+/// Starts an AllocSvr with a new name, which must answer a call.
 async fn alloc(outcome: &mut Outcome, cluster: &mut Cluster) {
     let mut best = Duration::MAX;
     for i in 0..TRIES {
@@ -143,7 +147,7 @@ async fn alloc(outcome: &mut Outcome, cluster: &mut Cluster) {
             .expect("it was added")
             .clone();
         let options = Options::new([address]);
-        // Without the waits of a client whose first try found nobody there.
+        // A new client for each attempt: it has no backoff from an attempt that found no server.
         let number = until("its first number", PATIENCE, async || {
             let client = Client::new(options.clone()).expect("a good address");
             let client = client.with_deadline(Duration::from_millis(200));
@@ -159,14 +163,14 @@ async fn alloc(outcome: &mut Outcome, cluster: &mut Cluster) {
     judge(outcome, "a new alloc answers", best, ALLOC_WITHIN);
 }
 
-/// One AllocSvr owns all slots and dies; another takes them.
+/// Kills the only owner of all slots. Another AllocSvr takes them over.
 async fn takeover(outcome: &mut Outcome, cluster: &mut Cluster) {
-    // That knows all of them: the only owner is not left to tell where to go.
+    // This client has all addresses. The only owner cannot send it elsewhere after its death.
     let client = cluster.client().with_deadline(PATIENCE);
     let mut best = Duration::MAX;
     for i in 0..TRIES {
-        // All slots to one, which is then killed; the next one is told that it may have some at
-        // once.
+        // All slots go to the victim, which is then killed. The drain of its heir is undone just
+        // before.
         let (victim, heir) = (i, i + 1);
         let names = ["a1", "new0", "new1", "new2"];
         let admin = client.admin();
@@ -203,7 +207,7 @@ async fn takeover(outcome: &mut Outcome, cluster: &mut Cluster) {
     judge(outcome, "taking over all slots adds", best, TAKEOVER_ADDS);
 }
 
-/// A uid of each slot.
+/// Returns a uid of each slot.
 async fn of_each_slot(client: &Client) -> Vec<NextItem> {
     let table = client.routes().await.expect("there is a table");
     let namespace = table.namespace("default").expect("there is one");
@@ -217,7 +221,7 @@ async fn of_each_slot(client: &Client) -> Vec<NextItem> {
     uids.map(NextItem::new).collect()
 }
 
-/// Notes a figure and whether it is as it must be.
+/// Notes a measurement, and records it as missed if it is over its limit.
 fn judge(outcome: &mut Outcome, what: &str, took: Duration, within: Duration) {
     let text = format!("{what} {took:.2?}, at best of the tries; at most {within:.2?} is wanted");
     match took <= within {

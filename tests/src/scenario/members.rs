@@ -1,5 +1,7 @@
-//! The StoreSvrs are exchanged under load until none of the first three is left; and what must be
-//! refused is refused, in words that say what to do.
+//! Membership changes: the StoreSvrs are replaced under load until none of the first three is left.
+//!
+//! Fault: SIGKILL of a store and of a leader, removal and wiped disks. Checked: no call fails, and
+//! an invalid change is rejected with a text that says what to do.
 
 use std::time::{Duration, Instant};
 
@@ -14,13 +16,13 @@ use crate::subject;
 use crate::wait::until;
 
 const EACH: u64 = 3_000;
-/// Calls between two steps.
+/// Calls between two changes.
 const BETWEEN: u64 = 300;
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A fourth and a fifth store join, the leadership moves ten times, two old ones leave, the third
-/// dies and is replaced, and then a leader dies when no store that the AllocSvrs were told of at
-/// their start is left: not one call fails.
+/// A fourth and a fifth store join, the leadership moves ten times, two old stores leave, and the
+/// third dies and is replaced. Then a leader dies when no store is left that the AllocSvrs were
+/// configured with at their start. No call may fail.
 pub async fn members() -> Outcome {
     let mut outcome = Outcome::default();
     let mut cluster = Cluster::start(3, 2, 3_000).await;
@@ -50,7 +52,7 @@ pub async fn members() -> Outcome {
         load.answer_more(BETWEEN, PATIENCE).await;
     }
 
-    // The first as leader, the second as whatever it is by then.
+    // Store 1 is removed as the leader, store 2 in its present role.
     done(&cluster, &["transfer", "1"]).await;
     for id in [1, 2] {
         leave(&mut cluster, id, &mut outcome).await;
@@ -65,7 +67,7 @@ pub async fn members() -> Outcome {
     join(&mut cluster, 6, &mut outcome).await;
     assert_eq!(ids(&cluster).await, [4, 5, 6]);
     load.answer_more(BETWEEN, PATIENCE).await;
-    // The load goes on until the group with the new member was needed.
+    // The load continues until the group with the new member was needed.
     let raised = until("a raise at the new group", PATIENCE, async || {
         let now = cluster.counter(&cluster.alloc_addresses, "raises").await;
         (now > raises).then_some(now - raises)
@@ -104,14 +106,14 @@ pub async fn members() -> Outcome {
     outcome
 }
 
-/// What must not become a member does not, and everybody is told why and what to do.
+/// Rejects invalid members, with the reason and what to do.
 pub async fn members_refused() -> Outcome {
     let mut outcome = Outcome::default();
     let mut cluster = Cluster::start(3, 1, 3_000).await;
     let admin = cluster.client();
     outcome.call(admin.next("", 1, 1)).await;
 
-    // Nobody there; another id there; an AllocSvr there; ids and addresses in use.
+    // No server there; another id there; an AllocSvr there; ids and addresses in use.
     let nobody = "4=127.0.0.1:9";
     refused(
         &cluster,
@@ -142,7 +144,7 @@ pub async fn members_refused() -> Outcome {
     )
     .await;
 
-    // The cluster records used ids from format level 2 on, which it reaches by itself.
+    // The cluster records used ids from format level 2 on, which it reaches without an operator.
     until("format level 2", PATIENCE, async || {
         let leader = cluster.leader().await;
         let admin = cluster.client().admin();
@@ -152,7 +154,7 @@ pub async fn members_refused() -> Outcome {
     })
     .await;
 
-    // A voter whose disk was wiped comes back under its id.
+    // A voter whose disk was wiped returns under its old id.
     let wiped = (cluster.leader().await + 1) % 3;
     let id = wiped + 1;
     cluster.stores[wiped].kill();
@@ -165,7 +167,8 @@ pub async fn members_refused() -> Outcome {
     refused(&cluster, &["add", &again], 1, "ids are never reused").await;
     outcome.call(admin.next("", 1, 1)).await;
 
-    // A living one is not taken away while that one is missing, neither the leader nor the other.
+    // While that store is missing, no living store can be removed, neither the leader nor the
+    // other.
     for one in 1..=3 {
         if one != id {
             refused(
@@ -178,7 +181,7 @@ pub async fn members_refused() -> Outcome {
         }
     }
 
-    // What the words ask for: remove it, and come back under a new id with an empty directory.
+    // The steps that the text names: remove it, and return under a new id with an empty directory.
     done(&cluster, &["remove", &id.to_string()]).await;
     refused(&cluster, &["add", &again], 1, "ids are never reused").await;
     stop(&mut cluster, wiped).await;
@@ -187,7 +190,7 @@ pub async fn members_refused() -> Outcome {
     cluster.stores[wiped].restart();
     let new = format!("4={}", cluster.store_addresses[wiped]);
     done(&cluster, &["add", &new]).await;
-    // A StoreSvr may be asked as well, whether it leads or not.
+    // The command also works at a StoreSvr, leader or not.
     for at in &cluster.store_addresses[..3] {
         let listed = run(&["member", "list", "--json", "--server", at]).await;
         assert!(listed.status.success(), "{listed:?}");
@@ -200,7 +203,7 @@ pub async fn members_refused() -> Outcome {
     outcome
 }
 
-/// Starts a store and makes it a member.
+/// Starts a store and adds it as a member.
 async fn join(cluster: &mut Cluster, id: u16, outcome: &mut Outcome) {
     cluster.add_store(id);
     let address = cluster.store_addresses[usize::from(id) - 1].clone();
@@ -210,7 +213,7 @@ async fn join(cluster: &mut Cluster, id: u16, outcome: &mut Outcome) {
     outcome.note(format!("store {id} votes {took:.2?} after it was started"));
 }
 
-/// Removes a store that runs, sees it say so, and stops it.
+/// Removes a running store, waits until it logs its removal, and stops it.
 async fn leave(cluster: &mut Cluster, id: usize, outcome: &mut Outcome) {
     let led = cluster.leader().await + 1;
     let began = Instant::now();
@@ -221,7 +224,7 @@ async fn leave(cluster: &mut Cluster, id: usize, outcome: &mut Outcome) {
     let removed = "this node was removed from the cluster";
     said(cluster, id - 1, removed, 1).await;
     stop(cluster, id - 1).await;
-    // Somebody starts it again: it says so again, and is no harm.
+    // After a restart it logs its removal again, and harms nothing.
     let times = cluster.stores[id - 1].log().matches(removed).count();
     cluster.stores[id - 1].restart();
     said(cluster, id - 1, removed, times + 1).await;
@@ -234,14 +237,14 @@ async fn stop(cluster: &mut Cluster, store: usize) {
     assert!(status.success(), "store {}: {status}", store + 1);
 }
 
-/// Runs `seqsvr member ...`, which must succeed; its output.
+/// Runs `seqsvr member ...`, which must succeed. Returns its output.
 async fn done(cluster: &Cluster, args: &[&str]) -> String {
     let out = member(cluster, args).await;
     assert!(out.status.success(), "member {args:?}: {out:?}");
     String::from_utf8(out.stdout).expect("text")
 }
 
-/// Runs `seqsvr member ...`, which must fail with this code and these words.
+/// Runs `seqsvr member ...`, which must fail with this code and this text.
 async fn refused(cluster: &Cluster, args: &[&str], code: i32, words: &str) {
     let out = member(cluster, args).await;
     let text = String::from_utf8_lossy(&out.stderr);
@@ -259,7 +262,7 @@ async fn member(cluster: &Cluster, args: &[&str]) -> std::process::Output {
     run(&all.concat()).await
 }
 
-/// Ids of the voters, in order; there must be nobody else.
+/// Returns the ids of the voters, in order. There must be no learner.
 async fn ids(cluster: &Cluster) -> Vec<u64> {
     let listed = done(cluster, &["list", "--json"]).await;
     let each = listed.lines().map(|line| {
@@ -270,7 +273,7 @@ async fn ids(cluster: &Cluster) -> Vec<u64> {
     each.collect()
 }
 
-/// Waits until a store has said something in its log so many times.
+/// Waits until a store's log contains a text `times` times.
 async fn said(cluster: &Cluster, store: usize, words: &str, times: usize) {
     until(&format!("{words:?} in a log"), PATIENCE, async || {
         let log = cluster.stores[store].log();

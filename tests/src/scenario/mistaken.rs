@@ -1,5 +1,8 @@
-//! Processes started by mistake: under a name that is taken, on a directory of another cluster, on
-//! a copy of a store's directory. They say so, and the cluster goes on.
+//! Processes started by mistake: under a name in use, on a directory of another cluster, on a copy
+//! of a store's directory.
+//!
+//! Fault: the wrong flag or directory. Checked: the process reports the mistake and ends or stays
+//! out, and no call to the cluster fails.
 
 use std::time::Duration;
 
@@ -8,11 +11,12 @@ use crate::cluster::Cluster;
 use crate::process::{Process, free_ports};
 use crate::wait::until;
 
-/// How long the second of a name waits for the first; more than three times W at a lease of 1 s.
+/// Time that the second AllocSvr of a name waits for the first; more than three times W at a lease
+/// of 1 s.
 const NAME_WAIT: &str = "5s";
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The second AllocSvr of a name waits for the first to end, gives up, and disturbs nobody.
+/// The second AllocSvr of a name waits for the first to end, gives up, and disturbs no session.
 pub async fn second_of_a_name() -> Outcome {
     let mut outcome = Outcome::default();
     let mut cluster = Cluster::start(1, 1, 1_000).await;
@@ -57,7 +61,7 @@ pub async fn second_of_a_name() -> Outcome {
     outcome
 }
 
-/// A StoreSvr started on another cluster's directory stays out; with its own it is back.
+/// A StoreSvr on another cluster's directory stays out. On its own directory it is a member again.
 pub async fn directory_of_another_cluster() -> Outcome {
     let mut outcome = Outcome::default();
     let mut other = Cluster::start(3, 1, 3_000).await;
@@ -85,7 +89,7 @@ pub async fn directory_of_another_cluster() -> Outcome {
     outcome.inside = 1;
     assert_eq!(numbers.first, before.last + 1);
 
-    // Its own directory makes it a member again; nothing of the other was lost.
+    // On its own directory it is a member again, and the other cluster has lost nothing.
     cluster.stores[2].kill();
     cluster.stores[2].reap();
     assert_eq!(contents(&theirs), kept, "the identity is as it was");
@@ -95,7 +99,7 @@ pub async fn directory_of_another_cluster() -> Outcome {
     assert_ne!(leader, 2, "it was away");
     cluster.stores[leader].kill();
     cluster.stores[leader].reap();
-    // Two of three make a majority only with the one that was mistaken.
+    // Two of three stores are a majority only with the third store.
     let patient = client.with_deadline(PATIENCE);
     let numbers = outcome.call(patient.next("", 42, 1)).await;
     assert!(numbers.first > before.last + 1);
@@ -113,8 +117,8 @@ pub async fn directory_of_another_cluster() -> Outcome {
     outcome
 }
 
-/// A StoreSvr on a copy of a living store's directory does not start; a clone that its files do not
-/// betray ends once the original is elected. No call fails.
+/// A StoreSvr on a copy of a running store's directory does not start. A clone that its files do
+/// not reveal ends once the original is elected. No call fails.
 pub async fn copied_store() -> Outcome {
     let mut outcome = Outcome::default();
     let mut cluster = Cluster::start(3, 1, 1_000).await;
@@ -149,12 +153,12 @@ pub async fn copied_store() -> Outcome {
         "{said}"
     );
 
-    // A clone of the volume has the inodes, too: as if the copy had been moved on purpose.
+    // A clone of a volume has the same inodes: as if the copy had been moved on purpose.
     twin.set_flag("--moved-data-dir");
     twin.restart();
     let to = id.parse().expect("an id");
     until("the clone to end", PATIENCE, async || {
-        // Elects the original, once more and again; it fails while it leads already.
+        // Elects the original repeatedly. Fails while it is already the leader.
         let _ = client.admin().transfer_leader(Some(to)).await;
         last = {
             let numbers = outcome.call(client.next("", 42, 1)).await;
@@ -176,7 +180,7 @@ pub async fn copied_store() -> Outcome {
     outcome
 }
 
-/// The identity file of a data directory.
+/// Reads the identity file of a data directory.
 fn contents(dir: &str) -> Vec<u8> {
     std::fs::read(std::path::Path::new(dir).join("identity")).unwrap()
 }

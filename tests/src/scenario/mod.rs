@@ -1,13 +1,13 @@
-//! The scenarios: what must hold of a whole cluster of the release binary, each as one function
-//! that panics when it does not hold, and otherwise says what it saw ([`Outcome`]).
+//! Scenarios: guarantees of a whole cluster of the release binary. Each is one function that panics
+//! when the guarantee is broken, and otherwise returns what it measured ([`Outcome`]).
 //!
-//! They stand in the library so that the tests (`cargo test -p seqsvr-tests --test processes`) and
-//! `cargo xtask accept` run the same code. [`scenarios!`](crate::scenarios) is the one list of
-//! them: [`ALL`] and the tests are made from it, so none can be in one and missing in the other.
-//! Only what judges figures ([`FIGURES`]) is no test.
+//! They are in the library so that the tests (`cargo test -p seqsvr-tests --test processes`) and
+//! `cargo xtask accept` run the same code. [`scenarios!`](crate::scenarios) is the only list:
+//! [`ALL`] and the tests are generated from it, so that both have the same scenarios. Only the
+//! scenarios that judge measurements ([`FIGURES`]) are not tests.
 //!
-//! A new scenario: a file here, its `mod`, and its line in the list. Scenarios run one at a time,
-//! each as the only load of the machine.
+//! To add a scenario, add a file here, its `mod`, and its line in the list. Scenarios run one at a
+//! time, each as the only load of the machine.
 
 pub mod all_killed;
 pub mod backup;
@@ -43,11 +43,11 @@ use crate::plain::Plain;
 use crate::subject::{self, Subject};
 use crate::wait::until;
 
-/// How long an AllocSvr may take to own what [`owned_by`] waits for.
+/// Timeout of [`owned_by`].
 const OWNED_WITHIN: Duration = Duration::from_secs(60);
 
-/// Calls the macro `$each` with all scenarios, each as `module::function: "about";`. The function's
-/// name is the scenario's.
+/// Calls the macro `$each` with all scenarios, each as `module::function: "about";`. The name of
+/// the function is the name of the scenario.
 #[macro_export]
 macro_rules! scenarios {
     ($each:ident) => {
@@ -86,11 +86,12 @@ macro_rules! scenarios {
 /// One scenario.
 #[derive(Clone, Copy)]
 pub struct Scenario {
-    /// What `--only` calls it.
+    /// Name for `--only`.
     pub name: &'static str,
-    /// What it does, in a line.
+    /// Summary in one line.
     pub about: &'static str,
-    /// Runs it; panics when what must hold does not hold. It stays on the thread that blocks on it.
+    /// Runs the scenario. Panics when its guarantee is broken. The future stays on the thread that
+    /// blocks on it.
     pub run: fn() -> LocalBoxFuture<'static, Outcome>,
 }
 
@@ -106,7 +107,7 @@ macro_rules! list {
 }
 scenarios!(list);
 
-/// Those that judge figures, for which the machine must do nothing else: `cargo xtask accept` runs
+/// Scenarios that judge measurements and need an otherwise idle machine. `cargo xtask accept` runs
 /// them after [`ALL`], the tests do not.
 pub const FIGURES: &[Scenario] = &[
     Scenario {
@@ -121,7 +122,8 @@ pub const FIGURES: &[Scenario] = &[
     },
 ];
 
-/// A client, a plain caller, and callers of the doors, which ask these nodes; and the client.
+/// Creates an SDK caller, a plain caller and endpoint callers for these nodes. Returns the SDK
+/// client as well.
 fn callers(cluster: &Cluster, asked_plainly: &[String]) -> (Vec<Caller>, Client) {
     let client = cluster.client();
     let plain = Plain::new(asked_plainly, client.clone());
@@ -135,7 +137,8 @@ fn callers(cluster: &Cluster, asked_plainly: &[String]) -> (Vec<Caller>, Client)
     (callers, client)
 }
 
-/// The same without the plain caller, which has to fail where an AllocSvr that it asks ends.
+/// Creates callers that retry: no plain caller, because its call fails when the AllocSvr that it
+/// calls ends. Returns one of the SDK clients as well.
 fn callers_that_try_again(cluster: &Cluster) -> (Vec<Caller>, Client) {
     let client = cluster.client();
     let [redis, http] = Door::both(cluster, &cluster.alloc_addresses).map(Caller::Door);
@@ -146,8 +149,8 @@ fn callers_that_try_again(cluster: &Cluster) -> (Vec<Caller>, Client) {
     )
 }
 
-/// Subjects of `default` that the AllocSvr of this name owns, waited for until it owns `least` of
-/// them: slots come to it one after the other, and a client hears of that with the answers to its
+/// Returns the subjects of `default` that the AllocSvr of this name owns, once it owns `least` of
+/// them. Slots move one after the other, and a client learns of a move from the answers to its
 /// calls.
 async fn owned_by(client: &Client, name: &str, least: usize) -> Vec<Subject> {
     let what = format!("{name} owns {least} of the subjects");

@@ -1,5 +1,8 @@
-//! Addresses are given to another cluster: none of its numbers is taken for one of the first
-//! cluster's.
+//! Addresses are reused by another cluster: no number of it is taken for one of the first cluster.
+//!
+//! Fault: a process of another cluster starts at the address of a killed one, or the stores are
+//! wiped and initialized again. Checked: clients and AllocSvrs end or fail with an error that names
+//! the other cluster.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,8 +23,8 @@ use crate::wait::until;
 const PATIENCE: Duration = Duration::from_secs(60);
 const LEASE: Duration = Duration::from_secs(3);
 
-/// A bench is measuring `dev`; `dev` is killed and started on another directory, at the same ports.
-/// For each way to call, the bench ends with an error that names the other cluster.
+/// A bench measures `dev`, which is killed and started on another directory at the same ports. For
+/// each kind of call, the bench ends with an error that names the other cluster.
 pub async fn address_reused() -> Outcome {
     let mut outcome = Outcome::default();
     for way in [&[][..], &["--unary"], &["--mode", "pipe"]] {
@@ -47,7 +50,7 @@ pub async fn address_reused() -> Outcome {
             .stderr(Stdio::piped())
             .spawn()
             .expect("the bench starts");
-        // With 50 keys, hardly any key is then without a number.
+        // With 50 keys, nearly every key then has a number.
         let admin = Client::new(Options::new([server.clone()]))
             .expect("a good address")
             .admin();
@@ -69,9 +72,9 @@ pub async fn address_reused() -> Outcome {
     outcome
 }
 
-/// An owner is killed, and its address is given to an AllocSvr of another cluster while the first
-/// cluster still routes there: what is asked elsewhere is forwarded, and no number of the other
-/// cluster comes back.
+/// An owner is killed, and an AllocSvr of another cluster starts at its address while the first
+/// cluster still routes there. Calls to other AllocSvrs are forwarded there, and no number of the
+/// other cluster is returned.
 pub async fn address_reused_forwarder() -> Outcome {
     let mut outcome = Outcome::default();
     let mut cluster = Cluster::start(1, 2, LEASE.as_millis() as u32).await;
@@ -132,8 +135,8 @@ pub async fn address_reused_forwarder() -> Outcome {
     outcome
 }
 
-/// All stores are wiped and made again while an AllocSvr lives: it ends with one clear line once
-/// its lease is over. One stray store of three ends nothing.
+/// All stores are wiped and initialized again while an AllocSvr lives. It ends with one clear line
+/// once its lease has expired. One stray store of three ends nothing.
 pub async fn stores_made_again() -> Outcome {
     let mut outcome = Outcome::default();
     let mut cluster = Cluster::start(3, 1, LEASE.as_millis() as u32).await;
@@ -166,7 +169,7 @@ pub async fn stores_made_again() -> Outcome {
         "{:.1?} after the stores were made again: {last}",
         wiped.elapsed()
     ));
-    // Started again it joins the new cluster, whose numbers begin anew.
+    // After a restart it joins the new cluster, whose numbers begin at 1.
     cluster.allocs[0].restart();
     let first = until("numbers of the new cluster", PATIENCE, async || {
         next(&server, 1).await.ok()
@@ -177,7 +180,7 @@ pub async fn stores_made_again() -> Outcome {
     outcome
 }
 
-/// Kills a store, wipes its directory, and starts it again.
+/// Kills a store, wipes its directory, and restarts it.
 async fn wipe(cluster: &mut Cluster, store: usize) {
     cluster.stores[store].kill();
     cluster.stores[store].reap();
@@ -186,7 +189,7 @@ async fn wipe(cluster: &mut Cluster, store: usize) {
     cluster.stores[store].restart();
 }
 
-/// Makes a cluster of these stores.
+/// Initializes a cluster of these stores.
 async fn init(cluster: &Cluster, stores: &[usize]) {
     let members: Vec<String> = stores
         .iter()
@@ -220,7 +223,7 @@ async fn start_dev(dir: &Path, data: &str, ports: [u16; 2]) -> Process {
     process
 }
 
-/// Waits for a child in bounded time; returns whether it succeeded, and its errors.
+/// Waits for a child. Returns whether it succeeded, and its errors.
 async fn ended(mut child: Child) -> (bool, String) {
     until("the bench to end", PATIENCE, async || {
         child.try_wait().expect("it can be waited for")

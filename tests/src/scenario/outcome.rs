@@ -1,33 +1,33 @@
-//! What a scenario saw: the figures of its row, and notes in words.
+//! Result of a scenario: counts and latencies of its row, and notes.
 
 use std::fmt;
 use std::time::{Duration, Instant};
 
 use crate::load::Summary;
 
-/// Failures of a load that are noted as text.
+/// Maximum failures of a load that are noted as text.
 const TEXTS: usize = 5;
 
-/// What a scenario that held saw.
+/// Measurements of a scenario that passed.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// Calls answered in all; each item of a batch is one.
+    /// Calls answered in all; each item of a batch counts as one.
     pub calls: u64,
-    /// Calls answered inside the event: while what was broken was broken.
+    /// Calls answered during the fault.
     pub inside: u64,
-    /// Calls that failed (where the scenario allows any).
+    /// Calls that failed, where the scenario allows failures.
     pub failed: u64,
     /// Longest call, answered or not.
     pub longest: Duration,
-    /// What else was measured.
+    /// Other measurements.
     pub notes: Vec<String>,
-    /// Figures that are worse than they must be on a machine that does nothing else. They fail an
-    /// acceptance run; a test says them only, because it may share its machine.
+    /// Measurements over their limit. They fail an acceptance run. A test only prints them, because
+    /// it may share its machine.
     pub missed: Vec<String>,
 }
 
 impl Outcome {
-    /// Adds one answered call that took this long.
+    /// Adds one answered call with this latency.
     pub fn add_call(&mut self, took: Duration) {
         self.calls += 1;
         self.longest = self.longest.max(took);
@@ -50,7 +50,7 @@ impl Outcome {
         }
     }
 
-    /// Adds all calls of a load that is over.
+    /// Adds all calls of a finished load.
     pub fn add(&mut self, what: &str, load: &Summary) {
         self.calls += load.answered;
         self.failed += load.failed;
@@ -64,7 +64,8 @@ impl Outcome {
         }
     }
 
-    /// Keeps a note, and prints it at once to stderr: a scenario that fails later has said it.
+    /// Keeps a note and prints it to stderr at once, so that it is visible even if the scenario
+    /// fails later.
     pub fn note(&mut self, text: String) {
         eprintln!("{text}");
         self.notes.push(text);

@@ -1,5 +1,8 @@
-//! More than one server should bear: ten thousand connections, and callers who spray uids, keys,
-//! namespaces and half-finished calls. Somebody else is served as before.
+//! More load than one server should serve: ten thousand connections, and hostile clients with
+//! random uids, keys, namespaces and half-finished calls.
+//!
+//! Fault: the overload. Measured: other callers are served as before, and the excess is rejected
+//! with a reason.
 
 mod idle;
 mod spray;
@@ -27,18 +30,18 @@ use crate::subject;
 use crate::vitals::Vitals;
 
 const CONNECTIONS: u64 = 10_000;
-/// What the alloc is told to take: the crowd, and some for who works.
+/// Connection limit of the AllocSvr: the crowd, and a few for the working caller.
 const CONNECTIONS_MAX: u64 = 10_050;
-/// Tried above that.
+/// Further connections, over the limit.
 const TOO_MANY: u64 = 100;
-/// Connections made at one time: fewer than the kernel lets wait for a server.
+/// Connections made at one time: fewer than the kernel's accept queue holds.
 const AT_A_TIME: usize = 64;
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Above this an idle connection costs too much.
+/// Maximum memory of an idle connection, in bytes.
 const EACH_MAX: u64 = 64 << 10;
 
-/// 10,000 connections to one alloc, each of which has made a call and stays, while others work;
-/// what is above the limit is told so.
+/// Opens 10,000 connections to one AllocSvr, each of which makes one call and stays, while others
+/// work. A connection over the limit is rejected with a reason.
 pub async fn connections() -> Outcome {
     let mut outcome = Outcome::default();
     let files = CONNECTIONS + TOO_MANY + 500;
@@ -87,7 +90,7 @@ pub async fn connections() -> Outcome {
     ));
     assert!(each < EACH_MAX, "{each} bytes a connection");
 
-    // They go on answering pings, or the alloc would close them.
+    // They keep answering pings. Otherwise the AllocSvr would close them.
     let mut staying = JoinSet::new();
     for mut raw in crowd {
         staying.spawn(async move { raw.event().await });
@@ -122,7 +125,7 @@ pub async fn connections() -> Outcome {
     outcome
 }
 
-/// A connection that has taken one number of a uid of its own.
+/// Opens a connection and takes one number of its own uid.
 async fn one_call(address: &str, n: u64) -> Raw {
     let called = async {
         let mut raw = Raw::connect(address, 65_535).await?;
@@ -149,7 +152,7 @@ async fn one_call(address: &str, n: u64) -> Raw {
     }
 }
 
-/// What a new connection is told at once: a goodbye, or that it may call.
+/// Returns the first event of a new connection: a rejection, or an answer.
 async fn first_event(raw: &mut Raw) -> Option<Event> {
     let message = NextRequest {
         key_kind: Some(KeyKind::Uid(3_000_000_000)),
@@ -157,13 +160,13 @@ async fn first_event(raw: &mut Raw) -> Option<Event> {
     };
     let message = message.encode_to_vec();
     let path = "/seqsvr.v1.Sequence/Next";
-    // May fail if it is closed already; what was said is read all the same.
+    // May fail if the connection is already closed. The reason can still be read.
     let _ = raw.call(1, path, message.len(), &message).await;
     raw.event().await.ok()
 }
 
-/// Whether this process may open so many files: its limit is raised if need be, as the servers
-/// raise their own.
+/// Returns whether this process may open `files` files. Raises its limit if necessary, as the
+/// servers raise theirs.
 fn may_open(files: u64) -> bool {
     let now = getrlimit(Resource::Nofile);
     let raised = Rlimit {

@@ -1,6 +1,7 @@
-//! Processes are stopped (SIGSTOP) for three leases and go on (SIGCONT): an owner with requests
-//! waiting in its sockets, the store leader, both at once, a majority of the stores. Nobody who
-//! wakes up answers with an old number.
+//! Processes are paused (SIGSTOP) for three leases and continue (SIGCONT).
+//!
+//! Fault: pause of an owner with requests in its sockets, of the store leader, of both at once, or
+//! of a majority of the stores. Checked: no process that continues answers with an old number.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -27,43 +28,44 @@ use crate::wait::until;
 const LEASE: Duration = Duration::from_secs(1);
 const EACH: u64 = 1_000;
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Requests sent straight to the stopped owner while it is stopped.
+/// Requests sent directly to the paused owner.
 const WAITING: usize = 150;
-/// How long each of them may wait.
+/// Timeout of each of them.
 const WAITS: Duration = Duration::from_secs(20);
-/// Calls in flight of the caller that talks to one AllocSvr only, and of how many sequences.
+/// Calls in flight of the direct caller, which calls only one AllocSvr, and the number of its
+/// sequences.
 const DIRECT: usize = 16;
 const DIRECT_OF: usize = 32;
-/// Its deadline: while the AllocSvr is stopped each call is given up and another is sent.
+/// Its deadline: while the AllocSvr is paused, each call times out and another is sent.
 const DIRECT_WAITS: Duration = Duration::from_millis(700);
 
-/// An owner is stopped for 3 D with requests in its sockets, and a caller keeps talking to it.
+/// Pauses an owner for 3 D with requests in its sockets, while a caller keeps calling it.
 pub async fn owner_paused() -> Outcome {
     paused(&[], true).await
 }
 
-/// The store leader is stopped for 3 D.
+/// Pauses the store leader for 3 D.
 pub async fn leader_paused() -> Outcome {
     paused(&[0], false).await
 }
 
-/// The store leader and an owner are stopped for 3 D.
+/// Pauses the store leader and an owner for 3 D.
 pub async fn owner_and_leader_paused() -> Outcome {
     paused(&[0], true).await
 }
 
-/// Two of three stores are stopped for 3 D: nothing can be served for a while, and nothing is wrong
-/// after.
+/// Pauses two of three stores for 3 D. No call may be served for a while, and no answer may be
+/// wrong afterwards.
 pub async fn majority_paused() -> Outcome {
     paused(&[0, 1], false).await
 }
 
-/// Stops the leader (0) and the stores after it (1, 2), and perhaps the first AllocSvr.
+/// Pauses the leader (0) and the stores after it (1, 2), and the first AllocSvr if `owner`.
 async fn paused(stores: &[usize], owner: bool) -> Outcome {
     let mut outcome = Outcome::default();
     let mut cluster = Cluster::start(3, 3, LEASE.as_millis() as u32).await;
     let majority = stores.len() > 1;
-    // A plain call at a stopped process waits with it: plain callers ask the others.
+    // A plain call to a paused process waits with it, so plain callers call the others.
     let asked_plainly = cluster.alloc_addresses[1..].to_vec();
     let (callers, client) = super::callers(&cluster, &asked_plainly);
     subject::make_third(&client).await;
@@ -74,7 +76,7 @@ async fn paused(stores: &[usize], owner: bool) -> Outcome {
     let stopped: Vec<usize> = stores.iter().map(|i| (leader + i) % 3).collect();
     let mut waiting = Vec::new();
     let subjects = super::owned_by(&client, "a1", WAITING).await;
-    // Connected before it is stopped, so that what is sent waits in its sockets.
+    // Connected before the pause, so that later requests wait in its sockets.
     let channel = SequenceClient::connect(format!("http://{}", cluster.alloc_addresses[0]));
     let a1 = channel.await.expect("it listens");
     let direct = Direct::start(&a1, &history, &subjects[..DIRECT_OF]);
@@ -135,7 +137,7 @@ async fn paused(stores: &[usize], owner: bool) -> Outcome {
     outcome
 }
 
-/// A caller that talks to one AllocSvr and to nobody else, whatever becomes of it.
+/// A caller that calls only one AllocSvr, also while that is paused.
 struct Direct {
     stop: Arc<AtomicBool>,
     answered: Arc<AtomicU64>,
@@ -169,7 +171,7 @@ impl Direct {
         direct
     }
 
-    /// Waits until it is answered more than it was.
+    /// Waits for further answers.
     async fn answer_more(&self) {
         let before = self.answered.load(Relaxed);
         until("an answer to the direct caller", PATIENCE, async || {
@@ -178,7 +180,7 @@ impl Direct {
         .await;
     }
 
-    /// Ends it; how many calls were answered and how many were not.
+    /// Ends the caller. Returns the number of answered and of failed calls.
     async fn stop(self) -> (u64, u64) {
         self.stop.store(true, Relaxed);
         for task in self.tasks {
@@ -188,7 +190,7 @@ impl Direct {
     }
 }
 
-/// One call straight to an AllocSvr; whether it was answered with a number.
+/// Makes one call directly to an AllocSvr. Returns whether a number was answered.
 async fn send(
     mut to: SequenceClient<Channel>,
     mut history: History,

@@ -1,5 +1,7 @@
-//! What operators do to AllocSvrs while all goes on: drain, SIGTERM, a new one, moves by hand. No
-//! call fails, and no sequence passes its section's highest used number.
+//! Operators drain, stop, add and move AllocSvrs under load.
+//!
+//! No fault is injected. Measured: no call fails, and no sequence rises above the highest used
+//! number of its section.
 
 use std::time::{Duration, Instant};
 
@@ -14,16 +16,17 @@ use crate::wait::until;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
-/// Calls inside each event.
+/// Calls during each operation.
 const EACH: u64 = 1_000;
 const PATIENCE: Duration = Duration::from_secs(90);
 const MOVES: usize = 200;
 
-/// A drain, a SIGTERM, a third AllocSvr that joins and gets its share, 200 random moves in a row.
+/// Runs a drain, a SIGTERM, the start of a third AllocSvr that gets its share, and 200 random
+/// moves.
 pub async fn planned_moves() -> Outcome {
     let mut outcome = Outcome::default();
     let mut cluster = Cluster::start(3, 3, 3_000).await;
-    // The one that is stopped is not asked plainly: at the end nobody listens there.
+    // Plain callers do not call a3, which is stopped later.
     let asked_plainly = cluster.alloc_addresses[..2].to_vec();
     let (callers, client) = super::callers(&cluster, &asked_plainly);
     subject::make_third(&client).await;
@@ -95,7 +98,7 @@ pub async fn planned_moves() -> Outcome {
     outcome
 }
 
-/// Waits until an AllocSvr has its share and nothing more is planned to move.
+/// Waits until an AllocSvr has its share and no further move is planned.
 async fn even(slots: &impl AsyncFn(&str) -> Option<(u32, u32, u32)>, name: &str) {
     until("even shares", PATIENCE, async || {
         let (owned, free, planned) = slots(name).await?;
@@ -104,7 +107,7 @@ async fn even(slots: &impl AsyncFn(&str) -> Option<(u32, u32, u32)>, name: &str)
     .await;
 }
 
-/// Ends the probe: what was skipped may be numbers burned by a check that failed after they were
+/// Ends the probe. Skipped numbers may be those discarded by a check that failed after they were
 /// taken, never a window.
 pub(super) async fn skipped_nothing(probe: Probe, outcome: &mut Outcome) {
     let (answered, skipped) = probe.stop().await;

@@ -1,6 +1,7 @@
-//! Every process is restarted, one after the other, as an upgrade does it, in an acceptance run to
-//! a rebuilt binary: not one call fails. And a cluster of the newest build of format level 1 is
-//! taken over.
+//! Every process is restarted in turn, as in an upgrade: no call fails.
+//!
+//! No fault is injected. In an acceptance run the new processes are a rebuilt binary. A cluster of
+//! the newest build of format level 1 is upgraded as well.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -17,7 +18,8 @@ use crate::wait::until;
 const EACH: u64 = 1_000;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// SIGTERM, exit, start, whole again: three stores and three AllocSvrs.
+/// Restarts three stores and three AllocSvrs in turn: SIGTERM, exit, start, wait until the cluster
+/// is complete.
 pub async fn rolling_restart() -> Outcome {
     let mut outcome = Outcome::default();
     let to = match binary() == upgraded() {
@@ -71,11 +73,12 @@ pub async fn rolling_restart() -> Outcome {
     outcome
 }
 
-/// Names the release binary of the newest build of format level 1, built from commit d3f8c75.
+/// Environment variable with the path of the newest release binary of format level 1, built from
+/// commit d3f8c75.
 const LEVEL_1_BINARY: &str = "SEQSVR_LEVEL_1_BINARY";
 
-/// A cluster of format level 1 is taken over under load. A store goes back to the older build while
-/// the level is 1. The level rises once all stores run the newer build, and the older one then
+/// Upgrades a cluster of format level 1 under load. A store returns to the older build while the
+/// level is 1. The level rises once all stores run the newer build, and the older build then
 /// refuses their directories.
 pub async fn level_1_upgrade() -> Outcome {
     let mut outcome = Outcome::default();
@@ -98,7 +101,7 @@ pub async fn level_1_upgrade() -> Outcome {
         caught_up(&cluster, store).await;
         load.answer_more(EACH, PATIENCE).await;
     }
-    // Older builds do not say it.
+    // Older builds do not report the level.
     assert!(
         levels(&cluster)
             .await
@@ -118,7 +121,7 @@ pub async fn level_1_upgrade() -> Outcome {
     }
     outcome.inside = load.answered() - before;
 
-    // There is no way back, and it says so.
+    // A downgrade is rejected, with the reason.
     let store = (cluster.leader().await + 1) % 3;
     restart_with(&mut cluster.stores[store], old).await;
     let status = cluster.stores[store].wait_exit(PATIENCE).await;
@@ -140,7 +143,7 @@ pub async fn level_1_upgrade() -> Outcome {
     outcome
 }
 
-/// The format level that each store tells.
+/// Returns the format level that each store reports.
 async fn levels(cluster: &Cluster) -> Vec<Option<u64>> {
     let admin = cluster.client().admin();
     let mut levels = Vec::new();
@@ -151,7 +154,7 @@ async fn levels(cluster: &Cluster) -> Vec<Option<u64>> {
     levels
 }
 
-/// Waits until a store has applied what the leader has applied now.
+/// Waits until a store has applied what the leader has applied by now.
 async fn caught_up(cluster: &Cluster, store: usize) {
     let address = cluster.store_addresses[store].clone();
     let leader = cluster.leader().await;

@@ -1,6 +1,8 @@
-//! A long run of mixed load with raises, opens, closes, snapshots and purges. What the processes
-//! take of the machine is flat after the warm-up: not more in the last part of the run than in the
-//! first.
+//! A long mixed load with raises, opens, closes, snapshots and purges.
+//!
+//! No fault is injected. Measured: memory, disk, threads and descriptors of each process do not
+//! grow between the first part after the warm-up and the last part. Needs a machine without other
+//! load.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -23,39 +25,40 @@ use crate::load::{Load, UNTIL_STOPPED};
 use crate::subject::{self, Subject};
 use crate::vitals::Vitals;
 
-/// Between two looks at the processes.
+/// Interval between two samples of the processes.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Between two lines on stderr.
+/// Interval between two progress lines on stderr.
 const TELL_EVERY: Duration = Duration::from_secs(60);
 /// Calls in flight of the mixed load, for each of its callers.
 const TASKS: usize = 4;
-/// Rest of a task after each call: an hour's history must fit the checker.
+/// Pause of a task after each call, so that the checker can hold the history of an hour.
 const REST: Duration = Duration::from_millis(20);
 
-/// Snapshots often, so that the warm-up holds several of them.
+/// Frequent snapshots, so that the warm-up has several of them.
 const STORE: [&str; 2] = ["--snapshot-every", "2000"];
-/// The AllocSvrs close early and have little memory, so that sections come and go.
+/// The AllocSvrs close sections early and have little memory, so that sections are opened and
+/// closed all the time.
 const ALLOC: [&str; 4] = ["--idle-after", "15s", "--memory-mib", "24"];
-/// Sections visited in turn, each idle for longer than `--idle-after` before it is visited again.
+/// Sections visited in turn. Each is idle for longer than `--idle-after` before the next visit.
 const RING: u64 = 300;
-/// Where the ring begins: above the sections of the mixed load.
+/// First section of the ring: above the sections of the mixed load.
 const RING_FROM: u64 = 1_000;
-/// Between two steps of the ring, and between two batches of fresh keys.
+/// Interval between two steps of the ring, and between two batches of fresh keys.
 const STEP_EVERY: Duration = Duration::from_millis(100);
-/// Keys never used before, in each batch.
+/// Keys in each batch that were never used before.
 const FRESH: u64 = 50;
 
 /// A namespace in which every number needs a raise, so that the log grows fast.
 const SINGLES: &str = "singles";
-/// Who take them, one after the other each.
+/// Tasks that take these numbers, one number at a time each.
 const RAISERS: u64 = 32;
-/// Rest of each after a number.
+/// Pause of each task after a number.
 const RAISER_REST: Duration = Duration::from_millis(10);
 
-/// Of the whole run, in per cent: the warm-up, and each of the two parts that are compared.
+/// Percentage of the whole run for the warm-up, and for each of the two parts that are compared.
 const WARM_UP: u32 = 25;
 const PART: u32 = 25;
-/// What a figure may be greater in the last part: a tenth and a little.
+/// Allowed growth until the last part, in addition to a tenth.
 const MEMORY_SLACK: u64 = 4 << 20;
 /// Log files are closed and dropped as wholes of this size.
 const DISK_SLACK: u64 = 16 << 20;
@@ -106,7 +109,7 @@ pub async fn soak(time: Duration) -> Outcome {
     outcome
 }
 
-/// The most each process took in the part after the warm-up, and in the last part.
+/// Returns the maximum use of each process in the part after the warm-up, and in the last part.
 async fn watch(cluster: &mut Cluster, load: &Load, time: Duration) -> Vec<[Vitals; 2]> {
     let watched = watched(cluster);
     let mut parts = vec![[Vitals::default(); 2]; watched.len()];
@@ -159,7 +162,7 @@ async fn watch(cluster: &mut Cluster, load: &Load, time: Duration) -> Vec<[Vital
     parts
 }
 
-/// What a process took more of in the last part than in the first.
+/// Returns a text for each resource that grew between the first and the last part.
 fn growth(first: &Vitals, last: &Vitals) -> Vec<String> {
     let tenth = |n: u64| n + n / 10;
     let mut grown = Vec::new();
@@ -200,7 +203,7 @@ fn line(name: &str, first: &Vitals, last: &Vitals) -> String {
     )
 }
 
-/// Process ids, and the directories of the stores.
+/// Returns the process ids, with the directories of the stores.
 fn watched(cluster: &Cluster) -> Vec<(Pid, Option<PathBuf>)> {
     let stores = cluster.stores.iter().map(|store| {
         let dir = PathBuf::from(store.arg("--data-dir"));
@@ -216,7 +219,7 @@ fn names(cluster: &Cluster) -> Vec<String> {
     stores.chain(allocs).collect()
 }
 
-/// Raises, opens, closes and snapshots of all processes; each must have happened.
+/// Counts raises, opens, closes and snapshots of all processes. Each must have happened.
 async fn counted(cluster: &Cluster) -> String {
     let mut text = Vec::new();
     for name in ["raises", "opens", "closes"] {
@@ -231,8 +234,8 @@ async fn counted(cluster: &Cluster) -> String {
     text.join(", ")
 }
 
-/// Sections visited one after the other so that they open and close, keys used once so that the
-/// memory for keys is used up, and numbers that each need a raise.
+/// Load that visits sections one after the other, so that they open and close; uses each key once,
+/// so that the memory for keys is exhausted; and takes numbers that each need a raise.
 struct Churn {
     stop: Arc<AtomicBool>,
     answered: Arc<AtomicU64>,
@@ -270,7 +273,7 @@ impl Churn {
         }
     }
 
-    /// Ends it; how many calls were answered. None failed.
+    /// Ends the load. Returns the number of answered calls. None failed.
     async fn stop(self) -> u64 {
         self.stop.store(true, Relaxed);
         for task in self.tasks {
@@ -315,7 +318,7 @@ impl One {
         }
     }
 
-    /// One number of each, all of which must be answered.
+    /// Takes one number of each, all of which must be answered.
     async fn call(&mut self, subjects: &[Subject]) {
         let items: Vec<&Subject> = subjects.iter().collect();
         let begin = self.history.now();

@@ -1,8 +1,11 @@
-//! Bad input: each a clear error with the right exit code, and no harm.
+//! Bad input on the command line: each mistake gives a clear error with the right exit code.
+//!
+//! Runs the binary with wrong flags, keys and directories, and checks that the server's state is
+//! unchanged.
 
 use crate::dev::{Dev, command, fails, free_port, refused};
 
-/// Asserts that a client command is refused as bad input (exit 2) in words that contain `words`.
+/// Asserts that a client command is rejected as bad input (exit 2) in words that contain `words`.
 fn bad(dev: &Dev, args: &[&str], words: &[&str]) {
     let text = refused(&dev.ask(args), 2);
     for word in words {
@@ -82,7 +85,7 @@ fn bad_requests_are_refused_and_do_no_harm() {
         dev.done(&["next", "k", "--namespace", "keys"])
             .starts_with('1')
     );
-    // A burned number is a gap, never a repeat: `--floor 77` above cost one.
+    // A discarded number is a gap, never a repeat: `--floor 77` above cost one.
     assert_eq!(dev.done(&["next", "42"]), "3\n");
 }
 
@@ -172,7 +175,7 @@ fn addresses_and_directories_of_others() {
     );
     assert!(text.contains(&port) && text.contains("--listen"), "{text}");
 
-    // So is the one for Redis clients: asked for, it must be had.
+    // The address of the Redis endpoint is in use: a requested endpoint must be available.
     let alone = tempfile::tempdir().unwrap();
     let (free, store_free) = (free_port().to_string(), free_port().to_string());
     let mut second = command(&["dev", "--port", &free, "--store-port", &store_free]);
@@ -202,7 +205,7 @@ fn addresses_and_directories_of_others() {
         "{text}"
     );
 
-    // The directory is in use by a living store.
+    // The directory is in use by a running store.
     let listen = format!("127.0.0.1:{}", free_port());
     let store = |id: &str| {
         let mut store = command(&["store", "--id", id, "--listen", &listen, "--data-dir"]);
@@ -212,7 +215,7 @@ fn addresses_and_directories_of_others() {
     let text = fails(store("1"), 1);
     assert!(text.contains("store-1"), "{text}");
 
-    // The directory is another store's.
+    // The directory belongs to another store.
     dev.kill();
     let text = fails(store("2"), 1);
     assert!(
@@ -220,7 +223,7 @@ fn addresses_and_directories_of_others() {
         "{text}"
     );
 
-    // Made with another number of stores.
+    // Initialized with another number of stores.
     let mut more = command(&[
         "dev",
         "--stores",
@@ -236,7 +239,7 @@ fn addresses_and_directories_of_others() {
     assert!(text.contains("made with 1 stores"), "{text}");
 }
 
-/// `seqsvr … | head`: a reader that has seen enough is no error.
+/// `seqsvr … | head`: a reader that closes the pipe early is no error.
 #[test]
 fn a_reader_that_leaves_ends_the_command_quietly() {
     let dev = Dev::start();

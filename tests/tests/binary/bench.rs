@@ -1,10 +1,13 @@
-//! `seqsvr bench`: it measures what it says, verifies, and its history passes the check.
+//! `seqsvr bench`: its options, its result and its verification.
+//!
+//! Runs short loads against `seqsvr dev` and checks the reported numbers, and the recorded history
+//! with the exact check.
 
 use serde_json::Value;
 
 use crate::dev::{Dev, refused};
 
-/// What the service refuses item by item: keys in a dense namespace.
+/// Keys in a dense namespace, which the service rejects item by item.
 const KEYS_IN_DENSE: [&str; 7] = [
     "bench",
     "--duration",
@@ -15,7 +18,7 @@ const KEYS_IN_DENSE: [&str; 7] = [
     "default",
 ];
 
-/// A short run; its result.
+/// Makes a short run and returns its result.
 fn run(dev: &Dev, more: &[&str]) -> Value {
     let mut args = vec![
         "bench",
@@ -77,7 +80,7 @@ fn every_mode_measures_and_verifies() {
     assert_eq!(number(&many, "numbers"), 150 * number(&many, "calls"));
     let keyed = run(&dev, &["--key-bytes", "20", "--connections", "3"]);
     assert!(number(&keyed, "calls") > 100, "{keyed}");
-    // All callers at one sequence, so that answers overtake each other.
+    // All callers use one sequence, so that answers overtake each other.
     let hot = run(&dev, &["--distribution", "hot", "--in-flight", "256"]);
     assert!(number(&hot, "calls") > 100, "{hot}");
     let current = run(&dev, &["--mode", "current", "--batch", "10"]);
@@ -119,7 +122,7 @@ fn without_the_sdk_it_measures_and_verifies_too() {
             items * number(&current, "calls")
         );
     }
-    // What the service refuses is told, here as through the SDK.
+    // The bench reports an item error of the service, unary as well as through the SDK.
     for mode in [&["--unary"][..], &["--mode", "pipe"][..]] {
         let said = refused(&dev.ask(&[&KEYS_IN_DENSE[..], mode].concat()), 1);
         assert!(said.contains("no call was answered"), "{said}");
@@ -130,8 +133,8 @@ fn without_the_sdk_it_measures_and_verifies_too() {
 fn an_open_loop_keeps_its_rate() {
     let dev = Dev::start();
     let result = run(&dev, &["--rate", "200"]);
-    // Those due in the measured half second, and some of the warm-up that came late; without a rate
-    // it would be thousands.
+    // The calls due in the measured half second, and late ones of the warm-up. Without a rate there
+    // would be thousands.
     let calls = number(&result, "calls");
     assert!((1..=130).contains(&calls), "{calls}");
 }
@@ -149,7 +152,7 @@ fn what_cannot_be_run_is_said() {
         let said = refused(&dev.ask(&[&["bench"], args].concat()), 2);
         assert!(said.contains(words), "{args:?}: {said}");
     }
-    // Uids in a keyed namespace are keys; keys in a dense one are refused by the server.
+    // Uids in a keyed namespace are keys. The server rejects keys in a dense one.
     let said = refused(&dev.ask(&KEYS_IN_DENSE), 1);
     assert!(said.contains("no call was answered"), "{said}");
 }

@@ -1,4 +1,6 @@
-//! The completion scripts are such as their shells can read, and bash completes by its own.
+//! Completion scripts: each shell can parse its script, and bash completes with its own.
+//!
+//! Runs the shells that are installed; no server is needed.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,7 +8,7 @@ use std::process::Command;
 use crate::dev::{command, fails};
 
 fn script(shell: &str) -> String {
-    // No file is needed for it, so a bad one is in nobody's way.
+    // The command needs no configuration file, so a bad one is ignored.
     let mut completion = command(&["completion", shell]);
     let output = completion.env("SEQSVR_CONFIG", "/no/such/file").output();
     let output = output.unwrap();
@@ -14,7 +16,7 @@ fn script(shell: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What bash answers to a tab behind these words, with the script in this file.
+/// Returns bash's completions after these words, with the script in this file.
 fn completed(script: &Path, words: &[&str]) -> String {
     let (last, before) = words.split_last().unwrap();
     let asked = format!(

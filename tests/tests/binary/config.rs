@@ -1,5 +1,7 @@
-//! The configuration file: it stands below flags and environment, what is wrong in it is named, and
-//! `config check` finds all of it.
+//! The configuration file: flags and environment override it, errors name the wrong key, and
+//! `config check` finds all errors.
+//!
+//! Runs the binary with good and bad files; only some tests start a server.
 
 use std::path::PathBuf;
 
@@ -22,7 +24,7 @@ impl File {
         self.dir.path().join("seqsvr.toml")
     }
 
-    /// A command run with this text as its file.
+    /// Returns a command with this text as its configuration file.
     fn with(&self, text: &str, args: &[&str]) -> std::process::Command {
         std::fs::write(self.path(), text).unwrap();
         let mut command = command(args);
@@ -47,7 +49,7 @@ fn flag_over_environment_over_file() {
     let said = fails(command, 3);
     assert!(said.contains(&in_flag) && !said.contains(&in_env), "{said}");
 
-    // The flag names the file as well, and is stronger than the environment's.
+    // The flag names the file as well, and overrides the environment.
     let other = file.dir.path().join("other.toml");
     std::fs::write(&other, format!("[client]\nserver = \"{in_flag}\"\n")).unwrap();
     let other = other.display().to_string();
@@ -69,7 +71,7 @@ fn a_server_takes_all_it_needs_from_the_file() {
         "[alloc]\nname = \"b\"\nlisten = \"127.0.0.1:{}\"\nstores = [\"127.0.0.1:{}\", \"127.0.0.1:1\"]\nmemory-mib = 64\n",
         dev.port, dev.store_port
     );
-    // All there is to complain of is the address, which `dev` has.
+    // The only remaining error is the address, which `dev` uses.
     let said = fails(file.with(&text, &["alloc"]), 1);
     assert!(
         said.contains(&dev.port.to_string()) && said.contains("in use"),
@@ -103,7 +105,7 @@ fn what_is_wrong_in_the_file_is_named() {
         said.contains("--items-max") && said.contains("1..=10000") && said.contains(&path),
         "{said}"
     );
-    // A list where one value is meant is not cut to its first.
+    // A list in place of one value is an error, not cut to its first value.
     let said = fails(file.with("[alloc]\nname = [\"a\", \"b\"]\n", &["alloc"]), 2);
     assert!(said.contains("[alloc] name: takes one value"), "{said}");
     let mut missing = command(&["alloc"]);
@@ -112,7 +114,7 @@ fn what_is_wrong_in_the_file_is_named() {
     assert!(said.contains("/no/such/file"), "{said}");
 }
 
-/// Runs `config check`: its exit code, results and errors.
+/// Runs `config check`. Returns its exit code, output and errors.
 fn checked(mut command: std::process::Command) -> (Option<i32>, String, String) {
     let output = command.output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
@@ -193,8 +195,7 @@ timeout = \"soon\"
         "[dev] port: 70000 is not in 0..=65535",
         "[store] id: 0 is not in 1..",
     ];
-    // The file of the environment and one that is named are the same to it; what flags say is not
-    // looked at.
+    // A file from the environment and a named one give the same result. The flags are not checked.
     let mut by_name = file.with(text, &["config", "check"]);
     by_name.arg(file.path()).env_remove("SEQSVR_CONFIG");
     by_name.env("SEQSVR_LISTEN", "c c");
@@ -214,7 +215,7 @@ timeout = \"soon\"
     let named = |f: &Value| f["table"] == "dev" && f["key"] == "port";
     assert!(told["faults"].as_array().unwrap().iter().any(named));
 
-    // The line of a mistake is named and not shown: it may be the password.
+    // The error names the line and does not show it, because it may contain the password.
     let (code, told, said) =
         checked(file.with("[alloc]\nredis-password = hunter2\n", &["config", "check"]));
     assert_eq!((code, &*told), (Some(2), ""), "{said}");

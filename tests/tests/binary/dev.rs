@@ -1,4 +1,6 @@
-//! A `seqsvr dev` of a test's own, and commands asked of it.
+//! Harness: a `seqsvr dev` of each test, and client commands against it.
+//!
+//! Used by the other files of this target.
 
 use std::fs::File;
 use std::io::Read;
@@ -9,10 +11,10 @@ use std::time::{Duration, Instant};
 use seqsvr_tests::process::{binary, free_ports, threads};
 use tempfile::TempDir;
 
-/// Longest a start may take, debug build on a busy machine included.
+/// Maximum time of a start, debug build on a busy machine included.
 const START: Duration = Duration::from_secs(60);
 
-/// A running `seqsvr dev`; killed when dropped.
+/// A running `seqsvr dev`, killed when dropped.
 pub(crate) struct Dev {
     child: Child,
     pub(crate) dir: TempDir,
@@ -21,12 +23,12 @@ pub(crate) struct Dev {
 }
 
 impl Dev {
-    /// Starts one store and one alloc and waits until they are ready.
+    /// Starts one store and one AllocSvr and waits until they are ready.
     pub(crate) fn start() -> Dev {
         Dev::start_with(&[])
     }
 
-    /// The same with more flags.
+    /// Starts `seqsvr dev` with more flags and waits until it is ready.
     pub(crate) fn start_with(flags: &[&str]) -> Dev {
         let dir = tempfile::tempdir().unwrap();
         let (port, store_port) = (free_port(), free_port());
@@ -76,7 +78,7 @@ impl Dev {
         self.dir.path().join("data")
     }
 
-    /// Kills it as a power cut would, keeping the directory.
+    /// Kills the process as a power cut would, and keeps the directory.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -99,7 +101,7 @@ impl Dev {
             .unwrap()
     }
 
-    /// Runs a client command that must succeed; returns what it printed.
+    /// Runs a client command that must succeed. Returns its output.
     pub(crate) fn done(&self, args: &[&str]) -> String {
         let output = self.ask(args);
         assert!(
@@ -122,7 +124,7 @@ impl Drop for Dev {
     }
 }
 
-/// The binary, with an environment of its own.
+/// Returns a command of the binary with a clean environment.
 pub(crate) fn command(args: &[&str]) -> Command {
     let mut command = Command::new(binary());
     command.args(args).stdin(Stdio::null());
@@ -132,13 +134,13 @@ pub(crate) fn command(args: &[&str]) -> Command {
     command
 }
 
-/// Runs a command that must fail with `code`; returns the last line of its errors.
+/// Runs a command that must fail with `code`. Returns the last line of its errors.
 pub(crate) fn fails(mut command: Command, code: i32) -> String {
     let output = command.output().unwrap();
     refused(&output, code)
 }
 
-/// The last line of a failure, which is the one that counts.
+/// Asserts that a command failed with `code`. Returns the last line of its errors.
 pub(crate) fn refused(output: &Output, code: i32) -> String {
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(code), "{errors}");

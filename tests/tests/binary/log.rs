@@ -1,4 +1,6 @@
-//! `--log-format json`: every line of stderr is one JSON object, whatever ends the process.
+//! `--log-format json`: every line of stderr is one JSON object, however the process ends.
+//!
+//! Runs servers and commands that fail or wait, and parses every line.
 
 use std::net::TcpListener;
 use std::process::Command;
@@ -7,8 +9,8 @@ use serde_json::Value;
 
 use crate::dev::{command, free_port};
 
-/// Runs a command that must end with `code`; the lines of its log, each with a time, a level and a
-/// message.
+/// Runs a command that must end with `code`. Returns the lines of its log, each with a time, a
+/// level and a message.
 fn logged(mut command: Command, code: i32) -> Vec<Value> {
     let output = command.output().unwrap();
     let errors = String::from_utf8(output.stderr).unwrap();
@@ -33,7 +35,7 @@ fn last(lines: &[Value]) -> &str {
 
 #[test]
 fn every_line_is_json_to_the_last() {
-    // A server that cannot go on.
+    // A server that cannot continue.
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let listen = taken.local_addr().unwrap().to_string();
     let store = |format: &[&str]| {
@@ -55,7 +57,7 @@ fn every_line_is_json_to_the_last() {
         "{said}"
     );
 
-    // A command that waits says so, beside what the libraries log, and then that it was in vain.
+    // A command that waits logs it, next to the libraries' lines, and then logs its failure.
     let nobody = format!("127.0.0.1:{}", free_port());
     let mut next = command(&["next", "42", "--server", &nobody, "--timeout", "2s"]);
     next.args(["--log-format", "json", "--log", "debug"]);

@@ -1,5 +1,7 @@
-//! The release binary as a user meets it: bad input, load, addresses, directories, configuration,
+//! The release binary as a user runs it: bad input, load, addresses, directories, configuration,
 //! completion, logs, memory, metrics, namespaces.
+//!
+//! Each test starts processes of its own on free ports.
 
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 

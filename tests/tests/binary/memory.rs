@@ -1,6 +1,7 @@
-//! What a touched key costs the process beyond its base, by the operating system's own account.
+//! Memory that a process needs for each touched key beyond its base, as the operating system
+//! reports it.
 //!
-//! Prints the figures: `cargo test -p seqsvr-tests --test binary memory -- --nocapture`.
+//! To see the values: `cargo test -p seqsvr-tests --test binary memory -- --nocapture`.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use crate::dev::Dev;
 /// Items of one call.
 const BATCH: u64 = 10_000;
 
-/// Resident bytes of a process.
+/// Returns the resident bytes of a process.
 fn resident(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find(|l| l.starts_with("VmRSS:")).unwrap();
@@ -30,7 +31,7 @@ async fn touch(client: &Client, namespace: &str, keys: impl Iterator<Item = Key>
     }
 }
 
-/// A spread-out 64-bit id: the finaliser of SplitMix64.
+/// Spreads an index over 64 bits: the finalizer of SplitMix64.
 fn spread(i: u64) -> u64 {
     let mut z = i.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,4 +1,6 @@
-//! Where a server tells of itself: the flags that open the doors for it.
+//! Metrics and health over HTTP: the flags that open the endpoints.
+//!
+//! Starts `seqsvr dev` and reads each endpoint once.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -28,7 +30,7 @@ fn dev_serves_operators_at_allocs_and_stores() {
         let ready = get(port, "/readyz");
         assert!(ready.starts_with("HTTP/1.1 200 "), "{ready}");
     }
-    // A store gives no numbers.
+    // A store issues no numbers.
     let answer = get(store_http, "/v1/next?key=alice");
     assert!(answer.starts_with("HTTP/1.1 404 "), "{answer}");
 }

@@ -1,10 +1,12 @@
-//! Namespaces on the command line: made, altered and listed, strictness among the settings.
+//! Namespaces on the command line: created, altered and listed, with their strictness.
+//!
+//! Starts `seqsvr dev` and compares the output of the commands.
 
 use serde_json::Value;
 
 use crate::dev::{Dev, refused};
 
-/// What `namespace list` says of one namespace: the line, and `strict` of the JSON.
+/// Returns the line of `namespace list` for one namespace, and `strict` of its JSON.
 fn listed(dev: &Dev, name: &str) -> (String, bool) {
     let head = format!("{name} (id ");
     let lines = dev.done(&["namespace", "list"]);
@@ -43,7 +45,7 @@ fn a_namespace_is_strict_when_made_so_or_altered() {
         assert_eq!(said.trim_end(), line);
         assert_eq!(strict.to_string(), wanted);
     }
-    // Altering something else leaves it as it is.
+    // Altering another setting leaves `strict` unchanged.
     dev.done(&["namespace", "alter", "orders", "--step", "50"]);
     let (line, strict) = listed(&dev, "orders");
     assert!(strict && line.contains("step 50 to"), "{line}");

@@ -1,11 +1,13 @@
-//! Nothing of the simulation is in the release binary.
+//! The release binary contains no code of the simulation.
+//!
+//! Searches the bytes of the binary for mangled names; starts no process.
 
 use seqsvr_tests::process::binary;
 
 #[test]
 fn the_release_binary_has_no_symbol_of_the_simulation() {
     let bytes = std::fs::read(binary()).unwrap();
-    // Names of functions as they are mangled.
+    // Names of functions in mangled form.
     let crates = bytes.windows(7).enumerate();
     let found = crates.filter(|(_, window)| *window == b"seqsvr_");
     let names: Vec<&[u8]> = found

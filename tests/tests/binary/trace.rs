@@ -1,4 +1,7 @@
-//! A caller's trace goes with its call: to the owner it is sent on to, and into the logs of both.
+//! A caller's trace travels with its call: to the owner to which the call is forwarded, and into
+//! the logs of both.
+//!
+//! Starts a cluster with debug logs and reads them.
 
 use std::time::Duration;
 
@@ -10,7 +13,7 @@ use tokio::net::TcpStream;
 
 const ID: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 
-/// What a process logged of the trace: messages.
+/// Returns the messages that a process logged for the trace.
 fn logged(log: &str) -> Vec<String> {
     let lines = log
         .lines()
@@ -25,7 +28,7 @@ async fn a_trace_is_told_wherever_its_call_goes() {
     let flags = ["--log", "seqsvr_alloc=debug", "--log-format", "json"];
     let cluster = Cluster::start_with(1, 2, 3_000, &[], &flags).await;
     let door = ("127.0.0.1", cluster.doors[0].http);
-    // Of uids in many sections, some of which belong to the other.
+    // Uids in many sections, some of which belong to the other AllocSvr.
     for n in 0..20 {
         let uid = n * 100_000;
         let mut stream = TcpStream::connect(door).await.unwrap();
@@ -51,6 +54,6 @@ async fn a_trace_is_told_wherever_its_call_goes() {
         },
     )
     .await;
-    // A call without one is not logged.
+    // A call without a trace has no trace field in the log.
     assert!(!cluster.allocs[1].log().contains("\"trace\":\"\""));
 }

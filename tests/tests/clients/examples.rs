@@ -1,4 +1,6 @@
-//! The examples of `docs/examples`, each as a newcomer runs it, by gRPC.
+//! The examples of `docs/examples`, each run over gRPC as a new user runs it.
+//!
+//! Needs the tools of each language; an example without them is skipped.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,7 +15,7 @@ fn example(path: &str) -> PathBuf {
     examples.join(path)
 }
 
-/// Runs it against an AllocSvr, with a name of its own: what it prints is the same in every
+/// Runs an example against an AllocSvr under a name of its own. Its output is the same in every
 /// language.
 async fn runs(mut command: Command, name: &str) {
     let _alone = ALONE.lock().await;
@@ -46,7 +48,7 @@ async fn runs(mut command: Command, name: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rust() {
-    // With the features of the whole workspace, as the tests are built: it is built already.
+    // With the features of the whole workspace, with which the tests are built: no new build.
     let args = ["--workspace", "--example", "sequence"];
     let built = tokio::task::spawn_blocking(move || build_of("sequence", &args));
     runs(Command::new(built.await.expect("not cancelled")), "rust").await;
@@ -87,7 +89,7 @@ async fn go() {
     runs(command, "go").await;
 }
 
-/// Whether its code was generated and all it needs was fetched.
+/// Returns whether the code was generated and all dependencies were fetched.
 fn dir_is_ready(dir: &str) -> bool {
     Path::new(dir).join("sequence").is_dir() && works("go", &["-C", dir, "vet", "."])
 }

@@ -1,6 +1,8 @@
-//! Clients of other people, unchanged, and the examples of `docs/examples`, against the binary: by
-//! Redis' protocol and by gRPC. What is not installed is skipped, and said to be. `SEQSVR_PYTHON`
-//! names the Python that has the libraries, `NODE_PATH` where those of Node.js are.
+//! Unmodified clients of other projects, and the examples of `docs/examples`, against the binary:
+//! over Redis' protocol and over gRPC.
+//!
+//! Missing tools are skipped with a message. `SEQSVR_PYTHON` names the Python that has the
+//! libraries, `NODE_PATH` the directory of the Node.js packages.
 
 #![expect(
     clippy::expect_used,
@@ -14,16 +16,16 @@ mod redis_rs;
 
 use std::process::Command;
 
-/// One cluster at a time.
+/// Held by each test, so that one cluster runs at a time.
 static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
-/// Whether a command succeeds; false if there is no such program.
+/// Returns whether a command succeeds; false if the program is missing.
 fn works(program: &str, args: &[&str]) -> bool {
     let command = Command::new(program).args(args).output();
     command.is_ok_and(|out| out.status.success())
 }
 
-/// A Python that has all these modules.
+/// Returns a Python that has all these modules.
 fn python(modules: &[&str]) -> Option<String> {
     let named = std::env::var("SEQSVR_PYTHON").ok();
     let usual = ["/usr/bin/python3", "python3"].map(str::to_owned);
@@ -32,7 +34,7 @@ fn python(modules: &[&str]) -> Option<String> {
     all.find(|python| works(python, &["-c", &imports]))
 }
 
-/// Whether Node.js finds all these packages.
+/// Returns whether Node.js finds all these packages.
 fn resolves(packages: &[&str]) -> bool {
     let each = packages.iter().map(|p| format!("require.resolve('{p}');"));
     works("node", &["-e", &each.collect::<String>()])

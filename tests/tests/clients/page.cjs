@@ -1,8 +1,8 @@
-// The web page in headless Chromium, driven over its debugging pipe; needs Node and nothing else.
+// The dashboard in headless Chromium, controlled over its debugging pipe. Needs only Node.js.
 //
-//   node page.cjs check CHROMIUM URL KEY CURRENT    for page.rs: says on stdout what is to be broken next, and
-//                                                   waits for a line on stdin when that is done
-//   node page.cjs shot CHROMIUM URL FILE WIDTH HEIGHT SECONDS [KEY]    a picture, after so long
+//   node page.cjs check CHROMIUM URL KEY CURRENT    for page.rs: prints the next fault to inject on stdout, and
+//                                                   waits for a line on stdin after it
+//   node page.cjs shot CHROMIUM URL FILE WIDTH HEIGHT SECONDS [KEY]    a picture, after SECONDS
 'use strict';
 const { spawn } = require('node:child_process');
 const { mkdtempSync, rmSync, writeFileSync } = require('node:fs');
@@ -90,7 +90,7 @@ async function look(key) {
   await evaluate(`document.getElementById('look').requestSubmit()`);
 }
 
-// Text of the row that begins with a name, of an element, and of one fact of what was looked up.
+// Text of the row that begins with a name, of an element, and of one field of the lookup.
 const row = (table, name) => `([...document.querySelectorAll('#${table} tbody tr')].find((r) => r.querySelector('.owner').textContent === '${name}') || document.createElement('i')).textContent`;
 const text = (id) => `document.getElementById('${id}').textContent`;
 const fact = (name) => `([...document.querySelectorAll('#found > div')].find((d) => d.firstChild.textContent === '${name}') || document.createElement('i')).lastChild?.textContent`;
@@ -127,7 +127,7 @@ async function check([key, current]) {
   await look('x'.repeat(200));
   await evaluate(`document.getElementById('look-key').value = 'x'.repeat(129), document.getElementById('look').dispatchEvent(new Event('submit', { cancelable: true }))`);
   await until('why not', `/1 to 128/.test(${text('look-error')})`);
-  // The browser reports what was refused.
+  // The browser reports what it rejected.
   trouble.splice(0, trouble.length, ...trouble.filter((line) => !/4(00|22) \(/.test(line)));
   await look(key);
   await until('it again', `document.getElementById('look-error').hidden`);

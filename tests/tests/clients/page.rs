@@ -1,5 +1,7 @@
-//! The web page in headless Chromium: what it shows of a whole cluster, and of one that loses its
+//! The dashboard in headless Chromium: its display of a whole cluster, and of one that loses its
 //! parts.
+//!
+//! Fault: SIGKILL of both AllocSvrs and of all stores in turn. Needs Chromium and Node.js.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
@@ -11,7 +13,7 @@ use tokio::task::block_in_place;
 use super::{ALONE, works};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients/page.cjs");
-/// Looks like markup: it must stay text.
+/// Looks like markup: it must be shown as text.
 const KEY: &str = "<b>alice</b>";
 /// Sections in use, of 100,000 uids each.
 const SECTIONS: u64 = 20;
@@ -34,7 +36,7 @@ async fn page() {
     client.next("", KEY, 3).await.expect("three numbers");
     let load = tokio::spawn(async move {
         for n in 0.. {
-            // It goes on when parts of the cluster are gone.
+            // The load continues while parts of the cluster are down.
             let _ = client.next("", n % SECTIONS * 100_000, 1).await;
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
@@ -61,7 +63,7 @@ async fn page() {
             process.reap();
         }
         broken += 1;
-        // It may have given up.
+        // The script may have given up.
         let _ = writeln!(done, "done");
     }
     let status = block_in_place(|| browser.wait()).expect("it can be waited for");

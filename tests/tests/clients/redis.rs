@@ -1,4 +1,4 @@
-//! Redis clients: each does every kind of command, and takes numbers while AllocSvrs are killed.
+//! Redis clients: each sends every kind of command, and takes numbers while AllocSvrs are killed.
 //!
 //! To install them: `pip install redis`; `npm install redis ioredis` (and NODE_PATH); Debian's
 //! `redis-tools`.
@@ -28,14 +28,14 @@ fn script(name: &str) -> String {
     path.display().to_string()
 }
 
-/// Two AllocSvrs with a door each, and the ports of these.
+/// Starts two AllocSvrs and returns the ports of their Redis endpoints.
 pub(crate) async fn cluster() -> (Cluster, [u16; 2]) {
     let cluster = Cluster::start(3, 2, 3_000).await;
     let ports = [cluster.doors[0].redis, cluster.doors[1].redis];
     (cluster, ports)
 }
 
-/// The arguments of a script: after the port and what it is to do, the library it is to use.
+/// Starts a script. Its arguments are the port, the action, and the library to use.
 fn start(client: &Client, port: u16, what: &str, library: &str) -> Child {
     let (program, first) = client;
     let mut command = Command::new(program);
@@ -44,8 +44,8 @@ fn start(client: &Client, port: u16, what: &str, library: &str) -> Child {
     command.spawn().expect("it was found before")
 }
 
-/// Every kind of command; then numbers, while the AllocSvr it is connected to is killed and comes
-/// back, and the other one is killed.
+/// Runs every kind of command. Then takes numbers while the client's AllocSvr is killed and
+/// restarted, and while the other one is killed.
 async fn conforms(client: Client, library: &str) {
     let _alone = ALONE.lock().await;
     let (mut cluster, [port, _]) = cluster().await;

@@ -1,11 +1,11 @@
-// node's `redis` or `ioredis` (third argument) against the Redis door on the port given. `conform`: every kind
+// Node.js' `redis` or `ioredis` (third argument) against the Redis endpoint on this port. `conform`: every kind
 // of command, errors, pipelines. `run`: takes numbers until its input ends, and prints each as `key number`.
 const assert = require('node:assert');
 const { setTimeout: sleep } = require('node:timers/promises');
 
 const [, , port, what, library] = process.argv;
 
-// What both have, under one name each.
+// Operations of both libraries under the same names.
 async function connect() {
   if (library === 'redis') {
     const { createClient } = require('redis');

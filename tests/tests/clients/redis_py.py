@@ -1,5 +1,5 @@
-"""redis-py against the Redis door on the port given. `conform`: every kind of command, errors, pipelines.
-`run`: takes numbers until its input ends, over whatever happens, and prints each as `key number`."""
+"""redis-py against the Redis endpoint on this port. `conform`: every kind of command, errors, pipelines.
+`run`: takes numbers until its input ends, also after errors, and prints each as `key number`."""
 
 import sys
 import threading

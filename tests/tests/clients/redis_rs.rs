@@ -1,5 +1,7 @@
-//! The crate `redis`, RESP2 and RESP3; and the numbers that it and redis-benchmark take together,
-//! one by one.
+//! The crate `redis` with RESP2 and RESP3, and next to redis-benchmark.
+//!
+//! Fault: SIGKILL of both AllocSvrs in turn. Checked without a fault: every number that the crate
+//! and redis-benchmark take together is exact.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -25,8 +27,7 @@ use crate::{ALONE, works};
 async fn connect(port: u16, query: &str) -> RedisResult<MultiplexedConnection> {
     let client = Client::open(format!("redis://127.0.0.1:{port}/{query}"))?;
     let mut connection = client.get_multiplexed_async_connection().await?;
-    // The crate gives up after half a second, which a disk that others write to may take for one
-    // sync.
+    // The crate's default timeout of half a second may be shorter than one sync of a busy disk.
     connection.set_response_timeout(Duration::from_secs(30));
     Ok(connection)
 }
@@ -69,7 +70,7 @@ async fn redis_rs() {
             r.incr::<_, _, u64>("k".repeat(129), 1).await,
             "1 to 128 bytes",
         );
-        // Not by an atomic pipe: where MULTI is refused the crate counts below zero.
+        // Not by an atomic pipe: after a rejected MULTI the crate counts below zero.
         let multi = cmd("MULTI").query_async::<Value>(&mut r).await;
         told(multi, "INCRBY takes a range");
         assert_eq!(r.incr(&odd, 1).await, Ok(1));
@@ -82,8 +83,8 @@ async fn redis_rs() {
         let numbers: Vec<u64> = many.query_async(&mut r).await.expect("10,000 numbers");
         assert_eq!(numbers, (1..=10_000).collect::<Vec<_>>());
     }
-    // The AllocSvr it is connected to is killed: the key goes on, there and elsewhere, above what
-    // it gave.
+    // The client's AllocSvr is killed: the key continues, there and elsewhere, above its last
+    // number.
     let mut last = 0;
     for (kill, port) in [
         (None, port),
@@ -112,17 +113,17 @@ const BENCHMARK: u64 = 1_500_000;
 /// Keys of one MGET.
 const READ: u64 = 10_000;
 
-/// redis-benchmark does not show what it gets, so its numbers are counted at the end: without a
-/// fault nothing is skipped, and what all keys have is what all callers took. What the others get
-/// is checked one by one.
+/// redis-benchmark does not show its numbers, so they are counted at the end. Without a fault no
+/// number is skipped, and the sum over all keys is the count of all callers. The numbers of the
+/// other callers are checked one by one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_incr_beside_redis_benchmark_is_exact() {
     if !works("redis-benchmark", &["--version"]) {
         return println!("SKIPPED: no redis-benchmark (Debian: redis-tools)");
     }
     let _alone = ALONE.lock().await;
-    // A lease that no stall of the machine outlasts: an epoch that ends skips what its window had
-    // left.
+    // A lease that no stall of the machine outlasts: an epoch that ends skips the rest of its
+    // windows.
     let cluster = Cluster::start(3, 2, LEASE_MS).await;
     let [port, other] = [cluster.doors[0].redis, cluster.doors[1].redis];
     let history = History::create(cluster.dir());
@@ -132,14 +133,14 @@ async fn each_incr_beside_redis_benchmark_is_exact() {
     );
     let mut callers = JoinSet::new();
     for n in 0..50 {
-        // On both AllocSvrs, so that half of what is asked is sent on.
+        // On both AllocSvrs, so that half of the calls are forwarded.
         let port = if n % 2 == 0 { port } else { other };
         let (mut history, stop, taken) = (history.clone(), stop.clone(), taken.clone());
         callers.spawn(async move {
             let mut r = connect(port, "").await.expect("a connection");
             let mut rng = SmallRng::seed_from_u64(n);
             while !stop.load(Relaxed) {
-                // A hundredth of the keys, so that callers meet.
+                // A hundredth of the keys, so that callers use the same ones.
                 let key = name(rng.random_range(0..KEYS / 100));
                 let begin = history.now();
                 let number: u64 = r.incr(&key, 1).await.expect("a number");
@@ -210,7 +211,7 @@ async fn each_incr_beside_redis_benchmark_is_exact() {
     println!("{taken} numbers checked one by one, {BENCHMARK} of redis-benchmark counted");
 }
 
-/// As redis-benchmark writes it.
+/// Returns a key as redis-benchmark writes it.
 fn name(n: u64) -> String {
     format!("user:{n:012}")
 }

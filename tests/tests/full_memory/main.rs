@@ -1,5 +1,6 @@
-//! An AllocSvr whose process has no memory for another counter. The memory of counters belongs to
-//! the process, so this test runs in a process of its own.
+//! An AllocSvr whose process has no memory left for another counter.
+//!
+//! The memory of counters belongs to the process, so this test runs in a process of its own.
 
 #![expect(
     clippy::unwrap_used,
@@ -33,7 +34,7 @@ fn with_timeout<T>(message: T, timeout: Duration) -> Request<T> {
     request
 }
 
-/// Returns sections that have all the memory that counters may have.
+/// Returns sections that use all memory allowed for counters.
 fn fill_memory() -> Vec<Section> {
     let open = Open {
         generation: 1,
@@ -55,8 +56,8 @@ fn fill_memory() -> Vec<Section> {
 
 /// Schedule: no memory is left. Calls for new keys wait, among them one that another AllocSvr
 /// forwarded and a RaiseTo. The window is raised for the RaiseTo, then its caller goes away, then
-/// memory is free again. The counter must be set: otherwise the window would stay open up to it,
-/// and a crash would skip all of that.
+/// memory is freed. The counter must be set: otherwise the window would stay open up to it, and a
+/// crash would skip all of that.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_for_new_keys_wait_for_memory() {
     let cluster = Cluster::start(1, D).await;

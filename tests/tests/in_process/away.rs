@@ -1,5 +1,6 @@
-//! Commands that wait for a store, and what happens before they arrive: the namespace is altered,
-//! the caller goes away.
+//! Commands that wait for a store while something else changes.
+//!
+//! The namespace is altered or the caller goes away before the command arrives.
 
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ fn patient<T>(message: T) -> Request<T> {
 }
 
 /// Schedule: an Open waits for the store; step and step_max are lowered; the Open arrives with the
-/// step of before. Its caller did nothing wrong and gets its number.
+/// earlier step. Its caller made no mistake and gets its number.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_open_that_waits_while_the_step_is_lowered_is_made_again() {
     let cluster = Cluster::start(1, D).await;

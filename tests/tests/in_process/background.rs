@@ -1,5 +1,6 @@
-//! What has to wait runs apart from what has not: when it gets no processor, numbers that memory
-//! holds are still handed out, and leases are still kept.
+//! The slow path runs on a separate runtime.
+//!
+//! The test blocks that runtime: numbers in memory must still be issued and leases renewed.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use crate::harness::{
     Cluster, D, PATIENCE, caller, client, counter, next_of, settle, threads, until,
 };
 
-/// Keep-alives that must succeed meanwhile: more than one lease's worth.
+/// Lease renewals that must succeed during that time: more than one lease's worth.
 const RENEWALS: u64 = 12;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -29,7 +30,7 @@ async fn without_a_background_memory_is_served_and_the_lease_kept() {
     let client = client(&allocs).with_deadline(PATIENCE);
     let first = plain.next(next_of("", 5)).await.unwrap().into_inner().first;
 
-    // Its only thread is taken until the test gives it back.
+    // Blocks its only thread until the test releases it.
     let (give_back, taken) = mpsc::channel::<()>();
     let (begun, has_begun) = mpsc::channel();
     background.spawn(async move {

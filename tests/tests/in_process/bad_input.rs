@@ -1,4 +1,6 @@
-//! Bad input: each a clear error, and no harm.
+//! Bad input over gRPC: each mistake gives a clear error.
+//!
+//! Checks after each error that no state changed.
 
 use std::time::Duration;
 
@@ -112,7 +114,7 @@ async fn each_is_refused_at_once_with_a_reason_and_does_no_harm() {
         ..NextManyRequest::default()
     };
     assert_eq!(refused(plain.next_many(both).await).1, Reason::Invalid);
-    // Of a name that cannot be one not a word is repeated, least of all for each item.
+    // An error does not repeat an invalid name, least of all for each item.
     let long = NextManyRequest {
         namespace: "x".repeat(100_000),
         uids: vec![1; 1_000],
@@ -129,7 +131,7 @@ async fn each_is_refused_at_once_with_a_reason_and_does_no_harm() {
     };
     assert_eq!(refused(plain.next_many(crowd).await).1, Reason::TooMany);
 
-    // The client says the same, at once and not at its deadline.
+    // The client reports the same error at once, not at its deadline.
     let client = client(&allocs).with_deadline(Duration::from_secs(30));
     let cases = [
         (client.next("", 1, 0).await, Code::InvalidArgument),
@@ -152,7 +154,7 @@ async fn each_is_refused_at_once_with_a_reason_and_does_no_harm() {
         assert_eq!(error.code, code, "{i}: {error}");
         assert!(error.gave_up_after.is_none(), "{i}: {error}");
     }
-    // No harm: the very next number.
+    // No state changed: the next number follows the previous one.
     assert_eq!(client.next("small", 1, 1).await.unwrap().first, 2);
     cluster.stop(&allocs).await;
 }
@@ -188,10 +190,10 @@ async fn a_sequence_ends_at_the_last_number_there_is() {
         (now.kind, now.value),
         (seqsvr_client::CurrentKind::Exact, SEQ_MAX)
     );
-    // Others are unharmed, in the same section and in another.
+    // Others are served as before, in the same section and in another.
     assert_eq!(client.next("late", 4, 1).await.unwrap().first, start);
     assert_eq!(client.next("late", 14, 10).await.unwrap().first, start);
-    // What does not fit any more is refused whole; what fits is given.
+    // A batch that exceeds the remaining numbers is rejected as a whole; one that fits is served.
     let error = client
         .next("late", 4, 10)
         .await

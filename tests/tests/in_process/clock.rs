@@ -1,4 +1,6 @@
-//! A clock in the test's hands: it jumps forward, or stands still.
+//! Test double: a clock that the test controls.
+//!
+//! It can jump forward or stop.
 
 use std::sync::Mutex;
 use std::time::Duration;

@@ -1,4 +1,7 @@
-//! The causal guard: a caller that has seen more than could be given is never answered with less.
+//! The causal guard: a caller that has seen a greater number or epoch than the server could have
+//! issued gets an error, not a lower number.
+//!
+//! No fault is injected; the calls name floors and epochs.
 
 use seqsvr_client::{Code, Reason};
 use seqsvr_proto::v1::NextRequest;

@@ -1,7 +1,7 @@
-//! Starting clusters, and waiting for conditions.
+//! Harness: starts clusters in this process and waits for conditions.
 //!
 //! Each test thread runs a cluster of its own. A test that measures runs while no other cluster
-//! does.
+//! runs.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
@@ -23,7 +23,7 @@ use seqsvr_store::Store;
 use tokio::runtime::Runtime;
 use tonic::transport::Channel;
 
-/// How long anything may take before a test gives up.
+/// Timeout of a test's conditions.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(40);
 /// Lease of most tests: D as in production.
 pub(crate) const D: Duration = Duration::from_secs(3);
@@ -37,7 +37,7 @@ enum Share {
     Whole(RwLockWriteGuard<'static, ()>),
 }
 
-/// Stores run on threads of their own, as in a process of their own: a burst of callers' tasks
+/// Stores that run on their own threads, as in a process of their own. A burst of callers' tasks
 /// then delays them no more than the machine does.
 pub(crate) struct Cluster {
     runtime: Option<Runtime>,
@@ -48,14 +48,13 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// Stores that form a cluster, on fresh directories.
+    /// Starts stores that form a cluster, on fresh directories.
     pub(crate) async fn start(count: u64, lease: Duration) -> Cluster {
         let part = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
         Cluster::start_with(Share::Part(part), count, lease).await
     }
 
-    /// Starts a cluster as `start` does, and no other until this one ends: for a test that
-    /// measures.
+    /// Starts a cluster, and no other cluster until this one ends: for a test that measures.
     pub(crate) async fn start_alone(count: u64, lease: Duration) -> Cluster {
         let whole = MACHINE.write().unwrap_or_else(PoisonError::into_inner);
         Cluster::start_with(Share::Whole(whole), count, lease).await
@@ -110,7 +109,7 @@ impl Cluster {
         runtime.spawn(work).await.unwrap()
     }
 
-    /// Options of an AllocSvr that knows all stores.
+    /// Returns options of an AllocSvr with the addresses of all stores.
     pub(crate) fn options(&self, name: &str) -> seqsvr_alloc::Options {
         let stores = self.addresses.iter().map(ToString::to_string).collect();
         seqsvr_alloc::Options::new(name, any(), stores)
@@ -147,7 +146,7 @@ impl Cluster {
         }
     }
 
-    /// A planned end of everything.
+    /// Stops all AllocSvrs and stores in order.
     pub(crate) async fn stop(mut self, allocs: &[Alloc]) {
         for alloc in allocs {
             alloc.shutdown().await;
@@ -164,7 +163,7 @@ impl Drop for Cluster {
     }
 }
 
-/// A runtime of its own.
+/// Creates a runtime with `count` threads.
 pub(crate) fn threads(count: usize) -> Runtime {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     builder.worker_threads(count).enable_all().build().unwrap()
@@ -195,7 +194,7 @@ pub(crate) async fn settle(allocs: &[Alloc]) {
     .await;
 }
 
-/// Addresses of the owners of all slots; None while any has none.
+/// Returns the addresses of the owners of all slots; `None` while a slot has none.
 async fn owners(address: SocketAddr) -> Option<BTreeSet<String>> {
     let mut alloc = SequenceClient::connect(url(address)).await.ok()?;
     let table = alloc.routes(v1::RoutesRequest::default()).await.ok()?;
@@ -207,32 +206,32 @@ async fn owners(address: SocketAddr) -> Option<BTreeSet<String>> {
         .collect()
 }
 
-/// A caller that knows no routes.
+/// Creates a caller without routes.
 pub(crate) async fn caller(alloc: &Alloc) -> SequenceClient<Channel> {
     SequenceClient::connect(url(alloc.local_addr()))
         .await
         .unwrap()
 }
 
-/// A client of these AllocSvrs.
+/// Creates a client of these AllocSvrs.
 pub(crate) fn client(allocs: &[Alloc]) -> Client {
     let servers = allocs.iter().map(|a| a.local_addr().to_string());
     Client::new(seqsvr_client::Options::new(servers)).unwrap()
 }
 
-/// Counters of a store or an AllocSvr.
+/// Returns the counters of a store or an AllocSvr.
 pub(crate) async fn counters(address: SocketAddr) -> HashMap<String, u64> {
     let mut admin = AdminClient::connect(url(address)).await.unwrap();
     let status = admin.node_status(v1::NodeStatusRequest {}).await.unwrap();
     status.into_inner().counters
 }
 
-/// One counter of an AllocSvr.
+/// Returns one counter of an AllocSvr.
 pub(crate) async fn counter(alloc: &Alloc, name: &str) -> u64 {
     counters(alloc.local_addr()).await[name]
 }
 
-/// A dense namespace whose step is pinned.
+/// Returns a dense namespace whose step is fixed.
 pub(crate) fn dense(name: &str, section_size: u32, max_uid: u64, step: u32) -> Spec {
     Spec {
         step,
@@ -263,7 +262,7 @@ pub(crate) fn next_of(namespace: &str, uid: u64) -> v1::NextRequest {
     }
 }
 
-/// The same, as one AllocSvr sends it on to another: answered at once or refused.
+/// Marks a request as forwarded by an AllocSvr: it is answered at once or rejected.
 pub(crate) fn forwarded(request: v1::NextRequest) -> v1::NextRequest {
     v1::NextRequest {
         forwarded: true,
@@ -271,7 +270,7 @@ pub(crate) fn forwarded(request: v1::NextRequest) -> v1::NextRequest {
     }
 }
 
-/// What a refused call says.
+/// Returns code, detail and text of a rejected call.
 pub(crate) fn refused<T: std::fmt::Debug>(
     answer: Result<tonic::Response<T>, tonic::Status>,
 ) -> (tonic::Code, Reason, String) {
@@ -279,12 +278,12 @@ pub(crate) fn refused<T: std::fmt::Debug>(
     (fault.code, fault.reason(), fault.message)
 }
 
-/// Waits for a condition, with a deadline.
+/// Waits for a condition, with the usual timeout.
 pub(crate) async fn until<T>(what: &str, found: impl AsyncFnMut() -> Option<T>) -> T {
     until_within(PATIENCE, what, found).await
 }
 
-/// The same with another deadline.
+/// Waits for a condition, with its own timeout.
 pub(crate) async fn until_within<T>(
     patience: Duration,
     what: &str,

@@ -1,4 +1,6 @@
-//! Recording calls of one sequence or many, for the exact check.
+//! Helpers that record calls of one sequence or many for the exact check.
+//!
+//! Used by the other files of this target.
 
 use std::num::NonZeroU64;
 use std::time::Instant;
@@ -6,7 +8,7 @@ use std::time::Instant;
 use seqsvr_check::{Answer, Call, Kind, Outcome, Report, Sequence, check};
 use seqsvr_client::{Current, CurrentKind, Numbers, Raised};
 
-/// The clock all stamps of a history are read from. Copies are cheap.
+/// The clock of all timestamps of a history. Copies are cheap.
 #[derive(Clone, Copy)]
 pub(crate) struct Stamps(Instant);
 
@@ -19,7 +21,7 @@ impl Stamps {
         self.0.elapsed().as_nanos() as u64
     }
 
-    /// A call that ends now.
+    /// Returns a call that ends now.
     pub(crate) fn ended(
         self,
         sequence: Sequence,
@@ -66,7 +68,7 @@ pub(crate) fn raised(asked: u64, r: &Raised) -> (Answer, u64) {
     (Answer::RaiseTo { asked, to: r.value }, r.epoch)
 }
 
-/// Checks, prints what was tried, and fails on any broken promise.
+/// Checks the history, prints the report, and fails on any violation.
 pub(crate) fn must_hold(what: &str, calls: &[Call]) -> Report {
     let report = check(calls).unwrap();
     println!(

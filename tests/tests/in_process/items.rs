@@ -1,4 +1,6 @@
-//! One bad or slow item of a batch hides no other.
+//! Batches with bad or slow items: every other item is answered.
+//!
+//! Fault: the stores are stopped, so that an item waits.
 
 use std::time::Duration;
 

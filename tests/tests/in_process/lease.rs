@@ -1,5 +1,7 @@
-//! Owners whose clock or link fails: one that may be stale does not answer, and even one that
-//! believes in its lease for ever hands out nothing twice.
+//! Owners whose clock or link fails: an owner that may be stale does not answer, and even one whose
+//! lease never ends by its clock issues no number twice.
+//!
+//! Fault: the test's clock jumps or stops, and the links to the stores are cut.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +18,7 @@ use crate::harness::{
 };
 use crate::link::Link;
 
-/// An AllocSvr with a clock and a link to the store that the test commands.
+/// Starts an AllocSvr whose clock and link to the stores the test controls.
 pub(crate) async fn commanded(cluster: &Cluster, name: &str) -> (Alloc, Arc<TestClock>, Link) {
     let link = Link::new();
     let clock = Arc::new(TestClock::default());
@@ -56,13 +58,13 @@ async fn past_its_lease_an_owner_answers_nothing_until_renewed() {
         "a lease known to be over burns nothing"
     );
     link.heal();
-    // The session may be over by now: then a new one is opened, and the section with it.
+    // The session may have ended by now: then a new one is opened, and the section with it.
     let next = plain.next(next_of("", 5)).await.unwrap().into_inner();
     assert!(next.first > last && alloc.has_lease());
     cluster.stop(&[alloc]).await;
 }
 
-/// Clocks stand still for ever, the opposite schedule: the old owner never sees its lease end.
+/// The clock stops, the opposite schedule: the old owner never sees its lease end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn with_a_clock_that_stands_still_no_number_is_handed_out_twice() {
     let cluster = Cluster::start(1, Duration::from_secs(1)).await;
@@ -86,7 +88,7 @@ async fn with_a_clock_that_stands_still_no_number_is_handed_out_twice() {
     let first = served.next("fenced", 3, 1).await.unwrap();
     assert!(old.has_lease(), "by its own clock");
 
-    // Who has seen the new owner's number is never answered with less.
+    // A caller that has seen the new owner's number never gets a lower one.
     let causal = NextRequest {
         floor: Some(first.last),
         epoch: Some(first.epoch),

@@ -1,4 +1,7 @@
-//! Sections and AllocSvrs come and go without a jump and without an error.
+//! Sections are opened and closed, and AllocSvrs start and stop, without a skipped number and
+//! without an error.
+//!
+//! No fault, except stopped stores in one test.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -88,7 +91,7 @@ async fn over_the_memory_budget_busy_sections_are_closed_without_an_error() {
             tokio::spawn(async move {
                 let mut calls = Vec::new();
                 while !stop.load(Relaxed) {
-                    // Two tasks a uid, each uid in a section of its own.
+                    // Two tasks for each uid, each uid in a section of its own.
                     let uid = task / 2 * 10;
                     let begin = stamps.now();
                     let answer = client.next("hot", uid, 1).await.unwrap();
@@ -112,7 +115,7 @@ async fn over_the_memory_budget_busy_sections_are_closed_without_an_error() {
     let closes = counter(&allocs[0], "closes").await;
     println!("memory budget: {closes} busy sections closed");
     must_hold("memory budget", &calls);
-    // Closed with their finals: nothing was skipped.
+    // The closes carried the high-water marks: no number was skipped.
     for section in 0..8 {
         let uid = section * 10;
         let sequence = Sequence::uid("hot", uid);
@@ -122,8 +125,8 @@ async fn over_the_memory_budget_busy_sections_are_closed_without_an_error() {
     cluster.stop(&allocs).await;
 }
 
-/// A section whose raise is under way when the store is gone: callers that gave up leave nothing
-/// behind, and the process still comes to its end.
+/// Schedule: a section's raise is in flight when the store stops, and its callers give up. They
+/// leave no state behind, and the process still ends.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn callers_that_give_up_leave_nothing_behind() {
     let mut cluster = Cluster::start(1, D).await;

@@ -1,5 +1,6 @@
-//! The limits of one server: connections, calls of one connection, items, bytes of a message. What
-//! is above is refused in words, and what is below goes on.
+//! Limits of one server: connections, calls of one connection, items, bytes of a message.
+//!
+//! Excess is rejected with a reason, and everything within the limit is served.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -30,7 +31,7 @@ async fn a_connection_too_many_is_told_so_and_takes_nobody_elses_place() {
     })
     .await;
     let address = alloc.local_addr();
-    // Asks one connection for the table until it is whole.
+    // Requests the table over one connection until it is complete.
     let mut served = vec![connect(address).await];
     until("numbers", async || {
         served[0].next(next_of("", 1)).await.ok()
@@ -42,7 +43,7 @@ async fn a_connection_too_many_is_told_so_and_takes_nobody_elses_place() {
     for one in &mut served {
         one.next(next_of("", 1)).await.unwrap();
     }
-    // Refused at its first call, or when it connects: the reason may be read at either.
+    // Rejected at its first call or on connect: the reason may arrive with either.
     let told = until("a refusal in words", async || {
         let text = match SequenceClient::connect(url(address)).await {
             Ok(mut more) => format!("{:?}", more.next(next_of("", 1)).await.unwrap_err()),
@@ -128,7 +129,7 @@ async fn calls_above_the_bound_of_a_connection_wait_for_those_before() {
     tokio::pin!(third);
     let early = tokio::time::timeout(Duration::from_millis(300), &mut third).await;
     assert!(early.is_err(), "answered beside two streams: {early:?}");
-    // Another connection has a bound of its own.
+    // Another connection has its own limit.
     let mut other = connect(alloc.local_addr()).await;
     other.next(next_of("", 1)).await.unwrap();
     watches.pop();
@@ -176,7 +177,7 @@ async fn items_and_bytes_above_the_bounds_are_refused_and_harm_nothing() {
     );
     assert_eq!(counter(&allocs[0], "numbers").await, 1_000);
 
-    // The SDK sends what the cluster takes.
+    // The SDK splits a batch to the cluster's limits.
     let all: Vec<NextItem> = (0..2_500u64)
         .map(|uid| NextItem::new(Key::Uid(uid)))
         .collect();
@@ -193,13 +194,13 @@ async fn items_and_bytes_above_the_bounds_are_refused_and_harm_nothing() {
     cluster.stop(&allocs).await;
 }
 
-/// Sends the beginning of a call, and says how it ends before the rest was sent.
+/// Sends the first bytes of a call. Returns how the call ends before the rest is sent.
 async fn half_sent(address: SocketAddr, path: &str, message: &[u8], sent: usize) -> Event {
     let mut raw = Raw::connect(&address.to_string(), 65_535).await.unwrap();
     raw.call(1, path, message.len(), &message[..sent])
         .await
         .unwrap();
-    // It would be 10 s for one whose rest does not come.
+    // A call whose rest does not arrive would end after 10 s.
     let ended = tokio::time::timeout(Duration::from_secs(5), async {
         loop {
             match raw.event().await.unwrap() {
@@ -211,7 +212,7 @@ async fn half_sent(address: SocketAddr, path: &str, message: &[u8], sent: usize)
     ended.await.expect("it is not waited for the rest")
 }
 
-/// Four megabytes are not received, nor decoded into far more, to be refused then.
+/// The server does not receive four megabytes, or decode them into much more, only to reject them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn far_too_many_items_are_refused_before_they_have_arrived() {
     let cluster = Cluster::start(1, D).await;

@@ -1,4 +1,6 @@
-//! The way from one AllocSvr to the stores and to its peers, to be cut and healed.
+//! Test double: the network of one AllocSvr to the stores and to its peers.
+//!
+//! The test can cut and heal it.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,7 +12,7 @@ use seqsvr_proto::transport::{Io, Listener, Tcp, Transport};
 use tokio::io::{copy_bidirectional, duplex};
 use tokio::sync::watch;
 
-/// Bytes under way in one direction.
+/// Bytes in flight in one direction.
 const BUFFER: usize = 64 << 10;
 
 /// TCP whose outgoing connections end, and cannot be made, while it is cut. Clones share the state.
@@ -26,7 +28,7 @@ impl Link {
         }
     }
 
-    /// Ends all connections and lets no new one through. What was sent before may have arrived.
+    /// Ends all connections and lets no new one through. Bytes sent before may have arrived.
     pub(crate) fn cut(&self) {
         self.up.send_replace(false);
     }

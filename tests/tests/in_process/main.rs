@@ -1,7 +1,7 @@
 //! Real clusters within this process: stores and AllocSvrs over loopback gRPC and real disk.
 //!
-//! What processes cannot show is shown here: counters before and after, clocks that jump or stand
-//! still, links that are cut at a chosen moment. Killing processes is another test's business.
+//! These tests show what processes cannot: counters before and after, clocks that jump or stop,
+//! links that are cut at a chosen moment. The target `processes` kills processes.
 
 #![expect(
     clippy::unwrap_used,

@@ -1,5 +1,6 @@
-//! A network in memory: shows that nothing but the transport it is given carries a cluster, and
-//! parts nodes from each other.
+//! Test double: a network in memory, which can partition nodes.
+//!
+//! It proves that a cluster uses no network but the given transport.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -12,16 +13,16 @@ use seqsvr_proto::transport::{Io, Listener, Transport};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::sync::{mpsc, watch};
 
-/// Bytes under way in one direction.
+/// Bytes in flight in one direction.
 const BUFFER: usize = 64 << 10;
 
-/// The network; clones share it.
+/// The network. Clones share it.
 #[derive(Clone, Default)]
 pub(crate) struct MemoryNet(Arc<Shared>);
 
 struct Shared {
     hosts: Mutex<BTreeMap<SocketAddr, Host>>,
-    /// Who is parted from everybody else: bytes to and from them wait.
+    /// Partitioned nodes: bytes to and from them wait.
     parted: watch::Sender<BTreeSet<String>>,
 }
 
@@ -40,7 +41,7 @@ impl Default for Shared {
 }
 
 impl MemoryNet {
-    /// The network as this node sees it.
+    /// Returns the network as this node sees it.
     pub(crate) fn node(&self, name: &str) -> Arc<dyn Transport> {
         Arc::new(Node {
             name: name.to_owned(),
@@ -48,7 +49,7 @@ impl MemoryNet {
         })
     }
 
-    /// Parts a node from all others, until [`MemoryNet::heal`].
+    /// Partitions a node from all others, until [`MemoryNet::heal`].
     pub(crate) fn part(&self, name: &str) {
         self.0.parted.send_modify(|p| {
             p.insert(name.to_owned());
@@ -134,14 +135,14 @@ impl Listener for Ear {
     }
 }
 
-/// Waits until neither end is parted.
+/// Waits until neither end is partitioned.
 async fn joined(parted: &mut watch::Receiver<BTreeSet<String>>, ends: &[String; 2]) {
     let _ = parted
         .wait_for(|parted| !ends.iter().any(|end| parted.contains(end)))
         .await;
 }
 
-/// One direction of a connection.
+/// Carries the bytes of one direction of a connection.
 async fn carry(
     mut from: impl AsyncReadExt + Unpin,
     mut to: impl AsyncWriteExt + Unpin,

@@ -1,5 +1,6 @@
-//! Planned moves: no call fails, no number is skipped, the order holds; slots leave who drains and
-//! come to who joins.
+//! Planned moves: slots leave AllocSvrs that drain and go to those that join.
+//!
+//! Measured under load: no call fails, no number is skipped, and the order holds.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,10 +23,10 @@ use crate::harness::{
 };
 use crate::history::{Stamps, must_hold, numbers};
 
-/// Sections that are used, each by one uid: so a sequence that skips nothing counts on by one.
+/// Sections in use, each by one uid, so that a sequence that skips no number rises by one.
 const SECTIONS: u64 = 100;
 
-/// A load of single calls, half of them by a caller that knows no routes.
+/// A load of single calls, half of them by a caller without routes.
 struct Load {
     tasks: Vec<JoinHandle<Vec<Call>>>,
     stop: Arc<AtomicBool>,
@@ -96,7 +97,8 @@ impl Load {
     }
 }
 
-/// A step far above what is used, so that a lost final shows as a jump.
+/// Creates a namespace with a step far above the used numbers, so that a lost high-water mark shows
+/// as a jump.
 async fn moving(allocs: &[Alloc]) {
     create(allocs, &dense("moving", 1, SECTIONS, 1_000_000)).await;
 }
@@ -112,7 +114,7 @@ async fn slots_of(alloc: &Alloc, name: &str) -> u32 {
     sessions.iter().find(|s| s.name == name).unwrap().slots
 }
 
-/// Every number from 1 on was handed out; those taken and not answered are all that may miss.
+/// Asserts that every number from 1 on was issued. Only discarded ones may be missing.
 fn nothing_skipped(calls: &[Call], burned: u64) {
     must_hold("moves", calls);
     let mut last: BTreeMap<&Sequence, u64> = BTreeMap::new();
@@ -198,7 +200,7 @@ async fn slots_leave_who_drains_and_come_back_when_it_is_undone() {
     assert_eq!(slots_of(&allocs[0], "a1").await, 64);
     let draining = status(&allocs[0]).await.sessions;
     assert!(draining.iter().any(|s| s.name == "a2" && s.draining));
-    // Nobody is left to take a1's.
+    // No AllocSvr is left to take a1's slots.
     let other = DrainRequest {
         name: "a1".into(),
         ..request.clone()
@@ -281,7 +283,7 @@ async fn what_cannot_be_moved_is_refused_in_words() {
         assert_eq!(code, tonic::Code::InvalidArgument, "{text}");
         assert!(text.contains(words), "{text}");
     }
-    // To where it is: nothing to do.
+    // A move to the present owner changes nothing.
     let epoch = admin.move_slot(request(1, "a1")).await.unwrap();
     let again = admin.move_slot(request(1, "a1")).await.unwrap();
     assert_eq!(epoch.into_inner().epoch, again.into_inner().epoch);

@@ -1,4 +1,6 @@
-//! What operators ask of one AllocSvr and another one passes on.
+//! Operators' calls to one AllocSvr, which it forwards to another.
+//!
+//! Fault: the target accepts connections and answers nothing.
 
 use seqsvr_proto::v1::admin_client::AdminClient;
 use seqsvr_proto::v1::store_client::StoreClient;
@@ -8,8 +10,8 @@ use tokio::net::TcpListener;
 
 use crate::harness::{Cluster, D, any, refused, url};
 
-/// Schedule: AllocSvr a2 loses its power; a1 passes a drain on over a connection that nothing
-/// answers. Asking again is safe and helps once a2 is back or its session is over, so the answer
+/// Schedule: AllocSvr a2 loses its power; a1 forwards a drain over a connection that no server
+/// answers. A retry is safe and succeeds once a2 is back or its session has ended, so the error
 /// must be one that clients retry.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_drain_over_a_dead_connection_may_be_retried() {

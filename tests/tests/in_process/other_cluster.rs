@@ -1,5 +1,7 @@
-//! A caller that names another cluster is refused before anything is taken, and answers name the
+//! A caller that names another cluster is rejected before a number is taken, and answers name the
 //! cluster.
+//!
+//! Every kind of request is sent with a wrong cluster tag.
 
 use futures::stream;
 use seqsvr_core::id::ClusterId;
@@ -12,7 +14,7 @@ use tonic::{Code, Request, Status};
 
 use crate::harness::{Cluster, D, caller, next_of, url};
 
-/// The cluster of the harness.
+/// Tag of the harness's cluster.
 const OWN: ClusterTag = ClusterTag(7);
 const OTHER: ClusterTag = ClusterTag(8);
 
@@ -82,7 +84,7 @@ async fn an_alloc_refuses_callers_of_another_cluster() {
     let mut opening = Request::new(stream::iter([frame(many.clone())]));
     OTHER.write_metadata(opening.metadata_mut());
     assert_refused(caller.pipe(opening).await);
-    // A frame may name its cluster too.
+    // A frame may name its cluster as well.
     let opened = caller.pipe(stream::iter([frame(many)])).await.unwrap();
     let named = ClusterTag::from_metadata(opened.metadata()).unwrap();
     let answer = opened.into_inner().message().await.unwrap().unwrap();
@@ -90,7 +92,8 @@ async fn an_alloc_refuses_callers_of_another_cluster() {
         panic!("{answer:?}");
     };
     assert_eq!((named, refused.reason()), (OWN, Reason::ClusterMismatch));
-    // Nothing was taken; who names the cluster or none is served, and learns the cluster.
+    // No number was taken. A caller that names this cluster or none is served, and learns the
+    // cluster.
     let (next, many, current, currents, raise) = request(OWN);
     let answer = caller.next(next).await.unwrap().into_inner();
     assert_eq!((answer.first, answer.cluster_tag), (1, OWN.0));
@@ -124,7 +127,7 @@ async fn a_store_refuses_allocs_of_another_cluster() {
         ..v1::OpenSessionRequest::default()
     };
     assert_refused(store.open_session(open(OTHER.0)).await);
-    // An AllocSvr that starts knows no cluster.
+    // An AllocSvr that starts has no cluster tag yet.
     let opened = store.open_session(open(0)).await.unwrap().into_inner();
     assert_eq!(opened.cluster_tag, OWN.0);
     let session = opened.session;

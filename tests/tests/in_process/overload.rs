@@ -1,5 +1,7 @@
-//! Too much to wait for: what would have to wait is refused with a hint when to come again, what is
-//! in memory is served, and one connection leaves places for others.
+//! Overload: items that would have to wait beyond the limit are rejected with a retry hint.
+//!
+//! The stores are stopped, so that items wait. Items in memory are served, and one connection
+//! leaves room for others.
 
 use std::time::Duration;
 
@@ -13,7 +15,7 @@ use crate::harness::{
 
 const ITEMS: u64 = 100;
 
-/// One uid of each of 100 sections.
+/// Returns a batch with one uid of each of 100 sections.
 fn many(first: u64) -> NextManyRequest {
     NextManyRequest {
         uids: (0..ITEMS).map(|i| (first + i) * 100_000).collect(),
@@ -21,7 +23,7 @@ fn many(first: u64) -> NextManyRequest {
     }
 }
 
-/// All items refused, each with a hint.
+/// Asserts that all items were rejected with a retry hint. Returns the error text.
 fn all_refused(answer: &NextManyResponse) -> &str {
     assert_eq!(answer.errors.len() as u64, ITEMS);
     for error in &answer.errors {
@@ -36,7 +38,7 @@ fn all_refused(answer: &NextManyResponse) -> &str {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_waits_is_bounded_and_what_is_in_memory_is_served() {
-    // A long lease: the loaded section is served while no store is there.
+    // A long lease: the loaded section is served while no store runs.
     let mut cluster = Cluster::start(1, 10 * D).await;
     let alloc = start(seqsvr_alloc::Options {
         items_max: ITEMS as usize,
@@ -50,7 +52,7 @@ async fn what_waits_is_bounded_and_what_is_in_memory_is_served() {
     one.next(next_of("", 7)).await.unwrap();
     cluster.stop_stores().await;
 
-    // Each of four connections has all that one may have; they wait for a store.
+    // Each of four connections uses its whole share; its items wait for a store.
     let patience = Duration::from_secs(6);
     let mut waiting = Vec::new();
     let mut connections = vec![one.clone()];
@@ -84,7 +86,7 @@ async fn what_waits_is_bounded_and_what_is_in_memory_is_served() {
     let (code, ..) = refused(fifth.next(next_of("nosuch", 1)).await);
     assert_eq!(code, Code::ResourceExhausted);
 
-    // What is loaded is served, alone and beside what is not.
+    // Loaded items are served, alone and next to others.
     fifth.next(next_of("", 7)).await.unwrap();
     let mut mixed = many(9_000);
     mixed.uids[5] = 7;
@@ -98,7 +100,7 @@ async fn what_waits_is_bounded_and_what_is_in_memory_is_served() {
                 let errors = answer.into_inner().errors;
                 assert!(errors.iter().all(|e| e.reason() == Reason::NoWindow));
             }
-            // A busy machine: the caller's end gave up before the answer was there.
+            // On a busy machine the caller's end may give up before the answer arrives.
             Err(status) => assert_eq!(status.code(), Code::Cancelled, "{status:?}"),
         }
     }
@@ -110,7 +112,7 @@ async fn what_waits_is_bounded_and_what_is_in_memory_is_served() {
     cluster.stop(&[]).await;
 }
 
-/// More batches at once than there are places: the client comes again when it is told to.
+/// More batches at once than permitted: the client retries after the hint.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_client_comes_again_as_it_is_told() {
     let cluster = Cluster::start(1, D).await;

@@ -1,4 +1,6 @@
-//! What the web page asks for, over sockets, in front of real AllocSvrs and stores.
+//! The dashboard's requests, over sockets, in front of real AllocSvrs and stores.
+//!
+//! Fault: the only store is stopped; the dashboard shows the AllocSvr's last data.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +22,7 @@ async fn open(alloc: &Alloc) -> HttpDoor {
     door.unwrap()
 }
 
-/// Status line and headers, and the body.
+/// Returns the status line with the headers, and the body.
 async fn get(door: &HttpDoor, path: &str) -> (String, String) {
     let asked = async {
         let mut stream = TcpStream::connect(door.local_addr()).await.unwrap();
@@ -43,7 +45,7 @@ async fn json(door: &HttpDoor, path: &str) -> Value {
     serde_json::from_str(&body).unwrap()
 }
 
-/// What an address answered, among the nodes.
+/// Returns the answer of one address, among those of the nodes.
 fn node<'a>(told: &'a Value, address: &str) -> &'a Value {
     let nodes = told["nodes"].as_array().unwrap().iter();
     let mut found = nodes.filter(|n| n["address"] == address);
@@ -64,7 +66,7 @@ async fn the_page_is_told_what_it_shows() {
         let (head, body) = get(&door, path).await;
         assert!(head.starts_with("HTTP/1.1 200") && head.contains(kind));
         assert!(head.contains("default-src 'none'") && head.contains("no-cache"));
-        // Nothing of it comes from elsewhere.
+        // The page loads nothing from elsewhere.
         assert!(body.len() > 1_000 && !body.contains("//cdn") && !body.contains("https://"));
     }
 
@@ -104,7 +106,7 @@ async fn the_page_is_told_what_it_shows() {
         assert!(body.contains(why), "{path}: {body}");
     }
 
-    // A section that is in use is among the hottest as soon as it has been looked at twice.
+    // A section in use is among the hottest after two samples.
     let told = until("a hot section", async || {
         client.next("", 42, 1).await.unwrap();
         let told = json(&door, "/v1/cluster").await;
@@ -125,7 +127,7 @@ async fn the_page_is_told_what_it_shows() {
         assert!(node(&told, &store.to_string())["counters"]["raft_term"].is_u64());
     }
 
-    // However many look, the cluster is asked once a second.
+    // However many viewers there are, the cluster is queried once a second.
     let at = async || json(&door, "/v1/cluster").await["at_ms"].as_u64().unwrap();
     let mut times = BTreeSet::new();
     until("three answers", async || {

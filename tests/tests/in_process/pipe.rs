@@ -1,4 +1,6 @@
-//! Pipe, as a caller without the SDK speaks it.
+//! Pipe, as a caller without the SDK uses it.
+//!
+//! Fault: the stores are stopped, so that single items wait.
 
 use std::time::Duration;
 
@@ -40,7 +42,7 @@ impl Pipe {
         self.frames.send(frame).await.unwrap();
     }
 
-    /// The next answer; None at the end of the stream.
+    /// Returns the next answer; `None` at the end of the stream.
     async fn answer(&mut self) -> Option<PipeResponse> {
         let answer = timeout(PATIENCE, self.answers.message()).await;
         answer.expect("an answer in time").unwrap()
@@ -75,7 +77,7 @@ fn rows(uids: &[u64]) -> NextManyRequest {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn frames_are_answered_packed_and_slow_items_apart() {
-    // A long lease: loaded sections are served while no store is there.
+    // A long lease: loaded sections are served while no store runs.
     let mut cluster = Cluster::start(1, 10 * D).await;
     let allocs = cluster.allocs(["a1"]).await;
     create(&allocs, &dense("rows", 10, 1_000, 1_000)).await;
@@ -87,7 +89,7 @@ async fn frames_are_answered_packed_and_slow_items_apart() {
         next.lasts.is_empty() && next.epochs.len() == 1,
         "not packed"
     );
-    // Opened by the frame, so answered by the long way, which names its items.
+    // The frame opened the sections, so the slow path answered it, which names its items.
     assert_eq!(items, [0, 1, 2]);
 
     let counted = NextManyRequest {
@@ -100,7 +102,7 @@ async fn frames_are_answered_packed_and_slow_items_apart() {
     assert_eq!((next.firsts, next.lasts), (vec![3, 2], vec![4, 4]));
 
     cluster.stop_stores().await;
-    // uid 500 cannot be opened without a store; a bad count is its item's alone.
+    // uid 500 cannot be opened without a store; a bad count fails only its item.
     let mixed = NextManyRequest {
         counts: vec![1, 1, 0, 1],
         ..rows(&[1, 500, 2, 2])
@@ -120,7 +122,8 @@ async fn frames_are_answered_packed_and_slow_items_apart() {
     cluster.stop(&[]).await;
 }
 
-/// More than are answered together, a bad one among every ten, then the end of the caller's side.
+/// Sends more frames than are answered together, a bad one among every ten, then ends the caller's
+/// side.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn frames_that_come_at_once_are_each_answered_once() {
     const FRAMES: u64 = 1_000;
@@ -235,7 +238,7 @@ async fn bad_frames_are_refused_and_the_pipe_goes_on() {
     let (exact, never) = (CurrentKind::Exact, CurrentKind::Never);
     assert_eq!(kinds, [exact, never, never]);
 
-    // A floor that was never given is an alarm, and an error of its item alone.
+    // A floor that was never issued is an alarm, and an error of its item alone.
     let floor = NextManyRequest {
         floors: vec![1_000_000, 1],
         ..rows(&[1, 1])
@@ -263,7 +266,7 @@ async fn a_node_that_stops_answers_what_it_has_and_says_so() {
     let cluster = Cluster::start(1, D).await;
     let allocs = cluster.allocs(["a1", "a2"]).await;
     let [leaving, staying] = allocs.clone();
-    // A caller without routes: half of these are sent on to the other owner.
+    // A caller without routes: half of these are forwarded to the other owner.
     let uids: Vec<u64> = (0..40).map(|i| i * 100_000).collect();
     let all = |round: u64| {
         (
@@ -290,7 +293,7 @@ async fn a_node_that_stops_answers_what_it_has_and_says_so() {
     assert_eq!(got, 120);
     assert!(counter(&leaving, "forwarded").await > 0);
 
-    // The SDK is not disturbed by the end of the pipe it uses.
+    // The end of the pipe that the SDK uses does not disturb it.
     let sdk = client(&allocs);
     for uid in &uids {
         sdk.next("", *uid, 1).await.unwrap();
@@ -300,7 +303,7 @@ async fn a_node_that_stops_answers_what_it_has_and_says_so() {
         async move { leaving.shutdown().await }
     });
     while !pipe.answer().await.expect("the word to stop").closing {}
-    // Too late, and still answered.
+    // Sent too late, and still answered.
     let (id, frame) = all(9);
     pipe.send(id, frame).await;
     let Pipe { frames, answers } = pipe;

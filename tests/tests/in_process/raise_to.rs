@@ -1,4 +1,6 @@
-//! RaiseTo among concurrent calls: never lowers, lifts no loaded neighbour.
+//! RaiseTo among concurrent calls: it never lowers a number and raises no loaded neighbor.
+//!
+//! The exact check runs over all calls.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -13,7 +15,7 @@ use crate::history::{Stamps, current, must_hold, numbers, raised};
 
 const NEIGHBOURS: u64 = 6;
 const RAISES: u64 = 300;
-/// How far one RaiseTo jumps at most.
+/// Maximum jump of one RaiseTo in this test.
 const JUMP: u64 = 5_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -26,7 +28,7 @@ async fn raise_to_never_lowers_and_lifts_no_neighbour() {
     };
     create(&allocs, &spec).await;
     let client = client(&allocs);
-    // Loaded before the first raise: after a load all start at the section's max_seq.
+    // Loaded before the first raise: after a load all keys start at the section's max_seq.
     client.next("lifted", 0, 1).await.unwrap();
 
     let shared = Arc::new(Shared {
@@ -58,7 +60,7 @@ async fn raise_to_never_lowers_and_lifts_no_neighbour() {
     assert_eq!(report.errors, 0);
     assert!(report.raise_to >= RAISES && report.current > 0);
 
-    // A neighbour's numbers have no gap: as many were taken as the last one says.
+    // A neighbor's numbers have no gap: the last one is the count of the taken ones.
     for uid in 1..=NEIGHBOURS {
         let taken = calls_of(&calls, &Sequence::uid("lifted", uid));
         let last = client.current("lifted", uid).await.unwrap().value;
@@ -70,10 +72,10 @@ async fn raise_to_never_lowers_and_lifts_no_neighbour() {
         "uid 0 jumped"
     );
 
-    // Below what was given out: acknowledged, and nothing goes back.
+    // A value below the issued numbers is acknowledged, and no number falls.
     client.raise_to("lifted", 0, 1, false).await.unwrap();
     assert_eq!(client.next("lifted", 0, 1).await.unwrap().first, top + 1);
-    // Far: only with force; the neighbours stay where they are.
+    // A far value needs force; the neighbors stay unchanged.
     let far = 1 << 40;
     let error = client.raise_to("lifted", 0, far, false).await.unwrap_err();
     assert_eq!(error.reason, Reason::AboveBound, "{error}");
@@ -114,7 +116,7 @@ impl Shared {
         calls
     }
 
-    /// Raises uid 0, now and then to something that is already behind it.
+    /// Raises uid 0, sometimes to a value that it has already passed.
     async fn raise(self: Arc<Self>) -> Vec<Call> {
         let mut calls = Vec::new();
         while !self.stop.load(Relaxed) {

@@ -1,4 +1,6 @@
 //! Raises of many sections and AllocSvrs share log entries and fsyncs.
+//!
+//! Measured: log entries and fsyncs of each store while 10,000 raises are due.
 
 use std::time::Instant;
 

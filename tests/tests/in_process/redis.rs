@@ -1,4 +1,6 @@
-//! The Redis door: bytes in, bytes out, over sockets, in front of real AllocSvrs.
+//! The Redis endpoint: bytes in, bytes out, over sockets, in front of real AllocSvrs.
+//!
+//! Compares whole answers, in pieces, pipelines and with bad input.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -31,7 +33,7 @@ impl Redis {
         self.stream.write_all(bytes).await.unwrap();
     }
 
-    /// The next answer's bytes.
+    /// Returns the bytes of the next answer.
     async fn answer(&mut self) -> String {
         let answer = async {
             loop {
@@ -53,13 +55,13 @@ impl Redis {
             .expect("an answer")
     }
 
-    /// A line of words, and its answer.
+    /// Sends a line of words and returns its answer.
     async fn ask(&mut self, line: &str) -> String {
         self.send(format!("{line}\r\n").as_bytes()).await;
         self.answer().await
     }
 
-    /// An answer that must be a number.
+    /// Returns an answer that must be a number.
     async fn number(&mut self) -> u64 {
         let answer = self.answer().await;
         let digits = answer.strip_prefix(':').map(str::trim_end);
@@ -68,7 +70,7 @@ impl Redis {
             .unwrap_or_else(|| panic!("{answer:?}"))
     }
 
-    /// What comes until the other end closes.
+    /// Returns all bytes until the other end closes.
     async fn rest(mut self) -> String {
         let read = self.stream.read_to_end(&mut self.read);
         let read = tokio::time::timeout(PATIENCE, read).await.expect("an end");
@@ -77,7 +79,7 @@ impl Redis {
     }
 }
 
-/// Where the first answer ends, if it is whole.
+/// Returns the end of the first answer, if it is complete.
 fn end_of(bytes: &[u8]) -> Option<usize> {
     let line = bytes.windows(2).position(|two| two == b"\r\n")? + 2;
     let head = std::str::from_utf8(&bytes[1..line - 2]).unwrap();
@@ -189,7 +191,7 @@ async fn commands_are_answered_as_redis_answers_them() {
         let answer = redis.ask(line).await;
         assert!(answer.starts_with(told), "{line}: {answer}");
     }
-    // More namespaces than are done in one go, in one command and in several.
+    // More namespaces than one command batch has, in one command and in several.
     let wide: String = (0..17).map(|n| format!(" @none{n}/1")).collect();
     let answer = redis.ask(&format!("mget{wide}")).await;
     assert!(
@@ -205,7 +207,7 @@ async fn commands_are_answered_as_redis_answers_them() {
         let answer = redis.answer().await;
         assert!(answer.starts_with("-ERR there is no namespace"), "{answer}");
     }
-    // Nothing of that changed it.
+    // None of that changed the number.
     assert_eq!(redis.ask("get alice").await, "$3\r\n102\r\n");
     let hello = redis.ask("hello 3 setname me").await;
     assert!(
@@ -228,9 +230,9 @@ async fn commands_are_answered_as_redis_answers_them() {
     cluster.stop(&allocs).await;
 }
 
-/// A pipeline in which commands of one key follow each other closely, of which some must wait for
-/// their window, through an AllocSvr that owns half of the keys: each is answered as if they came
-/// one by one.
+/// A pipeline in which commands of one key follow each other closely, some of which must wait for
+/// their window, through an AllocSvr that owns half of the keys. Each command is answered as if
+/// they came one by one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pipeline_takes_effect_in_its_order() {
     let cluster = Cluster::start(3, D).await;
@@ -306,7 +308,7 @@ async fn a_pipeline_takes_effect_in_its_order() {
     cluster.stop(&allocs).await;
 }
 
-/// Ten thousand commands written before an answer is read, of one key and of many.
+/// Writes ten thousand commands of one key and of many before it reads an answer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_thousand_commands_in_one_pipeline() {
     const N: u64 = 10_000;
@@ -338,7 +340,7 @@ async fn ten_thousand_commands_in_one_pipeline() {
         answer,
         format!("*{N}\r\n{}", "$1\r\n1\r\n".repeat(N as usize))
     );
-    // Together more than the namespace gives at once, each by itself not.
+    // Together more than the namespace allows in one call, each alone not.
     create(&allocs, &dense("small", 1_000, 1_000, 100)).await;
     let most = redis.ask("incrby @small/1 100000").await;
     assert!(most.starts_with("-ERR"), "{most}");
@@ -371,7 +373,7 @@ async fn a_door_is_bounded_and_closes_in_order() {
     .await;
     let at = door.local_addr();
     let mut redis = Redis::connect(at).await;
-    // What comes with the password is answered after it, what comes before it is not.
+    // A command after the password is answered, one before it is not.
     redis
         .send(b"incr a\r\nauth wrong\r\nincr a\r\nauth secret\r\nincr a\r\n")
         .await;
@@ -382,7 +384,7 @@ async fn a_door_is_bounded_and_closes_in_order() {
     let mut other = Redis::connect(at).await;
     let hello = other.ask("hello 2 auth default secret").await;
     assert!(hello.starts_with("*14\r\n"), "{hello}");
-    // A third that says nothing; a fourth is one too many.
+    // A third connection that sends nothing; a fourth is over the limit.
     let silent = Redis::connect(at).await;
     let refused = until("a refusal", async || {
         let told = Redis::connect(at).await.rest().await;
@@ -390,11 +392,11 @@ async fn a_door_is_bounded_and_closes_in_order() {
             .then_some(())
     });
     refused.await;
-    // What is no request is told, after what came before it was answered.
+    // A malformed request gets an error, after the earlier commands were answered.
     other.send(b"incr a\r\n*1\r\n:5\r\n").await;
     let told = other.rest().await;
     assert_eq!(told, ":2\r\n-ERR Protocol error: expected '$', got ':'\r\n");
-    // Idle and half a request: closed in time.
+    // Idle and half a request: both are closed in time.
     let began = Instant::now();
     assert_eq!(silent.rest().await, "");
     assert!(began.elapsed() < Duration::from_secs(15));
@@ -402,7 +404,7 @@ async fn a_door_is_bounded_and_closes_in_order() {
     half.send(b"auth secret\r\n*2\r\n$4\r\nINC").await;
     let told = half.rest().await;
     assert!(told.starts_with("+OK\r\n"), "{told}");
-    // A door that closes answers what it has received.
+    // An endpoint that closes answers the commands that it has received.
     let mut last = Redis::connect(at).await;
     last.ask("auth secret").await;
     last.send("incr a\r\n".repeat(1_000).as_bytes()).await;

@@ -1,4 +1,6 @@
-//! A caller that knows no routes may ask any AllocSvr.
+//! A caller without routes may call any AllocSvr.
+//!
+//! Every operation is sent to an AllocSvr that does not own the key.
 
 use seqsvr_proto::v1::{self, CurrentKind, NextManyRequest, current_request, raise_to_request};
 
@@ -9,7 +11,7 @@ async fn the_wrong_node_sends_on_to_the_owner() {
     let cluster = Cluster::start(1, D).await;
     let allocs = cluster.allocs(["a1", "a2"]).await;
     let client = client(&allocs);
-    // Uids of both owners, each asked at the other one.
+    // Uids of both owners, each requested at the other one.
     let owner = async |uid: u64| {
         let (_, _, route) = client.route("", uid).await.unwrap();
         route.owner.unwrap().address

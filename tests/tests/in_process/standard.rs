@@ -1,5 +1,7 @@
-//! What tools find that know gRPC and nothing of ours: reflection of both versions lists what is
-//! served and describes it, and health is told of the whole server and of each service, as it is.
+//! Standard gRPC services for generic tools.
+//!
+//! Reflection of both versions lists and describes all services, and health reports the state of
+//! the whole server and of each service.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -18,7 +20,7 @@ async fn channel(address: SocketAddr) -> Channel {
     endpoint.connect().await.unwrap()
 }
 
-/// Services as one version of reflection lists them; each is described as well.
+/// Lists the services of one version of reflection, and checks that each is described.
 macro_rules! listed {
     ($version:ident, $channel:expr) => {{
         use tonic_reflection::pb::$version::{
@@ -56,7 +58,7 @@ macro_rules! listed {
     }};
 }
 
-/// What both list, besides health and reflection.
+/// Returns the services that both versions list, except health and reflection.
 async fn listed(address: SocketAddr) -> BTreeSet<String> {
     let channel = channel(address).await;
     let names = listed!(v1, channel.clone());
@@ -73,7 +75,7 @@ async fn listed(address: SocketAddr) -> BTreeSet<String> {
     ours
 }
 
-/// The health of these services, once it is the same of all.
+/// Waits until the health of these services is the awaited one.
 async fn health(address: SocketAddr, services: &[&str], awaited: ServingStatus) {
     let mut client = HealthClient::new(channel(address).await);
     for service in services {
@@ -114,7 +116,7 @@ async fn reflection_and_health_tell_what_is() {
     link.heal();
     health(a1, &whole(&of_alloc), ServingStatus::Serving).await;
 
-    // Who watches is told of the stop before the connection ends.
+    // A watcher receives the stop before the connection ends.
     let request = HealthCheckRequest::default();
     let mut watch = client.watch(request).await.unwrap().into_inner();
     let first = watch.message().await.unwrap().unwrap();

@@ -1,4 +1,6 @@
-//! Starting under a taken name, and without any store.
+//! AllocSvrs that start under a name in use, or without any store.
+//!
+//! Checks the error and the time until it.
 
 use std::time::{Duration, Instant};
 
@@ -47,7 +49,7 @@ async fn the_second_of_one_name_gives_up_and_the_first_goes_on() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_store_callers_are_told_which_stores_were_tried() {
-    // A port nobody listens on: it was free a moment ago, and is held without listening.
+    // A port without a listener: it was free a moment ago, and is held without listening.
     let held = tokio::net::TcpSocket::new_v4().unwrap();
     held.bind(any()).unwrap();
     let address = held.local_addr().unwrap().to_string();
@@ -66,7 +68,7 @@ async fn without_a_store_callers_are_told_which_stores_were_tried() {
     let client = client(std::slice::from_ref(&alloc)).with_deadline(Duration::from_secs(2));
     let error = client.next("", 1, 1).await.unwrap_err();
     println!("no store, by the client: {error}");
-    // It had allowed this much time; what for is in the text.
+    // The client used its whole deadline; the text says for what.
     assert_eq!(
         (error.code, error.reason),
         (Code::DeadlineExceeded, Reason::Unreachable)

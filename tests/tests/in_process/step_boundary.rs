@@ -1,4 +1,7 @@
-//! Nobody waits at a step boundary unless the store is down.
+//! Refill ahead: no call waits at a step boundary unless the store is down.
+//!
+//! Measured with 1,024 callers of one uid, then the stores are stopped. Runs while no other cluster
+//! does.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -19,13 +22,13 @@ use crate::history::{Stamps, must_hold};
 const CALLERS: usize = 1_024;
 const CONNECTIONS: usize = 8;
 const WINDOWS: u64 = 100;
-/// How long a window should last; far below the most allowed.
+/// Target duration of a window; far below the maximum.
 const WINDOW: Duration = Duration::from_millis(1_000);
 const WINDOW_MAX: Duration = Duration::from_secs(5);
-/// All callers wait for the first Open and are let go together: half a window must hold them.
+/// All callers wait for the first Open and are released together: half a window must hold them.
 const STEP_MIN: u32 = 4 * CALLERS as u32;
 
-/// Runs until one in which the lease was never lost.
+/// Attempts until one in which the lease was never lost.
 const RUNS: usize = 3;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -41,18 +44,18 @@ async fn nobody_waits_at_a_step_boundary() {
     panic!("the lease was lost in each of {RUNS} runs: this machine is too busy");
 }
 
-/// False if the lease was lost meanwhile.
+/// Makes one attempt. Returns false if the lease was lost during it.
 async fn cross_boundaries() -> bool {
     let mut cluster = Cluster::start_alone(3, D).await;
     let [alloc] = cluster.allocs(["a1"]).await;
     let allocs = [alloc.clone()];
 
-    // How fast one uid goes here, on a window that never ends.
+    // Measures the rate of one uid here, on a window that never ends.
     create(&allocs, &dense("pace", 1_000, 1_000, 1 << 30)).await;
     let pace = Duration::from_secs(3);
     let measured = load(&alloc, "pace", 1, End::After(pace)).await;
     let rate = measured.greatest as f64 / pace.as_secs_f64();
-    // A slow machine uses its windows up by taking several numbers a call.
+    // A slow machine uses its windows up by taking several numbers in each call.
     let step = STEP_MIN.max((rate * WINDOW.as_secs_f64()) as u32);
     let count = (f64::from(step) / (rate * WINDOW.as_secs_f64())) as u32;
     let count = count.clamp(1, step / CALLERS as u32);
@@ -85,7 +88,7 @@ async fn cross_boundaries() -> bool {
     let report = must_hold("step boundary", &load_of.calls);
     assert!(report.concurrency_max >= CALLERS as u64 * 9 / 10);
 
-    // With the stores gone the window ends, and the counter counts.
+    // Without stores the window ends, and the counter of waits rises.
     cluster.stop_stores().await;
     let starved = load(&alloc, "pinned", count, End::Waited).await;
     let waited = counters(alloc.local_addr()).await["waited_for_refill"];
@@ -102,24 +105,24 @@ async fn cross_boundaries() -> bool {
     true
 }
 
-/// When callers stop.
+/// Condition on which callers stop.
 #[derive(Clone, Copy)]
 enum End {
     After(Duration),
-    /// When this number was reached.
+    /// This number was reached.
     Number(u64),
-    /// When somebody has waited for a window.
+    /// A call has waited for a window.
     Waited,
 }
 
 struct Load {
     calls: Vec<Call>,
     greatest: u64,
-    /// Different texts.
+    /// Distinct texts.
     errors: Vec<String>,
 }
 
-/// 1,024 callers, each with one call in flight, all of uid 7, until the end.
+/// Runs 1,024 callers, each with one call in flight, all for uid 7, until the end.
 async fn load(alloc: &Alloc, namespace: &'static str, count: u32, end: End) -> Load {
     let up_to = match end {
         End::Number(last) => last,
@@ -231,8 +234,8 @@ impl One {
     }
 }
 
-/// A thread for the callers and their connections, below the servers in priority: in production
-/// they run on other machines and take the servers no time.
+/// Creates a thread for the callers and their connections, with a lower priority than the servers.
+/// In production they run on other machines and take no time from the servers.
 fn callers_thread() -> Runtime {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)

@@ -1,4 +1,6 @@
-//! Strict mode: right although the owner's clock stands still and its lease never ends.
+//! Strict mode: correct even if the owner's clock stops and its lease never ends.
+//!
+//! Fault: the owner is cut off from the stores while its clock is stopped.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,15 +23,15 @@ use crate::harness::{
 use crate::history::{Stamps, current, must_hold, numbers};
 use crate::link::Link;
 
-/// A request that waits for a second only.
+/// Returns a request with a timeout of one second.
 fn short<T>(request: T) -> tonic::Request<T> {
     let mut request = tonic::Request::new(request);
     request.set_timeout(Duration::from_secs(1));
     request
 }
 
-/// Refused by the server shortly before the caller's deadline, or, on a busy machine, given up by
-/// the caller.
+/// Returns whether a call was rejected by the server shortly before the caller's deadline, or, on a
+/// busy machine, given up by the caller.
 fn unanswered(code: Code) -> bool {
     matches!(code, Code::Unavailable | Code::Cancelled)
 }
@@ -41,8 +43,8 @@ fn strict(uid: u64) -> NextRequest {
     }
 }
 
-/// The owner is parted from the stores while its clock stands still: it believes in its lease for
-/// ever. Its plain answers fall behind the new owner's; its strict answers never do.
+/// The owner is cut off from the stores while its clock is stopped: by its clock, its lease never
+/// ends. Its plain answers fall behind those of the new owner; its strict answers never do.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_owner_whose_clock_stands_still_gives_no_strict_answer() {
     let cluster = Cluster::start(1, D).await;
@@ -63,20 +65,20 @@ async fn an_owner_whose_clock_stands_still_gives_no_strict_answer() {
     link.cut();
     let new = crate::harness::start(cluster.options("a2")).await;
     let takes = caller(&new).await;
-    // Until the takeover the new one sends it on to the old one.
+    // Until the takeover, the new AllocSvr forwards the call to the old owner.
     let taken = until("an answer of the new owner", async || {
         let taken = takes.clone().next(next_of("", 1)).await.ok()?.into_inner();
         (taken.epoch > first.epoch).then_some(taken.last)
     })
     .await;
-    // It still serves, out of order, whoever trusts its clock …
+    // It still serves callers that rely on its clock, out of order …
     let stale = asked
         .next(forwarded(next_of("", 1)))
         .await
         .unwrap()
         .into_inner();
     assert!(stale.first < taken, "{} after {taken}", stale.first);
-    // … and nobody who does not.
+    // … and none that does not.
     let burned = counter(&old, "burned").await;
     for _ in 0..3 {
         let mut request = tonic::Request::new(forwarded(strict(1)));
@@ -95,7 +97,7 @@ async fn an_owner_whose_clock_stands_still_gives_no_strict_answer() {
     }
     assert!(counter(&old, "burned").await > burned, "it took no numbers");
     link.heal();
-    // It can ask again, and learns that it was deposed.
+    // It reaches the stores again, and learns that it was deposed.
     let next = until(
         "an answer of the new owner through the old one",
         async || {
@@ -176,13 +178,13 @@ async fn strict_items_are_confirmed_together() {
     };
     let answer = plain.next_many(many).await.unwrap().into_inner();
     assert!(answer.errors.is_empty(), "{:?}", answer.errors.first());
-    // One that was not confirmed at once took another number.
+    // A number that was not confirmed at once was discarded, and another taken.
     let burned = counter(&allocs[0], "burned").await + counter(&allocs[1], "burned").await;
     let firsts = answer.firsts.iter().collect::<BTreeSet<_>>();
     assert!(firsts.len() == 1 || burned > 0, "{firsts:?}");
     let rounds = counter(&allocs[0], "guard_rounds").await;
     assert!((1..=64).contains(&rounds), "{rounds} rounds for 500 items");
-    // Forwarded as well: a key of the other's.
+    // Forwarded as well: a key of the other owner.
     for uid in 0..64 {
         let next = NextRequest {
             key_kind: Some(next_request::KeyKind::Uid(uid * 100_000)),
@@ -196,7 +198,7 @@ async fn strict_items_are_confirmed_together() {
     cluster.stop(&allocs).await;
 }
 
-/// Makes a namespace strict or not, and waits until its owner knows.
+/// Makes a namespace strict or not, and waits until its owner has the change.
 async fn alter(owner: &Alloc, name: &str, strict: bool) {
     let alter = Alter {
         strict: Some(strict),
@@ -211,8 +213,8 @@ async fn alter(owner: &Alloc, name: &str, strict: bool) {
     .await;
 }
 
-/// The owner is parted from the stores, with a clock that stands still. Calls that do not say
-/// strict are answered in a namespace that is not strict, and in one that is they are not.
+/// The owner is cut off from the stores, with a stopped clock. Calls without the strict flag are
+/// answered in a namespace that is not strict, and not in one that is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_call_of_a_strict_namespace_is_strict() {
     let cluster = Cluster::start(1, D).await;
@@ -239,7 +241,7 @@ async fn every_call_of_a_strict_namespace_is_strict() {
         let first = asked.next(next_of(name, 1)).await.unwrap().into_inner();
         assert_eq!(first.first, 1, "{name}");
     }
-    // "altered" is not strict at first: it is answered with no confirmation.
+    // "altered" is not strict at first: it is answered without a confirmation.
     let rounds = counter(owner, "guard_rounds").await;
     asked.next(next_of("altered", 1)).await.unwrap();
     assert_eq!(counter(owner, "guard_rounds").await, rounds);

@@ -1,5 +1,7 @@
-//! The transport is a seam: a cluster runs over a network that is not TCP, and survives its
-//! parting.
+//! The transport is replaceable: a cluster runs over a network that is not TCP, and survives a
+//! partition.
+//!
+//! Fault: nodes are partitioned in the memory network.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -14,7 +16,7 @@ use seqsvr_store::Store;
 use crate::harness::until;
 use crate::memory_net::MemoryNet;
 
-/// Addresses from a network where nobody lives (RFC 5737).
+/// Addresses of a documentation network (RFC 5737), where no host exists.
 fn address(host: u8, port: u16) -> SocketAddr {
     SocketAddr::from(([192, 0, 2, host], port))
 }
@@ -111,7 +113,8 @@ async fn a_cluster_over_a_network_in_memory_survives_the_parting_of_its_leader()
     .await;
     net.heal();
     net.part("a11");
-    // Its slots go to the other once its lease is over; the client's deadline covers that.
+    // Its slots go to the other AllocSvr once its lease has expired; the client's deadline covers
+    // that.
     take("an owner is parted").await;
     net.heal();
     take("healed").await;

@@ -1,9 +1,10 @@
-//! What must hold of the release binary run as real processes: it is started, loaded, broken and
-//! started again, and the exact check of every call made must pass. The scenarios themselves are in
-//! the library (`seqsvr_tests::scenario`).
+//! The scenarios of `seqsvr_tests::scenario`, one test each: the release binary runs as real
+//! processes, which are started, loaded, broken and restarted, and the exact check of every call
+//! must pass.
 //!
-//! Those that load the machine run one after the other, whatever the number of test threads, and
-//! beside them, one after the other as well, those that mostly wait.
+//! Scenarios that load the machine run one after the other, with any number of test threads.
+//! Light scenarios run next to them, one after the other as well. The disk scenarios need root for
+//! some cases.
 
 #![expect(
     clippy::expect_used,
@@ -13,7 +14,8 @@
 use seqsvr_tests::scenario::ALL;
 use tokio::sync::Mutex;
 
-/// Held by the scenario that runs, of those that load the machine and of those that do not.
+/// Held by the running scenario, one lock for those that load the machine and one for the light
+/// ones.
 static LOADED: Mutex<()> = Mutex::const_new(());
 static WAITING: Mutex<()> = Mutex::const_new(());
 
@@ -30,7 +32,7 @@ const LIGHT: [&str; 9] = [
     "copied_store",
 ];
 
-/// Runs a scenario in its turn, and prints its row.
+/// Runs a scenario when its lock is free, and prints its row.
 async fn in_turn(name: &str) {
     let turn = match LIGHT.contains(&name) {
         true => &WAITING,

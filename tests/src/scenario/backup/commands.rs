@@ -1,4 +1,4 @@
-//! `seqsvr backup` and `seqsvr restore` as an operator runs them, and what they say.
+//! `seqsvr backup` and `seqsvr restore` as an operator runs them, and their output.
 
 use std::path::Path;
 use std::process::Output;
@@ -11,7 +11,7 @@ pub(super) async fn backup(cluster: &Cluster, file: &Path) -> Output {
     run(&["backup", path(file), "--server", &servers]).await
 }
 
-/// `seqsvr restore` of the first store, with these margins.
+/// Runs `seqsvr restore` of the first store with these margins.
 pub(super) async fn restore(
     cluster: &Cluster,
     file: &Path,
@@ -31,7 +31,7 @@ fn path(path: &Path) -> &str {
     path.to_str().expect("UTF-8")
 }
 
-/// It was refused, with these words, and nothing was made.
+/// Asserts that a restore was rejected with these words and created nothing. Returns its errors.
 pub(super) fn refused(output: &Output, dir: &Path, words: &[&str]) -> String {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success(), "{output:?}");
@@ -47,15 +47,14 @@ pub(super) fn done(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// The least allowed value of a margin, as a refusal tells it.
+/// Returns the minimum of a margin, as the rejection states it.
 pub(super) fn least(said: &str, flag: &str) -> String {
     let line = said.lines().find(|l| l.trim_start().starts_with(flag));
     let (_, least) = line.and_then(|l| l.rsplit_once("at least ")).expect(flag);
     least.trim().to_owned()
 }
 
-/// Starts the restored store, has the others join it on new directories, and starts so many
-/// AllocSvrs.
+/// Starts the restored store, joins the others on new directories, and starts `allocs` AllocSvrs.
 pub(super) async fn start_restored(cluster: &mut Cluster, dir: &Path, allocs: usize) {
     cluster.stores[0].set_arg("--data-dir", path(dir));
     for id in 2..=cluster.stores.len() {

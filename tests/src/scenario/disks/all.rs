@@ -1,4 +1,7 @@
 //! The same fault on all three stores at once.
+//!
+//! Fault: damage of stopped stores' directories, then failing disks (only as root). Checked: no
+//! store serves, and after the repair no number repeats.
 
 use super::damage::{ROWS, TRUTH, copy};
 use super::live::Live;
@@ -9,10 +12,11 @@ use crate::scenario::{Outcome, callers as callers_of};
 use crate::subject;
 use crate::wait::until;
 
-/// Calls between the events.
+/// Calls between the faults.
 const BETWEEN: u64 = 2_000;
 
-/// The same damage on all three stores at once: nobody serves, and nothing is given twice after.
+/// Applies each fault to all three stores at once: the cluster does not serve, and no number
+/// repeats afterwards.
 pub async fn disks_of_all() -> Outcome {
     let mut outcome = Outcome::default();
     let mut stage = Stage::set(&mut outcome).await;
@@ -67,13 +71,14 @@ pub async fn disks_of_all() -> Outcome {
     outcome
 }
 
-/// All disks fail under load. Calls fail then; what they were told before must stay true.
+/// Makes all disks fail under load. Calls then fail, and earlier answers must stay true.
 async fn all_fail(stage: &mut Stage, history: &History, live: Live, outcome: &mut Outcome) {
     let (callers, _) = callers_of(&stage.cluster, &stage.cluster.alloc_addresses);
     let load = Load::start(history, subject::all(), &callers, 12, UNTIL_STOPPED);
     load.answer_more(INSIDE, PATIENCE).await;
     stage.strike(0..3, live).await;
-    // Two that end are no majority: the third has nothing left to write and may stay.
+    // After two stores have ended there is no majority: the third has nothing left to write and may
+    // stay.
     let mut ended = Vec::new();
     until("two stores to end", ENDS_WITHIN, async || {
         ended = (0..3)

@@ -1,4 +1,4 @@
-//! What is done to the data directory of a stopped store, and what the store must say to it.
+//! Damage to the data directory of a stopped store, and the text that the store must log.
 //!
 //! Format: a frame is `version u8 | length u32 | crc32 of those five bytes | body | crc32`.
 
@@ -6,28 +6,28 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A stopped store's directory, and copies from an early moment.
+/// A stopped store's directory, and early copies.
 pub(super) struct Place<'a> {
-    /// What is damaged.
+    /// The directory to damage.
     pub(super) data: PathBuf,
-    /// The same directory as it was once.
+    /// An early copy of it.
     pub(super) old: &'a Path,
-    /// Another store's.
+    /// A copy of another store's directory.
     pub(super) others: &'a Path,
 }
 
 /// One kind of damage.
 pub(super) struct Case {
     pub(super) name: &'static str,
-    /// Does it; answers the path that must be named.
+    /// Damages the directory and returns the path that the store must name.
     pub(super) damage: fn(&Place) -> PathBuf,
-    /// What must be said besides.
+    /// Other parts of the text.
     pub(super) says: &'static [&'static str],
 }
 
 const RESTORE: &str = "Nothing was changed. Restore";
 
-/// Damage to what is the truth: refused.
+/// Damage to authoritative files, which the store refuses.
 pub(super) const TRUTH: &[Case] = &[
     Case {
         name: "identity, a bit",
@@ -134,7 +134,7 @@ pub(super) const TRUTH: &[Case] = &[
 
 const ASIDE: &[&str] = &["it is set aside and rebuilt"];
 
-/// Damage to rows: set aside, rebuilt.
+/// Damage to rows, which the store quarantines and rebuilds.
 pub(super) const ROWS: &[Case] = &[
     Case {
         name: "rows, overwritten",
@@ -161,7 +161,7 @@ pub(super) const ROWS: &[Case] = &[
     },
 ];
 
-/// Replaces `to` by a copy of `from`; either may be a file or a directory.
+/// Replaces `to` by a copy of `from`. Either may be a file or a directory.
 pub(super) fn copy(from: &Path, to: &Path) {
     if to.is_dir() {
         fs::remove_dir_all(to).unwrap();
@@ -170,12 +170,12 @@ pub(super) fn copy(from: &Path, to: &Path) {
     }
     let copied = Command::new("cp").arg("-a").arg(from).arg(to).status();
     assert!(copied.unwrap().success(), "cp {from:?} {to:?}");
-    // The disk it lies on may be about to die.
+    // The disk under it may fail soon.
     let synced = Command::new("sync").arg("-f").arg(to).status();
     assert!(synced.unwrap().success(), "sync {to:?}");
 }
 
-/// Every file with its content, but the rows', which are rebuilt if in doubt.
+/// Returns every file with its content, except the rows, which are rebuilt when in doubt.
 pub(super) fn tree(path: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     if path.is_file() {
         return vec![(path.to_owned(), fs::read(path).unwrap())];
@@ -189,8 +189,8 @@ pub(super) fn tree(path: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     parts.iter().flat_map(|part| tree(part)).collect()
 }
 
-/// Files that are not as they were: but for a half-written record at the end of a log, which is
-/// dropped, and a log file begun after it.
+/// Returns the files that have changed. A half-written record at the end of a log, which is
+/// dropped, and a log file begun after it do not count.
 pub(super) fn changed<'a>(before: &'a [(PathBuf, Vec<u8>)], after: &Path) -> Vec<&'a Path> {
     let after = tree(after);
     let kept = |(path, was): &&(PathBuf, Vec<u8>)| {
@@ -218,7 +218,7 @@ fn wals(data: &Path) -> Vec<PathBuf> {
     wals
 }
 
-/// The newest file of the log that has more in it than its beginning.
+/// Returns the newest log file that has more than its header.
 fn wal(data: &Path) -> PathBuf {
     let long = |f: &PathBuf| fs::metadata(f).unwrap().len() > 8 << 10;
     wals(data).into_iter().rfind(long).unwrap()
@@ -233,19 +233,19 @@ fn flip(path: &Path, part: usize) -> PathBuf {
     path.to_owned()
 }
 
-/// Cuts one `part`th off its end.
+/// Cuts one `part`th off the end of a file.
 fn cut(path: &Path, part: usize) -> PathBuf {
     let bytes = fs::read(path).unwrap();
     fs::write(path, &bytes[..bytes.len() - bytes.len() / part]).unwrap();
     path.to_owned()
 }
 
-/// Makes the first frame one of the next format version, sound to every checksum of a head.
+/// Rewrites the first frame as one of the next format version, with a valid checksum of its head.
 fn newer(path: &Path) -> PathBuf {
     let mut bytes = fs::read(path).unwrap();
     let is_head = |head: &[u8]| crc32(&head[..5]).to_be_bytes() == head[5..9];
     let at = bytes.windows(9).position(is_head).unwrap();
-    // The first above the newest format level.
+    // The first version above the newest format level.
     bytes[at] = 3;
     let head = crc32(&bytes[at..at + 5]);
     bytes[at + 5..at + 9].copy_from_slice(&head.to_be_bytes());

@@ -1,8 +1,8 @@
-//! What happens to a disk in use, what the store on it must say, and how it is mended.
+//! Faults of a disk in use, the text that the store must log, and the repair.
 
 use super::disk::Disk;
 
-/// What happens to a disk in use.
+/// Fault of a disk in use.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Live {
     Full,
@@ -19,8 +19,8 @@ impl Live {
         }
     }
 
-    /// What a running store says. A write that the failing journal was busy with is an I/O error,
-    /// also where every later one is refused as read-only.
+    /// Returns parts of the running store's error. A write that meets the failing journal is an I/O
+    /// error, even where every later write fails as read-only.
     pub(super) fn says(self) -> [&'static str; 2] {
         match self {
             Live::ReadOnly => ["os error", "start this node again"],
@@ -43,7 +43,8 @@ impl Live {
         }
     }
 
-    /// Whether a start on it is refused; a full disk may still have room for what a start writes.
+    /// Returns whether a restart on this disk fails. A full disk may still have space for the
+    /// writes of a start.
     pub(super) fn refuses(self) -> bool {
         !matches!(self, Live::Full)
     }

@@ -1,10 +1,10 @@
-//! The idle scheduling class, for what stands for another machine.
+//! The idle scheduling class, for threads that represent another machine.
 
 use std::process::Command;
 
 use rustix::process::Pid;
 
-/// Which threads are moved.
+/// Which threads to move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Threads {
     /// The thread with this id.
@@ -13,11 +13,11 @@ pub(super) enum Threads {
     All,
 }
 
-/// Moves threads into the idle class, so that every other thread takes its core at once.
+/// Moves threads into the idle class, so that every other thread preempts them at once.
 ///
-/// On a machine of its own, what they do would take the measured caller no time. A lower priority
-/// alone does not do that: Linux leaves a running thread its slice of one to three milliseconds,
-/// unless it is an idle one.
+/// On another machine, their work would take no time from the measured caller. A lower priority
+/// alone does not achieve that: Linux leaves a running thread its slice of one to three
+/// milliseconds, unless it is an idle one.
 pub(super) fn move_to_idle_class(id: Pid, threads: Threads) {
     let mut command = Command::new("chrt");
     if threads == Threads::All {

@@ -1,4 +1,4 @@
-//! Callers nobody wants: each does one bad thing over and over, on connections of its own.
+//! Hostile clients: each repeats one bad operation on its own connections.
 
 use std::time::Duration;
 
@@ -17,18 +17,18 @@ use tonic::{Code, Status};
 use super::idle::{Threads, move_to_idle_class};
 use crate::raw::Raw;
 
-/// Namespace of small sections: a random uid of it is always of one that is not loaded.
+/// Namespace of small sections: a random uid is always in a section that is not loaded.
 pub(super) const SPRAYED: &str = "sprayed";
-/// Uids of it.
+/// Uids of the namespace.
 pub(super) const UIDS: u64 = 1 << 32;
 /// Items of a batch.
 const BATCH: usize = 500;
-/// Rest of each between two calls: what they may take is the server's time, not the machine's.
+/// Pause of each client between two calls: the test loads the server, not the machine.
 const REST: Duration = Duration::from_millis(2);
-/// Calls of a connection that takes no answer, and halves of calls.
+/// Calls of the connection that reads no answer, and half-sent calls.
 const STUCK: u32 = 40;
 
-/// What is sprayed.
+/// Operation that a hostile client repeats.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Uids,
@@ -50,14 +50,14 @@ const KINDS: [Kind; 7] = [
     Kind::TooLarge,
 ];
 
-/// What came of it.
+/// Results of hostile clients.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sprayed {
     /// Items served.
     pub(super) served: u64,
-    /// Items and calls refused, as they should be or because there were too many.
+    /// Items and calls rejected, as invalid or because of the load.
     pub(super) refused: u64,
-    /// Those of them that were told when to come again.
+    /// Rejections with a retry hint.
     pub(super) hinted: u64,
 }
 
@@ -69,7 +69,7 @@ impl Sprayed {
     }
 }
 
-/// Sprayers at work.
+/// Running hostile clients.
 pub(super) struct Spray {
     runtime: Runtime,
     stop: watch::Sender<bool>,
@@ -77,8 +77,8 @@ pub(super) struct Spray {
 }
 
 impl Spray {
-    /// Starts one of each kind, on a thread of the idle class: they stand for callers on other
-    /// machines.
+    /// Starts one client of each kind, on a thread of the idle class: they represent callers on
+    /// other machines.
     pub(super) fn start(address: &str, seed: u64) -> Spray {
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)
@@ -105,7 +105,7 @@ impl Spray {
         }
     }
 
-    /// Ends them.
+    /// Ends the clients and returns the sum of their results.
     pub(super) async fn stop(mut self) -> Sprayed {
         self.stop.send_replace(true);
         let mut sum = Sprayed::default();
@@ -222,8 +222,8 @@ fn batch(refused: usize, hinted: usize) -> Sprayed {
     }
 }
 
-/// Three connections: one takes no answer of its many calls but answers pings, one leaves its
-/// calls half sent, one says nothing at all.
+/// Three connections: one reads no answer of its many calls but answers pings, one leaves its calls
+/// half sent, one sends nothing at all.
 async fn stuck(address: String, mut stopped: watch::Receiver<bool>) -> Sprayed {
     let request = NextManyRequest {
         uids: (0..10_000).map(|i| i * 7).collect(),
@@ -243,12 +243,12 @@ async fn stuck(address: String, mut stopped: watch::Receiver<bool>) -> Sprayed {
         let sent = reader.call(2 * n + 1, path, small.len(), &small).await;
         let half = sender.call(2 * n + 1, path, message.len(), &message[..8_000]);
         if sent.is_err() || half.await.is_err() {
-            // The server has closed the connection, and may.
+            // The server may close the connection.
             break;
         }
     }
     let reading = async {
-        // Ends only if the server closes it.
+        // Ends only if the server closes the connection.
         while reader.event().await.is_ok() {}
         std::future::pending::<()>().await;
     };

@@ -1,4 +1,8 @@
-//! A caller beside sprayers: its calls take about as long as without them, and none fails.
+//! A caller next to hostile clients: its latencies stay about the same, and none of its calls
+//! fails.
+//!
+//! Fault: the hostile clients. Measured: p50 and p99 alone and next to them, compared with a bare
+//! service. Needs a quiet machine and `chrt`.
 
 use std::time::{Duration, Instant};
 
@@ -16,23 +20,23 @@ use crate::scenario::Outcome;
 use crate::subject::{self, Subject};
 use crate::vitals::Vitals;
 
-/// Alone and beside sprayers, so many times: some fall where the machine is taken away for a while.
+/// Rounds alone and next to hostile clients. Some are lost to pauses of the machine.
 const ROUNDS: usize = 15;
 const ROUND: Duration = Duration::from_millis(700);
-/// Sprayers begin this long before they are beside somebody.
+/// Time between the start of the hostile clients and the measurement.
 const BEGIN: Duration = Duration::from_millis(200);
-/// Counters' memory the alloc may take: little, so that the sprayed sections are closed again.
+/// Section memory of the AllocSvr: little, so that the sections of hostile clients are closed
+/// again.
 const MEMORY_MIB: u64 = 16;
-/// The alloc's memory beside that: code, connections, what waits, what was closed and is not
-/// reused yet.
+/// Allowed further memory of the AllocSvr: code, connections, queued items, and closed sections
+/// that are not reused yet.
 const BESIDE_MIB: u64 = 400;
-/// Subjects of the caller, in sections of their own.
+/// Subjects of the measured caller, each in its own section.
 const SUBJECTS: usize = 200;
-/// A latency beside the sprayers may be at most this many times the one alone, on a machine where
-/// the sprayers do not take the cores from the caller.
+/// Maximum ratio of a latency next to hostile clients to the one alone, on a machine where they do
+/// not take the cores from the caller.
 const TIMES_MAX: f64 = 2.0;
-/// Where they do, it may be at most this many times what the same competition does to a bare
-/// service.
+/// Where they do, the maximum factor over the ratio of a bare service under the same competition.
 const FLOOR_TIMES_MAX: f64 = 1.5;
 
 /// Latencies of one round: of the service and of the bare one.
@@ -43,7 +47,7 @@ struct Times {
     floor_p99: Duration,
 }
 
-/// A caller is measured alone and beside sprayers, several times in turn.
+/// Measures a caller alone and next to hostile clients, several times in turn.
 pub async fn sprayers() -> Outcome {
     let mut outcome = Outcome::default();
     let mut cluster = Cluster::start(3, 1, 3_000).await;
@@ -54,7 +58,7 @@ pub async fn sprayers() -> Outcome {
     alloc.restart();
     cluster.whole(1).await;
     for store in &cluster.stores {
-        // A store should have a machine of its own, alone and beside sprayers.
+        // A store has its own machine in production, with or without hostile clients.
         move_to_idle_class(store.pid(), Threads::All);
     }
     let (address, pid) = (cluster.alloc_addresses[0].clone(), cluster.allocs[0].pid());
@@ -70,7 +74,8 @@ pub async fn sprayers() -> Outcome {
     let mut history = History::create(cluster.dir());
     let caller = Caller::Client(client);
     let all = subject::all().swap_remove(0);
-    // The first 200 are in 200 sections; the later ones in the same, so new sections are of keys.
+    // The first 200 uids are in 200 sections, and the later ones in the same. So keys serve as new
+    // sections.
     let mut own = Own {
         subjects: all.into_iter().take(SUBJECTS).collect(),
         fresh: subject::all().swap_remove(1),
@@ -80,7 +85,7 @@ pub async fn sprayers() -> Outcome {
         opened: Duration::ZERO,
         floor: Floor::start().await,
     };
-    // Loaded, and connections made.
+    // Warm-up: sections are loaded and connections made.
     own.round(ROUND, false).await;
     let (mut alone, mut beside, mut sum) = (Vec::new(), Vec::new(), Sprayed::default());
     let mut memory = 0;
@@ -136,7 +141,7 @@ pub async fn sprayers() -> Outcome {
             }
         }
     }
-    // What was sprayed did something.
+    // The hostile clients had an effect.
     assert!(sum.served > 5_000 && sum.refused > 50, "{sum:?}");
     assert!(
         cluster.counter(&one, "closes").await > 0,
@@ -153,11 +158,11 @@ pub async fn sprayers() -> Outcome {
     outcome
 }
 
-/// Judges a latency alone and beside the sprayers by the same two of the bare service.
+/// Judges the latencies alone and next to the hostile clients by those of the bare service.
 ///
-/// Caller, service and sprayers share the cores. What the competition costs the bare service, it
-/// costs any other, so that only the rest is the service's own. The floor never makes the bar lower
-/// than [`TIMES_MAX`].
+/// Caller, service and hostile clients share the cores. The competition costs the bare service as
+/// much as any other, so only the rest is the cost of the service. The floor never lowers the limit
+/// below [`TIMES_MAX`].
 fn judge(
     name: &str,
     [alone, beside]: [Duration; 2],
@@ -173,23 +178,23 @@ fn judge(
     if times <= bar { Ok(text) } else { Err(text) }
 }
 
-/// The caller who is measured.
+/// The measured caller.
 struct Own<'a> {
     subjects: Vec<Subject>,
-    /// In sections not loaded yet, or closed since.
+    /// Subjects in sections not loaded yet, or closed since.
     fresh: Vec<Subject>,
     history: &'a mut History,
     caller: &'a Caller,
     outcome: &'a mut Outcome,
-    /// The longest that one of `fresh` took.
+    /// Longest call for one of `fresh`.
     opened: Duration,
     floor: Floor,
 }
 
 impl Own<'_> {
-    /// Calls one after the other for so long; with `fresh`, some in sections that are not loaded,
-    /// which are timed apart. Each call is followed by one of the bare service, so that both meet
-    /// the same competition.
+    /// Makes calls one after the other for `time`. With `fresh`, some of them are in sections that
+    /// are not loaded, and are timed apart. Each call is followed by one of the bare service, so
+    /// that both meet the same competition.
     async fn round(&mut self, time: Duration, fresh: bool) -> Times {
         let until = Instant::now() + time;
         let (mut times, mut floor) = (Vec::new(), Vec::new());
@@ -241,15 +246,15 @@ mod tests {
     fn a_ratio_is_judged_against_the_floor_of_its_run() {
         let micros = |a, b| [a, b].map(Duration::from_micros);
         for (service, bare, fine) in [
-            // The sprayers take no time from the bare service: the plain bar.
+            // The hostile clients take no time from the bare service: the plain limit applies.
             (micros(100, 200), micros(50, 50), true),
             (micros(100, 201), micros(50, 50), false),
-            // They take a little: still the plain bar.
+            // They take a little: the plain limit still applies.
             (micros(100, 201), micros(50, 60), false),
             // They take a lot from any service.
             (micros(100, 330), micros(50, 110), true),
             (micros(100, 331), micros(50, 110), false),
-            // A bare service that was disturbed while alone makes no bar lower.
+            // A bare service that was disturbed while alone does not lower the limit.
             (micros(100, 200), micros(90, 30), true),
         ] {
             let judged = judge("p99", service, bare);

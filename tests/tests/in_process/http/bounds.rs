@@ -1,4 +1,6 @@
-//! What a door bounds, and how it closes.
+//! Limits of an HTTP endpoint, and its close.
+//!
+//! Sends slow, idle, large and half requests over sockets, and measures when each is closed.
 
 use std::time::{Duration, Instant};
 
@@ -23,7 +25,7 @@ async fn a_door_is_bounded_and_closes_in_order() {
     let at = door.local_addr();
     let mut http = Http::connect(at).await;
     assert_eq!(http.get("/v1/next?uid=1").await.status, 200);
-    // One that says nothing and one that stops in a head; a fourth is one too many.
+    // One that sends nothing and one that stops in a head; a fourth is over the limit.
     let silent = Http::connect(at).await;
     let mut half = Http::connect(at).await;
     half.send("GET /v1/next?uid=1 HT").await;
@@ -39,7 +41,7 @@ async fn a_door_is_bounded_and_closes_in_order() {
     assert_eq!(http.rest().await, "");
     assert!(began.elapsed() < Duration::from_secs(15));
 
-    // Larger than may be: by what it says, or by what comes.
+    // Larger than the limit: by the declared length, or by the sent bytes.
     for (head, body) in [
         ("content-length: 100000", String::new()),
         (
@@ -56,7 +58,7 @@ async fn a_door_is_bounded_and_closes_in_order() {
         let told = large.answer().await;
         assert_eq!(told.status, 413, "{head}: {told:?}");
     }
-    // One that sends no more is still answered.
+    // A caller that shuts down its sending side is still answered.
     let mut half = Http::connect(at).await;
     half.send("GET /v1/next?uid=9&strict HTTP/1.1\r\nhost: x\r\n\r\n")
         .await;
@@ -76,7 +78,7 @@ async fn a_door_is_bounded_and_closes_in_order() {
     let told = other.rest().await;
     assert!(told.starts_with("HTTP/1.1 400 "), "{told}");
 
-    // A door that closes answers what it has begun to receive.
+    // An endpoint that closes answers the request that it has begun to receive.
     let mut last = Http::connect(at).await;
     assert_eq!(last.get("/v1/next?uid=1").await.status, 200);
     last.send("POST /v1/next HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n{\"uid\"")
@@ -96,8 +98,8 @@ async fn a_door_is_bounded_and_closes_in_order() {
     cluster.stop(&allocs).await;
 }
 
-/// Time counts from the last answer, whatever comes of a head; not while a request is being
-/// answered.
+/// The idle time counts from the last answer, even if parts of a head arrive, and not while a
+/// request is being answered.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_head_in_pieces_is_idle_and_a_request_that_is_answered_is_not() {
     let cluster = Cluster::start(1, D).await;
@@ -112,7 +114,7 @@ async fn a_head_in_pieces_is_idle_and_a_request_that_is_answered_is_not() {
     let pieces = async |mut http: Http, text: &str| -> Http {
         for piece in text.as_bytes().chunks(1) {
             tokio::time::sleep(idle_max / 8).await;
-            // Closed, if it is to be.
+            // The endpoint may have closed the connection.
             if http.stream.write_all(piece).await.is_err() {
                 break;
             }
@@ -137,7 +139,7 @@ async fn a_head_in_pieces_is_idle_and_a_request_that_is_answered_is_not() {
     cluster.stop(&allocs).await;
 }
 
-/// An answer that waits to be taken has a time of its own, however short idle connections live.
+/// An answer that waits for its reader has its own timeout, however short the idle timeout is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_taken_late_is_whole() {
     const REQUESTS: usize = 16;
@@ -166,7 +168,7 @@ async fn an_answer_taken_late_is_whole() {
         }
         write
     });
-    // More than buffers hold, so that the door waits for whoever takes it.
+    // More than the buffers hold, so that the endpoint waits for the reader.
     let mut taken = vec![0; 1 << 20];
     read.read_exact(&mut taken).await.unwrap();
     tokio::time::sleep(idle_max * 4).await;
@@ -190,7 +192,7 @@ async fn an_answer_taken_late_is_whole() {
     cluster.stop(&allocs).await;
 }
 
-/// Requests whose bodies do not come hold nothing that others need.
+/// Requests whose bodies do not arrive hold no memory that others need.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bodies_that_do_not_come_keep_nobody_out() {
     let cluster = Cluster::start(1, D).await;
@@ -221,7 +223,7 @@ async fn bodies_that_do_not_come_keep_nobody_out() {
     cluster.stop(&allocs).await;
 }
 
-/// A browser that was told that a stranger's name is this machine's.
+/// A browser whose DNS maps a foreign name to this machine.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_local_door_answers_to_no_other_name() {
     let cluster = Cluster::start(1, D).await;

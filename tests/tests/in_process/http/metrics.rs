@@ -1,5 +1,6 @@
-//! What Prometheus is told, what docs/metrics.md says of it, and what deploy/ makes of it: the same
-//! names.
+//! Metrics have the same names in Prometheus' output, in docs/metrics.md and in deploy/.
+//!
+//! Starts a cluster, reads every metric, and compares the names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,9 +14,9 @@ use seqsvr_store::Store;
 use super::{Answer, Http};
 use crate::harness::{Cluster, D, any, caller, client, counter, counters, next_of, until};
 
-/// What every name begins with.
+/// Prefix of every name.
 const PREFIXES: [&str; 3] = ["seqsvr_alloc_", "seqsvr_store_", "seqsvr_raft_"];
-/// What a histogram's name may be followed by.
+/// Suffixes of a histogram's name.
 const PARTS: [&str; 3] = ["_bucket", "_count", "_sum"];
 
 /// Type and labels.
@@ -45,7 +46,7 @@ async fn scrape(door: &HttpDoor) -> String {
     answer.body
 }
 
-/// Value of one series.
+/// Returns the value of one series.
 fn value(text: &str, series: &str) -> f64 {
     let line = text.lines().find_map(|l| l.strip_prefix(series));
     let value = line.and_then(|rest| rest.strip_prefix(' '));
@@ -53,7 +54,7 @@ fn value(text: &str, series: &str) -> f64 {
     value.parse().unwrap()
 }
 
-/// What a text describes, by name.
+/// Parses the metrics that a text describes, by name.
 fn described(text: &str) -> BTreeMap<String, About> {
     let mut all: BTreeMap<String, About> = BTreeMap::new();
     for typed in text.lines().filter_map(|l| l.strip_prefix("# TYPE ")) {
@@ -76,7 +77,7 @@ fn described(text: &str) -> BTreeMap<String, About> {
     all
 }
 
-/// The metric that a name belongs to.
+/// Returns the metric that a name belongs to.
 fn whole(name: &str, all: &BTreeMap<String, About>) -> Option<String> {
     let is = |name: &str, histogram: bool| {
         let about = all.get(name)?;
@@ -90,7 +91,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The tables of docs/metrics.md.
+/// Parses the tables of docs/metrics.md.
 fn documented() -> BTreeMap<String, About> {
     let text = fs::read_to_string(root().join("docs/metrics.md")).unwrap();
     let rows = text.lines().filter(|line| line.starts_with("| `seqsvr_"));
@@ -110,7 +111,7 @@ fn documented() -> BTreeMap<String, About> {
     all
 }
 
-/// Names of metrics in a text.
+/// Returns the names of metrics in a text.
 fn named(text: &str) -> BTreeSet<String> {
     let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
     let named = words.filter(|word| {
@@ -128,7 +129,7 @@ async fn what_is_told_documented_and_used_are_the_same_metrics() {
     for store in &cluster.stores {
         doors.push(of_store(store).await);
     }
-    // What the leader tells of the others comes once it has heard them.
+    // The leader reports followers once it has received an answer from them.
     let told = until("all metrics", async || {
         let mut told = BTreeMap::new();
         for door in &doors {
@@ -148,7 +149,7 @@ async fn what_is_told_documented_and_used_are_the_same_metrics() {
         assert_eq!(gone.collect::<Vec<_>>(), [""; 0], "{file}");
     }
 
-    // `status --json` has the same figures by the same names.
+    // `status --json` has the same values by the same names.
     let metric = |prefix: &str, name: &str| {
         let (base, unit) = match (name.strip_suffix("_ms"), name.strip_suffix("_us")) {
             (Some(base), _) | (_, Some(base)) => (base, "_seconds"),

@@ -1,4 +1,6 @@
-//! The HTTP door: bytes in, bytes out, over sockets, in front of real AllocSvrs.
+//! The HTTP endpoint: bytes in, bytes out, over sockets, in front of real AllocSvrs.
+//!
+//! The files of this folder share the caller below.
 
 mod bounds;
 mod metrics;
@@ -65,7 +67,7 @@ impl Http {
             .expect("an answer")
     }
 
-    /// The first answer, if it has come whole.
+    /// Returns the first answer, if it is complete.
     fn whole(&mut self) -> Option<Answer> {
         let end = self.read.windows(4).position(|four| four == b"\r\n\r\n")? + 4;
         let head = String::from_utf8(self.read[..end].to_vec()).unwrap();
@@ -96,7 +98,7 @@ impl Http {
         self.answer().await
     }
 
-    /// What comes until the other end closes.
+    /// Returns all bytes until the other end closes.
     async fn rest(mut self) -> String {
         let read = self.stream.read_to_end(&mut self.read);
         let read = tokio::time::timeout(PATIENCE, read).await.expect("an end");

@@ -1,4 +1,6 @@
-//! Numbers as JSON: what is answered, and what is refused.
+//! Numbers as JSON: the answers and the errors.
+//!
+//! Compares whole answers for each way to write a request.
 
 use serde_json::json;
 
@@ -34,7 +36,7 @@ async fn numbers_are_answered_as_json() {
             "/v1/next?namespace=orders&uid=7&timeout_ms=4000",
             r#"{"first":1,"last":1,"epoch":1}"#,
         ),
-        // The same bytes, however they are written.
+        // The same bytes, in every encoding.
         (
             "/v1/next?key=a%20%2C+%ff",
             r#"{"first":1,"last":1,"epoch":1}"#,
@@ -51,7 +53,7 @@ async fn numbers_are_answered_as_json() {
             "/v1/current-many?namespace=orders&uids=7,8",
             r#"{"items":[{"kind":"exact","value":1,"epoch":1},{"kind":"never","value":0,"epoch":1}]}"#,
         ),
-        // More than JavaScript reads of a number.
+        // Greater than the integers that JavaScript reads exactly.
         (
             "/v1/raise-to?uid=42&value=9007199254740993&format=string",
             r#"{"error":{"code":"OUT_OF_RANGE","reason":"ABOVE_BOUND""#,
@@ -80,7 +82,7 @@ async fn numbers_are_answered_as_json() {
             json!({"uid": "42"}),
             json!({"first": 103, "last": 103, "epoch": 1}),
         ),
-        // What curl calls every body.
+        // The content type that curl sets for every body.
         (
             FORM,
             json!({"key": "alice"}),
@@ -109,7 +111,7 @@ async fn numbers_are_answered_as_json() {
     assert_eq!(items[0], json!({"first": 2, "last": 2, "epoch": 1}));
     assert_eq!(items[1]["error"]["code"], "INVALID_ARGUMENT", "{told:?}");
     assert_eq!(items[2], json!({"first": 1, "last": 3, "epoch": 1}));
-    // As many as a batch may have, and one more.
+    // The maximum of a batch, and one more.
     let most: Vec<u64> = (0..10_000).collect();
     let told = http
         .post("/v1/next-many", JSON, &json!({"uids": most}).to_string())
@@ -127,7 +129,8 @@ async fn numbers_are_answered_as_json() {
     cluster.stop(&allocs).await;
 }
 
-/// Whether memory answers, or a call: it is a call for one who says how long it may take.
+/// Checks that an answer from memory and one of a call are the same. A request with a timeout is
+/// always a call.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_number_looks_the_same_by_whatever_way_it_came() {
     let cluster = Cluster::start(1, D).await;
@@ -160,7 +163,7 @@ async fn a_number_looks_the_same_by_whatever_way_it_came() {
         told.iter_mut().for_each(|lines| lines.retain(length));
         assert_eq!(told[0], told[1], "{query}");
     }
-    // What is wrong is told the same, and takes nothing.
+    // An error has the same text, and takes no number.
     for query in [
         "uid=1&count=0",
         "uid=1&count=99999999999",
@@ -286,7 +289,7 @@ async fn bad_input_is_told_what_to_do_and_takes_nothing() {
             .contains("unknown field `count`, expected `format`"),
         "{both:?}"
     );
-    // Methods that would take what nobody sees, or mean something else.
+    // Methods whose answer no caller sees, or that mean something else.
     for method in ["HEAD", "DELETE", "PUT", "OPTIONS"] {
         let mut http = Http::connect(door.local_addr()).await;
         http.send(&format!(
@@ -325,7 +328,7 @@ async fn bad_input_is_told_what_to_do_and_takes_nothing() {
     cluster.stop(&allocs).await;
 }
 
-/// Every AllocSvr answers for every key, and what is sent together is answered in order.
+/// Every AllocSvr answers for every key, and pipelined requests are answered in order.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn any_allocsvr_answers_for_every_key() {
     let cluster = Cluster::start(1, D).await;

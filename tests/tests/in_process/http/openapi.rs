@@ -1,5 +1,6 @@
-//! The document of the contract says what is answered: every path of it is asked, in each way it
-//! names.
+//! The OpenAPI document matches the server: every path of it is requested, in each way it names.
+//!
+//! Compares answers and errors with the schemas and bounds of the document.
 
 use std::collections::BTreeSet;
 
@@ -66,7 +67,7 @@ async fn the_openapi_document_is_true() {
         let told = http.post(path, JSON, r#"{"nonsense":1}"#).await;
         assert_eq!(names, fields(&told.body), "{path}");
     }
-    // An error in a place of a batch is one, and no answer.
+    // An error in an item of a batch is one, and no answer.
     let many = &document["components"]["schemas"]["NextMany"];
     let told = http.get("/v1/next-many?keys=alice,").await.json();
     assert!(told["items"][1]["error"].is_object(), "{told}");
@@ -75,8 +76,8 @@ async fn the_openapi_document_is_true() {
     cluster.stop(&allocs).await;
 }
 
-/// Each bound of a number, of a list and of a key is the server's: what is on it is read, what is
-/// past it is not.
+/// Each bound of a number, of a list and of a key is the server's: a value at the bound is
+/// accepted, one past it is rejected.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_bounds_of_the_openapi_document_are_those_of_the_server() {
     let cluster = Cluster::start(1, D).await;
@@ -148,8 +149,8 @@ async fn the_bounds_of_the_openapi_document_are_those_of_the_server() {
                 }
                 body[field] = value;
                 let told = http.post(path, JSON, &body.to_string()).await;
-                // What the namespace allows, and how far the key has come, are the server's to
-                // judge. On a busy machine a request within bounds may also be late (503, 504).
+                // The namespace's limits and the key's number are judged by the server. On a busy
+                // machine a request within bounds may also be late (503, 504).
                 let beyond = ["not below the max_uid", "floor", "above", "entries for"];
                 let beyond = beyond.iter().any(|text| told.body.contains(text));
                 let is_fine =
@@ -192,7 +193,7 @@ async fn the_bounds_of_the_openapi_document_are_those_of_the_server() {
             "{path} {both}: {told:?}"
         );
     }
-    // A field of the query is read whether the body says the same or not.
+    // A field of the query is read even if the body has the same one.
     for query in ["?format=hex", "?nonsense", "?format=number&format=number"] {
         let path = format!("/v1/next{query}");
         let told = http
@@ -200,7 +201,7 @@ async fn the_bounds_of_the_openapi_document_are_those_of_the_server() {
             .await;
         assert_eq!(told.status, 400, "{query}: {told:?}");
     }
-    // A list is given once with commas, or several times.
+    // A list is written once with commas, or as several parameters.
     let [commas, several] = ["uids=7,8&counts=2,1", "uids=7&counts=2&uids=8&counts=1"];
     for (kind, fields) in [
         ("query", commas),
@@ -222,7 +223,7 @@ async fn the_bounds_of_the_openapi_document_are_those_of_the_server() {
     let told = http.get("/v1/current-many?uids=7,8").await.json();
     let values = [&told["items"][0]["value"], &told["items"][1]["value"]];
     assert_eq!(values, [8, 4], "{told}");
-    // A 405 names the methods that there are.
+    // A 405 names the allowed methods.
     http.send("DELETE /v1/next HTTP/1.1\r\nhost: x\r\n\r\n")
         .await;
     let told = http.answer().await;
@@ -234,7 +235,7 @@ async fn the_bounds_of_the_openapi_document_are_those_of_the_server() {
     cluster.stop(&allocs).await;
 }
 
-/// Or the test above would see nothing.
+/// Proves that the test above can fail.
 #[test]
 fn what_does_not_fit_is_seen() {
     let document = serde_json::json!({"components": {"schemas": {"N": {"type": "integer"}}}});
@@ -260,7 +261,7 @@ fn what_does_not_fit_is_seen() {
     }
 }
 
-/// The fields that an error names.
+/// Returns the fields that an error names.
 fn fields(error: &str) -> BTreeSet<String> {
     let (_, names) = error
         .split_once("expected one of ")
@@ -277,7 +278,7 @@ fn name(parameter: &Value) -> &str {
     parameter["name"].as_str().unwrap()
 }
 
-/// Names of the fields of a query that a parameter stands for: its own, or those of an object.
+/// Returns the fields of a query that a parameter represents: its own, or those of an object.
 fn names(document: &Value, parameter: &Value) -> Vec<String> {
     let schema = found(document, &parameter["schema"]);
     match schema["type"].as_str() {
@@ -290,7 +291,7 @@ fn names(document: &Value, parameter: &Value) -> Vec<String> {
     }
 }
 
-/// As it is written in a query.
+/// Returns an example as it is written in a query.
 fn plain(example: &Value) -> String {
     match example {
         Value::Array(list) => list.iter().map(plain).collect::<Vec<_>>().join(","),
@@ -299,7 +300,7 @@ fn plain(example: &Value) -> String {
     }
 }
 
-/// What a reference refers to.
+/// Resolves a reference.
 fn found<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
     match value["$ref"].as_str() {
         Some(at) => document
@@ -309,11 +310,11 @@ fn found<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
     }
 }
 
-/// Whether a value is what a schema says, as far as schemas go here.
+/// Checks a value against a schema, as far as the document uses schemas.
 fn fits(document: &Value, schema: &Value, value: &Value) -> Result<(), String> {
     let schema = found(document, schema);
     if schema["type"] == "object" && schema["oneOf"].is_array() {
-        // Says which fields are there; the properties below say what they are.
+        // Lists the present fields; the properties below check their values.
         let object = value.as_object().ok_or(format!("{value} is no object"))?;
         let ways = schema["oneOf"].as_array().into_iter().flatten();
         let fit = ways.filter(|way| {

@@ -1,4 +1,6 @@
-//! `/healthz` and `/readyz` tell the truth, and what to do.
+//! `/healthz` and `/readyz` report the true state, and what to do.
+//!
+//! Fault: stores are stopped one by one, and a lease expires.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +10,7 @@ use tokio::time::sleep;
 use super::metrics::{get, of_alloc, of_store};
 use crate::harness::{Cluster, D, any, start, until};
 
-/// Names of the checks that hold, and of those that do not.
+/// Returns the names of the checks that pass, and of those that fail.
 async fn checks(door: &HttpDoor, path: &str) -> (Vec<String>, Vec<String>) {
     let answer = get(door, path).await;
     let of = |mark: &str| {
@@ -41,7 +43,7 @@ async fn until_ready(door: &HttpDoor, count: usize) {
     .await;
 }
 
-/// For longer than any leader may be silent.
+/// Checks readiness for longer than a leader may be silent.
 async fn stays_ready(door: &HttpDoor) {
     let begin = Instant::now();
     while begin.elapsed() < Duration::from_secs(2) {
@@ -65,7 +67,7 @@ async fn without_a_majority_nobody_is_ready() {
     until_ready(&store, 4).await;
     until_ready(&alloc, 4).await;
     cluster.stop_store().await;
-    // While the lease holds.
+    // While the lease is valid.
     until_failed(&alloc, &["store"]).await;
     until_failed(&store, &["leader"]).await;
     until_failed(&alloc, &["lease", "store"]).await;

@@ -1,4 +1,6 @@
-//! Leaf's paths and Tinyid's, byte for byte (docs/http.md).
+//! The paths of Leaf and Tinyid, byte for byte (docs/http.md).
+//!
+//! Compares whole answers with the texts of the original servers.
 
 use seqsvr_core::namespace::Spec;
 use seqsvr_core::progression::Progression;
@@ -11,7 +13,7 @@ const TEXT: &str = "content-type: text/plain;charset=UTF-8\r\n";
 const JSON: &str = "content-type: application/json;charset=UTF-8\r\n";
 
 impl Answer {
-    /// The body, without the time in it.
+    /// Returns the body without its time.
     fn timeless(&self) -> String {
         let Some((_, rest)) = self.body.split_once("\"timestamp\":") else {
             return self.body.clone();
@@ -118,7 +120,7 @@ async fn tinyid_is_answered_byte_for_byte() {
             TEXT,
             "15,17,19",
         ),
-        // Nothing is taken of what follows.
+        // The following requests take no number.
         (
             "nextId?bizType=odd&token=0f673adf&batchSize=0",
             JSON,
@@ -196,14 +198,14 @@ async fn tinyid_is_answered_byte_for_byte() {
             "{asked}: {told:?}"
         );
     }
-    // As its client asks: by POST, with a query or a form.
+    // As its client sends it: by POST, with a query or a form.
     let by_query = "/tinyid/id/nextIdSimple?bizType=odd&token=0f673adf";
     assert_eq!(http.post(by_query, FORM, "").await.body, "421");
     let by_form = "bizType=odd&token=0f673adf&batchSize=2";
     let told = http.post("/tinyid/id/nextIdSimple", FORM, by_form).await;
     assert_eq!(told.body, "423,425");
-    // More than the namespace gives at once is told; more than the original's bound counts as the
-    // bound.
+    // A value above the namespace's limit is an error. A value above the original's bound counts as
+    // the bound.
     let most = "batchSize=2147483647&token=0f673adf";
     let told = http
         .get(&format!("/tinyid/id/nextId?bizType=odd&{most}"))
@@ -227,7 +229,7 @@ fn numbers(answer: &Answer) -> Vec<u64> {
     all.iter().map(|n| n.as_u64().unwrap()).collect()
 }
 
-/// What the original's client does with the segments that it is given.
+/// The original client's use of its segments.
 struct TinyidClient {
     current: i64,
     max: i64,
@@ -259,7 +261,7 @@ impl TinyidClient {
     }
 }
 
-/// Clients that are given segments, and callers of single numbers, never meet.
+/// Numbers of clients that take segments, and of callers that take single numbers, never overlap.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn segments_of_tinyid_never_overlap() {
     let cluster = Cluster::start(1, D).await;
