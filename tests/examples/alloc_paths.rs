@@ -80,7 +80,10 @@ fn main() {
                     key_kind: Some(KeyKind::Uid(round % FRAME_ITEMS)),
                     ..NextRequest::default()
                 };
-                let answer = measured(&mut server, request_of("Next", [message(&request)]));
+                let answer = measured(
+                    &mut server,
+                    grpc_request("Next", [encode_message(&request)]),
+                );
                 let answer = NextResponse::decode(&answer[0][5..]).expect("an answer");
                 assert!(answer.first > 0);
             }
@@ -88,11 +91,11 @@ fn main() {
         "pipe" => {
             let frame = |round| PipeRequest {
                 id: round,
-                ask: Some(pipe_request::Ask::Next(uids(FRAME_ITEMS, 1))),
+                ask: Some(pipe_request::Ask::Next(uids_request(FRAME_ITEMS, 1))),
                 ..PipeRequest::default()
             };
-            let frames: Vec<Bytes> = (0..rounds).map(|n| message(&frame(n))).collect();
-            let answers = measured(&mut server, request_of("Pipe", frames)).concat();
+            let frames: Vec<Bytes> = (0..rounds).map(|n| encode_message(&frame(n))).collect();
+            let answers = measured(&mut server, grpc_request("Pipe", frames)).concat();
             let mut answers = &answers[..];
             for _ in 0..rounds {
                 let size = answers[1..5].try_into().expect("four bytes");
@@ -101,15 +104,17 @@ fn main() {
                 let Some(pipe_response::Answer::Next(next)) = answer.answer else {
                     panic!("the frame was refused");
                 };
-                check(&next, FRAME_ITEMS);
+                check_answer(&next, FRAME_ITEMS);
                 answers = rest;
             }
         }
-        "sections" => batches(&mut server, rounds, |_| uids(BATCH_ITEMS, SECTION_SIZE)),
-        "keyed" => batches(&mut server, rounds, |_| keys(0, BATCH_ITEMS)),
+        "sections" => run_batches(&mut server, rounds, |_| {
+            uids_request(BATCH_ITEMS, SECTION_SIZE)
+        }),
+        "keyed" => run_batches(&mut server, rounds, |_| keys_request(0, BATCH_ITEMS)),
         // Every key is new in the first of its two requests.
-        _ => batches(&mut server, 2 * rounds, |n| {
-            keys(1_000 + n / 2 * NEW_KEYS, NEW_KEYS)
+        _ => run_batches(&mut server, 2 * rounds, |n| {
+            keys_request(1_000 + n / 2 * NEW_KEYS, NEW_KEYS)
         }),
     }
     // The servers end with the process: a clean stop would take longer than the measured part.
@@ -139,7 +144,7 @@ where
     }
 }
 
-fn batches<S: LocalSequence>(
+fn run_batches<S: LocalSequence>(
     server: &mut SequenceServer<S>,
     rounds: u64,
     batch: impl Fn(u64) -> NextManyRequest,
@@ -147,26 +152,26 @@ fn batches<S: LocalSequence>(
     for round in 0..rounds {
         let batch = batch(round);
         let items = (batch.uids.len() + batch.keys.len()) as u64;
-        let answer = measured(server, request_of("NextMany", [message(&batch)]));
+        let answer = measured(server, grpc_request("NextMany", [encode_message(&batch)]));
         let answer = NextManyResponse::decode(&answer[0][5..]).expect("an answer");
-        check(&answer, items);
+        check_answer(&answer, items);
     }
 }
 
-fn check(answer: &NextManyResponse, items: u64) {
+fn check_answer(answer: &NextManyResponse, items: u64) {
     assert!(answer.errors.is_empty(), "{:?}", answer.errors);
     assert_eq!(answer.firsts.len() as u64, items);
     assert!(answer.firsts.iter().all(|first| *first > 0));
 }
 
-fn uids(items: u64, apart: u64) -> NextManyRequest {
+fn uids_request(items: u64, apart: u64) -> NextManyRequest {
     NextManyRequest {
         uids: (0..items).map(|n| n * apart).collect(),
         ..NextManyRequest::default()
     }
 }
 
-fn keys(first: u64, items: u64) -> NextManyRequest {
+fn keys_request(first: u64, items: u64) -> NextManyRequest {
     let key = |n: u64| Bytes::from(format!("{n:020}"));
     NextManyRequest {
         keys: (first..first + items).map(key).collect(),
@@ -175,7 +180,7 @@ fn keys(first: u64, items: u64) -> NextManyRequest {
 }
 
 /// Encodes a gRPC message with its prefix.
-fn message(message: &impl Message) -> Bytes {
+fn encode_message(message: &impl Message) -> Bytes {
     let mut bytes = BytesMut::new();
     bytes.put_u8(0);
     bytes.put_u32(message.encoded_len() as u32);
@@ -183,7 +188,7 @@ fn message(message: &impl Message) -> Bytes {
     bytes.freeze()
 }
 
-fn request_of<M>(method: &str, messages: M) -> http::Request<Body>
+fn grpc_request<M>(method: &str, messages: M) -> http::Request<Body>
 where
     M: IntoIterator<Item = Bytes>,
     M::IntoIter: Send + 'static,
@@ -204,7 +209,7 @@ where
 async fn start_cluster(dir: &std::path::Path) -> (Store, Alloc) {
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     let environment = seqsvr_store::Environment {
-        clock: Arc::new(reading),
+        clock: Arc::new(read_libc_clock),
         ..seqsvr_store::Environment::system()
     };
     let store = Store::start_in(seqsvr_store::Options::new(1, any, dir), environment).await;
@@ -242,11 +247,11 @@ struct LibcClock;
 
 impl Clock for LibcClock {
     fn now(&self) -> Reading {
-        reading()
+        read_libc_clock()
     }
 }
 
-fn reading() -> Reading {
+fn read_libc_clock() -> Reading {
     static ORIGIN: OnceLock<Instant> = OnceLock::new();
     let ns = ORIGIN.get_or_init(Instant::now).elapsed().as_nanos() as u64;
     Reading {
@@ -259,15 +264,15 @@ fn reading() -> Reading {
 async fn load_sections(address: SocketAddr) {
     let deadline = Instant::now() + START_TIMEOUT;
     for batch in [
-        uids(FRAME_ITEMS, 1),
-        uids(BATCH_ITEMS, SECTION_SIZE),
+        uids_request(FRAME_ITEMS, 1),
+        uids_request(BATCH_ITEMS, SECTION_SIZE),
         // Enough keys that every section of the keyed namespace is open.
-        keys(1_000_000, 9_000),
-        keys(1_100_000, 9_000),
-        keys(1_200_000, 9_000),
-        keys(1_300_000, 9_000),
-        keys(1_400_000, 9_000),
-        keys(0, BATCH_ITEMS),
+        keys_request(1_000_000, 9_000),
+        keys_request(1_100_000, 9_000),
+        keys_request(1_200_000, 9_000),
+        keys_request(1_300_000, 9_000),
+        keys_request(1_400_000, 9_000),
+        keys_request(0, BATCH_ITEMS),
     ] {
         loop {
             assert!(Instant::now() < deadline, "the sections were not opened");

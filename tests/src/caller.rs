@@ -4,13 +4,13 @@
 use seqsvr_check::Answer;
 use seqsvr_client::{Client, Current, CurrentKind, Error, NextItem, Numbers};
 
-use crate::door::Door;
-use crate::plain::Plain;
-use crate::subject::Subject;
+use crate::door::EndpointCaller;
+use crate::plain::GrpcCaller;
+use crate::subject::TestKey;
 
 /// Operation of a call, applied to every item. `RaiseTo` takes one item.
 #[derive(Clone, Copy, Debug)]
-pub enum Ask {
+pub enum TestCall {
     /// Take this many numbers.
     Next(u32),
     /// Read the last number given out.
@@ -20,101 +20,111 @@ pub enum Ask {
 }
 
 /// Epoch (if the protocol reports it) and answer of an item, or the error text.
-pub type Result = std::result::Result<(Option<u64>, Answer), String>;
+pub type ItemOutcome = std::result::Result<(Option<u64>, Answer), String>;
 
 /// A kind of caller.
 #[derive(Clone)]
-pub enum Caller {
+pub enum TestCaller {
     /// The SDK with its default deadline.
-    Client(Client),
+    Sdk(Client),
     /// A gRPC caller without routes.
-    Plain(Plain),
+    Grpc(GrpcCaller),
     /// A client of another protocol.
-    Door(Door),
+    Endpoint(EndpointCaller),
 }
 
-impl Caller {
+impl TestCaller {
     /// Returns whether the caller uses the Redis or the HTTP endpoint.
-    pub fn is_door(&self) -> bool {
-        matches!(self, Caller::Door(_))
+    pub fn uses_endpoint(&self) -> bool {
+        matches!(self, TestCaller::Endpoint(_))
     }
 
     /// Splits items of one namespace into the requests that this caller must send, each with the
     /// index of the node to call.
-    pub async fn part<'a>(&self, items: &[&'a Subject]) -> Vec<(usize, Vec<&'a Subject>)> {
+    pub async fn split_by_node<'a>(&self, items: &[&'a TestKey]) -> Vec<(usize, Vec<&'a TestKey>)> {
         match self {
-            Caller::Client(_) | Caller::Door(_) => vec![(0, items.to_vec())],
-            Caller::Plain(plain) => plain.part(items).await,
+            TestCaller::Sdk(_) | TestCaller::Endpoint(_) => vec![(0, items.to_vec())],
+            TestCaller::Grpc(plain) => plain.split_by_non_owner(items).await,
         }
     }
 
     /// Makes one call and returns one result for each item.
-    pub async fn ask(&self, node: usize, ask: Ask, items: &[&Subject]) -> Vec<Result> {
+    pub async fn call(&self, node: usize, call: TestCall, items: &[&TestKey]) -> Vec<ItemOutcome> {
         match self {
-            Caller::Client(client) => ask_client(client, ask, items).await,
-            Caller::Plain(plain) => plain.ask(node, ask, items).await,
-            Caller::Door(door) => door.ask(ask, items).await,
+            TestCaller::Sdk(client) => call_client(client, call, items).await,
+            TestCaller::Grpc(plain) => plain.call(node, call, items).await,
+            TestCaller::Endpoint(endpoint) => endpoint.call(call, items).await,
         }
     }
 }
 
-async fn ask_client(client: &Client, ask: Ask, items: &[&Subject]) -> Vec<Result> {
+async fn call_client(client: &Client, call: TestCall, items: &[&TestKey]) -> Vec<ItemOutcome> {
     let namespace = items[0].namespace;
-    match (ask, items) {
-        (Ask::Next(count), [one]) => {
+    match (call, items) {
+        (TestCall::Next(count), [one]) => {
             let answer = client.next(namespace, one.key.clone(), count).await;
-            vec![numbers(answer, one)]
+            vec![numbers_outcome(answer, one)]
         }
-        (Ask::Next(count), many) => {
-            let wanted: Vec<NextItem> = many
+        (TestCall::Next(count), many) => {
+            let items: Vec<NextItem> = many
                 .iter()
                 .map(|s| NextItem {
                     count,
                     ..NextItem::new(s.key.clone())
                 })
                 .collect();
-            let answers = client.next_many(namespace, &wanted).await;
+            let answers = client.next_many(namespace, &items).await;
             answers
                 .into_iter()
                 .zip(many)
-                .map(|(a, s)| numbers(a, s))
+                .map(|(a, s)| numbers_outcome(a, s))
                 .collect()
         }
-        (Ask::Current, [one]) => {
-            vec![current(client.current(namespace, one.key.clone()).await)]
+        (TestCall::Current, [one]) => {
+            vec![current_outcome(
+                client.current(namespace, one.key.clone()).await,
+            )]
         }
-        (Ask::Current, many) => {
+        (TestCall::Current, many) => {
             let keys: Vec<_> = many.iter().map(|s| s.key.clone()).collect();
             let answers = client.current_many(namespace, &keys).await;
-            answers.into_iter().map(current).collect()
+            answers.into_iter().map(current_outcome).collect()
         }
-        (Ask::RaiseTo(asked), _) => {
+        (TestCall::RaiseTo(value), _) => {
             let key = items[0].key.clone();
-            let raised = client.raise_to(namespace, key, asked, false).await;
-            let raised = raised.map(|r| (Some(r.epoch), Answer::RaiseTo { asked, to: r.value }));
+            let raised = client.raise_to(namespace, key, value, false).await;
+            let raised = raised.map(|r| {
+                (
+                    Some(r.epoch),
+                    Answer::RaiseTo {
+                        asked: value,
+                        to: r.value,
+                    },
+                )
+            });
             vec![raised.map_err(|e| e.to_string())]
         }
     }
 }
 
-fn numbers(answer: std::result::Result<Numbers, Error>, subject: &Subject) -> Result {
+fn numbers_outcome(answer: std::result::Result<Numbers, Error>, test_key: &TestKey) -> ItemOutcome {
     let numbers = answer.map_err(|e| e.to_string())?;
     Ok((
         Some(numbers.epoch),
-        next(numbers.first, numbers.last, subject),
+        next_answer(numbers.first, numbers.last, test_key),
     ))
 }
 
 /// Converts numbers to the form that a history records.
-pub(crate) fn next(first: u64, last: u64, subject: &Subject) -> Answer {
+pub(crate) fn next_answer(first: u64, last: u64, test_key: &TestKey) -> Answer {
     Answer::Next {
         first,
         last,
-        stride: subject.stride,
+        stride: test_key.stride,
     }
 }
 
-fn current(answer: std::result::Result<Current, Error>) -> Result {
+fn current_outcome(answer: std::result::Result<Current, Error>) -> ItemOutcome {
     let current = answer.map_err(|e| e.to_string())?;
     let answer = match current.kind {
         CurrentKind::Exact => Answer::Exact(current.value),

@@ -8,14 +8,14 @@ use tempfile::TempDir;
 
 use crate::process::{Process, binary, free_ports, run};
 use crate::variant;
-use crate::wait::until;
+use crate::wait::wait_until;
 
 /// Maximum time until every slot of a new or restarted cluster has an owner.
-const WHOLE_WITHIN: Duration = Duration::from_secs(30);
+const ASSIGNMENT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Ports of one AllocSvr.
 #[derive(Clone, Copy, Debug)]
-pub struct Doors {
+pub struct EndpointPorts {
     /// Port of the Redis endpoint.
     pub redis: u16,
     /// Port of the HTTP endpoint.
@@ -48,7 +48,7 @@ pub struct Cluster {
     /// `host:port` of each AllocSvr.
     pub alloc_addresses: Vec<String>,
     /// Ports of each AllocSvr's Redis and HTTP endpoints, on loopback.
-    pub doors: Vec<Doors>,
+    pub endpoint_ports: Vec<EndpointPorts>,
     binary: &'static Path,
     // Declared last, so that the directory is removed after the processes have ended.
     dir: TempDir,
@@ -70,15 +70,15 @@ impl Cluster {
         alloc_flags: &[&str],
     ) -> Cluster {
         let counts = (stores, allocs);
-        Cluster::start_all(binary(), counts, lease_ms, store_flags, alloc_flags).await
+        Cluster::start_configured(binary(), counts, lease_ms, store_flags, alloc_flags).await
     }
 
     /// Starts a cluster of another binary.
-    pub async fn start_of(binary: &'static Path, stores: u16, allocs: u16) -> Cluster {
-        Cluster::start_all(binary, (stores, allocs), 3_000, &[], &[]).await
+    pub async fn start_with_binary(binary: &'static Path, stores: u16, allocs: u16) -> Cluster {
+        Cluster::start_configured(binary, (stores, allocs), 3_000, &[], &[]).await
     }
 
-    async fn start_all(
+    async fn start_configured(
         binary: &'static Path,
         (stores, allocs): (u16, u16),
         lease_ms: u32,
@@ -90,7 +90,7 @@ impl Cluster {
             allocs: Vec::new(),
             store_addresses: Vec::new(),
             alloc_addresses: Vec::new(),
-            doors: Vec::new(),
+            endpoint_ports: Vec::new(),
             binary,
             dir: tempfile::tempdir().expect("a directory"),
         };
@@ -105,12 +105,12 @@ impl Cluster {
         let made = run(&["init", "--stores", &members.join(","), "--lease-ms", &lease]).await;
         assert!(made.status.success(), "init: {made:?}");
         let stores = Options::new(cluster.store_addresses.iter().cloned());
-        variant::alter(&Client::new(stores).expect("good addresses")).await;
+        variant::alter_namespaces(&Client::new(stores).expect("good addresses")).await;
         for n in 1..=allocs {
             cluster.add_alloc(&format!("a{n}"), alloc_flags);
         }
         if allocs > 0 {
-            cluster.whole(usize::from(allocs)).await;
+            cluster.wait_until_assigned(usize::from(allocs)).await;
         }
         cluster
     }
@@ -133,16 +133,16 @@ impl Cluster {
     }
 
     /// Starts one more AllocSvr, configured with all `stores`, and appends it to `allocs`. Does not
-    /// wait until it owns slots: see [`Cluster::whole`].
+    /// wait until it owns slots: see [`Cluster::wait_until_assigned`].
     pub fn add_alloc(&mut self, name: &str, extra: &[&str]) {
         let address = format!("127.0.0.1:{}", free_ports(1));
-        let doors = Doors {
+        let endpoint_ports = EndpointPorts {
             redis: free_ports(1),
             http: free_ports(1),
         };
         let stores = self.store_addresses.join(",");
-        let redis = format!("127.0.0.1:{}", doors.redis);
-        let http = format!("127.0.0.1:{}", doors.http);
+        let redis = format!("127.0.0.1:{}", endpoint_ports.redis);
+        let http = format!("127.0.0.1:{}", endpoint_ports.http);
         let args = [
             "alloc",
             "--name",
@@ -161,7 +161,7 @@ impl Cluster {
         let process = Process::start_of(self.binary, self.dir(), &name, args.collect());
         self.allocs.push(process);
         self.alloc_addresses.push(address);
-        self.doors.push(doors);
+        self.endpoint_ports.push(endpoint_ports);
     }
 
     /// Returns the directory of all files of the cluster.
@@ -170,20 +170,20 @@ impl Cluster {
     }
 
     /// Creates a client with the addresses of all AllocSvrs and default settings.
-    pub fn client(&self) -> Client {
+    pub fn new_client(&self) -> Client {
         let options = Options::new(self.alloc_addresses.iter().cloned());
         Client::new(options).expect("good addresses")
     }
 
     /// Returns every process, stores first.
-    pub fn all(&mut self) -> impl Iterator<Item = &mut Process> {
+    pub fn all_processes(&mut self) -> impl Iterator<Item = &mut Process> {
         self.stores.iter_mut().chain(&mut self.allocs)
     }
 
     /// Waits until every slot has an owner and `owners` AllocSvrs own some.
-    pub async fn whole(&mut self, owners: usize) {
-        let admin = self.client().admin();
-        until("every slot has an owner", WHOLE_WITHIN, async || {
+    pub async fn wait_until_assigned(&mut self, owners: usize) {
+        let admin = self.new_client().admin();
+        wait_until("every slot has an owner", ASSIGNMENT_TIMEOUT, async || {
             self.assert_none_ended();
             let status = admin.cluster_status().await.ok()?;
             let owning = status.sessions.iter().filter(|s| s.slots > 0).count();
@@ -194,26 +194,30 @@ impl Cluster {
 
     /// Panics if a process ended that the scenario did not kill.
     pub fn assert_none_ended(&mut self) {
-        for process in self.all() {
+        for process in self.all_processes() {
             assert!(!process.has_ended(), "a process ended by itself");
         }
     }
 
     /// Waits for a StoreSvr leader and returns its index.
-    pub async fn leader(&self) -> usize {
-        let admin = self.client().admin();
-        until("a leader among the stores", WHOLE_WITHIN, async || {
-            let status = admin.cluster_status().await.ok()?;
-            let leader = status.stores.iter().find(|s| s.leader)?.address.clone();
-            self.store_addresses.iter().position(|a| *a == leader)
-        })
+    pub async fn wait_for_leader(&self) -> usize {
+        let admin = self.new_client().admin();
+        wait_until(
+            "a leader among the stores",
+            ASSIGNMENT_TIMEOUT,
+            async || {
+                let status = admin.cluster_status().await.ok()?;
+                let leader = status.stores.iter().find(|s| s.leader)?.address.clone();
+                self.store_addresses.iter().position(|a| *a == leader)
+            },
+        )
         .await
     }
 
     /// Returns the sum of a counter over the processes at these addresses. Panics if one of them
     /// does not answer.
     pub async fn counter(&self, addresses: &[String], name: &str) -> u64 {
-        let admin = self.client().admin();
+        let admin = self.new_client().admin();
         let mut sum = 0;
         for address in addresses {
             let status = admin.node_status(address).await.expect("it answers");

@@ -14,23 +14,23 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, oneshot};
 
 /// Bytes of a request and of a response: about those of a frame with one item.
-const BYTES: usize = 64;
+const MESSAGE_BYTES: usize = 64;
 /// Threads of the service: as many as an AllocSvr has on a machine with two cores.
-const THREADS: usize = 2;
+const SERVICE_THREADS: usize = 2;
 /// Maximum calls queued for the connection. A further call waits.
-const WAITING_MAX: usize = 16;
+const QUEUED_CALLS_MAX: usize = 16;
 
 /// The service and a connection to it. Dropping it ends its threads.
-pub struct Floor {
+pub struct BareService {
     runtime: Option<Runtime>,
     calls: mpsc::Sender<oneshot::Sender<()>>,
 }
 
-impl Floor {
+impl BareService {
     /// Starts the service on its own threads of normal priority and connects to it.
-    pub async fn start() -> Floor {
+    pub async fn start() -> BareService {
         let runtime = Builder::new_multi_thread()
-            .worker_threads(THREADS)
+            .worker_threads(SERVICE_THREADS)
             .thread_name("floor")
             .enable_all()
             .build()
@@ -43,19 +43,19 @@ impl Floor {
             // In the runtime whose threads must be woken up.
             let listener = TcpListener::from_std(listener).expect("a listener");
             let (stream, _) = listener.accept().await.expect("a connection");
-            echo(stream).await;
+            echo_messages(stream).await;
         });
         let stream = TcpStream::connect(address).await.expect("it listens");
-        let (calls, waiting) = mpsc::channel(WAITING_MAX);
-        tokio::spawn(drive(stream, waiting));
-        Floor {
+        let (calls, waiting) = mpsc::channel(QUEUED_CALLS_MAX);
+        tokio::spawn(drive_connection(stream, waiting));
+        BareService {
             runtime: Some(runtime),
             calls,
         }
     }
 
     /// Makes one call and returns its latency.
-    pub async fn call(&self) -> Duration {
+    pub async fn time_call(&self) -> Duration {
         let began = Instant::now();
         let (answer, answered) = oneshot::channel();
         let sent = self.calls.send(answer).await;
@@ -65,7 +65,7 @@ impl Floor {
     }
 }
 
-impl Drop for Floor {
+impl Drop for BareService {
     fn drop(&mut self) {
         // The drop runs inside another runtime, where a blocking shutdown panics.
         if let Some(runtime) = self.runtime.take() {
@@ -75,9 +75,9 @@ impl Drop for Floor {
 }
 
 /// Sends every received message back.
-async fn echo(mut stream: TcpStream) {
+async fn echo_messages(mut stream: TcpStream) {
     stream.set_nodelay(true).expect("a socket option");
-    let mut bytes = [0; BYTES];
+    let mut bytes = [0; MESSAGE_BYTES];
     while stream.read_exact(&mut bytes).await.is_ok() {
         if stream.write_all(&bytes).await.is_err() {
             return;
@@ -86,9 +86,9 @@ async fn echo(mut stream: TcpStream) {
 }
 
 /// Makes calls over one connection, one after the other.
-async fn drive(mut stream: TcpStream, mut waiting: mpsc::Receiver<oneshot::Sender<()>>) {
+async fn drive_connection(mut stream: TcpStream, mut waiting: mpsc::Receiver<oneshot::Sender<()>>) {
     stream.set_nodelay(true).expect("a socket option");
-    let mut bytes = [7; BYTES];
+    let mut bytes = [7; MESSAGE_BYTES];
     while let Some(answer) = waiting.recv().await {
         let sent = stream.write_all(&bytes).await;
         let read = stream.read_exact(&mut bytes).await;
@@ -105,11 +105,11 @@ mod tests {
     use super::*;
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn calls_are_answered_and_a_new_floor_is_another() {
+    async fn bare_service_answers_calls_also_when_started_again() {
         for _ in 0..2 {
-            let floor = Floor::start().await;
+            let service = BareService::start().await;
             for _ in 0..100 {
-                assert!(floor.call().await > Duration::ZERO);
+                assert!(service.time_call().await > Duration::ZERO);
             }
         }
     }

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use seqsvr_check::{Call, Kind, Outcome, Recorder, Report, check_file};
 
-use crate::caller::{Ask, Result};
-use crate::subject::Subject;
+use crate::caller::{ItemOutcome, TestCall};
+use crate::subject::TestKey;
 
 /// Prefix of the panic message of a check that finds a violation.
 pub const BROKEN: &str = "the promise is broken";
@@ -38,12 +38,19 @@ impl History {
 
     /// Returns the nanoseconds since the history began. Read it before a call is sent and after it
     /// is answered.
-    pub fn now(&self) -> u64 {
+    pub fn now_ns(&self) -> u64 {
         self.origin.elapsed().as_nanos() as u64
     }
 
     /// Records one item of a call that began at `begin` and ended at `end`.
-    pub fn record(&mut self, subject: &Subject, ask: Ask, begin: u64, end: u64, result: &Result) {
+    pub fn record(
+        &mut self,
+        test_key: &TestKey,
+        call: TestCall,
+        begin: u64,
+        end: u64,
+        result: &ItemOutcome,
+    ) {
         let outcome = match result {
             Ok((epoch, answer)) => Outcome::Ok {
                 end,
@@ -52,15 +59,15 @@ impl History {
             },
             Err(_) => Outcome::Error {
                 end,
-                kind: match ask {
-                    Ask::Next(_) => Kind::Next,
-                    Ask::Current => Kind::Current,
-                    Ask::RaiseTo(_) => Kind::RaiseTo,
+                kind: match call {
+                    TestCall::Next(_) => Kind::Next,
+                    TestCall::Current => Kind::Current,
+                    TestCall::RaiseTo(_) => Kind::RaiseTo,
                 },
             },
         };
         let call = Call {
-            sequence: subject.sequence.clone(),
+            sequence: test_key.sequence.clone(),
             begin,
             outcome,
         };

@@ -2,8 +2,8 @@
 //! [`cluster`]), callers of the public contract ([`caller`]), and a load that records every call it
 //! makes ([`load`], [`history`]) for the exact checker.
 //!
-//! A scenario starts a [`cluster::Cluster`], opens a [`history::History`], runs [`load::Load`]s
-//! over pools of [`subject`]s, injects a fault, waits for the expected conditions, stops the load
+//! A scenario starts a [`cluster::Cluster`], opens a [`history::History`], runs [`load::RecordedLoad`]s
+//! over pools of [`subject::TestKey`]s, injects a fault, waits for the expected conditions, stops the load
 //! and checks the history. The scenarios are in [`scenario`]. The library sees the servers only
 //! through their ports, their files and their exit status. It never uses their internals.
 

@@ -1,6 +1,6 @@
 //! A load: tasks that make mixed calls on a pool of sequences, record each call, and count results.
 //!
-//! A load ends after the configured number of calls or on [`Load::stop`]. More than half of the
+//! A load ends after the configured number of calls or on [`RecordedLoad::stop`]. More than half of the
 //! picks sweep over the whole pool, so that every sequence is used. The others go to a few hot
 //! sequences, so that many calls of one sequence overlap or follow each other closely.
 
@@ -13,41 +13,41 @@ use rand::{RngExt, SeedableRng};
 use seqsvr_check::Answer;
 use tokio::task::JoinSet;
 
-use crate::caller::{Ask, Caller};
+use crate::caller::{TestCall, TestCaller};
 use crate::history::History;
-use crate::subject::Subject;
-use crate::wait::until;
+use crate::subject::TestKey;
+use crate::wait::wait_until;
 
 /// Hot sequences of each namespace.
-const HOT: usize = 40;
+const HOT_KEYS: usize = 40;
 /// Items of a batch.
-const BATCH: u64 = 20;
+const BATCH_ITEMS: u64 = 20;
 /// Maximum failures kept as text. Later failures are only counted.
-const TEXTS: usize = 20;
+const FAILURE_TEXTS_MAX: usize = 20;
 /// Pause after a failure, so that a failed cluster is not called in a tight loop.
-const REST: Duration = Duration::from_millis(20);
+const FAILURE_PAUSE: Duration = Duration::from_millis(20);
 
 /// Number and length of the pauses in which SDK and plain callers let endpoint callers catch up.
-const WAITS: u32 = 20;
-const WAIT: Duration = Duration::from_millis(2);
+const CATCH_UP_PAUSES: u32 = 20;
+const CATCH_UP_PAUSE: Duration = Duration::from_millis(2);
 
-/// Number of calls of a load that ends only on [`Load::stop`].
+/// Number of calls of a load that ends only on [`RecordedLoad::stop`].
 pub const UNTIL_STOPPED: u64 = u64::MAX;
 
 /// A running load.
-pub struct Load {
-    shared: Arc<Shared>,
+pub struct RecordedLoad {
+    shared: Arc<LoadShared>,
     tasks: JoinSet<()>,
 }
 
-struct Shared {
+struct LoadShared {
     /// One list for each namespace, none empty, and the position of the next sweeping pick.
-    pool: Vec<(AtomicUsize, Vec<Subject>)>,
-    left: AtomicU64,
+    pool: Vec<(AtomicUsize, Vec<TestKey>)>,
+    calls_left: AtomicU64,
     answered: AtomicU64,
-    through_doors: AtomicU64,
+    through_endpoints: AtomicU64,
     /// Whether some callers use the Redis or HTTP endpoint.
-    has_doors: bool,
+    has_endpoint_callers: bool,
     failed: AtomicU64,
     stop: AtomicBool,
     failures: Mutex<Vec<String>>,
@@ -56,11 +56,11 @@ struct Shared {
 
 /// Result of a load.
 #[derive(Debug)]
-pub struct Summary {
+pub struct LoadSummary {
     /// Calls answered; each item of a batch counts as one.
     pub answered: u64,
     /// Answered calls of Redis and HTTP callers.
-    pub through_doors: u64,
+    pub through_endpoints: u64,
     /// Calls that failed.
     pub failed: u64,
     /// Texts of the first failures.
@@ -69,37 +69,37 @@ pub struct Summary {
     pub longest: (Duration, String),
 }
 
-impl Load {
+impl RecordedLoad {
     /// Starts `tasks` tasks for each caller, which make `calls` calls in all.
     pub fn start(
         history: &History,
-        pool: Vec<Vec<Subject>>,
-        callers: &[Caller],
+        pool: Vec<Vec<TestKey>>,
+        callers: &[TestCaller],
         tasks: usize,
         calls: u64,
-    ) -> Load {
-        Load::paced(history, pool, callers, tasks, calls, Duration::ZERO)
+    ) -> RecordedLoad {
+        RecordedLoad::start_paced(history, pool, callers, tasks, calls, Duration::ZERO)
     }
 
-    /// Starts a load in which each task pauses for `rest` after each call.
-    pub fn paced(
+    /// Starts a load in which each task pauses for `pause` after each call.
+    pub fn start_paced(
         history: &History,
-        pool: Vec<Vec<Subject>>,
-        callers: &[Caller],
+        pool: Vec<Vec<TestKey>>,
+        callers: &[TestCaller],
         tasks: usize,
         calls: u64,
-        rest: Duration,
-    ) -> Load {
+        pause: Duration,
+    ) -> RecordedLoad {
         assert!(pool.iter().all(|list| !list.is_empty()), "an empty list");
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(LoadShared {
             pool: pool
                 .into_iter()
                 .map(|list| (AtomicUsize::new(0), list))
                 .collect(),
-            left: AtomicU64::new(calls),
+            calls_left: AtomicU64::new(calls),
             answered: AtomicU64::new(0),
-            through_doors: AtomicU64::new(0),
-            has_doors: callers.iter().any(Caller::is_door),
+            through_endpoints: AtomicU64::new(0),
+            has_endpoint_callers: callers.iter().any(TestCaller::uses_endpoint),
             failed: AtomicU64::new(0),
             stop: AtomicBool::new(false),
             failures: Mutex::default(),
@@ -107,43 +107,43 @@ impl Load {
         });
         let mut set = JoinSet::new();
         for (n, caller) in (0..).zip(callers.iter().flat_map(|c| vec![c.clone(); tasks])) {
-            let worker = Worker {
+            let worker = LoadWorker {
                 shared: shared.clone(),
                 history: history.clone(),
                 caller,
-                rest,
+                pause,
                 rng: SmallRng::seed_from_u64(n),
             };
             set.spawn(worker.run());
         }
-        Load { shared, tasks: set }
+        RecordedLoad { shared, tasks: set }
     }
 
     /// Returns the calls answered so far. The difference between two readings is the number of
     /// calls answered between them.
-    pub fn answered(&self) -> u64 {
+    pub fn answered_calls(&self) -> u64 {
         self.shared.answered.load(Ordering::Relaxed)
     }
 
     /// Waits until `more` further calls are answered.
-    pub async fn answer_more(&self, more: u64, within: Duration) {
-        let goal = self.answered() + more;
-        until("further answered calls", within, async || {
-            (self.answered() >= goal).then_some(())
+    pub async fn wait_for_calls(&self, more: u64, timeout: Duration) {
+        let goal = self.answered_calls() + more;
+        wait_until("further answered calls", timeout, async || {
+            (self.answered_calls() >= goal).then_some(())
         })
         .await;
     }
 
     /// Waits until the configured number of calls is made.
-    pub async fn finish(mut self) -> Summary {
+    pub async fn wait_until_done(mut self) -> LoadSummary {
         while let Some(ended) = self.tasks.join_next().await {
             ended.expect("no task panics");
         }
         let failures = std::mem::take(&mut *self.shared.failures.lock().unwrap());
         let longest = std::mem::take(&mut *self.shared.longest.lock().unwrap());
-        Summary {
-            answered: self.answered(),
-            through_doors: self.shared.through_doors.load(Ordering::Relaxed),
+        LoadSummary {
+            answered: self.answered_calls(),
+            through_endpoints: self.shared.through_endpoints.load(Ordering::Relaxed),
             failed: self.shared.failed.load(Ordering::Relaxed),
             failures,
             longest,
@@ -151,63 +151,63 @@ impl Load {
     }
 
     /// Waits for the calls in flight and starts no more.
-    pub async fn stop(self) -> Summary {
+    pub async fn stop(self) -> LoadSummary {
         self.shared.stop.store(true, Ordering::Relaxed);
-        self.finish().await
+        self.wait_until_done().await
     }
 }
 
-impl Shared {
+impl LoadShared {
     /// Reserves up to `n` of the remaining calls. 0 means that the load is over.
-    fn take(&self, n: u64) -> u64 {
+    fn reserve_calls(&self, n: u64) -> u64 {
         if self.stop.load(Ordering::Relaxed) {
             return 0;
         }
-        let taken = self
-            .left
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
-                Some(left - left.min(n))
-            });
+        let taken =
+            self.calls_left
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |calls_left| {
+                    Some(calls_left - calls_left.min(n))
+                });
         taken.unwrap_or_default().min(n)
     }
 }
 
-struct Worker {
-    shared: Arc<Shared>,
+struct LoadWorker {
+    shared: Arc<LoadShared>,
     history: History,
-    caller: Caller,
-    rest: Duration,
+    caller: TestCaller,
+    pause: Duration,
     rng: SmallRng,
 }
 
-impl Worker {
+impl LoadWorker {
     async fn run(mut self) {
         let shared = self.shared.clone();
         loop {
-            let (ask, size) = match self.rng.random_range(0..100) {
-                0..40 => (Ask::Next(self.rng.random_range(1..4)), 1),
-                40..60 => (Ask::Next(self.rng.random_range(1..3)), BATCH),
-                60..80 => (Ask::Current, 1),
-                80..85 => (Ask::Current, BATCH),
-                _ => (Ask::Next(1), 2),
+            let (call, size) = match self.rng.random_range(0..100) {
+                0..40 => (TestCall::Next(self.rng.random_range(1..4)), 1),
+                40..60 => (TestCall::Next(self.rng.random_range(1..3)), BATCH_ITEMS),
+                60..80 => (TestCall::Current, 1),
+                80..85 => (TestCall::Current, BATCH_ITEMS),
+                _ => (TestCall::Next(1), 2),
             };
             // Two calls on one sequence: take a number, then raise the sequence a little above it.
             let raise = size == 2;
             self.keep_pace().await;
-            let n = shared.take(size);
+            let n = shared.reserve_calls(size);
             if n == 0 {
                 return;
             }
-            let items = self.pick(&shared.pool, if raise { 1 } else { n as usize });
-            for (node, part) in self.caller.part(&items).await {
-                let answer = self.call(node, ask, &part).await;
-                if let (true, 2, Some(Answer::Next { last, .. })) = (raise, n, answer) {
+            let items = self.pick_keys(&shared.pool, if raise { 1 } else { n as usize });
+            for (node, part) in self.caller.split_by_node(&items).await {
+                let first_answer = self.call_recorded(node, call, &part).await;
+                if let (true, 2, Some(Answer::Next { last, .. })) = (raise, n, first_answer) {
                     let to = last + self.rng.random_range(1..30);
-                    self.call(node, Ask::RaiseTo(to), &part).await;
+                    self.call_recorded(node, TestCall::RaiseTo(to), &part).await;
                 }
             }
-            if !self.rest.is_zero() {
-                tokio::time::sleep(self.rest).await;
+            if !self.pause.is_zero() {
+                tokio::time::sleep(self.pause).await;
             }
         }
     }
@@ -217,21 +217,28 @@ impl Worker {
     /// endpoints may be closed.
     async fn keep_pace(&self) {
         let shared = &self.shared;
-        for _ in 0..WAITS {
+        for _ in 0..CATCH_UP_PAUSES {
             let answered = shared.answered.load(Ordering::Relaxed);
-            let doors = shared.through_doors.load(Ordering::Relaxed);
-            if !shared.has_doors || self.caller.is_door() || 2 * doors >= answered {
+            let through_endpoints = shared.through_endpoints.load(Ordering::Relaxed);
+            if !shared.has_endpoint_callers
+                || self.caller.uses_endpoint()
+                || 2 * through_endpoints >= answered
+            {
                 return;
             }
-            tokio::time::sleep(WAIT).await;
+            tokio::time::sleep(CATCH_UP_PAUSE).await;
         }
     }
 
-    /// Picks subjects of one namespace.
-    fn pick<'a>(&mut self, pool: &'a [(AtomicUsize, Vec<Subject>)], n: usize) -> Vec<&'a Subject> {
+    /// Picks keys of one namespace.
+    fn pick_keys<'a>(
+        &mut self,
+        pool: &'a [(AtomicUsize, Vec<TestKey>)],
+        n: usize,
+    ) -> Vec<&'a TestKey> {
         let (sweep, list) = &pool[self.rng.random_range(0..pool.len())];
         if self.rng.random_bool(0.4) {
-            let hot = HOT.min(list.len());
+            let hot = HOT_KEYS.min(list.len());
             return (0..n)
                 .map(|_| &list[self.rng.random_range(0..hot)])
                 .collect();
@@ -241,21 +248,28 @@ impl Worker {
     }
 
     /// Makes and records one call. Returns the answer of its first item.
-    async fn call(&mut self, node: usize, ask: Ask, items: &[&Subject]) -> Option<Answer> {
-        let begin = self.history.now();
-        let results = self.caller.ask(node, ask, items).await;
-        let end = self.history.now();
+    async fn call_recorded(
+        &mut self,
+        node: usize,
+        call: TestCall,
+        items: &[&TestKey],
+    ) -> Option<Answer> {
+        let begin = self.history.now_ns();
+        let results = self.caller.call(node, call, items).await;
+        let end = self.history.now_ns();
         assert_eq!(results.len(), items.len(), "one result an item");
         let mut failed = None;
-        for (subject, result) in items.iter().zip(&results) {
-            self.history.record(subject, ask, begin, end, result);
+        for (test_key, result) in items.iter().zip(&results) {
+            self.history.record(test_key, call, begin, end, result);
             if let Err(text) = result {
-                failed = Some(format!("{ask:?} of {}: {text}", subject.sequence));
+                failed = Some(format!("{call:?} of {}: {text}", test_key.sequence));
                 self.shared.failed.fetch_add(1, Ordering::Relaxed);
             } else {
                 self.shared.answered.fetch_add(1, Ordering::Relaxed);
-                if self.caller.is_door() {
-                    self.shared.through_doors.fetch_add(1, Ordering::Relaxed);
+                if self.caller.uses_endpoint() {
+                    self.shared
+                        .through_endpoints
+                        .fetch_add(1, Ordering::Relaxed);
                 }
             }
         }
@@ -264,27 +278,30 @@ impl Worker {
             let mut longest = self.shared.longest.lock().unwrap();
             if took > longest.0 {
                 let who = match self.caller {
-                    Caller::Client(_) => "client",
-                    Caller::Plain(_) => "plain caller",
-                    Caller::Door(_) => "caller of another protocol",
+                    TestCaller::Sdk(_) => "client",
+                    TestCaller::Grpc(_) => "plain caller",
+                    TestCaller::Endpoint(_) => "caller of another protocol",
                 };
                 let first = &items[0].sequence;
                 *longest = (
                     took,
-                    format!("{ask:?} of {} items at {first}, {who}", items.len()),
+                    format!("{call:?} of {} items at {first}, {who}", items.len()),
                 );
             }
         }
         if let Some(text) = failed {
             {
                 let mut failures = self.shared.failures.lock().unwrap();
-                if failures.len() < TEXTS {
+                if failures.len() < FAILURE_TEXTS_MAX {
                     let at = Duration::from_nanos(begin);
                     failures.push(format!("{text} (from {at:.1?}, {took:.1?} long)"));
                 }
             }
-            tokio::time::sleep(REST).await;
+            tokio::time::sleep(FAILURE_PAUSE).await;
         }
-        results[0].as_ref().ok().map(|(_, answer)| *answer)
+        results[0]
+            .as_ref()
+            .ok()
+            .map(|(_, first_answer)| *first_answer)
     }
 }

@@ -15,74 +15,82 @@ use tokio::time::timeout;
 use tonic::Status;
 use tonic::transport::{Channel, Endpoint};
 
-use crate::caller::{Ask, Result, next};
-use crate::subject::Subject;
+use crate::caller::{ItemOutcome, TestCall, next_answer};
+use crate::subject::TestKey;
 
 /// Timeout of a call. The server's own deadline of 5 s expires first unless the server is down.
-const PATIENCE: Duration = Duration::from_secs(8);
+const CALL_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// Caller of these nodes. It sends each item to a node that does not own it.
 #[derive(Clone)]
-pub struct Plain {
+pub struct GrpcCaller {
     nodes: Vec<(String, SequenceClient<Channel>)>,
     /// Source of the routes, to find a node that is not the owner.
     routes: Client,
 }
 
-impl Plain {
+impl GrpcCaller {
     /// Creates a caller. `routes` should be a client that also makes calls, so that its table is up
     /// to date.
-    pub fn new(addresses: &[String], routes: Client) -> Plain {
+    pub fn new(addresses: &[String], routes: Client) -> GrpcCaller {
         let node = |address: &String| {
             let endpoint = Endpoint::from_shared(format!("http://{address}"));
             let channel = endpoint.expect("a good address").connect_lazy();
             (address.clone(), SequenceClient::new(channel))
         };
-        Plain {
+        GrpcCaller {
             nodes: addresses.iter().map(node).collect(),
             routes,
         }
     }
 
     /// Groups the items by a node that does not own them.
-    pub(crate) async fn part<'a>(&self, items: &[&'a Subject]) -> Vec<(usize, Vec<&'a Subject>)> {
+    pub(crate) async fn split_by_non_owner<'a>(
+        &self,
+        items: &[&'a TestKey],
+    ) -> Vec<(usize, Vec<&'a TestKey>)> {
         let table = self.routes.routes().await.ok();
-        let owner = |subject: &Subject| {
+        let owner = |test_key: &TestKey| {
             let table = table.as_ref()?;
-            let namespace = table.namespace(subject.namespace)?;
-            let (_, slot) = table.place(namespace, subject.key.as_ref()).ok()?;
+            let namespace = table.namespace(test_key.namespace)?;
+            let (_, slot) = table.place(namespace, test_key.key.as_ref()).ok()?;
             Some(table.route(slot)?.owner.as_ref()?.address.clone())
         };
-        let mut parts: BTreeMap<usize, Vec<&Subject>> = BTreeMap::new();
-        for &subject in items {
-            let owner = owner(subject);
+        let mut parts: BTreeMap<usize, Vec<&TestKey>> = BTreeMap::new();
+        for &test_key in items {
+            let owner = owner(test_key);
             let is_wrong = |(address, _): &(String, _)| Some(address) != owner.as_ref();
             let node = self.nodes.iter().position(is_wrong);
             parts
                 .entry(node.expect("two nodes"))
                 .or_default()
-                .push(subject);
+                .push(test_key);
         }
         parts.into_iter().collect()
     }
 
-    pub(crate) async fn ask(&self, node: usize, ask: Ask, items: &[&Subject]) -> Vec<Result> {
+    pub(crate) async fn call(
+        &self,
+        node: usize,
+        call: TestCall,
+        items: &[&TestKey],
+    ) -> Vec<ItemOutcome> {
         let client = self.nodes[node].1.clone();
-        let asked = timeout(PATIENCE, call(client, ask, items)).await;
+        let answered = timeout(CALL_TIMEOUT, send_request(client, call, items)).await;
         let failed = |text: String| items.iter().map(|_| Err(text.clone())).collect();
-        match asked {
+        match answered {
             Ok(Ok(results)) => results,
             Ok(Err(status)) => failed(status.to_string()),
-            Err(_) => failed(format!("no answer within {PATIENCE:?}")),
+            Err(_) => failed(format!("no answer within {CALL_TIMEOUT:?}")),
         }
     }
 }
 
-async fn call(
+async fn send_request(
     mut client: SequenceClient<Channel>,
-    ask: Ask,
-    items: &[&Subject],
-) -> std::result::Result<Vec<Result>, Status> {
+    call: TestCall,
+    items: &[&TestKey],
+) -> std::result::Result<Vec<ItemOutcome>, Status> {
     let namespace = items[0].namespace.to_owned();
     let uids = items.iter().filter_map(|item| match item.key {
         Key::Uid(uid) => Some(uid),
@@ -92,8 +100,8 @@ async fn call(
         Key::Uid(_) => None,
         Key::Key(key) => Some(key.clone()),
     });
-    match (ask, items) {
-        (Ask::Next(count), [one]) => {
+    match (call, items) {
+        (TestCall::Next(count), [one]) => {
             let request = NextRequest {
                 namespace,
                 key_kind: Some(match &one.key {
@@ -103,10 +111,13 @@ async fn call(
                 count: Some(count),
                 ..NextRequest::default()
             };
-            let r = client.next(request).await?.into_inner();
-            Ok(vec![Ok((Some(r.epoch), next(r.first, r.last, one)))])
+            let response = client.next(request).await?.into_inner();
+            Ok(vec![Ok((
+                Some(response.epoch),
+                next_answer(response.first, response.last, one),
+            ))])
         }
-        (Ask::Next(count), _) => {
+        (TestCall::Next(count), _) => {
             let request = NextManyRequest {
                 namespace,
                 uids: uids.collect(),
@@ -114,14 +125,16 @@ async fn call(
                 counts: vec![count; items.len()],
                 ..NextManyRequest::default()
             };
-            let r = client.next_many(request).await?.into_inner();
-            let answers = items
-                .iter()
-                .enumerate()
-                .map(|(i, s)| Ok((Some(r.epochs[i]), next(r.firsts[i], r.lasts[i], s))));
-            Ok(with_errors(answers.collect(), &r.errors))
+            let response = client.next_many(request).await?.into_inner();
+            let answers = items.iter().enumerate().map(|(i, s)| {
+                Ok((
+                    Some(response.epochs[i]),
+                    next_answer(response.firsts[i], response.lasts[i], s),
+                ))
+            });
+            Ok(with_errors(answers.collect(), &response.errors))
         }
-        (Ask::Current, [one]) => {
+        (TestCall::Current, [one]) => {
             let request = CurrentRequest {
                 namespace,
                 key_kind: Some(match &one.key {
@@ -130,41 +143,48 @@ async fn call(
                 }),
                 ..CurrentRequest::default()
             };
-            let r = client.current(request).await?.into_inner();
-            Ok(vec![current(r.kind(), r.value, r.epoch)])
+            let response = client.current(request).await?.into_inner();
+            Ok(vec![current_outcome(
+                response.kind(),
+                response.value,
+                response.epoch,
+            )])
         }
-        (Ask::Current, _) => {
+        (TestCall::Current, _) => {
             let request = CurrentManyRequest {
                 namespace,
                 uids: uids.collect(),
                 keys: keys.collect(),
                 ..CurrentManyRequest::default()
             };
-            let r = client.current_many(request).await?.into_inner();
-            let kinds = r.kinds().zip(&r.values).zip(&r.epochs);
-            let answers = kinds.map(|((kind, value), epoch)| current(kind, *value, *epoch));
-            Ok(with_errors(answers.collect(), &r.errors))
+            let response = client.current_many(request).await?.into_inner();
+            let kinds = response.kinds().zip(&response.values).zip(&response.epochs);
+            let answers = kinds.map(|((kind, value), epoch)| current_outcome(kind, *value, *epoch));
+            Ok(with_errors(answers.collect(), &response.errors))
         }
-        (Ask::RaiseTo(asked), _) => {
+        (TestCall::RaiseTo(value), _) => {
             let request = RaiseToRequest {
                 namespace,
                 key_kind: Some(match &items[0].key {
                     Key::Uid(uid) => raise_to_request::KeyKind::Uid(*uid),
                     Key::Key(key) => raise_to_request::KeyKind::Key(key.clone()),
                 }),
-                value: asked,
+                value,
                 ..RaiseToRequest::default()
             };
-            let r = client.raise_to(request).await?.into_inner();
+            let response = client.raise_to(request).await?.into_inner();
             Ok(vec![Ok((
-                Some(r.epoch),
-                Answer::RaiseTo { asked, to: r.value },
+                Some(response.epoch),
+                Answer::RaiseTo {
+                    asked: value,
+                    to: response.value,
+                },
             ))])
         }
     }
 }
 
-fn current(kind: CurrentKind, value: u64, epoch: u64) -> Result {
+fn current_outcome(kind: CurrentKind, value: u64, epoch: u64) -> ItemOutcome {
     match kind {
         CurrentKind::Exact => Ok((Some(epoch), Answer::Exact(value))),
         CurrentKind::Never => Ok((Some(epoch), Answer::Never)),
@@ -173,7 +193,7 @@ fn current(kind: CurrentKind, value: u64, epoch: u64) -> Result {
     }
 }
 
-fn with_errors(mut results: Vec<Result>, errors: &[ItemError]) -> Vec<Result> {
+fn with_errors(mut results: Vec<ItemOutcome>, errors: &[ItemError]) -> Vec<ItemOutcome> {
     for error in errors {
         results[error.index as usize] = Err(error.message.clone());
     }

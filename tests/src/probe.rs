@@ -12,57 +12,59 @@ use seqsvr_core::geometry::Geometry;
 use seqsvr_core::namespace::{Limits, Spec};
 use tokio::task::JoinHandle;
 
-use crate::caller::{Ask, Caller};
+use crate::caller::{TestCall, TestCaller};
 use crate::history::History;
-use crate::subject::Subject;
+use crate::subject::TestKey;
 use crate::variant;
 
-const NAMESPACE: &str = "probe";
+const PROBE_NAMESPACE: &str = "probe";
 /// Sections, each of one uid.
-const UIDS: u64 = 64;
-const STEP: u32 = 1_000_000;
+const PROBE_UIDS: u64 = 64;
+const PROBE_STEP: u32 = 1_000_000;
 /// Calls in flight, each for its own uids.
-const TASKS: u64 = 8;
+const PROBE_TASKS: u64 = 8;
 /// Pause between two calls of one task: the probe observes, it is not the load.
-const PAUSE: Duration = Duration::from_millis(2);
+const CALL_PAUSE: Duration = Duration::from_millis(2);
 
 /// A running probe.
-pub struct Probe {
+pub struct SkipProbe {
     stop: Arc<AtomicBool>,
     answered: Arc<AtomicU64>,
     /// Each returns the sum of the greatest numbers of its uids.
     tasks: Vec<JoinHandle<u64>>,
 }
 
-impl Probe {
+impl SkipProbe {
     /// Starts the probe. Every call is recorded and must be answered.
-    pub async fn start(history: &History, client: &Client) -> Probe {
+    pub async fn start(history: &History, client: &Client) -> SkipProbe {
         let geometry = Geometry::Dense {
             section_size: 1,
-            max_uid: UIDS,
+            max_uid: PROBE_UIDS,
         };
         let spec = Spec {
-            step: STEP,
+            step: PROBE_STEP,
             limits: Limits {
-                step_max: STEP,
-                ..variant::limits()
+                step_max: PROBE_STEP,
+                ..variant::namespace_limits()
             },
-            ..Spec::new(NAMESPACE, geometry)
+            ..Spec::new(PROBE_NAMESPACE, geometry)
         };
         let made = client.admin().create_namespace(&spec).await;
         made.expect("the probe's namespace is made");
         let (stop, answered) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
-        let tasks = (0..TASKS).map(|task| {
-            let one = One {
-                uids: (0..UIDS).filter(|uid| uid % TASKS == task).collect(),
-                caller: Caller::Client(client.clone()),
+        let tasks = (0..PROBE_TASKS).map(|task| {
+            let task = ProbeTask {
+                uids: (0..PROBE_UIDS)
+                    .filter(|uid| uid % PROBE_TASKS == task)
+                    .collect(),
+                caller: TestCaller::Sdk(client.clone()),
                 history: history.clone(),
                 stop: stop.clone(),
                 answered: answered.clone(),
             };
-            tokio::spawn(one.run())
+            tokio::spawn(task.run())
         });
-        Probe {
+        SkipProbe {
             tasks: tasks.collect(),
             stop,
             answered,
@@ -70,7 +72,7 @@ impl Probe {
     }
 
     /// Returns the calls answered so far.
-    pub fn answered(&self) -> u64 {
+    pub fn answered_calls(&self) -> u64 {
         self.answered.load(Relaxed)
     }
 
@@ -87,39 +89,40 @@ impl Probe {
 }
 
 /// One task of a probe.
-struct One {
+struct ProbeTask {
     uids: Vec<u64>,
-    caller: Caller,
+    caller: TestCaller,
     history: History,
     stop: Arc<AtomicBool>,
     answered: Arc<AtomicU64>,
 }
 
-impl One {
+impl ProbeTask {
     async fn run(mut self) -> u64 {
         let mut reached = vec![0; self.uids.len()];
         for i in (0..self.uids.len()).cycle() {
             if self.stop.load(Relaxed) {
                 break;
             }
-            reached[i] = self.take(self.uids[i]).await;
+            reached[i] = self.take_number(self.uids[i]).await;
             self.answered.fetch_add(1, Relaxed);
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(CALL_PAUSE).await;
         }
         reached.iter().sum()
     }
 
-    async fn take(&mut self, uid: u64) -> u64 {
-        let subject = Subject {
-            namespace: NAMESPACE,
+    async fn take_number(&mut self, uid: u64) -> u64 {
+        let test_key = TestKey {
+            namespace: PROBE_NAMESPACE,
             key: Key::Uid(uid),
             stride: NonZeroU64::MIN,
-            sequence: Sequence::uid(NAMESPACE, uid),
+            sequence: Sequence::uid(PROBE_NAMESPACE, uid),
         };
-        let (ask, begin) = (Ask::Next(1), self.history.now());
-        let results = self.caller.ask(0, ask, &[&subject]).await;
-        let end = self.history.now();
-        self.history.record(&subject, ask, begin, end, &results[0]);
+        let (call, begin) = (TestCall::Next(1), self.history.now_ns());
+        let results = self.caller.call(0, call, &[&test_key]).await;
+        let end = self.history.now_ns();
+        self.history
+            .record(&test_key, call, begin, end, &results[0]);
         match &results[0] {
             Ok((_, Answer::Next { last, .. })) => *last,
             other => panic!("the probe's call of uid {uid} failed: {other:?}"),

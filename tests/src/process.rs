@@ -16,25 +16,29 @@ use rustix::process::{Pid, kill_process};
 pub use rustix::process::Signal;
 
 use crate::variant;
-use crate::wait::until;
+use crate::wait::wait_until;
 
 /// Lines of a log that are printed when a test fails.
-const TAIL: usize = 25;
+const LOG_TAIL_LINES: usize = 25;
 
-static SELECTED: RwLock<Option<&'static Path>> = RwLock::new(None);
+static SELECTED_BINARY: RwLock<Option<&'static Path>> = RwLock::new(None);
 
 /// Returns the path of the release binary: the selected one, or that of this source tree, built
 /// once in this process so that it is never stale.
 pub fn binary() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    let selected = *SELECTED.read().unwrap_or_else(PoisonError::into_inner);
-    selected.unwrap_or_else(|| BUILT.get_or_init(|| build(&["--release"])))
+    let selected = *SELECTED_BINARY
+        .read()
+        .unwrap_or_else(PoisonError::into_inner);
+    selected.unwrap_or_else(|| BUILT.get_or_init(|| build_server(&["--release"])))
 }
 
 /// Selects the binary of all processes and commands that start from now on. `None` selects that of
 /// this source tree.
 pub fn select_binary(binary: Option<&'static Path>) {
-    *SELECTED.write().unwrap_or_else(PoisonError::into_inner) = binary;
+    *SELECTED_BINARY
+        .write()
+        .unwrap_or_else(PoisonError::into_inner) = binary;
 }
 
 /// Returns the binary to which an upgrade goes. In an acceptance run it is another build of the
@@ -42,13 +46,13 @@ pub fn select_binary(binary: Option<&'static Path>) {
 pub fn upgraded() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     if variant::is_rebuilt() {
-        BUILT.get_or_init(|| build(&[]))
+        BUILT.get_or_init(|| build_server(&[]))
     } else {
         binary()
     }
 }
 
-fn build(profile: &[&str]) -> PathBuf {
+fn build_server(profile: &[&str]) -> PathBuf {
     build_of("seqsvr", &[&["-p", "seqsvr"], profile].concat())
 }
 
@@ -107,7 +111,7 @@ pub fn free_ports(n: u16) -> u16 {
 
 /// Describes each thread of a process: name, state and used time as in proc(5), and where it waits
 /// in the kernel. Helps to find out why a server did not answer.
-pub fn threads(pid: u32) -> String {
+pub fn describe_threads(pid: u32) -> String {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task"));
     let line = |task: PathBuf| {
         let read = |file| std::fs::read_to_string(task.join(file)).unwrap_or_default();
@@ -198,7 +202,7 @@ impl Process {
     }
 
     /// Returns whether a STOP has reached every thread, so that none is inside a system call.
-    pub fn stands_still(&self) -> bool {
+    pub fn is_stopped(&self) -> bool {
         let tasks = format!("/proc/{}/task", self.pid().as_raw_nonzero());
         std::fs::read_dir(tasks)
             .expect("it runs")
@@ -212,12 +216,12 @@ impl Process {
     }
 
     /// Waits until the process ends by itself or by a signal. It can be restarted afterwards.
-    /// Panics after `within`.
-    pub async fn wait_exit(&mut self, within: Duration) -> ExitStatus {
+    /// Panics after `timeout`.
+    pub async fn wait_for_exit(&mut self, timeout: Duration) -> ExitStatus {
         let name = &self.name;
         let child = self.child.as_mut();
         let child = child.unwrap_or_else(|| panic!("{name} does not run"));
-        let status = until(&format!("the end of {name}"), within, async || {
+        let status = wait_until(&format!("the end of {name}"), timeout, async || {
             child.try_wait().expect("it can be waited for")
         })
         .await;
@@ -227,7 +231,7 @@ impl Process {
 
     /// Returns the value of a flag of its command line. Panics if the flag is missing.
     pub fn arg(&self, flag: &str) -> &str {
-        let at = self.value_at(flag);
+        let at = self.flag_value_index(flag);
         &self.args[at.unwrap_or_else(|| panic!("{} has no {flag}", self.name))]
     }
 
@@ -238,7 +242,7 @@ impl Process {
 
     /// Sets a flag's value for the next start. Adds the flag if it is missing.
     pub fn set_arg(&mut self, flag: &str, value: &str) {
-        match self.value_at(flag) {
+        match self.flag_value_index(flag) {
             Some(at) => self.args[at] = value.to_owned(),
             None => self.args.extend([flag.to_owned(), value.to_owned()]),
         }
@@ -251,7 +255,7 @@ impl Process {
         }
     }
 
-    fn value_at(&self, flag: &str) -> Option<usize> {
+    fn flag_value_index(&self, flag: &str) -> Option<usize> {
         let flag = self.args.iter().position(|arg| arg == flag)?;
         Some(flag + 1)
     }
@@ -273,11 +277,11 @@ impl Drop for Process {
             let log = self.log();
             let lines: Vec<&str> = log.lines().collect();
             eprintln!("--- end of the log of {}{ended}", self.name);
-            for line in &lines[lines.len().saturating_sub(TAIL)..] {
+            for line in &lines[lines.len().saturating_sub(LOG_TAIL_LINES)..] {
                 eprintln!("{line}");
             }
             if let Some(child) = &self.child {
-                eprintln!("--- its threads\n{}", threads(child.id()));
+                eprintln!("--- its threads\n{}", describe_threads(child.id()));
             }
         }
         if let Some(child) = &mut self.child {

@@ -11,17 +11,17 @@ use seqsvr_core::progression::Progression;
 use crate::variant;
 
 /// Number of sequences in all namespaces.
-pub const SUBJECTS: u64 = 100_000;
+pub const TEST_KEYS: u64 = 100_000;
 /// Sequences of each namespace except the last, which has the rest.
-const EACH: u64 = 33_333;
+const KEYS_PER_NAMESPACE: u64 = 33_333;
 /// Name of the third namespace: dense, with small sections, small windows and every third number.
-pub const THIRD: &str = "thirds";
-const STRIDE: u32 = 3;
-const OFFSET: u32 = 2;
+pub const THIRDS_NAMESPACE: &str = "thirds";
+const THIRDS_STRIDE: u32 = 3;
+const THIRDS_OFFSET: u32 = 2;
 
 /// One uid or key, and its name in a history.
 #[derive(Clone, Debug)]
-pub struct Subject {
+pub struct TestKey {
     /// Name of its namespace.
     pub namespace: &'static str,
     /// The uid or key.
@@ -32,17 +32,17 @@ pub struct Subject {
     pub sequence: Sequence,
 }
 
-impl Subject {
+impl TestKey {
     /// Returns the smallest number of its namespace that is not below `n`.
     pub(crate) fn round_up(&self, n: u64) -> u64 {
         let stride = self.stride.get();
-        let offset = u64::from(OFFSET) % stride;
+        let offset = u64::from(THIRDS_OFFSET) % stride;
         n + (offset + stride - n % stride) % stride
     }
 
-    /// Creates the subject of a uid in a dense namespace.
-    pub(crate) fn uid(namespace: &'static str, uid: u64, stride: u32) -> Subject {
-        Subject {
+    /// Creates the test key of a uid in a dense namespace.
+    pub(crate) fn from_uid(namespace: &'static str, uid: u64, stride: u32) -> TestKey {
+        TestKey {
             namespace,
             key: Key::Uid(uid),
             stride: NonZeroU64::new(u64::from(stride)).expect("a stride"),
@@ -50,9 +50,9 @@ impl Subject {
         }
     }
 
-    /// Creates the subject of a key in a keyed namespace.
-    pub(crate) fn key(namespace: &'static str, key: String) -> Subject {
-        Subject {
+    /// Creates the test key of a key in a keyed namespace.
+    pub(crate) fn from_key(namespace: &'static str, key: String) -> TestKey {
+        TestKey {
             namespace,
             sequence: Sequence::key(namespace, &key),
             key: key.into(),
@@ -61,34 +61,36 @@ impl Subject {
     }
 }
 
-/// Returns all subjects, one list for each namespace: `default` (200 sections of many neighbors),
+/// Returns all test keys, one list for each namespace: `default` (200 sections of many neighbors),
 /// `keys` (all 4,096 sections, names and sparse ids), and `thirds`.
-pub fn all() -> Vec<Vec<Subject>> {
-    let dense = (0..EACH).map(|i| Subject::uid("default", i % 200 * 100_000 + i / 200, 1));
-    let keyed = (0..EACH).map(|i| match i % 2 {
-        0 => Subject::key("keys", format!("user {i}")),
-        _ => Subject::key("keys", i.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_string()),
+pub fn all_test_keys() -> Vec<Vec<TestKey>> {
+    let dense = (0..KEYS_PER_NAMESPACE)
+        .map(|i| TestKey::from_uid("default", i % 200 * 100_000 + i / 200, 1));
+    let keyed = (0..KEYS_PER_NAMESPACE).map(|i| match i % 2 {
+        0 => TestKey::from_key("keys", format!("user {i}")),
+        _ => TestKey::from_key("keys", i.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_string()),
     });
-    let thirds = (0..SUBJECTS - 2 * EACH).map(|i| Subject::uid(THIRD, i, STRIDE));
+    let thirds = (0..TEST_KEYS - 2 * KEYS_PER_NAMESPACE)
+        .map(|i| TestKey::from_uid(THIRDS_NAMESPACE, i, THIRDS_STRIDE));
     vec![dense.collect(), keyed.collect(), thirds.collect()]
 }
 
 /// Creates the third namespace.
-pub async fn make_third(client: &Client) {
+pub async fn create_third_namespace(client: &Client) {
     let spec = Spec {
         progression: Progression {
             start: 10,
-            stride: STRIDE,
-            offset: OFFSET,
+            stride: THIRDS_STRIDE,
+            offset: THIRDS_OFFSET,
         },
         // Small, so that the load needs the store all the time.
         step: 20,
         limits: Limits {
             step_max: 200,
-            ..variant::limits()
+            ..variant::namespace_limits()
         },
         ..Spec::new(
-            THIRD,
+            THIRDS_NAMESPACE,
             Geometry::Dense {
                 section_size: 500,
                 max_uid: 1 << 20,

@@ -7,34 +7,34 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use seqsvr_client::{Alter, Client};
 use seqsvr_core::namespace::{DEFAULT, KEYS, Limits};
 
-static UNLEASED: AtomicBool = AtomicBool::new(false);
-static STRICT: AtomicBool = AtomicBool::new(false);
-static REBUILT: AtomicBool = AtomicBool::new(false);
+static IS_UNLEASED: AtomicBool = AtomicBool::new(false);
+static IS_STRICT: AtomicBool = AtomicBool::new(false);
+static IS_REBUILT: AtomicBool = AtomicBool::new(false);
 
 /// Selects a binary without lease checks. Call it before the first build.
 pub fn set_unleased() {
-    UNLEASED.store(true, Relaxed);
+    IS_UNLEASED.store(true, Relaxed);
 }
 
 /// Makes an upgrade use another build. Without it an upgrade uses the same build, which needs no
 /// compilation.
 pub fn set_rebuilt() {
-    REBUILT.store(true, Relaxed);
+    IS_REBUILT.store(true, Relaxed);
 }
 
 pub(crate) fn is_rebuilt() -> bool {
-    REBUILT.load(Relaxed)
+    IS_REBUILT.load(Relaxed)
 }
 
 /// Makes all namespaces of new clusters strict.
 pub fn set_strict() {
-    STRICT.store(true, Relaxed);
+    IS_STRICT.store(true, Relaxed);
 }
 
 /// Returns the environment of `cargo build` for the binary. A binary without lease checks has its
 /// own target directory, so that it is never confused with the ordinary one.
 pub(crate) fn build_env() -> &'static [(&'static str, &'static str)] {
-    match UNLEASED.load(Relaxed) {
+    match IS_UNLEASED.load(Relaxed) {
         true => &[
             ("RUSTFLAGS", "--cfg unleased"),
             ("CARGO_TARGET_DIR", "target/unleased"),
@@ -44,17 +44,17 @@ pub(crate) fn build_env() -> &'static [(&'static str, &'static str)] {
 }
 
 /// Returns the limits of a namespace that a scenario creates.
-pub(crate) fn limits() -> Limits {
+pub(crate) fn namespace_limits() -> Limits {
     Limits {
-        strict: STRICT.load(Relaxed),
+        strict: IS_STRICT.load(Relaxed),
         ..Limits::DEFAULT
     }
 }
 
 /// Alters the namespaces of a new cluster through its StoreSvrs, so that an AllocSvr started
 /// afterwards has only ever seen the altered settings.
-pub(crate) async fn alter(stores: &Client) {
-    if !STRICT.load(Relaxed) {
+pub(crate) async fn alter_namespaces(stores: &Client) {
+    if !IS_STRICT.load(Relaxed) {
         return;
     }
     for name in [DEFAULT, KEYS] {

@@ -36,7 +36,7 @@ impl Vitals {
             memory: figure("VmRSS:")? << 10,
             threads: figure("Threads:")?,
             descriptors: fs::read_dir(format!("{proc}/fd"))?.count() as u64,
-            disk: dir.map_or(Ok(0), size)?,
+            disk: dir.map_or(Ok(0), directory_bytes)?,
         })
     }
 
@@ -53,14 +53,14 @@ impl Vitals {
 }
 
 /// Returns the bytes of all files below a directory, which may change during the call.
-fn size(dir: &Path) -> io::Result<u64> {
+fn directory_bytes(dir: &Path) -> io::Result<u64> {
     let mut sum = 0;
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
         // Removed between listing and reading: it takes no space.
         let Ok(data) = entry.metadata() else { continue };
         sum += if data.is_dir() {
-            size(&entry.path())?
+            directory_bytes(&entry.path())?
         } else {
             data.len()
         };

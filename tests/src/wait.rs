@@ -3,19 +3,23 @@
 use std::time::{Duration, Instant};
 
 /// Interval between two checks of a condition.
-const POLL: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Polls `ask` until it returns a value. Panics with `what` after `within`.
-pub async fn until<T>(what: &str, within: Duration, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
+/// Calls `poll` until it returns a value. Panics with `what` after `timeout`.
+pub async fn wait_until<T>(
+    what: &str,
+    timeout: Duration,
+    mut poll: impl AsyncFnMut() -> Option<T>,
+) -> T {
     let started = Instant::now();
     loop {
-        if let Some(found) = ask().await {
-            return found;
+        if let Some(value) = poll().await {
+            return value;
         }
         assert!(
-            started.elapsed() < within,
-            "waited {within:?} in vain for: {what}"
+            started.elapsed() < timeout,
+            "not within {timeout:?}: {what}"
         );
-        tokio::time::sleep(POLL).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }

@@ -9,52 +9,62 @@ use seqsvr_check::Answer;
 use seqsvr_client::Key;
 use serde_json::{Value, json};
 
-use super::{Tried, again};
-use crate::caller::{Ask, next};
-use crate::subject::Subject;
+use super::{AttemptResult, retry_all};
+use crate::caller::{TestCall, next_answer};
+use crate::subject::TestKey;
 
-pub(super) struct Node {
+pub(super) struct HttpClient {
     client: Client<HttpConnector, Full<Bytes>>,
     port: u16,
 }
 
-impl Node {
-    pub(super) fn new(port: u16) -> Node {
+impl HttpClient {
+    pub(super) fn new(port: u16) -> HttpClient {
         let client = Client::builder(TokioExecutor::new()).build_http();
-        Node { client, port }
+        HttpClient { client, port }
     }
 
-    pub(super) async fn ask(&self, ask: Ask, items: &[&Subject]) -> Vec<Tried> {
+    pub(super) async fn call(&self, call: TestCall, items: &[&TestKey]) -> Vec<AttemptResult> {
         let namespace = items[0].namespace;
-        let (path, body) = match (ask, items) {
-            (Ask::Next(count), [one]) => ("next", json!({"count": count, name(one): key(one)})),
-            (Ask::Next(count), _) => (
-                "next-many",
-                json!({"counts": vec![count; items.len()], names(items): keys(items)}),
+        let (path, body) = match (call, items) {
+            (TestCall::Next(count), [one]) => (
+                "next",
+                json!({"count": count, key_field(one): key_value(one)}),
             ),
-            (Ask::Current, [one]) => ("current", json!({name(one): key(one)})),
-            (Ask::Current, _) => ("current-many", json!({names(items): keys(items)})),
-            (Ask::RaiseTo(to), _) => (
+            (TestCall::Next(count), _) => (
+                "next-many",
+                json!({"counts": vec![count; items.len()], keys_field(items): key_values(items)}),
+            ),
+            (TestCall::Current, [one]) => ("current", json!({key_field(one): key_value(one)})),
+            (TestCall::Current, _) => (
+                "current-many",
+                json!({keys_field(items): key_values(items)}),
+            ),
+            (TestCall::RaiseTo(to), _) => (
                 "raise-to",
-                json!({"value": to, name(items[0]): key(items[0])}),
+                json!({"value": to, key_field(items[0]): key_value(items[0])}),
             ),
         };
         let mut body = body;
         body["namespace"] = namespace.into();
-        let told = match self.post(path, &body).await {
-            Ok(told) => told,
-            Err(text) => return again(items, &text),
+        let answer = match self.post_json(path, &body).await {
+            Ok(answer) => answer,
+            Err(text) => return retry_all(items, &text),
         };
-        match told["items"].as_array() {
+        match answer["items"].as_array() {
             Some(all) => {
                 let each = all.iter().zip(items);
-                each.map(|(told, item)| tried(ask, told, item)).collect()
+                each.map(|(answer, item)| read_item(call, answer, item))
+                    .collect()
             }
-            None => items.iter().map(|item| tried(ask, &told, item)).collect(),
+            None => items
+                .iter()
+                .map(|item| read_item(call, &answer, item))
+                .collect(),
         }
     }
 
-    async fn post(&self, path: &str, body: &Value) -> Result<Value, String> {
+    async fn post_json(&self, path: &str, body: &Value) -> Result<Value, String> {
         let uri = format!("http://127.0.0.1:{}/v1/{path}", self.port);
         let request = hyper::Request::post(uri).body(Full::from(body.to_string()));
         let request = request.map_err(|e| e.to_string())?;
@@ -73,58 +83,61 @@ impl Node {
 }
 
 /// Reads the result of one item.
-fn tried(ask: Ask, told: &Value, subject: &Subject) -> Tried {
-    let error = &told["error"];
+fn read_item(call: TestCall, answer: &Value, test_key: &TestKey) -> AttemptResult {
+    let error = &answer["error"];
     if error.is_object() {
         let text = error["message"].to_string();
         let code = error["code"].as_str().expect("a code");
         return match code {
             "UNAVAILABLE" | "DEADLINE_EXCEEDED" | "RESOURCE_EXHAUSTED" | "CANCELLED" => {
-                Tried::Again(text)
+                AttemptResult::Retry(text)
             }
-            _ => Tried::Done(Err(text)),
+            _ => AttemptResult::Done(Err(text)),
         };
     }
     let number = |name: &str| {
-        told[name]
+        answer[name]
             .as_u64()
-            .unwrap_or_else(|| panic!("no {name}: {told}"))
+            .unwrap_or_else(|| panic!("no {name}: {answer}"))
     };
-    let answer = match (ask, told["kind"].as_str()) {
-        (Ask::Next(_), _) => next(number("first"), number("last"), subject),
-        (Ask::RaiseTo(asked), _) => Answer::RaiseTo {
-            asked,
+    let answer = match (call, answer["kind"].as_str()) {
+        (TestCall::Next(_), _) => next_answer(number("first"), number("last"), test_key),
+        (TestCall::RaiseTo(value), _) => Answer::RaiseTo {
+            asked: value,
             to: number("value"),
         },
-        (Ask::Current, Some("exact")) => Answer::Exact(number("value")),
-        (Ask::Current, Some("never")) => Answer::Never,
-        (Ask::Current, Some("at_most")) => Answer::AtMost(number("value")),
-        (Ask::Current, kind) => panic!("a number of kind {kind:?}"),
+        (TestCall::Current, Some("exact")) => Answer::Exact(number("value")),
+        (TestCall::Current, Some("never")) => Answer::Never,
+        (TestCall::Current, Some("at_most")) => Answer::AtMost(number("value")),
+        (TestCall::Current, kind) => panic!("a number of kind {kind:?}"),
     };
-    Tried::Done(Ok((Some(number("epoch")), answer)))
+    AttemptResult::Done(Ok((Some(number("epoch")), answer)))
 }
 
-fn name(subject: &Subject) -> &'static str {
-    match subject.key {
+fn key_field(test_key: &TestKey) -> &'static str {
+    match test_key.key {
         Key::Uid(_) => "uid",
         Key::Key(_) => "key",
     }
 }
 
-fn names(subjects: &[&Subject]) -> &'static str {
-    match subjects[0].key {
+fn keys_field(test_keys: &[&TestKey]) -> &'static str {
+    match test_keys[0].key {
         Key::Uid(_) => "uids",
         Key::Key(_) => "keys",
     }
 }
 
-fn key(subject: &Subject) -> Value {
-    match &subject.key {
+fn key_value(test_key: &TestKey) -> Value {
+    match &test_key.key {
         Key::Uid(uid) => (*uid).into(),
         Key::Key(key) => str::from_utf8(key).expect("a key of letters").into(),
     }
 }
 
-fn keys(subjects: &[&Subject]) -> Value {
-    subjects.iter().map(|subject| key(subject)).collect()
+fn key_values(test_keys: &[&TestKey]) -> Value {
+    test_keys
+        .iter()
+        .map(|test_key| key_value(test_key))
+        .collect()
 }

@@ -11,103 +11,103 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::caller::{Ask, Result};
+use crate::caller::{ItemOutcome, TestCall};
 use crate::cluster::Cluster;
-use crate::subject::Subject;
+use crate::subject::TestKey;
 
 /// Time after which a call fails, retries included.
-const PATIENCE: Duration = Duration::from_secs(8);
+const CALL_TIMEOUT: Duration = Duration::from_secs(8);
 /// Pause between two attempts.
-const REST: Duration = Duration::from_millis(20);
+const RETRY_PAUSE: Duration = Duration::from_millis(20);
 
 /// Caller of the endpoints of these nodes, in turn.
 #[derive(Clone)]
-pub struct Door {
-    nodes: Arc<[Node]>,
-    turn: Arc<AtomicUsize>,
+pub struct EndpointCaller {
+    nodes: Arc<[EndpointClient]>,
+    attempts: Arc<AtomicUsize>,
 }
 
-enum Node {
-    Redis(redis::Node),
-    Http(http::Node),
+enum EndpointClient {
+    Redis(redis::RedisClient),
+    Http(http::HttpClient),
 }
 
 /// Result of one attempt for one item.
-enum Tried {
-    Done(Result),
+enum AttemptResult {
+    Done(ItemOutcome),
     /// A retry may succeed, perhaps elsewhere.
-    Again(String),
+    Retry(String),
 }
 
-impl Door {
+impl EndpointCaller {
     /// Creates a Redis and an HTTP caller for the AllocSvrs at these addresses.
-    pub fn both(cluster: &Cluster, addresses: &[String]) -> [Door; 2] {
+    pub fn redis_and_http(cluster: &Cluster, addresses: &[String]) -> [EndpointCaller; 2] {
         let ports = || {
-            let all = cluster.alloc_addresses.iter().zip(&cluster.doors);
+            let all = cluster.alloc_addresses.iter().zip(&cluster.endpoint_ports);
             all.filter(|(address, _)| addresses.contains(address))
                 .map(|(_, ports)| *ports)
         };
-        let door = |nodes: Vec<Node>| Door {
+        let new_caller = |nodes: Vec<EndpointClient>| EndpointCaller {
             nodes: nodes.into(),
-            turn: Arc::default(),
+            attempts: Arc::default(),
         };
         [
-            door(
+            new_caller(
                 ports()
-                    .map(|p| Node::Redis(redis::Node::new(p.redis)))
+                    .map(|p| EndpointClient::Redis(redis::RedisClient::new(p.redis)))
                     .collect(),
             ),
-            door(
+            new_caller(
                 ports()
-                    .map(|p| Node::Http(http::Node::new(p.http)))
+                    .map(|p| EndpointClient::Http(http::HttpClient::new(p.http)))
                     .collect(),
             ),
         ]
     }
 
-    pub(crate) async fn ask(&self, ask: Ask, items: &[&Subject]) -> Vec<Result> {
-        let until = Instant::now() + PATIENCE;
-        let mut results: Vec<Result> = items.iter().map(|_| Err(String::new())).collect();
-        let mut left: Vec<usize> = (0..items.len()).collect();
+    pub(crate) async fn call(&self, call: TestCall, items: &[&TestKey]) -> Vec<ItemOutcome> {
+        let deadline = Instant::now() + CALL_TIMEOUT;
+        let mut results: Vec<ItemOutcome> = items.iter().map(|_| Err(String::new())).collect();
+        let mut keys_left: Vec<usize> = (0..items.len()).collect();
         loop {
-            let turn = self.turn.fetch_add(1, Ordering::Relaxed);
-            let node = &self.nodes[turn % self.nodes.len()];
-            let part: Vec<&Subject> = left.iter().map(|i| items[*i]).collect();
-            let tried = match timeout_at(until, node.ask(ask, &part)).await {
-                Ok(tried) => tried,
-                Err(_) => again(&part, &format!("no answer within {PATIENCE:?}")),
+            let attempt = self.attempts.fetch_add(1, Ordering::Relaxed);
+            let node = &self.nodes[attempt % self.nodes.len()];
+            let attempt_keys: Vec<&TestKey> = keys_left.iter().map(|i| items[*i]).collect();
+            let attempted = match timeout_at(deadline, node.call(call, &attempt_keys)).await {
+                Ok(attempted) => attempted,
+                Err(_) => retry_all(&attempt_keys, &format!("no answer within {CALL_TIMEOUT:?}")),
             };
-            let mut rest = Vec::new();
-            for (i, tried) in left.into_iter().zip(tried) {
-                results[i] = match tried {
-                    Tried::Done(result) => result,
-                    Tried::Again(text) => {
-                        rest.push(i);
+            let mut retry_indexes = Vec::new();
+            for (i, attempted) in keys_left.into_iter().zip(attempted) {
+                results[i] = match attempted {
+                    AttemptResult::Done(result) => result,
+                    AttemptResult::Retry(text) => {
+                        retry_indexes.push(i);
                         Err(text)
                     }
                 };
             }
-            if rest.is_empty() || Instant::now() + REST >= until {
+            if retry_indexes.is_empty() || Instant::now() + RETRY_PAUSE >= deadline {
                 return results;
             }
-            left = rest;
-            sleep(REST).await;
+            keys_left = retry_indexes;
+            sleep(RETRY_PAUSE).await;
         }
     }
 }
 
-impl Node {
-    async fn ask(&self, ask: Ask, items: &[&Subject]) -> Vec<Tried> {
+impl EndpointClient {
+    async fn call(&self, call: TestCall, items: &[&TestKey]) -> Vec<AttemptResult> {
         match self {
-            Node::Redis(node) => node.ask(ask, items).await,
-            Node::Http(node) => node.ask(ask, items).await,
+            EndpointClient::Redis(node) => node.call(call, items).await,
+            EndpointClient::Http(node) => node.call(call, items).await,
         }
     }
 }
 
-fn again(items: &[&Subject], text: &str) -> Vec<Tried> {
+fn retry_all(items: &[&TestKey], text: &str) -> Vec<AttemptResult> {
     items
         .iter()
-        .map(|_| Tried::Again(text.to_owned()))
+        .map(|_| AttemptResult::Retry(text.to_owned()))
         .collect()
 }

@@ -7,45 +7,48 @@ use seqsvr_check::Answer;
 use seqsvr_client::Key;
 use tokio::sync::Mutex;
 
-use super::{Tried, again};
-use crate::caller::{Ask, next};
-use crate::subject::Subject;
+use super::{AttemptResult, retry_all};
+use crate::caller::{TestCall, next_answer};
+use crate::subject::TestKey;
 
-pub(super) struct Node {
+pub(super) struct RedisClient {
     client: Client,
     connection: Mutex<Option<MultiplexedConnection>>,
 }
 
-impl Node {
-    pub(super) fn new(port: u16) -> Node {
+impl RedisClient {
+    pub(super) fn new(port: u16) -> RedisClient {
         let client = Client::open(("127.0.0.1", port));
-        Node {
+        RedisClient {
             client: client.expect("a good address"),
             connection: Mutex::new(None),
         }
     }
 
-    pub(super) async fn ask(&self, ask: Ask, items: &[&Subject]) -> Vec<Tried> {
-        let connection = match self.connection().await {
+    pub(super) async fn call(&self, call: TestCall, items: &[&TestKey]) -> Vec<AttemptResult> {
+        let connection = match self.ensure_connected().await {
             Ok(connection) => connection,
-            Err(error) => return again(items, &error.to_string()),
+            Err(error) => return retry_all(items, &error.to_string()),
         };
-        let tried = match ask {
-            Ask::Next(count) => {
-                let take = |subject| take(connection.clone(), count, subject);
+        let results = match call {
+            TestCall::Next(count) => {
+                let take = |test_key| take_numbers(connection.clone(), count, test_key);
                 join_all(items.iter().copied().map(take)).await
             }
-            Ask::Current => current(connection, items).await,
-            Ask::RaiseTo(asked) => vec![set(connection, asked, items[0]).await],
+            TestCall::Current => read_current(connection, items).await,
+            TestCall::RaiseTo(value) => vec![raise_with_set(connection, value, items[0]).await],
         };
         // After a lost connection the next attempt uses a new one.
-        if tried.iter().any(|tried| matches!(tried, Tried::Again(_))) {
+        if results
+            .iter()
+            .any(|result| matches!(result, AttemptResult::Retry(_)))
+        {
             *self.connection.lock().await = None;
         }
-        tried
+        results
     }
 
-    async fn connection(&self) -> RedisResult<MultiplexedConnection> {
+    async fn ensure_connected(&self) -> RedisResult<MultiplexedConnection> {
         let mut connection = self.connection.lock().await;
         match &*connection {
             Some(connection) => Ok(connection.clone()),
@@ -57,82 +60,96 @@ impl Node {
     }
 }
 
-async fn take(mut connection: MultiplexedConnection, count: u32, subject: &Subject) -> Tried {
+async fn take_numbers(
+    mut connection: MultiplexedConnection,
+    count: u32,
+    test_key: &TestKey,
+) -> AttemptResult {
     let mut command = match count {
         1 => redis::cmd("INCR"),
         _ => redis::cmd("INCRBY"),
     };
-    command.arg(key(subject));
+    command.arg(redis_key(test_key));
     if count != 1 {
         command.arg(count);
     }
     let last: RedisResult<u64> = command.query_async(&mut connection).await;
-    tried(last.map(|last| {
-        let first = last - u64::from(count - 1) * subject.stride.get();
-        next(first, last, subject)
+    to_attempt_result(last.map(|last| {
+        let first = last - u64::from(count - 1) * test_key.stride.get();
+        next_answer(first, last, test_key)
     }))
 }
 
 /// `GET` and `MGET` do not distinguish a number from a bound, so each value is recorded as a bound.
-async fn current(mut connection: MultiplexedConnection, items: &[&Subject]) -> Vec<Tried> {
+async fn read_current(
+    mut connection: MultiplexedConnection,
+    items: &[&TestKey],
+) -> Vec<AttemptResult> {
     let answer = |value: Option<u64>| value.map_or(Answer::Never, Answer::AtMost);
     if let [one] = items {
-        let value = Cmd::get(key(one)).query_async(&mut connection).await;
-        return vec![tried(value.map(answer))];
+        let value = Cmd::get(redis_key(one)).query_async(&mut connection).await;
+        return vec![to_attempt_result(value.map(answer))];
     }
-    let keys: Vec<Vec<u8>> = items.iter().map(|item| key(item)).collect();
+    let keys: Vec<Vec<u8>> = items.iter().map(|item| redis_key(item)).collect();
     let values = Cmd::mget(keys).query_async(&mut connection).await;
     let values: Vec<Option<u64>> = match values {
         Ok(values) => values,
         Err(error) => {
-            return items.iter().map(|_| tried(Err(error.clone()))).collect();
+            return items
+                .iter()
+                .map(|_| to_attempt_result(Err(error.clone())))
+                .collect();
         }
     };
     values
         .into_iter()
-        .map(|value| tried(Ok(answer(value))))
+        .map(|value| to_attempt_result(Ok(answer(value))))
         .collect()
 }
 
-async fn set(mut connection: MultiplexedConnection, asked: u64, subject: &Subject) -> Tried {
-    let set = Cmd::set(key(subject), asked)
+async fn raise_with_set(
+    mut connection: MultiplexedConnection,
+    value: u64,
+    test_key: &TestKey,
+) -> AttemptResult {
+    let set = Cmd::set(redis_key(test_key), value)
         .query_async(&mut connection)
         .await;
     let to = match set {
-        Ok(()) => Ok(subject.round_up(asked)),
+        Ok(()) => Ok(test_key.round_up(value)),
         // The error text contains the present number.
-        Err(error) => number_already(&error).ok_or(error),
+        Err(error) => parse_present_number(&error).ok_or(error),
     };
-    tried(to.map(|to| Answer::RaiseTo { asked, to }))
+    to_attempt_result(to.map(|to| Answer::RaiseTo { asked: value, to }))
 }
 
-fn number_already(error: &RedisError) -> Option<u64> {
+fn parse_present_number(error: &RedisError) -> Option<u64> {
     let text = error.detail()?;
     let (_, rest) = text.split_once("number is ")?;
     rest.split_once(" already")?.0.parse().ok()
 }
 
-fn tried(result: RedisResult<Answer>) -> Tried {
+fn to_attempt_result(result: RedisResult<Answer>) -> AttemptResult {
     match result {
-        Ok(answer) => Tried::Done(Ok((None, answer))),
+        Ok(answer) => AttemptResult::Done(Ok((None, answer))),
         Err(error) => {
-            let again = error.code() == Some("TRYAGAIN")
+            let may_retry = error.code() == Some("TRYAGAIN")
                 || error.is_io_error()
                 || error.is_connection_dropped()
                 || error.is_timeout()
                 || matches!(error.kind(), ErrorKind::Io);
-            match again {
-                true => Tried::Again(error.to_string()),
-                false => Tried::Done(Err(error.to_string())),
+            match may_retry {
+                true => AttemptResult::Retry(error.to_string()),
+                false => AttemptResult::Done(Err(error.to_string())),
             }
         }
     }
 }
 
-fn key(subject: &Subject) -> Vec<u8> {
-    match &subject.key {
-        Key::Uid(uid) => format!("@{}/{uid}", subject.namespace).into_bytes(),
-        Key::Key(key) if subject.namespace == "keys" => key.to_vec(),
-        Key::Key(key) => [b"@", subject.namespace.as_bytes(), b"/", key].concat(),
+fn redis_key(test_key: &TestKey) -> Vec<u8> {
+    match &test_key.key {
+        Key::Uid(uid) => format!("@{}/{uid}", test_key.namespace).into_bytes(),
+        Key::Key(key) if test_key.namespace == "keys" => key.to_vec(),
+        Key::Key(key) => [b"@", test_key.namespace.as_bytes(), b"/", key].concat(),
     }
 }

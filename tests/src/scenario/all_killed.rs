@@ -8,36 +8,42 @@ use std::time::{Duration, Instant};
 use seqsvr_check::Answer;
 
 use super::Outcome;
-use crate::caller::Ask;
+use crate::caller::TestCall;
 use crate::cluster::Cluster;
 use crate::history::History;
-use crate::load::{Load, UNTIL_STOPPED};
+use crate::load::{RecordedLoad, UNTIL_STOPPED};
 use crate::subject;
 
-const EACH: u64 = 5_000;
-const PATIENCE: Duration = Duration::from_secs(30);
-const FIRST_WITHIN: Duration = Duration::from_secs(12);
+const CALLS_PER_PHASE: u64 = 5_000;
+const TEST_TIMEOUT: Duration = Duration::from_secs(30);
+const FIRST_NUMBER_LIMIT: Duration = Duration::from_secs(12);
 
 /// Kills and restarts all processes. The first number must come within 12 s.
-pub async fn all_killed() -> Outcome {
+pub async fn full_outage() -> Outcome {
     let mut outcome = Outcome::default();
     let mut cluster = Cluster::start(3, 2, 3_000).await;
-    let (callers, client) = super::callers(&cluster, &cluster.alloc_addresses);
-    subject::make_third(&client).await;
+    let (callers, client) = super::new_callers(&cluster, &cluster.alloc_addresses);
+    subject::create_third_namespace(&client).await;
     let mut history = History::create(cluster.dir());
-    let load = Load::start(&history, subject::all(), &callers, 12, UNTIL_STOPPED);
-    load.answer_more(EACH, PATIENCE).await;
+    let load = RecordedLoad::start(
+        &history,
+        subject::all_test_keys(),
+        &callers,
+        12,
+        UNTIL_STOPPED,
+    );
+    load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
 
-    cluster.all().for_each(|p| p.kill());
-    cluster.all().for_each(|p| p.reap());
-    let before = load.answered();
-    cluster.all().for_each(|p| p.restart());
+    cluster.all_processes().for_each(|p| p.kill());
+    cluster.all_processes().for_each(|p| p.reap());
+    let before = load.answered_calls();
+    cluster.all_processes().for_each(|p| p.restart());
     let restarted = Instant::now();
-    let probe = subject::all()[0][0].clone();
-    let newcomer = cluster.client().with_deadline(PATIENCE);
-    let begin = history.now();
-    let numbers = newcomer.next(probe.namespace, probe.key.clone(), 1).await;
-    let (took, end) = (restarted.elapsed(), history.now());
+    let probe = subject::all_test_keys()[0][0].clone();
+    let new_client = cluster.new_client().with_deadline(TEST_TIMEOUT);
+    let begin = history.now_ns();
+    let numbers = new_client.next(probe.namespace, probe.key.clone(), 1).await;
+    let (took, end) = (restarted.elapsed(), history.now_ns());
     let n = numbers.expect("a number after the restart");
     let (first, last, stride) = (n.first, n.last, probe.stride);
     let next = Answer::Next {
@@ -45,21 +51,27 @@ pub async fn all_killed() -> Outcome {
         last,
         stride,
     };
-    history.record(&probe, Ask::Next(1), begin, end, &Ok((Some(n.epoch), next)));
+    history.record(
+        &probe,
+        TestCall::Next(1),
+        begin,
+        end,
+        &Ok((Some(n.epoch), next)),
+    );
     outcome.add_call(took);
     outcome.note(format!("first number {took:.2?} after the last start"));
-    assert!(took <= FIRST_WITHIN, "{took:?}");
+    assert!(took <= FIRST_NUMBER_LIMIT, "{took:?}");
 
-    cluster.whole(2).await;
-    load.answer_more(EACH, PATIENCE).await;
+    cluster.wait_until_assigned(2).await;
+    load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
     let summary = load.stop().await;
-    outcome.add("load", &summary);
+    outcome.add_load("load", &summary);
     outcome.note(format!(
         "answered before {before}, after {}",
         summary.answered - before
     ));
     cluster.assert_none_ended();
     let report = history.check();
-    assert!(report.answered() >= 2 * EACH && report.ordered_pairs > 50_000);
+    assert!(report.answered() >= 2 * CALLS_PER_PHASE && report.ordered_pairs > 50_000);
     outcome
 }

@@ -18,62 +18,70 @@ use seqsvr_proto::v1::next_request::KeyKind;
 use seqsvr_proto::v1::sequence_client::SequenceClient;
 use seqsvr_proto::v1::{NextRequest, Reason};
 
-use commands::{backup, done, least, refused, restore, start_restored};
+use commands::{
+    assert_restore_rejected, assert_success, parse_minimum, run_backup, run_restore,
+    start_restored_cluster,
+};
 
 use super::Outcome;
-use crate::caller::{Ask, Caller};
+use crate::caller::{TestCall, TestCaller};
 use crate::cluster::Cluster;
 use crate::history::History;
-use crate::load::{Load, UNTIL_STOPPED};
-use crate::plain::Plain;
+use crate::load::{RecordedLoad, UNTIL_STOPPED};
+use crate::plain::GrpcCaller;
 use crate::process::Signal;
-use crate::subject::{self, Subject};
-use crate::wait::until;
+use crate::subject::{self, TestKey};
+use crate::wait::wait_until;
 
-const PATIENCE: Duration = Duration::from_secs(120);
+const TEST_TIMEOUT: Duration = Duration::from_secs(120);
 /// Calls answered before the backup, during it, and after the restore.
-const EACH: u64 = 5_000;
-const INSIDE: u64 = 1_000;
+const CALLS_PER_PHASE: u64 = 5_000;
+const CALLS_DURING_BACKUP: u64 = 1_000;
 /// After the backup: uids of sections unused before it, and as many that the load uses; numbers of
 /// a call; and rounds of calls. Together 100,000 numbers.
-const FRESH: u64 = 2;
-const COUNT: u32 = 500;
+const FRESH_UIDS: u64 = 2;
+const NUMBERS_PER_CALL: u32 = 500;
 const ROUNDS: usize = 50;
 /// A margin far above what this run adds to one section.
-const COVERS: &str = "100000000";
+const COVERING_MARGIN: &str = "100000000";
 
 /// Index of the AllocSvr that survives the loss of the old cluster.
-const FORGOTTEN: usize = 1;
+const SURVIVING_ALLOC: usize = 1;
 
-fn fresh(first_section: u64) -> Vec<Subject> {
-    let subject = |i: u64| {
+fn fresh_keys(first_section: u64) -> Vec<TestKey> {
+    let test_key = |i: u64| {
         let uid = (first_section + i) * 100_000 + 7;
-        Subject {
+        TestKey {
             namespace: "default",
             key: Key::Uid(uid),
             stride: NonZeroU64::MIN,
             sequence: Sequence::uid("default", uid),
         }
     };
-    (0..FRESH).map(subject).collect()
+    (0..FRESH_UIDS).map(test_key).collect()
 }
 
 /// Makes and records one call of many items, all of which must be answered. Returns the answers.
-async fn ask(history: &mut History, caller: &Caller, ask: Ask, items: &[Subject]) -> Vec<Answer> {
-    let items: Vec<&Subject> = items.iter().collect();
-    let begin = history.now();
-    let results = caller.ask(0, ask, &items).await;
-    let end = history.now();
+async fn call_recorded(
+    history: &mut History,
+    caller: &TestCaller,
+    ask: TestCall,
+    items: &[TestKey],
+) -> Vec<Answer> {
+    let items: Vec<&TestKey> = items.iter().collect();
+    let begin = history.now_ns();
+    let results = caller.call(0, ask, &items).await;
+    let end = history.now_ns();
     let mut answers = Vec::new();
-    for (subject, result) in items.iter().zip(&results) {
-        history.record(subject, ask, begin, end, result);
+    for (test_key, result) in items.iter().zip(&results) {
+        history.record(test_key, ask, begin, end, result);
         let (_, answer) = result.as_ref().expect("it is answered");
         answers.push(*answer);
     }
     answers
 }
 
-fn last(answer: &Answer) -> u64 {
+fn last_number(answer: &Answer) -> u64 {
     match answer {
         Answer::Next { last, .. } => *last,
         other => panic!("{other:?} is no number"),
@@ -83,31 +91,33 @@ fn last(answer: &Answer) -> u64 {
 /// An AllocSvr of the old cluster continues and finds the new cluster at the stores' addresses. It
 /// serves nothing of its own, and ends with one clear line. After a restart it joins the new
 /// cluster.
-async fn forgotten(cluster: &mut Cluster, history: &mut History, used: &[Subject]) {
-    cluster.allocs[FORGOTTEN].signal(Signal::CONT);
-    let address = std::slice::from_ref(&cluster.alloc_addresses[FORGOTTEN]);
-    let plain = Caller::Plain(Plain::new(address, cluster.client()));
-    let items: Vec<&Subject> = used.iter().collect();
-    let deadline = Instant::now() + PATIENCE;
-    while !cluster.allocs[FORGOTTEN].has_ended() {
+async fn check_surviving_alloc(cluster: &mut Cluster, history: &mut History, used: &[TestKey]) {
+    cluster.allocs[SURVIVING_ALLOC].signal(Signal::CONT);
+    let address = std::slice::from_ref(&cluster.alloc_addresses[SURVIVING_ALLOC]);
+    let plain = TestCaller::Grpc(GrpcCaller::new(address, cluster.new_client()));
+    let items: Vec<&TestKey> = used.iter().collect();
+    let deadline = Instant::now() + TEST_TIMEOUT;
+    while !cluster.allocs[SURVIVING_ALLOC].has_ended() {
         assert!(Instant::now() < deadline, "the old AllocSvr goes on");
-        let begin = history.now();
-        let results = plain.ask(0, Ask::Next(1), &items).await;
-        let end = history.now();
+        let begin = history.now_ns();
+        let results = plain.call(0, TestCall::Next(1), &items).await;
+        let end = history.now_ns();
         // Its answers until then must be right like any others.
-        for (subject, result) in items.iter().zip(&results) {
-            history.record(subject, Ask::Next(1), begin, end, result);
+        for (test_key, result) in items.iter().zip(&results) {
+            history.record(test_key, TestCall::Next(1), begin, end, result);
         }
     }
-    let status = cluster.allocs[FORGOTTEN].wait_exit(PATIENCE).await;
-    let log = cluster.allocs[FORGOTTEN].log();
+    let status = cluster.allocs[SURVIVING_ALLOC]
+        .wait_for_exit(TEST_TIMEOUT)
+        .await;
+    let log = cluster.allocs[SURVIVING_ALLOC].log();
     let last = log.lines().last().unwrap_or_default();
     assert!(
         !status.success() && last.contains("cluster mismatch"),
         "{log}"
     );
-    cluster.allocs[FORGOTTEN].restart();
-    cluster.whole(2).await;
+    cluster.allocs[SURVIVING_ALLOC].restart();
+    cluster.wait_until_assigned(2).await;
 }
 
 /// Takes a backup under load and 100,000 more numbers, loses everything and restores: no number
@@ -115,17 +125,23 @@ async fn forgotten(cluster: &mut Cluster, history: &mut History, used: &[Subject
 pub async fn backup_restore() -> Outcome {
     let mut outcome = Outcome::default();
     let mut cluster = Cluster::start(3, 2, 3_000).await;
-    let (callers, client) = super::callers(&cluster, &cluster.alloc_addresses);
-    let one = Caller::Client(client.clone());
-    subject::make_third(&client).await;
+    let (callers, client) = super::new_callers(&cluster, &cluster.alloc_addresses);
+    let one = TestCaller::Sdk(client.clone());
+    subject::create_third_namespace(&client).await;
     let mut history = History::create(cluster.dir());
-    let load = Load::start(&history, subject::all(), &callers, 8, UNTIL_STOPPED);
-    load.answer_more(EACH, PATIENCE).await;
+    let load = RecordedLoad::start(
+        &history,
+        subject::all_test_keys(),
+        &callers,
+        8,
+        UNTIL_STOPPED,
+    );
+    load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
 
     // Backups under load, under further names until enough calls were answered during them.
     let file = cluster.dir().join("backup");
-    let before = load.answered();
-    let said = done(&backup(&cluster, &file).await);
+    let before = load.answered_calls();
+    let said = assert_success(&run_backup(&cluster, &file).await);
     for word in ["cluster", "index", "sections", "largest window"] {
         assert!(said.contains(word), "no {word:?} in: {said}");
     }
@@ -133,33 +149,33 @@ pub async fn backup_restore() -> Outcome {
         outcome.note(format!("  {line}"));
     }
     let mut more = 0;
-    while load.answered() - before < INSIDE {
+    while load.answered_calls() - before < CALLS_DURING_BACKUP {
         more += 1;
         let other = cluster.dir().join(format!("backup-{more}"));
-        done(&backup(&cluster, &other).await);
+        assert_success(&run_backup(&cluster, &other).await);
     }
-    outcome.inside = load.answered() - before;
+    outcome.inside = load.answered_calls() - before;
     let kept = std::fs::read(&file).expect("the backup");
-    let again = backup(&cluster, &file).await;
+    let again = run_backup(&cluster, &file).await;
     assert!(!again.status.success(), "{again:?}");
     assert!(String::from_utf8_lossy(&again.stderr).contains("never overwritten"));
     assert_eq!(std::fs::read(&file).expect("the backup"), kept);
 
     // More numbers, of sections in the backup and of others, while the load continues.
-    let mut used = fresh(400);
-    used.extend_from_slice(&subject::all()[0][..FRESH as usize]);
+    let mut used = fresh_keys(400);
+    used.extend_from_slice(&subject::all_test_keys()[0][..FRESH_UIDS as usize]);
     let mut reached = Vec::new();
     for _ in 0..ROUNDS {
-        reached = ask(&mut history, &one, Ask::Next(COUNT), &used).await;
+        reached = call_recorded(&mut history, &one, TestCall::Next(NUMBERS_PER_CALL), &used).await;
     }
-    let numbers = used.len() * COUNT as usize * ROUNDS;
+    let numbers = used.len() * NUMBERS_PER_CALL as usize * ROUNDS;
     assert_eq!(numbers, 100_000);
-    load.answer_more(EACH, PATIENCE).await;
+    load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
     let summary = load.stop().await;
-    outcome.add("before the loss", &summary);
+    outcome.add_load("before the loss", &summary);
     assert_eq!(summary.failed, 0, "{:?}", summary.failures);
     // Everything is lost except one forgotten AllocSvr.
-    cluster.allocs[FORGOTTEN].signal(Signal::STOP);
+    cluster.allocs[SURVIVING_ALLOC].signal(Signal::STOP);
     for process in cluster.stores.iter_mut().chain([&mut cluster.allocs[0]]) {
         process.kill();
         process.reap();
@@ -167,7 +183,7 @@ pub async fn backup_restore() -> Outcome {
 
     // A rejected restore creates nothing.
     let dir = cluster.dir().join("restored-1");
-    let bare = restore(&cluster, &file, &dir, &[]).await;
+    let bare = run_restore(&cluster, &file, &dir, &[]).await;
     assert_eq!(bare.status.code(), Some(2));
     let words = [
         "--lift-max-seq",
@@ -177,41 +193,41 @@ pub async fn backup_restore() -> Outcome {
         "largest window",
         "numbers added a second",
     ];
-    let said = refused(&bare, &dir, &words);
+    let said = assert_restore_rejected(&bare, &dir, &words);
     for line in said.lines() {
         outcome.note(format!("  {line}"));
     }
-    let window = least(&said, "--lift-max-seq");
+    let window = parse_minimum(&said, "--lift-max-seq");
     let low = (window.parse::<u64>().expect("a number") - 1).to_string();
     let margins = |max_seq| {
-        let rest = [("--lift-start", COVERS), ("--lift-epoch", "1000")];
+        let rest = [("--lift-start", COVERING_MARGIN), ("--lift-epoch", "1000")];
         [[("--lift-max-seq", max_seq)].as_slice(), &rest].concat()
     };
-    let small = restore(&cluster, &file, &dir, &margins(&low)).await;
-    refused(&small, &dir, &["at least", &window]);
+    let small = run_restore(&cluster, &file, &dir, &margins(&low)).await;
+    assert_restore_rejected(&small, &dir, &["at least", &window]);
     let damaged = cluster.dir().join("damaged");
     for at in [0, 20, kept.len() / 2, kept.len() - 1] {
         let mut bytes = kept.clone();
         bytes[at] ^= 4;
         std::fs::write(&damaged, &bytes).expect("written");
-        let output = restore(&cluster, &damaged, &dir, &margins(COVERS)).await;
-        refused(&output, &dir, &["no whole backup"]);
+        let output = run_restore(&cluster, &damaged, &dir, &margins(COVERING_MARGIN)).await;
+        assert_restore_rejected(&output, &dir, &["no whole backup"]);
         std::fs::write(&damaged, &kept[..at]).expect("written");
-        let output = restore(&cluster, &damaged, &dir, &margins(COVERS)).await;
-        refused(&output, &dir, &["no whole backup", "cut short"]);
+        let output = run_restore(&cluster, &damaged, &dir, &margins(COVERING_MARGIN)).await;
+        assert_restore_rejected(&output, &dir, &["no whole backup", "cut short"]);
     }
     let taken = PathBuf::from(cluster.stores[0].arg("--data-dir"));
-    let over = restore(&cluster, &file, &taken, &margins(COVERS)).await;
+    let over = run_restore(&cluster, &file, &taken, &margins(COVERING_MARGIN)).await;
     assert!(!over.status.success(), "{over:?}");
     assert!(String::from_utf8_lossy(&over.stderr).contains("not empty"));
 
     // With margins that cover the work since the backup.
-    done(&restore(&cluster, &file, &dir, &margins(COVERS)).await);
-    start_restored(&mut cluster, &dir, 1).await;
-    forgotten(&mut cluster, &mut history, &used).await;
-    let (callers, new) = super::callers(&cluster, &cluster.alloc_addresses);
-    let one = Caller::Client(new);
-    for answer in ask(&mut history, &one, Ask::Current, &fresh(500)).await {
+    assert_success(&run_restore(&cluster, &file, &dir, &margins(COVERING_MARGIN)).await);
+    start_restored_cluster(&mut cluster, &dir, 1).await;
+    check_surviving_alloc(&mut cluster, &mut history, &used).await;
+    let (callers, new) = super::new_callers(&cluster, &cluster.alloc_addresses);
+    let one = TestCaller::Sdk(new);
+    for answer in call_recorded(&mut history, &one, TestCall::Current, &fresh_keys(500)).await {
         assert!(
             matches!(answer, Answer::AtMost(_)),
             "{answer:?}: an earlier cluster may have used it"
@@ -219,15 +235,21 @@ pub async fn backup_restore() -> Outcome {
     }
     for (before, after) in reached
         .iter()
-        .zip(ask(&mut history, &one, Ask::Next(1), &used).await)
+        .zip(call_recorded(&mut history, &one, TestCall::Next(1), &used).await)
     {
-        let (before, after) = (last(before), last(&after));
+        let (before, after) = (last_number(before), last_number(&after));
         assert!(after > before, "{after} after {before}");
         let least = window.parse::<u64>().expect("a number");
         assert!(before > least, "the margins are not tried");
     }
-    let load = Load::start(&history, subject::all(), &callers, 8, UNTIL_STOPPED);
-    load.answer_more(4 * EACH, PATIENCE).await;
+    let load = RecordedLoad::start(
+        &history,
+        subject::all_test_keys(),
+        &callers,
+        8,
+        UNTIL_STOPPED,
+    );
+    load.wait_for_calls(4 * CALLS_PER_PHASE, TEST_TIMEOUT).await;
     // A client of the old cluster rejects the answers of the new one.
     let stale = client.next("", 7, 1).await.expect_err("another cluster");
     let text = stale.to_string();
@@ -235,7 +257,7 @@ pub async fn backup_restore() -> Outcome {
         assert!(text.contains(part), "{text} lacks {part}");
     }
     let summary = load.stop().await;
-    outcome.add("after the restore", &summary);
+    outcome.add_load("after the restore", &summary);
     assert_eq!(summary.failed, 0, "{:?}", summary.failures);
     cluster.assert_none_ended();
     history.check();
@@ -243,43 +265,43 @@ pub async fn backup_restore() -> Outcome {
 }
 
 /// With margins that were too small, a caller that shows a greater floor or epoch gets an error.
-pub async fn restored_too_low() -> Outcome {
+pub async fn restore_with_low_margins() -> Outcome {
     let mut outcome = Outcome::default();
     let mut cluster = Cluster::start(1, 1, 3_000).await;
-    let client = cluster.client();
-    outcome.call(client.next("", 42, 1)).await;
+    let client = cluster.new_client();
+    outcome.measure_call(client.next("", 42, 1)).await;
     let file = cluster.dir().join("backup");
-    done(&backup(&cluster, &file).await);
-    let patient = client.with_deadline(PATIENCE);
+    assert_success(&run_backup(&cluster, &file).await);
+    let patient = client.with_deadline(TEST_TIMEOUT);
     // Further than the least margins cover, in numbers and in epochs.
-    let raised = outcome.call(client.raise_to("", 42, 50_000_000, false));
+    let raised = outcome.measure_call(client.raise_to("", 42, 50_000_000, false));
     raised.await;
     for _ in 0..3 {
         cluster.allocs[0].signal(Signal::TERM);
-        cluster.allocs[0].wait_exit(PATIENCE).await;
+        cluster.allocs[0].wait_for_exit(TEST_TIMEOUT).await;
         cluster.allocs[0].restart();
-        cluster.whole(1).await;
+        cluster.wait_until_assigned(1).await;
     }
-    let seen = outcome.call(patient.next("", 42, 1)).await;
+    let seen = outcome.measure_call(patient.next("", 42, 1)).await;
     assert!(seen.last > 50_000_000);
-    for process in cluster.all() {
+    for process in cluster.all_processes() {
         process.kill();
         process.reap();
     }
 
     let dir = cluster.dir().join("restored-1");
-    let said = refused(&restore(&cluster, &file, &dir, &[]).await, &dir, &[]);
+    let said = assert_restore_rejected(&run_restore(&cluster, &file, &dir, &[]).await, &dir, &[]);
     let flags = ["--lift-max-seq", "--lift-start", "--lift-epoch"];
-    let values = flags.map(|flag| least(&said, flag));
+    let values = flags.map(|flag| parse_minimum(&said, flag));
     let margins: Vec<_> = flags
         .into_iter()
         .zip(values.iter().map(String::as_str))
         .collect();
-    done(&restore(&cluster, &file, &dir, &margins).await);
-    start_restored(&mut cluster, &dir, 1).await;
+    assert_success(&run_restore(&cluster, &file, &dir, &margins).await);
+    start_restored_cluster(&mut cluster, &dir, 1).await;
 
     let address = cluster.alloc_addresses[0].clone();
-    let mut plain = until("a connection", PATIENCE, async || {
+    let mut plain = wait_until("a connection", TEST_TIMEOUT, async || {
         SequenceClient::connect(format!("http://{address}"))
             .await
             .ok()
@@ -305,9 +327,9 @@ pub async fn restored_too_low() -> Outcome {
         outcome.note(format!("refused: {fault}"));
     }
     // A caller of the new cluster is served.
-    let new = cluster.client();
-    let first = outcome.call(new.next("", 42, 1)).await;
-    let second = outcome.call(new.next("", 42, 1)).await;
+    let new = cluster.new_client();
+    let first = outcome.measure_call(new.next("", 42, 1)).await;
+    let second = outcome.measure_call(new.next("", 42, 1)).await;
     assert_eq!(second.first, first.last + 1);
     cluster.assert_none_ended();
     outcome

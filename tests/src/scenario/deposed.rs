@@ -12,33 +12,33 @@
 use std::time::{Duration, Instant};
 
 use super::Outcome;
-use crate::caller::{Ask, Caller, Result};
+use crate::caller::{ItemOutcome, TestCall, TestCaller};
 use crate::cluster::Cluster;
 use crate::history::History;
-use crate::plain::Plain;
+use crate::plain::GrpcCaller;
 use crate::process::Signal;
-use crate::subject::Subject;
-use crate::wait::until;
+use crate::subject::TestKey;
+use crate::wait::wait_until;
 
 const LEASE_MS: u32 = 1_000;
-const PATIENCE: Duration = Duration::from_secs(90);
+const TEST_TIMEOUT: Duration = Duration::from_secs(90);
 /// Sequences whose slots change hands.
-const SUBJECTS: usize = 100;
+const MOVED_KEYS: usize = 100;
 /// Calls of each sequence at the new owner.
-const ROUNDS: usize = 10;
+const CALLS_PER_KEY: usize = 10;
 
 /// Wakes up an owner that has lost its slots while it can reach no store.
 pub async fn deposed_owner() -> Outcome {
     let mut outcome = Outcome::default();
     let mut cluster = Cluster::start(3, 2, LEASE_MS).await;
-    let client = cluster.client().with_deadline(PATIENCE);
+    let client = cluster.new_client().with_deadline(TEST_TIMEOUT);
     let mut history = History::create(cluster.dir());
-    let mut subjects = super::owned_by(&client, "a1", SUBJECTS).await;
-    subjects.truncate(SUBJECTS);
-    let through_client = Caller::Client(client.clone());
+    let mut test_keys = super::wait_for_owned_keys(&client, "a1", MOVED_KEYS).await;
+    test_keys.truncate(MOVED_KEYS);
+    let through_client = TestCaller::Sdk(client.clone());
     let a1 = &cluster.alloc_addresses[..1];
-    let to_a1 = Caller::Plain(Plain::new(a1, client));
-    all_answered(&mut history, &mut outcome, &to_a1, &subjects).await;
+    let to_a1 = TestCaller::Grpc(GrpcCaller::new(a1, client));
+    take_all_answered(&mut history, &mut outcome, &to_a1, &test_keys).await;
 
     cluster.allocs[0].signal(Signal::STOP);
     for store in &mut cluster.stores {
@@ -48,56 +48,64 @@ pub async fn deposed_owner() -> Outcome {
     for store in &mut cluster.stores {
         store.restart();
     }
-    for _ in 0..ROUNDS {
-        all_answered(&mut history, &mut outcome, &through_client, &subjects).await;
-        outcome.inside += SUBJECTS as u64;
+    for _ in 0..CALLS_PER_KEY {
+        take_all_answered(&mut history, &mut outcome, &through_client, &test_keys).await;
+        outcome.inside += MOVED_KEYS as u64;
     }
     for store in &cluster.stores {
         store.signal(Signal::STOP);
     }
     cluster.allocs[0].signal(Signal::CONT);
-    let alone = ask(&mut history, &to_a1, &subjects).await;
+    let alone = take_recorded(&mut history, &to_a1, &test_keys).await;
     let answered = alone.iter().flatten().count();
     outcome.note(format!(
-        "of {SUBJECTS} calls the deposed owner answered {answered} while it heard from no store"
+        "of {MOVED_KEYS} calls the deposed owner answered {answered} while it heard from no store"
     ));
 
     for store in &cluster.stores {
         store.signal(Signal::CONT);
     }
-    until("the deposed owner to serve again", PATIENCE, async || {
-        let results = ask(&mut history, &to_a1, &subjects).await;
-        results.iter().all(Result::is_ok).then_some(())
-    })
+    wait_until(
+        "the deposed owner to serve again",
+        TEST_TIMEOUT,
+        async || {
+            let results = take_recorded(&mut history, &to_a1, &test_keys).await;
+            results.iter().all(ItemOutcome::is_ok).then_some(())
+        },
+    )
     .await;
-    all_answered(&mut history, &mut outcome, &through_client, &subjects).await;
-    cluster.whole(2).await;
+    take_all_answered(&mut history, &mut outcome, &through_client, &test_keys).await;
+    cluster.wait_until_assigned(2).await;
     cluster.assert_none_ended();
     history.check();
     outcome
 }
 
 /// Takes and records one number of each sequence.
-async fn ask(history: &mut History, caller: &Caller, subjects: &[Subject]) -> Vec<Result> {
-    let items: Vec<&Subject> = subjects.iter().collect();
-    let begin = history.now();
-    let results = caller.ask(0, Ask::Next(1), &items).await;
-    let end = history.now();
-    for (subject, result) in subjects.iter().zip(&results) {
-        history.record(subject, Ask::Next(1), begin, end, result);
+async fn take_recorded(
+    history: &mut History,
+    caller: &TestCaller,
+    test_keys: &[TestKey],
+) -> Vec<ItemOutcome> {
+    let items: Vec<&TestKey> = test_keys.iter().collect();
+    let begin = history.now_ns();
+    let results = caller.call(0, TestCall::Next(1), &items).await;
+    let end = history.now_ns();
+    for (test_key, result) in test_keys.iter().zip(&results) {
+        history.record(test_key, TestCall::Next(1), begin, end, result);
     }
     results
 }
 
 /// Takes and records one number of each sequence. Every call must be answered.
-async fn all_answered(
+async fn take_all_answered(
     history: &mut History,
     outcome: &mut Outcome,
-    caller: &Caller,
-    subjects: &[Subject],
+    caller: &TestCaller,
+    test_keys: &[TestKey],
 ) {
     let began = Instant::now();
-    for result in ask(history, caller, subjects).await {
+    for result in take_recorded(history, caller, test_keys).await {
         result.expect("it is answered");
         outcome.add_call(began.elapsed());
     }

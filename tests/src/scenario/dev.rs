@@ -44,14 +44,14 @@ pub async fn dev() -> Outcome {
         }
     };
     for number in ["1", "2", "3"] {
-        assert_eq!(outcome.call(ask(&["next", "42"])).await.0, number);
+        assert_eq!(outcome.measure_call(ask(&["next", "42"])).await.0, number);
     }
     outcome.note(format!(
         "three numbers {:.1?} after the start",
         started.elapsed()
     ));
-    assert_eq!(outcome.call(ask(&["next", "alice"])).await.0, "1");
-    assert_eq!(outcome.call(ask(&["current", "42"])).await.0, "3");
+    assert_eq!(outcome.measure_call(ask(&["next", "alice"])).await.0, "1");
+    assert_eq!(outcome.measure_call(ask(&["current", "42"])).await.0, "3");
 
     dev.kill();
     dev.reap();
@@ -63,7 +63,7 @@ pub async fn dev() -> Outcome {
     };
     let (answer, restarted) = tokio::join!(ask(&["next", "42"]), restart);
     let took = restarted.elapsed();
-    let (number, waited_for) = outcome.call(async { answer }).await;
+    let (number, waited_for) = outcome.measure_call(async { answer }).await;
     outcome.note(format!(
         "restarted: {number} after {took:.1?}; the command said:\n{waited_for}"
     ));
@@ -73,7 +73,7 @@ pub async fn dev() -> Outcome {
     assert!(waited_for.contains("waiting: "), "{waited_for:?}");
 
     dev.signal(Signal::TERM);
-    let status = dev.wait_exit(ENDS_WITHIN).await;
+    let status = dev.wait_for_exit(ENDS_WITHIN).await;
     assert!(status.success(), "{status}");
     outcome
 }

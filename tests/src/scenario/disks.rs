@@ -16,39 +16,41 @@ mod live;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-pub use all::disks_of_all;
-use damage::{Case, ROWS, TRUTH, changed, copy, tree};
+pub use all::disk_faults_of_all_stores;
+use damage::{
+    AUTHORITATIVE_DAMAGE, DamageCase, ROWS_DAMAGE, find_changed_files, read_tree, replace_by_copy,
+};
 use disk::{Disk, skipped};
-use live::Live;
+use live::LiveFault;
 
 use super::Outcome;
 use crate::cluster::Cluster;
 use crate::history::History;
-use crate::load::{Load, UNTIL_STOPPED};
+use crate::load::{RecordedLoad, UNTIL_STOPPED};
 use crate::process::{Process, Signal, free_ports};
 use crate::subject;
-use crate::wait::until;
+use crate::wait::wait_until;
 
 /// Calls answered during each fault.
-const INSIDE: u64 = 1_000;
-const PATIENCE: Duration = Duration::from_secs(40);
+const CALLS_DURING_FAULT: u64 = 1_000;
+const TEST_TIMEOUT: Duration = Duration::from_secs(40);
 /// Maximum time until a store on a broken disk ends.
-const ENDS_WITHIN: Duration = Duration::from_secs(20);
-const SIZE: &str = "128M";
+const STORE_EXIT_TIMEOUT: Duration = Duration::from_secs(20);
+const DISK_SIZE: &str = "128M";
 
 /// A cluster whose stores have one disk each, if the machine allows it, and early copies of their
 /// directories.
-struct Stage {
+struct DiskFaultCluster {
     cluster: Cluster,
     /// Empty without root.
     disks: Vec<Disk>,
     old: Vec<PathBuf>,
 }
 
-impl Stage {
-    async fn set(outcome: &mut Outcome) -> Stage {
+impl DiskFaultCluster {
+    async fn start(outcome: &mut Outcome) -> DiskFaultCluster {
         let mut cluster = Cluster::start(3, 2, 3_000).await;
-        subject::make_third(&cluster.client()).await;
+        subject::create_third_namespace(&cluster.new_client()).await;
         let mut disks = Vec::new();
         let mut old = Vec::new();
         let loops = !skipped();
@@ -63,12 +65,12 @@ impl Stage {
             process.reap();
             let data = PathBuf::from(process.arg("--data-dir"));
             let copied = data.with_extension("old");
-            copy(&data, &copied);
+            replace_by_copy(&data, &copied);
             if loops {
                 let id = process.arg("--id").to_owned();
-                let disk = Disk::sized(&root.join(format!("disk-{id}")), SIZE).unwrap();
+                let disk = Disk::sized(&root.join(format!("disk-{id}")), DISK_SIZE).unwrap();
                 let moved = disk.mount.join("data");
-                copy(&data, &moved);
+                replace_by_copy(&data, &moved);
                 process.set_arg("--data-dir", moved.to_str().unwrap());
                 disks.push(disk);
             }
@@ -79,21 +81,21 @@ impl Stage {
         for process in &mut cluster.stores {
             process.restart();
         }
-        cluster.whole(2).await;
-        Stage {
+        cluster.wait_until_assigned(2).await;
+        DiskFaultCluster {
             cluster,
             disks,
             old,
         }
     }
 
-    fn data(&self, store: usize) -> PathBuf {
+    fn data_dir(&self, store: usize) -> PathBuf {
         PathBuf::from(self.cluster.stores[store].arg("--data-dir"))
     }
 
-    fn case<'a>(&'a self, store: usize) -> damage::Place<'a> {
-        damage::Place {
-            data: self.data(store),
+    fn damage_point<'a>(&'a self, store: usize) -> damage::DamagePoint<'a> {
+        damage::DamagePoint {
+            data: self.data_dir(store),
             old: &self.old[store],
             others: &self.old[(store + 1) % 3],
         }
@@ -103,43 +105,47 @@ impl Stage {
     /// would report success falsely: of 400 fdatasyncs that met an aborting ext4 journal, 34
     /// returned 0 and had not written (6.18, one writer), and a store must be able to trust its
     /// disk.
-    async fn strike(&self, stores: impl IntoIterator<Item = usize> + Clone, live: Live) {
+    async fn inject_fault(
+        &self,
+        stores: impl IntoIterator<Item = usize> + Clone,
+        fault: LiveFault,
+    ) {
         for store in stores.clone() {
             let process = &self.cluster.stores[store];
             process.signal(Signal::STOP);
-            until("the store to stand still", ENDS_WITHIN, async || {
-                process.stands_still().then_some(())
+            wait_until("the store to stand still", STORE_EXIT_TIMEOUT, async || {
+                process.is_stopped().then_some(())
             })
             .await;
         }
         for store in stores.clone() {
-            live.strike(&self.disks[store]);
+            fault.inject(&self.disks[store]);
         }
         for store in stores {
             self.cluster.stores[store].signal(Signal::CONT);
         }
     }
 
-    fn stop(&mut self, store: usize) {
+    fn kill_store(&mut self, store: usize) {
         self.cluster.stores[store].kill();
         self.cluster.stores[store].reap();
     }
 
     /// Restarts a store and waits until it has applied what the leader has applied by now.
-    async fn takes_part(&mut self, store: usize) {
+    async fn restart_and_rejoin(&mut self, store: usize) {
         let applied = async |cluster: &Cluster, store: usize| {
-            let admin = cluster.client().admin();
+            let admin = cluster.new_client().admin();
             let status = admin.node_status(&cluster.store_addresses[store]).await;
             status.ok().map(|s| s.counters["raft_applied_index"])
         };
-        let goal = until("the leader's status", PATIENCE, async || {
-            applied(&self.cluster, self.cluster.leader().await).await
+        let goal = wait_until("the leader's status", TEST_TIMEOUT, async || {
+            applied(&self.cluster, self.cluster.wait_for_leader().await).await
         })
         .await;
         self.cluster.stores[store].restart();
-        until("the mended store to catch up", PATIENCE, async || {
+        wait_until("the repaired store to catch up", TEST_TIMEOUT, async || {
             let process = &mut self.cluster.stores[store];
-            assert!(!process.has_ended(), "it ended though it was mended");
+            assert!(!process.has_ended(), "the repaired store ended");
             (applied(&self.cluster, store).await? >= goal).then_some(())
         })
         .await;
@@ -148,8 +154,8 @@ impl Stage {
 
 /// Waits until the store ends by itself with an error, whose last line names the path and has these
 /// parts.
-async fn ends_saying(process: &mut Process, path: &Path, parts: &[&str]) -> String {
-    let status = process.wait_exit(ENDS_WITHIN).await;
+async fn wait_for_failed_exit(process: &mut Process, path: &Path, parts: &[&str]) -> String {
+    let status = process.wait_for_exit(STORE_EXIT_TIMEOUT).await;
     let log = process.log();
     let last = log.lines().last().unwrap_or_default().to_owned();
     assert!(!status.success(), "{status}: {last}");
@@ -161,31 +167,37 @@ async fn ends_saying(process: &mut Process, path: &Path, parts: &[&str]) -> Stri
 }
 
 /// Each kind of damage on one store of three, under load.
-pub async fn disks_of_one() -> Outcome {
+pub async fn disk_faults_of_one_store() -> Outcome {
     let mut outcome = Outcome::default();
-    let mut stage = Stage::set(&mut outcome).await;
-    let (callers, _) = super::callers(&stage.cluster, &stage.cluster.alloc_addresses);
+    let mut stage = DiskFaultCluster::start(&mut outcome).await;
+    let (callers, _) = super::new_callers(&stage.cluster, &stage.cluster.alloc_addresses);
     let history = History::create(stage.cluster.dir());
-    let load = Load::start(&history, subject::all(), &callers, 12, UNTIL_STOPPED);
-    load.answer_more(INSIDE, PATIENCE).await;
-    for (n, case) in TRUTH.iter().enumerate() {
-        one_is_damaged(&mut stage, &load, n % 3, case, &mut outcome).await;
+    let load = RecordedLoad::start(
+        &history,
+        subject::all_test_keys(),
+        &callers,
+        12,
+        UNTIL_STOPPED,
+    );
+    load.wait_for_calls(CALLS_DURING_FAULT, TEST_TIMEOUT).await;
+    for (n, case) in AUTHORITATIVE_DAMAGE.iter().enumerate() {
+        damage_one_store(&mut stage, &load, n % 3, case, &mut outcome).await;
     }
-    for (n, case) in ROWS.iter().enumerate() {
-        rows_are_damaged(&mut stage, &load, n % 3, case, &mut outcome).await;
+    for (n, case) in ROWS_DAMAGE.iter().enumerate() {
+        damage_rows_of_one_store(&mut stage, &load, n % 3, case, &mut outcome).await;
     }
-    in_use(&mut stage, &load, &mut outcome).await;
+    start_on_directory_in_use(&mut stage, &load, &mut outcome).await;
     if !stage.disks.is_empty() {
-        for live in [Live::Full, Live::ReadOnly, Live::Dead] {
+        for fault in [LiveFault::Full, LiveFault::ReadOnly, LiveFault::Dead] {
             for leads in [true, false] {
-                let leader = stage.cluster.leader().await;
+                let leader = stage.cluster.wait_for_leader().await;
                 let store = if leads { leader } else { (leader + 1) % 3 };
-                one_fails(&mut stage, &load, store, live, &mut outcome).await;
+                fail_disk_of_one_store(&mut stage, &load, store, fault, &mut outcome).await;
             }
         }
     }
     let summary = load.stop().await;
-    outcome.add("load", &summary);
+    outcome.add_load("load", &summary);
     assert_eq!(summary.failed, 0, "{:?}", summary.failures);
     stage.cluster.assert_none_ended();
     let report = history.check();
@@ -194,50 +206,50 @@ pub async fn disks_of_one() -> Outcome {
 }
 
 /// Damages a stopped store's directory. The store refuses to start and changes nothing.
-async fn one_is_damaged(
-    stage: &mut Stage,
-    load: &Load,
+async fn damage_one_store(
+    stage: &mut DiskFaultCluster,
+    load: &RecordedLoad,
     store: usize,
-    case: &Case,
+    case: &DamageCase,
     outcome: &mut Outcome,
 ) {
-    stage.stop(store);
-    let before = load.answered();
-    let data = stage.data(store);
+    stage.kill_store(store);
+    let before = load.answered_calls();
+    let data = stage.data_dir(store);
     let good = stage.cluster.dir().join("good");
-    copy(&data, &good);
-    let named = (case.damage)(&stage.case(store));
-    let damaged = tree(&data);
+    replace_by_copy(&data, &good);
+    let named = (case.damage)(&stage.damage_point(store));
+    let damaged = read_tree(&data);
     stage.cluster.stores[store].restart();
-    let last = ends_saying(&mut stage.cluster.stores[store], &named, case.says).await;
-    let changed = changed(&damaged, &data);
+    let last = wait_for_failed_exit(&mut stage.cluster.stores[store], &named, case.says).await;
+    let changed = find_changed_files(&damaged, &data);
     assert!(
         changed.is_empty(),
         "{}: refusing changed {changed:?}",
         case.name
     );
-    load.answer_more(INSIDE, PATIENCE).await;
-    outcome.inside += load.answered() - before;
+    load.wait_for_calls(CALLS_DURING_FAULT, TEST_TIMEOUT).await;
+    outcome.inside += load.answered_calls() - before;
     outcome.note(format!("{}: {last}", case.name));
-    copy(&good, &data);
-    stage.takes_part(store).await;
+    replace_by_copy(&good, &data);
+    stage.restart_and_rejoin(store).await;
 }
 
 /// Damages rows, which are only a shortcut: the store quarantines and rebuilds them, and logs it.
-async fn rows_are_damaged(
-    stage: &mut Stage,
-    load: &Load,
+async fn damage_rows_of_one_store(
+    stage: &mut DiskFaultCluster,
+    load: &RecordedLoad,
     store: usize,
-    case: &Case,
+    case: &DamageCase,
     outcome: &mut Outcome,
 ) {
-    stage.stop(store);
-    let before = load.answered();
-    (case.damage)(&stage.case(store));
+    stage.kill_store(store);
+    let before = load.answered_calls();
+    (case.damage)(&stage.damage_point(store));
     let said = stage.cluster.stores[store].log().len();
-    stage.takes_part(store).await;
-    load.answer_more(INSIDE, PATIENCE).await;
-    outcome.inside += load.answered() - before;
+    stage.restart_and_rejoin(store).await;
+    load.wait_for_calls(CALLS_DURING_FAULT, TEST_TIMEOUT).await;
+    outcome.inside += load.answered_calls() - before;
     let log = stage.cluster.stores[store].log().split_off(said);
     for part in case.says {
         assert!(log.contains(part), "{}: no {part:?} in {log}", case.name);
@@ -246,50 +258,59 @@ async fn rows_are_damaged(
 }
 
 /// Starts a second process on a directory in use, under its own path and a link.
-async fn in_use(stage: &mut Stage, load: &Load, outcome: &mut Outcome) {
-    let data = stage.data(0);
+async fn start_on_directory_in_use(
+    stage: &mut DiskFaultCluster,
+    load: &RecordedLoad,
+    outcome: &mut Outcome,
+) {
+    let data = stage.data_dir(0);
     let link = stage.cluster.dir().join("link");
     std::os::unix::fs::symlink(&data, &link).unwrap();
     for name in [&data, &link] {
-        let before = load.answered();
+        let before = load.answered_calls();
         let listen = format!("127.0.0.1:{}", free_ports(1));
         let dir = name.to_str().unwrap();
         let args = ["store", "--id", "1", "--listen", &listen, "--data-dir", dir];
         let args = args.map(str::to_owned).to_vec();
         let mut second = Process::start(stage.cluster.dir(), "second", args);
         let says = ["is in use by another process", "stop that one"];
-        let last = ends_saying(&mut second, name, &says).await;
-        load.answer_more(INSIDE, PATIENCE).await;
-        outcome.inside += load.answered() - before;
+        let last = wait_for_failed_exit(&mut second, name, &says).await;
+        load.wait_for_calls(CALLS_DURING_FAULT, TEST_TIMEOUT).await;
+        outcome.inside += load.answered_calls() - before;
         outcome.note(format!("in use: {last}"));
         stage.cluster.assert_none_ended();
     }
 }
 
 /// Makes the disk of a running store fail.
-async fn one_fails(
-    stage: &mut Stage,
-    load: &Load,
+async fn fail_disk_of_one_store(
+    stage: &mut DiskFaultCluster,
+    load: &RecordedLoad,
     store: usize,
-    live: Live,
+    fault: LiveFault,
     outcome: &mut Outcome,
 ) {
-    let before = load.answered();
-    let led = stage.cluster.leader().await == store;
-    let data = stage.data(store);
-    stage.strike([store], live).await;
+    let before = load.answered_calls();
+    let led = stage.cluster.wait_for_leader().await == store;
+    let data = stage.data_dir(store);
+    stage.inject_fault([store], fault).await;
     let struck = Instant::now();
-    let last = ends_saying(&mut stage.cluster.stores[store], &data, &live.says()).await;
+    let last = wait_for_failed_exit(
+        &mut stage.cluster.stores[store],
+        &data,
+        &fault.error_texts(),
+    )
+    .await;
     let took = struck.elapsed();
-    if live.refuses() {
+    if fault.rejects_start() {
         stage.cluster.stores[store].restart();
-        let says = live.says_at_start();
-        ends_saying(&mut stage.cluster.stores[store], &data, &says).await;
+        let says = fault.start_error_texts();
+        wait_for_failed_exit(&mut stage.cluster.stores[store], &data, &says).await;
     }
-    load.answer_more(INSIDE, PATIENCE).await;
-    outcome.inside += load.answered() - before;
+    load.wait_for_calls(CALLS_DURING_FAULT, TEST_TIMEOUT).await;
+    outcome.inside += load.answered_calls() - before;
     let who = if led { "leader" } else { "follower" };
-    outcome.note(format!("{live:?}, {who}, ended after {took:.1?}: {last}"));
-    live.mend(&mut stage.disks[store]);
-    stage.takes_part(store).await;
+    outcome.note(format!("{fault:?}, {who}, ended after {took:.1?}: {last}"));
+    fault.repair(&mut stage.disks[store]);
+    stage.restart_and_rejoin(store).await;
 }

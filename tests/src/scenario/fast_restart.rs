@@ -8,19 +8,19 @@ use std::time::{Duration, Instant};
 use seqsvr_client::NextItem;
 
 use super::Outcome;
-use crate::caller::{Ask, next};
+use crate::caller::{TestCall, next_answer};
 use crate::cluster::Cluster;
 use crate::history::History;
-use crate::load::{Load, UNTIL_STOPPED};
+use crate::load::{RecordedLoad, UNTIL_STOPPED};
 use crate::process::{Process, free_ports};
 use crate::subject;
 
-const EACH: u64 = 1_000;
+const CALLS_PER_PHASE: u64 = 1_000;
 /// Minimum keys of the killed AllocSvr that are requested after the restart.
-const KEYS: usize = 100;
-const PATIENCE: Duration = Duration::from_secs(60);
+const REQUESTED_KEYS_MIN: usize = 100;
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// Maximum time from exec to the first numbers of its keys.
-const BACK_WITHIN: Duration = Duration::from_secs(1);
+const RECOVERY_LIMIT: Duration = Duration::from_secs(1);
 /// Number of kills. The best counts, so that one slow moment of the machine does not decide.
 const KILLS: usize = 3;
 
@@ -31,34 +31,40 @@ pub async fn fast_restart() -> Outcome {
     let mut cluster = Cluster::start(3, 1, 3_000).await;
     let state = cluster.dir().join("state-b").display().to_string();
     cluster.add_alloc("b", &["--state-dir", &state]);
-    cluster.whole(2).await;
+    cluster.wait_until_assigned(2).await;
     let b = 1;
-    let (callers, client) = super::callers_that_try_again(&cluster);
-    subject::make_third(&client).await;
+    let (callers, client) = super::new_retrying_callers(&cluster);
+    subject::create_third_namespace(&client).await;
     let mut history = History::create(cluster.dir());
-    let load = Load::start(&history, subject::all(), &callers, 6, UNTIL_STOPPED);
-    load.answer_more(EACH, PATIENCE).await;
+    let load = RecordedLoad::start(
+        &history,
+        subject::all_test_keys(),
+        &callers,
+        6,
+        UNTIL_STOPPED,
+    );
+    load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
     let mut best = Duration::MAX;
     for _ in 0..KILLS {
-        let subjects = super::owned_by(&client, "b", KEYS).await;
-        let before = load.answered();
+        let test_keys = super::wait_for_owned_keys(&client, "b", REQUESTED_KEYS_MIN).await;
+        let before = load.answered_calls();
         cluster.allocs[b].kill();
         cluster.allocs[b].reap();
         let began = Instant::now();
         cluster.allocs[b].restart();
-        let wanted: Vec<NextItem> = subjects
+        let wanted: Vec<NextItem> = test_keys
             .iter()
             .map(|s| NextItem::new(s.key.clone()))
             .collect();
-        let begin = history.now();
-        let answers = client.next_many(subjects[0].namespace, &wanted).await;
-        let (took, end) = (began.elapsed(), history.now());
-        for (subject, answer) in subjects.iter().zip(answers) {
+        let begin = history.now_ns();
+        let answers = client.next_many(test_keys[0].namespace, &wanted).await;
+        let (took, end) = (began.elapsed(), history.now_ns());
+        for (test_key, answer) in test_keys.iter().zip(answers) {
             let n = answer.expect("its keys are back");
-            let answer = next(n.first, n.last, subject);
+            let answer = next_answer(n.first, n.last, test_key);
             history.record(
-                subject,
-                Ask::Next(1),
+                test_key,
+                TestCall::Next(1),
                 begin,
                 end,
                 &Ok((Some(n.epoch), answer)),
@@ -69,11 +75,11 @@ pub async fn fast_restart() -> Outcome {
             wanted.len()
         ));
         best = best.min(took);
-        load.answer_more(EACH, PATIENCE).await;
-        outcome.inside += load.answered() - before;
-        cluster.whole(2).await;
+        load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
+        outcome.inside += load.answered_calls() - before;
+        cluster.wait_until_assigned(2).await;
     }
-    assert!(best <= BACK_WITHIN, "back only after {best:?}");
+    assert!(best <= RECOVERY_LIMIT, "back only after {best:?}");
 
     // A second process on the directory, and one on a copy, while the first lives.
     let copy = cluster.dir().join("state-copy");
@@ -102,9 +108,9 @@ pub async fn fast_restart() -> Outcome {
     };
     let mut on_same = second(state.clone(), "second");
     let mut on_copy = second(copy.display().to_string(), "copy");
-    let ended = on_same.wait_exit(PATIENCE).await;
+    let ended = on_same.wait_for_exit(TEST_TIMEOUT).await;
     assert!(!ended.success() && on_same.log().contains("in use by another process"));
-    let ended = on_copy.wait_exit(PATIENCE).await;
+    let ended = on_copy.wait_for_exit(TEST_TIMEOUT).await;
     assert!(!ended.success(), "{ended}");
     let log = on_copy.log();
     assert!(
@@ -116,11 +122,11 @@ pub async fn fast_restart() -> Outcome {
     let now = cluster
         .counter(&cluster.alloc_addresses, "sessions_opened")
         .await;
-    assert_eq!(now, opened, "somebody lost a session");
-    load.answer_more(EACH, PATIENCE).await;
+    assert_eq!(now, opened, "an AllocSvr lost its session");
+    load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
 
     let summary = load.stop().await;
-    outcome.add("load", &summary);
+    outcome.add_load("load", &summary);
     assert_eq!(summary.failed, 0, "{:?}", summary.failures);
     cluster.assert_none_ended();
     history.check();

@@ -10,9 +10,9 @@ use seqsvr_check::{Rule, check_file};
 use super::Outcome;
 use crate::cluster::Cluster;
 use crate::history::History;
-use crate::load::Load;
+use crate::load::RecordedLoad;
 use crate::process::run;
-use crate::subject::{self, SUBJECTS};
+use crate::subject::{self, TEST_KEYS};
 
 const CALLS: u64 = 200_000;
 
@@ -20,15 +20,15 @@ const CALLS: u64 = 200_000;
 pub async fn five_processes() -> Outcome {
     let mut outcome = Outcome::default();
     let mut cluster = Cluster::start(3, 2, 3_000).await;
-    let (callers, client) = super::callers(&cluster, &cluster.alloc_addresses);
-    subject::make_third(&client).await;
+    let (callers, client) = super::new_callers(&cluster, &cluster.alloc_addresses);
+    subject::create_third_namespace(&client).await;
     let history = History::create(cluster.dir());
     let path = history.path().to_owned();
     let started = Instant::now();
-    let load = Load::start(&history, subject::all(), &callers, 24, CALLS);
-    let summary = load.finish().await;
+    let load = RecordedLoad::start(&history, subject::all_test_keys(), &callers, 24, CALLS);
+    let summary = load.wait_until_done().await;
     outcome.note(format!("{CALLS} calls in {:.1?}", started.elapsed()));
-    outcome.add("load", &summary);
+    outcome.add_load("load", &summary);
     assert_eq!(
         (summary.answered, summary.failed),
         (CALLS, 0),
@@ -41,18 +41,22 @@ pub async fn five_processes() -> Outcome {
     assert!(forwarded > CALLS / 10);
     let report = history.check();
     assert_eq!((report.answered(), report.calls), (CALLS, CALLS));
-    assert_eq!(report.sequences, SUBJECTS);
+    assert_eq!(report.sequences, TEST_KEYS);
     assert!(report.raise_to > 1_000 && report.current > 10_000);
     assert!(report.ordered_pairs > 1_000_000 && report.concurrency_max > 4);
 
     let whole = std::fs::read_to_string(&path).unwrap();
-    let (a, b) = two_calls_in_order(&whole);
+    let (a, b) = find_two_ordered_calls(&whole);
     for (name, rule, lines) in [
-        ("duplicate", Rule::Duplicate, vec![(b, with_numbers(b, a))]),
+        (
+            "duplicate",
+            Rule::Duplicate,
+            vec![(b, replace_numbers(b, a))],
+        ),
         (
             "swap",
             Rule::Order,
-            vec![(a, with_numbers(a, b)), (b, with_numbers(b, a))],
+            vec![(a, replace_numbers(a, b)), (b, replace_numbers(b, a))],
         ),
     ] {
         let mut planted = whole.clone();
@@ -74,13 +78,13 @@ pub async fn five_processes() -> Outcome {
 
 /// Returns two answered `next` of one sequence that took equally many numbers, the first of which
 /// ended before the second began.
-fn two_calls_in_order(history: &str) -> (&str, &str) {
+fn find_two_ordered_calls(history: &str) -> (&str, &str) {
     let mut last: std::collections::HashMap<(&str, u64), &str> = std::collections::HashMap::new();
     for line in history.lines().filter(|l| l.contains("\tnext\tok")) {
-        let (sequence, begin, _, first, end) = columns(line);
+        let (sequence, begin, _, first, end) = parse_columns(line);
         let before = last.insert((sequence, end - first), line);
         if let Some(before) = before
-            && columns(before).2 < begin
+            && parse_columns(before).2 < begin
         {
             return (before, line);
         }
@@ -89,7 +93,7 @@ fn two_calls_in_order(history: &str) -> (&str, &str) {
 }
 
 /// Parses sequence, begin, end, first, last.
-fn columns(line: &str) -> (&str, u64, u64, u64, u64) {
+fn parse_columns(line: &str) -> (&str, u64, u64, u64, u64) {
     let mut columns = line.split('\t');
     let sequence = columns.next().unwrap();
     let mut number = || columns.next().unwrap().parse().unwrap();
@@ -97,7 +101,7 @@ fn columns(line: &str) -> (&str, u64, u64, u64, u64) {
 }
 
 /// Replaces the numbers of a line by those of another.
-fn with_numbers(line: &str, other: &str) -> String {
+fn replace_numbers(line: &str, other: &str) -> String {
     let mut columns: Vec<&str> = line.split('\t').collect();
     let other: Vec<&str> = other.split('\t').collect();
     columns[3..5].copy_from_slice(&other[3..5]);

@@ -13,73 +13,76 @@ use seqsvr_core::namespace::Spec;
 use seqsvr_core::route::KeyRef;
 
 use super::Outcome;
-use super::owner_killed::restarts;
+use super::owner_killed::count_timer_restarts;
 use crate::cluster::Cluster;
-use crate::wait::until;
+use crate::wait::wait_until;
 
 const LEASE_MS: u32 = 3_000;
 /// W = 1.25 x D.
-const WAIT: Duration = Duration::from_millis(LEASE_MS as u64 * 5 / 4);
+const TAKEOVER_WAIT: Duration = Duration::from_millis(LEASE_MS as u64 * 5 / 4);
 const NAMESPACES: u32 = 10;
 /// Sections of each namespace: as many as 32-bit uids need by default.
-const SECTIONS: u64 = 42_950;
+const SECTIONS_PER_NAMESPACE: u64 = 42_950;
 /// Uids of one call.
-const BATCH: u64 = 1_000;
-const PATIENCE: Duration = Duration::from_secs(60);
+const BATCH_ITEMS: u64 = 1_000;
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// Maximum time from exec until a StoreSvr with all sections serves.
-const STORE_WITHIN: Duration = Duration::from_secs(2);
+const STORE_START_LIMIT: Duration = Duration::from_secs(2);
 /// Maximum time from exec until a new AllocSvr answers.
-const ALLOC_WITHIN: Duration = Duration::from_millis(300);
+const ALLOC_START_LIMIT: Duration = Duration::from_millis(300);
 /// Maximum time that the takeover of 1,024 slots may add to W.
-const TAKEOVER_ADDS: Duration = Duration::from_millis(500);
+const TAKEOVER_ADDED_LIMIT: Duration = Duration::from_millis(500);
 /// Attempts of each measurement. The best counts, so that one slow moment of the machine does not
 /// decide.
-const TRIES: usize = 3;
+const ATTEMPTS: usize = 3;
 
 /// Fills the stores, then measures.
 pub async fn large() -> Outcome {
     let mut outcome = Outcome::default();
     let mut cluster = Cluster::start(3, 1, LEASE_MS).await;
-    let client = cluster.client().with_deadline(PATIENCE);
-    fill(&mut outcome, &cluster, &client).await;
-    stores(&mut outcome, &mut cluster).await;
-    alloc(&mut outcome, &mut cluster).await;
-    takeover(&mut outcome, &mut cluster).await;
+    let client = cluster.new_client().with_deadline(TEST_TIMEOUT);
+    fill_stores(&mut outcome, &cluster, &client).await;
+    measure_store_restarts(&mut outcome, &mut cluster).await;
+    measure_new_alloc(&mut outcome, &mut cluster).await;
+    measure_takeover(&mut outcome, &mut cluster).await;
     cluster.assert_none_ended();
     outcome
 }
 
-fn namespace(n: u32) -> String {
+fn namespace_name(n: u32) -> String {
     format!("large-{n}")
 }
 
 /// Takes one number of each section.
-async fn fill(outcome: &mut Outcome, cluster: &Cluster, client: &Client) {
+async fn fill_stores(outcome: &mut Outcome, cluster: &Cluster, client: &Client) {
     let began = Instant::now();
     for n in 0..NAMESPACES {
         // Each uid has its own section.
         let geometry = Geometry::Dense {
             section_size: 1,
-            max_uid: SECTIONS,
+            max_uid: SECTIONS_PER_NAMESPACE,
         };
-        let spec = Spec::new(&namespace(n), geometry);
+        let spec = Spec::new(&namespace_name(n), geometry);
         client
             .admin()
             .create_namespace(&spec)
             .await
             .expect("it is made");
-        for from in (0..SECTIONS).step_by(BATCH as usize) {
-            let uids = from..SECTIONS.min(from + BATCH);
+        for from in (0..SECTIONS_PER_NAMESPACE).step_by(BATCH_ITEMS as usize) {
+            let uids = from..SECTIONS_PER_NAMESPACE.min(from + BATCH_ITEMS);
             let items: Vec<NextItem> = uids.map(NextItem::new).collect();
-            let asked = Instant::now();
-            for answer in client.next_many(&namespace(n), &items).await {
+            let sent = Instant::now();
+            for answer in client.next_many(&namespace_name(n), &items).await {
                 answer.expect("it is answered");
-                outcome.add_call(asked.elapsed());
+                outcome.add_call(sent.elapsed());
             }
         }
     }
     let opens = cluster.counter(&cluster.alloc_addresses, "opens").await;
-    assert!(opens >= u64::from(NAMESPACES) * SECTIONS, "{opens} opens");
+    assert!(
+        opens >= u64::from(NAMESPACES) * SECTIONS_PER_NAMESPACE,
+        "{opens} opens"
+    );
     outcome.note(format!(
         "{opens} sections opened in {:.1?}",
         began.elapsed()
@@ -87,8 +90,8 @@ async fn fill(outcome: &mut Outcome, cluster: &Cluster, client: &Client) {
 }
 
 /// Restarts each store alone, then all at once.
-async fn stores(outcome: &mut Outcome, cluster: &mut Cluster) {
-    let admin = cluster.client().admin();
+async fn measure_store_restarts(outcome: &mut Outcome, cluster: &mut Cluster) {
+    let admin = cluster.new_client().admin();
     let mut best = Duration::MAX;
     for i in 0..cluster.stores.len() {
         let address = cluster.store_addresses[i].clone();
@@ -101,7 +104,7 @@ async fn stores(outcome: &mut Outcome, cluster: &mut Cluster) {
         cluster.stores[i].reap();
         let began = Instant::now();
         cluster.stores[i].restart();
-        until("the store to be where it was", PATIENCE, async || {
+        wait_until("the store to be where it was", TEST_TIMEOUT, async || {
             applied().await.filter(|now| *now >= before)
         })
         .await;
@@ -111,9 +114,9 @@ async fn stores(outcome: &mut Outcome, cluster: &mut Cluster) {
             i + 1,
             began.elapsed()
         ));
-        cluster.leader().await;
+        cluster.wait_for_leader().await;
     }
-    judge(outcome, "a store serves", best, STORE_WITHIN);
+    judge_duration(outcome, "a store serves", best, STORE_START_LIMIT);
 
     for store in &mut cluster.stores {
         store.kill();
@@ -124,9 +127,9 @@ async fn stores(outcome: &mut Outcome, cluster: &mut Cluster) {
         store.restart();
     }
     // A strict call is answered after a round of a majority under a leader.
-    let strict = cluster.client().with_deadline(PATIENCE).strict();
+    let strict = cluster.new_client().with_deadline(TEST_TIMEOUT).strict();
     strict
-        .next(&namespace(0), 0, 1)
+        .next(&namespace_name(0), 0, 1)
         .await
         .expect("it is answered");
     outcome.note(format!(
@@ -136,9 +139,9 @@ async fn stores(outcome: &mut Outcome, cluster: &mut Cluster) {
 }
 
 /// Starts an AllocSvr with a new name, which must answer a call.
-async fn alloc(outcome: &mut Outcome, cluster: &mut Cluster) {
+async fn measure_new_alloc(outcome: &mut Outcome, cluster: &mut Cluster) {
     let mut best = Duration::MAX;
-    for i in 0..TRIES {
+    for i in 0..ATTEMPTS {
         let began = Instant::now();
         cluster.add_alloc(&format!("new{i}"), &[]);
         let address = cluster
@@ -148,7 +151,7 @@ async fn alloc(outcome: &mut Outcome, cluster: &mut Cluster) {
             .clone();
         let options = Options::new([address]);
         // A new client for each attempt: it has no backoff from an attempt that found no server.
-        let number = until("its first number", PATIENCE, async || {
+        let number = wait_until("its first number", TEST_TIMEOUT, async || {
             let client = Client::new(options.clone()).expect("a good address");
             let client = client.with_deadline(Duration::from_millis(200));
             client.next("default", 7, 1).await.ok()
@@ -160,15 +163,15 @@ async fn alloc(outcome: &mut Outcome, cluster: &mut Cluster) {
         outcome.note(format!("a new alloc answers {took:.2?} after exec"));
         best = best.min(took);
     }
-    judge(outcome, "a new alloc answers", best, ALLOC_WITHIN);
+    judge_duration(outcome, "a new alloc answers", best, ALLOC_START_LIMIT);
 }
 
 /// Kills the only owner of all slots. Another AllocSvr takes them over.
-async fn takeover(outcome: &mut Outcome, cluster: &mut Cluster) {
+async fn measure_takeover(outcome: &mut Outcome, cluster: &mut Cluster) {
     // This client has all addresses. The only owner cannot send it elsewhere after its death.
-    let client = cluster.client().with_deadline(PATIENCE);
+    let client = cluster.new_client().with_deadline(TEST_TIMEOUT);
     let mut best = Duration::MAX;
-    for i in 0..TRIES {
+    for i in 0..ATTEMPTS {
         // All slots go to the victim, which is then killed. The drain of its heir is undone just
         // before.
         let (victim, heir) = (i, i + 1);
@@ -177,15 +180,15 @@ async fn takeover(outcome: &mut Outcome, cluster: &mut Cluster) {
         for name in names.iter().skip(heir) {
             admin.drain(name, false).await.expect("it drains");
         }
-        until("one to own all slots", PATIENCE, async || {
+        wait_until("one to own all slots", TEST_TIMEOUT, async || {
             let status = admin.cluster_status().await.ok()?;
             let owners: Vec<_> = status.sessions.iter().filter(|s| s.slots > 0).collect();
             let alone = owners.len() == 1 && owners[0].name == names[victim];
             (alone && status.free_slots == 0).then_some(())
         })
         .await;
-        let of_each = of_each_slot(&client).await;
-        let before = restarts(cluster).await;
+        let of_each = one_uid_per_slot(&client).await;
+        let before = count_timer_restarts(cluster).await;
         admin.drain(names[heir], true).await.expect("it is undone");
         let killed = Instant::now();
         cluster.allocs[victim].kill();
@@ -195,20 +198,25 @@ async fn takeover(outcome: &mut Outcome, cluster: &mut Cluster) {
         }
         let took = killed.elapsed();
         cluster.allocs[victim].reap();
-        let anew = restarts(cluster).await - before;
+        let restarted_timers = count_timer_restarts(cluster).await - before;
         outcome.note(format!(
-            "{} slots of a dead owner are served {took:.2?} after its end, W being {WAIT:.2?}; timers restarted: {anew}",
+            "{} slots of a dead owner are served {took:.2?} after its end, W being {TAKEOVER_WAIT:.2?}; timers restarted: {restarted_timers}",
             of_each.len()
         ));
-        if anew == 0 {
-            best = best.min(took.saturating_sub(WAIT));
+        if restarted_timers == 0 {
+            best = best.min(took.saturating_sub(TAKEOVER_WAIT));
         }
     }
-    judge(outcome, "taking over all slots adds", best, TAKEOVER_ADDS);
+    judge_duration(
+        outcome,
+        "taking over all slots adds",
+        best,
+        TAKEOVER_ADDED_LIMIT,
+    );
 }
 
 /// Returns a uid of each slot.
-async fn of_each_slot(client: &Client) -> Vec<NextItem> {
+async fn one_uid_per_slot(client: &Client) -> Vec<NextItem> {
     let table = client.routes().await.expect("there is a table");
     let namespace = table.namespace("default").expect("there is one");
     let mut of_each = vec![None; table.slot_count() as usize];
@@ -222,7 +230,7 @@ async fn of_each_slot(client: &Client) -> Vec<NextItem> {
 }
 
 /// Notes a measurement, and records it as missed if it is over its limit.
-fn judge(outcome: &mut Outcome, what: &str, took: Duration, within: Duration) {
+fn judge_duration(outcome: &mut Outcome, what: &str, took: Duration, within: Duration) {
     let text = format!("{what} {took:.2?}, at best of the tries; at most {within:.2?} is wanted");
     match took <= within {
         true => outcome.note(text),

@@ -9,19 +9,19 @@ use std::time::Duration;
 use super::Outcome;
 use crate::cluster::Cluster;
 use crate::process::{Process, free_ports};
-use crate::wait::until;
+use crate::wait::wait_until;
 
 /// Time that the second AllocSvr of a name waits for the first; more than three times W at a lease
 /// of 1 s.
 const NAME_WAIT: &str = "5s";
-const PATIENCE: Duration = Duration::from_secs(60);
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The second AllocSvr of a name waits for the first to end, gives up, and disturbs no session.
-pub async fn second_of_a_name() -> Outcome {
+pub async fn second_alloc_of_a_name() -> Outcome {
     let mut outcome = Outcome::default();
     let mut cluster = Cluster::start(1, 1, 1_000).await;
-    let client = cluster.client();
-    let before = outcome.call(client.next("", 42, 1)).await;
+    let client = cluster.new_client();
+    let before = outcome.measure_call(client.next("", 42, 1)).await;
     let listen = format!("127.0.0.1:{}", free_ports(1));
     let stores = cluster.store_addresses.join(",");
     let args = [
@@ -38,8 +38,8 @@ pub async fn second_of_a_name() -> Outcome {
     let args = args.map(str::to_owned).to_vec();
     let mut second = Process::start(cluster.dir(), "second", args);
     let mut last = before;
-    until("the second to give up", PATIENCE, async || {
-        let numbers = outcome.call(client.next("", 42, 1)).await;
+    wait_until("the second to give up", TEST_TIMEOUT, async || {
+        let numbers = outcome.measure_call(client.next("", 42, 1)).await;
         assert_eq!(numbers.first, last.last + 1, "no window was lost");
         assert_eq!(numbers.epoch, before.epoch, "no slot changed hands");
         last = numbers;
@@ -47,7 +47,7 @@ pub async fn second_of_a_name() -> Outcome {
     })
     .await;
     outcome.inside = outcome.calls - 1;
-    let status = second.wait_exit(PATIENCE).await;
+    let status = second.wait_for_exit(TEST_TIMEOUT).await;
     assert!(!status.success(), "{status}");
     let log = second.log();
     let said = log.lines().last().unwrap();
@@ -62,48 +62,48 @@ pub async fn second_of_a_name() -> Outcome {
 }
 
 /// A StoreSvr on another cluster's directory stays out. On its own directory it is a member again.
-pub async fn directory_of_another_cluster() -> Outcome {
+pub async fn store_on_foreign_directory() -> Outcome {
     let mut outcome = Outcome::default();
     let mut other = Cluster::start(3, 1, 3_000).await;
-    for process in other.all() {
+    for process in other.all_processes() {
         process.kill();
         process.reap();
     }
     let mut cluster = Cluster::start(3, 1, 3_000).await;
-    let client = cluster.client();
-    let before = outcome.call(client.next("", 42, 1)).await;
+    let client = cluster.new_client();
+    let before = outcome.measure_call(client.next("", 42, 1)).await;
     let own = cluster.stores[2].arg("--data-dir").to_owned();
     cluster.stores[2].kill();
     cluster.stores[2].reap();
     let theirs = other.stores[2].arg("--data-dir").to_owned();
-    let kept = contents(&theirs);
+    let kept = read_identity(&theirs);
     cluster.stores[2].set_arg("--data-dir", &theirs);
     cluster.stores[2].restart();
-    let log = until("the mistake to be named", PATIENCE, async || {
+    let log = wait_until("the mistake to be named", TEST_TIMEOUT, async || {
         let log = cluster.stores[2].log();
         log.contains("belongs to another cluster").then_some(log)
     })
     .await;
     assert!(log.contains("--data-dir"), "{log}");
-    let numbers = outcome.call(client.next("", 42, 1)).await;
+    let numbers = outcome.measure_call(client.next("", 42, 1)).await;
     outcome.inside = 1;
     assert_eq!(numbers.first, before.last + 1);
 
     // On its own directory it is a member again, and the other cluster has lost nothing.
     cluster.stores[2].kill();
     cluster.stores[2].reap();
-    assert_eq!(contents(&theirs), kept, "the identity is as it was");
+    assert_eq!(read_identity(&theirs), kept, "the identity is as it was");
     cluster.stores[2].set_arg("--data-dir", &own);
     cluster.stores[2].restart();
-    let leader = cluster.leader().await;
+    let leader = cluster.wait_for_leader().await;
     assert_ne!(leader, 2, "it was away");
     cluster.stores[leader].kill();
     cluster.stores[leader].reap();
     // Two of three stores are a majority only with the third store.
-    let patient = client.with_deadline(PATIENCE);
-    let numbers = outcome.call(patient.next("", 42, 1)).await;
+    let patient = client.with_deadline(TEST_TIMEOUT);
+    let numbers = outcome.measure_call(patient.next("", 42, 1)).await;
     assert!(numbers.first > before.last + 1);
-    until("a leader with the third store", PATIENCE, async || {
+    wait_until("a leader with the third store", TEST_TIMEOUT, async || {
         let status = client.admin().cluster_status().await.ok()?;
         status.stores.iter().any(|s| s.leader).then_some(())
     })
@@ -112,8 +112,8 @@ pub async fn directory_of_another_cluster() -> Outcome {
         process.restart();
     }
     other.allocs[0].restart();
-    let theirs = other.client().with_deadline(PATIENCE);
-    outcome.call(theirs.next("", 42, 1)).await;
+    let theirs = other.new_client().with_deadline(TEST_TIMEOUT);
+    outcome.measure_call(theirs.next("", 42, 1)).await;
     outcome
 }
 
@@ -122,9 +122,9 @@ pub async fn directory_of_another_cluster() -> Outcome {
 pub async fn copied_store() -> Outcome {
     let mut outcome = Outcome::default();
     let mut cluster = Cluster::start(3, 1, 1_000).await;
-    let client = cluster.client();
-    let mut last = outcome.call(client.next("", 42, 1)).await.last;
-    let store = (cluster.leader().await + 1) % 3;
+    let client = cluster.new_client();
+    let mut last = outcome.measure_call(client.next("", 42, 1)).await.last;
+    let store = (cluster.wait_for_leader().await + 1) % 3;
     let data = cluster.stores[store].arg("--data-dir").to_owned();
     let copy = format!("{data}-copy");
     let copied = std::process::Command::new("cp")
@@ -145,7 +145,7 @@ pub async fn copied_store() -> Outcome {
     let args = args.map(str::to_owned).to_vec();
     let mut twin = Process::start(cluster.dir(), "copy", args);
     let last_line = |twin: &Process| twin.log().lines().last().unwrap_or_default().to_owned();
-    let status = twin.wait_exit(PATIENCE).await;
+    let status = twin.wait_for_exit(TEST_TIMEOUT).await;
     let said = last_line(&twin);
     assert!(!status.success(), "{status}: {said}");
     assert!(
@@ -157,22 +157,22 @@ pub async fn copied_store() -> Outcome {
     twin.set_flag("--moved-data-dir");
     twin.restart();
     let to = id.parse().expect("an id");
-    until("the clone to end", PATIENCE, async || {
+    wait_until("the clone to end", TEST_TIMEOUT, async || {
         // Elects the original repeatedly. Fails while it is already the leader.
         let _ = client.admin().transfer_leader(Some(to)).await;
         last = {
-            let numbers = outcome.call(client.next("", 42, 1)).await;
+            let numbers = outcome.measure_call(client.next("", 42, 1)).await;
             assert_eq!(numbers.first, last + 1, "no window was lost");
             numbers.last
         };
-        if cluster.leader().await == store {
+        if cluster.wait_for_leader().await == store {
             let _ = client.admin().transfer_leader(None).await;
         }
         twin.has_ended().then_some(())
     })
     .await;
     outcome.inside = outcome.calls - 1;
-    let status = twin.wait_exit(PATIENCE).await;
+    let status = twin.wait_for_exit(TEST_TIMEOUT).await;
     let said = last_line(&twin);
     assert!(!status.success(), "{status}: {said}");
     assert!(said.contains("another process has this id"), "{said}");
@@ -181,6 +181,6 @@ pub async fn copied_store() -> Outcome {
 }
 
 /// Reads the identity file of a data directory.
-fn contents(dir: &str) -> Vec<u8> {
+fn read_identity(dir: &str) -> Vec<u8> {
     std::fs::read(std::path::Path::new(dir).join("identity")).unwrap()
 }

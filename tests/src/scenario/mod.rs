@@ -36,15 +36,15 @@ use seqsvr_client::Client;
 
 pub use outcome::Outcome;
 
-use crate::caller::Caller;
+use crate::caller::TestCaller;
 use crate::cluster::Cluster;
-use crate::door::Door;
-use crate::plain::Plain;
-use crate::subject::{self, Subject};
-use crate::wait::until;
+use crate::door::EndpointCaller;
+use crate::plain::GrpcCaller;
+use crate::subject::{self, TestKey};
+use crate::wait::wait_until;
 
-/// Timeout of [`owned_by`].
-const OWNED_WITHIN: Duration = Duration::from_secs(60);
+/// Timeout of [`wait_for_owned_keys`].
+const OWNERSHIP_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Calls the macro `$each` with all scenarios, each as `module::function: "about";`. The name of
 /// the function is the name of the scenario.
@@ -56,7 +56,7 @@ macro_rules! scenarios {
             five_processes::five_processes: "200,000 mixed calls without a fault; the check convicts planted ones";
             owner_killed::owner_killed: "an owner is killed: served elsewhere within W + 2 s, others do not notice";
             store_killed::store_killed: "the store leader is killed, then a follower: no call fails";
-            all_killed::all_killed: "every process is killed at once and started again";
+            all_killed::full_outage: "every process is killed at once and started again";
             planned::planned_moves: "drain, SIGTERM, a new alloc, 200 moves by hand: no call fails, nothing is skipped";
             fast_restart::fast_restart: "an alloc with a state directory is killed: its keys are back within 1 s of exec";
             paused::owner_paused: "an owner is stopped for 3 D with requests in its sockets and a caller that sends more";
@@ -67,17 +67,17 @@ macro_rules! scenarios {
             rolling::rolling_restart: "every process is restarted in turn, by accept to a rebuilt binary: no call fails, nothing is skipped";
             rolling::level_1_upgrade: "a cluster of format level 1 is taken over under load; the older build refuses level 2";
             members::members: "stores join, leave, lead in turn and are replaced: no call fails";
-            members::members_refused: "what must not become a member does not, and is told why";
-            disks::disks_of_one: "every disk fault on one store of three: one clear line, no call fails";
-            disks::disks_of_all: "the same on all three at once: refusal, and no number repeats after";
+            members::invalid_members_rejected: "what must not become a member does not, and is told why";
+            disks::disk_faults_of_one_store: "every disk fault on one store of three: one clear line, no call fails";
+            disks::disk_faults_of_all_stores: "the same on all three at once: refusal, and no number repeats after";
             backup::backup_restore: "backup under load, 100,000 more numbers, all is lost, restore: no number twice";
-            backup::restored_too_low: "margins that were too small: who shows a greater floor or epoch is refused loudly";
-            overload::connections: "10,000 connections to one alloc, others work; one too many is told so";
-            mistaken::second_of_a_name: "a second alloc of a name gives up and disturbs nobody";
+            backup::restore_with_low_margins: "margins that were too small: who shows a greater floor or epoch is refused loudly";
+            overload::ten_thousand_connections: "10,000 connections to one alloc, others work; one too many is told so";
+            mistaken::second_alloc_of_a_name: "a second alloc of a name gives up and disturbs nobody";
             other_cluster::address_reused: "`dev` is started on another directory at the same ports: a bench ends, and mixes nothing";
             other_cluster::address_reused_forwarder: "an owner's address is given to another cluster: no number of it is forwarded";
-            other_cluster::stores_made_again: "stores are wiped and made again: an alloc ends once its lease is over; one stray store ends nothing";
-            mistaken::directory_of_another_cluster: "a store on another cluster's directory stays out";
+            other_cluster::stores_reinitialized: "stores are wiped and made again: an alloc ends once its lease is over; one stray store ends nothing";
+            mistaken::store_on_foreign_directory: "a store on another cluster's directory stays out";
             mistaken::copied_store: "a store on a copy does not start, a clone ends: no call fails";
         }
     };
@@ -124,13 +124,14 @@ pub const FIGURES: &[Scenario] = &[
 
 /// Creates an SDK caller, a plain caller and endpoint callers for these nodes. Returns the SDK
 /// client as well.
-fn callers(cluster: &Cluster, asked_plainly: &[String]) -> (Vec<Caller>, Client) {
-    let client = cluster.client();
-    let plain = Plain::new(asked_plainly, client.clone());
-    let [redis, http] = Door::both(cluster, asked_plainly).map(Caller::Door);
+fn new_callers(cluster: &Cluster, plain_addresses: &[String]) -> (Vec<TestCaller>, Client) {
+    let client = cluster.new_client();
+    let plain = GrpcCaller::new(plain_addresses, client.clone());
+    let [redis, http] =
+        EndpointCaller::redis_and_http(cluster, plain_addresses).map(TestCaller::Endpoint);
     let callers = vec![
-        Caller::Client(client.clone()),
-        Caller::Plain(plain),
+        TestCaller::Sdk(client.clone()),
+        TestCaller::Grpc(plain),
         redis,
         http,
     ];
@@ -139,32 +140,33 @@ fn callers(cluster: &Cluster, asked_plainly: &[String]) -> (Vec<Caller>, Client)
 
 /// Creates callers that retry: no plain caller, because its call fails when the AllocSvr that it
 /// calls ends. Returns one of the SDK clients as well.
-fn callers_that_try_again(cluster: &Cluster) -> (Vec<Caller>, Client) {
-    let client = cluster.client();
-    let [redis, http] = Door::both(cluster, &cluster.alloc_addresses).map(Caller::Door);
-    let other = Caller::Client(cluster.client());
+fn new_retrying_callers(cluster: &Cluster) -> (Vec<TestCaller>, Client) {
+    let client = cluster.new_client();
+    let [redis, http] =
+        EndpointCaller::redis_and_http(cluster, &cluster.alloc_addresses).map(TestCaller::Endpoint);
+    let other = TestCaller::Sdk(cluster.new_client());
     (
-        vec![Caller::Client(client.clone()), other, redis, http],
+        vec![TestCaller::Sdk(client.clone()), other, redis, http],
         client,
     )
 }
 
-/// Returns the subjects of `default` that the AllocSvr of this name owns, once it owns `least` of
+/// Returns the test keys of `default` that the AllocSvr of this name owns, once it owns `least` of
 /// them. Slots move one after the other, and a client learns of a move from the answers to its
 /// calls.
-async fn owned_by(client: &Client, name: &str, least: usize) -> Vec<Subject> {
+async fn wait_for_owned_keys(client: &Client, name: &str, least: usize) -> Vec<TestKey> {
     let what = format!("{name} owns {least} of the subjects");
-    until(&what, OWNED_WITHIN, async || {
+    wait_until(&what, OWNERSHIP_TIMEOUT, async || {
         client.current("default", 0).await.ok()?;
         let table = client.routes().await.ok()?;
         let namespace = table.namespace("default")?;
-        let mut subjects = subject::all().swap_remove(0);
-        subjects.retain(|s| {
+        let mut test_keys = subject::all_test_keys().swap_remove(0);
+        test_keys.retain(|s| {
             let (_, slot) = table.place(namespace, s.key.as_ref()).expect("a place");
             let owner = table.route(slot).and_then(|r| r.owner.as_ref());
             owner.is_some_and(|o| o.name == name)
         });
-        (subjects.len() >= least).then_some(subjects)
+        (test_keys.len() >= least).then_some(test_keys)
     })
     .await
 }

@@ -18,9 +18,9 @@ use tonic::Status;
 use super::Outcome;
 use crate::cluster::Cluster;
 use crate::process::{Process, binary, free_ports};
-use crate::wait::until;
+use crate::wait::wait_until;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 const LEASE: Duration = Duration::from_secs(3);
 
 /// A bench measures `dev`, which is killed and started on another directory at the same ports. For
@@ -54,7 +54,7 @@ pub async fn address_reused() -> Outcome {
         let admin = Client::new(Options::new([server.clone()]))
             .expect("a good address")
             .admin();
-        until("the bench to take 500 numbers", PATIENCE, async || {
+        wait_until("the bench to take 500 numbers", TEST_TIMEOUT, async || {
             let status = admin.node_status(&server).await.ok()?;
             (status.counters["numbers"] >= 500).then_some(())
         })
@@ -62,7 +62,7 @@ pub async fn address_reused() -> Outcome {
         first.kill();
         first.reap();
         let _second = start_dev(dir.path(), "second", ports).await;
-        let (success, errors) = ended(bench).await;
+        let (success, errors) = wait_for_output(bench).await;
         assert!(!success, "the bench ended without an error:\n{errors}");
         assert!(!errors.contains("given twice"), "{errors}");
         let last = errors.lines().last().unwrap_or_default();
@@ -79,11 +79,11 @@ pub async fn address_reused_forwarder() -> Outcome {
     let mut outcome = Outcome::default();
     let mut cluster = Cluster::start(1, 2, LEASE.as_millis() as u32).await;
     let other = Cluster::start(1, 1, LEASE.as_millis() as u32).await;
-    let (asked, reused) = (
+    let (forwarder, reused) = (
         cluster.alloc_addresses[0].clone(),
         cluster.alloc_addresses[1].clone(),
     );
-    let client = cluster.client();
+    let client = cluster.new_client();
     let mut uids = Vec::new();
     for uid in (0..).step_by(100_000) {
         let (_, _, route) = client.route("", uid).await.expect("a route");
@@ -97,7 +97,10 @@ pub async fn address_reused_forwarder() -> Outcome {
     let mut last: BTreeMap<u64, u64> = BTreeMap::new();
     for uid in &uids {
         for _ in 0..50 {
-            let given = next(&asked, *uid).await.expect("it is forwarded").first;
+            let given = take_number(&forwarder, *uid)
+                .await
+                .expect("it is forwarded")
+                .first;
             last.insert(*uid, given);
         }
     }
@@ -109,16 +112,18 @@ pub async fn address_reused_forwarder() -> Outcome {
     ];
     let args = args.map(str::to_owned).to_vec();
     let _stray = Process::start(other.dir(), "alloc-b2", args);
-    until("the other cluster to answer there", PATIENCE, async || {
-        next(&reused, 99).await.ok()
-    })
+    wait_until(
+        "the other cluster to answer there",
+        TEST_TIMEOUT,
+        async || take_number(&reused, 99).await.ok(),
+    )
     .await;
     let (mut answered, mut refused) = (0_u64, 0_u64);
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     while answered < 200 {
         assert!(Instant::now() < deadline, "{answered} answers only");
         for uid in &uids {
-            match next(&asked, *uid).await {
+            match take_number(&forwarder, *uid).await {
                 Ok(response) => {
                     let before = last.insert(*uid, response.first).unwrap_or(0);
                     let given = response.first;
@@ -137,27 +142,27 @@ pub async fn address_reused_forwarder() -> Outcome {
 
 /// All stores are wiped and initialized again while an AllocSvr lives. It ends with one clear line
 /// once its lease has expired. One stray store of three ends nothing.
-pub async fn stores_made_again() -> Outcome {
+pub async fn stores_reinitialized() -> Outcome {
     let mut outcome = Outcome::default();
     let mut cluster = Cluster::start(3, 1, LEASE.as_millis() as u32).await;
     let server = cluster.alloc_addresses[0].clone();
-    let given = next(&server, 1).await.expect("a number").first;
-    wipe(&mut cluster, 2).await;
-    init(&cluster, &[2]).await;
+    let given = take_number(&server, 1).await.expect("a number").first;
+    wipe_store(&mut cluster, 2).await;
+    init_cluster(&cluster, &[2]).await;
     let began = Instant::now();
     while began.elapsed() < 3 * LEASE {
-        next(&server, 1)
+        take_number(&server, 1)
             .await
             .expect("one stray store disturbs nothing");
         tokio::time::sleep(LEASE / 30).await;
     }
     assert!(!cluster.allocs[0].has_ended());
     for store in 0..3 {
-        wipe(&mut cluster, store).await;
+        wipe_store(&mut cluster, store).await;
     }
-    init(&cluster, &[0, 1, 2]).await;
+    init_cluster(&cluster, &[0, 1, 2]).await;
     let wiped = Instant::now();
-    let status = cluster.allocs[0].wait_exit(PATIENCE).await;
+    let status = cluster.allocs[0].wait_for_exit(TEST_TIMEOUT).await;
     assert!(!status.success());
     let log = cluster.allocs[0].log();
     let last = log.lines().last().unwrap_or_default();
@@ -171,8 +176,8 @@ pub async fn stores_made_again() -> Outcome {
     ));
     // After a restart it joins the new cluster, whose numbers begin at 1.
     cluster.allocs[0].restart();
-    let first = until("numbers of the new cluster", PATIENCE, async || {
-        next(&server, 1).await.ok()
+    let first = wait_until("numbers of the new cluster", TEST_TIMEOUT, async || {
+        take_number(&server, 1).await.ok()
     })
     .await
     .first;
@@ -181,7 +186,7 @@ pub async fn stores_made_again() -> Outcome {
 }
 
 /// Kills a store, wipes its directory, and restarts it.
-async fn wipe(cluster: &mut Cluster, store: usize) {
+async fn wipe_store(cluster: &mut Cluster, store: usize) {
     cluster.stores[store].kill();
     cluster.stores[store].reap();
     let data = cluster.stores[store].arg("--data-dir").to_owned();
@@ -190,13 +195,13 @@ async fn wipe(cluster: &mut Cluster, store: usize) {
 }
 
 /// Initializes a cluster of these stores.
-async fn init(cluster: &Cluster, stores: &[usize]) {
+async fn init_cluster(cluster: &Cluster, stores: &[usize]) {
     let members: Vec<String> = stores
         .iter()
         .map(|at| format!("{}={}", at + 1, cluster.store_addresses[*at]))
         .collect();
     let members = members.join(",");
-    until("the cluster to be made", PATIENCE, async || {
+    wait_until("the cluster to be made", TEST_TIMEOUT, async || {
         let made = crate::process::run(&["init", "--stores", &members]).await;
         made.status.success().then_some(())
     })
@@ -216,7 +221,7 @@ async fn start_dev(dir: &Path, data: &str, ports: [u16; 2]) -> Process {
         &data_dir,
     ];
     let process = Process::start(dir, data, args.map(str::to_owned).to_vec());
-    until("dev to be ready", PATIENCE, async || {
+    wait_until("dev to be ready", TEST_TIMEOUT, async || {
         process.log().contains("\nready after").then_some(())
     })
     .await;
@@ -224,8 +229,8 @@ async fn start_dev(dir: &Path, data: &str, ports: [u16; 2]) -> Process {
 }
 
 /// Waits for a child. Returns whether it succeeded, and its errors.
-async fn ended(mut child: Child) -> (bool, String) {
-    until("the bench to end", PATIENCE, async || {
+async fn wait_for_output(mut child: Child) -> (bool, String) {
+    wait_until("the bench to end", TEST_TIMEOUT, async || {
         child.try_wait().expect("it can be waited for")
     })
     .await;
@@ -234,7 +239,7 @@ async fn ended(mut child: Child) -> (bool, String) {
     (output.status.success(), errors)
 }
 
-async fn next(server: &str, uid: u64) -> Result<NextResponse, Status> {
+async fn take_number(server: &str, uid: u64) -> Result<NextResponse, Status> {
     let connected = SequenceClient::connect(format!("http://{server}")).await;
     let mut client = connected.map_err(|error| Status::unavailable(error.to_string()))?;
     let mut request = tonic::Request::new(NextRequest {

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use crate::load::Summary;
+use crate::load::LoadSummary;
 
 /// Maximum failures of a load that are noted as text.
-const TEXTS: usize = 5;
+const FAILURE_NOTES_MAX: usize = 5;
 
 /// Measurements of a scenario that passed.
 #[derive(Clone, Debug, Default)]
@@ -34,7 +34,7 @@ impl Outcome {
     }
 
     /// Makes one call, which must be answered, and adds it.
-    pub async fn call<T, E: fmt::Display>(
+    pub async fn measure_call<T, E: fmt::Display>(
         &mut self,
         call: impl Future<Output = Result<T, E>>,
     ) -> T {
@@ -51,15 +51,15 @@ impl Outcome {
     }
 
     /// Adds all calls of a finished load.
-    pub fn add(&mut self, what: &str, load: &Summary) {
+    pub fn add_load(&mut self, what: &str, load: &LoadSummary) {
         self.calls += load.answered;
         self.failed += load.failed;
         self.longest = self.longest.max(load.longest.0);
         self.note(format!(
             "{what}: {} calls answered, {} of them through doors, {} failed; longest {:.0?}: {}",
-            load.answered, load.through_doors, load.failed, load.longest.0, load.longest.1
+            load.answered, load.through_endpoints, load.failed, load.longest.0, load.longest.1
         ));
-        for failure in load.failures.iter().take(TEXTS) {
+        for failure in load.failures.iter().take(FAILURE_NOTES_MAX) {
             self.note(format!("  failed: {failure}"));
         }
     }

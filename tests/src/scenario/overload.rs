@@ -20,12 +20,12 @@ use tokio::time::timeout;
 pub use sprayers::sprayers;
 
 use super::Outcome;
-use crate::caller::Caller;
+use crate::caller::TestCaller;
 use crate::cluster::Cluster;
 use crate::history::History;
-use crate::load::{Load, UNTIL_STOPPED};
+use crate::load::{RecordedLoad, UNTIL_STOPPED};
 use crate::process::Signal;
-use crate::raw::{Event, Raw};
+use crate::raw::{Http2Event, RawHttp2};
 use crate::subject;
 use crate::vitals::Vitals;
 
@@ -33,19 +33,19 @@ const CONNECTIONS: u64 = 10_000;
 /// Connection limit of the AllocSvr: the crowd, and a few for the working caller.
 const CONNECTIONS_MAX: u64 = 10_050;
 /// Further connections, over the limit.
-const TOO_MANY: u64 = 100;
+const EXCESS_CONNECTIONS: u64 = 100;
 /// Connections made at one time: fewer than the kernel's accept queue holds.
-const AT_A_TIME: usize = 64;
-const PATIENCE: Duration = Duration::from_secs(20);
+const CONNECTS_IN_FLIGHT: usize = 64;
+const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 /// Maximum memory of an idle connection, in bytes.
-const EACH_MAX: u64 = 64 << 10;
+const CONNECTION_BYTES_MAX: u64 = 64 << 10;
 
 /// Opens 10,000 connections to one AllocSvr, each of which makes one call and stays, while others
 /// work. A connection over the limit is rejected with a reason.
-pub async fn connections() -> Outcome {
+pub async fn ten_thousand_connections() -> Outcome {
     let mut outcome = Outcome::default();
-    let files = CONNECTIONS + TOO_MANY + 500;
-    if !may_open(files) {
+    let files = CONNECTIONS + EXCESS_CONNECTIONS + 500;
+    if !try_raise_file_limit(files) {
         let skipped = format!("SKIPPED: a process may not open {files} files here (ulimit -Hn)");
         eprintln!("{skipped}");
         outcome.note(skipped);
@@ -55,29 +55,29 @@ pub async fn connections() -> Outcome {
     let alloc = &mut cluster.allocs[0];
     alloc.set_arg("--connections-max", &CONNECTIONS_MAX.to_string());
     alloc.signal(Signal::TERM);
-    alloc.wait_exit(PATIENCE).await;
+    alloc.wait_for_exit(TEST_TIMEOUT).await;
     alloc.restart();
-    cluster.whole(1).await;
+    cluster.wait_until_assigned(1).await;
     let (address, pid) = (cluster.alloc_addresses[0].clone(), cluster.allocs[0].pid());
     let memory = || Vitals::read(pid, None).expect("it runs").memory;
 
-    let client = cluster.client();
-    subject::make_third(&client).await;
+    let client = cluster.new_client();
+    subject::create_third_namespace(&client).await;
     let history = History::create(cluster.dir());
-    let load = Load::start(
+    let load = RecordedLoad::start(
         &history,
-        subject::all(),
-        &[Caller::Client(client)],
+        subject::all_test_keys(),
+        &[TestCaller::Sdk(client)],
         4,
         UNTIL_STOPPED,
     );
-    load.answer_more(20_000, PATIENCE).await;
+    load.wait_for_calls(20_000, TEST_TIMEOUT).await;
     let (before, began) = (memory(), Instant::now());
-    let inside = load.answered();
+    let inside = load.answered_calls();
     let crowd = futures::stream::iter(0..CONNECTIONS)
-        .map(|n| one_call(&address, n))
-        .buffer_unordered(AT_A_TIME)
-        .collect::<Vec<Raw>>()
+        .map(|n| connect_and_call(&address, n))
+        .buffer_unordered(CONNECTS_IN_FLIGHT)
+        .collect::<Vec<RawHttp2>>()
         .await;
     let took = began.elapsed();
     let held = cluster
@@ -88,37 +88,39 @@ pub async fn connections() -> Outcome {
     outcome.note(format!(
         "{CONNECTIONS} connections made and called on in {took:.1?}; {each} bytes of the alloc's memory each"
     ));
-    assert!(each < EACH_MAX, "{each} bytes a connection");
+    assert!(each < CONNECTION_BYTES_MAX, "{each} bytes a connection");
 
     // They keep answering pings. Otherwise the AllocSvr would close them.
     let mut staying = JoinSet::new();
     for mut raw in crowd {
-        staying.spawn(async move { raw.event().await });
+        staying.spawn(async move { raw.next_event().await });
     }
-    let mut told = 0;
+    let mut rejected = 0;
     let mut more = Vec::new();
-    for _ in 0..TOO_MANY {
-        let mut raw = Raw::connect(&address, 65_535).await.expect("it listens");
-        match timeout(PATIENCE, first_event(&mut raw)).await {
-            Ok(Some(Event::Goodbye(why))) => {
+    for _ in 0..EXCESS_CONNECTIONS {
+        let mut raw = RawHttp2::connect(&address, 65_535)
+            .await
+            .expect("it listens");
+        match timeout(TEST_TIMEOUT, first_event(&mut raw)).await {
+            Ok(Some(Http2Event::GoAway(why))) => {
                 assert!(why.contains("too many connections"), "{why}");
-                told += 1;
+                rejected += 1;
             }
             Ok(_) => more.push(raw),
             Err(_) => panic!("a connection too many is left to wait"),
         }
     }
     outcome.note(format!(
-        "{told} of {TOO_MANY} more were told that there are too many"
+        "{rejected} of {EXCESS_CONNECTIONS} connections over the limit were rejected with the reason"
     ));
-    assert!(told >= TOO_MANY / 2, "{told}");
-    load.answer_more(5_000, PATIENCE).await;
-    outcome.inside = load.answered() - inside;
+    assert!(rejected >= EXCESS_CONNECTIONS / 2, "{rejected}");
+    load.wait_for_calls(5_000, TEST_TIMEOUT).await;
+    outcome.inside = load.answered_calls() - inside;
     if let Some(ended) = staying.try_join_next() {
         panic!("one of the {CONNECTIONS} ended: {ended:?}");
     }
     let summary = load.stop().await;
-    outcome.add("load", &summary);
+    outcome.add_load("load", &summary);
     assert_eq!(summary.failed, 0, "{:?}", summary.failures);
     cluster.assert_none_ended();
     history.check();
@@ -126,26 +128,26 @@ pub async fn connections() -> Outcome {
 }
 
 /// Opens a connection and takes one number of its own uid.
-async fn one_call(address: &str, n: u64) -> Raw {
+async fn connect_and_call(address: &str, n: u64) -> RawHttp2 {
     let called = async {
-        let mut raw = Raw::connect(address, 65_535).await?;
+        let mut raw = RawHttp2::connect(address, 65_535).await?;
         let message = NextRequest {
             key_kind: Some(KeyKind::Uid(3_000_000_000 + n)),
             ..NextRequest::default()
         };
         let message = message.encode_to_vec();
         let path = "/seqsvr.v1.Sequence/Next";
-        raw.call(1, path, message.len(), &message).await?;
+        raw.start_call(1, path, message.len(), &message).await?;
         let mut answered = 0;
         loop {
-            match raw.event().await? {
-                Event::Data(n) => answered += n,
-                Event::End if answered > 0 => return Ok(raw),
+            match raw.next_event().await? {
+                Http2Event::Data(n) => answered += n,
+                Http2Event::End if answered > 0 => return Ok(raw),
                 other => return Err(std::io::Error::other(format!("{other:?}"))),
             }
         }
     };
-    match timeout(PATIENCE, called).await {
+    match timeout(TEST_TIMEOUT, called).await {
         Ok(Ok(raw)) => raw,
         Ok(Err(error)) => panic!("connection {n}: {error}"),
         Err(_) => panic!("connection {n} is not served"),
@@ -153,7 +155,7 @@ async fn one_call(address: &str, n: u64) -> Raw {
 }
 
 /// Returns the first event of a new connection: a rejection, or an answer.
-async fn first_event(raw: &mut Raw) -> Option<Event> {
+async fn first_event(raw: &mut RawHttp2) -> Option<Http2Event> {
     let message = NextRequest {
         key_kind: Some(KeyKind::Uid(3_000_000_000)),
         ..NextRequest::default()
@@ -161,13 +163,13 @@ async fn first_event(raw: &mut Raw) -> Option<Event> {
     let message = message.encode_to_vec();
     let path = "/seqsvr.v1.Sequence/Next";
     // May fail if the connection is already closed. The reason can still be read.
-    let _ = raw.call(1, path, message.len(), &message).await;
-    raw.event().await.ok()
+    let _ = raw.start_call(1, path, message.len(), &message).await;
+    raw.next_event().await.ok()
 }
 
 /// Returns whether this process may open `files` files. Raises its limit if necessary, as the
 /// servers raise theirs.
-fn may_open(files: u64) -> bool {
+fn try_raise_file_limit(files: u64) -> bool {
     let now = getrlimit(Resource::Nofile);
     let raised = Rlimit {
         current: Some(files),

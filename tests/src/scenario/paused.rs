@@ -17,85 +17,96 @@ use tonic::transport::Channel;
 use tonic::{Request, Response, Status};
 
 use super::Outcome;
-use crate::caller::{Ask, next};
+use crate::caller::{TestCall, next_answer};
 use crate::cluster::Cluster;
 use crate::history::History;
-use crate::load::{Load, UNTIL_STOPPED};
+use crate::load::{RecordedLoad, UNTIL_STOPPED};
 use crate::process::Signal;
-use crate::subject::{self, Subject};
-use crate::wait::until;
+use crate::subject::{self, TestKey};
+use crate::wait::wait_until;
 
 const LEASE: Duration = Duration::from_secs(1);
-const EACH: u64 = 1_000;
-const PATIENCE: Duration = Duration::from_secs(60);
+const CALLS_PER_PHASE: u64 = 1_000;
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// Requests sent directly to the paused owner.
-const WAITING: usize = 150;
+const QUEUED_REQUESTS: usize = 150;
 /// Timeout of each of them.
-const WAITS: Duration = Duration::from_secs(20);
+const QUEUED_REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
 /// Calls in flight of the direct caller, which calls only one AllocSvr, and the number of its
 /// sequences.
-const DIRECT: usize = 16;
-const DIRECT_OF: usize = 32;
+const DIRECT_CALLS_IN_FLIGHT: usize = 16;
+const DIRECT_KEYS: usize = 32;
 /// Its deadline: while the AllocSvr is paused, each call times out and another is sent.
-const DIRECT_WAITS: Duration = Duration::from_millis(700);
+const DIRECT_CALL_TIMEOUT: Duration = Duration::from_millis(700);
 
 /// Pauses an owner for 3 D with requests in its sockets, while a caller keeps calling it.
 pub async fn owner_paused() -> Outcome {
-    paused(&[], true).await
+    pause_processes(&[], true).await
 }
 
 /// Pauses the store leader for 3 D.
 pub async fn leader_paused() -> Outcome {
-    paused(&[0], false).await
+    pause_processes(&[0], false).await
 }
 
 /// Pauses the store leader and an owner for 3 D.
 pub async fn owner_and_leader_paused() -> Outcome {
-    paused(&[0], true).await
+    pause_processes(&[0], true).await
 }
 
 /// Pauses two of three stores for 3 D. No call may be served for a while, and no answer may be
 /// wrong afterwards.
 pub async fn majority_paused() -> Outcome {
-    paused(&[0, 1], false).await
+    pause_processes(&[0, 1], false).await
 }
 
 /// Pauses the leader (0) and the stores after it (1, 2), and the first AllocSvr if `owner`.
-async fn paused(stores: &[usize], owner: bool) -> Outcome {
+async fn pause_processes(stores: &[usize], owner: bool) -> Outcome {
     let mut outcome = Outcome::default();
     let mut cluster = Cluster::start(3, 3, LEASE.as_millis() as u32).await;
     let majority = stores.len() > 1;
     // A plain call to a paused process waits with it, so plain callers call the others.
-    let asked_plainly = cluster.alloc_addresses[1..].to_vec();
-    let (callers, client) = super::callers(&cluster, &asked_plainly);
-    subject::make_third(&client).await;
+    let plain_addresses = cluster.alloc_addresses[1..].to_vec();
+    let (callers, client) = super::new_callers(&cluster, &plain_addresses);
+    subject::create_third_namespace(&client).await;
     let history = History::create(cluster.dir());
-    let load = Load::start(&history, subject::all(), &callers, 6, UNTIL_STOPPED);
-    load.answer_more(2 * EACH, PATIENCE).await;
-    let leader = cluster.leader().await;
+    let load = RecordedLoad::start(
+        &history,
+        subject::all_test_keys(),
+        &callers,
+        6,
+        UNTIL_STOPPED,
+    );
+    load.wait_for_calls(2 * CALLS_PER_PHASE, TEST_TIMEOUT).await;
+    let leader = cluster.wait_for_leader().await;
     let stopped: Vec<usize> = stores.iter().map(|i| (leader + i) % 3).collect();
     let mut waiting = Vec::new();
-    let subjects = super::owned_by(&client, "a1", WAITING).await;
+    let test_keys = super::wait_for_owned_keys(&client, "a1", QUEUED_REQUESTS).await;
     // Connected before the pause, so that later requests wait in its sockets.
     let channel = SequenceClient::connect(format!("http://{}", cluster.alloc_addresses[0]));
     let a1 = channel.await.expect("it listens");
-    let direct = Direct::start(&a1, &history, &subjects[..DIRECT_OF]);
-    direct.answer_more().await;
-    let before = load.answered();
+    let direct = DirectCaller::start(&a1, &history, &test_keys[..DIRECT_KEYS]);
+    direct.wait_for_answers().await;
+    let before = load.answered_calls();
     for store in &stopped {
         cluster.stores[*store].signal(Signal::STOP);
     }
     if owner {
         cluster.allocs[0].signal(Signal::STOP);
-        for subject in subjects.into_iter().take(WAITING) {
+        for test_key in test_keys.into_iter().take(QUEUED_REQUESTS) {
             let (a1, history) = (a1.clone(), history.clone());
-            waiting.push(tokio::spawn(send(a1, history, subject, WAITS)));
+            waiting.push(tokio::spawn(send_direct(
+                a1,
+                history,
+                test_key,
+                QUEUED_REQUEST_TIMEOUT,
+            )));
         }
     }
     tokio::time::sleep(3 * LEASE).await;
     if !majority {
-        load.answer_more(EACH, PATIENCE).await;
-        outcome.inside = load.answered() - before;
+        load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
+        outcome.inside = load.answered_calls() - before;
     }
     for store in &stopped {
         cluster.stores[*store].signal(Signal::CONT);
@@ -107,18 +118,18 @@ async fn paused(stores: &[usize], owner: bool) -> Outcome {
             answered_late += u64::from(sent.await.expect("it ends"));
         }
         outcome.note(format!(
-            "of {WAITING} requests that waited in the stopped owner's sockets {answered_late} were answered with a number"
+            "of {QUEUED_REQUESTS} requests that waited in the stopped owner's sockets {answered_late} were answered with a number"
         ));
     }
-    load.answer_more(2 * EACH, PATIENCE).await;
-    direct.answer_more().await;
+    load.wait_for_calls(2 * CALLS_PER_PHASE, TEST_TIMEOUT).await;
+    direct.wait_for_answers().await;
     let (answered, failed) = direct.stop().await;
     outcome.note(format!(
         "a caller that talked to a1 all along: {answered} calls answered, {failed} given up or refused"
     ));
     outcome.calls += answered;
     let summary = load.stop().await;
-    outcome.add("load", &summary);
+    outcome.add_load("load", &summary);
     outcome.calls += answered_late;
     if majority {
         outcome.note(format!("{} calls failed, as must be", summary.failed));
@@ -129,7 +140,11 @@ async fn paused(stores: &[usize], owner: bool) -> Outcome {
         assert!(odd.is_empty(), "{odd:?}");
     } else {
         assert_eq!(summary.failed, 0, "{:?}", summary.failures);
-        assert!(outcome.inside >= EACH, "{} inside", outcome.inside);
+        assert!(
+            outcome.inside >= CALLS_PER_PHASE,
+            "{} inside",
+            outcome.inside
+        );
     }
     cluster.assert_none_ended();
     let report = history.check();
@@ -138,32 +153,41 @@ async fn paused(stores: &[usize], owner: bool) -> Outcome {
 }
 
 /// A caller that calls only one AllocSvr, also while that is paused.
-struct Direct {
+struct DirectCaller {
     stop: Arc<AtomicBool>,
     answered: Arc<AtomicU64>,
     failed: Arc<AtomicU64>,
     tasks: Vec<JoinHandle<()>>,
 }
 
-impl Direct {
-    fn start(to: &SequenceClient<Channel>, history: &History, subjects: &[Subject]) -> Direct {
-        let mut direct = Direct {
+impl DirectCaller {
+    fn start(
+        to: &SequenceClient<Channel>,
+        history: &History,
+        test_keys: &[TestKey],
+    ) -> DirectCaller {
+        let mut direct = DirectCaller {
             stop: Arc::default(),
             answered: Arc::default(),
             failed: Arc::default(),
             tasks: Vec::new(),
         };
-        for task in 0..DIRECT {
+        for task in 0..DIRECT_CALLS_IN_FLIGHT {
             let (to, history) = (to.clone(), history.clone());
             let stop = direct.stop.clone();
             let counts = [direct.answered.clone(), direct.failed.clone()];
-            let subjects = subjects.to_vec();
+            let test_keys = test_keys.to_vec();
             direct.tasks.push(tokio::spawn(async move {
-                for subject in subjects.iter().cycle().skip(task) {
+                for test_key in test_keys.iter().cycle().skip(task) {
                     if stop.load(Relaxed) {
                         return;
                     }
-                    let sent = send(to.clone(), history.clone(), subject.clone(), DIRECT_WAITS);
+                    let sent = send_direct(
+                        to.clone(),
+                        history.clone(),
+                        test_key.clone(),
+                        DIRECT_CALL_TIMEOUT,
+                    );
                     counts[usize::from(!sent.await)].fetch_add(1, Relaxed);
                 }
             }));
@@ -172,10 +196,10 @@ impl Direct {
     }
 
     /// Waits for further answers.
-    async fn answer_more(&self) {
+    async fn wait_for_answers(&self) {
         let before = self.answered.load(Relaxed);
-        until("an answer to the direct caller", PATIENCE, async || {
-            (self.answered.load(Relaxed) > before + DIRECT as u64).then_some(())
+        wait_until("an answer to the direct caller", TEST_TIMEOUT, async || {
+            (self.answered.load(Relaxed) > before + DIRECT_CALLS_IN_FLIGHT as u64).then_some(())
         })
         .await;
     }
@@ -191,31 +215,31 @@ impl Direct {
 }
 
 /// Makes one call directly to an AllocSvr. Returns whether a number was answered.
-async fn send(
+async fn send_direct(
     mut to: SequenceClient<Channel>,
     mut history: History,
-    subject: Subject,
-    patience: Duration,
+    test_key: TestKey,
+    timeout: Duration,
 ) -> bool {
-    let Key::Uid(uid) = subject.key else {
+    let Key::Uid(uid) = test_key.key else {
         panic!("a uid");
     };
     let mut request = Request::new(NextRequest {
         key_kind: Some(KeyKind::Uid(uid)),
         ..NextRequest::default()
     });
-    request.set_timeout(patience);
-    let begin = history.now();
+    request.set_timeout(timeout);
+    let begin = history.now_ns();
     let answer: Result<Response<NextResponse>, Status> = to.next(request).await;
-    let end = history.now();
+    let end = history.now_ns();
     let result = match answer {
         Ok(n) => {
             let n = n.into_inner();
-            let answer: Answer = next(n.first, n.last, &subject);
+            let answer: Answer = next_answer(n.first, n.last, &test_key);
             Ok((Some(n.epoch), answer))
         }
         Err(status) => Err(status.to_string()),
     };
-    history.record(&subject, Ask::Next(1), begin, end, &result);
+    history.record(&test_key, TestCall::Next(1), begin, end, &result);
     result.is_ok()
 }

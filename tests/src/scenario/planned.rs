@@ -8,17 +8,17 @@ use std::time::{Duration, Instant};
 use super::Outcome;
 use crate::cluster::Cluster;
 use crate::history::History;
-use crate::load::{Load, UNTIL_STOPPED};
-use crate::probe::Probe;
+use crate::load::{RecordedLoad, UNTIL_STOPPED};
+use crate::probe::SkipProbe;
 use crate::process::{Signal, run};
 use crate::subject;
-use crate::wait::until;
+use crate::wait::wait_until;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
 /// Calls during each operation.
-const EACH: u64 = 1_000;
-const PATIENCE: Duration = Duration::from_secs(90);
+const CALLS_PER_PHASE: u64 = 1_000;
+const TEST_TIMEOUT: Duration = Duration::from_secs(90);
 const MOVES: usize = 200;
 
 /// Runs a drain, a SIGTERM, the start of a third AllocSvr that gets its share, and 200 random
@@ -27,13 +27,19 @@ pub async fn planned_moves() -> Outcome {
     let mut outcome = Outcome::default();
     let mut cluster = Cluster::start(3, 3, 3_000).await;
     // Plain callers do not call a3, which is stopped later.
-    let asked_plainly = cluster.alloc_addresses[..2].to_vec();
-    let (callers, client) = super::callers(&cluster, &asked_plainly);
-    subject::make_third(&client).await;
+    let plain_addresses = cluster.alloc_addresses[..2].to_vec();
+    let (callers, client) = super::new_callers(&cluster, &plain_addresses);
+    subject::create_third_namespace(&client).await;
     let history = History::create(cluster.dir());
-    let load = Load::start(&history, subject::all(), &callers, 6, UNTIL_STOPPED);
-    let probe = Probe::start(&history, &client).await;
-    load.answer_more(EACH, PATIENCE).await;
+    let load = RecordedLoad::start(
+        &history,
+        subject::all_test_keys(),
+        &callers,
+        6,
+        UNTIL_STOPPED,
+    );
+    let probe = SkipProbe::start(&history, &client).await;
+    load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
     let admin = client.admin();
     let slots = async |name: &str| {
         let status = admin.cluster_status().await.ok()?;
@@ -41,41 +47,41 @@ pub async fn planned_moves() -> Outcome {
         Some((session?.slots, status.free_slots, status.moves_planned))
     };
 
-    let (began, before) = (Instant::now(), load.answered());
+    let (began, before) = (Instant::now(), load.answered_calls());
     let server = cluster.alloc_addresses[0].clone();
     let drained = run(&["drain", "a3", "--timeout", "60s", "--server", &server]).await;
     assert!(drained.status.success(), "{drained:?}");
     assert_eq!(slots("a3").await.expect("it lives").0, 0);
     outcome.note(format!("a3 drained in {:.2?}", began.elapsed()));
-    load.answer_more(EACH, PATIENCE).await;
+    load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
     let undone = run(&["drain", "a3", "--undo", "--server", &server]).await;
     assert!(undone.status.success(), "{undone:?}");
-    even(&slots, "a3").await;
+    wait_for_even_share(&slots, "a3").await;
     outcome.note(format!(
         "a3 has its share again after {:.2?}",
         began.elapsed()
     ));
-    outcome.inside += load.answered() - before;
+    outcome.inside += load.answered_calls() - before;
 
-    let (began, before) = (Instant::now(), load.answered());
+    let (began, before) = (Instant::now(), load.answered_calls());
     cluster.allocs[2].signal(Signal::TERM);
-    let status = cluster.allocs[2].wait_exit(PATIENCE).await;
+    let status = cluster.allocs[2].wait_for_exit(TEST_TIMEOUT).await;
     assert!(status.success(), "{status}");
     outcome.note(format!("a3 ended {:.2?} after SIGTERM", began.elapsed()));
-    load.answer_more(EACH, PATIENCE).await;
-    outcome.inside += load.answered() - before;
+    load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
+    outcome.inside += load.answered_calls() - before;
 
-    let (began, before) = (Instant::now(), load.answered());
+    let (began, before) = (Instant::now(), load.answered_calls());
     cluster.allocs[2].restart();
-    even(&slots, "a3").await;
+    wait_for_even_share(&slots, "a3").await;
     outcome.note(format!(
         "a3 joined and has its share after {:.2?}",
         began.elapsed()
     ));
-    load.answer_more(EACH, PATIENCE).await;
-    outcome.inside += load.answered() - before;
+    load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
+    outcome.inside += load.answered_calls() - before;
 
-    let (began, before) = (Instant::now(), load.answered());
+    let (began, before) = (Instant::now(), load.answered_calls());
     let mut rng = SmallRng::seed_from_u64(before);
     for i in 0..MOVES {
         let (slot, to) = (rng.random_range(0..1_024), rng.random_range(1..=3));
@@ -83,15 +89,15 @@ pub async fn planned_moves() -> Outcome {
         moved.unwrap_or_else(|e| panic!("move {i}, of slot {slot} to a{to}: {e}"));
     }
     outcome.note(format!("{MOVES} moves in {:.2?}", began.elapsed()));
-    load.answer_more(EACH, PATIENCE).await;
-    outcome.inside += load.answered() - before;
+    load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
+    outcome.inside += load.answered_calls() - before;
     let moves = cluster.counter(&cluster.alloc_addresses, "moves").await;
     assert!(moves >= MOVES as u64 / 2, "{moves} moves were made");
 
     let summary = load.stop().await;
-    outcome.add("load", &summary);
+    outcome.add_load("load", &summary);
     assert_eq!(summary.failed, 0, "{:?}", summary.failures);
-    skipped_nothing(probe, &mut outcome).await;
+    assert_nothing_skipped(probe, &mut outcome).await;
     cluster.assert_none_ended();
     let report = history.check();
     assert!(report.ordered_pairs > 50_000);
@@ -99,8 +105,8 @@ pub async fn planned_moves() -> Outcome {
 }
 
 /// Waits until an AllocSvr has its share and no further move is planned.
-async fn even(slots: &impl AsyncFn(&str) -> Option<(u32, u32, u32)>, name: &str) {
-    until("even shares", PATIENCE, async || {
+async fn wait_for_even_share(slots: &impl AsyncFn(&str) -> Option<(u32, u32, u32)>, name: &str) {
+    wait_until("even shares", TEST_TIMEOUT, async || {
         let (owned, free, planned) = slots(name).await?;
         (owned >= 300 && free == 0 && planned == 0).then_some(())
     })
@@ -109,7 +115,7 @@ async fn even(slots: &impl AsyncFn(&str) -> Option<(u32, u32, u32)>, name: &str)
 
 /// Ends the probe. Skipped numbers may be those discarded by a check that failed after they were
 /// taken, never a window.
-pub(super) async fn skipped_nothing(probe: Probe, outcome: &mut Outcome) {
+pub(super) async fn assert_nothing_skipped(probe: SkipProbe, outcome: &mut Outcome) {
     let (answered, skipped) = probe.stop().await;
     outcome.calls += answered;
     outcome.note(format!("probe: {answered} numbers, {skipped} skipped"));

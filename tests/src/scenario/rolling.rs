@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 use super::Outcome;
 use crate::cluster::Cluster;
 use crate::history::History;
-use crate::load::{Load, UNTIL_STOPPED};
-use crate::probe::Probe;
+use crate::load::{RecordedLoad, UNTIL_STOPPED};
+use crate::probe::SkipProbe;
 use crate::process::{Process, Signal, binary, upgraded};
 use crate::subject;
-use crate::wait::until;
+use crate::wait::wait_until;
 
-const EACH: u64 = 1_000;
-const PATIENCE: Duration = Duration::from_secs(60);
+const CALLS_PER_PHASE: u64 = 1_000;
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Restarts three stores and three AllocSvrs in turn: SIGTERM, exit, start, wait until the cluster
 /// is complete.
@@ -31,42 +31,52 @@ pub async fn rolling_restart() -> Outcome {
         }
     };
     let mut cluster = Cluster::start(3, 3, 3_000).await;
-    let (callers, client) = super::callers_that_try_again(&cluster);
-    subject::make_third(&client).await;
+    let (callers, client) = super::new_retrying_callers(&cluster);
+    subject::create_third_namespace(&client).await;
     let history = History::create(cluster.dir());
-    let load = Load::start(&history, subject::all(), &callers, 6, UNTIL_STOPPED);
-    let probe = Probe::start(&history, &client).await;
-    load.answer_more(EACH, PATIENCE).await;
-    let before = load.answered();
+    let load = RecordedLoad::start(
+        &history,
+        subject::all_test_keys(),
+        &callers,
+        6,
+        UNTIL_STOPPED,
+    );
+    let probe = SkipProbe::start(&history, &client).await;
+    load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
+    let before = load.answered_calls();
     let began = Instant::now();
     for store in 0..3 {
-        restart(&mut cluster.stores[store]).await;
+        restart_upgraded(&mut cluster.stores[store]).await;
         let address = [cluster.store_addresses[store].clone()];
-        let leader = cluster.leader().await;
+        let leader = cluster.wait_for_leader().await;
         let goal = [cluster.store_addresses[leader].clone()];
         let goal = cluster.counter(&goal, "raft_applied_index").await;
-        until("the restarted store to catch up", PATIENCE, async || {
-            let admin = client.admin();
-            let status = admin.node_status(&address[0]).await.ok()?;
-            (status.counters["raft_applied_index"] >= goal).then_some(())
-        })
+        wait_until(
+            "the restarted store to catch up",
+            TEST_TIMEOUT,
+            async || {
+                let admin = client.admin();
+                let status = admin.node_status(&address[0]).await.ok()?;
+                (status.counters["raft_applied_index"] >= goal).then_some(())
+            },
+        )
         .await;
-        load.answer_more(EACH, PATIENCE).await;
+        load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
     }
     for alloc in 0..3 {
-        restart(&mut cluster.allocs[alloc]).await;
-        cluster.whole(3).await;
-        load.answer_more(EACH, PATIENCE).await;
+        restart_upgraded(&mut cluster.allocs[alloc]).await;
+        cluster.wait_until_assigned(3).await;
+        load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
     }
-    outcome.inside = load.answered() - before;
+    outcome.inside = load.answered_calls() - before;
     outcome.note(format!(
         "six processes restarted to {to} in {:.1?}",
         began.elapsed()
     ));
     let summary = load.stop().await;
-    outcome.add("load", &summary);
+    outcome.add_load("load", &summary);
     assert_eq!(summary.failed, 0, "{:?}", summary.failures);
-    super::planned::skipped_nothing(probe, &mut outcome).await;
+    super::planned::assert_nothing_skipped(probe, &mut outcome).await;
     cluster.assert_none_ended();
     let report = history.check();
     assert!(report.ordered_pairs > 50_000);
@@ -89,42 +99,48 @@ pub async fn level_1_upgrade() -> Outcome {
         return outcome;
     };
     let old: &'static Path = Box::leak(PathBuf::from(old).into_boxed_path());
-    let mut cluster = Cluster::start_of(old, 3, 2).await;
-    let (callers, client) = super::callers_that_try_again(&cluster);
-    subject::make_third(&client).await;
+    let mut cluster = Cluster::start_with_binary(old, 3, 2).await;
+    let (callers, client) = super::new_retrying_callers(&cluster);
+    subject::create_third_namespace(&client).await;
     let history = History::create(cluster.dir());
-    let load = Load::start(&history, subject::all(), &callers, 6, UNTIL_STOPPED);
-    load.answer_more(EACH, PATIENCE).await;
-    let before = load.answered();
+    let load = RecordedLoad::start(
+        &history,
+        subject::all_test_keys(),
+        &callers,
+        6,
+        UNTIL_STOPPED,
+    );
+    load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
+    let before = load.answered_calls();
     for (store, to) in [(0, binary()), (1, binary()), (1, old), (1, binary())] {
-        restart_with(&mut cluster.stores[store], to).await;
-        caught_up(&cluster, store).await;
-        load.answer_more(EACH, PATIENCE).await;
+        restart_with_binary(&mut cluster.stores[store], to).await;
+        wait_until_caught_up(&cluster, store).await;
+        load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
     }
     // Older builds do not report the level.
     assert!(
-        levels(&cluster)
+        read_format_levels(&cluster)
             .await
             .iter()
             .all(|level| *level == Some(1) || level.is_none())
     );
-    restart_with(&mut cluster.stores[2], binary()).await;
-    until("format level 2 on all stores", PATIENCE, async || {
-        let levels = levels(&cluster).await;
+    restart_with_binary(&mut cluster.stores[2], binary()).await;
+    wait_until("format level 2 on all stores", TEST_TIMEOUT, async || {
+        let levels = read_format_levels(&cluster).await;
         levels.iter().all(|level| *level == Some(2)).then_some(())
     })
     .await;
     for alloc in 0..2 {
-        restart_with(&mut cluster.allocs[alloc], binary()).await;
-        cluster.whole(2).await;
-        load.answer_more(EACH, PATIENCE).await;
+        restart_with_binary(&mut cluster.allocs[alloc], binary()).await;
+        cluster.wait_until_assigned(2).await;
+        load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
     }
-    outcome.inside = load.answered() - before;
+    outcome.inside = load.answered_calls() - before;
 
     // A downgrade is rejected, with the reason.
-    let store = (cluster.leader().await + 1) % 3;
-    restart_with(&mut cluster.stores[store], old).await;
-    let status = cluster.stores[store].wait_exit(PATIENCE).await;
+    let store = (cluster.wait_for_leader().await + 1) % 3;
+    restart_with_binary(&mut cluster.stores[store], old).await;
+    let status = cluster.stores[store].wait_for_exit(TEST_TIMEOUT).await;
     let log = cluster.stores[store].log();
     let said = log.lines().last().unwrap_or_default();
     assert!(!status.success(), "{status}: {said}");
@@ -134,9 +150,9 @@ pub async fn level_1_upgrade() -> Outcome {
     );
     cluster.stores[store].set_binary(binary());
     cluster.stores[store].restart();
-    caught_up(&cluster, store).await;
+    wait_until_caught_up(&cluster, store).await;
     let summary = load.stop().await;
-    outcome.add("load", &summary);
+    outcome.add_load("load", &summary);
     assert_eq!(summary.failed, 0, "{:?}", summary.failures);
     cluster.assert_none_ended();
     history.check();
@@ -144,8 +160,8 @@ pub async fn level_1_upgrade() -> Outcome {
 }
 
 /// Returns the format level that each store reports.
-async fn levels(cluster: &Cluster) -> Vec<Option<u64>> {
-    let admin = cluster.client().admin();
+async fn read_format_levels(cluster: &Cluster) -> Vec<Option<u64>> {
+    let admin = cluster.new_client().admin();
     let mut levels = Vec::new();
     for address in &cluster.store_addresses {
         let status = admin.node_status(address).await.ok();
@@ -155,25 +171,34 @@ async fn levels(cluster: &Cluster) -> Vec<Option<u64>> {
 }
 
 /// Waits until a store has applied what the leader has applied by now.
-async fn caught_up(cluster: &Cluster, store: usize) {
+async fn wait_until_caught_up(cluster: &Cluster, store: usize) {
     let address = cluster.store_addresses[store].clone();
-    let leader = cluster.leader().await;
+    let leader = cluster.wait_for_leader().await;
     let goal = [cluster.store_addresses[leader].clone()];
     let goal = cluster.counter(&goal, "raft_applied_index").await;
-    until("the restarted store to catch up", PATIENCE, async || {
-        let status = cluster.client().admin().node_status(&address).await.ok()?;
-        (status.counters["raft_applied_index"] >= goal).then_some(())
-    })
+    wait_until(
+        "the restarted store to catch up",
+        TEST_TIMEOUT,
+        async || {
+            let status = cluster
+                .new_client()
+                .admin()
+                .node_status(&address)
+                .await
+                .ok()?;
+            (status.counters["raft_applied_index"] >= goal).then_some(())
+        },
+    )
     .await;
 }
 
-async fn restart(process: &mut Process) {
-    restart_with(process, upgraded()).await;
+async fn restart_upgraded(process: &mut Process) {
+    restart_with_binary(process, upgraded()).await;
 }
 
-async fn restart_with(process: &mut Process, to: &'static Path) {
+async fn restart_with_binary(process: &mut Process, to: &'static Path) {
     process.signal(Signal::TERM);
-    let status = process.wait_exit(PATIENCE).await;
+    let status = process.wait_for_exit(TEST_TIMEOUT).await;
     assert!(status.success(), "{status}");
     process.set_binary(to);
     process.restart();

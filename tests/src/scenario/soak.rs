@@ -18,76 +18,76 @@ use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::Outcome;
-use crate::caller::{Ask, Caller};
+use crate::caller::{TestCall, TestCaller};
 use crate::cluster::Cluster;
 use crate::history::History;
-use crate::load::{Load, UNTIL_STOPPED};
-use crate::subject::{self, Subject};
+use crate::load::{RecordedLoad, UNTIL_STOPPED};
+use crate::subject::{self, TestKey};
 use crate::vitals::Vitals;
 
 /// Interval between two samples of the processes.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 /// Interval between two progress lines on stderr.
-const TELL_EVERY: Duration = Duration::from_secs(60);
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(60);
 /// Calls in flight of the mixed load, for each of its callers.
-const TASKS: usize = 4;
+const TASKS_PER_CALLER: usize = 4;
 /// Pause of a task after each call, so that the checker can hold the history of an hour.
-const REST: Duration = Duration::from_millis(20);
+const CALL_PAUSE: Duration = Duration::from_millis(20);
 
 /// Frequent snapshots, so that the warm-up has several of them.
-const STORE: [&str; 2] = ["--snapshot-every", "2000"];
+const STORE_FLAGS: [&str; 2] = ["--snapshot-every", "2000"];
 /// The AllocSvrs close sections early and have little memory, so that sections are opened and
 /// closed all the time.
-const ALLOC: [&str; 4] = ["--idle-after", "15s", "--memory-mib", "24"];
+const ALLOC_FLAGS: [&str; 4] = ["--idle-after", "15s", "--memory-mib", "24"];
 /// Sections visited in turn. Each is idle for longer than `--idle-after` before the next visit.
-const RING: u64 = 300;
+const RING_SECTIONS: u64 = 300;
 /// First section of the ring: above the sections of the mixed load.
-const RING_FROM: u64 = 1_000;
+const RING_FIRST_SECTION: u64 = 1_000;
 /// Interval between two steps of the ring, and between two batches of fresh keys.
-const STEP_EVERY: Duration = Duration::from_millis(100);
+const RING_STEP_INTERVAL: Duration = Duration::from_millis(100);
 /// Keys in each batch that were never used before.
-const FRESH: u64 = 50;
+const FRESH_KEYS_PER_BATCH: u64 = 50;
 
 /// A namespace in which every number needs a raise, so that the log grows fast.
-const SINGLES: &str = "singles";
+const SINGLES_NAMESPACE: &str = "singles";
 /// Tasks that take these numbers, one number at a time each.
-const RAISERS: u64 = 32;
+const RAISER_TASKS: u64 = 32;
 /// Pause of each task after a number.
-const RAISER_REST: Duration = Duration::from_millis(10);
+const RAISER_PAUSE: Duration = Duration::from_millis(10);
 
 /// Percentage of the whole run for the warm-up, and for each of the two parts that are compared.
-const WARM_UP: u32 = 25;
-const PART: u32 = 25;
+const WARM_UP_PERCENT: u32 = 25;
+const PART_PERCENT: u32 = 25;
 /// Allowed growth until the last part, in addition to a tenth.
-const MEMORY_SLACK: u64 = 4 << 20;
+const MEMORY_SLACK_BYTES: u64 = 4 << 20;
 /// Log files are closed and dropped as wholes of this size.
-const DISK_SLACK: u64 = 16 << 20;
+const DISK_SLACK_BYTES: u64 = 16 << 20;
 const COUNT_SLACK: u64 = 3;
 
 /// Runs for `time`, the warm-up included.
 pub async fn soak(time: Duration) -> Outcome {
     let mut outcome = Outcome::default();
-    let mut cluster = Cluster::start_with(3, 2, 3_000, &STORE, &ALLOC).await;
+    let mut cluster = Cluster::start_with(3, 2, 3_000, &STORE_FLAGS, &ALLOC_FLAGS).await;
     let addresses = cluster.alloc_addresses.clone();
-    let (callers, client) = super::callers(&cluster, &addresses);
-    subject::make_third(&client).await;
+    let (callers, client) = super::new_callers(&cluster, &addresses);
+    subject::create_third_namespace(&client).await;
     let history = History::create(cluster.dir());
-    let load = Load::paced(
+    let load = RecordedLoad::start_paced(
         &history,
-        subject::all(),
+        subject::all_test_keys(),
         &callers,
-        TASKS,
+        TASKS_PER_CALLER,
         UNTIL_STOPPED,
-        REST,
+        CALL_PAUSE,
     );
-    let churn = Churn::start(&history, &client).await;
-    let names = names(&cluster);
-    let parts = watch(&mut cluster, &load, time).await;
+    let churn = SectionChurn::start(&history, &client).await;
+    let names = process_names(&cluster);
+    let parts = watch_resources(&mut cluster, &load, time).await;
 
-    let counted = counted(&cluster).await;
+    let counted = count_activity(&cluster).await;
     let churned = churn.stop().await;
     let summary = load.stop().await;
-    outcome.add("load", &summary);
+    outcome.add_load("load", &summary);
     outcome.calls += churned;
     outcome.inside = outcome.calls;
     outcome.note(format!(
@@ -95,9 +95,9 @@ pub async fn soak(time: Duration) -> Outcome {
     ));
     let mut grown = Vec::new();
     for (name, [first, last]) in names.iter().zip(parts) {
-        outcome.note(line(name, &first, &last));
+        outcome.note(format_row(name, &first, &last));
         grown.extend(
-            growth(&first, &last)
+            find_growth(&first, &last)
                 .into_iter()
                 .map(|what| format!("{name}: {what}")),
         );
@@ -110,26 +110,30 @@ pub async fn soak(time: Duration) -> Outcome {
 }
 
 /// Returns the maximum use of each process in the part after the warm-up, and in the last part.
-async fn watch(cluster: &mut Cluster, load: &Load, time: Duration) -> Vec<[Vitals; 2]> {
-    let watched = watched(cluster);
+async fn watch_resources(
+    cluster: &mut Cluster,
+    load: &RecordedLoad,
+    time: Duration,
+) -> Vec<[Vitals; 2]> {
+    let watched = watched_processes(cluster);
     let mut parts = vec![[Vitals::default(); 2]; watched.len()];
     let began = Instant::now();
-    let mut looks = interval(LOOK_EVERY);
-    looks.set_missed_tick_behavior(MissedTickBehavior::Skip);
-    let mut told = Instant::now();
-    let mut looked = [0; 2];
+    let mut ticks = interval(SAMPLE_INTERVAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    let mut last_progress = Instant::now();
+    let mut samples = [0; 2];
     while began.elapsed() < time {
-        looks.tick().await;
+        ticks.tick().await;
         cluster.assert_none_ended();
         let passed = began.elapsed();
-        let part = if passed < time * WARM_UP / 100 {
+        let part = if passed < time * WARM_UP_PERCENT / 100 {
             None
-        } else if passed < time * (WARM_UP + PART) / 100 {
+        } else if passed < time * (WARM_UP_PERCENT + PART_PERCENT) / 100 {
             Some(0)
         } else {
-            (passed >= time * (100 - PART) / 100).then_some(1)
+            (passed >= time * (100 - PART_PERCENT) / 100).then_some(1)
         };
-        let tell = told.elapsed() >= TELL_EVERY;
+        let is_progress_due = last_progress.elapsed() >= PROGRESS_INTERVAL;
         let mut text = String::new();
         for ((pid, dir), parts) in watched.iter().zip(&mut parts) {
             let now = Vitals::read(*pid, dir.as_deref()).expect("it can be looked at");
@@ -144,26 +148,26 @@ async fn watch(cluster: &mut Cluster, load: &Load, time: Duration) -> Vec<[Vital
             );
         }
         if let Some(part) = part {
-            looked[part] += 1;
+            samples[part] += 1;
         }
-        if tell {
-            told = Instant::now();
+        if is_progress_due {
+            last_progress = Instant::now();
             eprintln!(
                 "soak {:>4} s, {} calls{text}",
                 passed.as_secs(),
-                load.answered()
+                load.answered_calls()
             );
         }
     }
     assert!(
-        looked.iter().all(|n| *n >= 10),
-        "too short to compare: {looked:?} looks"
+        samples.iter().all(|n| *n >= 10),
+        "too short to compare: {samples:?} looks"
     );
     parts
 }
 
 /// Returns a text for each resource that grew between the first and the last part.
-fn growth(first: &Vitals, last: &Vitals) -> Vec<String> {
+fn find_growth(first: &Vitals, last: &Vitals) -> Vec<String> {
     let tenth = |n: u64| n + n / 10;
     let mut grown = Vec::new();
     let mut judge = |what: &str, first: u64, last: u64, most: u64| {
@@ -173,9 +177,9 @@ fn growth(first: &Vitals, last: &Vitals) -> Vec<String> {
             ));
         }
     };
-    let most = tenth(first.memory) + MEMORY_SLACK;
+    let most = tenth(first.memory) + MEMORY_SLACK_BYTES;
     judge("memory", first.memory, last.memory, most);
-    let most = tenth(first.disk) + DISK_SLACK;
+    let most = tenth(first.disk) + DISK_SLACK_BYTES;
     judge("disk", first.disk, last.disk, most);
     judge(
         "threads",
@@ -188,7 +192,7 @@ fn growth(first: &Vitals, last: &Vitals) -> Vec<String> {
     grown
 }
 
-fn line(name: &str, first: &Vitals, last: &Vitals) -> String {
+fn format_row(name: &str, first: &Vitals, last: &Vitals) -> String {
     let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
     format!(
         "{name}: memory {:.1} -> {:.1} MiB, disk {:.1} -> {:.1} MiB, threads {} -> {}, descriptors {} -> {}",
@@ -204,7 +208,7 @@ fn line(name: &str, first: &Vitals, last: &Vitals) -> String {
 }
 
 /// Returns the process ids, with the directories of the stores.
-fn watched(cluster: &Cluster) -> Vec<(Pid, Option<PathBuf>)> {
+fn watched_processes(cluster: &Cluster) -> Vec<(Pid, Option<PathBuf>)> {
     let stores = cluster.stores.iter().map(|store| {
         let dir = PathBuf::from(store.arg("--data-dir"));
         (store.pid(), Some(dir))
@@ -213,14 +217,14 @@ fn watched(cluster: &Cluster) -> Vec<(Pid, Option<PathBuf>)> {
     stores.chain(allocs).collect()
 }
 
-fn names(cluster: &Cluster) -> Vec<String> {
+fn process_names(cluster: &Cluster) -> Vec<String> {
     let stores = (1..=cluster.stores.len()).map(|id| format!("store {id}"));
     let allocs = (1..=cluster.allocs.len()).map(|n| format!("alloc a{n}"));
     stores.chain(allocs).collect()
 }
 
 /// Counts raises, opens, closes and snapshots of all processes. Each must have happened.
-async fn counted(cluster: &Cluster) -> String {
+async fn count_activity(cluster: &Cluster) -> String {
     let mut text = Vec::new();
     for name in ["raises", "opens", "closes"] {
         let n = cluster.counter(&cluster.alloc_addresses, name).await;
@@ -236,17 +240,17 @@ async fn counted(cluster: &Cluster) -> String {
 
 /// Load that visits sections one after the other, so that they open and close; uses each key once,
 /// so that the memory for keys is exhausted; and takes numbers that each need a raise.
-struct Churn {
+struct SectionChurn {
     stop: Arc<AtomicBool>,
     answered: Arc<AtomicU64>,
     tasks: Vec<JoinHandle<()>>,
 }
 
-impl Churn {
-    async fn start(history: &History, client: &Client) -> Churn {
+impl SectionChurn {
+    async fn start(history: &History, client: &Client) -> SectionChurn {
         let geometry = Geometry::Dense {
             section_size: 1,
-            max_uid: RAISERS,
+            max_uid: RAISER_TASKS,
         };
         let spec = Spec {
             step: 1,
@@ -254,19 +258,19 @@ impl Churn {
                 step_max: 1,
                 ..Limits::DEFAULT
             },
-            ..Spec::new(SINGLES, geometry)
+            ..Spec::new(SINGLES_NAMESPACE, geometry)
         };
         let made = client.admin().create_namespace(&spec).await;
         made.expect("the namespace is made");
-        let one = One {
+        let one = ChurnTask {
             stop: Arc::default(),
             answered: Arc::default(),
-            caller: Caller::Client(client.clone()),
+            caller: TestCaller::Sdk(client.clone()),
             history: history.clone(),
         };
-        let raisers = (0..RAISERS).map(|uid| tokio::spawn(one.clone().take_singles(uid)));
-        let visitor = tokio::spawn(one.clone().visit());
-        Churn {
+        let raisers = (0..RAISER_TASKS).map(|uid| tokio::spawn(one.clone().take_singles(uid)));
+        let visitor = tokio::spawn(one.clone().visit_sections());
+        SectionChurn {
             tasks: raisers.chain([visitor]).collect(),
             stop: one.stop,
             answered: one.answered,
@@ -284,77 +288,77 @@ impl Churn {
 }
 
 #[derive(Clone)]
-struct One {
+struct ChurnTask {
     stop: Arc<AtomicBool>,
     answered: Arc<AtomicU64>,
-    caller: Caller,
+    caller: TestCaller,
     history: History,
 }
 
-impl One {
+impl ChurnTask {
     async fn take_singles(mut self, uid: u64) {
-        let subject = [Subject::uid(SINGLES, uid, 1)];
+        let test_key = [TestKey::from_uid(SINGLES_NAMESPACE, uid, 1)];
         while !self.stop.load(Relaxed) {
-            self.call(&subject).await;
-            tokio::time::sleep(RAISER_REST).await;
+            self.take_numbers(&test_key).await;
+            tokio::time::sleep(RAISER_PAUSE).await;
         }
     }
 
-    async fn visit(mut self) {
-        let mut steps = interval(STEP_EVERY);
+    async fn visit_sections(mut self) {
+        let mut steps = interval(RING_STEP_INTERVAL);
         steps.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut step = 0;
         while !self.stop.load(Relaxed) {
             steps.tick().await;
-            let section = RING_FROM + step % RING;
-            self.call(&[Subject::uid("default", section * 100_000, 1)])
+            let section = RING_FIRST_SECTION + step % RING_SECTIONS;
+            self.take_numbers(&[TestKey::from_uid("default", section * 100_000, 1)])
                 .await;
-            let fresh = step * FRESH..(step + 1) * FRESH;
+            let fresh = step * FRESH_KEYS_PER_BATCH..(step + 1) * FRESH_KEYS_PER_BATCH;
             let fresh: Vec<_> = fresh
-                .map(|i| Subject::key("keys", format!("fresh {i}")))
+                .map(|i| TestKey::from_key("keys", format!("fresh {i}")))
                 .collect();
-            self.call(&fresh).await;
+            self.take_numbers(&fresh).await;
             step += 1;
         }
     }
 
     /// Takes one number of each, all of which must be answered.
-    async fn call(&mut self, subjects: &[Subject]) {
-        let items: Vec<&Subject> = subjects.iter().collect();
-        let begin = self.history.now();
-        let results = self.caller.ask(0, Ask::Next(1), &items).await;
-        let end = self.history.now();
-        for (subject, result) in subjects.iter().zip(&results) {
+    async fn take_numbers(&mut self, test_keys: &[TestKey]) {
+        let items: Vec<&TestKey> = test_keys.iter().collect();
+        let begin = self.history.now_ns();
+        let results = self.caller.call(0, TestCall::Next(1), &items).await;
+        let end = self.history.now_ns();
+        for (test_key, result) in test_keys.iter().zip(&results) {
             self.history
-                .record(subject, Ask::Next(1), begin, end, result);
-            assert!(result.is_ok(), "{}: {result:?}", subject.sequence);
+                .record(test_key, TestCall::Next(1), begin, end, result);
+            assert!(result.is_ok(), "{}: {result:?}", test_key.sequence);
             self.answered.fetch_add(1, Relaxed);
         }
     }
 }
 
 #[test]
-fn what_grows_is_named() {
+fn soak_growth_names_each_grown_resource() {
     let first = Vitals {
         memory: 100 << 20,
         threads: 10,
         descriptors: 50,
         disk: 40 << 20,
     };
-    assert_eq!(growth(&first, &first), Vec::<String>::new());
+    assert_eq!(find_growth(&first, &first), Vec::<String>::new());
     let within = Vitals {
         memory: 113 << 20,
         threads: 13,
         descriptors: 53,
         disk: 59 << 20,
     };
-    assert_eq!(growth(&first, &within), Vec::<String>::new());
+    assert_eq!(find_growth(&first, &within), Vec::<String>::new());
     let more = Vitals {
         memory: 115 << 20,
         threads: 14,
         descriptors: 54,
         disk: 61 << 20,
     };
-    let named = growth(&first, &more);
+    let named = find_growth(&first, &more);
     assert_eq!(named.len(), 4, "{named:?}");
 }

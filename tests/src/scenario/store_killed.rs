@@ -8,84 +8,92 @@ use std::time::{Duration, Instant};
 use super::Outcome;
 use crate::cluster::Cluster;
 use crate::history::History;
-use crate::load::{Load, UNTIL_STOPPED};
+use crate::load::{RecordedLoad, UNTIL_STOPPED};
 use crate::subject;
-use crate::wait::until;
+use crate::wait::wait_until;
 
-const EACH: u64 = 5_000;
-const PATIENCE: Duration = Duration::from_secs(30);
+const CALLS_PER_PHASE: u64 = 5_000;
+const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Kills and restarts the leader, then a follower. No call may fail.
 pub async fn store_killed() -> Outcome {
     let mut outcome = Outcome::default();
     let mut cluster = Cluster::start(3, 2, 3_000).await;
-    let (callers, client) = super::callers(&cluster, &cluster.alloc_addresses);
-    subject::make_third(&client).await;
+    let (callers, client) = super::new_callers(&cluster, &cluster.alloc_addresses);
+    subject::create_third_namespace(&client).await;
     let history = History::create(cluster.dir());
-    let load = Load::start(&history, subject::all(), &callers, 12, UNTIL_STOPPED);
-    load.answer_more(EACH, PATIENCE).await;
+    let load = RecordedLoad::start(
+        &history,
+        subject::all_test_keys(),
+        &callers,
+        12,
+        UNTIL_STOPPED,
+    );
+    load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
 
-    let leader = cluster.leader().await;
+    let leader = cluster.wait_for_leader().await;
     let killed = Instant::now();
     cluster.stores[leader].kill();
     cluster.stores[leader].reap();
-    let answered = load.answered();
-    let other = until("another leader", PATIENCE, async || {
-        let now = cluster.leader().await;
+    let answered = load.answered_calls();
+    let other = wait_until("another leader", TEST_TIMEOUT, async || {
+        let now = cluster.wait_for_leader().await;
         (now != leader).then_some(now)
     })
     .await;
     let elected = killed.elapsed();
     outcome.note(format!(
-        "leader {} killed; {} leads, seen after {elected:.2?}, {} calls answered meanwhile",
+        "leader {} killed; {} leads, seen after {elected:.2?}, {} calls answered until then",
         leader + 1,
         other + 1,
-        load.answered() - answered
+        load.answered_calls() - answered
     ));
-    load.answer_more(EACH, PATIENCE).await;
-    outcome.inside += load.answered() - answered;
-    restart(&mut cluster, leader, &mut outcome).await;
-    load.answer_more(EACH, PATIENCE).await;
+    load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
+    outcome.inside += load.answered_calls() - answered;
+    restart_store(&mut cluster, leader, &mut outcome).await;
+    load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
 
     let raises = cluster.counter(&cluster.alloc_addresses, "raises").await;
-    let leader = cluster.leader().await;
+    let leader = cluster.wait_for_leader().await;
     let follower = (leader + 1) % 3;
     cluster.stores[follower].kill();
     cluster.stores[follower].reap();
-    let answered = load.answered();
-    load.answer_more(EACH, PATIENCE).await;
-    outcome.inside += load.answered() - answered;
+    let answered = load.answered_calls();
+    load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
+    outcome.inside += load.answered_calls() - answered;
     let raises = cluster.counter(&cluster.alloc_addresses, "raises").await - raises;
     outcome.note(format!(
         "follower {} killed; {raises} raises without it",
         follower + 1
     ));
     assert!(raises > 0, "the store was not needed");
-    restart(&mut cluster, follower, &mut outcome).await;
-    load.answer_more(EACH, PATIENCE).await;
+    restart_store(&mut cluster, follower, &mut outcome).await;
+    load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
 
     let summary = load.stop().await;
-    outcome.add("load", &summary);
+    outcome.add_load("load", &summary);
     assert_eq!(summary.failed, 0, "{:?}", summary.failures);
     cluster.assert_none_ended();
     let report = history.check();
     assert_eq!(report.answered(), summary.answered);
-    assert!(report.answered() >= 5 * EACH && report.ordered_pairs > 50_000);
+    assert!(report.answered() >= 5 * CALLS_PER_PHASE && report.ordered_pairs > 50_000);
     outcome
 }
 
 /// Restarts a killed store and waits until it has applied what the leader has applied by now.
-async fn restart(cluster: &mut Cluster, store: usize, outcome: &mut Outcome) {
+async fn restart_store(cluster: &mut Cluster, store: usize, outcome: &mut Outcome) {
     let applied = async |cluster: &Cluster, store: usize| {
         let address = std::slice::from_ref(&cluster.store_addresses[store]);
         cluster.counter(address, "raft_applied_index").await
     };
-    let goal = applied(cluster, cluster.leader().await).await;
+    let goal = applied(cluster, cluster.wait_for_leader().await).await;
     let restarted = Instant::now();
     cluster.stores[store].restart();
-    until("the restarted store to catch up", PATIENCE, async || {
-        (applied(cluster, store).await >= goal).then_some(())
-    })
+    wait_until(
+        "the restarted store to catch up",
+        TEST_TIMEOUT,
+        async || (applied(cluster, store).await >= goal).then_some(()),
+    )
     .await;
     outcome.note(format!(
         "store {} is back after {:.2?}, at entry {goal}",

@@ -3,11 +3,11 @@
 //! Runs the binary with wrong flags, keys and directories, and checks that the server's state is
 //! unchanged.
 
-use crate::dev::{Dev, command, fails, free_port, refused};
+use crate::dev::{DevServer, clean_command, expect_exit_code, expect_failure, free_port};
 
 /// Asserts that a client command is rejected as bad input (exit 2) in words that contain `words`.
-fn bad(dev: &Dev, args: &[&str], words: &[&str]) {
-    let text = refused(&dev.ask(args), 2);
+fn assert_bad_input(dev: &DevServer, args: &[&str], words: &[&str]) {
+    let text = expect_exit_code(&dev.run_client(args), 2);
     for word in words {
         assert!(
             text.contains(word),
@@ -17,136 +17,139 @@ fn bad(dev: &Dev, args: &[&str], words: &[&str]) {
 }
 
 #[test]
-fn bad_requests_are_refused_and_do_no_harm() {
-    let dev = Dev::start();
-    assert_eq!(dev.done(&["next", "42"]), "1\n");
-    bad(
+fn cli_bad_requests_are_rejected_and_change_nothing() {
+    let dev = DevServer::start();
+    assert_eq!(dev.run_client_ok(&["next", "42"]), "1\n");
+    assert_bad_input(
         &dev,
         &["next", "42", "--count", "0"],
         &["count must be 1 to 100000, not 0"],
     );
-    bad(
+    assert_bad_input(
         &dev,
         &["next", "42", "--count", "100001"],
         &["count must be 1 to 100000, not 100001"],
     );
-    bad(
+    assert_bad_input(
         &dev,
         &["next", "42", "--count", "many"],
         &["invalid value 'many'"],
     );
-    bad(
+    assert_bad_input(
         &dev,
         &["next", "42", "--namespace", "nowhere"],
         &["no namespace \"nowhere\"", "create"],
     );
-    bad(&dev, &["next", ""], &["1 to 128 bytes, not 0"]);
-    bad(
+    assert_bad_input(&dev, &["next", ""], &["1 to 128 bytes, not 0"]);
+    assert_bad_input(
         &dev,
         &["next", &"k".repeat(129)],
         &["1 to 128 bytes, not 129"],
     );
-    bad(
+    assert_bad_input(
         &dev,
         &["next", "alice", "--namespace", "default"],
         &["takes a uid", "keys"],
     );
-    bad(
+    assert_bad_input(
         &dev,
         &["next", "4294967296"],
         &["4294967296", "max_uid", "keyed"],
     );
-    bad(&dev, &["raise-to", "42", "soon"], &["invalid value 'soon'"]);
-    bad(&dev, &["raise-to", "42", "0"], &["0 is not in"]);
-    bad(
+    assert_bad_input(&dev, &["raise-to", "42", "soon"], &["invalid value 'soon'"]);
+    assert_bad_input(&dev, &["raise-to", "42", "0"], &["0 is not in"]);
+    assert_bad_input(
         &dev,
         &["raise-to", "42", "9000000000000000000"],
         &["bound", "force"],
     );
-    bad(&dev, &["next", "42", "--timeout", "soon"], &["20s"]);
-    bad(&dev, &["next", "42", "--floor", "77"], &["floor"]);
-    bad(&dev, &["namespace", "create", "bad name"], &["a-z"]);
-    bad(
+    assert_bad_input(&dev, &["next", "42", "--timeout", "soon"], &["20s"]);
+    assert_bad_input(&dev, &["next", "42", "--floor", "77"], &["floor"]);
+    assert_bad_input(&dev, &["namespace", "create", "bad name"], &["a-z"]);
+    assert_bad_input(
         &dev,
         &["namespace", "create", "n", "--stride", "2", "--offset", "2"],
         &["offset must be below the stride"],
     );
-    bad(
+    assert_bad_input(
         &dev,
         &["namespace", "create", "n", "--keyed", "--max-uid", "7"],
         &["cannot be used with"],
     );
-    bad(
+    assert_bad_input(
         &dev,
         &["namespace", "alter", "keys", "--strict", "maybe"],
         &["true", "false"],
     );
     assert!(
-        dev.done(&["next", "k", "--namespace", "keys"])
+        dev.run_client_ok(&["next", "k", "--namespace", "keys"])
             .starts_with('1')
     );
     // A discarded number is a gap, never a repeat: `--floor 77` above cost one.
-    assert_eq!(dev.done(&["next", "42"]), "3\n");
+    assert_eq!(dev.run_client_ok(&["next", "42"]), "3\n");
 }
 
 #[test]
-fn a_sequence_ends_with_a_clear_error() {
-    let dev = Dev::start();
+fn exhausted_sequence_returns_a_clear_error() {
+    let dev = DevServer::start();
     let start = (i64::MAX as u64 - 2).to_string();
-    dev.done(&["namespace", "create", "last", "--start", &start]);
+    dev.run_client_ok(&["namespace", "create", "last", "--start", &start]);
     assert_eq!(
-        dev.done(&["next", "1", "-n", "last", "-c", "2"]),
+        dev.run_client_ok(&["next", "1", "-n", "last", "-c", "2"]),
         format!("{}\n{}\n", i64::MAX - 2, i64::MAX - 1)
     );
     assert_eq!(
-        dev.done(&["next", "1", "-n", "last"]),
+        dev.run_client_ok(&["next", "1", "-n", "last"]),
         format!("{}\n", i64::MAX)
     );
-    bad(&dev, &["next", "1", "-n", "last"], &["2^63-1"]);
+    assert_bad_input(&dev, &["next", "1", "-n", "last"], &["2^63-1"]);
     assert_eq!(
-        dev.done(&["next", "2", "-n", "last"]),
+        dev.run_client_ok(&["next", "2", "-n", "last"]),
         format!("{}\n", i64::MAX - 2),
         "a neighbour is unharmed"
     );
     assert_eq!(
-        dev.done(&["current", "1", "-n", "last"]),
+        dev.run_client_ok(&["current", "1", "-n", "last"]),
         format!("{}\n", i64::MAX)
     );
 }
 
 #[test]
-fn nobody_there() {
+fn commands_without_a_server_name_its_address() {
     let server = format!("127.0.0.1:{}", free_port());
-    let text = fails(
-        command(&["next", "42", "--timeout", "1s", "--server", &server]),
+    let text = expect_failure(
+        clean_command(&["next", "42", "--timeout", "1s", "--server", &server]),
         3,
     );
     assert!(text.contains(&server) && text.contains("refused"), "{text}");
-    let text = fails(command(&["next", "42", "--server", "not an address"]), 2);
+    let text = expect_failure(
+        clean_command(&["next", "42", "--server", "not an address"]),
+        2,
+    );
     assert!(text.contains("not an address"), "{text}");
     let stores = format!("1={server}");
-    let text = fails(
-        command(&["init", "--timeout", "1s", "--stores", &stores]),
+    let text = expect_failure(
+        clean_command(&["init", "--timeout", "1s", "--stores", &stores]),
         3,
     );
     assert!(
         text.contains(&server) && text.contains("seqsvr store --id 1"),
         "{text}"
     );
-    let text = fails(command(&["init", "--stores", "A,B"]), 2);
+    let text = expect_failure(clean_command(&["init", "--stores", "A,B"]), 2);
     assert!(text.contains("id=address"), "{text}");
 }
 
 #[test]
-fn addresses_and_directories_of_others() {
-    let mut dev = Dev::start();
+fn addresses_and_directories_in_use_are_rejected() {
+    let mut dev = DevServer::start();
     let (port, store_port) = (dev.port.to_string(), dev.store_port.to_string());
     let data = dev.data();
     let store_1 = data.join("store-1");
 
     // The address is in use.
     let other = tempfile::tempdir().unwrap();
-    let mut second = command(&[
+    let mut second = clean_command(&[
         "dev",
         "--port",
         &port,
@@ -155,14 +158,14 @@ fn addresses_and_directories_of_others() {
         "--data-dir",
     ]);
     second.arg(other.path());
-    let text = fails(second, 1);
+    let text = expect_failure(second, 1);
     assert!(
         text.contains(&format!("127.0.0.1:{store_port}")) && text.contains("in use"),
         "{text}"
     );
     let stores = format!("127.0.0.1:{store_port}");
-    let text = fails(
-        command(&[
+    let text = expect_failure(
+        clean_command(&[
             "alloc",
             "--name",
             "b",
@@ -178,16 +181,16 @@ fn addresses_and_directories_of_others() {
     // The address of the Redis endpoint is in use: a requested endpoint must be available.
     let alone = tempfile::tempdir().unwrap();
     let (free, store_free) = (free_port().to_string(), free_port().to_string());
-    let mut second = command(&["dev", "--port", &free, "--store-port", &store_free]);
+    let mut second = clean_command(&["dev", "--port", &free, "--store-port", &store_free]);
     second.args(["--redis-port", &port, "--data-dir"]);
     second.arg(alone.path());
-    let text = fails(second, 1);
+    let text = expect_failure(second, 1);
     assert!(
         text.contains(&port) && text.contains("--redis-port"),
         "{text}"
     );
-    let text = fails(
-        command(&[
+    let text = expect_failure(
+        clean_command(&[
             "alloc",
             "--name",
             "b",
@@ -208,23 +211,23 @@ fn addresses_and_directories_of_others() {
     // The directory is in use by a running store.
     let listen = format!("127.0.0.1:{}", free_port());
     let store = |id: &str| {
-        let mut store = command(&["store", "--id", id, "--listen", &listen, "--data-dir"]);
+        let mut store = clean_command(&["store", "--id", id, "--listen", &listen, "--data-dir"]);
         store.arg(&store_1);
         store
     };
-    let text = fails(store("1"), 1);
+    let text = expect_failure(store("1"), 1);
     assert!(text.contains("store-1"), "{text}");
 
     // The directory belongs to another store.
     dev.kill();
-    let text = fails(store("2"), 1);
+    let text = expect_failure(store("2"), 1);
     assert!(
         text.contains("store-1") && text.contains('1') && text.contains('2'),
         "{text}"
     );
 
     // Initialized with another number of stores.
-    let mut more = command(&[
+    let mut more = clean_command(&[
         "dev",
         "--stores",
         "3",
@@ -235,15 +238,15 @@ fn addresses_and_directories_of_others() {
         "--data-dir",
     ]);
     more.arg(&data);
-    let text = fails(more, 2);
+    let text = expect_failure(more, 2);
     assert!(text.contains("made with 1 stores"), "{text}");
 }
 
 /// `seqsvr … | head`: a reader that closes the pipe early is no error.
 #[test]
-fn a_reader_that_leaves_ends_the_command_quietly() {
-    let dev = Dev::start();
-    let mut child = command(&["next", "42", "--count", "100000"])
+fn closed_output_pipe_ends_the_command_without_error() {
+    let dev = DevServer::start();
+    let mut child = clean_command(&["next", "42", "--count", "100000"])
         .env("SEQSVR_SERVER", format!("127.0.0.1:{}", dev.port))
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped())

@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use crate::dev::{Dev, refused};
+use crate::dev::{DevServer, expect_exit_code};
 
 /// Keys in a dense namespace, which the service rejects item by item.
 const KEYS_IN_DENSE: [&str; 7] = [
@@ -19,7 +19,7 @@ const KEYS_IN_DENSE: [&str; 7] = [
 ];
 
 /// Makes a short run and returns its result.
-fn run(dev: &Dev, more: &[&str]) -> Value {
+fn run_bench(dev: &DevServer, more: &[&str]) -> Value {
     let mut args = vec![
         "bench",
         "--duration",
@@ -29,20 +29,20 @@ fn run(dev: &Dev, more: &[&str]) -> Value {
         "--json",
     ];
     args.extend_from_slice(more);
-    let result: Value = serde_json::from_str(&dev.done(&args)).unwrap();
+    let result: Value = serde_json::from_str(&dev.run_client_ok(&args)).unwrap();
     assert_eq!(result["errors"], serde_json::json!({}), "{result}");
     result
 }
 
-fn number(result: &Value, name: &str) -> u64 {
+fn json_number(result: &Value, name: &str) -> u64 {
     result[name].as_u64().unwrap()
 }
 
 #[test]
-fn every_mode_measures_and_verifies() {
-    let dev = Dev::start();
-    dev.done(&["namespace", "create", "other"]);
-    dev.done(&[
+fn bench_modes_all_measure_and_verify() {
+    let dev = DevServer::start();
+    dev.run_client_ok(&["namespace", "create", "other"]);
+    dev.run_client_ok(&[
         "namespace",
         "create",
         "thirds",
@@ -54,17 +54,17 @@ fn every_mode_measures_and_verifies() {
     let history = dev.dir.path().join("history");
     let history = history.to_str().unwrap();
 
-    let one = run(&dev, &["--distribution", "zipf", "--history", history]);
-    assert_eq!(number(&one, "calls"), number(&one, "numbers"));
-    assert!(number(&one, "calls") > 100, "{one}");
+    let one = run_bench(&dev, &["--distribution", "zipf", "--history", history]);
+    assert_eq!(json_number(&one, "calls"), json_number(&one, "numbers"));
+    assert!(json_number(&one, "calls") > 100, "{one}");
     let latency = &one["latency_ns"];
-    let percentiles = ["p50", "p90", "p99", "p99.9", "max"].map(|p| number(latency, p));
+    let percentiles = ["p50", "p90", "p99", "p99.9", "max"].map(|p| json_number(latency, p));
     assert!(percentiles.is_sorted() && percentiles[0] > 0, "{latency}");
-    assert!(number(&one["cluster"], "numbers") >= number(&one, "numbers"));
-    let checked = dev.done(&["check", history]);
+    assert!(json_number(&one["cluster"], "numbers") >= json_number(&one, "numbers"));
+    let checked = dev.run_client_ok(&["check", history]);
     assert!(checked.contains("no rule is broken"), "{checked}");
 
-    let many = run(
+    let many = run_bench(
         &dev,
         &[
             "--mode",
@@ -77,20 +77,26 @@ fn every_mode_measures_and_verifies() {
             "3",
         ],
     );
-    assert_eq!(number(&many, "numbers"), 150 * number(&many, "calls"));
-    let keyed = run(&dev, &["--key-bytes", "20", "--connections", "3"]);
-    assert!(number(&keyed, "calls") > 100, "{keyed}");
+    assert_eq!(
+        json_number(&many, "numbers"),
+        150 * json_number(&many, "calls")
+    );
+    let keyed = run_bench(&dev, &["--key-bytes", "20", "--connections", "3"]);
+    assert!(json_number(&keyed, "calls") > 100, "{keyed}");
     // All callers use one sequence, so that answers overtake each other.
-    let hot = run(&dev, &["--distribution", "hot", "--in-flight", "256"]);
-    assert!(number(&hot, "calls") > 100, "{hot}");
-    let current = run(&dev, &["--mode", "current", "--batch", "10"]);
-    assert_eq!(number(&current, "numbers"), 10 * number(&current, "calls"));
+    let hot = run_bench(&dev, &["--distribution", "hot", "--in-flight", "256"]);
+    assert!(json_number(&hot, "calls") > 100, "{hot}");
+    let current = run_bench(&dev, &["--mode", "current", "--batch", "10"]);
+    assert_eq!(
+        json_number(&current, "numbers"),
+        10 * json_number(&current, "calls")
+    );
 }
 
 #[test]
-fn without_the_sdk_it_measures_and_verifies_too() {
-    let dev = Dev::start();
-    dev.done(&[
+fn bench_without_the_sdk_measures_and_verifies() {
+    let dev = DevServer::start();
+    dev.run_client_ok(&[
         "namespace",
         "create",
         "odd",
@@ -105,43 +111,53 @@ fn without_the_sdk_it_measures_and_verifies_too() {
         (&["--unary"][..], 3),
         (&["--unary", "--mode", "next-many", "--batch", "20"][..], 60),
     ] {
-        let result = run(&dev, &[mode, &odd[..]].concat());
-        assert!(number(&result, "calls") > 50, "{result}");
-        assert_eq!(number(&result, "numbers"), items * number(&result, "calls"));
+        let result = run_bench(&dev, &[mode, &odd[..]].concat());
+        assert!(json_number(&result, "calls") > 50, "{result}");
+        assert_eq!(
+            json_number(&result, "numbers"),
+            items * json_number(&result, "calls")
+        );
     }
-    let keys = run(
+    let keys = run_bench(
         &dev,
         &["--mode", "pipe", "--batch", "5", "--key-bytes", "20"],
     );
-    assert_eq!(number(&keys, "numbers"), 5 * number(&keys, "calls"));
+    assert_eq!(
+        json_number(&keys, "numbers"),
+        5 * json_number(&keys, "calls")
+    );
     for batch in ["1", "10"] {
-        let current = run(&dev, &["--unary", "--mode", "current", "--batch", batch]);
+        let current = run_bench(&dev, &["--unary", "--mode", "current", "--batch", batch]);
         let items = batch.parse::<u64>().unwrap();
         assert_eq!(
-            number(&current, "numbers"),
-            items * number(&current, "calls")
+            json_number(&current, "numbers"),
+            items * json_number(&current, "calls")
         );
     }
     // The bench reports an item error of the service, unary as well as through the SDK.
     for mode in [&["--unary"][..], &["--mode", "pipe"][..]] {
-        let said = refused(&dev.ask(&[&KEYS_IN_DENSE[..], mode].concat()), 1);
-        assert!(said.contains("no call was answered"), "{said}");
+        let errors_text =
+            expect_exit_code(&dev.run_client(&[&KEYS_IN_DENSE[..], mode].concat()), 1);
+        assert!(
+            errors_text.contains("no call was answered"),
+            "{errors_text}"
+        );
     }
 }
 
 #[test]
-fn an_open_loop_keeps_its_rate() {
-    let dev = Dev::start();
-    let result = run(&dev, &["--rate", "200"]);
+fn bench_open_loop_keeps_its_rate() {
+    let dev = DevServer::start();
+    let result = run_bench(&dev, &["--rate", "200"]);
     // The calls due in the measured half second, and late ones of the warm-up. Without a rate there
     // would be thousands.
-    let calls = number(&result, "calls");
+    let calls = json_number(&result, "calls");
     assert!((1..=130).contains(&calls), "{calls}");
 }
 
 #[test]
-fn what_cannot_be_run_is_said() {
-    let dev = Dev::start();
+fn bench_with_bad_options_names_them() {
+    let dev = DevServer::start();
     for (args, words) in [
         (&["-n", "nowhere"][..], "there is no namespace \"nowhere\""),
         (&["--batch", "5"][..], "--batch is for"),
@@ -149,10 +165,13 @@ fn what_cannot_be_run_is_said() {
         (&["--keys", "0"][..], "--keys"),
         (&["--key-bytes", "9"][..], "--key-bytes"),
     ] {
-        let said = refused(&dev.ask(&[&["bench"], args].concat()), 2);
-        assert!(said.contains(words), "{args:?}: {said}");
+        let errors_text = expect_exit_code(&dev.run_client(&[&["bench"], args].concat()), 2);
+        assert!(errors_text.contains(words), "{args:?}: {errors_text}");
     }
     // Uids in a keyed namespace are keys. The server rejects keys in a dense one.
-    let said = refused(&dev.ask(&KEYS_IN_DENSE), 1);
-    assert!(said.contains("no call was answered"), "{said}");
+    let errors_text = expect_exit_code(&dev.run_client(&KEYS_IN_DENSE), 1);
+    assert!(
+        errors_text.contains("no call was answered"),
+        "{errors_text}"
+    );
 }

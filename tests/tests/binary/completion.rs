@@ -5,11 +5,11 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::dev::{command, fails};
+use crate::dev::{clean_command, expect_failure};
 
-fn script(shell: &str) -> String {
+fn completion_of(shell: &str) -> String {
     // The command needs no configuration file, so a bad one is ignored.
-    let mut completion = command(&["completion", shell]);
+    let mut completion = clean_command(&["completion", shell]);
     let output = completion.env("SEQSVR_CONFIG", "/no/such/file").output();
     let output = output.unwrap();
     assert!(output.status.success(), "{shell}");
@@ -17,9 +17,9 @@ fn script(shell: &str) -> String {
 }
 
 /// Returns bash's completions after these words, with the script in this file.
-fn completed(script: &Path, words: &[&str]) -> String {
+fn complete_in_bash(script: &Path, words: &[&str]) -> String {
     let (last, before) = words.split_last().unwrap();
-    let asked = format!(
+    let completion_script = format!(
         "source {}
          COMP_WORDS=({}); COMP_CWORD={}
          _seqsvr seqsvr {last:?} {:?}
@@ -30,7 +30,10 @@ fn completed(script: &Path, words: &[&str]) -> String {
         before.last().unwrap(),
     );
     let mut bash = Command::new("bash");
-    let output = bash.args(["--norc", "-c", &asked]).output().unwrap();
+    let output = bash
+        .args(["--norc", "-c", &completion_script])
+        .output()
+        .unwrap();
     assert!(output.stderr.is_empty(), "{words:?}: {output:?}");
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
@@ -39,24 +42,30 @@ fn completed(script: &Path, words: &[&str]) -> String {
 fn bash_completes_commands_and_flags() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("script");
-    std::fs::write(&file, script("bash")).unwrap();
+    std::fs::write(&file, completion_of("bash")).unwrap();
     let Ok(read) = Command::new("bash").arg("-n").arg(&file).status() else {
         return println!("SKIPPED: no bash");
     };
     assert!(read.success());
-    assert_eq!(completed(&file, &["seqsvr", "nam"]), "namespace");
-    assert_eq!(completed(&file, &["seqsvr", "namespace", "cr"]), "create");
+    assert_eq!(complete_in_bash(&file, &["seqsvr", "nam"]), "namespace");
     assert_eq!(
-        completed(&file, &["seqsvr", "alloc", "--stat"]),
+        complete_in_bash(&file, &["seqsvr", "namespace", "cr"]),
+        "create"
+    );
+    assert_eq!(
+        complete_in_bash(&file, &["seqsvr", "alloc", "--stat"]),
         "--state-dir"
     );
 }
 
 #[test]
-fn every_shell_has_a_script() {
+fn completion_scripts_exist_for_every_shell() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        assert!(script(shell).contains("raise-to"), "{shell}");
+        assert!(completion_of(shell).contains("raise-to"), "{shell}");
     }
-    let said = fails(command(&["completion", "dash"]), 2);
-    assert!(said.contains("possible values: bash"), "{said}");
+    let errors_text = expect_failure(clean_command(&["completion", "dash"]), 2);
+    assert!(
+        errors_text.contains("possible values: bash"),
+        "{errors_text}"
+    );
 }

@@ -7,15 +7,15 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::dev::{Dev, command, fails, free_port};
+use crate::dev::{DevServer, clean_command, expect_failure, free_port};
 
-struct File {
+struct ConfigFile {
     dir: tempfile::TempDir,
 }
 
-impl File {
-    fn new() -> File {
-        File {
+impl ConfigFile {
+    fn new() -> ConfigFile {
+        ConfigFile {
             dir: tempfile::tempdir().unwrap(),
         }
     }
@@ -25,63 +25,69 @@ impl File {
     }
 
     /// Returns a command with this text as its configuration file.
-    fn with(&self, text: &str, args: &[&str]) -> std::process::Command {
+    fn command_with(&self, text: &str, args: &[&str]) -> std::process::Command {
         std::fs::write(self.path(), text).unwrap();
-        let mut command = command(args);
+        let mut command = clean_command(args);
         command.env("SEQSVR_CONFIG", self.path());
         command
     }
 }
 
 #[test]
-fn flag_over_environment_over_file() {
-    let file = File::new();
+fn config_flag_overrides_environment_and_file() {
+    let file = ConfigFile::new();
     let [in_file, in_env, in_flag] = [(); 3].map(|()| format!("127.0.0.1:{}", free_port()));
     let text = format!("[client]\nserver = \"{in_file}\"\ntimeout = \"300ms\"\n");
-    let said = fails(file.with(&text, &["next", "42"]), 3);
-    assert!(said.contains(&in_file), "{said}");
-    let mut command = file.with(&text, &["next", "42"]);
+    let errors_text = expect_failure(file.command_with(&text, &["next", "42"]), 3);
+    assert!(errors_text.contains(&in_file), "{errors_text}");
+    let mut command = file.command_with(&text, &["next", "42"]);
     command.env("SEQSVR_SERVER", &in_env);
-    let said = fails(command, 3);
-    assert!(said.contains(&in_env) && !said.contains(&in_file), "{said}");
-    let mut command = file.with(&text, &["namespace", "list", "--server", &in_flag]);
+    let errors_text = expect_failure(command, 3);
+    assert!(
+        errors_text.contains(&in_env) && !errors_text.contains(&in_file),
+        "{errors_text}"
+    );
+    let mut command = file.command_with(&text, &["namespace", "list", "--server", &in_flag]);
     command.env("SEQSVR_SERVER", &in_env);
-    let said = fails(command, 3);
-    assert!(said.contains(&in_flag) && !said.contains(&in_env), "{said}");
+    let errors_text = expect_failure(command, 3);
+    assert!(
+        errors_text.contains(&in_flag) && !errors_text.contains(&in_env),
+        "{errors_text}"
+    );
 
     // The flag names the file as well, and overrides the environment.
     let other = file.dir.path().join("other.toml");
     std::fs::write(&other, format!("[client]\nserver = \"{in_flag}\"\n")).unwrap();
     let other = other.display().to_string();
-    let said = fails(
-        file.with(
+    let errors_text = expect_failure(
+        file.command_with(
             &text,
             &["next", "42", "--timeout", "300ms", "--config", &other],
         ),
         3,
     );
-    assert!(said.contains(&in_flag), "{said}");
+    assert!(errors_text.contains(&in_flag), "{errors_text}");
 }
 
 #[test]
-fn a_server_takes_all_it_needs_from_the_file() {
-    let dev = Dev::start();
-    let file = File::new();
+fn config_file_alone_configures_a_server() {
+    let dev = DevServer::start();
+    let file = ConfigFile::new();
     let text = format!(
         "[alloc]\nname = \"b\"\nlisten = \"127.0.0.1:{}\"\nstores = [\"127.0.0.1:{}\", \"127.0.0.1:1\"]\nmemory-mib = 64\n",
         dev.port, dev.store_port
     );
     // The only remaining error is the address, which `dev` uses.
-    let said = fails(file.with(&text, &["alloc"]), 1);
+    let errors_text = expect_failure(file.command_with(&text, &["alloc"]), 1);
     assert!(
-        said.contains(&dev.port.to_string()) && said.contains("in use"),
-        "{said}"
+        errors_text.contains(&dev.port.to_string()) && errors_text.contains("in use"),
+        "{errors_text}"
     );
 }
 
 #[test]
-fn what_is_wrong_in_the_file_is_named() {
-    let file = File::new();
+fn config_file_errors_name_the_key() {
+    let file = ConfigFile::new();
     let path = file.path().display().to_string();
     for (text, words) in [
         ("name = 1\n", "name stands outside of a table"),
@@ -91,31 +97,42 @@ fn what_is_wrong_in_the_file_is_named() {
         ("[alloc]\nname = 1.5\n", "[alloc] name: use a string"),
         ("[alloc\n", "not TOML"),
     ] {
-        let said = fails(file.with(text, &["alloc"]), 2);
-        assert!(said.contains(words) && said.contains(&path), "{said}");
+        let errors_text = expect_failure(file.command_with(text, &["alloc"]), 2);
+        assert!(
+            errors_text.contains(words) && errors_text.contains(&path),
+            "{errors_text}"
+        );
     }
-    let said = fails(
-        file.with(
+    let errors_text = expect_failure(
+        file.command_with(
             "[alloc]\nname = \"a\"\nstores = \"s\"\nitems-max = 0\n",
             &["alloc"],
         ),
         2,
     );
     assert!(
-        said.contains("--items-max") && said.contains("1..=10000") && said.contains(&path),
-        "{said}"
+        errors_text.contains("--items-max")
+            && errors_text.contains("1..=10000")
+            && errors_text.contains(&path),
+        "{errors_text}"
     );
     // A list in place of one value is an error, not cut to its first value.
-    let said = fails(file.with("[alloc]\nname = [\"a\", \"b\"]\n", &["alloc"]), 2);
-    assert!(said.contains("[alloc] name: takes one value"), "{said}");
-    let mut missing = command(&["alloc"]);
+    let errors_text = expect_failure(
+        file.command_with("[alloc]\nname = [\"a\", \"b\"]\n", &["alloc"]),
+        2,
+    );
+    assert!(
+        errors_text.contains("[alloc] name: takes one value"),
+        "{errors_text}"
+    );
+    let mut missing = clean_command(&["alloc"]);
     missing.env("SEQSVR_CONFIG", "/no/such/file");
-    let said = fails(missing, 2);
-    assert!(said.contains("/no/such/file"), "{said}");
+    let errors_text = expect_failure(missing, 2);
+    assert!(errors_text.contains("/no/such/file"), "{errors_text}");
 }
 
 /// Runs `config check`. Returns its exit code, output and errors.
-fn checked(mut command: std::process::Command) -> (Option<i32>, String, String) {
+fn run_check(mut command: std::process::Command) -> (Option<i32>, String, String) {
     let output = command.output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (
@@ -125,7 +142,7 @@ fn checked(mut command: std::process::Command) -> (Option<i32>, String, String) 
     )
 }
 
-const GOOD: &str = "[alloc]
+const GOOD_FILE: &str = "[alloc]
 name = \"a1\"
 stores = [\"127.0.0.1:7801\", \"store-2\"]
 redis-password = \"hunter2\"
@@ -135,35 +152,38 @@ timeout = \"3s\"
 ";
 
 #[test]
-fn a_good_file_is_shown_without_its_secrets() {
-    let file = File::new();
-    let (code, told, said) = checked(file.with(GOOD, &["config", "check"]));
-    assert_eq!((code, &*said), (Some(0), ""), "{told}");
+fn config_check_shows_no_secrets() {
+    let file = ConfigFile::new();
+    let (code, output, errors_text) = run_check(file.command_with(GOOD_FILE, &["config", "check"]));
+    assert_eq!((code, &*errors_text), (Some(0), ""), "{output}");
     for line in [
         "[alloc] items-max = \"100\"\n",
         "[alloc] stores = \"127.0.0.1:7801\", \"store-2\"\n",
         "[alloc] redis-password = (set, not shown)\n",
         "[client] timeout = \"3s\"  (for init, next, ",
     ] {
-        assert!(told.contains(line), "{line} is not in {told}");
+        assert!(output.contains(line), "{line} is not in {output}");
     }
-    assert!(!told.contains("hunter2"), "{told}");
+    assert!(!output.contains("hunter2"), "{output}");
 
-    let (code, told, _) = checked(file.with(GOOD, &["config", "check", "--json"]));
-    let told: Value = serde_json::from_str(&told).unwrap();
-    assert_eq!((code, &told["good"]), (Some(0), &Value::Bool(true)));
-    let settings = told["settings"].as_array().unwrap();
+    let (code, output, _) = run_check(file.command_with(GOOD_FILE, &["config", "check", "--json"]));
+    let output: Value = serde_json::from_str(&output).unwrap();
+    assert_eq!((code, &output["good"]), (Some(0), &Value::Bool(true)));
+    let settings = output["settings"].as_array().unwrap();
     let password = settings.iter().find(|s| s["key"] == "redis-password");
-    assert!(password.unwrap()["values"].is_null(), "{told}");
+    assert!(password.unwrap()["values"].is_null(), "{output}");
 
-    let (code, told, _) = checked(file.with(GOOD, &["alloc", "--help"]));
-    assert!(code == Some(0) && told.contains("[default: a1]"), "{told}");
-    assert!(!told.contains("hunter2"), "{told}");
+    let (code, output, _) = run_check(file.command_with(GOOD_FILE, &["alloc", "--help"]));
+    assert!(
+        code == Some(0) && output.contains("[default: a1]"),
+        "{output}"
+    );
+    assert!(!output.contains("hunter2"), "{output}");
 }
 
 #[test]
-fn all_that_is_wrong_is_found_at_once() {
-    let file = File::new();
+fn config_check_finds_all_errors() {
+    let file = ConfigFile::new();
     let text = "[aloc]
 [alloc]
 nme = 1
@@ -196,54 +216,57 @@ timeout = \"soon\"
         "[store] id: 0 is not in 1..",
     ];
     // A file from the environment and a named one give the same result. The flags are not checked.
-    let mut by_name = file.with(text, &["config", "check"]);
+    let mut by_name = file.command_with(text, &["config", "check"]);
     by_name.arg(file.path()).env_remove("SEQSVR_CONFIG");
     by_name.env("SEQSVR_LISTEN", "c c");
-    for command in [file.with(text, &["config", "check"]), by_name] {
-        let (code, told, said) = checked(command);
-        assert_eq!(code, Some(2), "{told}{said}");
+    for command in [file.command_with(text, &["config", "check"]), by_name] {
+        let (code, output, errors_text) = run_check(command);
+        assert_eq!(code, Some(2), "{output}{errors_text}");
         for fault in faults {
-            assert!(told.contains(fault), "{fault} is not in {told}");
+            assert!(output.contains(fault), "{fault} is not in {output}");
         }
-        assert_eq!(told.lines().count(), faults.len(), "{told}");
+        assert_eq!(output.lines().count(), faults.len(), "{output}");
         let path = file.path().display().to_string();
-        assert!(said.contains(&path) && said.contains("12 place"), "{said}");
+        assert!(
+            errors_text.contains(&path) && errors_text.contains("12 place"),
+            "{errors_text}"
+        );
     }
-    let (code, told, _) = checked(file.with(text, &["config", "check", "--json"]));
-    let told: Value = serde_json::from_str(&told).unwrap();
-    assert_eq!((code, &told["good"]), (Some(2), &Value::Bool(false)));
+    let (code, output, _) = run_check(file.command_with(text, &["config", "check", "--json"]));
+    let output: Value = serde_json::from_str(&output).unwrap();
+    assert_eq!((code, &output["good"]), (Some(2), &Value::Bool(false)));
     let named = |f: &Value| f["table"] == "dev" && f["key"] == "port";
-    assert!(told["faults"].as_array().unwrap().iter().any(named));
+    assert!(output["faults"].as_array().unwrap().iter().any(named));
 
     // The error names the line and does not show it, because it may contain the password.
-    let (code, told, said) =
-        checked(file.with("[alloc]\nredis-password = hunter2\n", &["config", "check"]));
-    assert_eq!((code, &*told), (Some(2), ""), "{said}");
+    let (code, output, errors_text) =
+        run_check(file.command_with("[alloc]\nredis-password = hunter2\n", &["config", "check"]));
+    assert_eq!((code, &*output), (Some(2), ""), "{errors_text}");
     assert!(
-        said.contains("line 2") && !said.contains("hunter2"),
-        "{said}"
+        errors_text.contains("line 2") && !errors_text.contains("hunter2"),
+        "{errors_text}"
     );
-    let said = fails(command(&["config", "check"]), 2);
-    assert!(said.contains("SEQSVR_CONFIG"), "{said}");
+    let errors_text = expect_failure(clean_command(&["config", "check"]), 2);
+    assert!(errors_text.contains("SEQSVR_CONFIG"), "{errors_text}");
 }
 
 #[test]
-fn an_address_is_checked_before_anything_is_started() {
+fn bad_address_flags_are_rejected_before_start() {
     for args in [
         ["--stores", "host:99999"],
         ["--advertise", "host"],
         ["--listen", "a b"],
         ["--redis-listen", "a/b"],
     ] {
-        let mut alloc = command(&["alloc", "--name", "a", "--stores", "127.0.0.1:1"]);
+        let mut alloc = clean_command(&["alloc", "--name", "a", "--stores", "127.0.0.1:1"]);
         if args[0] == "--stores" {
-            alloc = command(&["alloc", "--name", "a"]);
+            alloc = clean_command(&["alloc", "--name", "a"]);
         }
         alloc.args(args);
-        let said = fails(alloc, 2);
+        let errors_text = expect_failure(alloc, 2);
         assert!(
-            said.contains(args[0]) && said.contains("host:port"),
-            "{said}"
+            errors_text.contains(args[0]) && errors_text.contains("host:port"),
+            "{errors_text}"
         );
     }
 }

@@ -8,32 +8,32 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use seqsvr_tests::process::{binary, free_ports, threads};
+use seqsvr_tests::process::{binary, describe_threads, free_ports};
 use tempfile::TempDir;
 
 /// Maximum time of a start, debug build on a busy machine included.
-const START: Duration = Duration::from_secs(60);
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A running `seqsvr dev`, killed when dropped.
-pub(crate) struct Dev {
+pub(crate) struct DevServer {
     child: Child,
     pub(crate) dir: TempDir,
     pub(crate) port: u16,
     pub(crate) store_port: u16,
 }
 
-impl Dev {
+impl DevServer {
     /// Starts one store and one AllocSvr and waits until they are ready.
-    pub(crate) fn start() -> Dev {
-        Dev::start_with(&[])
+    pub(crate) fn start() -> DevServer {
+        DevServer::start_with(&[])
     }
 
     /// Starts `seqsvr dev` with more flags and waits until it is ready.
-    pub(crate) fn start_with(flags: &[&str]) -> Dev {
+    pub(crate) fn start_with(flags: &[&str]) -> DevServer {
         let dir = tempfile::tempdir().unwrap();
         let (port, store_port) = (free_port(), free_port());
         let out = File::create(dir.path().join("out")).unwrap();
-        let child = command(&[
+        let child = clean_command(&[
             "dev",
             "--port",
             &port.to_string(),
@@ -47,13 +47,13 @@ impl Dev {
         .stderr(out)
         .spawn()
         .unwrap();
-        let mut dev = Dev {
+        let mut dev = DevServer {
             child,
             dir,
             port,
             store_port,
         };
-        let deadline = Instant::now() + START;
+        let deadline = Instant::now() + START_TIMEOUT;
         while !dev.output().contains("\nready after") {
             assert!(
                 Instant::now() < deadline,
@@ -94,16 +94,16 @@ impl Dev {
     }
 
     /// Runs a client command against it.
-    pub(crate) fn ask(&self, args: &[&str]) -> Output {
-        command(args)
+    pub(crate) fn run_client(&self, args: &[&str]) -> Output {
+        clean_command(args)
             .env("SEQSVR_SERVER", format!("127.0.0.1:{}", self.port))
             .output()
             .unwrap()
     }
 
     /// Runs a client command that must succeed. Returns its output.
-    pub(crate) fn done(&self, args: &[&str]) -> String {
-        let output = self.ask(args);
+    pub(crate) fn run_client_ok(&self, args: &[&str]) -> String {
+        let output = self.run_client(args);
         assert!(
             output.status.success(),
             "{args:?}: {}",
@@ -113,9 +113,9 @@ impl Dev {
     }
 }
 
-impl Drop for Dev {
+impl Drop for DevServer {
     fn drop(&mut self) {
-        let threads = std::thread::panicking().then(|| threads(self.pid()));
+        let threads = std::thread::panicking().then(|| describe_threads(self.pid()));
         let _ = self.child.kill();
         let _ = self.child.wait();
         if let Some(threads) = threads {
@@ -125,7 +125,7 @@ impl Drop for Dev {
 }
 
 /// Returns a command of the binary with a clean environment.
-pub(crate) fn command(args: &[&str]) -> Command {
+pub(crate) fn clean_command(args: &[&str]) -> Command {
     let mut command = Command::new(binary());
     command.args(args).stdin(Stdio::null());
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("SEQSVR_")) {
@@ -135,13 +135,13 @@ pub(crate) fn command(args: &[&str]) -> Command {
 }
 
 /// Runs a command that must fail with `code`. Returns the last line of its errors.
-pub(crate) fn fails(mut command: Command, code: i32) -> String {
+pub(crate) fn expect_failure(mut command: Command, code: i32) -> String {
     let output = command.output().unwrap();
-    refused(&output, code)
+    expect_exit_code(&output, code)
 }
 
 /// Asserts that a command failed with `code`. Returns the last line of its errors.
-pub(crate) fn refused(output: &Output, code: i32) -> String {
+pub(crate) fn expect_exit_code(output: &Output, code: i32) -> String {
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(code), "{errors}");
     assert!(output.stdout.is_empty(), "a failure prints no result");

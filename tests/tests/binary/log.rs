@@ -7,11 +7,11 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::dev::{command, free_port};
+use crate::dev::{clean_command, free_port};
 
 /// Runs a command that must end with `code`. Returns the lines of its log, each with a time, a
 /// level and a message.
-fn logged(mut command: Command, code: i32) -> Vec<Value> {
+fn run_logged(mut command: Command, code: i32) -> Vec<Value> {
     let output = command.output().unwrap();
     let errors = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(code), "{errors}");
@@ -27,41 +27,41 @@ fn logged(mut command: Command, code: i32) -> Vec<Value> {
     lines.collect()
 }
 
-fn last(lines: &[Value]) -> &str {
+fn last_error(lines: &[Value]) -> &str {
     let last = lines.last().unwrap();
     assert_eq!(last["level"], "ERROR", "{last}");
     last["fields"]["message"].as_str().unwrap()
 }
 
 #[test]
-fn every_line_is_json_to_the_last() {
+fn json_log_lines_are_all_json() {
     // A server that cannot continue.
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let listen = taken.local_addr().unwrap().to_string();
     let store = |format: &[&str]| {
         let dir = tempfile::tempdir().unwrap();
-        let mut store = command(&["store", "--id", "1", "--listen", &listen]);
+        let mut store = clean_command(&["store", "--id", "1", "--listen", &listen]);
         store.arg("--data-dir").arg(dir.path());
         store.args(format);
         (store, dir)
     };
     let (json, _dir) = store(&["--log-format", "json"]);
-    assert!(last(&logged(json, 1)).contains(&listen));
+    assert!(last_error(&run_logged(json, 1)).contains(&listen));
     let (mut json, _dir) = store(&[]);
     json.env("SEQSVR_LOG_FORMAT", "json");
-    assert!(last(&logged(json, 1)).contains(&listen));
+    assert!(last_error(&run_logged(json, 1)).contains(&listen));
     let (text, _dir) = store(&[]);
-    let said = crate::dev::fails(text, 1);
+    let errors_text = crate::dev::expect_failure(text, 1);
     assert!(
-        said.lines().last().unwrap().starts_with("error: "),
-        "{said}"
+        errors_text.lines().last().unwrap().starts_with("error: "),
+        "{errors_text}"
     );
 
     // A command that waits logs it, next to the libraries' lines, and then logs its failure.
-    let nobody = format!("127.0.0.1:{}", free_port());
-    let mut next = command(&["next", "42", "--server", &nobody, "--timeout", "2s"]);
+    let unused_address = format!("127.0.0.1:{}", free_port());
+    let mut next = clean_command(&["next", "42", "--server", &unused_address, "--timeout", "2s"]);
     next.args(["--log-format", "json", "--log", "debug"]);
-    let lines = logged(next, 3);
+    let lines = run_logged(next, 3);
     assert!(
         lines.iter().any(|line| line["level"] == "DEBUG"),
         "{lines:?}"
@@ -73,11 +73,11 @@ fn every_line_is_json_to_the_last() {
             .contains("waiting")
     };
     assert!(lines.iter().any(waits), "{lines:?}");
-    assert!(last(&lines).contains(&nobody));
+    assert!(last_error(&lines).contains(&unused_address));
 }
 
 #[test]
-fn bad_input_is_json_as_well() {
+fn json_log_reports_bad_input() {
     for (args, words) in [
         (&["alloc"][..], "--name"),
         (&["next", "42", "--log", "a=b=c"], "--log"),
@@ -86,20 +86,24 @@ fn bad_input_is_json_as_well() {
             "/no/such/file",
         ),
     ] {
-        let mut json = command(args);
+        let mut json = clean_command(args);
         json.env("SEQSVR_LOG_FORMAT", "json");
-        let lines = logged(json, 2);
+        let lines = run_logged(json, 2);
         assert_eq!(lines.len(), 1, "{lines:?}");
-        assert!(last(&lines).contains(words), "{lines:?}");
+        assert!(last_error(&lines).contains(words), "{lines:?}");
     }
-    let said = crate::dev::fails(command(&["next", "42", "--log-format", "xml"]), 2);
-    assert!(said.contains("possible values: text, json"), "{said}");
+    let errors_text =
+        crate::dev::expect_failure(clean_command(&["next", "42", "--log-format", "xml"]), 2);
+    assert!(
+        errors_text.contains("possible values: text, json"),
+        "{errors_text}"
+    );
 }
 
 #[test]
-fn the_first_screen_is_a_line_of_the_log() {
+fn json_log_contains_the_startup_banner() {
     let dir = tempfile::tempdir().unwrap();
-    let mut store = command(&["store", "--id", "1", "--log-format", "json", "--data-dir"]);
+    let mut store = clean_command(&["store", "--id", "1", "--log-format", "json", "--data-dir"]);
     store
         .arg(dir.path().join("data"))
         .args(["--listen", &format!("127.0.0.1:{}", free_port())]);

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use seqsvr_client::{Client, Key, NextItem, Options};
 
-use crate::dev::Dev;
+use crate::dev::DevServer;
 
 /// Items of one call.
-const BATCH: u64 = 10_000;
+const BATCH_ITEMS: u64 = 10_000;
 
 /// Returns the resident bytes of a process.
-fn resident(pid: u32) -> u64 {
+fn resident_bytes(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find(|l| l.starts_with("VmRSS:")).unwrap();
     line.split_whitespace()
@@ -24,7 +24,7 @@ fn resident(pid: u32) -> u64 {
         * 1024
 }
 
-async fn touch(client: &Client, namespace: &str, keys: impl Iterator<Item = Key>) {
+async fn touch_keys(client: &Client, namespace: &str, keys: impl Iterator<Item = Key>) {
     let items: Vec<NextItem> = keys.map(NextItem::new).collect();
     for answer in client.next_many(namespace, &items).await {
         answer.unwrap();
@@ -32,7 +32,7 @@ async fn touch(client: &Client, namespace: &str, keys: impl Iterator<Item = Key>
 }
 
 /// Spreads an index over 64 bits: the finalizer of SplitMix64.
-fn spread(i: u64) -> u64 {
+fn spread_bits(i: u64) -> u64 {
     let mut z = i.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -40,50 +40,55 @@ fn spread(i: u64) -> u64 {
 }
 
 #[tokio::test]
-async fn memory_of_touched_keys() {
+async fn touched_keys_stay_within_memory_per_key() {
     const UIDS: u64 = 10_000_000;
     const IDS: u64 = 1_000_000;
-    let dev = Dev::start();
+    let dev = DevServer::start();
     let mut options = Options::new([format!("127.0.0.1:{}", dev.port)]);
     options.deadline = Duration::from_secs(30);
     let client = Client::new(options).unwrap();
     // Buffers of this traffic belong to the base, and so do the empty sections of `keys`.
     let far = 4_000_000_000;
     for _ in 0..20 {
-        touch(&client, "default", (far..far + BATCH).map(Key::Uid)).await;
+        touch_keys(&client, "default", (far..far + BATCH_ITEMS).map(Key::Uid)).await;
     }
     for i in 0..2 {
-        touch(&client, "keys", (i * BATCH..(i + 1) * BATCH).map(Key::Uid)).await;
-    }
-
-    let base = resident(dev.pid());
-    for batch in 0..UIDS / BATCH {
-        touch(
+        touch_keys(
             &client,
-            "default",
-            (batch * BATCH..(batch + 1) * BATCH).map(Key::Uid),
+            "keys",
+            (i * BATCH_ITEMS..(i + 1) * BATCH_ITEMS).map(Key::Uid),
         )
         .await;
     }
-    let dense = resident(dev.pid()) - base;
+
+    let base = resident_bytes(dev.pid());
+    for batch in 0..UIDS / BATCH_ITEMS {
+        touch_keys(
+            &client,
+            "default",
+            (batch * BATCH_ITEMS..(batch + 1) * BATCH_ITEMS).map(Key::Uid),
+        )
+        .await;
+    }
+    let dense = resident_bytes(dev.pid()) - base;
     let each = dense as f64 / UIDS as f64;
     println!("{UIDS} neighbouring uids: {dense} bytes beyond the base of {base}, {each:.2} each");
 
-    let before = resident(dev.pid());
-    for batch in 0..IDS / BATCH {
-        touch(
+    let before = resident_bytes(dev.pid());
+    for batch in 0..IDS / BATCH_ITEMS {
+        touch_keys(
             &client,
             "keys",
-            (batch * BATCH..(batch + 1) * BATCH).map(|i| Key::Uid(spread(i))),
+            (batch * BATCH_ITEMS..(batch + 1) * BATCH_ITEMS).map(|i| Key::Uid(spread_bits(i))),
         )
         .await;
     }
-    let keyed = resident(dev.pid()) - before;
+    let keyed = resident_bytes(dev.pid()) - before;
     let keyed_each = keyed as f64 / IDS as f64;
     println!("{IDS} random 64-bit ids in `keys`: {keyed} bytes, {keyed_each:.2} each");
 
     let refused = client
-        .next("default", Key::Uid(spread(1)), 1)
+        .next("default", Key::Uid(spread_bits(1)), 1)
         .await
         .unwrap_err();
     println!("the same id in `default`: {refused}");

@@ -5,7 +5,7 @@
 use seqsvr_tests::process::binary;
 
 #[test]
-fn the_release_binary_has_no_symbol_of_the_simulation() {
+fn release_binary_has_no_simulation_symbols() {
     let bytes = std::fs::read(binary()).unwrap();
     // Names of functions in mangled form.
     let crates = bytes.windows(7).enumerate();

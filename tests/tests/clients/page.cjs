@@ -10,7 +10,7 @@ const { join } = require('node:path');
 const { tmpdir } = require('node:os');
 const readline = require('node:readline');
 
-const PATIENCE = 60_000;
+const TEST_TIMEOUT = 60_000;
 const [what, chromium, url, ...rest] = process.argv.slice(2);
 
 const profile = mkdtempSync(join(tmpdir(), 'seqsvr-page-'));
@@ -43,9 +43,9 @@ browser.stdio[4].setEncoding('utf8').on('data', (bytes) => {
 
 function heard({ id, result, error, method, params }) {
   if (id) {
-    const { done, failed, method: asked } = waiting.get(id);
+    const { done, failed, method } = waiting.get(id);
     waiting.delete(id);
-    return error ? failed(new Error(`${asked}: ${error.message}`)) : done(result);
+    return error ? failed(new Error(`${method}: ${error.message}`)) : done(result);
   }
   if (method === 'Network.requestWillBeSent') requests.push(params.request.url);
   if (method === 'Runtime.exceptionThrown') trouble.push(params.exceptionDetails.exception.description);
@@ -60,9 +60,9 @@ async function evaluate(expression) {
 }
 
 async function until(why, expression) {
-  const end = Date.now() + PATIENCE;
+  const end = Date.now() + TEST_TIMEOUT;
   while (!(await evaluate(expression))) {
-    if (Date.now() > end) throw new Error(`in vain: ${why}\n${await evaluate('document.body.innerText')}`);
+    if (Date.now() > end) throw new Error(`timed out: ${why}\n${await evaluate('document.body.innerText')}`);
     await new Promise((go) => setTimeout(go, 50));
   }
 }
@@ -95,13 +95,13 @@ const row = (table, name) => `([...document.querySelectorAll('#${table} tbody tr
 const text = (id) => `document.getElementById('${id}').textContent`;
 const fact = (name) => `([...document.querySelectorAll('#found > div')].find((d) => d.firstChild.textContent === '${name}') || document.createElement('i')).lastChild?.textContent`;
 
-function same(told, wanted, why) {
-  if (JSON.stringify(told) !== JSON.stringify(wanted)) throw new Error(`${why}: ${JSON.stringify(told)}, not ${JSON.stringify(wanted)}`);
+function same(actual, expected, why) {
+  if (JSON.stringify(actual) !== JSON.stringify(expected)) throw new Error(`${why}: ${JSON.stringify(actual)}, not ${JSON.stringify(expected)}`);
 }
 
 async function check([key, current]) {
   const lines = readline.createInterface({ input: process.stdin })[Symbol.asyncIterator]();
-  const told = async (word) => { console.log(word); await lines.next(); };
+  const injectFault = async (word) => { console.log(word); await lines.next(); };
 
   await open(1280, 900, 1);
   await until('both allocs', `/up/.test(${row('allocs', 'a1')}) && /up/.test(${row('allocs', 'a2')})`);
@@ -144,21 +144,21 @@ async function check([key, current]) {
     same(await evaluate('document.documentElement.scrollWidth <= innerWidth'), true, `no sideways scroll at ${width}`);
   }
 
-  await told('kill a2');
+  await injectFault('kill a2');
   await until('a2 down', `/down.*refused/.test(${row('allocs', 'a2')}) && /AllocSvr a2 is down/.test(${text('problems')})`);
   await until('its slots elsewhere', `/a1 1,024/.test(${text('legend')}) && !/a2/.test(${text('legend')})`);
   same(await evaluate(`/down.*session ended/.test(${row('allocs', 'a2')})`), true, 'it is still shown');
   await until('the owner of what was looked up', `/^a1 at/.test(${fact('owner')})`);
-  await told('kill a store');
+  await injectFault('kill a store');
   await until('a store down', `/down/.test(${row('stores', '1')}) && /up/.test(${row('allocs', 'a1')})`);
-  await told('kill the stores');
+  await injectFault('kill the stores');
   await until('no store', `/The store is not reachable/.test(${text('problems')}) && /a1 1,024/.test(${text('legend')})`);
   await until('no lease', `/no lease/.test(${row('allocs', 'a1')})`);
 
   same(trouble, [], 'errors');
   same(requests.filter((r) => !r.startsWith(url) && !r.startsWith('data:')), [], 'requests to elsewhere');
   if (requests.length < 10) throw new Error(`only ${requests.length} requests`);
-  await told('kill a1');
+  await injectFault('kill a1');
   await until('no answer', `/^no answer, as of/.test(${text('live')}) && /does not answer/.test(${text('problems')}) && /a1 1,024/.test(${text('legend')})`);
 }
 

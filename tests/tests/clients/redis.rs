@@ -1,6 +1,6 @@
 //! Redis clients: each sends every kind of command, and takes numbers while AllocSvrs are killed.
 //!
-//! To install them: `pip install redis`; `npm install redis ioredis` (and NODE_PATH); Debian's
+//! To install them: `pip install redis`; `npm install redis ioredis_conforms` (and NODE_PATH); Debian's
 //! `redis-tools`.
 
 use std::collections::HashMap;
@@ -12,31 +12,34 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use seqsvr_tests::cluster::Cluster;
-use seqsvr_tests::wait::until;
+use seqsvr_tests::wait::wait_until;
 
-use crate::{ALONE, python, resolves, works};
+use crate::{CLUSTER_LOCK, command_succeeds, find_python, node_resolves};
 
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// Numbers taken between two faults.
-const BETWEEN: u64 = 500;
+const NUMBERS_BETWEEN_FAULTS: u64 = 500;
 
 /// A program and its first arguments.
-type Client = (String, Vec<String>);
+type ClientCommand = (String, Vec<String>);
 
-fn script(name: &str) -> String {
+fn script_path(name: &str) -> String {
     let path = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients")).join(name);
     path.display().to_string()
 }
 
 /// Starts two AllocSvrs and returns the ports of their Redis endpoints.
-pub(crate) async fn cluster() -> (Cluster, [u16; 2]) {
+pub(crate) async fn start_cluster() -> (Cluster, [u16; 2]) {
     let cluster = Cluster::start(3, 2, 3_000).await;
-    let ports = [cluster.doors[0].redis, cluster.doors[1].redis];
+    let ports = [
+        cluster.endpoint_ports[0].redis,
+        cluster.endpoint_ports[1].redis,
+    ];
     (cluster, ports)
 }
 
 /// Starts a script. Its arguments are the port, the action, and the library to use.
-fn start(client: &Client, port: u16, what: &str, library: &str) -> Child {
+fn start_script(client: &ClientCommand, port: u16, what: &str, library: &str) -> Child {
     let (program, first) = client;
     let mut command = Command::new(program);
     command.args(first).args([&port.to_string(), what, library]);
@@ -46,15 +49,15 @@ fn start(client: &Client, port: u16, what: &str, library: &str) -> Child {
 
 /// Runs every kind of command. Then takes numbers while the client's AllocSvr is killed and
 /// restarted, and while the other one is killed.
-async fn conforms(client: Client, library: &str) {
-    let _alone = ALONE.lock().await;
-    let (mut cluster, [port, _]) = cluster().await;
-    let checked = start(&client, port, "conform", library);
+async fn check_client(client: ClientCommand, library: &str) {
+    let _alone = CLUSTER_LOCK.lock().await;
+    let (mut cluster, [port, _]) = start_cluster().await;
+    let checked = start_script(&client, port, "conform", library);
     let checked = tokio::task::spawn_blocking(|| checked.wait_with_output());
     let checked = checked.await.expect("not cancelled").expect("it ends");
     assert!(checked.status.success(), "{library}: see above");
 
-    let mut running = start(&client, port, "run", library);
+    let mut running = start_script(&client, port, "run", library);
     let taken = Arc::new(AtomicU64::new(0));
     let wrong = Arc::new(Mutex::new(Vec::new()));
     let lines = BufReader::new(running.stdout.take().expect("piped")).lines();
@@ -77,8 +80,8 @@ async fn conforms(client: Client, library: &str) {
         }
     });
     let more = async |what: &str| {
-        let goal = taken.load(Relaxed) + BETWEEN;
-        until(what, PATIENCE, async || {
+        let goal = taken.load(Relaxed) + NUMBERS_BETWEEN_FAULTS;
+        wait_until(what, TEST_TIMEOUT, async || {
             (taken.load(Relaxed) >= goal).then_some(())
         })
         .await;
@@ -88,12 +91,12 @@ async fn conforms(client: Client, library: &str) {
     cluster.allocs[0].reap();
     cluster.allocs[0].restart();
     more("numbers after its AllocSvr came back").await;
-    cluster.whole(2).await;
+    cluster.wait_until_assigned(2).await;
     cluster.allocs[1].kill();
     cluster.allocs[1].reap();
     more("numbers after the other AllocSvr died").await;
     drop(running.stdin.take());
-    let status = until("the client to end", PATIENCE, async || {
+    let status = wait_until("the client to end", TEST_TIMEOUT, async || {
         running.try_wait().expect("it can be waited for")
     });
     assert!(status.await.success(), "{library}: see above");
@@ -104,37 +107,43 @@ async fn conforms(client: Client, library: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn redis_py() {
-    match python(&["redis"]) {
-        Some(python) => conforms((python, vec![script("redis_py.py")]), "redis-py").await,
+async fn redis_py_conforms() {
+    match find_python(&["redis"]) {
+        Some(python) => check_client((python, vec![script_path("redis_py.py")]), "redis-py").await,
         None => println!("SKIPPED: no python3 with redis-py (pip install redis; SEQSVR_PYTHON)"),
     }
 }
 
-async fn node(library: &str) {
-    match resolves(&[library]) {
-        true => conforms(("node".to_owned(), vec![script("redis_node.cjs")]), library).await,
+async fn check_node_client(library: &str) {
+    match node_resolves(&[library]) {
+        true => {
+            check_client(
+                ("node".to_owned(), vec![script_path("redis_node.cjs")]),
+                library,
+            )
+            .await
+        }
         false => println!("SKIPPED: no node with {library} (npm install {library}; NODE_PATH)"),
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn node_redis() {
-    node("redis").await;
+async fn node_redis_conforms() {
+    check_node_client("redis").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ioredis() {
-    node("ioredis").await;
+async fn ioredis_conforms() {
+    check_node_client("ioredis").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn redis_cli() {
-    if !works("redis-cli", &["--version"]) {
+async fn redis_cli_conforms() {
+    if !command_succeeds("redis-cli", &["--version"]) {
         return println!("SKIPPED: no redis-cli (Debian: redis-tools)");
     }
-    let _alone = ALONE.lock().await;
-    let (_cluster, [_, port]) = cluster().await;
+    let _alone = CLUSTER_LOCK.lock().await;
+    let (_cluster, [_, port]) = start_cluster().await;
     let port = port.to_string();
     let ask = |args: &[&str]| {
         let out = Command::new("redis-cli")
@@ -153,10 +162,10 @@ async fn redis_cli() {
         (&["expire", "cli", "3"], "ERR expire would lower or delete"),
         (&["-3", "hello"], "seqsvr"),
     ] {
-        let told = ask(args);
-        assert!(told.contains(answer), "{args:?}: {told}");
+        let output = ask(args);
+        assert!(output.contains(answer), "{args:?}: {output}");
     }
-    if works("redis-benchmark", &["--version"]) {
+    if command_succeeds("redis-benchmark", &["--version"]) {
         let args = ["-p", &port, "-n", "20000", "-r", "1000", "-P", "16", "-q"];
         let words = ["INCR", "bench:__rand_int__"];
         let ran = Command::new("redis-benchmark")
@@ -164,11 +173,11 @@ async fn redis_cli() {
             .args(words)
             .output();
         let ran = ran.expect("it was found before");
-        let told = String::from_utf8_lossy(&ran.stdout);
+        let output = String::from_utf8_lossy(&ran.stdout);
         assert!(
-            ran.status.success() && told.contains("requests per second"),
-            "{told}"
+            ran.status.success() && output.contains("requests per second"),
+            "{output}"
         );
-        assert!(!told.contains("rror"), "{told}");
+        assert!(!output.contains("rror"), "{output}");
     }
 }

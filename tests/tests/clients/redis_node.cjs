@@ -14,7 +14,7 @@ async function connect() {
     await client.connect();
     return {
       ask: (...words) => client.sendCommand(words.map((w) => (Buffer.isBuffer(w) ? w : String(w)))),
-      all: (asked) => Promise.allSettled(asked.map((words) => client.sendCommand(words))),
+      all: (commands) => Promise.allSettled(commands.map((words) => client.sendCommand(words))),
       end: () => client.destroy(),
     };
   }
@@ -23,8 +23,8 @@ async function connect() {
   client.on('error', () => {});
   return {
     ask: (name, ...args) => client.call(name, ...args),
-    all: async (asked) => {
-      const answers = await client.pipeline(asked.map(([name, ...args]) => [name.toLowerCase(), ...args])).exec();
+    all: async (commands) => {
+      const answers = await client.pipeline(commands.map(([name, ...args]) => [name.toLowerCase(), ...args])).exec();
       return answers.map(([error, value]) => (error ? { reason: error } : { value }));
     },
     end: () => client.disconnect(),
@@ -34,7 +34,7 @@ async function connect() {
 async function conform() {
   const r = await connect();
   const key = `${library}:a`;
-  const refused = (told, ...words) => assert.rejects(r.ask(...words), (e) => e.message.includes(told), told);
+  const refused = (text, ...words) => assert.rejects(r.ask(...words), (e) => e.message.includes(text), text);
   assert.equal(await r.ask('PING'), 'PONG');
   assert.equal(await r.ask('GET', key), null);
   assert.equal(await r.ask('INCR', key), 1);

@@ -10,11 +10,11 @@ import redis
 PORT = int(sys.argv[1])
 
 
-def refused(told, call):
+def expect_error(text, call):
     try:
         answer = call()
     except redis.ResponseError as error:
-        assert told in str(error), f"{told!r} is not in {error}"
+        assert text in str(error), f"{text!r} is not in {error}"
     else:
         raise AssertionError(f"not refused: {answer}")
 
@@ -28,14 +28,14 @@ def conform(protocol):
     assert r.get(p + "a") == b"16" and r.type(p + "a") == b"string"
     assert r.mget(p + "a", p + "none") == [b"16", None]
     assert r.set(p + "a", 100) and r.incr(p + "a") == 101
-    refused("101 already, above 50", lambda: r.set(p + "a", 50))
-    refused("EX is not there", lambda: r.set(p + "a", 500, ex=5))
-    refused("numbers only rise", lambda: r.decr(p + "a"))
-    refused("numbers only rise", lambda: r.delete(p + "a"))
-    refused("not an integer", lambda: r.set(p + "a", "text"))
-    refused("there is no namespace", lambda: r.incr("@nosuch/1"))
-    refused("1 to 128 bytes", lambda: r.incr("k" * 129))
-    refused("INCRBY takes a range", lambda: r.pipeline(transaction=True).incr(p + "a").execute())
+    expect_error("101 already, above 50", lambda: r.set(p + "a", 50))
+    expect_error("EX is not there", lambda: r.set(p + "a", 500, ex=5))
+    expect_error("numbers only rise", lambda: r.decr(p + "a"))
+    expect_error("numbers only rise", lambda: r.delete(p + "a"))
+    expect_error("not an integer", lambda: r.set(p + "a", "text"))
+    expect_error("there is no namespace", lambda: r.incr("@nosuch/1"))
+    expect_error("1 to 128 bytes", lambda: r.incr("k" * 129))
+    expect_error("INCRBY takes a range", lambda: r.pipeline(transaction=True).incr(p + "a").execute())
     assert r.incr("@default/4200000%d" % protocol) == 1
     assert r.info()["redis_mode"] == "standalone" and r.client_id() > 0
     assert r.client_setname("me") and r.client_getname() in ("me", b"me")

@@ -13,16 +13,16 @@ use redis::aio::MultiplexedConnection;
 use redis::{AsyncCommands, Client, RedisError, RedisResult, Value, cmd, pipe};
 use seqsvr_check::{Answer, Sequence};
 use seqsvr_client::Key;
-use seqsvr_tests::caller::Ask;
+use seqsvr_tests::caller::TestCall;
 use seqsvr_tests::cluster::Cluster;
 use seqsvr_tests::history::History;
-use seqsvr_tests::subject::Subject;
-use seqsvr_tests::wait::until;
+use seqsvr_tests::subject::TestKey;
+use seqsvr_tests::wait::wait_until;
 use tokio::process::Command;
 use tokio::task::JoinSet;
 
-use crate::redis::{PATIENCE, cluster};
-use crate::{ALONE, works};
+use crate::redis::{TEST_TIMEOUT, start_cluster};
+use crate::{CLUSTER_LOCK, command_succeeds};
 
 async fn connect(port: u16, query: &str) -> RedisResult<MultiplexedConnection> {
     let client = Client::open(format!("redis://127.0.0.1:{port}/{query}"))?;
@@ -32,15 +32,15 @@ async fn connect(port: u16, query: &str) -> RedisResult<MultiplexedConnection> {
     Ok(connection)
 }
 
-fn told<T: std::fmt::Debug>(result: RedisResult<T>, words: &str) {
+fn expect_error<T: std::fmt::Debug>(result: RedisResult<T>, words: &str) {
     let error: RedisError = result.expect_err(words);
     assert!(error.to_string().contains(words), "{error}, not {words}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn redis_rs() {
-    let _alone = ALONE.lock().await;
-    let (mut cluster, [port, other]) = cluster().await;
+async fn redis_rs_conforms() {
+    let _alone = CLUSTER_LOCK.lock().await;
+    let (mut cluster, [port, other]) = start_cluster().await;
     for (protocol, query) in [(2, ""), (3, "?protocol=resp3")] {
         let mut r = connect(port, query).await.expect("a connection");
         let key = format!("rs{protocol}:a");
@@ -55,24 +55,24 @@ async fn redis_rs() {
         assert_eq!(r.mget(&[&*key, "none"]).await, Ok([Some(11), None]));
         assert_eq!(r.set(&key, 100).await, Ok(()));
         assert_eq!(r.incr(&key, 1).await, Ok(101));
-        told(r.set::<_, _, ()>(&key, 50).await, "101 already, above 50");
-        told(
+        expect_error(r.set::<_, _, ()>(&key, 50).await, "101 already, above 50");
+        expect_error(
             r.set_ex::<_, _, ()>(&key, 500, 5).await,
             "numbers only rise",
         );
-        told(r.decr::<_, _, u64>(&key, 1).await, "numbers only rise");
-        told(r.del::<_, u64>(&key).await, "numbers only rise");
-        told(
+        expect_error(r.decr::<_, _, u64>(&key, 1).await, "numbers only rise");
+        expect_error(r.del::<_, u64>(&key).await, "numbers only rise");
+        expect_error(
             r.incr::<_, _, u64>("@nosuch/1", 1).await,
             "there is no namespace",
         );
-        told(
+        expect_error(
             r.incr::<_, _, u64>("k".repeat(129), 1).await,
             "1 to 128 bytes",
         );
         // Not by an atomic pipe: after a rejected MULTI the crate counts below zero.
         let multi = cmd("MULTI").query_async::<Value>(&mut r).await;
-        told(multi, "INCRBY takes a range");
+        expect_error(multi, "INCRBY takes a range");
         assert_eq!(r.incr(&odd, 1).await, Ok(1));
         assert_eq!(r.incr(&odd, 1).await, Ok(2));
         assert_eq!(r.incr(format!("@default/430000{protocol}"), 1).await, Ok(1));
@@ -97,7 +97,7 @@ async fn redis_rs() {
             cluster.allocs[n].reap();
             cluster.allocs[n].restart();
         }
-        let next = until("a number", PATIENCE, async || {
+        let next = wait_until("a number", TEST_TIMEOUT, async || {
             let mut r = connect(port, "").await.ok()?;
             r.incr::<_, _, u64>("rs:killed", 1).await.ok()
         });
@@ -109,23 +109,26 @@ async fn redis_rs() {
 
 const LEASE_MS: u32 = 30_000;
 const KEYS: u64 = 1_000_000;
-const BENCHMARK: u64 = 1_500_000;
+const BENCHMARK_CALLS: u64 = 1_500_000;
 /// Keys of one MGET.
-const READ: u64 = 10_000;
+const MGET_KEYS: u64 = 10_000;
 
 /// redis-benchmark does not show its numbers, so they are counted at the end. Without a fault no
 /// number is skipped, and the sum over all keys is the count of all callers. The numbers of the
 /// other callers are checked one by one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_incr_beside_redis_benchmark_is_exact() {
-    if !works("redis-benchmark", &["--version"]) {
+async fn incr_next_to_redis_benchmark_is_exact() {
+    if !command_succeeds("redis-benchmark", &["--version"]) {
         return println!("SKIPPED: no redis-benchmark (Debian: redis-tools)");
     }
-    let _alone = ALONE.lock().await;
+    let _alone = CLUSTER_LOCK.lock().await;
     // A lease that no stall of the machine outlasts: an epoch that ends skips the rest of its
     // windows.
     let cluster = Cluster::start(3, 2, LEASE_MS).await;
-    let [port, other] = [cluster.doors[0].redis, cluster.doors[1].redis];
+    let [port, other] = [
+        cluster.endpoint_ports[0].redis,
+        cluster.endpoint_ports[1].redis,
+    ];
     let history = History::create(cluster.dir());
     let (stop, taken) = (
         Arc::new(AtomicBool::new(false)),
@@ -141,11 +144,11 @@ async fn each_incr_beside_redis_benchmark_is_exact() {
             let mut rng = SmallRng::seed_from_u64(n);
             while !stop.load(Relaxed) {
                 // A hundredth of the keys, so that callers use the same ones.
-                let key = name(rng.random_range(0..KEYS / 100));
-                let begin = history.now();
+                let key = benchmark_key(rng.random_range(0..KEYS / 100));
+                let begin = history.now_ns();
                 let number: u64 = r.incr(&key, 1).await.expect("a number");
-                let (end, stride) = (history.now(), std::num::NonZeroU64::MIN);
-                let subject = Subject {
+                let (end, stride) = (history.now_ns(), std::num::NonZeroU64::MIN);
+                let test_key = TestKey {
                     namespace: "keys",
                     sequence: Sequence::key("keys", &key),
                     key: Key::from(key),
@@ -156,15 +159,21 @@ async fn each_incr_beside_redis_benchmark_is_exact() {
                     last: number,
                     stride,
                 };
-                history.record(&subject, Ask::Next(1), begin, end, &Ok((None, answer)));
+                history.record(
+                    &test_key,
+                    TestCall::Next(1),
+                    begin,
+                    end,
+                    &Ok((None, answer)),
+                );
                 taken.fetch_add(1, Relaxed);
             }
         });
     }
     for pipeline in ["1", "16", "100"] {
         let calls = match pipeline {
-            "1" => BENCHMARK / 15,
-            _ => BENCHMARK / 15 * 7,
+            "1" => BENCHMARK_CALLS / 15,
+            _ => BENCHMARK_CALLS / 15 * 7,
         };
         let args = [
             "-c",
@@ -182,8 +191,8 @@ async fn each_incr_beside_redis_benchmark_is_exact() {
             .args(["INCR", "user:__rand_int__"])
             .output();
         let ran = ran.await.expect("it was found before");
-        let told = String::from_utf8_lossy(&ran.stdout);
-        assert!(ran.status.success() && told.contains("INCR"), "{ran:?}");
+        let output = String::from_utf8_lossy(&ran.stdout);
+        assert!(ran.status.success() && output.contains("INCR"), "{ran:?}");
     }
     stop.store(true, Relaxed);
     while let Some(ended) = callers.join_next().await {
@@ -198,20 +207,20 @@ async fn each_incr_beside_redis_benchmark_is_exact() {
 
     let mut r = connect(other, "").await.expect("a connection");
     let mut sum = 0;
-    for begin in (0..KEYS).step_by(READ as usize) {
-        let keys: Vec<String> = (begin..begin + READ).map(name).collect();
+    for begin in (0..KEYS).step_by(MGET_KEYS as usize) {
+        let keys: Vec<String> = (begin..begin + MGET_KEYS).map(benchmark_key).collect();
         let values: Vec<Option<u64>> = r.mget(keys).await.expect("numbers");
         sum += values.into_iter().flatten().sum::<u64>();
     }
     assert_eq!(
         sum,
-        BENCHMARK + taken,
+        BENCHMARK_CALLS + taken,
         "what all keys have is what was taken"
     );
-    println!("{taken} numbers checked one by one, {BENCHMARK} of redis-benchmark counted");
+    println!("{taken} numbers checked one by one, {BENCHMARK_CALLS} of redis-benchmark counted");
 }
 
 /// Returns a key as redis-benchmark writes it.
-fn name(n: u64) -> String {
+fn benchmark_key(n: u64) -> String {
     format!("user:{n:012}")
 }

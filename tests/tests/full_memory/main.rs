@@ -20,13 +20,14 @@ use seqsvr_proto::v1::{self, CurrentKind, Reason};
 use tonic::{Code, Request};
 
 use crate::harness::{
-    Cluster, D, caller, counter, create, dense, forwarded, next_of, refused, start, until,
+    InProcessCluster, LEASE, create_namespace, dense_namespace, expect_rejection, mark_forwarded,
+    new_caller, next_request, read_counter, start_alloc, wait_until,
 };
 
-const PATIENT: Duration = Duration::from_secs(30);
+const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 /// Uids of a section; a chunk of memory has the counters of 1,024.
-const SIZE: u32 = 100_000;
-const FAR: u64 = 1_000_000;
+const SECTION_SIZE: u32 = 100_000;
+const FAR_VALUE: u64 = 1_000_000;
 
 fn with_timeout<T>(message: T, timeout: Duration) -> Request<T> {
     let mut request = Request::new(message);
@@ -45,8 +46,9 @@ fn fill_memory() -> Vec<Section> {
     };
     let mut sections = Vec::new();
     loop {
-        let section = Section::dense(open, SIZE);
-        let touched = (0..SIZE).all(|uid| section.next(Key::Dense(uid), NonZeroU32::MIN).is_ok());
+        let section = Section::dense(open, SECTION_SIZE);
+        let touched =
+            (0..SECTION_SIZE).all(|uid| section.next(Key::Dense(uid), NonZeroU32::MIN).is_ok());
         sections.push(section);
         if !touched {
             return sections;
@@ -60,65 +62,69 @@ fn fill_memory() -> Vec<Section> {
 /// crash would skip all of that.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_for_new_keys_wait_for_memory() {
-    let cluster = Cluster::start(1, D).await;
-    let alloc = start(seqsvr_alloc::Options {
+    let cluster = InProcessCluster::start(1, LEASE).await;
+    let alloc = start_alloc(seqsvr_alloc::Options {
         memory_budget: 1 << 20,
-        ..cluster.options("a1")
+        ..cluster.alloc_options("a1")
     })
     .await;
     let allocs = [alloc.clone()];
-    harness::settle(&allocs).await;
-    create(&allocs, &dense("full", SIZE, 1_000_000, 1_000)).await;
-    let mut plain = caller(&alloc).await;
-    let first = plain.next(next_of("full", 7)).await.unwrap();
+    harness::wait_until_settled(&allocs).await;
+    create_namespace(
+        &allocs,
+        &dense_namespace("full", SECTION_SIZE, 1_000_000, 1_000),
+    )
+    .await;
+    let mut plain = new_caller(&alloc).await;
+    let first = plain.next(next_request("full", 7)).await.unwrap();
     assert_eq!(first.into_inner().first, 1);
 
     let filled = fill_memory();
     assert!(memory().is_tight());
-    let second = plain.next(next_of("full", 8)).await.unwrap();
+    let second = plain.next(next_request("full", 8)).await.unwrap();
     assert_eq!(second.into_inner().first, 1, "its chunk was touched before");
     let short = Duration::from_millis(500);
     let late = plain
-        .next(with_timeout(next_of("full", 20_000), short))
+        .next(with_timeout(next_request("full", 20_000), short))
         .await;
-    let (code, reason, text) = refused(late);
+    let (code, reason, text) = expect_rejection(late);
     assert_eq!((code, reason), (Code::ResourceExhausted, Reason::TooMany));
     assert!(text.contains("--memory-mib"), "{text}");
 
-    let sent_on = forwarded(next_of("full", 30_000));
+    let sent_on = mark_forwarded(next_request("full", 30_000));
     let mut other = plain.clone();
-    let waits = tokio::spawn(async move { other.next(with_timeout(sent_on, PATIENT)).await });
-    let raises = counter(&alloc, "raises").await;
+    let waits = tokio::spawn(async move { other.next(with_timeout(sent_on, CALL_TIMEOUT)).await });
+    let raises = read_counter(&alloc, "raises").await;
     let raise = v1::RaiseToRequest {
         namespace: "full".into(),
         key_kind: Some(v1::raise_to_request::KeyKind::Uid(40_000)),
-        value: FAR,
+        value: FAR_VALUE,
         ..v1::RaiseToRequest::default()
     };
-    let mut other = caller(&alloc).await;
-    let call = tokio::spawn(async move { other.raise_to(with_timeout(raise, PATIENT)).await });
-    until("the window to be raised", async || {
-        (counter(&alloc, "raises").await > raises).then_some(())
+    let mut other = new_caller(&alloc).await;
+    let call = tokio::spawn(async move { other.raise_to(with_timeout(raise, CALL_TIMEOUT)).await });
+    wait_until("the window to be raised", async || {
+        (read_counter(&alloc, "raises").await > raises).then_some(())
     })
     .await;
     call.abort();
     assert!(call.await.unwrap_err().is_cancelled());
-    until("only the forwarded call to wait", async || {
-        (counter(&alloc, "waiting").await == 1).then_some(())
+    wait_until("only the forwarded call to wait", async || {
+        (read_counter(&alloc, "waiting").await == 1).then_some(())
     })
     .await;
 
     drop(filled);
     let answered = waits.await.unwrap().unwrap().into_inner();
     assert_eq!(answered.first, 1);
-    until("the counter to be set", async || {
+    wait_until("the counter to be set", async || {
         let current = v1::CurrentRequest {
             namespace: "full".into(),
             key_kind: Some(v1::current_request::KeyKind::Uid(40_000)),
             ..v1::CurrentRequest::default()
         };
         let current = plain.current(current).await.ok()?.into_inner();
-        (current.kind() == CurrentKind::Exact && current.value == FAR).then_some(())
+        (current.kind() == CurrentKind::Exact && current.value == FAR_VALUE).then_some(())
     })
     .await;
     cluster.stop(&allocs).await;

@@ -9,39 +9,49 @@ use seqsvr_proto::v1::admin_client::AdminClient;
 use seqsvr_proto::v1::{self, AlterNamespaceRequest, CurrentKind};
 use tonic::Request;
 
-use crate::harness::{Cluster, D, caller, counter, create, dense, next_of, until, url};
-use crate::lease::commanded;
+use crate::harness::{
+    InProcessCluster, LEASE, create_namespace, dense_namespace, http_url, new_caller, next_request,
+    read_counter, wait_until,
+};
+use crate::lease::start_controlled_alloc;
 
-const PATIENT: Duration = Duration::from_secs(30);
+const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
-fn patient<T>(message: T) -> Request<T> {
+fn with_call_timeout<T>(message: T) -> Request<T> {
     let mut request = Request::new(message);
-    request.set_timeout(PATIENT);
+    request.set_timeout(CALL_TIMEOUT);
     request
 }
 
 /// Schedule: an Open waits for the store; step and step_max are lowered; the Open arrives with the
 /// earlier step. Its caller made no mistake and gets its number.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_open_that_waits_while_the_step_is_lowered_is_made_again() {
-    let cluster = Cluster::start(1, D).await;
-    let (alloc, _clock, link) = commanded(&cluster, "a1").await;
+async fn waiting_open_after_lowered_step_is_sent_again() {
+    let cluster = InProcessCluster::start(1, LEASE).await;
+    let (alloc, _clock, link) = start_controlled_alloc(&cluster, "a1").await;
     let allocs = [alloc.clone()];
     let spec = Spec {
         step: 1_000,
-        ..Spec::new("lowered", dense("", 100, 1_000, 1).geometry)
+        ..Spec::new("lowered", dense_namespace("", 100, 1_000, 1).geometry)
     };
-    create(&allocs, &spec).await;
-    let mut plain = caller(&alloc).await;
-    plain.next(patient(next_of("lowered", 7))).await.unwrap();
+    create_namespace(&allocs, &spec).await;
+    let mut plain = new_caller(&alloc).await;
+    plain
+        .next(with_call_timeout(next_request("lowered", 7)))
+        .await
+        .unwrap();
     link.cut();
     let mut other = plain.clone();
-    let call = tokio::spawn(async move { other.next(patient(next_of("lowered", 500))).await });
-    until("the call to wait", async || {
-        (counter(&alloc, "waiting").await == 1).then_some(())
+    let call = tokio::spawn(async move {
+        other
+            .next(with_call_timeout(next_request("lowered", 500)))
+            .await
+    });
+    wait_until("the call to wait", async || {
+        (read_counter(&alloc, "waiting").await == 1).then_some(())
     })
     .await;
-    let mut admin = AdminClient::connect(url(cluster.addresses[0]))
+    let mut admin = AdminClient::connect(http_url(cluster.addresses[0]))
         .await
         .unwrap();
     let lowered = AlterNamespaceRequest {
@@ -61,39 +71,46 @@ async fn an_open_that_waits_while_the_step_is_lowered_is_made_again() {
 /// same, so its number is used: otherwise the window would stay open up to it, and a crash would
 /// skip all of that.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_raise_to_whose_caller_goes_away_leaves_no_window_open() {
-    const FAR: u64 = 1_000_000;
-    let cluster = Cluster::start(1, D).await;
-    let (alloc, _clock, link) = commanded(&cluster, "a1").await;
+async fn raise_to_of_departed_caller_leaves_no_window_open() {
+    const FAR_VALUE: u64 = 1_000_000;
+    let cluster = InProcessCluster::start(1, LEASE).await;
+    let (alloc, _clock, link) = start_controlled_alloc(&cluster, "a1").await;
     let allocs = [alloc.clone()];
-    let mut plain = caller(&alloc).await;
-    plain.next(patient(next_of("", 7))).await.unwrap();
+    let mut plain = new_caller(&alloc).await;
+    plain
+        .next(with_call_timeout(next_request("", 7)))
+        .await
+        .unwrap();
     link.cut();
-    let mut other = caller(&alloc).await;
+    let mut other = new_caller(&alloc).await;
     let raise = v1::RaiseToRequest {
         key_kind: Some(v1::raise_to_request::KeyKind::Uid(7)),
-        value: FAR,
+        value: FAR_VALUE,
         ..v1::RaiseToRequest::default()
     };
-    let call = tokio::spawn(async move { other.raise_to(patient(raise)).await });
-    until("the call to wait", async || {
-        (counter(&alloc, "waiting").await == 1).then_some(())
+    let call = tokio::spawn(async move { other.raise_to(with_call_timeout(raise)).await });
+    wait_until("the call to wait", async || {
+        (read_counter(&alloc, "waiting").await == 1).then_some(())
     })
     .await;
     call.abort();
     assert!(call.await.unwrap_err().is_cancelled());
-    until("the call to be gone", async || {
-        (counter(&alloc, "waiting").await == 0).then_some(())
+    wait_until("the call to be gone", async || {
+        (read_counter(&alloc, "waiting").await == 0).then_some(())
     })
     .await;
     link.heal();
-    until("the counter to be set", async || {
+    wait_until("the counter to be set", async || {
         let current = v1::CurrentRequest {
             key_kind: Some(v1::current_request::KeyKind::Uid(7)),
             ..v1::CurrentRequest::default()
         };
-        let current = plain.current(patient(current)).await.ok()?.into_inner();
-        (current.kind() == CurrentKind::Exact && current.value == FAR).then_some(())
+        let current = plain
+            .current(with_call_timeout(current))
+            .await
+            .ok()?
+            .into_inner();
+        (current.kind() == CurrentKind::Exact && current.value == FAR_VALUE).then_some(())
     })
     .await;
     cluster.stop(&allocs).await;

@@ -8,27 +8,33 @@ use std::time::Duration;
 use seqsvr_alloc::{Alloc, Environment};
 
 use crate::harness::{
-    Cluster, D, PATIENCE, caller, client, counter, next_of, settle, threads, until,
+    InProcessCluster, LEASE, TEST_TIMEOUT, new_caller, new_client, new_runtime, next_request,
+    read_counter, wait_until, wait_until_settled,
 };
 
 /// Lease renewals that must succeed during that time: more than one lease's worth.
 const RENEWALS: u64 = 12;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_a_background_memory_is_served_and_the_lease_kept() {
-    let cluster = Cluster::start(1, D).await;
-    let background = threads(1);
+async fn blocked_background_runtime_keeps_memory_served_and_lease_renewed() {
+    let cluster = InProcessCluster::start(1, LEASE).await;
+    let background = new_runtime(1);
     let environment = Environment {
         background: Some(background.handle().clone()),
         ..Environment::system()
     };
-    let started = Alloc::start_in(cluster.options("a1"), environment).await;
+    let started = Alloc::start_in(cluster.alloc_options("a1"), environment).await;
     let allocs = [started.unwrap()];
     let alloc = &allocs[0];
-    settle(&allocs).await;
-    let mut plain = caller(alloc).await;
-    let client = client(&allocs).with_deadline(PATIENCE);
-    let first = plain.next(next_of("", 5)).await.unwrap().into_inner().first;
+    wait_until_settled(&allocs).await;
+    let mut plain = new_caller(alloc).await;
+    let client = new_client(&allocs).with_deadline(TEST_TIMEOUT);
+    let first = plain
+        .next(next_request("", 5))
+        .await
+        .unwrap()
+        .into_inner()
+        .first;
 
     // Blocks its only thread until the test releases it.
     let (give_back, taken) = mpsc::channel::<()>();
@@ -40,25 +46,25 @@ async fn without_a_background_memory_is_served_and_the_lease_kept() {
     has_begun.recv().unwrap();
     let other = client.clone();
     let waits = tokio::spawn(async move { other.next("", 90_000_000, 1).await });
-    let before = counter(alloc, "renewals").await;
-    let sessions = counter(alloc, "sessions_opened").await;
+    let before = read_counter(alloc, "renewals").await;
+    let sessions = read_counter(alloc, "sessions_opened").await;
     let mut last = first;
-    until("keep-alives", async || {
-        let one = tokio::time::timeout(D / 3, plain.next(next_of("", 5))).await;
+    wait_until("keep-alives", async || {
+        let one = tokio::time::timeout(LEASE / 3, plain.next(next_request("", 5))).await;
         let one = one.expect("at once").unwrap().into_inner().first;
-        let two = tokio::time::timeout(D / 3, client.next("", 5, 1)).await;
+        let two = tokio::time::timeout(LEASE / 3, client.next("", 5, 1)).await;
         let two = two.expect("at once").unwrap().first;
         assert_eq!((one, two), (last + 1, last + 2));
         last = two;
         assert!(alloc.has_lease());
-        (counter(alloc, "renewals").await >= before + RENEWALS).then_some(())
+        (read_counter(alloc, "renewals").await >= before + RENEWALS).then_some(())
     })
     .await;
     assert!(
         !waits.is_finished(),
         "a section was opened without a thread"
     );
-    assert_eq!(counter(alloc, "sessions_opened").await, sessions);
+    assert_eq!(read_counter(alloc, "sessions_opened").await, sessions);
 
     drop(give_back);
     assert_eq!(waits.await.unwrap().unwrap().first, 1);

@@ -11,24 +11,27 @@ use seqsvr_core::progression::Progression;
 use seqsvr_proto::v1::next_request::KeyKind;
 use seqsvr_proto::v1::{self, NextManyRequest, NextRequest, RaiseToRequest};
 
-use crate::harness::{Cluster, D, caller, client, create, dense, next_of, refused};
+use crate::harness::{
+    InProcessCluster, LEASE, create_namespace, dense_namespace, expect_rejection, new_caller,
+    new_client, next_request,
+};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_is_refused_at_once_with_a_reason_and_does_no_harm() {
-    let cluster = Cluster::start(1, D).await;
-    let allocs = cluster.allocs(["a1"]).await;
-    create(&allocs, &dense("small", 10, 1_000, 50)).await;
-    let mut plain = caller(&allocs[0]).await;
-    let before = plain.next(next_of("small", 1)).await.unwrap();
+async fn bad_requests_are_rejected_with_a_reason_and_change_nothing() {
+    let cluster = InProcessCluster::start(1, LEASE).await;
+    let allocs = cluster.start_allocs(["a1"]).await;
+    create_namespace(&allocs, &dense_namespace("small", 10, 1_000, 50)).await;
+    let mut plain = new_caller(&allocs[0]).await;
+    let before = plain.next(next_request("small", 1)).await.unwrap();
     assert_eq!(before.into_inner().last, 1);
 
     let counted = |count, namespace: &str| NextRequest {
         count: Some(count),
-        ..next_of(namespace, 1)
+        ..next_request(namespace, 1)
     };
     let keyed = |namespace: &str, key: &[u8]| NextRequest {
         key_kind: Some(KeyKind::Key(key.to_vec().into())),
-        ..next_of(namespace, 0)
+        ..next_request(namespace, 0)
     };
     let cases = [
         (
@@ -51,7 +54,7 @@ async fn each_is_refused_at_once_with_a_reason_and_does_no_harm() {
         ),
         (
             "unknown namespace",
-            next_of("nowhere", 1),
+            next_request("nowhere", 1),
             Code::NotFound,
             Reason::NoSuchNamespace,
         ),
@@ -75,13 +78,13 @@ async fn each_is_refused_at_once_with_a_reason_and_does_no_harm() {
         ),
         (
             "uid at max_uid",
-            next_of("small", 1_000),
+            next_request("small", 1_000),
             Code::InvalidArgument,
             Reason::Invalid,
         ),
         (
             "uid above 2^32",
-            next_of("", 1 << 40),
+            next_request("", 1 << 40),
             Code::InvalidArgument,
             Reason::Invalid,
         ),
@@ -89,14 +92,14 @@ async fn each_is_refused_at_once_with_a_reason_and_does_no_harm() {
             "no key at all",
             NextRequest {
                 key_kind: None,
-                ..next_of("", 0)
+                ..next_request("", 0)
             },
             Code::InvalidArgument,
             Reason::Invalid,
         ),
     ];
     for (what, request, code, reason) in cases {
-        let (got, why, text) = refused(plain.next(request).await);
+        let (got, why, text) = expect_rejection(plain.next(request).await);
         println!("bad input: {what}: {text}");
         assert_eq!((got, why), (code, reason), "{what}: {text}");
         assert!(text.len() > 20, "{what}: says too little: {text}");
@@ -105,34 +108,49 @@ async fn each_is_refused_at_once_with_a_reason_and_does_no_harm() {
         key_kind: Some(v1::raise_to_request::KeyKind::Uid(1)),
         ..RaiseToRequest::default()
     };
-    assert_eq!(refused(plain.raise_to(zero).await).1, Reason::Invalid);
+    assert_eq!(
+        expect_rejection(plain.raise_to(zero).await).1,
+        Reason::Invalid
+    );
     let none = NextManyRequest::default();
-    assert_eq!(refused(plain.next_many(none).await).1, Reason::Invalid);
+    assert_eq!(
+        expect_rejection(plain.next_many(none).await).1,
+        Reason::Invalid
+    );
     let both = NextManyRequest {
         uids: vec![1],
         keys: vec![b"a".to_vec().into()],
         ..NextManyRequest::default()
     };
-    assert_eq!(refused(plain.next_many(both).await).1, Reason::Invalid);
+    assert_eq!(
+        expect_rejection(plain.next_many(both).await).1,
+        Reason::Invalid
+    );
     // An error does not repeat an invalid name, least of all for each item.
     let long = NextManyRequest {
         namespace: "x".repeat(100_000),
         uids: vec![1; 1_000],
         ..NextManyRequest::default()
     };
-    let (_, reason, text) = refused(plain.next_many(long).await);
+    let (_, reason, text) = expect_rejection(plain.next_many(long).await);
     assert_eq!(reason, Reason::NoSuchNamespace);
     assert!(text.contains("at most 64") && text.len() < 200, "{text}");
-    let long = next_of(&"x".repeat(100_000), 1);
-    assert_eq!(refused(plain.next(long).await).1, Reason::NoSuchNamespace);
+    let long = next_request(&"x".repeat(100_000), 1);
+    assert_eq!(
+        expect_rejection(plain.next(long).await).1,
+        Reason::NoSuchNamespace
+    );
     let crowd = NextManyRequest {
         uids: vec![1; 10_001],
         ..NextManyRequest::default()
     };
-    assert_eq!(refused(plain.next_many(crowd).await).1, Reason::TooMany);
+    assert_eq!(
+        expect_rejection(plain.next_many(crowd).await).1,
+        Reason::TooMany
+    );
 
     // The client reports the same error at once, not at its deadline.
-    let client = client(&allocs).with_deadline(Duration::from_secs(30));
+    let client = new_client(&allocs).with_deadline(Duration::from_secs(30));
     let cases = [
         (client.next("", 1, 0).await, Code::InvalidArgument),
         (client.next("", 1, 100_001).await, Code::InvalidArgument),
@@ -160,9 +178,9 @@ async fn each_is_refused_at_once_with_a_reason_and_does_no_harm() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_sequence_ends_at_the_last_number_there_is() {
-    let cluster = Cluster::start(1, D).await;
-    let allocs = cluster.allocs(["a1"]).await;
+async fn exhausted_sequence_ends_at_seq_max() {
+    let cluster = InProcessCluster::start(1, LEASE).await;
+    let allocs = cluster.start_allocs(["a1"]).await;
     let start = SEQ_MAX - 24;
     let spec = Spec {
         progression: Progression {
@@ -170,10 +188,10 @@ async fn a_sequence_ends_at_the_last_number_there_is() {
             stride: 1,
             offset: 0,
         },
-        ..dense("late", 10, 1_000, 10)
+        ..dense_namespace("late", 10, 1_000, 10)
     };
-    create(&allocs, &spec).await;
-    let client = client(&allocs);
+    create_namespace(&allocs, &spec).await;
+    let client = new_client(&allocs);
     for i in 0..25 {
         assert_eq!(client.next("late", 3, 1).await.unwrap().first, start + i);
     }

@@ -9,10 +9,10 @@ use seqsvr_alloc::{Clock, SystemClock};
 use seqsvr_core::lease::Reading;
 
 #[derive(Default)]
-pub(crate) struct TestClock(Mutex<State>);
+pub(crate) struct TestClock(Mutex<TestClockState>);
 
 #[derive(Default)]
-struct State {
+struct TestClockState {
     ahead: Duration,
     frozen: Option<Reading>,
 }

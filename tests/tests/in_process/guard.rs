@@ -6,18 +6,20 @@
 use seqsvr_client::{Code, Reason};
 use seqsvr_proto::v1::NextRequest;
 
-use crate::harness::{Cluster, D, caller, counter, next_of, refused};
+use crate::harness::{
+    InProcessCluster, LEASE, expect_rejection, new_caller, next_request, read_counter,
+};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn made_up_floors_and_epochs_are_refused_and_true_ones_served() {
-    let cluster = Cluster::start(1, D).await;
-    let [alloc] = cluster.allocs(["a1"]).await;
-    let mut plain = caller(&alloc).await;
+async fn invented_floors_and_epochs_are_rejected_and_true_ones_served() {
+    let cluster = InProcessCluster::start(1, LEASE).await;
+    let [alloc] = cluster.start_allocs(["a1"]).await;
+    let mut plain = new_caller(&alloc).await;
     let mut next = async |floor, epoch| {
         let request = NextRequest {
             floor,
             epoch,
-            ..next_of("", 9)
+            ..next_request("", 9)
         };
         plain.next(request).await
     };
@@ -26,24 +28,24 @@ async fn made_up_floors_and_epochs_are_refused_and_true_ones_served() {
     let seen = seen.into_inner();
     assert_eq!(seen.first, first.last + 1);
     assert_eq!(
-        counter(&alloc, "guard_rounds").await,
+        read_counter(&alloc, "guard_rounds").await,
         0,
         "a true floor costs nothing"
     );
 
-    let (code, reason, text) = refused(next(Some(1_000_000), None).await);
+    let (code, reason, text) = expect_rejection(next(Some(1_000_000), None).await);
     assert_eq!(
         (code, reason),
         (Code::InvalidArgument, Reason::FloorUnknown),
         "{text}"
     );
-    assert_eq!(counter(&alloc, "guard_alarms").await, 1);
-    let (code, reason, _) = refused(next(None, Some(seen.epoch + 1)).await);
+    assert_eq!(read_counter(&alloc, "guard_alarms").await, 1);
+    let (code, reason, _) = expect_rejection(next(None, Some(seen.epoch + 1)).await);
     assert_eq!(
         (code, reason),
         (Code::InvalidArgument, Reason::FloorUnknown)
     );
-    assert_eq!(counter(&alloc, "guard_alarms").await, 2);
+    assert_eq!(read_counter(&alloc, "guard_alarms").await, 2);
 
     let after = next(Some(seen.last), Some(seen.epoch))
         .await

@@ -24,63 +24,67 @@ use tokio::runtime::Runtime;
 use tonic::transport::Channel;
 
 /// Timeout of a test's conditions.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(40);
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(40);
 /// Lease of most tests: D as in production.
-pub(crate) const D: Duration = Duration::from_secs(3);
+pub(crate) const LEASE: Duration = Duration::from_secs(3);
 
-static MACHINE: RwLock<()> = RwLock::new(());
+static MACHINE_LOCK: RwLock<()> = RwLock::new(());
 
 /// Share of the machine that a cluster holds until it ends.
 #[expect(dead_code, reason = "held, not looked at")]
-enum Share {
-    Part(RwLockReadGuard<'static, ()>),
-    Whole(RwLockWriteGuard<'static, ()>),
+enum MachineShare {
+    Shared(RwLockReadGuard<'static, ()>),
+    Exclusive(RwLockWriteGuard<'static, ()>),
 }
 
 /// Stores that run on their own threads, as in a process of their own. A burst of callers' tasks
 /// then delays them no more than the machine does.
-pub(crate) struct Cluster {
+pub(crate) struct InProcessCluster {
     runtime: Option<Runtime>,
     pub(crate) stores: Vec<Store>,
     pub(crate) addresses: Vec<SocketAddr>,
     dirs: Vec<tempfile::TempDir>,
-    _share: Share,
+    _machine_share: MachineShare,
 }
 
-impl Cluster {
+impl InProcessCluster {
     /// Starts stores that form a cluster, on fresh directories.
-    pub(crate) async fn start(count: u64, lease: Duration) -> Cluster {
-        let part = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
-        Cluster::start_with(Share::Part(part), count, lease).await
+    pub(crate) async fn start(count: u64, lease: Duration) -> InProcessCluster {
+        let shared = MACHINE_LOCK.read().unwrap_or_else(PoisonError::into_inner);
+        InProcessCluster::start_with(MachineShare::Shared(shared), count, lease).await
     }
 
     /// Starts a cluster, and no other cluster until this one ends: for a test that measures.
-    pub(crate) async fn start_alone(count: u64, lease: Duration) -> Cluster {
-        let whole = MACHINE.write().unwrap_or_else(PoisonError::into_inner);
-        Cluster::start_with(Share::Whole(whole), count, lease).await
+    pub(crate) async fn start_alone(count: u64, lease: Duration) -> InProcessCluster {
+        let exclusive = MACHINE_LOCK.write().unwrap_or_else(PoisonError::into_inner);
+        InProcessCluster::start_with(MachineShare::Exclusive(exclusive), count, lease).await
     }
 
-    async fn start_with(_share: Share, count: u64, lease: Duration) -> Cluster {
-        let mut cluster = Cluster {
-            runtime: Some(threads(2)),
+    async fn start_with(
+        _machine_share: MachineShare,
+        count: u64,
+        lease: Duration,
+    ) -> InProcessCluster {
+        let mut cluster = InProcessCluster {
+            runtime: Some(new_runtime(2)),
             stores: Vec::new(),
             addresses: Vec::new(),
             dirs: Vec::new(),
-            _share,
+            _machine_share,
         };
         let mut members = Vec::new();
         for node in 1..=count {
             let dir = tempfile::tempdir().unwrap();
-            let options = seqsvr_store::Options::new(node, any(), dir.path());
-            let store = cluster.on_stores(Store::start(options)).await.unwrap();
+            let options = seqsvr_store::Options::new(node, any_port(), dir.path());
+            let store = cluster.run_on_stores(Store::start(options)).await.unwrap();
             let address = store.local_addr();
-            let mut client = StoreClient::connect(url(address)).await.unwrap();
-            let who = client.describe(v1::DescribeRequest {}).await.unwrap();
-            let who = who.into_inner();
+            let mut client = StoreClient::connect(http_url(address)).await.unwrap();
+            let described = client.describe(v1::DescribeRequest {}).await.unwrap();
+            let described = described.into_inner();
             members.push(v1::Member {
-                id: who.node,
-                address: who.address,
-                incarnation: who.incarnation,
+                id: described.node,
+                address: described.address,
+                incarnation: described.incarnation,
             });
             cluster.addresses.push(address);
             cluster.stores.push(store);
@@ -93,15 +97,15 @@ impl Cluster {
             slots: 64,
         };
         let address = cluster.addresses[0];
-        until("the cluster to be made", async || {
-            let mut client = StoreClient::connect(url(address)).await.ok()?;
+        wait_until("the cluster to be made", async || {
+            let mut client = StoreClient::connect(http_url(address)).await.ok()?;
             client.init(request.clone()).await.ok()
         })
         .await;
         cluster
     }
 
-    async fn on_stores<T: Send + 'static>(
+    async fn run_on_stores<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
     ) -> T {
@@ -110,26 +114,26 @@ impl Cluster {
     }
 
     /// Returns options of an AllocSvr with the addresses of all stores.
-    pub(crate) fn options(&self, name: &str) -> seqsvr_alloc::Options {
+    pub(crate) fn alloc_options(&self, name: &str) -> seqsvr_alloc::Options {
         let stores = self.addresses.iter().map(ToString::to_string).collect();
-        seqsvr_alloc::Options::new(name, any(), stores)
+        seqsvr_alloc::Options::new(name, any_port(), stores)
     }
 
     /// Starts AllocSvrs together, and waits until each owns slots and every slot has an owner.
-    pub(crate) async fn allocs<const N: usize>(&self, names: [&str; N]) -> [Alloc; N] {
+    pub(crate) async fn start_allocs<const N: usize>(&self, names: [&str; N]) -> [Alloc; N] {
         let mut allocs = Vec::new();
         for name in names {
-            allocs.push(start(self.options(name)).await);
+            allocs.push(start_alloc(self.alloc_options(name)).await);
         }
         let allocs: [Alloc; N] = allocs.try_into().ok().unwrap();
-        settle(&allocs).await;
+        wait_until_settled(&allocs).await;
         allocs
     }
 
-    pub(crate) async fn store_counters(&self) -> Vec<HashMap<String, u64>> {
+    pub(crate) async fn read_store_counters(&self) -> Vec<HashMap<String, u64>> {
         let mut all = Vec::new();
         for address in &self.addresses {
-            all.push(counters(*address).await);
+            all.push(read_counters(*address).await);
         }
         all
     }
@@ -137,12 +141,14 @@ impl Cluster {
     /// Stops the last of the stores.
     pub(crate) async fn stop_store(&mut self) {
         let store = self.stores.pop().unwrap();
-        self.on_stores(async move { store.shutdown().await }).await;
+        self.run_on_stores(async move { store.shutdown().await })
+            .await;
     }
 
     pub(crate) async fn stop_stores(&mut self) {
         for store in std::mem::take(&mut self.stores) {
-            self.on_stores(async move { store.shutdown().await }).await;
+            self.run_on_stores(async move { store.shutdown().await })
+                .await;
         }
     }
 
@@ -155,7 +161,7 @@ impl Cluster {
     }
 }
 
-impl Drop for Cluster {
+impl Drop for InProcessCluster {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
@@ -164,29 +170,29 @@ impl Drop for Cluster {
 }
 
 /// Creates a runtime with `count` threads.
-pub(crate) fn threads(count: usize) -> Runtime {
+pub(crate) fn new_runtime(count: usize) -> Runtime {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     builder.worker_threads(count).enable_all().build().unwrap()
 }
 
-pub(crate) fn any() -> SocketAddr {
+pub(crate) fn any_port() -> SocketAddr {
     "127.0.0.1:0".parse().unwrap()
 }
 
-pub(crate) fn url(address: SocketAddr) -> String {
+pub(crate) fn http_url(address: SocketAddr) -> String {
     format!("http://{address}")
 }
 
-pub(crate) async fn start(options: seqsvr_alloc::Options) -> Alloc {
+pub(crate) async fn start_alloc(options: seqsvr_alloc::Options) -> Alloc {
     Alloc::start(options).await.unwrap()
 }
 
 /// Waits until every slot has one of these owners, each of them owns some, and all have a lease.
-pub(crate) async fn settle(allocs: &[Alloc]) {
-    until("every slot to be owned", async || {
+pub(crate) async fn wait_until_settled(allocs: &[Alloc]) {
+    wait_until("every slot to be owned", async || {
         let wanted: BTreeSet<String> = allocs.iter().map(|a| a.local_addr().to_string()).collect();
         for alloc in allocs {
-            let owners = owners(alloc.local_addr()).await?;
+            let owners = slot_owners(alloc.local_addr()).await?;
             (owners == wanted && alloc.has_lease()).then_some(())?;
         }
         Some(())
@@ -195,8 +201,8 @@ pub(crate) async fn settle(allocs: &[Alloc]) {
 }
 
 /// Returns the addresses of the owners of all slots; `None` while a slot has none.
-async fn owners(address: SocketAddr) -> Option<BTreeSet<String>> {
-    let mut alloc = SequenceClient::connect(url(address)).await.ok()?;
+async fn slot_owners(address: SocketAddr) -> Option<BTreeSet<String>> {
+    let mut alloc = SequenceClient::connect(http_url(address)).await.ok()?;
     let table = alloc.routes(v1::RoutesRequest::default()).await.ok()?;
     let delta = seqsvr_core::route::Delta::try_from(&table.into_inner()).ok()?;
     let table = seqsvr_core::route::RoutingTable::new(delta).ok()?;
@@ -207,32 +213,32 @@ async fn owners(address: SocketAddr) -> Option<BTreeSet<String>> {
 }
 
 /// Creates a caller without routes.
-pub(crate) async fn caller(alloc: &Alloc) -> SequenceClient<Channel> {
-    SequenceClient::connect(url(alloc.local_addr()))
+pub(crate) async fn new_caller(alloc: &Alloc) -> SequenceClient<Channel> {
+    SequenceClient::connect(http_url(alloc.local_addr()))
         .await
         .unwrap()
 }
 
 /// Creates a client of these AllocSvrs.
-pub(crate) fn client(allocs: &[Alloc]) -> Client {
+pub(crate) fn new_client(allocs: &[Alloc]) -> Client {
     let servers = allocs.iter().map(|a| a.local_addr().to_string());
     Client::new(seqsvr_client::Options::new(servers)).unwrap()
 }
 
 /// Returns the counters of a store or an AllocSvr.
-pub(crate) async fn counters(address: SocketAddr) -> HashMap<String, u64> {
-    let mut admin = AdminClient::connect(url(address)).await.unwrap();
+pub(crate) async fn read_counters(address: SocketAddr) -> HashMap<String, u64> {
+    let mut admin = AdminClient::connect(http_url(address)).await.unwrap();
     let status = admin.node_status(v1::NodeStatusRequest {}).await.unwrap();
     status.into_inner().counters
 }
 
 /// Returns one counter of an AllocSvr.
-pub(crate) async fn counter(alloc: &Alloc, name: &str) -> u64 {
-    counters(alloc.local_addr()).await[name]
+pub(crate) async fn read_counter(alloc: &Alloc, name: &str) -> u64 {
+    read_counters(alloc.local_addr()).await[name]
 }
 
 /// Returns a dense namespace whose step is fixed.
-pub(crate) fn dense(name: &str, section_size: u32, max_uid: u64, step: u32) -> Spec {
+pub(crate) fn dense_namespace(name: &str, section_size: u32, max_uid: u64, step: u32) -> Spec {
     Spec {
         step,
         limits: Limits {
@@ -249,12 +255,12 @@ pub(crate) fn dense(name: &str, section_size: u32, max_uid: u64, step: u32) -> S
     }
 }
 
-pub(crate) async fn create(allocs: &[Alloc], spec: &Spec) {
-    let admin = client(allocs).admin();
+pub(crate) async fn create_namespace(allocs: &[Alloc], spec: &Spec) {
+    let admin = new_client(allocs).admin();
     admin.create_namespace(spec).await.unwrap();
 }
 
-pub(crate) fn next_of(namespace: &str, uid: u64) -> v1::NextRequest {
+pub(crate) fn next_request(namespace: &str, uid: u64) -> v1::NextRequest {
     v1::NextRequest {
         namespace: namespace.into(),
         key_kind: Some(KeyKind::Uid(uid)),
@@ -263,7 +269,7 @@ pub(crate) fn next_of(namespace: &str, uid: u64) -> v1::NextRequest {
 }
 
 /// Marks a request as forwarded by an AllocSvr: it is answered at once or rejected.
-pub(crate) fn forwarded(request: v1::NextRequest) -> v1::NextRequest {
+pub(crate) fn mark_forwarded(request: v1::NextRequest) -> v1::NextRequest {
     v1::NextRequest {
         forwarded: true,
         ..request
@@ -271,7 +277,7 @@ pub(crate) fn forwarded(request: v1::NextRequest) -> v1::NextRequest {
 }
 
 /// Returns code, detail and text of a rejected call.
-pub(crate) fn refused<T: std::fmt::Debug>(
+pub(crate) fn expect_rejection<T: std::fmt::Debug>(
     answer: Result<tonic::Response<T>, tonic::Status>,
 ) -> (tonic::Code, Reason, String) {
     let fault = Fault::from_status(&answer.expect_err("should be refused"));
@@ -279,22 +285,22 @@ pub(crate) fn refused<T: std::fmt::Debug>(
 }
 
 /// Waits for a condition, with the usual timeout.
-pub(crate) async fn until<T>(what: &str, found: impl AsyncFnMut() -> Option<T>) -> T {
-    until_within(PATIENCE, what, found).await
+pub(crate) async fn wait_until<T>(what: &str, found: impl AsyncFnMut() -> Option<T>) -> T {
+    wait_until_within(TEST_TIMEOUT, what, found).await
 }
 
 /// Waits for a condition, with its own timeout.
-pub(crate) async fn until_within<T>(
-    patience: Duration,
+pub(crate) async fn wait_until_within<T>(
+    timeout: Duration,
     what: &str,
     mut found: impl AsyncFnMut() -> Option<T>,
 ) -> T {
-    let deadline = Instant::now() + patience;
+    let deadline = Instant::now() + timeout;
     loop {
         if let Some(found) = found().await {
             return found;
         }
-        assert!(Instant::now() < deadline, "waited in vain for {what}");
+        assert!(Instant::now() < deadline, "timed out waiting for {what}");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }

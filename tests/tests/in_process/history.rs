@@ -10,11 +10,11 @@ use seqsvr_client::{Current, CurrentKind, Numbers, Raised};
 
 /// The clock of all timestamps of a history. Copies are cheap.
 #[derive(Clone, Copy)]
-pub(crate) struct Stamps(Instant);
+pub(crate) struct HistoryClock(Instant);
 
-impl Stamps {
-    pub(crate) fn new() -> Stamps {
-        Stamps(Instant::now())
+impl HistoryClock {
+    pub(crate) fn new() -> HistoryClock {
+        HistoryClock(Instant::now())
     }
 
     pub(crate) fn now(self) -> u64 {
@@ -22,7 +22,7 @@ impl Stamps {
     }
 
     /// Returns a call that ends now.
-    pub(crate) fn ended(
+    pub(crate) fn end_call(
         self,
         sequence: Sequence,
         begin: u64,
@@ -46,7 +46,7 @@ impl Stamps {
     }
 }
 
-pub(crate) fn numbers(n: &Numbers) -> (Answer, u64) {
+pub(crate) fn next_answer(n: &Numbers) -> (Answer, u64) {
     let answer = Answer::Next {
         first: n.first,
         last: n.last,
@@ -55,7 +55,7 @@ pub(crate) fn numbers(n: &Numbers) -> (Answer, u64) {
     (answer, n.epoch)
 }
 
-pub(crate) fn current(c: &Current) -> (Answer, u64) {
+pub(crate) fn current_answer(c: &Current) -> (Answer, u64) {
     let answer = match c.kind {
         CurrentKind::Exact => Answer::Exact(c.value),
         CurrentKind::Never => Answer::Never,
@@ -64,12 +64,18 @@ pub(crate) fn current(c: &Current) -> (Answer, u64) {
     (answer, c.epoch)
 }
 
-pub(crate) fn raised(asked: u64, r: &Raised) -> (Answer, u64) {
-    (Answer::RaiseTo { asked, to: r.value }, r.epoch)
+pub(crate) fn raise_answer(value: u64, r: &Raised) -> (Answer, u64) {
+    (
+        Answer::RaiseTo {
+            asked: value,
+            to: r.value,
+        },
+        r.epoch,
+    )
 }
 
 /// Checks the history, prints the report, and fails on any violation.
-pub(crate) fn must_hold(what: &str, calls: &[Call]) -> Report {
+pub(crate) fn check_history(what: &str, calls: &[Call]) -> Report {
     let report = check(calls).unwrap();
     println!(
         "{what}: {} calls, {} errors, {} ordered pairs, {} in flight at most",

@@ -8,14 +8,14 @@ use seqsvr_client::{Code, Reason};
 use seqsvr_proto::v1::NextManyRequest;
 use tonic::Request;
 
-use crate::harness::{Cluster, D, caller, create, dense};
+use crate::harness::{InProcessCluster, LEASE, create_namespace, dense_namespace, new_caller};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_bad_or_slow_item_hides_no_other() {
-    let mut cluster = Cluster::start(1, D).await;
-    let allocs = cluster.allocs(["a1"]).await;
-    create(&allocs, &dense("rows", 10, 1_000, 50)).await;
-    let mut plain = caller(&allocs[0]).await;
+async fn batch_with_bad_or_slow_item_answers_all_others() {
+    let mut cluster = InProcessCluster::start(1, LEASE).await;
+    let allocs = cluster.start_allocs(["a1"]).await;
+    create_namespace(&allocs, &dense_namespace("rows", 10, 1_000, 50)).await;
+    let mut plain = new_caller(&allocs[0]).await;
     let request = |uids: &[u64], counts: &[u32]| NextManyRequest {
         namespace: "rows".into(),
         uids: uids.to_vec(),

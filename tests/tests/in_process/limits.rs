@@ -11,61 +11,62 @@ use seqsvr_proto::v1::sequence_client::SequenceClient;
 use seqsvr_proto::v1::store_client::StoreClient;
 use seqsvr_proto::v1::{DescribeRequest, NextManyRequest, PipeRequest, pipe_request};
 use seqsvr_store::Store;
-use seqsvr_tests::raw::{Event, Raw};
+use seqsvr_tests::raw::{Http2Event, RawHttp2};
 use tonic::transport::Channel;
 
 use crate::harness::{
-    Cluster, D, any, client, counter, next_of, refused, settle, start, until, url,
+    InProcessCluster, LEASE, any_port, expect_rejection, http_url, new_client, next_request,
+    read_counter, start_alloc, wait_until, wait_until_settled,
 };
 
-async fn connect(address: SocketAddr) -> SequenceClient<Channel> {
-    SequenceClient::connect(url(address)).await.unwrap()
+async fn connect_caller(address: SocketAddr) -> SequenceClient<Channel> {
+    SequenceClient::connect(http_url(address)).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_connection_too_many_is_told_so_and_takes_nobody_elses_place() {
-    let cluster = Cluster::start(1, D).await;
-    let alloc = start(seqsvr_alloc::Options {
+async fn connection_over_limit_is_rejected_and_evicts_no_other() {
+    let cluster = InProcessCluster::start(1, LEASE).await;
+    let alloc = start_alloc(seqsvr_alloc::Options {
         connections_max: 3,
-        ..cluster.options("a1")
+        ..cluster.alloc_options("a1")
     })
     .await;
     let address = alloc.local_addr();
     // Requests the table over one connection until it is complete.
-    let mut served = vec![connect(address).await];
-    until("numbers", async || {
-        served[0].next(next_of("", 1)).await.ok()
+    let mut served = vec![connect_caller(address).await];
+    wait_until("numbers", async || {
+        served[0].next(next_request("", 1)).await.ok()
     })
     .await;
     for _ in 0..2 {
-        served.push(connect(address).await);
+        served.push(connect_caller(address).await);
     }
     for one in &mut served {
-        one.next(next_of("", 1)).await.unwrap();
+        one.next(next_request("", 1)).await.unwrap();
     }
     // Rejected at its first call or on connect: the reason may arrive with either.
-    let told = until("a refusal in words", async || {
-        let text = match SequenceClient::connect(url(address)).await {
-            Ok(mut more) => format!("{:?}", more.next(next_of("", 1)).await.unwrap_err()),
+    let rejection = wait_until("a refusal in words", async || {
+        let text = match SequenceClient::connect(http_url(address)).await {
+            Ok(mut more) => format!("{:?}", more.next(next_request("", 1)).await.unwrap_err()),
             Err(error) => format!("{error:?}"),
         };
         text.contains("too many connections").then_some(text)
     })
     .await;
-    assert!(told.contains("takes 3 at a time"), "{told}");
+    assert!(rejection.contains("takes 3 at a time"), "{rejection}");
     for one in &mut served {
-        one.next(next_of("", 1)).await.unwrap();
+        one.next(next_request("", 1)).await.unwrap();
     }
     served.pop();
-    let mut late = until("the place that is free again", async || {
-        let mut late = SequenceClient::connect(url(address)).await.ok()?;
-        late.next(next_of("", 1)).await.ok().map(|_| late)
+    let mut late = wait_until("the place that is free again", async || {
+        let mut late = SequenceClient::connect(http_url(address)).await.ok()?;
+        late.next(next_request("", 1)).await.ok().map(|_| late)
     })
     .await;
-    late.next(next_of("", 1)).await.unwrap();
+    late.next(next_request("", 1)).await.unwrap();
     drop(served);
-    let refused = until("a place for the one who counts", async || {
-        let mut admin = seqsvr_proto::v1::admin_client::AdminClient::connect(url(address))
+    let refused = wait_until("a place for the one who counts", async || {
+        let mut admin = seqsvr_proto::v1::admin_client::AdminClient::connect(http_url(address))
             .await
             .ok()?;
         let status = admin.node_status(seqsvr_proto::v1::NodeStatusRequest {});
@@ -78,19 +79,19 @@ async fn a_connection_too_many_is_told_so_and_takes_nobody_elses_place() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_store_refuses_a_connection_too_many() {
+async fn store_connection_over_limit_is_rejected() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::start(seqsvr_store::Options {
         connections_max: 1,
-        ..seqsvr_store::Options::new(1, any(), dir.path())
+        ..seqsvr_store::Options::new(1, any_port(), dir.path())
     })
     .await
     .unwrap();
     let address = store.local_addr();
-    let mut one = StoreClient::connect(url(address)).await.unwrap();
+    let mut one = StoreClient::connect(http_url(address)).await.unwrap();
     one.describe(DescribeRequest {}).await.unwrap();
-    until("a refusal in words", async || {
-        let text = match StoreClient::connect(url(address)).await {
+    wait_until("a refusal in words", async || {
+        let text = match StoreClient::connect(http_url(address)).await {
             Ok(mut more) => format!("{:?}", more.describe(DescribeRequest {}).await.unwrap_err()),
             Err(error) => format!("{error:?}"),
         };
@@ -102,21 +103,21 @@ async fn a_store_refuses_a_connection_too_many() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn calls_above_the_bound_of_a_connection_wait_for_those_before() {
-    let cluster = Cluster::start(1, D).await;
-    let alloc = start(seqsvr_alloc::Options {
+async fn calls_over_connection_limit_wait_for_earlier_ones() {
+    let cluster = InProcessCluster::start(1, LEASE).await;
+    let alloc = start_alloc(seqsvr_alloc::Options {
         streams_max: 2,
-        ..cluster.options("a1")
+        ..cluster.alloc_options("a1")
     })
     .await;
-    settle(std::slice::from_ref(&alloc)).await;
-    let channel = Channel::from_shared(url(alloc.local_addr()))
+    wait_until_settled(std::slice::from_ref(&alloc)).await;
+    let channel = Channel::from_shared(http_url(alloc.local_addr()))
         .unwrap()
         .connect()
         .await
         .unwrap();
     let mut calls = SequenceClient::new(channel.clone());
-    calls.next(next_of("", 1)).await.unwrap();
+    calls.next(next_request("", 1)).await.unwrap();
     let mut watches = Vec::new();
     for _ in 0..2 {
         let mut health = tonic_health::pb::health_client::HealthClient::new(channel.clone());
@@ -125,13 +126,13 @@ async fn calls_above_the_bound_of_a_connection_wait_for_those_before() {
         watch.message().await.unwrap().unwrap();
         watches.push(watch);
     }
-    let third = calls.next(next_of("", 1));
+    let third = calls.next(next_request("", 1));
     tokio::pin!(third);
     let early = tokio::time::timeout(Duration::from_millis(300), &mut third).await;
     assert!(early.is_err(), "answered beside two streams: {early:?}");
     // Another connection has its own limit.
-    let mut other = connect(alloc.local_addr()).await;
-    other.next(next_of("", 1)).await.unwrap();
+    let mut other = connect_caller(alloc.local_addr()).await;
+    other.next(next_request("", 1)).await.unwrap();
     watches.pop();
     tokio::time::timeout(Duration::from_secs(10), third)
         .await
@@ -142,22 +143,22 @@ async fn calls_above_the_bound_of_a_connection_wait_for_those_before() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn items_and_bytes_above_the_bounds_are_refused_and_harm_nothing() {
-    let cluster = Cluster::start(1, D).await;
-    let alloc = start(seqsvr_alloc::Options {
+async fn items_and_bytes_over_limit_are_rejected_and_change_nothing() {
+    let cluster = InProcessCluster::start(1, LEASE).await;
+    let alloc = start_alloc(seqsvr_alloc::Options {
         items_max: 1_000,
         message_max: 64 << 10,
-        ..cluster.options("a1")
+        ..cluster.alloc_options("a1")
     })
     .await;
     let allocs = [alloc];
-    settle(&allocs).await;
-    let mut plain = connect(allocs[0].local_addr()).await;
+    wait_until_settled(&allocs).await;
+    let mut plain = connect_caller(allocs[0].local_addr()).await;
     let many = |n: u64| NextManyRequest {
         uids: (0..n).collect(),
         ..NextManyRequest::default()
     };
-    let (code, reason, text) = refused(plain.next_many(many(1_001)).await);
+    let (code, reason, text) = expect_rejection(plain.next_many(many(1_001)).await);
     assert_eq!((code, reason), (Code::InvalidArgument, Reason::TooMany));
     assert!(text.contains("at most 1000 items, not 1001"), "{text}");
     let taken = plain.next_many(many(1_000)).await.unwrap().into_inner();
@@ -169,13 +170,13 @@ async fn items_and_bytes_above_the_bounds_are_refused_and_harm_nothing() {
         keys,
         ..NextManyRequest::default()
     };
-    let (code, _, text) = refused(plain.next_many(request).await);
+    let (code, _, text) = expect_rejection(plain.next_many(request).await);
     assert_eq!(code, Code::OutOfRange, "{text}");
     assert!(
         text.contains("too large") && text.contains("65536"),
         "{text}"
     );
-    assert_eq!(counter(&allocs[0], "numbers").await, 1_000);
+    assert_eq!(read_counter(&allocs[0], "numbers").await, 1_000);
 
     // The SDK splits a batch to the cluster's limits.
     let all: Vec<NextItem> = (0..2_500u64)
@@ -188,23 +189,25 @@ async fn items_and_bytes_above_the_bounds_are_refused_and_harm_nothing() {
     for answer in small.unwrap().next_many("", &all).await {
         answer.unwrap();
     }
-    let failed = client(&allocs).next_many("", &all).await;
+    let failed = new_client(&allocs).next_many("", &all).await;
     let error = failed[0].as_ref().unwrap_err();
     assert_eq!(error.reason, Reason::TooMany, "{error}");
     cluster.stop(&allocs).await;
 }
 
 /// Sends the first bytes of a call. Returns how the call ends before the rest is sent.
-async fn half_sent(address: SocketAddr, path: &str, message: &[u8], sent: usize) -> Event {
-    let mut raw = Raw::connect(&address.to_string(), 65_535).await.unwrap();
-    raw.call(1, path, message.len(), &message[..sent])
+async fn send_half(address: SocketAddr, path: &str, message: &[u8], sent: usize) -> Http2Event {
+    let mut raw = RawHttp2::connect(&address.to_string(), 65_535)
+        .await
+        .unwrap();
+    raw.start_call(1, path, message.len(), &message[..sent])
         .await
         .unwrap();
     // A call whose rest does not arrive would end after 10 s.
     let ended = tokio::time::timeout(Duration::from_secs(5), async {
         loop {
-            match raw.event().await.unwrap() {
-                Event::Data(_) => {}
+            match raw.next_event().await.unwrap() {
+                Http2Event::Data(_) => {}
                 event => break event,
             }
         }
@@ -214,9 +217,9 @@ async fn half_sent(address: SocketAddr, path: &str, message: &[u8], sent: usize)
 
 /// The server does not receive four megabytes, or decode them into much more, only to reject them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn far_too_many_items_are_refused_before_they_have_arrived() {
-    let cluster = Cluster::start(1, D).await;
-    let allocs = cluster.allocs(["a1"]).await;
+async fn far_too_many_items_are_rejected_before_they_arrive() {
+    let cluster = InProcessCluster::start(1, LEASE).await;
+    let allocs = cluster.start_allocs(["a1"]).await;
     let uids = NextManyRequest {
         uids: vec![1; 500_000],
         ..NextManyRequest::default()
@@ -225,7 +228,7 @@ async fn far_too_many_items_are_refused_before_they_have_arrived() {
         keys: vec![Default::default(); 2_000_000],
         ..NextManyRequest::default()
     };
-    let mut plain = connect(allocs[0].local_addr()).await;
+    let mut plain = connect_caller(allocs[0].local_addr()).await;
     for (request, begun) in [(uids, 100), (empty_keys, 45_000)] {
         let frame = PipeRequest {
             id: 1,
@@ -237,14 +240,14 @@ async fn far_too_many_items_are_refused_before_they_have_arrived() {
             ("Pipe", frame.encode_to_vec()),
         ] {
             let path = format!("/seqsvr.v1.Sequence/{path}");
-            let event = half_sent(allocs[0].local_addr(), &path, &message, begun).await;
-            assert_eq!(event, Event::End, "{path}");
+            let event = send_half(allocs[0].local_addr(), &path, &message, begun).await;
+            assert_eq!(event, Http2Event::End, "{path}");
         }
-        let (code, reason, text) = refused(plain.next_many(request).await);
+        let (code, reason, text) = expect_rejection(plain.next_many(request).await);
         assert_eq!((code, reason), (Code::InvalidArgument, Reason::TooMany));
         assert!(text.contains("at most 10000 items"), "{text}");
     }
-    assert_eq!(counter(&allocs[0], "numbers").await, 0);
-    plain.next(next_of("", 1)).await.unwrap();
+    assert_eq!(read_counter(&allocs[0], "numbers").await, 0);
+    plain.next(next_request("", 1)).await.unwrap();
     cluster.stop(&allocs).await;
 }

@@ -13,17 +13,17 @@ use tokio::io::{copy_bidirectional, duplex};
 use tokio::sync::watch;
 
 /// Bytes in flight in one direction.
-const BUFFER: usize = 64 << 10;
+const BUFFER_BYTES: usize = 64 << 10;
 
 /// TCP whose outgoing connections end, and cannot be made, while it is cut. Clones share the state.
 #[derive(Clone)]
-pub(crate) struct Link {
+pub(crate) struct CuttableLink {
     up: Arc<watch::Sender<bool>>,
 }
 
-impl Link {
-    pub(crate) fn new() -> Link {
-        Link {
+impl CuttableLink {
+    pub(crate) fn new() -> CuttableLink {
+        CuttableLink {
             up: Arc::new(watch::Sender::new(true)),
         }
     }
@@ -38,7 +38,7 @@ impl Link {
     }
 }
 
-impl Transport for Link {
+impl Transport for CuttableLink {
     fn connect(&self, address: String) -> BoxFuture<'static, io::Result<Box<dyn Io>>> {
         let mut up = self.up.subscribe();
         async move {
@@ -46,7 +46,7 @@ impl Transport for Link {
                 return Err(io::ErrorKind::ConnectionRefused.into());
             }
             let mut far = Tcp.connect(address).await?;
-            let (near, mut wire) = duplex(BUFFER);
+            let (near, mut wire) = duplex(BUFFER_BYTES);
             tokio::spawn(async move {
                 tokio::select! {
                     _ = up.wait_for(|up| !up) => {}

@@ -14,28 +14,28 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::sync::{mpsc, watch};
 
 /// Bytes in flight in one direction.
-const BUFFER: usize = 64 << 10;
+const BUFFER_BYTES: usize = 64 << 10;
 
 /// The network. Clones share it.
 #[derive(Clone, Default)]
-pub(crate) struct MemoryNet(Arc<Shared>);
+pub(crate) struct MemoryNet(Arc<MemoryNetState>);
 
-struct Shared {
-    hosts: Mutex<BTreeMap<SocketAddr, Host>>,
+struct MemoryNetState {
+    hosts: Mutex<BTreeMap<SocketAddr, MemoryHost>>,
     /// Partitioned nodes: bytes to and from them wait.
-    parted: watch::Sender<BTreeSet<String>>,
+    partitioned: watch::Sender<BTreeSet<String>>,
 }
 
-struct Host {
+struct MemoryHost {
     name: String,
     connections: mpsc::Sender<DuplexStream>,
 }
 
-impl Default for Shared {
-    fn default() -> Shared {
-        Shared {
+impl Default for MemoryNetState {
+    fn default() -> MemoryNetState {
+        MemoryNetState {
             hosts: Mutex::default(),
-            parted: watch::Sender::new(BTreeSet::new()),
+            partitioned: watch::Sender::new(BTreeSet::new()),
         }
     }
 }
@@ -43,30 +43,30 @@ impl Default for Shared {
 impl MemoryNet {
     /// Returns the network as this node sees it.
     pub(crate) fn node(&self, name: &str) -> Arc<dyn Transport> {
-        Arc::new(Node {
+        Arc::new(NodeTransport {
             name: name.to_owned(),
             net: self.clone(),
         })
     }
 
     /// Partitions a node from all others, until [`MemoryNet::heal`].
-    pub(crate) fn part(&self, name: &str) {
-        self.0.parted.send_modify(|p| {
+    pub(crate) fn partition(&self, name: &str) {
+        self.0.partitioned.send_modify(|p| {
             p.insert(name.to_owned());
         });
     }
 
     pub(crate) fn heal(&self) {
-        self.0.parted.send_modify(BTreeSet::clear);
+        self.0.partitioned.send_modify(BTreeSet::clear);
     }
 }
 
-struct Node {
+struct NodeTransport {
     name: String,
     net: MemoryNet,
 }
 
-impl Transport for Node {
+impl Transport for NodeTransport {
     fn connect(&self, address: String) -> BoxFuture<'static, io::Result<Box<dyn Io>>> {
         let (name, net) = (self.name.clone(), self.net.clone());
         async move {
@@ -77,14 +77,14 @@ impl Transport for Node {
                 let host = hosts.get(&address).ok_or_else(refused)?;
                 ([name, host.name.clone()], host.connections.clone())
             };
-            let (near, near_wire) = duplex(BUFFER);
-            let (far_wire, far) = duplex(BUFFER);
+            let (near, near_wire) = duplex(BUFFER_BYTES);
+            let (far_wire, far) = duplex(BUFFER_BYTES);
             let (near_read, near_write) = tokio::io::split(near_wire);
             let (far_read, far_write) = tokio::io::split(far_wire);
-            let up = net.0.parted.subscribe();
-            tokio::spawn(carry(near_read, far_write, up.clone(), ends.clone()));
-            tokio::spawn(carry(far_read, near_write, up.clone(), ends.clone()));
-            joined(&mut up.clone(), &ends).await;
+            let up = net.0.partitioned.subscribe();
+            tokio::spawn(carry_bytes(near_read, far_write, up.clone(), ends.clone()));
+            tokio::spawn(carry_bytes(far_read, near_write, up.clone(), ends.clone()));
+            wait_until_joined(&mut up.clone(), &ends).await;
             connections.send(far).await.map_err(|_| refused())?;
             Ok(Box::new(near) as Box<dyn Io>)
         }
@@ -97,7 +97,7 @@ impl Transport for Node {
         let taken = hosts
             .get(&address)
             .is_some_and(|h| !h.connections.is_closed());
-        let host = Host {
+        let host = MemoryHost {
             name: self.name.clone(),
             connections: tx,
         };
@@ -108,18 +108,18 @@ impl Transport for Node {
             if taken {
                 return Err(io::ErrorKind::AddrInUse.into());
             }
-            Ok(Box::new(Ear { address, rx }) as Box<dyn Listener>)
+            Ok(Box::new(MemoryListener { address, rx }) as Box<dyn Listener>)
         }
         .boxed()
     }
 }
 
-struct Ear {
+struct MemoryListener {
     address: SocketAddr,
     rx: mpsc::Receiver<DuplexStream>,
 }
 
-impl Listener for Ear {
+impl Listener for MemoryListener {
     fn local_addr(&self) -> io::Result<SocketAddr> {
         Ok(self.address)
     }
@@ -136,22 +136,25 @@ impl Listener for Ear {
 }
 
 /// Waits until neither end is partitioned.
-async fn joined(parted: &mut watch::Receiver<BTreeSet<String>>, ends: &[String; 2]) {
-    let _ = parted
-        .wait_for(|parted| !ends.iter().any(|end| parted.contains(end)))
+async fn wait_until_joined(
+    partitioned: &mut watch::Receiver<BTreeSet<String>>,
+    ends: &[String; 2],
+) {
+    let _ = partitioned
+        .wait_for(|partitioned| !ends.iter().any(|end| partitioned.contains(end)))
         .await;
 }
 
 /// Carries the bytes of one direction of a connection.
-async fn carry(
+async fn carry_bytes(
     mut from: impl AsyncReadExt + Unpin,
     mut to: impl AsyncWriteExt + Unpin,
-    mut parted: watch::Receiver<BTreeSet<String>>,
+    mut partitioned: watch::Receiver<BTreeSet<String>>,
     ends: [String; 2],
 ) {
     let mut buffer = vec![0; 16 << 10];
     while let Ok(n) = from.read(&mut buffer).await {
-        joined(&mut parted, &ends).await;
+        wait_until_joined(&mut partitioned, &ends).await;
         if n == 0 || to.write_all(&buffer[..n]).await.is_err() {
             break;
         }

@@ -19,26 +19,27 @@ use seqsvr_proto::v1::{
 use tokio::task::JoinHandle;
 
 use crate::harness::{
-    Cluster, D, caller, client, counter, create, dense, next_of, refused, settle, until, url,
+    InProcessCluster, LEASE, create_namespace, dense_namespace, expect_rejection, http_url,
+    new_caller, new_client, next_request, read_counter, wait_until, wait_until_settled,
 };
-use crate::history::{Stamps, must_hold, numbers};
+use crate::history::{HistoryClock, check_history, next_answer};
 
 /// Sections in use, each by one uid, so that a sequence that skips no number rises by one.
 const SECTIONS: u64 = 100;
 
 /// A load of single calls, half of them by a caller without routes.
-struct Load {
+struct MoveLoad {
     tasks: Vec<JoinHandle<Vec<Call>>>,
     stop: Arc<AtomicBool>,
     answered: Arc<AtomicU64>,
 }
 
-impl Load {
-    async fn start(client: &Client, plain: &Alloc, stamps: Stamps) -> Load {
+impl MoveLoad {
+    async fn start(client: &Client, plain: &Alloc, history_clock: HistoryClock) -> MoveLoad {
         let (stop, answered) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
         let mut tasks = Vec::new();
         for task in 0..8u64 {
-            let (client, plain) = (client.clone(), caller(plain).await);
+            let (client, plain) = (client.clone(), new_caller(plain).await);
             let (stop, answered) = (stop.clone(), answered.clone());
             tasks.push(tokio::spawn(async move {
                 let mut calls = Vec::new();
@@ -47,12 +48,12 @@ impl Load {
                         break;
                     }
                     let uid = i * 7 % SECTIONS;
-                    let begin = stamps.now();
+                    let begin = history_clock.now();
                     let answer = if task % 2 == 0 {
                         let taken = client.next("moving", uid, 1).await;
-                        taken.as_ref().map(numbers).map_err(ToString::to_string)
+                        taken.as_ref().map(next_answer).map_err(ToString::to_string)
                     } else {
-                        let taken = plain.clone().next(next_of("moving", uid)).await;
+                        let taken = plain.clone().next(next_request("moving", uid)).await;
                         let taken = taken.map(tonic::Response::into_inner);
                         let answer = |n: seqsvr_proto::v1::NextResponse| {
                             (Answer::next(n.first, n.last), n.epoch)
@@ -61,13 +62,13 @@ impl Load {
                     };
                     let answer = answer.unwrap_or_else(|e| panic!("a call failed: {e}"));
                     let sequence = Sequence::uid("moving", uid);
-                    calls.push(stamps.ended(sequence, begin, Kind::Next, Some(answer)));
+                    calls.push(history_clock.end_call(sequence, begin, Kind::Next, Some(answer)));
                     answered.fetch_add(1, Relaxed);
                 }
                 calls
             }));
         }
-        Load {
+        MoveLoad {
             tasks,
             stop,
             answered,
@@ -75,9 +76,9 @@ impl Load {
     }
 
     /// Waits for this many more answers.
-    async fn more(&self, answers: u64) {
+    async fn wait_for_answers(&self, answers: u64) {
         let wanted = self.answered.load(Relaxed) + answers;
-        until("more calls to be answered", async || {
+        wait_until("more calls to be answered", async || {
             assert!(
                 !self.tasks.iter().any(JoinHandle::is_finished),
                 "a call failed"
@@ -99,24 +100,26 @@ impl Load {
 
 /// Creates a namespace with a step far above the used numbers, so that a lost high-water mark shows
 /// as a jump.
-async fn moving(allocs: &[Alloc]) {
-    create(allocs, &dense("moving", 1, SECTIONS, 1_000_000)).await;
+async fn create_moving_namespace(allocs: &[Alloc]) {
+    create_namespace(allocs, &dense_namespace("moving", 1, SECTIONS, 1_000_000)).await;
 }
 
-async fn status(alloc: &Alloc) -> ClusterStatusResponse {
-    let mut admin = AdminClient::connect(url(alloc.local_addr())).await.unwrap();
+async fn cluster_status(alloc: &Alloc) -> ClusterStatusResponse {
+    let mut admin = AdminClient::connect(http_url(alloc.local_addr()))
+        .await
+        .unwrap();
     let status = admin.cluster_status(ClusterStatusRequest {}).await;
     status.unwrap().into_inner()
 }
 
 async fn slots_of(alloc: &Alloc, name: &str) -> u32 {
-    let sessions = status(alloc).await.sessions;
+    let sessions = cluster_status(alloc).await.sessions;
     sessions.iter().find(|s| s.name == name).unwrap().slots
 }
 
 /// Asserts that every number from 1 on was issued. Only discarded ones may be missing.
-fn nothing_skipped(calls: &[Call], burned: u64) {
-    must_hold("moves", calls);
+fn assert_nothing_skipped(calls: &[Call], discarded: u64) {
+    check_history("moves", calls);
     let mut last: BTreeMap<&Sequence, u64> = BTreeMap::new();
     for call in calls {
         if let Outcome::Ok {
@@ -130,26 +133,30 @@ fn nothing_skipped(calls: &[Call], burned: u64) {
     }
     assert_eq!(last.len() as u64, SECTIONS);
     let (given, reached) = (calls.len() as u64, last.values().sum::<u64>());
-    println!("{given} numbers answered, {reached} reached, {burned} burned");
+    println!("{given} numbers answered, {reached} reached, {discarded} burned");
     assert!(
-        reached - given <= burned,
-        "the sequences reached {reached} in all, {given} numbers were answered and {burned} burned"
+        reached - given <= discarded,
+        "the sequences reached {reached} in all, {given} numbers were answered and {discarded} burned"
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_hundred_moves_in_a_row_under_load() {
-    let cluster = Cluster::start(3, D).await;
-    let allocs = cluster.allocs(["a1", "a2"]).await;
-    moving(&allocs).await;
-    let stamps = Stamps::new();
-    let load = Load::start(&client(&allocs), &allocs[1], stamps).await;
-    load.more(1_000).await;
+async fn slot_moves_under_load_skip_no_number() {
+    let cluster = InProcessCluster::start(3, LEASE).await;
+    let allocs = cluster.start_allocs(["a1", "a2"]).await;
+    create_moving_namespace(&allocs).await;
+    let history_clock = HistoryClock::new();
+    let load = MoveLoad::start(&new_client(&allocs), &allocs[1], history_clock).await;
+    load.wait_for_answers(1_000).await;
     let before = load.answered.load(Relaxed);
     let mut rng = SmallRng::seed_from_u64(3);
     let mut admins = Vec::new();
     for alloc in &allocs {
-        admins.push(AdminClient::connect(url(alloc.local_addr())).await.unwrap());
+        admins.push(
+            AdminClient::connect(http_url(alloc.local_addr()))
+                .await
+                .unwrap(),
+        );
     }
     let mut moved = 0;
     for i in 0..200 {
@@ -163,27 +170,28 @@ async fn two_hundred_moves_in_a_row_under_load() {
         let done = done.unwrap_or_else(|e| panic!("move {i}, {request:?}: {e}"));
         moved += u64::from(done.into_inner().epoch > 1);
     }
-    let made = counter(&allocs[0], "moves").await + counter(&allocs[1], "moves").await;
+    let made = read_counter(&allocs[0], "moves").await + read_counter(&allocs[1], "moves").await;
     let during = load.answered.load(Relaxed) - before;
-    println!("200 moves asked for, {made} made; {during} calls answered meanwhile");
+    println!("200 moves requested, {made} made; {during} calls answered during them");
     assert!(made >= 80 && moved > 0 && during >= 1_000);
-    load.more(1_000).await;
+    load.wait_for_answers(1_000).await;
     let calls = load.stop().await;
-    let burned = counter(&allocs[0], "burned").await + counter(&allocs[1], "burned").await;
-    nothing_skipped(&calls, burned);
+    let discarded =
+        read_counter(&allocs[0], "burned").await + read_counter(&allocs[1], "burned").await;
+    assert_nothing_skipped(&calls, discarded);
     cluster.stop(&allocs).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn slots_leave_who_drains_and_come_back_when_it_is_undone() {
-    let cluster = Cluster::start(1, D).await;
-    let allocs = cluster.allocs(["a1", "a2"]).await;
-    moving(&allocs).await;
-    let stamps = Stamps::new();
-    let load = Load::start(&client(&allocs), &allocs[0], stamps).await;
-    load.more(1_000).await;
+async fn drained_slots_leave_and_return_when_undone() {
+    let cluster = InProcessCluster::start(1, LEASE).await;
+    let allocs = cluster.start_allocs(["a1", "a2"]).await;
+    create_moving_namespace(&allocs).await;
+    let history_clock = HistoryClock::new();
+    let load = MoveLoad::start(&new_client(&allocs), &allocs[0], history_clock).await;
+    load.wait_for_answers(1_000).await;
     let before = load.answered.load(Relaxed);
-    let mut admin = AdminClient::connect(url(allocs[0].local_addr()))
+    let mut admin = AdminClient::connect(http_url(allocs[0].local_addr()))
         .await
         .unwrap();
     let request = DrainRequest {
@@ -191,28 +199,28 @@ async fn slots_leave_who_drains_and_come_back_when_it_is_undone() {
         undo: false,
         forwarded: false,
     };
-    until("a2 to be drained", async || {
+    wait_until("a2 to be drained", async || {
         let left = admin.drain(request.clone()).await.unwrap().into_inner();
         (left.slots == 0).then_some(())
     })
     .await;
     assert_eq!(slots_of(&allocs[0], "a2").await, 0);
     assert_eq!(slots_of(&allocs[0], "a1").await, 64);
-    let draining = status(&allocs[0]).await.sessions;
+    let draining = cluster_status(&allocs[0]).await.sessions;
     assert!(draining.iter().any(|s| s.name == "a2" && s.draining));
     // No AllocSvr is left to take a1's slots.
     let other = DrainRequest {
         name: "a1".into(),
         ..request.clone()
     };
-    let (code, _, text) = refused(admin.drain(other).await);
+    let (code, _, text) = expect_rejection(admin.drain(other).await);
     assert_eq!(code, tonic::Code::FailedPrecondition, "{text}");
     assert!(text.contains("start one first"), "{text}");
-    let nobody = DrainRequest {
+    let unknown = DrainRequest {
         name: "a9".into(),
         ..request.clone()
     };
-    let (code, _, text) = refused(admin.drain(nobody).await);
+    let (code, _, text) = expect_rejection(admin.drain(unknown).await);
     assert_eq!(code, tonic::Code::InvalidArgument, "{text}");
     assert!(text.contains("a1, a2"), "{text}");
 
@@ -221,54 +229,66 @@ async fn slots_leave_who_drains_and_come_back_when_it_is_undone() {
         ..request
     };
     admin.drain(undo).await.unwrap();
-    until("a2 to have its share again", async || {
+    wait_until("a2 to have its share again", async || {
         (slots_of(&allocs[0], "a2").await >= 30).then_some(())
     })
     .await;
     assert!(load.answered.load(Relaxed) - before >= 1_000);
-    load.more(1_000).await;
+    load.wait_for_answers(1_000).await;
     let calls = load.stop().await;
-    let burned = counter(&allocs[0], "burned").await + counter(&allocs[1], "burned").await;
-    nothing_skipped(&calls, burned);
+    let discarded =
+        read_counter(&allocs[0], "burned").await + read_counter(&allocs[1], "burned").await;
+    assert_nothing_skipped(&calls, discarded);
     cluster.stop(&allocs).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_that_joins_gets_its_share_and_one_that_stops_hands_it_back() {
-    let cluster = Cluster::start(3, D).await;
-    let [first, second] = cluster.allocs(["a1", "a2"]).await;
-    moving(&[first.clone(), second.clone()]).await;
-    let stamps = Stamps::new();
-    let load = Load::start(&client(&[first.clone(), second.clone()]), &first, stamps).await;
-    load.more(1_000).await;
-    let third = crate::harness::start(cluster.options("a3")).await;
-    until("the share of the third", async || {
-        let status = status(&first).await;
+async fn joining_alloc_gets_its_share_and_stopping_alloc_returns_it() {
+    let cluster = InProcessCluster::start(3, LEASE).await;
+    let [first, second] = cluster.start_allocs(["a1", "a2"]).await;
+    create_moving_namespace(&[first.clone(), second.clone()]).await;
+    let history_clock = HistoryClock::new();
+    let load = MoveLoad::start(
+        &new_client(&[first.clone(), second.clone()]),
+        &first,
+        history_clock,
+    )
+    .await;
+    load.wait_for_answers(1_000).await;
+    let third = crate::harness::start_alloc(cluster.alloc_options("a3")).await;
+    wait_until("the share of the third", async || {
+        let status = cluster_status(&first).await;
         let even = status.moves_planned == 0;
         (even && slots_of(&first, "a3").await >= 20).then_some(())
     })
     .await;
-    settle(&[first.clone(), second.clone(), third.clone()]).await;
-    load.more(1_000).await;
-    let burned = counter(&second, "burned").await;
+    wait_until_settled(&[first.clone(), second.clone(), third.clone()]).await;
+    load.wait_for_answers(1_000).await;
+    let discarded = read_counter(&second, "burned").await;
     second.shutdown().await;
-    until("the end of the second's session", async || {
-        (status(&first).await.sessions.len() == 2).then_some(())
+    wait_until("the end of the second's session", async || {
+        (cluster_status(&first).await.sessions.len() == 2).then_some(())
     })
     .await;
-    assert_eq!(status(&first).await.free_slots, 0, "handed over, not freed");
-    load.more(1_000).await;
+    assert_eq!(
+        cluster_status(&first).await.free_slots,
+        0,
+        "handed over, not freed"
+    );
+    load.wait_for_answers(1_000).await;
     let calls = load.stop().await;
-    let others = counter(&first, "burned").await + counter(&third, "burned").await;
-    nothing_skipped(&calls, burned + others);
+    let others = read_counter(&first, "burned").await + read_counter(&third, "burned").await;
+    assert_nothing_skipped(&calls, discarded + others);
     cluster.stop(&[first, third]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_cannot_be_moved_is_refused_in_words() {
-    let cluster = Cluster::start(1, D).await;
-    let [alloc] = cluster.allocs(["a1"]).await;
-    let mut admin = AdminClient::connect(url(alloc.local_addr())).await.unwrap();
+async fn impossible_moves_are_rejected_with_a_reason() {
+    let cluster = InProcessCluster::start(1, LEASE).await;
+    let [alloc] = cluster.start_allocs(["a1"]).await;
+    let mut admin = AdminClient::connect(http_url(alloc.local_addr()))
+        .await
+        .unwrap();
     let request = |slot, to: &str| AdminMoveSlotRequest {
         slot,
         to: to.into(),
@@ -279,7 +299,7 @@ async fn what_cannot_be_moved_is_refused_in_words() {
         (70_000, "a1", "no slot 70000"),
         (1, "a2", "no AllocSvr named \"a2\"; there are a1"),
     ] {
-        let (code, _, text) = refused(admin.move_slot(request(slot, to)).await);
+        let (code, _, text) = expect_rejection(admin.move_slot(request(slot, to)).await);
         assert_eq!(code, tonic::Code::InvalidArgument, "{text}");
         assert!(text.contains(words), "{text}");
     }
@@ -291,6 +311,6 @@ async fn what_cannot_be_moved_is_refused_in_words() {
     cluster.stop(&[alloc]).await;
     assert!(
         started.elapsed() < Duration::from_secs(8),
-        "the last AllocSvr has nobody to hand over to"
+        "the last AllocSvr has no AllocSvr to hand over to"
     );
 }

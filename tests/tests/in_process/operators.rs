@@ -8,16 +8,16 @@ use seqsvr_proto::v1::{DrainRequest, OpenSessionRequest, Reason};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
 
-use crate::harness::{Cluster, D, any, refused, url};
+use crate::harness::{InProcessCluster, LEASE, any_port, expect_rejection, http_url};
 
 /// Schedule: AllocSvr a2 loses its power; a1 forwards a drain over a connection that no server
 /// answers. A retry is safe and succeeds once a2 is back or its session has ended, so the error
 /// must be one that clients retry.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_drain_over_a_dead_connection_may_be_retried() {
-    let cluster = Cluster::start(1, D).await;
-    let [alloc] = cluster.allocs(["a1"]).await;
-    let listener = TcpListener::bind(any()).await.unwrap();
+async fn drain_over_dead_connection_returns_a_retryable_error() {
+    let cluster = InProcessCluster::start(1, LEASE).await;
+    let [alloc] = cluster.start_allocs(["a1"]).await;
+    let listener = TcpListener::bind(any_port()).await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     // Each connection ends after its first bytes.
     let dead = tokio::spawn(async move {
@@ -25,7 +25,7 @@ async fn a_drain_over_a_dead_connection_may_be_retried() {
             let _ = stream.read(&mut [0; 16]).await;
         }
     });
-    let store = StoreClient::connect(url(cluster.addresses[0])).await;
+    let store = StoreClient::connect(http_url(cluster.addresses[0])).await;
     let session = OpenSessionRequest {
         name: "a2".into(),
         address: address.clone(),
@@ -33,13 +33,15 @@ async fn a_drain_over_a_dead_connection_may_be_retried() {
         ..OpenSessionRequest::default()
     };
     store.unwrap().open_session(session).await.unwrap();
-    let mut admin = AdminClient::connect(url(alloc.local_addr())).await.unwrap();
+    let mut admin = AdminClient::connect(http_url(alloc.local_addr()))
+        .await
+        .unwrap();
     let request = DrainRequest {
         name: "a2".into(),
         undo: false,
         forwarded: false,
     };
-    let (code, reason, text) = refused(admin.drain(request).await);
+    let (code, reason, text) = expect_rejection(admin.drain(request).await);
     let expected = (tonic::Code::Unavailable, Reason::Unreachable);
     assert_eq!((code, reason), expected, "{text}");
     assert!(text.contains(&address), "{text}");

@@ -12,14 +12,14 @@ use seqsvr_proto::v1::store_client::StoreClient;
 use seqsvr_proto::v1::{self, Reason, current_request, raise_to_request};
 use tonic::{Code, Request, Status};
 
-use crate::harness::{Cluster, D, caller, next_of, url};
+use crate::harness::{InProcessCluster, LEASE, http_url, new_caller, next_request};
 
 /// Tag of the harness's cluster.
 const OWN: ClusterTag = ClusterTag(7);
 const OTHER: ClusterTag = ClusterTag(8);
 
 #[track_caller]
-fn assert_refused<T: std::fmt::Debug>(answer: Result<T, Status>) {
+fn assert_rejected<T: std::fmt::Debug>(answer: Result<T, Status>) {
     let fault = Fault::from_status(&answer.expect_err("it is refused"));
     assert_eq!(fault.reason(), Reason::ClusterMismatch, "{fault}");
     assert_eq!(fault.code, Code::FailedPrecondition);
@@ -30,17 +30,17 @@ fn assert_refused<T: std::fmt::Debug>(answer: Result<T, Status>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_alloc_refuses_callers_of_another_cluster() {
+async fn alloc_rejects_callers_of_another_cluster() {
     assert_eq!(OWN, ClusterTag::of(ClusterId(7)));
-    let cluster = Cluster::start(1, D).await;
-    let allocs = cluster.allocs(["a1"]).await;
-    let mut caller = caller(&allocs[0]).await;
+    let cluster = InProcessCluster::start(1, LEASE).await;
+    let allocs = cluster.start_allocs(["a1"]).await;
+    let mut caller = new_caller(&allocs[0]).await;
     let uid = current_request::KeyKind::Uid(1);
     let request = |tag: ClusterTag| {
         let cluster_tag = tag.0;
         let next = v1::NextRequest {
             cluster_tag,
-            ..next_of("", 1)
+            ..next_request("", 1)
         };
         let many = v1::NextManyRequest {
             uids: vec![1, 2],
@@ -66,16 +66,16 @@ async fn an_alloc_refuses_callers_of_another_cluster() {
         (next, many, current, currents, raise)
     };
     let (next, many, current, currents, raise) = request(OTHER);
-    assert_refused(caller.next(next).await);
-    assert_refused(caller.next_many(many.clone()).await);
-    assert_refused(caller.current(current).await);
-    assert_refused(caller.current_many(currents).await);
-    assert_refused(caller.raise_to(raise).await);
+    assert_rejected(caller.next(next).await);
+    assert_rejected(caller.next_many(many.clone()).await);
+    assert_rejected(caller.current(current).await);
+    assert_rejected(caller.current_many(currents).await);
+    assert_rejected(caller.raise_to(raise).await);
     let routes = v1::RoutesRequest {
         base: 0,
         cluster_tag: OTHER.0,
     };
-    assert_refused(caller.routes(routes).await);
+    assert_rejected(caller.routes(routes).await);
     let frame = |many| v1::PipeRequest {
         id: 1,
         ask: Some(v1::pipe_request::Ask::Next(many)),
@@ -83,7 +83,7 @@ async fn an_alloc_refuses_callers_of_another_cluster() {
     };
     let mut opening = Request::new(stream::iter([frame(many.clone())]));
     OTHER.write_metadata(opening.metadata_mut());
-    assert_refused(caller.pipe(opening).await);
+    assert_rejected(caller.pipe(opening).await);
     // A frame may name its cluster as well.
     let opened = caller.pipe(stream::iter([frame(many)])).await.unwrap();
     let named = ClusterTag::from_metadata(opened.metadata()).unwrap();
@@ -105,18 +105,18 @@ async fn an_alloc_refuses_callers_of_another_cluster() {
     assert_eq!((answer.values, answer.cluster_tag), (vec![2], OWN.0));
     let answer = caller.raise_to(raise).await.unwrap().into_inner();
     assert_eq!((answer.value, answer.cluster_tag), (100, OWN.0));
-    let answer = caller.next(next_of("", 1)).await.unwrap().into_inner();
+    let answer = caller.next(next_request("", 1)).await.unwrap().into_inner();
     assert_eq!((answer.first, answer.cluster_tag), (3, OWN.0));
     // Errors name it as well.
-    let unknown = caller.next(next_of("nowhere", 1)).await.unwrap_err();
+    let unknown = caller.next(next_request("nowhere", 1)).await.unwrap_err();
     assert_eq!(Fault::from_status(&unknown).detail.cluster_tag, OWN.0);
     cluster.stop(&allocs).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_store_refuses_allocs_of_another_cluster() {
-    let cluster = Cluster::start(1, D).await;
-    let mut store = StoreClient::connect(url(cluster.addresses[0]))
+async fn store_rejects_allocs_of_another_cluster() {
+    let cluster = InProcessCluster::start(1, LEASE).await;
+    let mut store = StoreClient::connect(http_url(cluster.addresses[0]))
         .await
         .unwrap();
     let open = |cluster_tag| v1::OpenSessionRequest {
@@ -126,7 +126,7 @@ async fn a_store_refuses_allocs_of_another_cluster() {
         cluster_tag,
         ..v1::OpenSessionRequest::default()
     };
-    assert_refused(store.open_session(open(OTHER.0)).await);
+    assert_rejected(store.open_session(open(OTHER.0)).await);
     // An AllocSvr that starts has no cluster tag yet.
     let opened = store.open_session(open(0)).await.unwrap().into_inner();
     assert_eq!(opened.cluster_tag, OWN.0);
@@ -137,36 +137,36 @@ async fn a_store_refuses_allocs_of_another_cluster() {
         cluster_tag,
         ..v1::KeepAliveRequest::default()
     };
-    assert_refused(store.keep_alive(keep_alive).await);
+    assert_rejected(store.keep_alive(keep_alive).await);
     let read = v1::ReadRequest {
         session: Some(session),
         cluster_tag,
         ..v1::ReadRequest::default()
     };
-    assert_refused(store.read(read).await);
+    assert_rejected(store.read(read).await);
     let submit = v1::SubmitRequest {
         cluster_tag,
         ..v1::SubmitRequest::default()
     };
-    assert_refused(store.submit(submit).await);
+    assert_rejected(store.submit(submit).await);
     let move_slot = v1::MoveSlotRequest {
         session,
         cluster_tag,
         ..v1::MoveSlotRequest::default()
     };
-    assert_refused(store.move_slot(move_slot).await);
+    assert_rejected(store.move_slot(move_slot).await);
     let watch = v1::WatchRequest {
         table_version: 0,
         cluster_tag,
     };
-    assert_refused(store.watch(watch).await);
+    assert_rejected(store.watch(watch).await);
     let close = v1::CloseSessionRequest {
         session,
         last: true,
         cluster_tag,
         ..v1::CloseSessionRequest::default()
     };
-    assert_refused(store.close_session(close).await);
+    assert_rejected(store.close_session(close).await);
     // The session lives, and errors name the cluster as well.
     let keep_alive = v1::KeepAliveRequest {
         session,
@@ -186,17 +186,17 @@ async fn a_store_refuses_allocs_of_another_cluster() {
 
 /// An AllocSvr that outlived its stores would relay an operator's call to another cluster's leader.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn operators_calls_of_another_cluster_are_refused() {
-    let cluster = Cluster::start(1, D).await;
-    let allocs = cluster.allocs(["a1"]).await;
+async fn admin_calls_of_another_cluster_are_rejected() {
+    let cluster = InProcessCluster::start(1, LEASE).await;
+    let allocs = cluster.start_allocs(["a1"]).await;
     for address in [cluster.addresses[0], allocs[0].local_addr()] {
-        let mut admin = AdminClient::connect(url(address)).await.unwrap();
+        let mut admin = AdminClient::connect(http_url(address)).await.unwrap();
         let list = |tag: ClusterTag| {
             let mut request = Request::new(v1::ListNamespacesRequest {});
             tag.write_metadata(request.metadata_mut());
             request
         };
-        assert_refused(admin.list_namespaces(list(OTHER)).await);
+        assert_rejected(admin.list_namespaces(list(OTHER)).await);
         // The second address is that of an AllocSvr, which relays in its own cluster's name.
         for tag in [OWN, ClusterTag::NONE] {
             let namespaces = admin.list_namespaces(list(tag)).await.unwrap();

@@ -10,13 +10,14 @@ use seqsvr_proto::v1::{NextManyRequest, NextManyResponse};
 use tonic::Request;
 
 use crate::harness::{
-    Cluster, D, PATIENCE, caller, counter, next_of, refused, settle, start, until,
+    InProcessCluster, LEASE, TEST_TIMEOUT, expect_rejection, new_caller, next_request,
+    read_counter, start_alloc, wait_until, wait_until_settled,
 };
 
 const ITEMS: u64 = 100;
 
 /// Returns a batch with one uid of each of 100 sections.
-fn many(first: u64) -> NextManyRequest {
+fn batch_request(first: u64) -> NextManyRequest {
     NextManyRequest {
         uids: (0..ITEMS).map(|i| (first + i) * 100_000).collect(),
         ..NextManyRequest::default()
@@ -24,7 +25,7 @@ fn many(first: u64) -> NextManyRequest {
 }
 
 /// Asserts that all items were rejected with a retry hint. Returns the error text.
-fn all_refused(answer: &NextManyResponse) -> &str {
+fn assert_all_rejected(answer: &NextManyResponse) -> &str {
     assert_eq!(answer.errors.len() as u64, ITEMS);
     for error in &answer.errors {
         assert_eq!(
@@ -37,58 +38,66 @@ fn all_refused(answer: &NextManyResponse) -> &str {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_waits_is_bounded_and_what_is_in_memory_is_served() {
+async fn queued_items_over_limit_are_rejected_and_loaded_ones_served() {
     // A long lease: the loaded section is served while no store runs.
-    let mut cluster = Cluster::start(1, 10 * D).await;
-    let alloc = start(seqsvr_alloc::Options {
+    let mut cluster = InProcessCluster::start(1, 10 * LEASE).await;
+    let alloc = start_alloc(seqsvr_alloc::Options {
         items_max: ITEMS as usize,
         waiting_max: 4 * ITEMS as usize,
-        ..cluster.options("a1")
+        ..cluster.alloc_options("a1")
     })
     .await;
     let allocs = [alloc.clone()];
-    settle(&allocs).await;
-    let mut one = caller(&alloc).await;
-    one.next(next_of("", 7)).await.unwrap();
+    wait_until_settled(&allocs).await;
+    let mut one = new_caller(&alloc).await;
+    one.next(next_request("", 7)).await.unwrap();
     cluster.stop_stores().await;
 
     // Each of four connections uses its whole share; its items wait for a store.
-    let patience = Duration::from_secs(6);
+    let timeout = Duration::from_secs(6);
     let mut waiting = Vec::new();
     let mut connections = vec![one.clone()];
     for n in 1..=4 {
         if n > 1 {
-            connections.push(caller(&alloc).await);
+            connections.push(new_caller(&alloc).await);
         }
         let mut connection = connections[n as usize - 1].clone();
-        let mut request = Request::new(many(n * 1_000));
-        request.set_timeout(patience);
+        let mut request = Request::new(batch_request(n * 1_000));
+        request.set_timeout(timeout);
         waiting.push(tokio::spawn(
             async move { connection.next_many(request).await },
         ));
-        until("places taken", async || {
-            (counter(&alloc, "waiting").await == n * ITEMS).then_some(())
+        wait_until("places taken", async || {
+            (read_counter(&alloc, "waiting").await == n * ITEMS).then_some(())
         })
         .await;
         if n == 1 {
-            let more = one.next_many(many(9_000)).await.unwrap().into_inner();
-            let text = all_refused(&more);
+            let more = one
+                .next_many(batch_request(9_000))
+                .await
+                .unwrap()
+                .into_inner();
+            let text = assert_all_rejected(&more);
             assert!(text.contains("of this connection"), "{text}");
         }
     }
-    let mut fifth = caller(&alloc).await;
-    let more = fifth.next_many(many(9_000)).await.unwrap().into_inner();
-    let text = all_refused(&more);
+    let mut fifth = new_caller(&alloc).await;
+    let more = fifth
+        .next_many(batch_request(9_000))
+        .await
+        .unwrap()
+        .into_inner();
+    let text = assert_all_rejected(&more);
     assert!(text.contains("--waiting-max"), "{text}");
-    let (code, reason, _) = refused(fifth.next(next_of("", 900_000_000)).await);
+    let (code, reason, _) = expect_rejection(fifth.next(next_request("", 900_000_000)).await);
     assert_eq!((code, reason), (Code::ResourceExhausted, Reason::TooMany));
     // An unknown name would have to wait for a newer table.
-    let (code, ..) = refused(fifth.next(next_of("nosuch", 1)).await);
+    let (code, ..) = expect_rejection(fifth.next(next_request("nosuch", 1)).await);
     assert_eq!(code, Code::ResourceExhausted);
 
     // Loaded items are served, alone and next to others.
-    fifth.next(next_of("", 7)).await.unwrap();
-    let mut mixed = many(9_000);
+    fifth.next(next_request("", 7)).await.unwrap();
+    let mut mixed = batch_request(9_000);
     mixed.uids[5] = 7;
     let answer = fifth.next_many(mixed).await.unwrap().into_inner();
     assert_eq!(answer.firsts[5], 3);
@@ -104,37 +113,40 @@ async fn what_waits_is_bounded_and_what_is_in_memory_is_served() {
             Err(status) => assert_eq!(status.code(), Code::Cancelled, "{status:?}"),
         }
     }
-    until("places given back", async || {
-        (counter(&alloc, "waiting").await == 0).then_some(())
+    wait_until("places given back", async || {
+        (read_counter(&alloc, "waiting").await == 0).then_some(())
     })
     .await;
-    assert!(counter(&alloc, "waiting_refused").await >= 4);
+    assert!(read_counter(&alloc, "waiting_refused").await >= 4);
     cluster.stop(&[]).await;
 }
 
 /// More batches at once than permitted: the client retries after the hint.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_client_comes_again_as_it_is_told() {
-    let cluster = Cluster::start(1, D).await;
-    let alloc = start(seqsvr_alloc::Options {
+async fn client_retries_after_the_hint() {
+    let cluster = InProcessCluster::start(1, LEASE).await;
+    let alloc = start_alloc(seqsvr_alloc::Options {
         items_max: ITEMS as usize,
         waiting_max: 1,
-        ..cluster.options("a1")
+        ..cluster.alloc_options("a1")
     })
     .await;
     let allocs = [alloc.clone()];
-    settle(&allocs).await;
+    wait_until_settled(&allocs).await;
     let client = Client::new(seqsvr_client::Options {
         items_max: ITEMS as usize,
         ..seqsvr_client::Options::new([alloc.local_addr().to_string()])
     });
-    let client = client.unwrap().with_deadline(PATIENCE);
+    let client = client.unwrap().with_deadline(TEST_TIMEOUT);
     let items: Vec<NextItem> = (0..5 * ITEMS)
         .map(|i| NextItem::new(Key::Uid(i * 100_000)))
         .collect();
     for answer in client.next_many("", &items).await {
         assert_eq!(answer.unwrap().first, 1);
     }
-    assert!(counter(&alloc, "waiting_refused").await > 0, "none had to");
+    assert!(
+        read_counter(&alloc, "waiting_refused").await > 0,
+        "none had to"
+    );
     cluster.stop(&allocs).await;
 }

@@ -14,64 +14,64 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::harness::{Cluster, D, PATIENCE, any, client, until};
+use crate::harness::{InProcessCluster, LEASE, TEST_TIMEOUT, any_port, new_client, wait_until};
 
-async fn open(alloc: &Alloc) -> HttpDoor {
+async fn open_dashboard(alloc: &Alloc) -> HttpDoor {
     let paths = page(alloc.sequence(), alloc.admin());
-    let door = HttpDoor::open(HttpOptions::new(any()), &Tcp, paths).await;
-    door.unwrap()
+    let endpoint = HttpDoor::open(HttpOptions::new(any_port()), &Tcp, paths).await;
+    endpoint.unwrap()
 }
 
 /// Returns the status line with the headers, and the body.
-async fn get(door: &HttpDoor, path: &str) -> (String, String) {
-    let asked = async {
-        let mut stream = TcpStream::connect(door.local_addr()).await.unwrap();
+async fn get_page(endpoint: &HttpDoor, path: &str) -> (String, String) {
+    let exchange = async {
+        let mut stream = TcpStream::connect(endpoint.local_addr()).await.unwrap();
         let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await.unwrap();
         answer
     };
-    let answer = tokio::time::timeout(PATIENCE, asked)
+    let answer = tokio::time::timeout(TEST_TIMEOUT, exchange)
         .await
         .expect("an answer");
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     (head.to_owned(), body.to_owned())
 }
 
-async fn json(door: &HttpDoor, path: &str) -> Value {
-    let (head, body) = get(door, path).await;
+async fn get_json(endpoint: &HttpDoor, path: &str) -> Value {
+    let (head, body) = get_page(endpoint, path).await;
     assert!(head.starts_with("HTTP/1.1 200"), "{path}: {head}\n{body}");
     serde_json::from_str(&body).unwrap()
 }
 
 /// Returns the answer of one address, among those of the nodes.
-fn node<'a>(told: &'a Value, address: &str) -> &'a Value {
-    let nodes = told["nodes"].as_array().unwrap().iter();
+fn find_node<'a>(view: &'a Value, address: &str) -> &'a Value {
+    let nodes = view["nodes"].as_array().unwrap().iter();
     let mut found = nodes.filter(|n| n["address"] == address);
     found.next().unwrap()
 }
 
 #[tokio::test]
-async fn the_page_is_told_what_it_shows() {
-    let cluster = Cluster::start(3, D).await;
-    let allocs = cluster.allocs(["a1", "a2"]).await;
-    let door = open(&allocs[0]).await;
+async fn dashboard_requests_return_what_it_shows() {
+    let cluster = InProcessCluster::start(3, LEASE).await;
+    let allocs = cluster.start_allocs(["a1", "a2"]).await;
+    let endpoint = open_dashboard(&allocs[0]).await;
 
     for (path, kind) in [
         ("/", "text/html"),
         ("/page.css", "text/css"),
         ("/page.js", "text/javascript"),
     ] {
-        let (head, body) = get(&door, path).await;
+        let (head, body) = get_page(&endpoint, path).await;
         assert!(head.starts_with("HTTP/1.1 200") && head.contains(kind));
         assert!(head.contains("default-src 'none'") && head.contains("no-cache"));
         // The page loads nothing from elsewhere.
         assert!(body.len() > 1_000 && !body.contains("//cdn") && !body.contains("https://"));
     }
 
-    let client = client(&allocs);
-    let slots = json(&door, "/v1/slots").await;
+    let client = new_client(&allocs);
+    let slots = get_json(&endpoint, "/v1/slots").await;
     let refs = slots["owner_refs"].as_array().unwrap();
     assert_eq!(
         (refs.len(), slots["epochs"].as_array().unwrap().len()),
@@ -79,17 +79,17 @@ async fn the_page_is_told_what_it_shows() {
     );
     for key in ["42", "alice"] {
         let ours = Key::parse(key);
-        let asked = match ours {
+        let query = match ours {
             Key::Uid(_) => format!("uid={key}"),
             Key::Key(_) => format!("key={key}"),
         };
-        let asked = json(&door, &format!("/v1/route?{asked}")).await;
+        let answer = get_json(&endpoint, &format!("/v1/route?{query}")).await;
         let (section, slot, route) = client.route("", ours).await.unwrap();
         let owner = route.owner.unwrap();
-        assert_eq!(asked["section"], section.section.0);
-        assert_eq!(asked["slot"], slot.0);
-        assert_eq!(asked["epoch"], route.epoch.0);
-        assert_eq!(asked["owner"]["name"], owner.name);
+        assert_eq!(answer["section"], section.section.0);
+        assert_eq!(answer["slot"], slot.0);
+        assert_eq!(answer["epoch"], route.epoch.0);
+        assert_eq!(answer["owner"]["name"], owner.name);
         let by_map = refs[usize::from(slot.0)].as_u64().unwrap() as usize - 1;
         assert_eq!(slots["owners"][by_map]["address"], owner.address);
     }
@@ -101,36 +101,40 @@ async fn the_page_is_told_what_it_shows() {
         ("/v1/route?key=", "1 to 128"),
         ("/v1/route?uid=1&namespace=none", "there is no namespace"),
     ] {
-        let (head, body) = get(&door, path).await;
+        let (head, body) = get_page(&endpoint, path).await;
         assert!(head.starts_with("HTTP/1.1 4"), "{path}: {head}");
         assert!(body.contains(why), "{path}: {body}");
     }
 
     // A section in use is among the hottest after two samples.
-    let told = until("a hot section", async || {
+    let view = wait_until("a hot section", async || {
         client.next("", 42, 1).await.unwrap();
-        let told = json(&door, "/v1/cluster").await;
-        let nodes = told["nodes"].as_array().unwrap();
+        let view = get_json(&endpoint, "/v1/cluster").await;
+        let nodes = view["nodes"].as_array().unwrap();
         let hot = |n: &Value| n["hottest"].as_array().is_some_and(|h| !h.is_empty());
-        nodes.iter().any(hot).then_some(told)
+        nodes.iter().any(hot).then_some(view)
     })
     .await;
-    assert_eq!(told["store_error"], Value::Null);
-    assert_eq!(told["asked"]["name"], "a1");
-    assert_eq!(told["stores"].as_array().unwrap().len(), 3);
+    assert_eq!(view["store_error"], Value::Null);
+    assert_eq!(view["asked"]["name"], "a1");
+    assert_eq!(view["stores"].as_array().unwrap().len(), 3);
     for alloc in &allocs {
-        let counters = &node(&told, &alloc.local_addr().to_string())["counters"];
+        let counters = &find_node(&view, &alloc.local_addr().to_string())["counters"];
         let left = counters["lease_left_ms"].as_u64().unwrap();
-        assert!((1..=D.as_millis() as u64).contains(&left), "{left}");
+        assert!((1..=LEASE.as_millis() as u64).contains(&left), "{left}");
     }
     for store in &cluster.addresses {
-        assert!(node(&told, &store.to_string())["counters"]["raft_term"].is_u64());
+        assert!(find_node(&view, &store.to_string())["counters"]["raft_term"].is_u64());
     }
 
     // However many viewers there are, the cluster is queried once a second.
-    let at = async || json(&door, "/v1/cluster").await["at_ms"].as_u64().unwrap();
+    let at = async || {
+        get_json(&endpoint, "/v1/cluster").await["at_ms"]
+            .as_u64()
+            .unwrap()
+    };
     let mut times = BTreeSet::new();
-    until("three answers", async || {
+    wait_until("three answers", async || {
         times.extend(join_all((0..40).map(|_| at())).await);
         (times.len() >= 3).then_some(())
     })
@@ -138,42 +142,45 @@ async fn the_page_is_told_what_it_shows() {
     let times: Vec<u64> = times.into_iter().collect();
     assert!(times.windows(2).all(|w| w[1] - w[0] >= 1_000), "{times:?}");
 
-    door.shutdown().await;
+    endpoint.shutdown().await;
     cluster.stop(&allocs).await;
 }
 
 #[tokio::test]
-async fn without_a_store_it_shows_what_the_alloc_knows() {
-    let mut cluster = Cluster::start(1, D).await;
-    let allocs = cluster.allocs(["a1", "a2"]).await;
-    let (door, later) = (open(&allocs[0]).await, open(&allocs[1]).await);
-    let told = json(&door, "/v1/cluster").await;
-    assert_eq!(told["store_error"], Value::Null);
+async fn dashboard_without_a_store_shows_the_allocs_data() {
+    let mut cluster = InProcessCluster::start(1, LEASE).await;
+    let allocs = cluster.start_allocs(["a1", "a2"]).await;
+    let (endpoint, later) = (
+        open_dashboard(&allocs[0]).await,
+        open_dashboard(&allocs[1]).await,
+    );
+    let view = get_json(&endpoint, "/v1/cluster").await;
+    assert_eq!(view["store_error"], Value::Null);
     cluster.stop_stores().await;
-    for (door, asked_before) in [(&door, true), (&later, false)] {
-        let told = until("it to notice", async || {
-            let told = json(door, "/v1/cluster").await;
-            told["store_error"].is_string().then_some(told)
+    for (endpoint, had_store_before) in [(&endpoint, true), (&later, false)] {
+        let view = wait_until("it to notice", async || {
+            let view = get_json(endpoint, "/v1/cluster").await;
+            view["store_error"].is_string().then_some(view)
         })
         .await;
-        let sessions = told["sessions"].as_array().unwrap();
+        let sessions = view["sessions"].as_array().unwrap();
         let slots = |name: &str| {
             let mut found = sessions.iter().filter(|s| s["name"] == name);
             found.next().unwrap()["slots"].as_u64().unwrap()
         };
         assert_eq!(
-            (slots("a1") + slots("a2"), &told["slots"]),
+            (slots("a1") + slots("a2"), &view["slots"]),
             (64, &64.into())
         );
         for alloc in &allocs {
-            assert!(node(&told, &alloc.local_addr().to_string())["counters"].is_object());
+            assert!(find_node(&view, &alloc.local_addr().to_string())["counters"].is_object());
         }
-        assert_eq!(told["store_ms_ago"].is_u64(), asked_before);
-        if asked_before {
-            let error = &node(&told, &cluster.addresses[0].to_string())["error"];
+        assert_eq!(view["store_ms_ago"].is_u64(), had_store_before);
+        if had_store_before {
+            let error = &find_node(&view, &cluster.addresses[0].to_string())["error"];
             assert!(error.as_str().unwrap().contains("refused"), "{error}");
         }
     }
-    join_all([door.shutdown(), later.shutdown()]).await;
+    join_all([endpoint.shutdown(), later.shutdown()]).await;
     cluster.stop(&allocs).await;
 }

@@ -14,20 +14,23 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tonic::Streaming;
 
-use crate::harness::{Cluster, D, PATIENCE, caller, client, counter, create, dense, settle};
+use crate::harness::{
+    InProcessCluster, LEASE, TEST_TIMEOUT, create_namespace, dense_namespace, new_caller,
+    new_client, read_counter, wait_until_settled,
+};
 
-struct Pipe {
+struct PipeCaller {
     frames: mpsc::Sender<PipeRequest>,
     answers: Streaming<PipeResponse>,
 }
 
-impl Pipe {
-    async fn open(alloc: &Alloc) -> Pipe {
+impl PipeCaller {
+    async fn open(alloc: &Alloc) -> PipeCaller {
         let (frames, mut out) = mpsc::channel(64);
-        let mut caller = caller(alloc).await;
+        let mut caller = new_caller(alloc).await;
         let out = futures::stream::poll_fn(move |cx| out.poll_recv(cx));
         let answers = caller.pipe(out).await.unwrap();
-        Pipe {
+        PipeCaller {
             frames,
             answers: answers.into_inner(),
         }
@@ -43,21 +46,21 @@ impl Pipe {
     }
 
     /// Returns the next answer; `None` at the end of the stream.
-    async fn answer(&mut self) -> Option<PipeResponse> {
-        let answer = timeout(PATIENCE, self.answers.message()).await;
+    async fn read_answer(&mut self) -> Option<PipeResponse> {
+        let answer = timeout(TEST_TIMEOUT, self.answers.message()).await;
         answer.expect("an answer in time").unwrap()
     }
 
-    async fn numbers(&mut self) -> (u64, Vec<u32>, NextManyResponse) {
-        let answer = self.answer().await.expect("an answer");
+    async fn read_numbers(&mut self) -> (u64, Vec<u32>, NextManyResponse) {
+        let answer = self.read_answer().await.expect("an answer");
         match answer.answer {
             Some(pipe_response::Answer::Next(next)) => (answer.id, answer.items, next),
             other => panic!("{other:?}"),
         }
     }
 
-    async fn refusal(&mut self) -> (u64, Reason, String) {
-        let answer = self.answer().await.expect("an answer");
+    async fn read_rejection(&mut self) -> (u64, Reason, String) {
+        let answer = self.read_answer().await.expect("an answer");
         match answer.answer {
             Some(pipe_response::Answer::Refused(error)) => {
                 (answer.id, error.reason(), error.message)
@@ -67,7 +70,7 @@ impl Pipe {
     }
 }
 
-fn rows(uids: &[u64]) -> NextManyRequest {
+fn rows_request(uids: &[u64]) -> NextManyRequest {
     NextManyRequest {
         namespace: "rows".into(),
         uids: uids.to_vec(),
@@ -76,14 +79,14 @@ fn rows(uids: &[u64]) -> NextManyRequest {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn frames_are_answered_packed_and_slow_items_apart() {
+async fn pipe_frames_are_answered_packed_and_slow_items_apart() {
     // A long lease: loaded sections are served while no store runs.
-    let mut cluster = Cluster::start(1, 10 * D).await;
-    let allocs = cluster.allocs(["a1"]).await;
-    create(&allocs, &dense("rows", 10, 1_000, 1_000)).await;
-    let mut pipe = Pipe::open(&allocs[0]).await;
-    pipe.send(1, rows(&[1, 2, 1])).await;
-    let (id, items, next) = pipe.numbers().await;
+    let mut cluster = InProcessCluster::start(1, 10 * LEASE).await;
+    let allocs = cluster.start_allocs(["a1"]).await;
+    create_namespace(&allocs, &dense_namespace("rows", 10, 1_000, 1_000)).await;
+    let mut pipe = PipeCaller::open(&allocs[0]).await;
+    pipe.send(1, rows_request(&[1, 2, 1])).await;
+    let (id, items, next) = pipe.read_numbers().await;
     assert_eq!((id, next.firsts), (1, vec![1, 1, 2]));
     assert!(
         next.lasts.is_empty() && next.epochs.len() == 1,
@@ -94,10 +97,10 @@ async fn frames_are_answered_packed_and_slow_items_apart() {
 
     let counted = NextManyRequest {
         counts: vec![2, 3],
-        ..rows(&[1, 2])
+        ..rows_request(&[1, 2])
     };
     pipe.send(2, counted).await;
-    let (id, items, next) = pipe.numbers().await;
+    let (id, items, next) = pipe.read_numbers().await;
     assert_eq!((id, items.len()), (2, 0), "from memory, whole");
     assert_eq!((next.firsts, next.lasts), (vec![3, 2], vec![4, 4]));
 
@@ -105,15 +108,15 @@ async fn frames_are_answered_packed_and_slow_items_apart() {
     // uid 500 cannot be opened without a store; a bad count fails only its item.
     let mixed = NextManyRequest {
         counts: vec![1, 1, 0, 1],
-        ..rows(&[1, 500, 2, 2])
+        ..rows_request(&[1, 500, 2, 2])
     };
     pipe.send(3, mixed).await;
-    pipe.send(4, rows(&[7])).await;
-    let (id, items, next) = pipe.numbers().await;
+    pipe.send(4, rows_request(&[7])).await;
+    let (id, items, next) = pipe.read_numbers().await;
     assert_eq!((id, items, next.firsts), (3, vec![0, 3], vec![5, 5]));
-    let (id, _, next) = pipe.numbers().await;
+    let (id, _, next) = pipe.read_numbers().await;
     assert_eq!((id, next.firsts), (4, vec![1]), "not behind the slow one");
-    let (id, items, next) = pipe.numbers().await;
+    let (id, items, next) = pipe.read_numbers().await;
     assert_eq!((id, items, next.firsts), (3, vec![1, 2], vec![0, 0]));
     let errors: Vec<_> = next.errors.iter().map(|e| (e.index, e.code)).collect();
     let codes = [Code::Unavailable, Code::InvalidArgument].map(|code| code as i32);
@@ -125,29 +128,29 @@ async fn frames_are_answered_packed_and_slow_items_apart() {
 /// Sends more frames than are answered together, a bad one among every ten, then ends the caller's
 /// side.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn frames_that_come_at_once_are_each_answered_once() {
+async fn pipe_frames_sent_at_once_are_each_answered_once() {
     const FRAMES: u64 = 1_000;
-    let cluster = Cluster::start(1, D).await;
-    let allocs = cluster.allocs(["a1"]).await;
-    create(&allocs, &dense("rows", 10, 1_000, 1_000)).await;
-    client(&allocs[..1]).next("rows", 1, 1).await.unwrap();
-    let mut caller = caller(&allocs[0]).await;
+    let cluster = InProcessCluster::start(1, LEASE).await;
+    let allocs = cluster.start_allocs(["a1"]).await;
+    create_namespace(&allocs, &dense_namespace("rows", 10, 1_000, 1_000)).await;
+    new_client(&allocs[..1]).next("rows", 1, 1).await.unwrap();
+    let mut caller = new_caller(&allocs[0]).await;
     let frame = |id: u64| PipeRequest {
         id,
         timeout_ms: 5_000,
         ask: match id % 10 {
             7 => None,
-            _ => Some(pipe_request::Ask::Next(rows(&[1, id % 10, 1]))),
+            _ => Some(pipe_request::Ask::Next(rows_request(&[1, id % 10, 1]))),
         },
     };
     let frames: Vec<PipeRequest> = (0..FRAMES).map(frame).collect();
     let answers = caller.pipe(futures::stream::iter(frames)).await.unwrap();
-    let mut pipe = Pipe {
+    let mut pipe = PipeCaller {
         frames: mpsc::channel(1).0,
         answers: answers.into_inner(),
     };
     let (mut answered, mut numbers) = (vec![0; FRAMES as usize], Vec::new());
-    while let Some(answer) = pipe.answer().await {
+    while let Some(answer) = pipe.read_answer().await {
         match answer.answer {
             Some(pipe_response::Answer::Next(next)) => {
                 let whole = answer.items.is_empty();
@@ -174,46 +177,46 @@ async fn frames_that_come_at_once_are_each_answered_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn bad_frames_are_refused_and_the_pipe_goes_on() {
-    let cluster = Cluster::start(1, D).await;
-    let allocs = cluster.allocs(["a1"]).await;
-    create(&allocs, &dense("rows", 10, 1_000, 1_000)).await;
-    let mut pipe = Pipe::open(&allocs[0]).await;
+async fn bad_pipe_frames_are_rejected_and_the_pipe_continues() {
+    let cluster = InProcessCluster::start(1, LEASE).await;
+    let allocs = cluster.start_allocs(["a1"]).await;
+    create_namespace(&allocs, &dense_namespace("rows", 10, 1_000, 1_000)).await;
+    let mut pipe = PipeCaller::open(&allocs[0]).await;
     let both = NextManyRequest {
         keys: vec![b"k".as_slice().into()],
-        ..rows(&[1])
+        ..rows_request(&[1])
     };
     let uneven = NextManyRequest {
         floors: vec![1],
-        ..rows(&[1, 2])
+        ..rows_request(&[1, 2])
     };
     let heavy = NextManyRequest {
         counts: vec![100_000; 101],
-        ..rows(&[1; 101])
+        ..rows_request(&[1; 101])
     };
     for (id, bad, reason) in [
-        (1, rows(&[]), Reason::Invalid),
+        (1, rows_request(&[]), Reason::Invalid),
         (2, both, Reason::Invalid),
         (3, uneven, Reason::Invalid),
-        (4, rows(&[1; 10_001]), Reason::TooMany),
+        (4, rows_request(&[1; 10_001]), Reason::TooMany),
         (5, heavy, Reason::TooMany),
     ] {
         pipe.send(id, bad).await;
-        let (of, why, text) = pipe.refusal().await;
+        let (of, why, text) = pipe.read_rejection().await;
         assert_eq!((of, why), (id, reason), "{text}");
     }
     pipe.frames.send(PipeRequest::default()).await.unwrap();
-    assert_eq!(pipe.refusal().await.1, Reason::Invalid);
+    assert_eq!(pipe.read_rejection().await.1, Reason::Invalid);
 
     let unknown = NextManyRequest {
         namespace: "none".into(),
-        ..rows(&[1])
+        ..rows_request(&[1])
     };
     pipe.send(6, unknown).await;
-    let (_, _, next) = pipe.numbers().await;
+    let (_, _, next) = pipe.read_numbers().await;
     assert_eq!(next.errors[0].reason(), Reason::NoSuchNamespace);
-    pipe.send(7, rows(&[1])).await;
-    assert_eq!(pipe.numbers().await.2.firsts, [1], "nothing was taken");
+    pipe.send(7, rows_request(&[1])).await;
+    assert_eq!(pipe.read_numbers().await.2.firsts, [1], "nothing was taken");
 
     let current = PipeRequest {
         id: 8,
@@ -227,7 +230,7 @@ async fn bad_frames_are_refused_and_the_pipe_goes_on() {
     pipe.frames.send(current).await.unwrap();
     let mut kinds = vec![CurrentKind::Unspecified; 3];
     while kinds.contains(&CurrentKind::Unspecified) {
-        let answer = pipe.answer().await.unwrap();
+        let answer = pipe.read_answer().await.unwrap();
         let Some(pipe_response::Answer::Current(current)) = answer.answer else {
             panic!("{answer:?}");
         };
@@ -241,30 +244,30 @@ async fn bad_frames_are_refused_and_the_pipe_goes_on() {
     // A floor that was never issued is an alarm, and an error of its item alone.
     let floor = NextManyRequest {
         floors: vec![1_000_000, 1],
-        ..rows(&[1, 1])
+        ..rows_request(&[1, 1])
     };
     pipe.send(9, floor).await;
-    let (_, items, next) = pipe.numbers().await;
+    let (_, items, next) = pipe.read_numbers().await;
     assert_eq!((items, next.firsts.len()), (vec![1], 1));
-    let (_, items, next) = pipe.numbers().await;
+    let (_, items, next) = pipe.read_numbers().await;
     assert_eq!(items, [0]);
     assert_eq!(next.errors[0].reason(), Reason::FloorUnknown);
-    assert_eq!(counter(&allocs[0], "guard_alarms").await, 1);
+    assert_eq!(read_counter(&allocs[0], "guard_alarms").await, 1);
 
     let strict = NextManyRequest {
         strict: true,
-        ..rows(&[2, 3])
+        ..rows_request(&[2, 3])
     };
     pipe.send(10, strict).await;
-    assert_eq!(pipe.numbers().await.2.firsts, [1, 1]);
+    assert_eq!(pipe.read_numbers().await.2.firsts, [1, 1]);
     drop(pipe);
     cluster.stop(&allocs).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_that_stops_answers_what_it_has_and_says_so() {
-    let cluster = Cluster::start(1, D).await;
-    let allocs = cluster.allocs(["a1", "a2"]).await;
+async fn pipe_of_stopping_alloc_answers_received_frames() {
+    let cluster = InProcessCluster::start(1, LEASE).await;
+    let allocs = cluster.start_allocs(["a1", "a2"]).await;
     let [leaving, staying] = allocs.clone();
     // A caller without routes: half of these are forwarded to the other owner.
     let uids: Vec<u64> = (0..40).map(|i| i * 100_000).collect();
@@ -277,13 +280,13 @@ async fn a_node_that_stops_answers_what_it_has_and_says_so() {
             },
         )
     };
-    let mut pipe = Pipe::open(&leaving).await;
+    let mut pipe = PipeCaller::open(&leaving).await;
     let mut got = 0;
     for (id, frame) in (1..=3).map(all) {
         pipe.send(id, frame).await;
         let mut answered = 0;
         while answered < uids.len() {
-            let (_, _, next) = pipe.numbers().await;
+            let (_, _, next) = pipe.read_numbers().await;
             assert_eq!(next.errors, []);
             answered += next.firsts.len();
             assert!(next.firsts.iter().all(|first| *first == id));
@@ -291,10 +294,10 @@ async fn a_node_that_stops_answers_what_it_has_and_says_so() {
         got += answered;
     }
     assert_eq!(got, 120);
-    assert!(counter(&leaving, "forwarded").await > 0);
+    assert!(read_counter(&leaving, "forwarded").await > 0);
 
     // The end of the pipe that the SDK uses does not disturb it.
-    let sdk = client(&allocs);
+    let sdk = new_client(&allocs);
     for uid in &uids {
         sdk.next("", *uid, 1).await.unwrap();
     }
@@ -302,19 +305,19 @@ async fn a_node_that_stops_answers_what_it_has_and_says_so() {
         let leaving = leaving.clone();
         async move { leaving.shutdown().await }
     });
-    while !pipe.answer().await.expect("the word to stop").closing {}
+    while !pipe.read_answer().await.expect("the word to stop").closing {}
     // Sent too late, and still answered.
     let (id, frame) = all(9);
     pipe.send(id, frame).await;
-    let Pipe { frames, answers } = pipe;
+    let PipeCaller { frames, answers } = pipe;
     drop(frames);
     let (sender, _) = mpsc::channel(1);
-    let mut pipe = Pipe {
+    let mut pipe = PipeCaller {
         frames: sender,
         answers,
     };
     let mut answered = 0;
-    while let Some(answer) = pipe.answer().await {
+    while let Some(answer) = pipe.read_answer().await {
         let Some(pipe_response::Answer::Next(next)) = answer.answer else {
             panic!("{answer:?}");
         };
@@ -326,7 +329,7 @@ async fn a_node_that_stops_answers_what_it_has_and_says_so() {
         .await
         .expect("nothing keeps it")
         .unwrap();
-    settle(std::slice::from_ref(&staying)).await;
+    wait_until_settled(std::slice::from_ref(&staying)).await;
     for uid in &uids {
         assert_eq!(sdk.next("", *uid, 1).await.unwrap().first, 6);
     }

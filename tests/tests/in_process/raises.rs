@@ -6,18 +6,21 @@ use std::time::Instant;
 
 use seqsvr_client::NextItem;
 
-use crate::harness::{Cluster, D, client, counter, create, dense, until};
+use crate::harness::{
+    InProcessCluster, LEASE, create_namespace, dense_namespace, new_client, read_counter,
+    wait_until,
+};
 
 const SECTIONS: u64 = 10_000;
 const STEP: u32 = 100;
-const BOUND: u64 = 600;
+const ENTRIES_MAX: u64 = 600;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn raises_of_ten_thousand_sections_are_coalesced() {
-    let cluster = Cluster::start(3, D).await;
-    let allocs = cluster.allocs(["a1", "a2"]).await;
-    create(&allocs, &dense("cells", 1, SECTIONS, STEP)).await;
-    let client = client(&allocs).with_deadline(crate::harness::PATIENCE);
+    let cluster = InProcessCluster::start(3, LEASE).await;
+    let allocs = cluster.start_allocs(["a1", "a2"]).await;
+    create_namespace(&allocs, &dense_namespace("cells", 1, SECTIONS, STEP)).await;
+    let client = new_client(&allocs).with_deadline(crate::harness::TEST_TIMEOUT);
     let take = async |count: u32| {
         let items: Vec<NextItem> = (0..SECTIONS)
             .map(|uid| NextItem {
@@ -33,23 +36,23 @@ async fn raises_of_ten_thousand_sections_are_coalesced() {
     let raises = async || {
         let mut each = Vec::new();
         for alloc in &allocs {
-            each.push(counter(alloc, "raises").await);
+            each.push(read_counter(alloc, "raises").await);
         }
         each
     };
     assert_eq!(raises().await, [0, 0], "opening raises nothing");
-    let before = cluster.store_counters().await;
+    let before = cluster.read_store_counters().await;
 
     // Half of each window at once: a raise is due on every section.
     let began = Instant::now();
     take(STEP / 2).await;
-    until("all raises", async || {
+    wait_until("all raises", async || {
         (raises().await.iter().sum::<u64>() >= SECTIONS).then_some(())
     })
     .await;
     let took = began.elapsed();
     let each = raises().await;
-    let after = cluster.store_counters().await;
+    let after = cluster.read_store_counters().await;
     assert!(each.iter().all(|n| *n > SECTIONS / 4), "{each:?}");
     for (i, (before, after)) in before.iter().zip(&after).enumerate() {
         let grew = |name: &str| after[name] - before[name];
@@ -61,8 +64,8 @@ async fn raises_of_ten_thousand_sections_are_coalesced() {
             grew("proposer_opens"),
             grew("raft_log_syncs"),
         );
-        assert!(grew("proposer_raise_entries") <= BOUND);
-        assert!(grew("raft_log_syncs") <= BOUND);
+        assert!(grew("proposer_raise_entries") <= ENTRIES_MAX);
+        assert!(grew("raft_log_syncs") <= ENTRIES_MAX);
         assert_eq!(grew("proposer_opens"), 0);
     }
     let total = |name: &str| -> u64 {

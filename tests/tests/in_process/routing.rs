@@ -4,13 +4,13 @@
 
 use seqsvr_proto::v1::{self, CurrentKind, NextManyRequest, current_request, raise_to_request};
 
-use crate::harness::{Cluster, D, caller, client, counter, next_of};
+use crate::harness::{InProcessCluster, LEASE, new_caller, new_client, next_request, read_counter};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_wrong_node_sends_on_to_the_owner() {
-    let cluster = Cluster::start(1, D).await;
-    let allocs = cluster.allocs(["a1", "a2"]).await;
-    let client = client(&allocs);
+async fn calls_at_wrong_alloc_are_forwarded_to_the_owner() {
+    let cluster = InProcessCluster::start(1, LEASE).await;
+    let allocs = cluster.start_allocs(["a1", "a2"]).await;
+    let client = new_client(&allocs);
     // Uids of both owners, each requested at the other one.
     let owner = async |uid: u64| {
         let (_, _, route) = client.route("", uid).await.unwrap();
@@ -23,9 +23,13 @@ async fn the_wrong_node_sends_on_to_the_owner() {
         while owner(uid).await != theirs {
             uid += 100_000;
         }
-        let mut plain = caller(&allocs[at]).await;
-        let before = counter(&allocs[at], "forwarded").await;
-        let next = plain.next(next_of("", uid)).await.unwrap().into_inner();
+        let mut plain = new_caller(&allocs[at]).await;
+        let before = read_counter(&allocs[at], "forwarded").await;
+        let next = plain
+            .next(next_request("", uid))
+            .await
+            .unwrap()
+            .into_inner();
         assert_eq!((next.first, next.last), (1, 1));
         let many = NextManyRequest {
             uids: vec![uid, uid + 1],
@@ -51,11 +55,11 @@ async fn the_wrong_node_sends_on_to_the_owner() {
         let current = plain.current(current).await.unwrap().into_inner();
         assert_eq!((current.kind(), current.value), (CurrentKind::Exact, 1_000));
         assert_eq!(current.epoch, next.epoch);
-        let sent_on = counter(&allocs[at], "forwarded").await - before;
-        assert_eq!(sent_on, 5, "one by one, each once");
+        let forwarded = read_counter(&allocs[at], "forwarded").await - before;
+        assert_eq!(forwarded, 5, "one by one, each once");
         wrong_only += 1;
         assert_eq!(
-            counter(&allocs[at], "opens").await,
+            read_counter(&allocs[at], "opens").await,
             u64::from(wrong_only == 2)
         );
     }

@@ -12,16 +12,16 @@ use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
-use crate::harness::{Cluster, D, PATIENCE, until, url};
-use crate::lease::commanded;
+use crate::harness::{InProcessCluster, LEASE, TEST_TIMEOUT, http_url, wait_until};
+use crate::lease::start_controlled_alloc;
 
-async fn channel(address: SocketAddr) -> Channel {
-    let endpoint = Channel::from_shared(url(address)).unwrap();
+async fn connect_channel(address: SocketAddr) -> Channel {
+    let endpoint = Channel::from_shared(http_url(address)).unwrap();
     endpoint.connect().await.unwrap()
 }
 
 /// Lists the services of one version of reflection, and checks that each is described.
-macro_rules! listed {
+macro_rules! list_services {
     ($version:ident, $channel:expr) => {{
         use tonic_reflection::pb::$version::{
             ServerReflectionRequest, server_reflection_client::ServerReflectionClient,
@@ -59,10 +59,10 @@ macro_rules! listed {
 }
 
 /// Returns the services that both versions list, except health and reflection.
-async fn listed(address: SocketAddr) -> BTreeSet<String> {
-    let channel = channel(address).await;
-    let names = listed!(v1, channel.clone());
-    assert_eq!(names, listed!(v1alpha, channel));
+async fn listed_services(address: SocketAddr) -> BTreeSet<String> {
+    let channel = connect_channel(address).await;
+    let names = list_services!(v1, channel.clone());
+    assert_eq!(names, list_services!(v1alpha, channel));
     let (ours, standard): (BTreeSet<_>, BTreeSet<_>) = names
         .into_iter()
         .partition(|name| name.starts_with("seqsvr."));
@@ -76,34 +76,37 @@ async fn listed(address: SocketAddr) -> BTreeSet<String> {
 }
 
 /// Waits until the health of these services is the awaited one.
-async fn health(address: SocketAddr, services: &[&str], awaited: ServingStatus) {
-    let mut client = HealthClient::new(channel(address).await);
+async fn wait_for_health(address: SocketAddr, services: &[&str], awaited: ServingStatus) {
+    let mut client = HealthClient::new(connect_channel(address).await);
     for service in services {
         let request = HealthCheckRequest {
             service: (*service).to_owned(),
         };
-        until(&format!("{service:?} {awaited:?}"), async || {
-            let told = client.check(request.clone()).await.unwrap().into_inner();
-            (told.status() == awaited).then_some(())
+        wait_until(&format!("{service:?} {awaited:?}"), async || {
+            let response = client.check(request.clone()).await.unwrap().into_inner();
+            (response.status() == awaited).then_some(())
         })
         .await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn reflection_and_health_tell_what_is() {
-    let cluster = Cluster::start(1, D).await;
-    let (alloc, clock, link) = commanded(&cluster, "a1").await;
+async fn reflection_and_health_report_the_true_state() {
+    let cluster = InProcessCluster::start(1, LEASE).await;
+    let (alloc, clock, link) = start_controlled_alloc(&cluster, "a1").await;
     let (store, a1) = (cluster.addresses[0], alloc.local_addr());
     let of_alloc = ["seqsvr.v1.Admin", "seqsvr.v1.Sequence"];
     let of_store = ["seqsvr.v1.Admin", "seqsvr.v1.Raft", "seqsvr.v1.Store"];
-    assert_eq!(listed(a1).await, of_alloc.map(String::from).into());
-    assert_eq!(listed(store).await, of_store.map(String::from).into());
+    assert_eq!(listed_services(a1).await, of_alloc.map(String::from).into());
+    assert_eq!(
+        listed_services(store).await,
+        of_store.map(String::from).into()
+    );
 
     let whole = |services: &[&'static str]| [&[""], services].concat();
-    health(a1, &whole(&of_alloc), ServingStatus::Serving).await;
-    health(store, &whole(&of_store), ServingStatus::Serving).await;
-    let mut client = HealthClient::new(channel(a1).await);
+    wait_for_health(a1, &whole(&of_alloc), ServingStatus::Serving).await;
+    wait_for_health(store, &whole(&of_store), ServingStatus::Serving).await;
+    let mut client = HealthClient::new(connect_channel(a1).await);
     let unknown = HealthCheckRequest {
         service: "seqsvr.v1.Store".into(),
     };
@@ -111,10 +114,10 @@ async fn reflection_and_health_tell_what_is() {
     assert_eq!(refused.code(), Code::NotFound);
 
     link.cut();
-    clock.jump(D);
-    health(a1, &whole(&of_alloc), ServingStatus::NotServing).await;
+    clock.jump(LEASE);
+    wait_for_health(a1, &whole(&of_alloc), ServingStatus::NotServing).await;
     link.heal();
-    health(a1, &whole(&of_alloc), ServingStatus::Serving).await;
+    wait_for_health(a1, &whole(&of_alloc), ServingStatus::Serving).await;
 
     // A watcher receives the stop before the connection ends.
     let request = HealthCheckRequest::default();
@@ -123,8 +126,8 @@ async fn reflection_and_health_tell_what_is() {
     assert_eq!(first.status(), ServingStatus::Serving);
     let stopped = alloc.clone();
     let stopping = tokio::spawn(async move { stopped.shutdown().await });
-    let second = tokio::time::timeout(PATIENCE, watch.message()).await;
-    let second = second.expect("told in time").unwrap().unwrap();
+    let second = tokio::time::timeout(TEST_TIMEOUT, watch.message()).await;
+    let second = second.expect("an event in time").unwrap().unwrap();
     assert_eq!(second.status(), ServingStatus::NotServing);
     drop(watch);
     stopping.await.unwrap();

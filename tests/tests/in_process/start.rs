@@ -8,19 +8,21 @@ use seqsvr_alloc::Error;
 use seqsvr_client::{Code, Reason};
 use tonic::Request;
 
-use crate::harness::{Cluster, any, caller, client, next_of, refused, start};
+use crate::harness::{
+    InProcessCluster, any_port, expect_rejection, new_caller, new_client, next_request, start_alloc,
+};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_second_of_one_name_gives_up_and_the_first_goes_on() {
-    let cluster = Cluster::start(1, Duration::from_secs(1)).await;
-    let allocs = cluster.allocs(["twin"]).await;
-    let first = client(&allocs);
+async fn second_alloc_of_a_name_gives_up_and_the_first_continues() {
+    let cluster = InProcessCluster::start(1, Duration::from_secs(1)).await;
+    let allocs = cluster.start_allocs(["twin"]).await;
+    let first = new_client(&allocs);
     assert_eq!(first.next("", 1, 1).await.unwrap().first, 1);
     let wait = Duration::from_secs(3);
     let began = Instant::now();
-    let second = start(seqsvr_alloc::Options {
+    let second = start_alloc(seqsvr_alloc::Options {
         name_wait: wait,
-        ..cluster.options("twin")
+        ..cluster.alloc_options("twin")
     })
     .await;
     let failed = second.failed();
@@ -48,24 +50,24 @@ async fn the_second_of_one_name_gives_up_and_the_first_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_a_store_callers_are_told_which_stores_were_tried() {
+async fn alloc_without_a_store_names_the_stores_it_tried() {
     // A port without a listener: it was free a moment ago, and is held without listening.
     let held = tokio::net::TcpSocket::new_v4().unwrap();
-    held.bind(any()).unwrap();
+    held.bind(any_port()).unwrap();
     let address = held.local_addr().unwrap().to_string();
-    let alloc = start(seqsvr_alloc::Options::new(
+    let alloc = start_alloc(seqsvr_alloc::Options::new(
         "lonely",
-        any(),
+        any_port(),
         vec![address.clone()],
     ))
     .await;
-    let mut request = Request::new(next_of("", 1));
+    let mut request = Request::new(next_request("", 1));
     request.set_timeout(Duration::from_secs(1));
-    let (code, reason, text) = refused(caller(&alloc).await.next(request).await);
+    let (code, reason, text) = expect_rejection(new_caller(&alloc).await.next(request).await);
     println!("no store: {text}");
     assert_eq!((code, reason), (Code::Unavailable, Reason::Unreachable));
     assert!(text.contains(&address), "{text}");
-    let client = client(std::slice::from_ref(&alloc)).with_deadline(Duration::from_secs(2));
+    let client = new_client(std::slice::from_ref(&alloc)).with_deadline(Duration::from_secs(2));
     let error = client.next("", 1, 1).await.unwrap_err();
     println!("no store, by the client: {error}");
     // The client used its whole deadline; the text says for what.

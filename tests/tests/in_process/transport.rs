@@ -13,16 +13,16 @@ use seqsvr_proto::v1;
 use seqsvr_proto::v1::store_client::StoreClient;
 use seqsvr_store::Store;
 
-use crate::harness::until;
+use crate::harness::wait_until;
 use crate::memory_net::MemoryNet;
 
 /// Addresses of a documentation network (RFC 5737), where no host exists.
-fn address(host: u8, port: u16) -> SocketAddr {
+fn test_address(host: u8, port: u16) -> SocketAddr {
     SocketAddr::from(([192, 0, 2, host], port))
 }
 
-async fn store(net: &MemoryNet, id: u8, dir: &std::path::Path) -> Store {
-    let options = seqsvr_store::Options::new(u64::from(id), address(id, 7800), dir);
+async fn start_store(net: &MemoryNet, id: u8, dir: &std::path::Path) -> Store {
+    let options = seqsvr_store::Options::new(u64::from(id), test_address(id, 7800), dir);
     let environment = seqsvr_store::Environment {
         transport: net.node(&format!("s{id}")),
         ..seqsvr_store::Environment::system()
@@ -30,12 +30,14 @@ async fn store(net: &MemoryNet, id: u8, dir: &std::path::Path) -> Store {
     Store::start_in(options, environment).await.unwrap()
 }
 
-async fn alloc(net: &MemoryNet, host: u8) -> Alloc {
+async fn start_alloc_over(net: &MemoryNet, host: u8) -> Alloc {
     let name = format!("a{host}");
-    let stores = (1..=3).map(|id| address(id, 7800).to_string()).collect();
+    let stores = (1..=3)
+        .map(|id| test_address(id, 7800).to_string())
+        .collect();
     let options = seqsvr_alloc::Options {
         seed: Some(u64::from(host)),
-        ..seqsvr_alloc::Options::new(&name, address(host, 7700), stores)
+        ..seqsvr_alloc::Options::new(&name, test_address(host, 7700), stores)
     };
     let environment = seqsvr_alloc::Environment {
         transport: net.node(&name),
@@ -45,7 +47,7 @@ async fn alloc(net: &MemoryNet, host: u8) -> Alloc {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cluster_over_a_network_in_memory_survives_the_parting_of_its_leader() {
+async fn memory_network_cluster_survives_partition_of_its_leader() {
     let net = MemoryNet::default();
     let mut dirs = Vec::new();
     let mut stores = Vec::new();
@@ -53,9 +55,9 @@ async fn a_cluster_over_a_network_in_memory_survives_the_parting_of_its_leader()
     let mut members = Vec::new();
     for id in 1..=3 {
         let dir = tempfile::tempdir().unwrap();
-        stores.push(store(&net, id, dir.path()).await);
+        stores.push(start_store(&net, id, dir.path()).await);
         dirs.push(dir);
-        let at = address(id, 7800).to_string();
+        let at = test_address(id, 7800).to_string();
         let who = StoreClient::new(channels.get(&at).unwrap())
             .describe(v1::DescribeRequest {})
             .await
@@ -73,15 +75,18 @@ async fn a_cluster_over_a_network_in_memory_survives_the_parting_of_its_leader()
         lease_ms: 3_000,
         slots: 64,
     };
-    let first = channels.get(&address(1, 7800).to_string()).unwrap();
-    until("the cluster to be made", async || {
+    let first = channels.get(&test_address(1, 7800).to_string()).unwrap();
+    wait_until("the cluster to be made", async || {
         StoreClient::new(first.clone())
             .init(init.clone())
             .await
             .ok()
     })
     .await;
-    let allocs = [alloc(&net, 11).await, alloc(&net, 12).await];
+    let allocs = [
+        start_alloc_over(&net, 11).await,
+        start_alloc_over(&net, 12).await,
+    ];
     let options = seqsvr_client::Options {
         seed: Some(1),
         deadline: Duration::from_secs(20),
@@ -104,15 +109,15 @@ async fn a_cluster_over_a_network_in_memory_survives_the_parting_of_its_leader()
         let status = admin.cluster_status().await.ok()?;
         status.stores.iter().find(|s| s.leader).map(|s| s.id)
     };
-    let old = until("a leader", leader).await;
-    net.part(&format!("s{old}"));
+    let old = wait_until("a leader", leader).await;
+    net.partition(&format!("s{old}"));
     take("the leader is parted").await;
-    let new = until("another leader", async || {
+    let new = wait_until("another leader", async || {
         leader().await.filter(|id| *id != old)
     })
     .await;
     net.heal();
-    net.part("a11");
+    net.partition("a11");
     // Its slots go to the other AllocSvr once its lease has expired; the client's deadline covers
     // that.
     take("an owner is parted").await;
@@ -121,7 +126,7 @@ async fn a_cluster_over_a_network_in_memory_survives_the_parting_of_its_leader()
     println!("leader {old}, then {new}");
 
     assert!(
-        std::net::TcpStream::connect_timeout(&address(1, 7800), Duration::from_millis(100))
+        std::net::TcpStream::connect_timeout(&test_address(1, 7800), Duration::from_millis(100))
             .is_err(),
         "no TCP was involved"
     );

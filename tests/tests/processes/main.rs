@@ -16,27 +16,27 @@ use tokio::sync::Mutex;
 
 /// Held by the running scenario, one lock for those that load the machine and one for the light
 /// ones.
-static LOADED: Mutex<()> = Mutex::const_new(());
-static WAITING: Mutex<()> = Mutex::const_new(());
+static HEAVY_LOCK: Mutex<()> = Mutex::const_new(());
+static LIGHT_LOCK: Mutex<()> = Mutex::const_new(());
 
 /// Scenarios of a few calls.
-const LIGHT: [&str; 9] = [
+const LIGHT_SCENARIOS: [&str; 9] = [
     "dev",
-    "members_refused",
-    "restored_too_low",
-    "second_of_a_name",
-    "directory_of_another_cluster",
+    "invalid_members_rejected",
+    "restore_with_low_margins",
+    "second_alloc_of_a_name",
+    "store_on_foreign_directory",
     "address_reused",
     "address_reused_forwarder",
-    "stores_made_again",
+    "stores_reinitialized",
     "copied_store",
 ];
 
 /// Runs a scenario when its lock is free, and prints its row.
-async fn in_turn(name: &str) {
-    let turn = match LIGHT.contains(&name) {
-        true => &WAITING,
-        false => &LOADED,
+async fn run_in_turn(name: &str) {
+    let turn = match LIGHT_SCENARIOS.contains(&name) {
+        true => &LIGHT_LOCK,
+        false => &HEAVY_LOCK,
     };
     let _turn = turn.lock().await;
     let scenario = ALL.iter().find(|scenario| scenario.name == name);
@@ -50,7 +50,7 @@ macro_rules! test_each {
             #[doc = $about]
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $name() {
-                in_turn(stringify!($name)).await;
+                run_in_turn(stringify!($name)).await;
             }
         )*
     };

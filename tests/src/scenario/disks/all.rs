@@ -3,84 +3,103 @@
 //! Fault: damage of stopped stores' directories, then failing disks (only as root). Checked: no
 //! store serves, and after the repair no number repeats.
 
-use super::damage::{ROWS, TRUTH, copy};
-use super::live::Live;
-use super::{ENDS_WITHIN, INSIDE, PATIENCE, Stage, ends_saying};
+use super::damage::{AUTHORITATIVE_DAMAGE, ROWS_DAMAGE, replace_by_copy};
+use super::live::LiveFault;
+use super::{
+    CALLS_DURING_FAULT, DiskFaultCluster, STORE_EXIT_TIMEOUT, TEST_TIMEOUT, wait_for_failed_exit,
+};
 use crate::history::History;
-use crate::load::{Load, UNTIL_STOPPED};
-use crate::scenario::{Outcome, callers as callers_of};
+use crate::load::{RecordedLoad, UNTIL_STOPPED};
+use crate::scenario::{Outcome, new_callers};
 use crate::subject;
-use crate::wait::until;
+use crate::wait::wait_until;
 
 /// Calls between the faults.
-const BETWEEN: u64 = 2_000;
+const CALLS_BETWEEN_FAULTS: u64 = 2_000;
 
 /// Applies each fault to all three stores at once: the cluster does not serve, and no number
 /// repeats afterwards.
-pub async fn disks_of_all() -> Outcome {
+pub async fn disk_faults_of_all_stores() -> Outcome {
     let mut outcome = Outcome::default();
-    let mut stage = Stage::set(&mut outcome).await;
-    let (callers, _) = callers_of(&stage.cluster, &stage.cluster.alloc_addresses);
+    let mut stage = DiskFaultCluster::start(&mut outcome).await;
+    let (callers, _) = new_callers(&stage.cluster, &stage.cluster.alloc_addresses);
     let history = History::create(stage.cluster.dir());
-    let between = async |stage: &mut Stage, outcome: &mut Outcome| {
-        stage.cluster.whole(2).await;
-        let load = Load::start(&history, subject::all(), &callers, 12, BETWEEN);
-        let summary = load.finish().await;
-        outcome.add("load between", &summary);
+    let between = async |stage: &mut DiskFaultCluster, outcome: &mut Outcome| {
+        stage.cluster.wait_until_assigned(2).await;
+        let load = RecordedLoad::start(
+            &history,
+            subject::all_test_keys(),
+            &callers,
+            12,
+            CALLS_BETWEEN_FAULTS,
+        );
+        let summary = load.wait_until_done().await;
+        outcome.add_load("load between", &summary);
         assert_eq!(summary.failed, 0, "{:?}", summary.failures);
     };
     between(&mut stage, &mut outcome).await;
-    for case in TRUTH {
-        (0..3).for_each(|store| stage.stop(store));
+    for case in AUTHORITATIVE_DAMAGE {
+        (0..3).for_each(|store| stage.kill_store(store));
         let mut last = String::new();
         for store in 0..3 {
-            let data = stage.data(store);
-            copy(&data, &stage.cluster.dir().join(format!("good-{store}")));
-            let named = (case.damage)(&stage.case(store));
+            let data = stage.data_dir(store);
+            replace_by_copy(&data, &stage.cluster.dir().join(format!("good-{store}")));
+            let named = (case.damage)(&stage.damage_point(store));
             stage.cluster.stores[store].restart();
-            last = ends_saying(&mut stage.cluster.stores[store], &named, case.says).await;
+            last = wait_for_failed_exit(&mut stage.cluster.stores[store], &named, case.says).await;
         }
         outcome.note(format!("{} on all: {last}", case.name));
         for store in 0..3 {
-            copy(
+            replace_by_copy(
                 &stage.cluster.dir().join(format!("good-{store}")),
-                &stage.data(store),
+                &stage.data_dir(store),
             );
             stage.cluster.stores[store].restart();
         }
         between(&mut stage, &mut outcome).await;
     }
-    for case in ROWS {
-        (0..3).for_each(|store| stage.stop(store));
+    for case in ROWS_DAMAGE {
+        (0..3).for_each(|store| stage.kill_store(store));
         for store in 0..3 {
-            (case.damage)(&stage.case(store));
+            (case.damage)(&stage.damage_point(store));
             stage.cluster.stores[store].restart();
         }
         outcome.note(format!("{} on all: rebuilt", case.name));
         between(&mut stage, &mut outcome).await;
     }
     if !stage.disks.is_empty() {
-        for live in [Live::Full, Live::ReadOnly, Live::Dead] {
-            all_fail(&mut stage, &history, live, &mut outcome).await;
+        for fault in [LiveFault::Full, LiveFault::ReadOnly, LiveFault::Dead] {
+            fail_disks_of_all_stores(&mut stage, &history, fault, &mut outcome).await;
             between(&mut stage, &mut outcome).await;
         }
     }
     stage.cluster.assert_none_ended();
     let report = history.check();
-    assert!(report.answered() >= BETWEEN * TRUTH.len() as u64);
+    assert!(report.answered() >= CALLS_BETWEEN_FAULTS * AUTHORITATIVE_DAMAGE.len() as u64);
     outcome
 }
 
 /// Makes all disks fail under load. Calls then fail, and earlier answers must stay true.
-async fn all_fail(stage: &mut Stage, history: &History, live: Live, outcome: &mut Outcome) {
-    let (callers, _) = callers_of(&stage.cluster, &stage.cluster.alloc_addresses);
-    let load = Load::start(history, subject::all(), &callers, 12, UNTIL_STOPPED);
-    load.answer_more(INSIDE, PATIENCE).await;
-    stage.strike(0..3, live).await;
+async fn fail_disks_of_all_stores(
+    stage: &mut DiskFaultCluster,
+    history: &History,
+    fault: LiveFault,
+    outcome: &mut Outcome,
+) {
+    let (callers, _) = new_callers(&stage.cluster, &stage.cluster.alloc_addresses);
+    let load = RecordedLoad::start(
+        history,
+        subject::all_test_keys(),
+        &callers,
+        12,
+        UNTIL_STOPPED,
+    );
+    load.wait_for_calls(CALLS_DURING_FAULT, TEST_TIMEOUT).await;
+    stage.inject_fault(0..3, fault).await;
     // After two stores have ended there is no majority: the third has nothing left to write and may
     // stay.
     let mut ended = Vec::new();
-    until("two stores to end", ENDS_WITHIN, async || {
+    wait_until("two stores to end", STORE_EXIT_TIMEOUT, async || {
         ended = (0..3)
             .filter(|s| stage.cluster.stores[*s].has_ended())
             .collect();
@@ -89,24 +108,29 @@ async fn all_fail(stage: &mut Stage, history: &History, live: Live, outcome: &mu
     .await;
     let mut last = String::new();
     for store in 0..3 {
-        let data = stage.data(store);
+        let data = stage.data_dir(store);
         if ended.contains(&store) {
-            last = ends_saying(&mut stage.cluster.stores[store], &data, &live.says()).await;
+            last = wait_for_failed_exit(
+                &mut stage.cluster.stores[store],
+                &data,
+                &fault.error_texts(),
+            )
+            .await;
         } else {
-            stage.stop(store);
+            stage.kill_store(store);
         }
     }
     let summary = load.stop().await;
     outcome.calls += summary.answered;
     outcome.longest = outcome.longest.max(summary.longest.0);
     outcome.note(format!(
-        "{live:?} on all, {} ended by themselves, {} calls answered, {} failed: {last}",
+        "{fault:?} on all, {} ended by themselves, {} calls answered, {} failed: {last}",
         ended.len(),
         summary.answered,
         summary.failed
     ));
     for store in 0..3 {
-        live.mend(&mut stage.disks[store]);
+        fault.repair(&mut stage.disks[store]);
         stage.cluster.stores[store].restart();
     }
 }

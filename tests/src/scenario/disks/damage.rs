@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A stopped store's directory, and early copies.
-pub(super) struct Place<'a> {
+pub(super) struct DamagePoint<'a> {
     /// The directory to damage.
     pub(super) data: PathBuf,
     /// An early copy of it.
@@ -17,101 +17,101 @@ pub(super) struct Place<'a> {
 }
 
 /// One kind of damage.
-pub(super) struct Case {
+pub(super) struct DamageCase {
     pub(super) name: &'static str,
     /// Damages the directory and returns the path that the store must name.
-    pub(super) damage: fn(&Place) -> PathBuf,
+    pub(super) damage: fn(&DamagePoint) -> PathBuf,
     /// Other parts of the text.
     pub(super) says: &'static [&'static str],
 }
 
-const RESTORE: &str = "Nothing was changed. Restore";
+const RESTORE_ADVICE: &str = "Nothing was changed. Restore";
 
 /// Damage to authoritative files, which the store refuses.
-pub(super) const TRUTH: &[Case] = &[
-    Case {
+pub(super) const AUTHORITATIVE_DAMAGE: &[DamageCase] = &[
+    DamageCase {
         name: "identity, a bit",
-        damage: |p| flip(&p.data.join("identity"), 2),
-        says: &["is damaged", RESTORE],
+        damage: |p| flip_bit(&p.data.join("identity"), 2),
+        says: &["is damaged", RESTORE_ADVICE],
     },
-    Case {
+    DamageCase {
         name: "identity, cut short",
-        damage: |p| cut(&p.data.join("identity"), 2),
-        says: &["is damaged (cut short)", RESTORE],
+        damage: |p| cut_end(&p.data.join("identity"), 2),
+        says: &["is damaged (cut short)", RESTORE_ADVICE],
     },
-    Case {
+    DamageCase {
         name: "identity, missing",
         damage: |p| {
             let path = p.data.join("identity");
             fs::remove_file(&path).unwrap();
             path
         },
-        says: &["it is missing", RESTORE],
+        says: &["it is missing", RESTORE_ADVICE],
     },
-    Case {
+    DamageCase {
         name: "identity of another store",
         damage: |p| {
-            swap(p, "identity");
+            swap_with_other_store(p, "identity");
             p.data.clone()
         },
         says: &["belongs to node", "check --id and --data-dir"],
     },
-    Case {
+    DamageCase {
         name: "identity, newer format",
-        damage: |p| newer(&p.data.join("identity")),
+        damage: |p| write_newer_version(&p.data.join("identity")),
         says: &["format version 3 is unknown to this build", "newer build"],
     },
-    Case {
+    DamageCase {
         name: "log, a bit",
         damage: |p| {
-            flip(&wal(&p.data), 3);
+            flip_bit(&newest_log_file(&p.data), 3);
             p.data.join("log")
         },
-        says: &["is damaged", RESTORE],
+        says: &["is damaged", RESTORE_ADVICE],
     },
-    Case {
+    DamageCase {
         name: "log, cut short",
         damage: |p| {
-            let path = wal(&p.data);
-            let newer = wals(&p.data).into_iter().filter(|f| *f > path);
+            let path = newest_log_file(&p.data);
+            let newer = log_files(&p.data).into_iter().filter(|f| *f > path);
             newer.for_each(|f| fs::remove_file(f).unwrap());
-            cut(&path, 3);
+            cut_end(&path, 3);
             p.data.join("log")
         },
         says: &["is an older copy or lost its end", "Restore the newer log"],
     },
-    Case {
+    DamageCase {
         name: "log, missing",
         damage: |p| {
             let path = p.data.join("log");
             fs::remove_dir_all(&path).unwrap();
             path
         },
-        says: &["its files are missing", RESTORE],
+        says: &["its files are missing", RESTORE_ADVICE],
     },
-    Case {
+    DamageCase {
         name: "log of another store",
-        damage: |p| swap(p, "log"),
-        says: &["it was written by node", RESTORE],
+        damage: |p| swap_with_other_store(p, "log"),
+        says: &["it was written by node", RESTORE_ADVICE],
     },
-    Case {
+    DamageCase {
         name: "log, an older copy",
         damage: |p| {
             let path = p.data.join("log");
-            copy(&p.old.join("log"), &path);
+            replace_by_copy(&p.old.join("log"), &path);
             path
         },
         says: &["is an older copy or lost its end", "Restore the newer log"],
     },
-    Case {
+    DamageCase {
         name: "log, newer format",
         damage: |p| {
-            newer(&wal(&p.data));
+            write_newer_version(&newest_log_file(&p.data));
             p.data.join("log")
         },
         says: &["format version 3 is unknown to this build", "newer build"],
     },
-    Case {
+    DamageCase {
         name: "snapshot that is none",
         damage: |p| {
             let name = "00000000000000000001-00000000000000000009.snapshot";
@@ -119,9 +119,9 @@ pub(super) const TRUTH: &[Case] = &[
             fs::write(&path, b"not a snapshot, and long enough to be read").unwrap();
             path
         },
-        says: &["it is not a snapshot", RESTORE],
+        says: &["it is not a snapshot", RESTORE_ADVICE],
     },
-    Case {
+    DamageCase {
         name: "a file in the directory's place",
         damage: |p| {
             fs::remove_dir_all(&p.data).unwrap();
@@ -132,20 +132,20 @@ pub(super) const TRUTH: &[Case] = &[
     },
 ];
 
-const ASIDE: &[&str] = &["it is set aside and rebuilt"];
+const QUARANTINE_TEXTS: &[&str] = &["it is set aside and rebuilt"];
 
 /// Damage to rows, which the store quarantines and rebuilds.
-pub(super) const ROWS: &[Case] = &[
-    Case {
+pub(super) const ROWS_DAMAGE: &[DamageCase] = &[
+    DamageCase {
         name: "rows, overwritten",
         damage: |p| {
             let db = p.data.join("state/db");
             fs::write(&db, vec![0xa5; 64 << 10]).unwrap();
             db
         },
-        says: ASIDE,
+        says: QUARANTINE_TEXTS,
     },
-    Case {
+    DamageCase {
         name: "rows, missing",
         damage: |p| {
             let path = p.data.join("state");
@@ -154,15 +154,15 @@ pub(super) const ROWS: &[Case] = &[
         },
         says: &["raft started"],
     },
-    Case {
+    DamageCase {
         name: "rows of another store",
-        damage: |p| swap(p, "state"),
-        says: ASIDE,
+        damage: |p| swap_with_other_store(p, "state"),
+        says: QUARANTINE_TEXTS,
     },
 ];
 
 /// Replaces `to` by a copy of `from`. Either may be a file or a directory.
-pub(super) fn copy(from: &Path, to: &Path) {
+pub(super) fn replace_by_copy(from: &Path, to: &Path) {
     if to.is_dir() {
         fs::remove_dir_all(to).unwrap();
     } else if to.exists() {
@@ -176,7 +176,7 @@ pub(super) fn copy(from: &Path, to: &Path) {
 }
 
 /// Returns every file with its content, except the rows, which are rebuilt when in doubt.
-pub(super) fn tree(path: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+pub(super) fn read_tree(path: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     if path.is_file() {
         return vec![(path.to_owned(), fs::read(path).unwrap())];
     }
@@ -186,13 +186,16 @@ pub(super) fn tree(path: &Path) -> Vec<(PathBuf, Vec<u8>)> {
         .collect();
     parts.sort();
     parts.retain(|p| !(p.ends_with("state") || p.ends_with("lock") || p.ends_with("LOCK")));
-    parts.iter().flat_map(|part| tree(part)).collect()
+    parts.iter().flat_map(|part| read_tree(part)).collect()
 }
 
 /// Returns the files that have changed. A half-written record at the end of a log, which is
 /// dropped, and a log file begun after it do not count.
-pub(super) fn changed<'a>(before: &'a [(PathBuf, Vec<u8>)], after: &Path) -> Vec<&'a Path> {
-    let after = tree(after);
+pub(super) fn find_changed_files<'a>(
+    before: &'a [(PathBuf, Vec<u8>)],
+    after: &Path,
+) -> Vec<&'a Path> {
+    let after = read_tree(after);
     let kept = |(path, was): &&(PathBuf, Vec<u8>)| {
         let is = after.iter().find(|(p, _)| p == path);
         let wal = path.extension().is_some_and(|e| e == "wal");
@@ -202,13 +205,13 @@ pub(super) fn changed<'a>(before: &'a [(PathBuf, Vec<u8>)], after: &Path) -> Vec
     lost.map(|(path, _)| path.as_path()).collect()
 }
 
-fn swap(place: &Place, part: &str) -> PathBuf {
+fn swap_with_other_store(place: &DamagePoint, part: &str) -> PathBuf {
     let path = place.data.join(part);
-    copy(&place.others.join(part), &path);
+    replace_by_copy(&place.others.join(part), &path);
     path
 }
 
-fn wals(data: &Path) -> Vec<PathBuf> {
+fn log_files(data: &Path) -> Vec<PathBuf> {
     let files = fs::read_dir(data.join("log")).unwrap();
     let files = files.map(|entry| entry.unwrap().path());
     let mut wals: Vec<PathBuf> = files
@@ -219,13 +222,13 @@ fn wals(data: &Path) -> Vec<PathBuf> {
 }
 
 /// Returns the newest log file that has more than its header.
-fn wal(data: &Path) -> PathBuf {
+fn newest_log_file(data: &Path) -> PathBuf {
     let long = |f: &PathBuf| fs::metadata(f).unwrap().len() > 8 << 10;
-    wals(data).into_iter().rfind(long).unwrap()
+    log_files(data).into_iter().rfind(long).unwrap()
 }
 
 /// Flips a bit at one `part`th of a file.
-fn flip(path: &Path, part: usize) -> PathBuf {
+fn flip_bit(path: &Path, part: usize) -> PathBuf {
     let mut bytes = fs::read(path).unwrap();
     let at = bytes.len() / part;
     bytes[at] ^= 4;
@@ -234,14 +237,14 @@ fn flip(path: &Path, part: usize) -> PathBuf {
 }
 
 /// Cuts one `part`th off the end of a file.
-fn cut(path: &Path, part: usize) -> PathBuf {
+fn cut_end(path: &Path, part: usize) -> PathBuf {
     let bytes = fs::read(path).unwrap();
     fs::write(path, &bytes[..bytes.len() - bytes.len() / part]).unwrap();
     path.to_owned()
 }
 
 /// Rewrites the first frame as one of the next format version, with a valid checksum of its head.
-fn newer(path: &Path) -> PathBuf {
+fn write_newer_version(path: &Path) -> PathBuf {
     let mut bytes = fs::read(path).unwrap();
     let is_head = |head: &[u8]| crc32(&head[..5]).to_be_bytes() == head[5..9];
     let at = bytes.windows(9).position(is_head).unwrap();

@@ -6,7 +6,7 @@ use rustix::process::Pid;
 
 /// Which threads to move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Threads {
+pub(super) enum ThreadScope {
     /// The thread with this id.
     One,
     /// All threads of the process with this id.
@@ -18,9 +18,9 @@ pub(super) enum Threads {
 /// On another machine, their work would take no time from the measured caller. A lower priority
 /// alone does not achieve that: Linux leaves a running thread its slice of one to three
 /// milliseconds, unless it is an idle one.
-pub(super) fn move_to_idle_class(id: Pid, threads: Threads) {
+pub(super) fn move_to_idle_class(id: Pid, threads: ThreadScope) {
     let mut command = Command::new("chrt");
-    if threads == Threads::All {
+    if threads == ThreadScope::All {
         command.arg("--all-tasks");
     }
     let id = id.as_raw_nonzero().to_string();

@@ -14,23 +14,23 @@ use tokio::task::JoinSet;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 
-use super::idle::{Threads, move_to_idle_class};
-use crate::raw::Raw;
+use super::idle::{ThreadScope, move_to_idle_class};
+use crate::raw::RawHttp2;
 
 /// Namespace of small sections: a random uid is always in a section that is not loaded.
-pub(super) const SPRAYED: &str = "sprayed";
+pub(super) const HOSTILE_NAMESPACE: &str = "sprayed";
 /// Uids of the namespace.
-pub(super) const UIDS: u64 = 1 << 32;
+pub(super) const HOSTILE_UIDS: u64 = 1 << 32;
 /// Items of a batch.
-const BATCH: usize = 500;
+const BATCH_ITEMS: usize = 500;
 /// Pause of each client between two calls: the test loads the server, not the machine.
-const REST: Duration = Duration::from_millis(2);
+const CALL_PAUSE: Duration = Duration::from_millis(2);
 /// Calls of the connection that reads no answer, and half-sent calls.
-const STUCK: u32 = 40;
+const STUCK_CALLS: u32 = 40;
 
 /// Operation that a hostile client repeats.
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+enum HostileOp {
     Uids,
     ManyUids,
     ManyKeys,
@@ -40,19 +40,19 @@ enum Kind {
     TooLarge,
 }
 
-const KINDS: [Kind; 7] = [
-    Kind::Uids,
-    Kind::ManyUids,
-    Kind::ManyKeys,
-    Kind::Currents,
-    Kind::Names,
-    Kind::Floors,
-    Kind::TooLarge,
+const HOSTILE_OPS: [HostileOp; 7] = [
+    HostileOp::Uids,
+    HostileOp::ManyUids,
+    HostileOp::ManyKeys,
+    HostileOp::Currents,
+    HostileOp::Names,
+    HostileOp::Floors,
+    HostileOp::TooLarge,
 ];
 
 /// Results of hostile clients.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Sprayed {
+pub(super) struct HostileTally {
     /// Items served.
     pub(super) served: u64,
     /// Items and calls rejected, as invalid or because of the load.
@@ -61,8 +61,8 @@ pub(super) struct Sprayed {
     pub(super) hinted: u64,
 }
 
-impl Sprayed {
-    pub(super) fn add(&mut self, other: Sprayed) {
+impl HostileTally {
+    pub(super) fn add(&mut self, other: HostileTally) {
         self.served += other.served;
         self.refused += other.refused;
         self.hinted += other.hinted;
@@ -70,35 +70,38 @@ impl Sprayed {
 }
 
 /// Running hostile clients.
-pub(super) struct Spray {
+pub(super) struct HostileClients {
     runtime: Runtime,
     stop: watch::Sender<bool>,
-    tasks: JoinSet<Sprayed>,
+    tasks: JoinSet<HostileTally>,
 }
 
-impl Spray {
+impl HostileClients {
     /// Starts one client of each kind, on a thread of the idle class: they represent callers on
     /// other machines.
-    pub(super) fn start(address: &str, seed: u64) -> Spray {
+    pub(super) fn start(address: &str, seed: u64) -> HostileClients {
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("spray")
             .on_thread_start(|| {
-                move_to_idle_class(rustix::thread::gettid(), Threads::One);
+                move_to_idle_class(rustix::thread::gettid(), ThreadScope::One);
             })
             .enable_all()
             .build()
             .expect("a runtime");
         let (stop, stopped) = watch::channel(false);
         let mut tasks = JoinSet::new();
-        for (kind, n) in KINDS.into_iter().zip(0..) {
+        for (op, n) in HOSTILE_OPS.into_iter().zip(0..) {
             let (address, stopped) = (address.to_owned(), stopped.clone());
             let rng = SmallRng::seed_from_u64(seed << 8 | n);
-            tasks.spawn_on(spray(kind, address, stopped, rng), runtime.handle());
+            tasks.spawn_on(
+                run_hostile_client(op, address, stopped, rng),
+                runtime.handle(),
+            );
         }
-        let stuck = stuck(address.to_owned(), stopped);
+        let stuck = hold_stuck_calls(address.to_owned(), stopped);
         tasks.spawn_on(stuck, runtime.handle());
-        Spray {
+        HostileClients {
             runtime,
             stop,
             tasks,
@@ -106,9 +109,9 @@ impl Spray {
     }
 
     /// Ends the clients and returns the sum of their results.
-    pub(super) async fn stop(mut self) -> Sprayed {
+    pub(super) async fn stop(mut self) -> HostileTally {
         self.stop.send_replace(true);
-        let mut sum = Sprayed::default();
+        let mut sum = HostileTally::default();
         while let Some(one) = self.tasks.join_next().await {
             sum.add(one.expect("no sprayer panics"));
         }
@@ -117,91 +120,91 @@ impl Spray {
     }
 }
 
-async fn spray(
-    kind: Kind,
+async fn run_hostile_client(
+    op: HostileOp,
     address: String,
     stopped: watch::Receiver<bool>,
     mut rng: SmallRng,
-) -> Sprayed {
+) -> HostileTally {
     let endpoint = Endpoint::from_shared(format!("http://{address}")).expect("an address");
     let channel = endpoint.connect().await.expect("it listens");
     let mut client = SequenceClient::new(channel).max_encoding_message_size(64 << 20);
-    let mut sum = Sprayed::default();
+    let mut sum = HostileTally::default();
     while !*stopped.borrow() {
-        match ask(kind, &mut client, &mut rng).await {
+        match make_hostile_call(op, &mut client, &mut rng).await {
             Ok(one) => sum.add(one),
             Err(status) => {
                 let fault = Fault::from_status(&status);
                 sum.refused += 1;
                 sum.hinted += u64::from(fault.detail.retry_after_ms > 0);
-                let expected = match kind {
-                    Kind::Names => fault.reason() == Reason::NoSuchNamespace,
-                    Kind::Floors => fault.reason() == Reason::FloorUnknown,
-                    Kind::TooLarge => fault.code != Code::Internal,
+                let expected = match op {
+                    HostileOp::Names => fault.reason() == Reason::NoSuchNamespace,
+                    HostileOp::Floors => fault.reason() == Reason::FloorUnknown,
+                    HostileOp::TooLarge => fault.code != Code::Internal,
                     _ => false,
                 };
                 let too_many = fault.code == Code::ResourceExhausted;
-                assert!(expected || too_many, "{kind:?}: {status:?}");
+                assert!(expected || too_many, "{op:?}: {status:?}");
             }
         }
-        tokio::time::sleep(REST).await;
+        tokio::time::sleep(CALL_PAUSE).await;
     }
     sum
 }
 
-async fn ask(
-    kind: Kind,
+async fn make_hostile_call(
+    op: HostileOp,
     client: &mut SequenceClient<Channel>,
     rng: &mut SmallRng,
-) -> Result<Sprayed, Status> {
-    let one = Sprayed {
+) -> Result<HostileTally, Status> {
+    let one = HostileTally {
         served: 1,
-        ..Sprayed::default()
+        ..HostileTally::default()
     };
-    let uids = |rng: &mut SmallRng, n| (0..n).map(|_| rng.random_range(0..UIDS)).collect();
+    let uids = |rng: &mut SmallRng, n| (0..n).map(|_| rng.random_range(0..HOSTILE_UIDS)).collect();
     let uid = |namespace: &str, uid, floor| NextRequest {
         namespace: namespace.to_owned(),
         key_kind: Some(next_request::KeyKind::Uid(uid)),
         floor,
         ..NextRequest::default()
     };
-    let many = match kind {
-        Kind::Uids => {
-            let request = uid(SPRAYED, rng.random_range(0..UIDS), None);
+    let many = match op {
+        HostileOp::Uids => {
+            let request = uid(HOSTILE_NAMESPACE, rng.random_range(0..HOSTILE_UIDS), None);
             return client.next(request).await.map(|_| one);
         }
-        Kind::Names => {
+        HostileOp::Names => {
             let name = format!("n{:x}", rng.random::<u64>());
             return client.next(uid(&name, 1, None)).await.map(|_| one);
         }
-        Kind::Floors => {
-            let request = uid("default", rng.random_range(0..UIDS), Some(1 << 60));
+        HostileOp::Floors => {
+            let request = uid("default", rng.random_range(0..HOSTILE_UIDS), Some(1 << 60));
             return client.next(request).await.map(|_| one);
         }
-        Kind::Currents => {
+        HostileOp::Currents => {
             let request = CurrentManyRequest {
-                namespace: SPRAYED.to_owned(),
-                uids: uids(rng, BATCH),
+                namespace: HOSTILE_NAMESPACE.to_owned(),
+                uids: uids(rng, BATCH_ITEMS),
                 ..CurrentManyRequest::default()
             };
             let errors = client.current_many(request).await?.into_inner().errors;
             let hints = errors.iter().filter(|e| e.retry_after_ms > 0).count();
-            return Ok(batch(errors.len(), hints));
+            return Ok(batch_tally(errors.len(), hints));
         }
-        Kind::ManyUids => NextManyRequest {
-            namespace: SPRAYED.to_owned(),
-            uids: uids(rng, BATCH),
+        HostileOp::ManyUids => NextManyRequest {
+            namespace: HOSTILE_NAMESPACE.to_owned(),
+            uids: uids(rng, BATCH_ITEMS),
             ..NextManyRequest::default()
         },
-        Kind::ManyKeys => NextManyRequest {
-            keys: (0..BATCH)
+        HostileOp::ManyKeys => NextManyRequest {
+            keys: (0..BATCH_ITEMS)
                 .map(|_| format!("{:032x}", rng.random::<u128>()).into())
                 .collect(),
             ..NextManyRequest::default()
         },
         // Too many items, or too many bytes.
-        Kind::TooLarge => NextManyRequest {
-            namespace: SPRAYED.to_owned(),
+        HostileOp::TooLarge => NextManyRequest {
+            namespace: HOSTILE_NAMESPACE.to_owned(),
             uids: match rng.random_bool(0.9) {
                 true => vec![1; 10_001],
                 false => vec![u64::MAX; 500_000],
@@ -211,12 +214,12 @@ async fn ask(
     };
     let errors = client.next_many(many).await?.into_inner().errors;
     let hints = errors.iter().filter(|e| e.retry_after_ms > 0).count();
-    Ok(batch(errors.len(), hints))
+    Ok(batch_tally(errors.len(), hints))
 }
 
-fn batch(refused: usize, hinted: usize) -> Sprayed {
-    Sprayed {
-        served: (BATCH - refused) as u64,
+fn batch_tally(refused: usize, hinted: usize) -> HostileTally {
+    HostileTally {
+        served: (BATCH_ITEMS - refused) as u64,
         refused: refused as u64,
         hinted: hinted as u64,
     }
@@ -224,7 +227,7 @@ fn batch(refused: usize, hinted: usize) -> Sprayed {
 
 /// Three connections: one reads no answer of its many calls but answers pings, one leaves its calls
 /// half sent, one sends nothing at all.
-async fn stuck(address: String, mut stopped: watch::Receiver<bool>) -> Sprayed {
+async fn hold_stuck_calls(address: String, mut stopped: watch::Receiver<bool>) -> HostileTally {
     let request = NextManyRequest {
         uids: (0..10_000).map(|i| i * 7).collect(),
         ..NextManyRequest::default()
@@ -232,16 +235,20 @@ async fn stuck(address: String, mut stopped: watch::Receiver<bool>) -> Sprayed {
     let message = request.encode_to_vec();
     let path = "/seqsvr.v1.Sequence/NextMany";
     let mute = tokio::net::TcpStream::connect(&address).await;
-    let mut reader = Raw::connect(&address, 0).await.expect("it listens");
-    let mut sender = Raw::connect(&address, 65_535).await.expect("it listens");
-    for n in 0..STUCK {
+    let mut reader = RawHttp2::connect(&address, 0).await.expect("it listens");
+    let mut sender = RawHttp2::connect(&address, 65_535)
+        .await
+        .expect("it listens");
+    for n in 0..STUCK_CALLS {
         let small = NextManyRequest {
             uids: (0..2_000).collect(),
             ..NextManyRequest::default()
         };
         let small = small.encode_to_vec();
-        let sent = reader.call(2 * n + 1, path, small.len(), &small).await;
-        let half = sender.call(2 * n + 1, path, message.len(), &message[..8_000]);
+        let sent = reader
+            .start_call(2 * n + 1, path, small.len(), &small)
+            .await;
+        let half = sender.start_call(2 * n + 1, path, message.len(), &message[..8_000]);
         if sent.is_err() || half.await.is_err() {
             // The server may close the connection.
             break;
@@ -249,7 +256,7 @@ async fn stuck(address: String, mut stopped: watch::Receiver<bool>) -> Sprayed {
     }
     let reading = async {
         // Ends only if the server closes the connection.
-        while reader.event().await.is_ok() {}
+        while reader.next_event().await.is_ok() {}
         std::future::pending::<()>().await;
     };
     tokio::select! {
@@ -257,5 +264,5 @@ async fn stuck(address: String, mut stopped: watch::Receiver<bool>) -> Sprayed {
         _ = stopped.wait_for(|stop| *stop) => {}
     }
     drop((mute, sender));
-    Sprayed::default()
+    HostileTally::default()
 }

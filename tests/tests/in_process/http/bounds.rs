@@ -9,36 +9,36 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 
-use super::{Http, JSON, open, open_with};
-use crate::harness::{Cluster, D, PATIENCE, any, until};
+use super::{HttpCaller, JSON, open_endpoint, open_endpoint_with};
+use crate::harness::{InProcessCluster, LEASE, TEST_TIMEOUT, any_port, wait_until};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_door_is_bounded_and_closes_in_order() {
-    let cluster = Cluster::start(1, D).await;
-    let allocs = cluster.allocs(["a1"]).await;
+async fn http_endpoint_enforces_limits_and_closes_in_order() {
+    let cluster = InProcessCluster::start(1, LEASE).await;
+    let allocs = cluster.start_allocs(["a1"]).await;
     let options = HttpOptions {
         connections_max: 3,
         idle_max: Duration::from_secs(3),
-        ..HttpOptions::new(any())
+        ..HttpOptions::new(any_port())
     };
-    let door = open_with(&allocs[0], options, None).await;
-    let at = door.local_addr();
-    let mut http = Http::connect(at).await;
+    let endpoint = open_endpoint_with(&allocs[0], options, None).await;
+    let at = endpoint.local_addr();
+    let mut http = HttpCaller::connect(at).await;
     assert_eq!(http.get("/v1/next?uid=1").await.status, 200);
     // One that sends nothing and one that stops in a head; a fourth is over the limit.
-    let silent = Http::connect(at).await;
-    let mut half = Http::connect(at).await;
+    let silent = HttpCaller::connect(at).await;
+    let mut half = HttpCaller::connect(at).await;
     half.send("GET /v1/next?uid=1 HT").await;
-    until("a refusal", async || {
-        let told = Http::connect(at).await.rest().await;
-        (told.starts_with("HTTP/1.1 503 ") && told.ends_with("or wait")).then_some(())
+    wait_until("a refusal", async || {
+        let response = HttpCaller::connect(at).await.read_to_end().await;
+        (response.starts_with("HTTP/1.1 503 ") && response.ends_with("or wait")).then_some(())
     })
     .await;
     let began = Instant::now();
-    assert_eq!(silent.rest().await, "");
-    half.rest().await;
+    assert_eq!(silent.read_to_end().await, "");
+    half.read_to_end().await;
     // Idle after an answer.
-    assert_eq!(http.rest().await, "");
+    assert_eq!(http.read_to_end().await, "");
     assert!(began.elapsed() < Duration::from_secs(15));
 
     // Larger than the limit: by the declared length, or by the sent bytes.
@@ -49,49 +49,49 @@ async fn a_door_is_bounded_and_closes_in_order() {
             format!("5000\r\n{}\r\n", " ".repeat(0x5000)),
         ),
     ] {
-        let mut large = Http::connect(at).await;
+        let mut large = HttpCaller::connect(at).await;
         large
             .send(&format!(
                 "POST /v1/next HTTP/1.1\r\nhost: x\r\n{head}\r\n\r\n{body}"
             ))
             .await;
-        let told = large.answer().await;
-        assert_eq!(told.status, 413, "{head}: {told:?}");
+        let response = large.read_answer().await;
+        assert_eq!(response.status, 413, "{head}: {response:?}");
     }
     // A caller that shuts down its sending side is still answered.
-    let mut half = Http::connect(at).await;
+    let mut half = HttpCaller::connect(at).await;
     half.send("GET /v1/next?uid=9&strict HTTP/1.1\r\nhost: x\r\n\r\n")
         .await;
     half.stream.shutdown().await.unwrap();
-    let told = half.rest().await;
-    assert!(told.starts_with("HTTP/1.1 200 "), "{told}");
-    let mut head = Http::connect(at).await;
+    let response = half.read_to_end().await;
+    assert!(response.starts_with("HTTP/1.1 200 "), "{response}");
+    let mut head = HttpCaller::connect(at).await;
     head.send(&format!(
         "GET /v1/next?key={} HTTP/1.1\r\nhost: x\r\n\r\n",
         "k".repeat(70_000)
     ))
     .await;
-    let told = head.answer().await;
-    assert!(matches!(told.status, 414 | 431), "{told:?}");
-    let mut other = Http::connect(at).await;
+    let response = head.read_answer().await;
+    assert!(matches!(response.status, 414 | 431), "{response:?}");
+    let mut other = HttpCaller::connect(at).await;
     other.send("*1\r\n$4\r\nPING\r\n").await;
-    let told = other.rest().await;
-    assert!(told.starts_with("HTTP/1.1 400 "), "{told}");
+    let response = other.read_to_end().await;
+    assert!(response.starts_with("HTTP/1.1 400 "), "{response}");
 
     // An endpoint that closes answers the request that it has begun to receive.
-    let mut last = Http::connect(at).await;
+    let mut last = HttpCaller::connect(at).await;
     assert_eq!(last.get("/v1/next?uid=1").await.status, 200);
     last.send("POST /v1/next HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n{\"uid\"")
         .await;
-    let mut idle = Http::connect(at).await;
+    let mut idle = HttpCaller::connect(at).await;
     assert_eq!(idle.get("/v1/next?uid=1").await.status, 200);
-    let closing = tokio::spawn(async move { door.shutdown().await });
-    assert_eq!(idle.rest().await, "");
+    let closing = tokio::spawn(async move { endpoint.shutdown().await });
+    assert_eq!(idle.read_to_end().await, "");
     last.send(":1}").await;
-    let told = last.rest().await;
+    let response = last.read_to_end().await;
     assert!(
-        told.starts_with("HTTP/1.1 200 ") && told.contains("\"first\":4"),
-        "{told}"
+        response.starts_with("HTTP/1.1 200 ") && response.contains("\"first\":4"),
+        "{response}"
     );
     closing.await.unwrap();
     TcpStream::connect(at).await.unwrap_err();
@@ -101,17 +101,17 @@ async fn a_door_is_bounded_and_closes_in_order() {
 /// The idle time counts from the last answer, even if parts of a head arrive, and not while a
 /// request is being answered.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_head_in_pieces_is_idle_and_a_request_that_is_answered_is_not() {
-    let cluster = Cluster::start(1, D).await;
-    let allocs = cluster.allocs(["a1"]).await;
+async fn http_idle_timeout_counts_head_pieces_but_not_served_requests() {
+    let cluster = InProcessCluster::start(1, LEASE).await;
+    let allocs = cluster.start_allocs(["a1"]).await;
     let idle_max = Duration::from_millis(800);
     let options = HttpOptions {
         idle_max,
-        ..HttpOptions::new(any())
+        ..HttpOptions::new(any_port())
     };
-    let door = open_with(&allocs[0], options, None).await;
-    let at = door.local_addr();
-    let pieces = async |mut http: Http, text: &str| -> Http {
+    let endpoint = open_endpoint_with(&allocs[0], options, None).await;
+    let at = endpoint.local_addr();
+    let pieces = async |mut http: HttpCaller, text: &str| -> HttpCaller {
         for piece in text.as_bytes().chunks(1) {
             tokio::time::sleep(idle_max / 8).await;
             // The endpoint may have closed the connection.
@@ -122,7 +122,7 @@ async fn a_head_in_pieces_is_idle_and_a_request_that_is_answered_is_not() {
         http
     };
     let body = "{\"uid\":             1}";
-    let mut http = Http::connect(at).await;
+    let mut http = HttpCaller::connect(at).await;
     http.send(&format!(
         "POST /v1/next HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n",
         body.len()
@@ -131,30 +131,30 @@ async fn a_head_in_pieces_is_idle_and_a_request_that_is_answered_is_not() {
     let began = Instant::now();
     let mut http = pieces(http, body).await;
     assert!(began.elapsed() > idle_max * 2, "long enough");
-    assert_eq!(http.answer().await.status, 200);
+    assert_eq!(http.read_answer().await.status, 200);
     let mut head = pieces(http, "GET /v1/next?uid=1&more").await;
     let n = head.stream.read(&mut [0; 100]).await;
     assert!(matches!(n, Ok(0) | Err(_)), "an end, not {n:?}");
-    door.shutdown().await;
+    endpoint.shutdown().await;
     cluster.stop(&allocs).await;
 }
 
 /// An answer that waits for its reader has its own timeout, however short the idle timeout is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_answer_taken_late_is_whole() {
+async fn http_answer_read_late_is_complete() {
     const REQUESTS: usize = 16;
     const ITEMS: usize = 10_000;
-    let cluster = Cluster::start(1, D).await;
-    let allocs = cluster.allocs(["a1"]).await;
+    let cluster = InProcessCluster::start(1, LEASE).await;
+    let allocs = cluster.start_allocs(["a1"]).await;
     let idle_max = Duration::from_millis(400);
     let options = HttpOptions {
         idle_max,
-        ..HttpOptions::new(any())
+        ..HttpOptions::new(any_port())
     };
-    let door = open_with(&allocs[0], options, None).await;
+    let endpoint = open_endpoint_with(&allocs[0], options, None).await;
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(16 << 10).unwrap();
-    let stream = socket.connect(door.local_addr()).await.unwrap();
+    let stream = socket.connect(endpoint.local_addr()).await.unwrap();
     let (mut read, mut write) = stream.into_split();
     let uids: Vec<usize> = (0..ITEMS).collect();
     let body = json!({ "uids": uids }).to_string();
@@ -186,21 +186,23 @@ async fn an_answer_taken_late_is_whole() {
             }
         }
     };
-    tokio::time::timeout(PATIENCE, whole).await.expect("all");
+    tokio::time::timeout(TEST_TIMEOUT, whole)
+        .await
+        .expect("all");
     drop(asking.await.unwrap());
-    door.shutdown().await;
+    endpoint.shutdown().await;
     cluster.stop(&allocs).await;
 }
 
 /// Requests whose bodies do not arrive hold no memory that others need.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn bodies_that_do_not_come_keep_nobody_out() {
-    let cluster = Cluster::start(1, D).await;
-    let allocs = cluster.allocs(["a1"]).await;
-    let door = open(&allocs[0]).await;
+async fn http_bodies_that_never_arrive_block_no_other_request() {
+    let cluster = InProcessCluster::start(1, LEASE).await;
+    let allocs = cluster.start_allocs(["a1"]).await;
+    let endpoint = open_endpoint(&allocs[0]).await;
     let mut silent = Vec::new();
     for n in 0..100 {
-        let mut http = Http::connect(door.local_addr()).await;
+        let mut http = HttpCaller::connect(endpoint.local_addr()).await;
         let length = match n % 2 {
             0 => "transfer-encoding: chunked",
             _ => "content-length: 4000000",
@@ -211,29 +213,29 @@ async fn bodies_that_do_not_come_keep_nobody_out() {
         .await;
         silent.push(http);
     }
-    let mut http = Http::connect(door.local_addr()).await;
+    let mut http = HttpCaller::connect(endpoint.local_addr()).await;
     let keys: Vec<String> = (0..10_000).map(|n| format!("{n:0128}")).collect();
     let body = json!({ "keys": keys }).to_string();
     for _ in 0..3 {
-        let told = http.post("/v1/next-many", JSON, &body).await;
-        assert_eq!(told.status, 200, "{:.200}", told.body);
+        let response = http.post("/v1/next-many", JSON, &body).await;
+        assert_eq!(response.status, 200, "{:.200}", response.body);
     }
     drop(silent);
-    door.shutdown().await;
+    endpoint.shutdown().await;
     cluster.stop(&allocs).await;
 }
 
 /// A browser whose DNS maps a foreign name to this machine.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_local_door_answers_to_no_other_name() {
-    let cluster = Cluster::start(1, D).await;
-    let allocs = cluster.allocs(["a1"]).await;
+async fn local_http_endpoint_rejects_foreign_host_names() {
+    let cluster = InProcessCluster::start(1, LEASE).await;
+    let allocs = cluster.start_allocs(["a1"]).await;
     let options = HttpOptions {
         local_only: true,
-        ..HttpOptions::new(any())
+        ..HttpOptions::new(any_port())
     };
-    let door = open_with(&allocs[0], options, None).await;
-    let mut http = Http::connect(door.local_addr()).await;
+    let endpoint = open_endpoint_with(&allocs[0], options, None).await;
+    let mut http = HttpCaller::connect(endpoint.local_addr()).await;
     for (host, status) in [
         ("localhost:7780", 200),
         ("127.0.0.1", 200),
@@ -243,9 +245,9 @@ async fn a_local_door_answers_to_no_other_name() {
             "GET /v1/next?uid=1 HTTP/1.1\r\nhost: {host}\r\n\r\n"
         ))
         .await;
-        let told = http.answer().await;
-        assert_eq!(told.status, status, "{host}: {told:?}");
+        let response = http.read_answer().await;
+        assert_eq!(response.status, status, "{host}: {response:?}");
     }
-    door.shutdown().await;
+    endpoint.shutdown().await;
     cluster.stop(&allocs).await;
 }

@@ -18,30 +18,30 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::harness::{PATIENCE, any};
+use crate::harness::{TEST_TIMEOUT, any_port};
 
 /// A caller that sends bytes and reads answers.
-struct Http {
+struct HttpCaller {
     stream: TcpStream,
     read: Vec<u8>,
 }
 
 #[derive(Debug)]
-struct Answer {
+struct HttpAnswer {
     status: u16,
     head: String,
     body: String,
 }
 
-impl Answer {
+impl HttpAnswer {
     fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|e| panic!("{e}: {self:?}"))
     }
 }
 
-impl Http {
-    async fn connect(address: SocketAddr) -> Http {
-        Http {
+impl HttpCaller {
+    async fn connect(address: SocketAddr) -> HttpCaller {
+        HttpCaller {
             stream: TcpStream::connect(address).await.unwrap(),
             read: Vec::new(),
         }
@@ -51,10 +51,10 @@ impl Http {
         self.stream.write_all(bytes.as_bytes()).await.unwrap();
     }
 
-    async fn answer(&mut self) -> Answer {
+    async fn read_answer(&mut self) -> HttpAnswer {
         let answer = async {
             loop {
-                if let Some(answer) = self.whole() {
+                if let Some(answer) = self.take_complete_answer() {
                     return answer;
                 }
                 let n = self.stream.read_buf(&mut self.read).await.unwrap();
@@ -62,13 +62,13 @@ impl Http {
                 assert!(n > 0, "closed after {read:?}");
             }
         };
-        tokio::time::timeout(PATIENCE, answer)
+        tokio::time::timeout(TEST_TIMEOUT, answer)
             .await
             .expect("an answer")
     }
 
     /// Returns the first answer, if it is complete.
-    fn whole(&mut self) -> Option<Answer> {
+    fn take_complete_answer(&mut self) -> Option<HttpAnswer> {
         let end = self.read.windows(4).position(|four| four == b"\r\n\r\n")? + 4;
         let head = String::from_utf8(self.read[..end].to_vec()).unwrap();
         let mut lines = head.lines();
@@ -80,28 +80,30 @@ impl Http {
         }
         let body = String::from_utf8(self.read[end..whole].to_vec()).unwrap();
         self.read.drain(..whole);
-        Some(Answer { status, head, body })
+        Some(HttpAnswer { status, head, body })
     }
 
-    async fn get(&mut self, path: &str) -> Answer {
+    async fn get(&mut self, path: &str) -> HttpAnswer {
         self.send(&format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n"))
             .await;
-        self.answer().await
+        self.read_answer().await
     }
 
-    async fn post(&mut self, path: &str, kind: &str, body: &str) -> Answer {
+    async fn post(&mut self, path: &str, kind: &str, body: &str) -> HttpAnswer {
         let length = body.len();
         self.send(&format!(
             "POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n{body}"
         ))
         .await;
-        self.answer().await
+        self.read_answer().await
     }
 
     /// Returns all bytes until the other end closes.
-    async fn rest(mut self) -> String {
+    async fn read_to_end(mut self) -> String {
         let read = self.stream.read_to_end(&mut self.read);
-        let read = tokio::time::timeout(PATIENCE, read).await.expect("an end");
+        let read = tokio::time::timeout(TEST_TIMEOUT, read)
+            .await
+            .expect("an end");
         read.unwrap();
         String::from_utf8_lossy(&self.read).into_owned()
     }
@@ -110,11 +112,11 @@ impl Http {
 const JSON: &str = "application/json";
 const FORM: &str = "application/x-www-form-urlencoded";
 
-async fn open(alloc: &Alloc) -> HttpDoor {
-    open_with(alloc, HttpOptions::new(any()), None).await
+async fn open_endpoint(alloc: &Alloc) -> HttpDoor {
+    open_endpoint_with(alloc, HttpOptions::new(any_port()), None).await
 }
 
-async fn open_with(alloc: &Alloc, options: HttpOptions, token: Option<&str>) -> HttpDoor {
+async fn open_endpoint_with(alloc: &Alloc, options: HttpOptions, token: Option<&str>) -> HttpDoor {
     let paths = http::numbers(alloc.sequence(), token.map(str::to_owned));
     HttpDoor::open(options, &Tcp, paths).await.unwrap()
 }

@@ -4,16 +4,16 @@
 
 use serde_json::json;
 
-use super::{FORM, Http, JSON, open};
-use crate::harness::{Cluster, D, create, dense};
+use super::{FORM, HttpCaller, JSON, open_endpoint};
+use crate::harness::{InProcessCluster, LEASE, create_namespace, dense_namespace};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn numbers_are_answered_as_json() {
-    let cluster = Cluster::start(1, D).await;
-    let allocs = cluster.allocs(["a1"]).await;
-    create(&allocs, &dense("orders", 1_000, 1_000, 10_000)).await;
-    let door = open(&allocs[0]).await;
-    let mut http = Http::connect(door.local_addr()).await;
+async fn http_numbers_are_answered_as_json() {
+    let cluster = InProcessCluster::start(1, LEASE).await;
+    let allocs = cluster.start_allocs(["a1"]).await;
+    create_namespace(&allocs, &dense_namespace("orders", 1_000, 1_000, 10_000)).await;
+    let endpoint = open_endpoint(&allocs[0]).await;
+    let mut http = HttpCaller::connect(endpoint.local_addr()).await;
     for (path, answer) in [
         (
             "/v1/current?key=alice",
@@ -67,9 +67,12 @@ async fn numbers_are_answered_as_json() {
             r#"{"first":"101","last":"101","epoch":"1"}"#,
         ),
     ] {
-        let told = http.get(path).await;
-        assert!(told.body.starts_with(answer), "{path}: {told:?}");
-        assert!(told.head.contains("cache-control: no-store"), "{told:?}");
+        let response = http.get(path).await;
+        assert!(response.body.starts_with(answer), "{path}: {response:?}");
+        assert!(
+            response.head.contains("cache-control: no-store"),
+            "{response:?}"
+        );
     }
     for (kind, body, answer) in [
         (
@@ -94,8 +97,8 @@ async fn numbers_are_answered_as_json() {
             json!({"first": "3", "last": "3", "epoch": "1"}),
         ),
     ] {
-        let told = http.post("/v1/next", kind, &body.to_string()).await;
-        assert_eq!(told.json(), answer, "{body}: {told:?}");
+        let response = http.post("/v1/next", kind, &body.to_string()).await;
+        assert_eq!(response.json(), answer, "{body}: {response:?}");
     }
     let form = http
         .post("/v1/next?format=string", FORM, "uid=42&count=2")
@@ -106,37 +109,40 @@ async fn numbers_are_answered_as_json() {
     );
     // One bad item hides no other.
     let body = json!({"namespace": "orders", "uids": [7, 1_000_000, "8"], "counts": [1, 1, 3]});
-    let told = http.post("/v1/next-many", JSON, &body.to_string()).await;
-    let items = &told.json()["items"];
+    let response = http.post("/v1/next-many", JSON, &body.to_string()).await;
+    let items = &response.json()["items"];
     assert_eq!(items[0], json!({"first": 2, "last": 2, "epoch": 1}));
-    assert_eq!(items[1]["error"]["code"], "INVALID_ARGUMENT", "{told:?}");
+    assert_eq!(
+        items[1]["error"]["code"], "INVALID_ARGUMENT",
+        "{response:?}"
+    );
     assert_eq!(items[2], json!({"first": 1, "last": 3, "epoch": 1}));
     // The maximum of a batch, and one more.
     let most: Vec<u64> = (0..10_000).collect();
-    let told = http
+    let response = http
         .post("/v1/next-many", JSON, &json!({"uids": most}).to_string())
         .await;
-    assert_eq!(told.json()["items"].as_array().unwrap().len(), 10_000);
+    assert_eq!(response.json()["items"].as_array().unwrap().len(), 10_000);
     let more: Vec<u64> = (0..10_001).collect();
-    let told = http
+    let response = http
         .post("/v1/next-many", JSON, &json!({"uids": more}).to_string())
         .await;
     assert!(
-        told.status == 400 && told.body.contains("a list of at most 10000"),
-        "{told:?}"
+        response.status == 400 && response.body.contains("a list of at most 10000"),
+        "{response:?}"
     );
-    door.shutdown().await;
+    endpoint.shutdown().await;
     cluster.stop(&allocs).await;
 }
 
 /// Checks that an answer from memory and one of a call are the same. A request with a timeout is
 /// always a call.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_number_looks_the_same_by_whatever_way_it_came() {
-    let cluster = Cluster::start(1, D).await;
-    let allocs = cluster.allocs(["a1"]).await;
-    let door = open(&allocs[0]).await;
-    let mut http = Http::connect(door.local_addr()).await;
+async fn http_number_is_the_same_from_memory_and_from_a_call() {
+    let cluster = InProcessCluster::start(1, LEASE).await;
+    let allocs = cluster.start_allocs(["a1"]).await;
+    let endpoint = open_endpoint(&allocs[0]).await;
+    let mut http = HttpCaller::connect(endpoint.local_addr()).await;
     let headers = |head: &str| -> Vec<String> {
         let all = head.lines().filter(|line| !line.starts_with("date: "));
         all.map(str::to_owned).collect()
@@ -148,7 +154,7 @@ async fn a_number_looks_the_same_by_whatever_way_it_came() {
         ("uid=1&format=string", 1, "\""),
         ("uid=1&namespace=default&count=2&format=string", 2, "\""),
     ] {
-        let mut told = Vec::new();
+        let mut heads = Vec::new();
         for way in ["", "&timeout_ms=5000"] {
             let answer = http.get(&format!("/v1/next?{query}{way}")).await;
             let (first, last) = (next, next + count - 1);
@@ -156,12 +162,12 @@ async fn a_number_looks_the_same_by_whatever_way_it_came() {
                 "{{\"first\":{quoted}{first}{quoted},\"last\":{quoted}{last}{quoted},\"epoch\":{quoted}1{quoted}}}\n"
             );
             assert_eq!(answer.body, expected, "{query}{way}");
-            told.push(headers(&answer.head));
+            heads.push(headers(&answer.head));
             next += count;
         }
         let length = |line: &String| !line.starts_with("content-length: ");
-        told.iter_mut().for_each(|lines| lines.retain(length));
-        assert_eq!(told[0], told[1], "{query}");
+        heads.iter_mut().for_each(|lines| lines.retain(length));
+        assert_eq!(heads[0], heads[1], "{query}");
     }
     // An error has the same text, and takes no number.
     for query in [
@@ -170,11 +176,14 @@ async fn a_number_looks_the_same_by_whatever_way_it_came() {
         "key=",
         "uid=1&namespace=none",
     ] {
-        let told = http.get(&format!("/v1/next?{query}")).await;
+        let response = http.get(&format!("/v1/next?{query}")).await;
         let called = http.get(&format!("/v1/next?{query}&timeout_ms=5000")).await;
-        assert!((400..500).contains(&told.status), "{query}: {told:?}");
+        assert!(
+            (400..500).contains(&response.status),
+            "{query}: {response:?}"
+        );
         assert_eq!(
-            (told.status, told.body),
+            (response.status, response.body),
             (called.status, called.body),
             "{query}"
         );
@@ -185,18 +194,18 @@ async fn a_number_looks_the_same_by_whatever_way_it_came() {
             .body
             .contains(&format!("\"value\":{}", next - 1))
     );
-    door.shutdown().await;
+    endpoint.shutdown().await;
     cluster.stop(&allocs).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn bad_input_is_told_what_to_do_and_takes_nothing() {
-    let cluster = Cluster::start(1, D).await;
-    let allocs = cluster.allocs(["a1"]).await;
-    let door = open(&allocs[0]).await;
-    let mut http = Http::connect(door.local_addr()).await;
+async fn http_bad_input_returns_advice_and_takes_no_number() {
+    let cluster = InProcessCluster::start(1, LEASE).await;
+    let allocs = cluster.start_allocs(["a1"]).await;
+    let endpoint = open_endpoint(&allocs[0]).await;
+    let mut http = HttpCaller::connect(endpoint.local_addr()).await;
     let long = format!("/v1/next?key={}", "k".repeat(129));
-    for (path, status, told) in [
+    for (path, status, expected) in [
         ("/v1/next", 422, "name one key: uid, key or key_base64"),
         ("/v1/next?uid=1&key=a", 422, "name one key"),
         (
@@ -264,12 +273,12 @@ async fn bad_input_is_told_what_to_do_and_takes_nothing() {
         let error = &answer.json()["error"];
         let message = error["message"].as_str().unwrap();
         assert!(
-            answer.status == status && message.contains(told),
+            answer.status == status && message.contains(expected),
             "{path}: {answer:?}"
         );
         assert!(error["code"].is_string() && error["reason"].is_string());
     }
-    for (body, told) in [
+    for (body, expected) in [
         ("{", "EOF while parsing"),
         ("[]", "neither an object of JSON nor a form"),
         (r#"{"uid":-1}"#, "a whole number"),
@@ -279,7 +288,7 @@ async fn bad_input_is_told_what_to_do_and_takes_nothing() {
     ] {
         let answer = http.post("/v1/next", JSON, body).await;
         assert!(
-            answer.status == 400 && answer.body.contains(told),
+            answer.status == 400 && answer.body.contains(expected),
             "{body}: {answer:?}"
         );
     }
@@ -291,13 +300,13 @@ async fn bad_input_is_told_what_to_do_and_takes_nothing() {
     );
     // Methods whose answer no caller sees, or that mean something else.
     for method in ["HEAD", "DELETE", "PUT", "OPTIONS"] {
-        let mut http = Http::connect(door.local_addr()).await;
+        let mut http = HttpCaller::connect(endpoint.local_addr()).await;
         http.send(&format!(
             "{method} /v1/next?uid=1 HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
         ))
         .await;
-        let told = http.rest().await;
-        assert!(told.starts_with("HTTP/1.1 405 "), "{told}");
+        let response = http.read_to_end().await;
+        assert!(response.starts_with("HTTP/1.1 405 "), "{response}");
     }
     // A page of another site, and of another port of this machine.
     for path in [
@@ -316,28 +325,31 @@ async fn bad_input_is_told_what_to_do_and_takes_nothing() {
                 "GET {path} HTTP/1.1\r\nhost: 127.0.0.1:7780\r\n{header}\r\n\r\n"
             ))
             .await;
-            let told = http.answer().await;
-            assert_eq!(told.status, 403, "{path} {header}: {told:?}");
+            let response = http.read_answer().await;
+            assert_eq!(response.status, 403, "{path} {header}: {response:?}");
         }
     }
     for key in ["uid=1", "uid=0"] {
         let untouched = http.get(&format!("/v1/current?{key}")).await;
         assert_eq!(untouched.json()["kind"], "never", "{untouched:?}");
     }
-    door.shutdown().await;
+    endpoint.shutdown().await;
     cluster.stop(&allocs).await;
 }
 
 /// Every AllocSvr answers for every key, and pipelined requests are answered in order.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn any_allocsvr_answers_for_every_key() {
-    let cluster = Cluster::start(1, D).await;
-    let allocs = cluster.allocs(["a1", "a2"]).await;
-    let doors = [open(&allocs[0]).await, open(&allocs[1]).await];
+async fn http_endpoint_of_any_alloc_answers_for_every_key() {
+    let cluster = InProcessCluster::start(1, LEASE).await;
+    let allocs = cluster.start_allocs(["a1", "a2"]).await;
+    let endpoints = [
+        open_endpoint(&allocs[0]).await,
+        open_endpoint(&allocs[1]).await,
+    ];
     const KEYS: u64 = 40;
     let mut https = Vec::new();
-    for door in &doors {
-        https.push(Http::connect(door.local_addr()).await);
+    for endpoint in &endpoints {
+        https.push(HttpCaller::connect(endpoint.local_addr()).await);
     }
     for round in 0..10 {
         for http in &mut https {
@@ -349,11 +361,11 @@ async fn any_allocsvr_answers_for_every_key() {
         let mut firsts = vec![Vec::new(); KEYS as usize];
         for http in &mut https {
             for of in &mut firsts {
-                let told = http.answer().await;
+                let response = http.read_answer().await;
                 of.push(
-                    told.json()["first"]
+                    response.json()["first"]
                         .as_u64()
-                        .unwrap_or_else(|| panic!("{told:?}")),
+                        .unwrap_or_else(|| panic!("{response:?}")),
                 );
             }
         }
@@ -362,8 +374,8 @@ async fn any_allocsvr_answers_for_every_key() {
             assert_eq!(of, [2 * round + 1, 2 * round + 2]);
         }
     }
-    for door in &doors {
-        door.shutdown().await;
+    for endpoint in &endpoints {
+        endpoint.shutdown().await;
     }
     cluster.stop(&allocs).await;
 }

@@ -6,93 +6,100 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::{FORM, Http, JSON, open};
-use crate::harness::{Cluster, D};
+use super::{FORM, HttpCaller, JSON, open_endpoint};
+use crate::harness::{InProcessCluster, LEASE};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_openapi_document_is_true() {
-    let cluster = Cluster::start(1, D).await;
-    let allocs = cluster.allocs(["a1"]).await;
-    let door = open(&allocs[0]).await;
-    let mut http = Http::connect(door.local_addr()).await;
+async fn openapi_document_matches_the_answers() {
+    let cluster = InProcessCluster::start(1, LEASE).await;
+    let allocs = cluster.start_allocs(["a1"]).await;
+    let endpoint = open_endpoint(&allocs[0]).await;
+    let mut http = HttpCaller::connect(endpoint.local_addr()).await;
     let document = http.get("/v1/openapi.json").await.json();
     let paths = document["paths"].as_object().unwrap();
-    let asked: BTreeSet<_> = paths.keys().map(String::as_str).collect();
+    let documented_paths: BTreeSet<_> = paths.keys().map(String::as_str).collect();
     let all =
         ["current", "current-many", "next", "next-many", "raise-to"].map(|p| format!("/v1/{p}"));
-    assert_eq!(asked, all.iter().map(String::as_str).collect());
+    assert_eq!(documented_paths, all.iter().map(String::as_str).collect());
 
     for (path, methods) in paths {
         let get = &methods["get"];
         let parameters = get["parameters"].as_array().unwrap();
-        let parameters: Vec<&Value> = parameters.iter().map(|p| found(&document, p)).collect();
+        let parameters: Vec<&Value> = parameters
+            .iter()
+            .map(|p| resolve_reference(&document, p))
+            .collect();
         let examples = parameters.iter().filter(|p| !p["example"].is_null());
         let query: Vec<String> = examples
             .flat_map(|p| match &p["example"] {
                 Value::Object(fields) => fields.clone().into_iter().collect(),
-                other => vec![(name(p).to_owned(), other.clone())],
+                other => vec![(parameter_name(p).to_owned(), other.clone())],
             })
-            .map(|(name, example)| format!("{name}={}", plain(&example)))
+            .map(|(name, example)| format!("{name}={}", to_query_text(&example)))
             .collect();
         let query = query.join("&");
         for format in ["", "&format=string"] {
-            let told = http.get(&format!("{path}?{query}{format}")).await;
-            assert_eq!(told.status, 200, "{path}?{query}{format}: {told:?}");
-            let schema = &found(&document, &get["responses"]["200"])["content"][JSON]["schema"];
-            fits(&document, schema, &told.json()).unwrap_or_else(|why| panic!("{path}: {why}"));
+            let response = http.get(&format!("{path}?{query}{format}")).await;
+            assert_eq!(response.status, 200, "{path}?{query}{format}: {response:?}");
+            let schema =
+                &resolve_reference(&document, &get["responses"]["200"])["content"][JSON]["schema"];
+            check_schema(&document, schema, &response.json())
+                .unwrap_or_else(|why| panic!("{path}: {why}"));
         }
-        let failed = &found(&document, &get["responses"]["400"])["content"][JSON]["schema"];
+        let failed =
+            &resolve_reference(&document, &get["responses"]["400"])["content"][JSON]["schema"];
         let names: BTreeSet<String> = parameters
             .iter()
-            .flat_map(|p| names(&document, p))
+            .flat_map(|p| parameter_fields(&document, p))
             .collect();
-        let told = http.get(&format!("{path}?nonsense=1")).await;
-        fits(&document, failed, &told.json()).unwrap();
-        assert_eq!(names, fields(&told.body), "{path}");
+        let response = http.get(&format!("{path}?nonsense=1")).await;
+        check_schema(&document, failed, &response.json()).unwrap();
+        assert_eq!(names, error_fields(&response.body), "{path}");
 
         let body = &methods["post"]["requestBody"]["content"][JSON];
-        let schema = found(&document, &body["schema"]);
-        fits(&document, schema, &body["example"]).unwrap();
-        let told = http.post(path, JSON, &body["example"].to_string()).await;
-        assert_eq!(told.status, 200, "{path}: {told:?}");
-        let answer =
-            &found(&document, &methods["post"]["responses"]["200"])["content"][JSON]["schema"];
-        fits(&document, answer, &told.json()).unwrap_or_else(|why| panic!("{path}: {why}"));
+        let schema = resolve_reference(&document, &body["schema"]);
+        check_schema(&document, schema, &body["example"]).unwrap();
+        let response = http.post(path, JSON, &body["example"].to_string()).await;
+        assert_eq!(response.status, 200, "{path}: {response:?}");
+        let answer = &resolve_reference(&document, &methods["post"]["responses"]["200"])["content"]
+            [JSON]["schema"];
+        check_schema(&document, answer, &response.json())
+            .unwrap_or_else(|why| panic!("{path}: {why}"));
         let names: BTreeSet<String> = schema["properties"]
             .as_object()
             .unwrap()
             .keys()
             .cloned()
             .collect();
-        let told = http.post(path, JSON, r#"{"nonsense":1}"#).await;
-        assert_eq!(names, fields(&told.body), "{path}");
+        let response = http.post(path, JSON, r#"{"nonsense":1}"#).await;
+        assert_eq!(names, error_fields(&response.body), "{path}");
     }
     // An error in an item of a batch is one, and no answer.
     let many = &document["components"]["schemas"]["NextMany"];
-    let told = http.get("/v1/next-many?keys=alice,").await.json();
-    assert!(told["items"][1]["error"].is_object(), "{told}");
-    fits(&document, many, &told).unwrap();
-    door.shutdown().await;
+    let response = http.get("/v1/next-many?keys=alice,").await.json();
+    assert!(response["items"][1]["error"].is_object(), "{response}");
+    check_schema(&document, many, &response).unwrap();
+    endpoint.shutdown().await;
     cluster.stop(&allocs).await;
 }
 
 /// Each bound of a number, of a list and of a key is the server's: a value at the bound is
 /// accepted, one past it is rejected.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_bounds_of_the_openapi_document_are_those_of_the_server() {
-    let cluster = Cluster::start(1, D).await;
-    let allocs = cluster.allocs(["a1"]).await;
-    let door = open(&allocs[0]).await;
-    let mut http = Http::connect(door.local_addr()).await;
+async fn openapi_bounds_are_those_of_the_server() {
+    let cluster = InProcessCluster::start(1, LEASE).await;
+    let allocs = cluster.start_allocs(["a1"]).await;
+    let endpoint = open_endpoint(&allocs[0]).await;
+    let mut http = HttpCaller::connect(endpoint.local_addr()).await;
     let document = http.get("/v1/openapi.json").await.json();
     let mut bounds = 0;
     for (path, methods) in document["paths"].as_object().unwrap() {
         let body = &methods["post"]["requestBody"]["content"][JSON];
-        let schema = found(&document, &body["schema"]);
+        let schema = resolve_reference(&document, &body["schema"]);
         let mut base = body["example"].clone();
         base.as_object_mut().unwrap().remove("count");
         for (field, of) in schema["properties"].as_object().unwrap() {
-            let of = found(&document, of);
+            let of = resolve_reference(&document, of);
             let mut values: Vec<(Value, bool)> = vec![(Value::Null, false)];
             if let Some(integer) = of["oneOf"].get(0).filter(|of| of["type"] == "integer") {
                 let [least, most] = ["minimum", "maximum"].map(|at| integer[at].as_u64().unwrap());
@@ -148,24 +155,24 @@ async fn the_bounds_of_the_openapi_document_are_those_of_the_server() {
                     body.as_object_mut().unwrap().remove("counts");
                 }
                 body[field] = value;
-                let told = http.post(path, JSON, &body.to_string()).await;
+                let response = http.post(path, JSON, &body.to_string()).await;
                 // The namespace's limits and the key's number are judged by the server. On a busy
                 // machine a request within bounds may also be late (503, 504).
                 let beyond = ["not below the max_uid", "floor", "above", "entries for"];
-                let beyond = beyond.iter().any(|text| told.body.contains(text));
-                let is_fine =
-                    matches!(told.status, 200 | 409 | 503 | 504) || told.status == 422 && beyond;
+                let beyond = beyond.iter().any(|text| response.body.contains(text));
+                let is_fine = matches!(response.status, 200 | 409 | 503 | 504)
+                    || response.status == 422 && beyond;
                 let text: String = body.to_string().chars().take(200).collect();
                 assert_eq!(
                     is_fine, fine,
                     "{path} {text}: {} {:.300}",
-                    told.status, told.body
+                    response.status, response.body
                 );
                 assert!(
-                    fine || matches!(told.status, 400 | 422),
-                    "{path} {text}: {told:?}"
+                    fine || matches!(response.status, 400 | 422),
+                    "{path} {text}: {response:?}"
                 );
-                let said = fits(&document, schema, &body).is_ok();
+                let said = check_schema(&document, schema, &body).is_ok();
                 assert!(
                     said || !fine,
                     "{path} {text} is served, but does not fit the document"
@@ -187,19 +194,19 @@ async fn the_bounds_of_the_openapi_document_are_those_of_the_server() {
         ("/v1/current-many", r#"{"keys":[],"keys_base64":[]}"#),
         ("/v1/raise-to", r#"{"value":1}"#),
     ] {
-        let told = http.post(path, JSON, both).await;
+        let response = http.post(path, JSON, both).await;
         assert!(
-            told.status == 422 && told.body.contains("name"),
-            "{path} {both}: {told:?}"
+            response.status == 422 && response.body.contains("name"),
+            "{path} {both}: {response:?}"
         );
     }
     // A field of the query is read even if the body has the same one.
     for query in ["?format=hex", "?nonsense", "?format=number&format=number"] {
         let path = format!("/v1/next{query}");
-        let told = http
+        let response = http
             .post(&path, JSON, r#"{"uid":1,"format":"string"}"#)
             .await;
-        assert_eq!(told.status, 400, "{query}: {told:?}");
+        assert_eq!(response.status, 400, "{query}: {response:?}");
     }
     // A list is written once with commas, or as several parameters.
     let [commas, several] = ["uids=7,8&counts=2,1", "uids=7&counts=2&uids=8&counts=1"];
@@ -209,35 +216,38 @@ async fn the_bounds_of_the_openapi_document_are_those_of_the_server() {
         ("form", commas),
         ("form", several),
     ] {
-        let told = match kind {
+        let response = match kind {
             "query" => http.get(&format!("/v1/next-many?{fields}")).await,
             _ => http.post("/v1/next-many", FORM, fields).await,
         };
-        assert_eq!(told.status, 200, "{kind} {fields}: {told:?}");
+        assert_eq!(response.status, 200, "{kind} {fields}: {response:?}");
         assert_eq!(
-            told.json()["items"].as_array().unwrap().len(),
+            response.json()["items"].as_array().unwrap().len(),
             2,
-            "{told:?}"
+            "{response:?}"
         );
     }
-    let told = http.get("/v1/current-many?uids=7,8").await.json();
-    let values = [&told["items"][0]["value"], &told["items"][1]["value"]];
-    assert_eq!(values, [8, 4], "{told}");
+    let response = http.get("/v1/current-many?uids=7,8").await.json();
+    let values = [
+        &response["items"][0]["value"],
+        &response["items"][1]["value"],
+    ];
+    assert_eq!(values, [8, 4], "{response}");
     // A 405 names the allowed methods.
     http.send("DELETE /v1/next HTTP/1.1\r\nhost: x\r\n\r\n")
         .await;
-    let told = http.answer().await;
+    let response = http.read_answer().await;
     assert!(
-        told.status == 405 && told.head.contains("allow: GET, POST"),
-        "{told:?}"
+        response.status == 405 && response.head.contains("allow: GET, POST"),
+        "{response:?}"
     );
-    door.shutdown().await;
+    endpoint.shutdown().await;
     cluster.stop(&allocs).await;
 }
 
 /// Proves that the test above can fail.
 #[test]
-fn what_does_not_fit_is_seen() {
+fn openapi_mismatch_is_detected() {
     let document = serde_json::json!({"components": {"schemas": {"N": {"type": "integer"}}}});
     let schema = serde_json::json!({
         "type": "object", "additionalProperties": false, "required": ["a"],
@@ -257,12 +267,16 @@ fn what_does_not_fit_is_seen() {
         ("[]", false),
     ] {
         let value = serde_json::from_str(value).unwrap();
-        assert_eq!(fits(&document, &schema, &value).is_ok(), fit, "{value}");
+        assert_eq!(
+            check_schema(&document, &schema, &value).is_ok(),
+            fit,
+            "{value}"
+        );
     }
 }
 
 /// Returns the fields that an error names.
-fn fields(error: &str) -> BTreeSet<String> {
+fn error_fields(error: &str) -> BTreeSet<String> {
     let (_, names) = error
         .split_once("expected one of ")
         .unwrap_or_else(|| panic!("{error}"));
@@ -274,34 +288,34 @@ fn fields(error: &str) -> BTreeSet<String> {
         .collect()
 }
 
-fn name(parameter: &Value) -> &str {
+fn parameter_name(parameter: &Value) -> &str {
     parameter["name"].as_str().unwrap()
 }
 
 /// Returns the fields of a query that a parameter represents: its own, or those of an object.
-fn names(document: &Value, parameter: &Value) -> Vec<String> {
-    let schema = found(document, &parameter["schema"]);
+fn parameter_fields(document: &Value, parameter: &Value) -> Vec<String> {
+    let schema = resolve_reference(document, &parameter["schema"]);
     match schema["type"].as_str() {
         Some("object") => {
             let ways = schema["oneOf"].as_array().unwrap().iter();
             ways.flat_map(|way| way["properties"].as_object().unwrap().keys().cloned())
                 .collect()
         }
-        _ => vec![name(parameter).to_owned()],
+        _ => vec![parameter_name(parameter).to_owned()],
     }
 }
 
 /// Returns an example as it is written in a query.
-fn plain(example: &Value) -> String {
+fn to_query_text(example: &Value) -> String {
     match example {
-        Value::Array(list) => list.iter().map(plain).collect::<Vec<_>>().join(","),
+        Value::Array(list) => list.iter().map(to_query_text).collect::<Vec<_>>().join(","),
         Value::String(text) => text.clone(),
         other => other.to_string(),
     }
 }
 
 /// Resolves a reference.
-fn found<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
+fn resolve_reference<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
     match value["$ref"].as_str() {
         Some(at) => document
             .pointer(at.trim_start_matches('#'))
@@ -311,8 +325,8 @@ fn found<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
 }
 
 /// Checks a value against a schema, as far as the document uses schemas.
-fn fits(document: &Value, schema: &Value, value: &Value) -> Result<(), String> {
-    let schema = found(document, schema);
+fn check_schema(document: &Value, schema: &Value, value: &Value) -> Result<(), String> {
+    let schema = resolve_reference(document, schema);
     if schema["type"] == "object" && schema["oneOf"].is_array() {
         // Lists the present fields; the properties below check their values.
         let object = value.as_object().ok_or(format!("{value} is no object"))?;
@@ -327,7 +341,7 @@ fn fits(document: &Value, schema: &Value, value: &Value) -> Result<(), String> {
     } else if let Some(of) = schema["oneOf"].as_array() {
         let fit = of
             .iter()
-            .filter(|one| fits(document, one, value).is_ok())
+            .filter(|one| check_schema(document, one, value).is_ok())
             .count();
         return (fit == 1)
             .then_some(())
@@ -351,7 +365,7 @@ fn fits(document: &Value, schema: &Value, value: &Value) -> Result<(), String> {
         }),
         Some("array") => {
             for item in value.as_array().ok_or(format!("{value} is no list"))? {
-                fits(document, &schema["items"], item)?;
+                check_schema(document, &schema["items"], item)?;
             }
             true
         }
@@ -361,7 +375,7 @@ fn fits(document: &Value, schema: &Value, value: &Value) -> Result<(), String> {
             let object = value.as_object().ok_or(format!("{value} is no object"))?;
             for (name, value) in object {
                 let property = properties.get(name).ok_or(format!("{name} is not known"))?;
-                fits(document, property, value)?;
+                check_schema(document, property, value)?;
             }
             let required = schema["required"].as_array().into_iter().flatten();
             let mut required = required.map(|name| name.as_str().unwrap());

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use seqsvr_gateway::HttpDoor;
 use tokio::time::sleep;
 
-use super::metrics::{get, of_alloc, of_store};
-use crate::harness::{Cluster, D, any, start, until};
+use super::metrics::{get_once, open_alloc_endpoint, open_store_endpoint};
+use crate::harness::{InProcessCluster, LEASE, any_port, start_alloc, wait_until};
 
 /// Returns the names of the checks that pass, and of those that fail.
-async fn checks(door: &HttpDoor, path: &str) -> (Vec<String>, Vec<String>) {
-    let answer = get(door, path).await;
+async fn read_checks(endpoint: &HttpDoor, path: &str) -> (Vec<String>, Vec<String>) {
+    let answer = get_once(endpoint, path).await;
     let of = |mark: &str| {
         let lines = answer.body.lines().filter_map(|l| l.strip_prefix(mark));
         let names = lines.map(|l| l.split(':').next().unwrap().to_owned());
@@ -25,76 +25,81 @@ async fn checks(door: &HttpDoor, path: &str) -> (Vec<String>, Vec<String>) {
     (ok, failed)
 }
 
-async fn until_failed(door: &HttpDoor, wanted: &[&str]) {
-    until(&format!("{wanted:?} to fail"), async || {
-        let (_, failed) = checks(door, "/readyz").await;
+async fn wait_until_failed(endpoint: &HttpDoor, wanted: &[&str]) {
+    wait_until(&format!("{wanted:?} to fail"), async || {
+        let (_, failed) = read_checks(endpoint, "/readyz").await;
         (failed == wanted).then_some(())
     })
     .await;
-    let (_, failed) = checks(door, "/healthz").await;
+    let (_, failed) = read_checks(endpoint, "/healthz").await;
     assert!(failed.is_empty(), "it is not broken: {failed:?}");
 }
 
-async fn until_ready(door: &HttpDoor, count: usize) {
-    until("readiness", async || {
-        let (ok, failed) = checks(door, "/readyz").await;
+async fn wait_until_ready(endpoint: &HttpDoor, count: usize) {
+    wait_until("readiness", async || {
+        let (ok, failed) = read_checks(endpoint, "/readyz").await;
         (failed.is_empty() && ok.len() == count).then_some(())
     })
     .await;
 }
 
 /// Checks readiness for longer than a leader may be silent.
-async fn stays_ready(door: &HttpDoor) {
+async fn assert_stays_ready(endpoint: &HttpDoor) {
     let begin = Instant::now();
     while begin.elapsed() < Duration::from_secs(2) {
-        let (_, failed) = checks(door, "/readyz").await;
+        let (_, failed) = read_checks(endpoint, "/readyz").await;
         assert!(failed.is_empty(), "after {:?}: {failed:?}", begin.elapsed());
         sleep(Duration::from_millis(50)).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_a_majority_nobody_is_ready() {
-    let mut cluster = Cluster::start(3, D).await;
-    let allocs = cluster.allocs(["a1"]).await;
-    let alloc = of_alloc(&allocs[0]).await;
-    let store = of_store(&cluster.stores[0]).await;
-    until_ready(&alloc, 4).await;
-    until_ready(&store, 4).await;
-    stays_ready(&store).await;
+async fn readiness_without_a_majority_fails() {
+    let mut cluster = InProcessCluster::start(3, LEASE).await;
+    let allocs = cluster.start_allocs(["a1"]).await;
+    let alloc = open_alloc_endpoint(&allocs[0]).await;
+    let store = open_store_endpoint(&cluster.stores[0]).await;
+    wait_until_ready(&alloc, 4).await;
+    wait_until_ready(&store, 4).await;
+    assert_stays_ready(&store).await;
     // Two of three are a majority.
     cluster.stop_store().await;
-    until_ready(&store, 4).await;
-    until_ready(&alloc, 4).await;
+    wait_until_ready(&store, 4).await;
+    wait_until_ready(&alloc, 4).await;
     cluster.stop_store().await;
     // While the lease is valid.
-    until_failed(&alloc, &["store"]).await;
-    until_failed(&store, &["leader"]).await;
-    until_failed(&alloc, &["lease", "store"]).await;
+    wait_until_failed(&alloc, &["store"]).await;
+    wait_until_failed(&store, &["leader"]).await;
+    wait_until_failed(&alloc, &["lease", "store"]).await;
     alloc.shutdown().await;
     store.shutdown().await;
     cluster.stop(&allocs).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_store_alone_is_ready_and_what_belongs_nowhere_is_not() {
-    let cluster = Cluster::start(1, D).await;
-    let alone = of_store(&cluster.stores[0]).await;
-    until_ready(&alone, 4).await;
-    stays_ready(&alone).await;
+async fn readiness_of_single_store_holds_and_of_unjoined_nodes_fails() {
+    let cluster = InProcessCluster::start(1, LEASE).await;
+    let alone = open_store_endpoint(&cluster.stores[0]).await;
+    wait_until_ready(&alone, 4).await;
+    assert_stays_ready(&alone).await;
     let dir = tempfile::tempdir().unwrap();
-    let options = seqsvr_store::Options::new(9, any(), dir.path());
+    let options = seqsvr_store::Options::new(9, any_port(), dir.path());
     let new = seqsvr_store::Store::start(options).await.unwrap();
-    let waiting = of_store(&new).await;
-    until_failed(&waiting, &["cluster", "leader"]).await;
+    let waiting = open_store_endpoint(&new).await;
+    wait_until_failed(&waiting, &["cluster", "leader"]).await;
     let address = new.local_addr().to_string();
-    let lonely = start(seqsvr_alloc::Options::new("lonely", any(), vec![address])).await;
-    let door = of_alloc(&lonely).await;
-    until_failed(&door, &["lease", "routing table", "store"]).await;
-    let answer = get(&door, "/readyz").await;
+    let lonely = start_alloc(seqsvr_alloc::Options::new(
+        "lonely",
+        any_port(),
+        vec![address],
+    ))
+    .await;
+    let endpoint = open_alloc_endpoint(&lonely).await;
+    wait_until_failed(&endpoint, &["lease", "routing table", "store"]).await;
+    let answer = get_once(&endpoint, "/readyz").await;
     assert!(answer.body.contains("seqsvr init"), "{answer:?}");
-    for door in [alone, waiting, door] {
-        door.shutdown().await;
+    for endpoint in [alone, waiting, endpoint] {
+        endpoint.shutdown().await;
     }
     lonely.shutdown().await;
     new.shutdown().await;

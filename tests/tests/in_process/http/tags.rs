@@ -6,15 +6,15 @@ use seqsvr_core::namespace::Spec;
 use seqsvr_core::progression::Progression;
 use seqsvr_gateway::HttpOptions;
 
-use super::{Answer, FORM, Http, open, open_with};
-use crate::harness::{Cluster, D, any, create, dense};
+use super::{FORM, HttpAnswer, HttpCaller, open_endpoint, open_endpoint_with};
+use crate::harness::{InProcessCluster, LEASE, any_port, create_namespace, dense_namespace};
 
 const TEXT: &str = "content-type: text/plain;charset=UTF-8\r\n";
 const JSON: &str = "content-type: application/json;charset=UTF-8\r\n";
 
-impl Answer {
+impl HttpAnswer {
     /// Returns the body without its time.
-    fn timeless(&self) -> String {
+    fn body_without_time(&self) -> String {
         let Some((_, rest)) = self.body.split_once("\"timestamp\":") else {
             return self.body.clone();
         };
@@ -24,35 +24,39 @@ impl Answer {
     }
 }
 
-fn odd() -> Spec {
+fn odd_namespace() -> Spec {
     Spec {
         progression: Progression {
             start: 1,
             stride: 2,
             offset: 1,
         },
-        ..dense("odd", 1_000, 1_000, 100)
+        ..dense_namespace("odd", 1_000, 1_000, 100)
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn leaf_is_answered_byte_for_byte() {
-    let cluster = Cluster::start(1, D).await;
-    let allocs = cluster.allocs(["a1"]).await;
-    create(&allocs, &dense("leaf-segment-test", 1_000, 1_000, 100)).await;
-    let door = open(&allocs[0]).await;
-    let mut http = Http::connect(door.local_addr()).await;
+async fn leaf_answers_match_byte_for_byte() {
+    let cluster = InProcessCluster::start(1, LEASE).await;
+    let allocs = cluster.start_allocs(["a1"]).await;
+    create_namespace(
+        &allocs,
+        &dense_namespace("leaf-segment-test", 1_000, 1_000, 100),
+    )
+    .await;
+    let endpoint = open_endpoint(&allocs[0]).await;
+    let mut http = HttpCaller::connect(endpoint.local_addr()).await;
     for n in 1..=300 {
-        let told = http.get("/api/segment/get/leaf-segment-test").await;
-        assert_eq!((told.status, &*told.body), (200, &*n.to_string()));
-        assert!(told.head.contains(TEXT), "{told:?}");
+        let response = http.get("/api/segment/get/leaf-segment-test").await;
+        assert_eq!((response.status, &*response.body), (200, &*n.to_string()));
+        assert!(response.head.contains(TEXT), "{response:?}");
     }
-    let told = http
+    let response = http
         .post("/api/segment/get/leaf%2Dsegment-test", FORM, "")
         .await;
-    assert_eq!(told.body, "301");
-    let told = http.get("/api/segment/get/leaf-segment-test/").await;
-    assert_eq!(told.body, "302");
+    assert_eq!(response.body, "301");
+    let response = http.get("/api/segment/get/leaf-segment-test/").await;
+    assert_eq!(response.body, "302");
     let exception = "com.sankuai.inf.leaf.server.exception.LeafServerException";
     for (path, status, body) in [
         (
@@ -66,26 +70,27 @@ async fn leaf_is_answered_byte_for_byte() {
             "{\"timestamp\":T,\"status\":404,\"error\":\"Not Found\",\"message\":\"No message available\",\"path\":\"/api/segment/get/\"}".to_owned(),
         ),
     ] {
-        let told = http.get(path).await;
-        assert_eq!((told.status, told.timeless()), (status, body), "{told:?}");
-        assert!(told.head.contains(JSON), "{told:?}");
+        let response = http.get(path).await;
+        assert_eq!((response.status, response.body_without_time()), (status, body), "{response:?}");
+        assert!(response.head.contains(JSON), "{response:?}");
     }
     let why = http.get("/api/segment/get/nosuch").await;
     assert!(
         why.head.contains("x-seqsvr-error: there is no namespace"),
         "{why:?}"
     );
-    door.shutdown().await;
+    endpoint.shutdown().await;
     cluster.stop(&allocs).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tinyid_is_answered_byte_for_byte() {
-    let cluster = Cluster::start(1, D).await;
-    let allocs = cluster.allocs(["a1"]).await;
-    create(&allocs, &odd()).await;
-    let door = open_with(&allocs[0], HttpOptions::new(any()), Some("0f673adf")).await;
-    let mut http = Http::connect(door.local_addr()).await;
+async fn tinyid_answers_match_byte_for_byte() {
+    let cluster = InProcessCluster::start(1, LEASE).await;
+    let allocs = cluster.start_allocs(["a1"]).await;
+    create_namespace(&allocs, &odd_namespace()).await;
+    let endpoint =
+        open_endpoint_with(&allocs[0], HttpOptions::new(any_port()), Some("0f673adf")).await;
+    let mut http = HttpCaller::connect(endpoint.local_addr()).await;
     let refused = r#"{"data":null,"code":5,"message":"token is error"}"#;
     let mistyped = |text: &str| {
         format!(
@@ -93,7 +98,7 @@ async fn tinyid_is_answered_byte_for_byte() {
         )
     };
     let (word, huge) = (mistyped("x"), mistyped("2147483648"));
-    for (asked, kind, body) in [
+    for (request_path, kind, body) in [
         (
             "nextId?bizType=odd&token=0f673adf",
             JSON,
@@ -186,44 +191,45 @@ async fn tinyid_is_answered_byte_for_byte() {
             "220,259,419,2,1",
         ),
     ] {
-        let told = http.get(&format!("/tinyid/id/{asked}")).await;
-        assert_eq!(told.timeless(), body, "{asked}");
+        let response = http.get(&format!("/tinyid/id/{request_path}")).await;
+        assert_eq!(response.body_without_time(), body, "{request_path}");
         let status = if body.contains("\"status\":400") {
             400
         } else {
             200
         };
         assert!(
-            told.status == status && told.head.contains(kind),
-            "{asked}: {told:?}"
+            response.status == status && response.head.contains(kind),
+            "{request_path}: {response:?}"
         );
     }
     // As its client sends it: by POST, with a query or a form.
     let by_query = "/tinyid/id/nextIdSimple?bizType=odd&token=0f673adf";
     assert_eq!(http.post(by_query, FORM, "").await.body, "421");
     let by_form = "bizType=odd&token=0f673adf&batchSize=2";
-    let told = http.post("/tinyid/id/nextIdSimple", FORM, by_form).await;
-    assert_eq!(told.body, "423,425");
+    let response = http.post("/tinyid/id/nextIdSimple", FORM, by_form).await;
+    assert_eq!(response.body, "423,425");
     // A value above the namespace's limit is an error. A value above the original's bound counts as
     // the bound.
     let most = "batchSize=2147483647&token=0f673adf";
-    let told = http
+    let response = http
         .get(&format!("/tinyid/id/nextId?bizType=odd&{most}"))
         .await;
     assert!(
-        told.body
+        response
+            .body
             .starts_with(r#"{"data":null,"code":6,"message":"error query segmentId: "#),
-        "{told:?}"
+        "{response:?}"
     );
-    let told = http
+    let response = http
         .get(&format!("/tinyid/id/nextId?bizType=default&{most}"))
         .await;
-    assert_eq!(numbers(&told), (1..=100_000).collect::<Vec<_>>());
-    door.shutdown().await;
+    assert_eq!(answer_numbers(&response), (1..=100_000).collect::<Vec<_>>());
+    endpoint.shutdown().await;
     cluster.stop(&allocs).await;
 }
 
-fn numbers(answer: &Answer) -> Vec<u64> {
+fn answer_numbers(answer: &HttpAnswer) -> Vec<u64> {
     let all = answer.json()["data"].as_array().cloned();
     let all = all.unwrap_or_else(|| panic!("{answer:?}"));
     all.iter().map(|n| n.as_u64().unwrap()).collect()
@@ -263,24 +269,24 @@ impl TinyidClient {
 
 /// Numbers of clients that take segments, and of callers that take single numbers, never overlap.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn segments_of_tinyid_never_overlap() {
-    let cluster = Cluster::start(1, D).await;
-    let allocs = cluster.allocs(["a1"]).await;
-    create(&allocs, &odd()).await;
-    let door = open(&allocs[0]).await;
-    let mut http = Http::connect(door.local_addr()).await;
+async fn tinyid_segments_never_overlap() {
+    let cluster = InProcessCluster::start(1, LEASE).await;
+    let allocs = cluster.start_allocs(["a1"]).await;
+    create_namespace(&allocs, &odd_namespace()).await;
+    let endpoint = open_endpoint(&allocs[0]).await;
+    let mut http = HttpCaller::connect(endpoint.local_addr()).await;
     let mut all = Vec::new();
     for _ in 0..20 {
         let segment = http.get("/tinyid/id/nextSegmentIdSimple?bizType=odd").await;
         let mut client = TinyidClient::new(&segment.body);
         all.extend(std::iter::from_fn(|| client.next()));
         let single = http.get("/tinyid/id/nextId?bizType=odd&batchSize=7").await;
-        all.extend(numbers(&single).iter().map(|n| *n as i64));
+        all.extend(answer_numbers(&single).iter().map(|n| *n as i64));
         let leaf = http.get("/api/segment/get/odd").await;
         all.push(leaf.body.parse().unwrap());
     }
     let expected: Vec<i64> = (0..20 * 108).map(|n| 2 * n + 1).collect();
     assert_eq!(all, expected);
-    door.shutdown().await;
+    endpoint.shutdown().await;
     cluster.stop(&allocs).await;
 }
