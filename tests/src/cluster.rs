@@ -192,6 +192,18 @@ impl Cluster {
         .await;
     }
 
+    /// Kills a StoreSvr with SIGKILL and waits until it has ended.
+    pub fn kill_store(&mut self, index: usize) {
+        self.stores[index].kill();
+        self.stores[index].reap();
+    }
+
+    /// Kills an AllocSvr with SIGKILL and waits until it has ended.
+    pub fn kill_alloc(&mut self, index: usize) {
+        self.allocs[index].kill();
+        self.allocs[index].reap();
+    }
+
     /// Panics if a process ended that the scenario did not kill.
     pub fn assert_none_ended(&mut self) {
         for process in self.all_processes() {

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use seqsvr_check::{Call, Kind, Outcome, Recorder, Report, check_file};
+use seqsvr_client::Numbers;
 
-use crate::caller::{ItemOutcome, TestCall};
+use crate::caller::{ItemOutcome, TestCall, next_answer};
 use crate::subject::TestKey;
 
 /// Prefix of the panic message of a check that finds a violation.
@@ -74,6 +75,13 @@ impl History {
         self.recorder
             .record(&call)
             .expect("the history can be written");
+    }
+
+    /// Records one answered call that took one number.
+    pub fn record_number(&mut self, test_key: &TestKey, begin: u64, end: u64, numbers: &Numbers) {
+        let answer = next_answer(numbers.first, numbers.last, test_key);
+        let result = Ok((Some(numbers.epoch), answer));
+        self.record(test_key, TestCall::Next(1), begin, end, &result);
     }
 
     /// Closes the history, checks it, and prints the report to stderr. Panics if the history breaks

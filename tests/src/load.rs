@@ -69,6 +69,14 @@ pub struct LoadSummary {
     pub longest: (Duration, String),
 }
 
+impl LoadSummary {
+    /// Panics with the first failures if a call failed.
+    #[track_caller]
+    pub fn assert_none_failed(&self) {
+        assert_eq!(self.failed, 0, "{:?}", self.failures);
+    }
+}
+
 impl RecordedLoad {
     /// Starts `tasks` tasks for each caller, which make `calls` calls in all.
     pub fn start(

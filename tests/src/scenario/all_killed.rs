@@ -5,10 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use seqsvr_check::Answer;
-
 use super::Outcome;
-use crate::caller::TestCall;
 use crate::cluster::Cluster;
 use crate::history::History;
 use crate::load::{RecordedLoad, UNTIL_STOPPED};
@@ -21,6 +18,8 @@ const FIRST_NUMBER_LIMIT: Duration = Duration::from_secs(12);
 /// Kills and restarts all processes. The first number must come within 12 s.
 pub async fn full_outage() -> Outcome {
     let mut outcome = Outcome::default();
+
+    // 1. Load all sequences through every kind of caller.
     let mut cluster = Cluster::start(3, 2, 3_000).await;
     let (callers, client) = super::new_callers(&cluster, &cluster.alloc_addresses);
     subject::create_third_namespace(&client).await;
@@ -34,34 +33,26 @@ pub async fn full_outage() -> Outcome {
     );
     load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
 
+    // 2. Kill all processes at once, then restart all.
     cluster.all_processes().for_each(|p| p.kill());
     cluster.all_processes().for_each(|p| p.reap());
     let before = load.answered_calls();
     cluster.all_processes().for_each(|p| p.restart());
     let restarted = Instant::now();
+
+    // 3. A new client gets its first number within the limit.
     let probe = subject::all_test_keys()[0][0].clone();
     let new_client = cluster.new_client().with_deadline(TEST_TIMEOUT);
     let begin = history.now_ns();
     let numbers = new_client.next(probe.namespace, probe.key.clone(), 1).await;
     let (took, end) = (restarted.elapsed(), history.now_ns());
     let n = numbers.expect("a number after the restart");
-    let (first, last, stride) = (n.first, n.last, probe.stride);
-    let next = Answer::Next {
-        first,
-        last,
-        stride,
-    };
-    history.record(
-        &probe,
-        TestCall::Next(1),
-        begin,
-        end,
-        &Ok((Some(n.epoch), next)),
-    );
+    history.record_number(&probe, begin, end, &n);
     outcome.add_call(took);
     outcome.note(format!("first number {took:.2?} after the last start"));
     assert!(took <= FIRST_NUMBER_LIMIT, "{took:?}");
 
+    // 4. The load continues.
     cluster.wait_until_assigned(2).await;
     load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
     let summary = load.stop().await;
@@ -70,6 +61,8 @@ pub async fn full_outage() -> Outcome {
         "answered before {before}, after {}",
         summary.answered - before
     ));
+
+    // 5. The history of both lives holds.
     cluster.assert_none_ended();
     let report = history.check();
     assert!(report.answered() >= 2 * CALLS_PER_PHASE && report.ordered_pairs > 50_000);

@@ -124,6 +124,8 @@ async fn check_surviving_alloc(cluster: &mut Cluster, history: &mut History, use
 /// repeats.
 pub async fn backup_restore() -> Outcome {
     let mut outcome = Outcome::default();
+
+    // 1. Load all sequences through every kind of caller.
     let mut cluster = Cluster::start(3, 2, 3_000).await;
     let (callers, client) = super::new_callers(&cluster, &cluster.alloc_addresses);
     let one = TestCaller::Sdk(client.clone());
@@ -138,7 +140,8 @@ pub async fn backup_restore() -> Outcome {
     );
     load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
 
-    // Backups under load, under further names until enough calls were answered during them.
+    // 2. Back up under load, under further names until enough calls were answered during it. A
+    // backup is never overwritten.
     let file = cluster.dir().join("backup");
     let before = load.answered_calls();
     let said = assert_success(&run_backup(&cluster, &file).await);
@@ -161,7 +164,7 @@ pub async fn backup_restore() -> Outcome {
     assert!(String::from_utf8_lossy(&again.stderr).contains("never overwritten"));
     assert_eq!(std::fs::read(&file).expect("the backup"), kept);
 
-    // More numbers, of sections in the backup and of others, while the load continues.
+    // 3. Take more numbers, of sections in the backup and of others, while the load continues.
     let mut used = fresh_keys(400);
     used.extend_from_slice(&subject::all_test_keys()[0][..FRESH_UIDS as usize]);
     let mut reached = Vec::new();
@@ -173,15 +176,16 @@ pub async fn backup_restore() -> Outcome {
     load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
     let summary = load.stop().await;
     outcome.add_load("before the loss", &summary);
-    assert_eq!(summary.failed, 0, "{:?}", summary.failures);
-    // Everything is lost except one forgotten AllocSvr.
+    summary.assert_none_failed();
+
+    // 4. Lose everything except one forgotten AllocSvr.
     cluster.allocs[SURVIVING_ALLOC].signal(Signal::STOP);
     for process in cluster.stores.iter_mut().chain([&mut cluster.allocs[0]]) {
         process.kill();
         process.reap();
     }
 
-    // A rejected restore creates nothing.
+    // 5. Rejected restores create nothing.
     let dir = cluster.dir().join("restored-1");
     let bare = run_restore(&cluster, &file, &dir, &[]).await;
     assert_eq!(bare.status.code(), Some(2));
@@ -221,12 +225,14 @@ pub async fn backup_restore() -> Outcome {
     assert!(!over.status.success(), "{over:?}");
     assert!(String::from_utf8_lossy(&over.stderr).contains("not empty"));
 
-    // With margins that cover the work since the backup.
+    // 6. Restore with margins that cover the work since the backup.
     assert_success(&run_restore(&cluster, &file, &dir, &margins(COVERING_MARGIN)).await);
     start_restored_cluster(&mut cluster, &dir, 1).await;
     check_surviving_alloc(&mut cluster, &mut history, &used).await;
     let (callers, new) = super::new_callers(&cluster, &cluster.alloc_addresses);
     let one = TestCaller::Sdk(new);
+
+    // 7. Unused keys have a bound, and used keys continue above their last number.
     for answer in call_recorded(&mut history, &one, TestCall::Current, &fresh_keys(500)).await {
         assert!(
             matches!(answer, Answer::AtMost(_)),
@@ -242,6 +248,8 @@ pub async fn backup_restore() -> Outcome {
         let least = window.parse::<u64>().expect("a number");
         assert!(before > least, "the margins are not tried");
     }
+
+    // 8. The new cluster serves. A client of the old cluster rejects its answers.
     let load = RecordedLoad::start(
         &history,
         subject::all_test_keys(),
@@ -250,15 +258,16 @@ pub async fn backup_restore() -> Outcome {
         UNTIL_STOPPED,
     );
     load.wait_for_calls(4 * CALLS_PER_PHASE, TEST_TIMEOUT).await;
-    // A client of the old cluster rejects the answers of the new one.
     let stale = client.next("", 7, 1).await.expect_err("another cluster");
     let text = stale.to_string();
     for part in ["cluster mismatch", "restored from a backup", "new client"] {
         assert!(text.contains(part), "{text} lacks {part}");
     }
+
+    // 9. No call failed, and the history holds.
     let summary = load.stop().await;
     outcome.add_load("after the restore", &summary);
-    assert_eq!(summary.failed, 0, "{:?}", summary.failures);
+    summary.assert_none_failed();
     cluster.assert_none_ended();
     history.check();
     outcome
@@ -267,13 +276,14 @@ pub async fn backup_restore() -> Outcome {
 /// With margins that were too small, a caller that shows a greater floor or epoch gets an error.
 pub async fn restore_with_low_margins() -> Outcome {
     let mut outcome = Outcome::default();
+
+    // 1. Back up, then go further than the least margins cover, in numbers and in epochs.
     let mut cluster = Cluster::start(1, 1, 3_000).await;
     let client = cluster.new_client();
     outcome.measure_call(client.next("", 42, 1)).await;
     let file = cluster.dir().join("backup");
     assert_success(&run_backup(&cluster, &file).await);
     let patient = client.with_deadline(TEST_TIMEOUT);
-    // Further than the least margins cover, in numbers and in epochs.
     let raised = outcome.measure_call(client.raise_to("", 42, 50_000_000, false));
     raised.await;
     for _ in 0..3 {
@@ -284,6 +294,8 @@ pub async fn restore_with_low_margins() -> Outcome {
     }
     let seen = outcome.measure_call(patient.next("", 42, 1)).await;
     assert!(seen.last > 50_000_000);
+
+    // 2. Lose the cluster, and restore it with the least margins.
     for process in cluster.all_processes() {
         process.kill();
         process.reap();
@@ -300,6 +312,7 @@ pub async fn restore_with_low_margins() -> Outcome {
     assert_success(&run_restore(&cluster, &file, &dir, &margins).await);
     start_restored_cluster(&mut cluster, &dir, 1).await;
 
+    // 3. A caller with a greater floor or epoch gets an error, which is counted.
     let address = cluster.alloc_addresses[0].clone();
     let mut plain = wait_until("a connection", TEST_TIMEOUT, async || {
         SequenceClient::connect(format!("http://{address}"))
@@ -326,7 +339,8 @@ pub async fn restore_with_low_margins() -> Outcome {
         assert_eq!(counted.await, alarms);
         outcome.note(format!("refused: {fault}"));
     }
-    // A caller of the new cluster is served.
+
+    // 4. A caller of the new cluster is served.
     let new = cluster.new_client();
     let first = outcome.measure_call(new.next("", 42, 1)).await;
     let second = outcome.measure_call(new.next("", 42, 1)).await;

@@ -30,6 +30,8 @@ const CALLS_PER_KEY: usize = 10;
 /// Wakes up an owner that has lost its slots while it can reach no store.
 pub async fn deposed_owner() -> Outcome {
     let mut outcome = Outcome::default();
+
+    // 1. a1 owns the keys and has served each of them.
     let mut cluster = Cluster::start(3, 2, LEASE_MS).await;
     let client = cluster.new_client().with_deadline(TEST_TIMEOUT);
     let mut history = History::create(cluster.dir());
@@ -40,6 +42,7 @@ pub async fn deposed_owner() -> Outcome {
     let to_a1 = TestCaller::Grpc(GrpcCaller::new(a1, client));
     take_all_answered(&mut history, &mut outcome, &to_a1, &test_keys).await;
 
+    // 2. Pause the owner, and restart the stores so that no message waits in its sockets.
     cluster.allocs[0].signal(Signal::STOP);
     for store in &mut cluster.stores {
         store.kill();
@@ -48,10 +51,14 @@ pub async fn deposed_owner() -> Outcome {
     for store in &mut cluster.stores {
         store.restart();
     }
+
+    // 3. Another AllocSvr takes over and serves the keys.
     for _ in 0..CALLS_PER_KEY {
         take_all_answered(&mut history, &mut outcome, &through_client, &test_keys).await;
         outcome.inside += MOVED_KEYS as u64;
     }
+
+    // 4. Pause the stores and continue the owner: it is deposed and alone.
     for store in &cluster.stores {
         store.signal(Signal::STOP);
     }
@@ -59,9 +66,10 @@ pub async fn deposed_owner() -> Outcome {
     let alone = take_recorded(&mut history, &to_a1, &test_keys).await;
     let answered = alone.iter().flatten().count();
     outcome.note(format!(
-        "of {MOVED_KEYS} calls the deposed owner answered {answered} while it heard from no store"
+        "of {MOVED_KEYS} calls the deposed owner answered {answered} while it could reach no store"
     ));
 
+    // 5. Continue the stores: the keys are served through a1 again.
     for store in &cluster.stores {
         store.signal(Signal::CONT);
     }
@@ -76,6 +84,8 @@ pub async fn deposed_owner() -> Outcome {
     .await;
     take_all_answered(&mut history, &mut outcome, &through_client, &test_keys).await;
     cluster.wait_until_assigned(2).await;
+
+    // 6. The history holds: no number below those of the new owner.
     cluster.assert_none_ended();
     history.check();
     outcome

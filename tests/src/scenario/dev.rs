@@ -9,14 +9,16 @@ use super::Outcome;
 use crate::process::{Process, Signal, free_ports, run};
 
 /// Maximum time to end after SIGTERM, when there is no caller left to serve.
-const ENDS_WITHIN: Duration = Duration::from_secs(15);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Time between a command's start and the restart: long enough that the command logs that it waits.
-const ASKED_BEFORE: Duration = Duration::from_secs(1);
+const COMMAND_LEAD_TIME: Duration = Duration::from_secs(1);
 
 /// Serves numbers, is killed, continues above them, and ends on SIGTERM.
 pub async fn dev() -> Outcome {
     let mut outcome = Outcome::default();
+
+    // 1. Start `dev`.
     let dir = tempfile::tempdir().unwrap();
     let ports = free_ports(2);
     let server = format!("127.0.0.1:{ports}");
@@ -34,7 +36,7 @@ pub async fn dev() -> Outcome {
     let started = Instant::now();
     let mut dev = Process::start(dir.path(), "dev", args.map(str::to_owned).to_vec());
 
-    let ask = async |args: &[&str]| {
+    let run_client = async |args: &[&str]| {
         let out = run(&[args, &["--server", &server]].concat()).await;
         let stderr = String::from_utf8_lossy(&out.stderr).into_owned();
         let stdout = String::from_utf8_lossy(&out.stdout).trim().to_owned();
@@ -43,37 +45,52 @@ pub async fn dev() -> Outcome {
             false => Err(format!("{args:?}: {stderr}")),
         }
     };
+
+    // 2. It serves numbers of a uid and of a key.
     for number in ["1", "2", "3"] {
-        assert_eq!(outcome.measure_call(ask(&["next", "42"])).await.0, number);
+        assert_eq!(
+            outcome.measure_call(run_client(&["next", "42"])).await.0,
+            number
+        );
     }
     outcome.note(format!(
         "three numbers {:.1?} after the start",
         started.elapsed()
     ));
-    assert_eq!(outcome.measure_call(ask(&["next", "alice"])).await.0, "1");
-    assert_eq!(outcome.measure_call(ask(&["current", "42"])).await.0, "3");
+    assert_eq!(
+        outcome.measure_call(run_client(&["next", "alice"])).await.0,
+        "1"
+    );
+    assert_eq!(
+        outcome.measure_call(run_client(&["current", "42"])).await.0,
+        "3"
+    );
 
+    // 3. Kill it. A command that starts before the restart waits for it.
     dev.kill();
     dev.reap();
     // The command starts while no server runs: it waits and logs the reason.
     let restart = async {
-        tokio::time::sleep(ASKED_BEFORE).await;
+        tokio::time::sleep(COMMAND_LEAD_TIME).await;
         dev.restart();
         Instant::now()
     };
-    let (answer, restarted) = tokio::join!(ask(&["next", "42"]), restart);
+    let (answer, restarted) = tokio::join!(run_client(&["next", "42"]), restart);
     let took = restarted.elapsed();
-    let (number, waited_for) = outcome.measure_call(async { answer }).await;
+    let (number, command_log) = outcome.measure_call(async { answer }).await;
     outcome.note(format!(
-        "restarted: {number} after {took:.1?}; the command said:\n{waited_for}"
+        "restarted: {number} after {took:.1?}; the command logged:\n{command_log}"
     ));
+
+    // 4. The number continues above those before, in time.
     let number: u64 = number.parse().unwrap();
     assert!((4..=20_000).contains(&number), "{number}");
     assert!(took <= Duration::from_secs(15), "{took:?}");
-    assert!(waited_for.contains("waiting: "), "{waited_for:?}");
+    assert!(command_log.contains("waiting: "), "{command_log:?}");
 
+    // 5. SIGTERM ends it.
     dev.signal(Signal::TERM);
-    let status = dev.wait_for_exit(ENDS_WITHIN).await;
+    let status = dev.wait_for_exit(EXIT_TIMEOUT).await;
     assert!(status.success(), "{status}");
     outcome
 }

@@ -56,7 +56,7 @@ impl DiskFaultCluster {
         let loops = !skipped();
         if !loops {
             outcome.note(String::from(
-                "skipped: what needs a disk that fails while in use (not root, or no loop devices)",
+                "skipped: faults of a disk in use (not root, or no loop devices)",
             ));
         }
         let root = cluster.dir().to_owned();
@@ -113,7 +113,7 @@ impl DiskFaultCluster {
         for store in stores.clone() {
             let process = &self.cluster.stores[store];
             process.signal(Signal::STOP);
-            wait_until("the store to stand still", STORE_EXIT_TIMEOUT, async || {
+            wait_until("the store to be paused", STORE_EXIT_TIMEOUT, async || {
                 process.is_stopped().then_some(())
             })
             .await;
@@ -169,9 +169,11 @@ async fn wait_for_failed_exit(process: &mut Process, path: &Path, parts: &[&str]
 /// Each kind of damage on one store of three, under load.
 pub async fn disk_faults_of_one_store() -> Outcome {
     let mut outcome = Outcome::default();
-    let mut stage = DiskFaultCluster::start(&mut outcome).await;
-    let (callers, _) = super::new_callers(&stage.cluster, &stage.cluster.alloc_addresses);
-    let history = History::create(stage.cluster.dir());
+
+    // 1. Load a cluster whose stores have a disk each.
+    let mut setup = DiskFaultCluster::start(&mut outcome).await;
+    let (callers, _) = super::new_callers(&setup.cluster, &setup.cluster.alloc_addresses);
+    let history = History::create(setup.cluster.dir());
     let load = RecordedLoad::start(
         &history,
         subject::all_test_keys(),
@@ -180,26 +182,36 @@ pub async fn disk_faults_of_one_store() -> Outcome {
         UNTIL_STOPPED,
     );
     load.wait_for_calls(CALLS_DURING_FAULT, TEST_TIMEOUT).await;
+
+    // 2. Damage the directory of a stopped store: it refuses to start.
     for (n, case) in AUTHORITATIVE_DAMAGE.iter().enumerate() {
-        damage_one_store(&mut stage, &load, n % 3, case, &mut outcome).await;
+        damage_one_store(&mut setup, &load, n % 3, case, &mut outcome).await;
     }
+
+    // 3. Damage rows: the store rebuilds them.
     for (n, case) in ROWS_DAMAGE.iter().enumerate() {
-        damage_rows_of_one_store(&mut stage, &load, n % 3, case, &mut outcome).await;
+        damage_rows_of_one_store(&mut setup, &load, n % 3, case, &mut outcome).await;
     }
-    start_on_directory_in_use(&mut stage, &load, &mut outcome).await;
-    if !stage.disks.is_empty() {
+
+    // 4. Start a second process on a directory in use.
+    start_on_directory_in_use(&mut setup, &load, &mut outcome).await;
+
+    // 5. Make the disk of a running store fail, of a leader and of a follower.
+    if !setup.disks.is_empty() {
         for fault in [LiveFault::Full, LiveFault::ReadOnly, LiveFault::Dead] {
             for leads in [true, false] {
-                let leader = stage.cluster.wait_for_leader().await;
+                let leader = setup.cluster.wait_for_leader().await;
                 let store = if leads { leader } else { (leader + 1) % 3 };
-                fail_disk_of_one_store(&mut stage, &load, store, fault, &mut outcome).await;
+                fail_disk_of_one_store(&mut setup, &load, store, fault, &mut outcome).await;
             }
         }
     }
+
+    // 6. No call failed, and the history holds.
     let summary = load.stop().await;
     outcome.add_load("load", &summary);
-    assert_eq!(summary.failed, 0, "{:?}", summary.failures);
-    stage.cluster.assert_none_ended();
+    summary.assert_none_failed();
+    setup.cluster.assert_none_ended();
     let report = history.check();
     assert_eq!(report.answered(), summary.answered);
     outcome
@@ -207,21 +219,21 @@ pub async fn disk_faults_of_one_store() -> Outcome {
 
 /// Damages a stopped store's directory. The store refuses to start and changes nothing.
 async fn damage_one_store(
-    stage: &mut DiskFaultCluster,
+    setup: &mut DiskFaultCluster,
     load: &RecordedLoad,
     store: usize,
     case: &DamageCase,
     outcome: &mut Outcome,
 ) {
-    stage.kill_store(store);
+    setup.kill_store(store);
     let before = load.answered_calls();
-    let data = stage.data_dir(store);
-    let good = stage.cluster.dir().join("good");
+    let data = setup.data_dir(store);
+    let good = setup.cluster.dir().join("good");
     replace_by_copy(&data, &good);
-    let named = (case.damage)(&stage.damage_point(store));
+    let named = (case.damage)(&setup.damage_point(store));
     let damaged = read_tree(&data);
-    stage.cluster.stores[store].restart();
-    let last = wait_for_failed_exit(&mut stage.cluster.stores[store], &named, case.says).await;
+    setup.cluster.stores[store].restart();
+    let last = wait_for_failed_exit(&mut setup.cluster.stores[store], &named, case.says).await;
     let changed = find_changed_files(&damaged, &data);
     assert!(
         changed.is_empty(),
@@ -232,25 +244,25 @@ async fn damage_one_store(
     outcome.inside += load.answered_calls() - before;
     outcome.note(format!("{}: {last}", case.name));
     replace_by_copy(&good, &data);
-    stage.restart_and_rejoin(store).await;
+    setup.restart_and_rejoin(store).await;
 }
 
 /// Damages rows, which are only a shortcut: the store quarantines and rebuilds them, and logs it.
 async fn damage_rows_of_one_store(
-    stage: &mut DiskFaultCluster,
+    setup: &mut DiskFaultCluster,
     load: &RecordedLoad,
     store: usize,
     case: &DamageCase,
     outcome: &mut Outcome,
 ) {
-    stage.kill_store(store);
+    setup.kill_store(store);
     let before = load.answered_calls();
-    (case.damage)(&stage.damage_point(store));
-    let said = stage.cluster.stores[store].log().len();
-    stage.restart_and_rejoin(store).await;
+    (case.damage)(&setup.damage_point(store));
+    let said = setup.cluster.stores[store].log().len();
+    setup.restart_and_rejoin(store).await;
     load.wait_for_calls(CALLS_DURING_FAULT, TEST_TIMEOUT).await;
     outcome.inside += load.answered_calls() - before;
-    let log = stage.cluster.stores[store].log().split_off(said);
+    let log = setup.cluster.stores[store].log().split_off(said);
     for part in case.says {
         assert!(log.contains(part), "{}: no {part:?} in {log}", case.name);
     }
@@ -259,12 +271,12 @@ async fn damage_rows_of_one_store(
 
 /// Starts a second process on a directory in use, under its own path and a link.
 async fn start_on_directory_in_use(
-    stage: &mut DiskFaultCluster,
+    setup: &mut DiskFaultCluster,
     load: &RecordedLoad,
     outcome: &mut Outcome,
 ) {
-    let data = stage.data_dir(0);
-    let link = stage.cluster.dir().join("link");
+    let data = setup.data_dir(0);
+    let link = setup.cluster.dir().join("link");
     std::os::unix::fs::symlink(&data, &link).unwrap();
     for name in [&data, &link] {
         let before = load.answered_calls();
@@ -272,45 +284,45 @@ async fn start_on_directory_in_use(
         let dir = name.to_str().unwrap();
         let args = ["store", "--id", "1", "--listen", &listen, "--data-dir", dir];
         let args = args.map(str::to_owned).to_vec();
-        let mut second = Process::start(stage.cluster.dir(), "second", args);
+        let mut second = Process::start(setup.cluster.dir(), "second", args);
         let says = ["is in use by another process", "stop that one"];
         let last = wait_for_failed_exit(&mut second, name, &says).await;
         load.wait_for_calls(CALLS_DURING_FAULT, TEST_TIMEOUT).await;
         outcome.inside += load.answered_calls() - before;
         outcome.note(format!("in use: {last}"));
-        stage.cluster.assert_none_ended();
+        setup.cluster.assert_none_ended();
     }
 }
 
 /// Makes the disk of a running store fail.
 async fn fail_disk_of_one_store(
-    stage: &mut DiskFaultCluster,
+    setup: &mut DiskFaultCluster,
     load: &RecordedLoad,
     store: usize,
     fault: LiveFault,
     outcome: &mut Outcome,
 ) {
     let before = load.answered_calls();
-    let led = stage.cluster.wait_for_leader().await == store;
-    let data = stage.data_dir(store);
-    stage.inject_fault([store], fault).await;
+    let led = setup.cluster.wait_for_leader().await == store;
+    let data = setup.data_dir(store);
+    setup.inject_fault([store], fault).await;
     let struck = Instant::now();
     let last = wait_for_failed_exit(
-        &mut stage.cluster.stores[store],
+        &mut setup.cluster.stores[store],
         &data,
         &fault.error_texts(),
     )
     .await;
     let took = struck.elapsed();
     if fault.rejects_start() {
-        stage.cluster.stores[store].restart();
+        setup.cluster.stores[store].restart();
         let says = fault.start_error_texts();
-        wait_for_failed_exit(&mut stage.cluster.stores[store], &data, &says).await;
+        wait_for_failed_exit(&mut setup.cluster.stores[store], &data, &says).await;
     }
     load.wait_for_calls(CALLS_DURING_FAULT, TEST_TIMEOUT).await;
     outcome.inside += load.answered_calls() - before;
     let who = if led { "leader" } else { "follower" };
     outcome.note(format!("{fault:?}, {who}, ended after {took:.1?}: {last}"));
-    fault.repair(&mut stage.disks[store]);
-    stage.restart_and_rejoin(store).await;
+    fault.repair(&mut setup.disks[store]);
+    setup.restart_and_rejoin(store).await;
 }

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use seqsvr_client::NextItem;
 
 use super::Outcome;
-use crate::caller::{TestCall, next_answer};
 use crate::cluster::Cluster;
 use crate::history::History;
 use crate::load::{RecordedLoad, UNTIL_STOPPED};
@@ -28,6 +27,8 @@ const KILLS: usize = 3;
 /// it.
 pub async fn fast_restart() -> Outcome {
     let mut outcome = Outcome::default();
+
+    // 1. Load all sequences; b has a state directory.
     let mut cluster = Cluster::start(3, 1, 3_000).await;
     let state = cluster.dir().join("state-b").display().to_string();
     cluster.add_alloc("b", &["--state-dir", &state]);
@@ -44,12 +45,13 @@ pub async fn fast_restart() -> Outcome {
         UNTIL_STOPPED,
     );
     load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
+
+    // 2. Kill and restart b, several times: its keys are served at once.
     let mut best = Duration::MAX;
     for _ in 0..KILLS {
         let test_keys = super::wait_for_owned_keys(&client, "b", REQUESTED_KEYS_MIN).await;
         let before = load.answered_calls();
-        cluster.allocs[b].kill();
-        cluster.allocs[b].reap();
+        cluster.kill_alloc(b);
         let began = Instant::now();
         cluster.allocs[b].restart();
         let wanted: Vec<NextItem> = test_keys
@@ -61,14 +63,7 @@ pub async fn fast_restart() -> Outcome {
         let (took, end) = (began.elapsed(), history.now_ns());
         for (test_key, answer) in test_keys.iter().zip(answers) {
             let n = answer.expect("its keys are back");
-            let answer = next_answer(n.first, n.last, test_key);
-            history.record(
-                test_key,
-                TestCall::Next(1),
-                begin,
-                end,
-                &Ok((Some(n.epoch), answer)),
-            );
+            history.record_number(test_key, begin, end, &n);
         }
         outcome.note(format!(
             "{} keys of b are back {took:.2?} after exec",
@@ -81,7 +76,7 @@ pub async fn fast_restart() -> Outcome {
     }
     assert!(best <= RECOVERY_LIMIT, "back only after {best:?}");
 
-    // A second process on the directory, and one on a copy, while the first lives.
+    // 3. Start a second process on the directory, and one on a copy, while b lives: both end.
     let copy = cluster.dir().join("state-copy");
     std::fs::create_dir(&copy).unwrap();
     for file in ["lock", "proof"] {
@@ -123,11 +118,13 @@ pub async fn fast_restart() -> Outcome {
         .counter(&cluster.alloc_addresses, "sessions_opened")
         .await;
     assert_eq!(now, opened, "an AllocSvr lost its session");
+
+    // 4. b still has its session, no call failed, and the history holds.
     load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
 
     let summary = load.stop().await;
     outcome.add_load("load", &summary);
-    assert_eq!(summary.failed, 0, "{:?}", summary.failures);
+    summary.assert_none_failed();
     cluster.assert_none_ended();
     history.check();
     outcome

@@ -19,6 +19,8 @@ const CALLS: u64 = 200_000;
 /// Every call is answered, the check passes, and it detects planted faults.
 pub async fn five_processes() -> Outcome {
     let mut outcome = Outcome::default();
+
+    // 1. Make all calls through every kind of caller.
     let mut cluster = Cluster::start(3, 2, 3_000).await;
     let (callers, client) = super::new_callers(&cluster, &cluster.alloc_addresses);
     subject::create_third_namespace(&client).await;
@@ -35,6 +37,8 @@ pub async fn five_processes() -> Outcome {
         "{:?}",
         summary.failures
     );
+
+    // 2. Every call was answered, many through forwarding, and the history holds.
     cluster.assert_none_ended();
     let forwarded = cluster.counter(&cluster.alloc_addresses, "forwarded").await;
     outcome.note(format!("forwarded for plain callers: {forwarded}"));
@@ -45,6 +49,7 @@ pub async fn five_processes() -> Outcome {
     assert!(report.raise_to > 1_000 && report.current > 10_000);
     assert!(report.ordered_pairs > 1_000_000 && report.concurrency_max > 4);
 
+    // 3. The check finds a planted fault in the same history.
     let whole = std::fs::read_to_string(&path).unwrap();
     let (a, b) = find_two_ordered_calls(&whole);
     for (name, rule, lines) in [
@@ -71,6 +76,8 @@ pub async fn five_processes() -> Outcome {
         let out = run(&["check", &path.display().to_string()]).await;
         assert_eq!(out.status.code(), Some(1), "{name}: {out:?}");
     }
+
+    // 4. The command `check` passes the original.
     let out = run(&["check", &path.display().to_string()]).await;
     assert_eq!(out.status.code(), Some(0), "{out:?}");
     outcome

@@ -91,6 +91,7 @@ async fn fill_stores(outcome: &mut Outcome, cluster: &Cluster, client: &Client) 
 
 /// Restarts each store alone, then all at once.
 async fn measure_store_restarts(outcome: &mut Outcome, cluster: &mut Cluster) {
+    // 1. Each store alone.
     let admin = cluster.new_client().admin();
     let mut best = Duration::MAX;
     for i in 0..cluster.stores.len() {
@@ -100,8 +101,7 @@ async fn measure_store_restarts(outcome: &mut Outcome, cluster: &mut Cluster) {
             status.counters.get("raft_applied_index").copied()
         };
         let before = applied().await.expect("it answers");
-        cluster.stores[i].kill();
-        cluster.stores[i].reap();
+        cluster.kill_store(i);
         let began = Instant::now();
         cluster.stores[i].restart();
         wait_until("the store to be where it was", TEST_TIMEOUT, async || {
@@ -118,6 +118,7 @@ async fn measure_store_restarts(outcome: &mut Outcome, cluster: &mut Cluster) {
     }
     judge_duration(outcome, "a store serves", best, STORE_START_LIMIT);
 
+    // 2. All stores at once.
     for store in &mut cluster.stores {
         store.kill();
         store.reap();
@@ -172,8 +173,7 @@ async fn measure_takeover(outcome: &mut Outcome, cluster: &mut Cluster) {
     let client = cluster.new_client().with_deadline(TEST_TIMEOUT);
     let mut best = Duration::MAX;
     for i in 0..ATTEMPTS {
-        // All slots go to the victim, which is then killed. The drain of its heir is undone just
-        // before.
+        // 1. All slots go to the victim.
         let (victim, heir) = (i, i + 1);
         let names = ["a1", "new0", "new1", "new2"];
         let admin = client.admin();
@@ -187,11 +187,15 @@ async fn measure_takeover(outcome: &mut Outcome, cluster: &mut Cluster) {
             (alone && status.free_slots == 0).then_some(())
         })
         .await;
+
+        // 2. Undo the drain of its heir, and kill the victim.
         let of_each = one_uid_per_slot(&client).await;
         let before = count_timer_restarts(cluster).await;
         admin.drain(names[heir], true).await.expect("it is undone");
         let killed = Instant::now();
         cluster.allocs[victim].kill();
+
+        // 3. A key of each slot must be served elsewhere.
         for answer in client.next_many("default", &of_each).await {
             answer.expect("it is served elsewhere");
             outcome.add_call(killed.elapsed());
@@ -200,7 +204,7 @@ async fn measure_takeover(outcome: &mut Outcome, cluster: &mut Cluster) {
         cluster.allocs[victim].reap();
         let restarted_timers = count_timer_restarts(cluster).await - before;
         outcome.note(format!(
-            "{} slots of a dead owner are served {took:.2?} after its end, W being {TAKEOVER_WAIT:.2?}; timers restarted: {restarted_timers}",
+            "{} slots of a dead owner are served {took:.2?} after its end, with W = {TAKEOVER_WAIT:.2?}; timers restarted: {restarted_timers}",
             of_each.len()
         ));
         if restarted_timers == 0 {
@@ -231,7 +235,7 @@ async fn one_uid_per_slot(client: &Client) -> Vec<NextItem> {
 
 /// Notes a measurement, and records it as missed if it is over its limit.
 fn judge_duration(outcome: &mut Outcome, what: &str, took: Duration, within: Duration) {
-    let text = format!("{what} {took:.2?}, at best of the tries; at most {within:.2?} is wanted");
+    let text = format!("{what} {took:.2?}, in the best attempt; at most {within:.2?} is allowed");
     match took <= within {
         true => outcome.note(text),
         false => outcome.missed.push(text),

@@ -25,6 +25,8 @@ const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// configured with at their start. No call may fail.
 pub async fn members() -> Outcome {
     let mut outcome = Outcome::default();
+
+    // 1. Load all sequences through every kind of caller.
     let mut cluster = Cluster::start(3, 2, 3_000).await;
     let (callers, client) = super::new_callers(&cluster, &cluster.alloc_addresses);
     subject::create_third_namespace(&client).await;
@@ -39,6 +41,7 @@ pub async fn members() -> Outcome {
     load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
     let before = load.answered_calls();
 
+    // 2. Two stores join.
     for id in [4, 5] {
         join_store(&mut cluster, id, &mut outcome).await;
         load.wait_for_calls(CALLS_BETWEEN_CHANGES, TEST_TIMEOUT)
@@ -46,6 +49,7 @@ pub async fn members() -> Outcome {
     }
     assert_eq!(voter_ids(&cluster).await, [1, 2, 3, 4, 5]);
 
+    // 3. The leadership moves ten times.
     for n in 0..10 {
         let to = (cluster.wait_for_leader().await as u64 + 2) % 5 + 1;
         let began = Instant::now();
@@ -60,7 +64,7 @@ pub async fn members() -> Outcome {
             .await;
     }
 
-    // Store 1 is removed as the leader, store 2 in its present role.
+    // 4. Store 1 leaves as the leader, store 2 in its present role.
     run_member_command(&cluster, &["transfer", "1"]).await;
     for id in [1, 2] {
         remove_store(&mut cluster, id, &mut outcome).await;
@@ -68,9 +72,9 @@ pub async fn members() -> Outcome {
             .await;
     }
 
+    // 5. Store 3 dies and is replaced. The load continues until the new group was needed.
     let raises = cluster.counter(&cluster.alloc_addresses, "raises").await;
-    cluster.stores[2].kill();
-    cluster.stores[2].reap();
+    cluster.kill_store(2);
     load.wait_for_calls(CALLS_BETWEEN_CHANGES, TEST_TIMEOUT)
         .await;
     run_member_command(&cluster, &["remove", "3"]).await;
@@ -78,7 +82,6 @@ pub async fn members() -> Outcome {
     assert_eq!(voter_ids(&cluster).await, [4, 5, 6]);
     load.wait_for_calls(CALLS_BETWEEN_CHANGES, TEST_TIMEOUT)
         .await;
-    // The load continues until the group with the new member was needed.
     let raised = wait_until("a raise at the new group", TEST_TIMEOUT, async || {
         let now = cluster.counter(&cluster.alloc_addresses, "raises").await;
         (now > raises).then_some(now - raises)
@@ -86,9 +89,9 @@ pub async fn members() -> Outcome {
     .await;
     outcome.note(format!("{raised} raises since store 3 died"));
 
+    // 6. A leader dies when no store of the AllocSvrs' configuration is left.
     let led = cluster.wait_for_leader().await;
-    cluster.stores[led].kill();
-    cluster.stores[led].reap();
+    cluster.kill_store(led);
     let killed = Instant::now();
     let next = wait_until("another leader", TEST_TIMEOUT, async || {
         let now = cluster.wait_for_leader().await;
@@ -108,9 +111,10 @@ pub async fn members() -> Outcome {
     outcome.inside = load.answered_calls() - before;
     load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
 
+    // 7. No call failed, and the history holds.
     let summary = load.stop().await;
     outcome.add_load("load", &summary);
-    assert_eq!(summary.failed, 0, "{:?}", summary.failures);
+    summary.assert_none_failed();
     assert!(outcome.inside >= 1_000);
     cluster.assert_none_ended();
     let report = history.check();
@@ -125,7 +129,7 @@ pub async fn invalid_members_rejected() -> Outcome {
     let admin = cluster.new_client();
     outcome.measure_call(admin.next("", 1, 1)).await;
 
-    // No server there; another id there; an AllocSvr there; ids and addresses in use.
+    // 1. No server there; another id there; an AllocSvr there; ids and addresses in use.
     let unused = "4=127.0.0.1:9";
     assert_member_rejected(
         &cluster,
@@ -144,7 +148,7 @@ pub async fn invalid_members_rejected() -> Outcome {
     assert_member_rejected(&cluster, &["remove", "9"], 2, "the members are 1, 2, 3").await;
     assert_member_rejected(&cluster, &["transfer", "9"], 1, "the voters are 1, 2, 3").await;
 
-    // A store of another cluster.
+    // 2. A store of another cluster.
     let made = run(&["init", "--stores", &format!("5={other}")]).await;
     assert!(made.status.success(), "{made:?}");
     let foreign = format!("5={other}");
@@ -156,7 +160,7 @@ pub async fn invalid_members_rejected() -> Outcome {
     )
     .await;
 
-    // The cluster records used ids from format level 2 on, which it reaches without an operator.
+    // 3. Wait for format level 2, which records used ids and needs no operator.
     wait_until("format level 2", TEST_TIMEOUT, async || {
         let leader = cluster.wait_for_leader().await;
         let admin = cluster.new_client().admin();
@@ -166,11 +170,10 @@ pub async fn invalid_members_rejected() -> Outcome {
     })
     .await;
 
-    // A voter whose disk was wiped returns under its old id.
+    // 4. A voter whose disk was wiped returns under its old id.
     let wiped = (cluster.wait_for_leader().await + 1) % 3;
     let id = wiped + 1;
-    cluster.stores[wiped].kill();
-    cluster.stores[wiped].reap();
+    cluster.kill_store(wiped);
     let dir = cluster.stores[wiped].arg("--data-dir").to_owned();
     std::fs::remove_dir_all(&dir).expect("the directory can be removed");
     cluster.stores[wiped].restart();
@@ -179,7 +182,7 @@ pub async fn invalid_members_rejected() -> Outcome {
     assert_member_rejected(&cluster, &["add", &again], 1, "ids are never reused").await;
     outcome.measure_call(admin.next("", 1, 1)).await;
 
-    // While that store is missing, no living store can be removed, neither the leader nor the
+    // 5. While that store is missing, no living store can be removed, neither the leader nor the
     // other.
     for one in 1..=3 {
         if one != id {
@@ -193,7 +196,8 @@ pub async fn invalid_members_rejected() -> Outcome {
         }
     }
 
-    // The steps that the text names: remove it, and return under a new id with an empty directory.
+    // 6. The steps that the text names: remove it, and return under a new id with an empty
+    // directory.
     run_member_command(&cluster, &["remove", &id.to_string()]).await;
     assert_member_rejected(&cluster, &["add", &again], 1, "ids are never reused").await;
     stop_store(&mut cluster, wiped).await;

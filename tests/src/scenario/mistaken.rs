@@ -19,9 +19,13 @@ const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// The second AllocSvr of a name waits for the first to end, gives up, and disturbs no session.
 pub async fn second_alloc_of_a_name() -> Outcome {
     let mut outcome = Outcome::default();
+
+    // 1. a1 serves.
     let mut cluster = Cluster::start(1, 1, 1_000).await;
     let client = cluster.new_client();
     let before = outcome.measure_call(client.next("", 42, 1)).await;
+
+    // 2. Start a second AllocSvr of the name. Until it gives up, a1 serves without a gap.
     let listen = format!("127.0.0.1:{}", free_ports(1));
     let stores = cluster.store_addresses.join(",");
     let args = [
@@ -46,16 +50,18 @@ pub async fn second_alloc_of_a_name() -> Outcome {
         second.has_ended().then_some(())
     })
     .await;
+
+    // 3. Its last line names the living AllocSvr and the flag.
     outcome.inside = outcome.calls - 1;
     let status = second.wait_for_exit(TEST_TIMEOUT).await;
     assert!(!status.success(), "{status}");
     let log = second.log();
-    let said = log.lines().last().unwrap();
+    let error = log.lines().last().unwrap();
     assert!(
-        said.contains("the name \"a1\" is taken by a living AllocSvr")
-            && said.contains(&cluster.alloc_addresses[0])
-            && said.contains("--name"),
-        "{said}"
+        error.contains("the name \"a1\" is taken by a living AllocSvr")
+            && error.contains(&cluster.alloc_addresses[0])
+            && error.contains("--name"),
+        "{error}"
     );
     cluster.assert_none_ended();
     outcome
@@ -64,6 +70,8 @@ pub async fn second_alloc_of_a_name() -> Outcome {
 /// A StoreSvr on another cluster's directory stays out. On its own directory it is a member again.
 pub async fn store_on_foreign_directory() -> Outcome {
     let mut outcome = Outcome::default();
+
+    // 1. Stop a cluster, and start another one.
     let mut other = Cluster::start(3, 1, 3_000).await;
     for process in other.all_processes() {
         process.kill();
@@ -72,9 +80,10 @@ pub async fn store_on_foreign_directory() -> Outcome {
     let mut cluster = Cluster::start(3, 1, 3_000).await;
     let client = cluster.new_client();
     let before = outcome.measure_call(client.next("", 42, 1)).await;
+
+    // 2. Restart a store on the other cluster's directory: it logs the mistake and stays out.
     let own = cluster.stores[2].arg("--data-dir").to_owned();
-    cluster.stores[2].kill();
-    cluster.stores[2].reap();
+    cluster.kill_store(2);
     let theirs = other.stores[2].arg("--data-dir").to_owned();
     let kept = read_identity(&theirs);
     cluster.stores[2].set_arg("--data-dir", &theirs);
@@ -85,21 +94,22 @@ pub async fn store_on_foreign_directory() -> Outcome {
     })
     .await;
     assert!(log.contains("--data-dir"), "{log}");
+
+    // 3. The cluster serves without it.
     let numbers = outcome.measure_call(client.next("", 42, 1)).await;
     outcome.inside = 1;
     assert_eq!(numbers.first, before.last + 1);
 
-    // On its own directory it is a member again, and the other cluster has lost nothing.
-    cluster.stores[2].kill();
-    cluster.stores[2].reap();
+    // 4. The foreign directory is unchanged. On its own directory the store is a member again.
+    cluster.kill_store(2);
     assert_eq!(read_identity(&theirs), kept, "the identity is as it was");
     cluster.stores[2].set_arg("--data-dir", &own);
     cluster.stores[2].restart();
     let leader = cluster.wait_for_leader().await;
     assert_ne!(leader, 2, "it was away");
-    cluster.stores[leader].kill();
-    cluster.stores[leader].reap();
-    // Two of three stores are a majority only with the third store.
+
+    // 5. The leader dies: the cluster has a majority only with that store.
+    cluster.kill_store(leader);
     let patient = client.with_deadline(TEST_TIMEOUT);
     let numbers = outcome.measure_call(patient.next("", 42, 1)).await;
     assert!(numbers.first > before.last + 1);
@@ -108,6 +118,8 @@ pub async fn store_on_foreign_directory() -> Outcome {
         status.stores.iter().any(|s| s.leader).then_some(())
     })
     .await;
+
+    // 6. The other cluster has lost nothing.
     for process in &mut other.stores {
         process.restart();
     }
@@ -121,9 +133,13 @@ pub async fn store_on_foreign_directory() -> Outcome {
 /// not reveal ends once the original is elected. No call fails.
 pub async fn copied_store() -> Outcome {
     let mut outcome = Outcome::default();
+
+    // 1. A cluster serves.
     let mut cluster = Cluster::start(3, 1, 1_000).await;
     let client = cluster.new_client();
     let mut last = outcome.measure_call(client.next("", 42, 1)).await.last;
+
+    // 2. Start a store on a copy of a living follower's directory: it refuses.
     let store = (cluster.wait_for_leader().await + 1) % 3;
     let data = cluster.stores[store].arg("--data-dir").to_owned();
     let copy = format!("{data}-copy");
@@ -146,14 +162,15 @@ pub async fn copied_store() -> Outcome {
     let mut twin = Process::start(cluster.dir(), "copy", args);
     let last_line = |twin: &Process| twin.log().lines().last().unwrap_or_default().to_owned();
     let status = twin.wait_for_exit(TEST_TIMEOUT).await;
-    let said = last_line(&twin);
-    assert!(!status.success(), "{status}: {said}");
+    let error = last_line(&twin);
+    assert!(!status.success(), "{status}: {error}");
     assert!(
-        said.contains("is a copy") && said.contains("--moved-data-dir"),
-        "{said}"
+        error.contains("is a copy") && error.contains("--moved-data-dir"),
+        "{error}"
     );
 
-    // A clone of a volume has the same inodes: as if the copy had been moved on purpose.
+    // 3. Start it as if the copy had been moved on purpose, like a clone of a volume, which has the
+    // same inodes. It ends once the original is elected; no call fails until then.
     twin.set_flag("--moved-data-dir");
     twin.restart();
     let to = id.parse().expect("an id");
@@ -172,10 +189,12 @@ pub async fn copied_store() -> Outcome {
     })
     .await;
     outcome.inside = outcome.calls - 1;
+
+    // 4. Its last line names the other process.
     let status = twin.wait_for_exit(TEST_TIMEOUT).await;
-    let said = last_line(&twin);
-    assert!(!status.success(), "{status}: {said}");
-    assert!(said.contains("another process has this id"), "{said}");
+    let error = last_line(&twin);
+    assert!(!status.success(), "{status}: {error}");
+    assert!(error.contains("another process has this id"), "{error}");
     cluster.assert_none_ended();
     outcome
 }

@@ -53,30 +53,30 @@ macro_rules! scenarios {
     ($each:ident) => {
         $each! {
             dev::dev: "`seqsvr dev` is used, killed and started again";
-            five_processes::five_processes: "200,000 mixed calls without a fault; the check convicts planted ones";
-            owner_killed::owner_killed: "an owner is killed: served elsewhere within W + 2 s, others do not notice";
+            five_processes::five_processes: "200,000 mixed calls without a fault; the check finds planted ones";
+            owner_killed::owner_killed: "an owner is killed: served elsewhere within W + 2 s, calls for other keys do not fail";
             store_killed::store_killed: "the store leader is killed, then a follower: no call fails";
             all_killed::full_outage: "every process is killed at once and started again";
             planned::planned_moves: "drain, SIGTERM, a new alloc, 200 moves by hand: no call fails, nothing is skipped";
             fast_restart::fast_restart: "an alloc with a state directory is killed: its keys are back within 1 s of exec";
-            paused::owner_paused: "an owner is stopped for 3 D with requests in its sockets and a caller that sends more";
-            paused::leader_paused: "the store leader is stopped for 3 D";
-            paused::owner_and_leader_paused: "an owner and the store leader are stopped for 3 D";
-            paused::majority_paused: "two of three stores are stopped for 3 D";
-            deposed::deposed_owner: "an owner is stopped, loses its slots, and goes on alone: no number below the new owner's";
+            paused::owner_paused: "an owner is paused for 3 D with requests in its sockets and a caller that sends more";
+            paused::leader_paused: "the store leader is paused for 3 D";
+            paused::owner_and_leader_paused: "an owner and the store leader are paused for 3 D";
+            paused::majority_paused: "two of three stores are paused for 3 D";
+            deposed::deposed_owner: "an owner is paused, loses its slots, and continues alone: no number below the new owner's";
             rolling::rolling_restart: "every process is restarted in turn, by accept to a rebuilt binary: no call fails, nothing is skipped";
-            rolling::level_1_upgrade: "a cluster of format level 1 is taken over under load; the older build refuses level 2";
+            rolling::level_1_upgrade: "a cluster of format level 1 is upgraded under load; the older build refuses level 2";
             members::members: "stores join, leave, lead in turn and are replaced: no call fails";
-            members::invalid_members_rejected: "what must not become a member does not, and is told why";
+            members::invalid_members_rejected: "invalid members are rejected, with the reason";
             disks::disk_faults_of_one_store: "every disk fault on one store of three: one clear line, no call fails";
-            disks::disk_faults_of_all_stores: "the same on all three at once: refusal, and no number repeats after";
-            backup::backup_restore: "backup under load, 100,000 more numbers, all is lost, restore: no number twice";
-            backup::restore_with_low_margins: "margins that were too small: who shows a greater floor or epoch is refused loudly";
-            overload::ten_thousand_connections: "10,000 connections to one alloc, others work; one too many is told so";
-            mistaken::second_alloc_of_a_name: "a second alloc of a name gives up and disturbs nobody";
-            other_cluster::address_reused: "`dev` is started on another directory at the same ports: a bench ends, and mixes nothing";
-            other_cluster::address_reused_forwarder: "an owner's address is given to another cluster: no number of it is forwarded";
-            other_cluster::stores_reinitialized: "stores are wiped and made again: an alloc ends once its lease is over; one stray store ends nothing";
+            disks::disk_faults_of_all_stores: "every disk fault on all three stores at once: no service, and no number repeats afterwards";
+            backup::backup_restore: "backup under load, 100,000 more numbers, loss of everything, restore: no number repeats";
+            backup::restore_with_low_margins: "restore with too small margins: a caller with a greater floor or epoch gets an error";
+            overload::ten_thousand_connections: "10,000 connections to one alloc while others work; one over the limit is rejected with the reason";
+            mistaken::second_alloc_of_a_name: "a second alloc of a name gives up and disturbs no session";
+            other_cluster::address_reused: "`dev` is started on another directory at the same ports: a bench ends, and mixes no numbers";
+            other_cluster::address_reused_forwarder: "an owner's address is reused by another cluster: none of its numbers is forwarded";
+            other_cluster::stores_reinitialized: "stores are wiped and initialized again: an alloc ends once its lease has expired; one stray store ends nothing";
             mistaken::store_on_foreign_directory: "a store on another cluster's directory stays out";
             mistaken::copied_store: "a store on a copy does not start, a clone ends: no call fails";
         }
@@ -112,7 +112,7 @@ scenarios!(list);
 pub const FIGURES: &[Scenario] = &[
     Scenario {
         name: "sprayers",
-        about: "beside sprayers of uids, keys, names and stuck calls: latencies within 2 x of its own, or 1.5 x of a bare service's",
+        about: "next to hostile clients with random uids, keys, names and stuck calls: latencies within 2 x of its own, or 1.5 x of a bare service's",
         run: || Box::pin(overload::sprayers()),
     },
     Scenario {

@@ -28,6 +28,7 @@ const LEASE: Duration = Duration::from_secs(3);
 pub async fn address_reused() -> Outcome {
     let mut outcome = Outcome::default();
     for way in [&[][..], &["--unary"], &["--mode", "pipe"]] {
+        // 1. Start `dev`, and a bench against it.
         let dir = tempfile::tempdir().unwrap();
         let ports = [free_ports(1), free_ports(1)];
         let mut first = start_dev(dir.path(), "first", ports).await;
@@ -50,7 +51,8 @@ pub async fn address_reused() -> Outcome {
             .stderr(Stdio::piped())
             .spawn()
             .expect("the bench starts");
-        // With 50 keys, nearly every key then has a number.
+
+        // 2. Wait until nearly every key has a number.
         let admin = Client::new(Options::new([server.clone()]))
             .expect("a good address")
             .admin();
@@ -59,9 +61,13 @@ pub async fn address_reused() -> Outcome {
             (status.counters["numbers"] >= 500).then_some(())
         })
         .await;
+
+        // 3. Kill `dev` and start it on another directory at the same ports.
         first.kill();
         first.reap();
         let _second = start_dev(dir.path(), "second", ports).await;
+
+        // 4. The bench ends with an error that names the other cluster.
         let (success, errors) = wait_for_output(bench).await;
         assert!(!success, "the bench ended without an error:\n{errors}");
         assert!(!errors.contains("given twice"), "{errors}");
@@ -77,6 +83,8 @@ pub async fn address_reused() -> Outcome {
 /// other cluster is returned.
 pub async fn address_reused_forwarder() -> Outcome {
     let mut outcome = Outcome::default();
+
+    // 1. Take numbers through an AllocSvr that forwards them to the owner.
     let mut cluster = Cluster::start(1, 2, LEASE.as_millis() as u32).await;
     let other = Cluster::start(1, 1, LEASE.as_millis() as u32).await;
     let (forwarder, reused) = (
@@ -104,8 +112,9 @@ pub async fn address_reused_forwarder() -> Outcome {
             last.insert(*uid, given);
         }
     }
-    cluster.allocs[1].kill();
-    cluster.allocs[1].reap();
+
+    // 2. Kill the owner, and start an AllocSvr of another cluster at its address.
+    cluster.kill_alloc(1);
     let stores = other.store_addresses.join(",");
     let args = [
         "alloc", "--name", "b2", "--listen", &reused, "--stores", &stores,
@@ -118,7 +127,9 @@ pub async fn address_reused_forwarder() -> Outcome {
         async || take_number(&reused, 99).await.ok(),
     )
     .await;
-    let (mut answered, mut refused) = (0_u64, 0_u64);
+
+    // 3. Forwarded calls fail until the takeover. No answer is of the other cluster.
+    let (mut answered, mut failed) = (0_u64, 0_u64);
     let deadline = Instant::now() + TEST_TIMEOUT;
     while answered < 200 {
         assert!(Instant::now() < deadline, "{answered} answers only");
@@ -130,12 +141,12 @@ pub async fn address_reused_forwarder() -> Outcome {
                     assert!(given > before, "uid {uid}: {given} after {before}");
                     answered += 1;
                 }
-                Err(_) => refused += 1,
+                Err(_) => failed += 1,
             }
         }
     }
     outcome.note(format!(
-        "{answered} answers, all of the own cluster, {refused} errors before"
+        "{answered} answers, all of this cluster, {failed} errors"
     ));
     outcome
 }
@@ -144,9 +155,13 @@ pub async fn address_reused_forwarder() -> Outcome {
 /// once its lease has expired. One stray store of three ends nothing.
 pub async fn stores_reinitialized() -> Outcome {
     let mut outcome = Outcome::default();
+
+    // 1. An AllocSvr serves.
     let mut cluster = Cluster::start(3, 1, LEASE.as_millis() as u32).await;
     let server = cluster.alloc_addresses[0].clone();
     let given = take_number(&server, 1).await.expect("a number").first;
+
+    // 2. One stray store of another cluster ends nothing.
     wipe_store(&mut cluster, 2).await;
     init_cluster(&cluster, &[2]).await;
     let began = Instant::now();
@@ -157,6 +172,8 @@ pub async fn stores_reinitialized() -> Outcome {
         tokio::time::sleep(LEASE / 30).await;
     }
     assert!(!cluster.allocs[0].has_ended());
+
+    // 3. All stores are wiped and initialized: the AllocSvr ends, with the reason.
     for store in 0..3 {
         wipe_store(&mut cluster, store).await;
     }
@@ -174,7 +191,8 @@ pub async fn stores_reinitialized() -> Outcome {
         "{:.1?} after the stores were made again: {last}",
         wiped.elapsed()
     ));
-    // After a restart it joins the new cluster, whose numbers begin at 1.
+
+    // 4. After a restart it joins the new cluster, whose numbers begin at 1.
     cluster.allocs[0].restart();
     let first = wait_until("numbers of the new cluster", TEST_TIMEOUT, async || {
         take_number(&server, 1).await.ok()
@@ -187,8 +205,7 @@ pub async fn stores_reinitialized() -> Outcome {
 
 /// Kills a store, wipes its directory, and restarts it.
 async fn wipe_store(cluster: &mut Cluster, store: usize) {
-    cluster.stores[store].kill();
-    cluster.stores[store].reap();
+    cluster.kill_store(store);
     let data = cluster.stores[store].arg("--data-dir").to_owned();
     std::fs::remove_dir_all(data).expect("it can be removed");
     cluster.stores[store].restart();

@@ -51,6 +51,8 @@ pub async fn ten_thousand_connections() -> Outcome {
         outcome.note(skipped);
         return outcome;
     }
+
+    // 1. Start an AllocSvr with a connection limit, and load it.
     let mut cluster = Cluster::start(1, 1, 3_000).await;
     let alloc = &mut cluster.allocs[0];
     alloc.set_arg("--connections-max", &CONNECTIONS_MAX.to_string());
@@ -72,6 +74,8 @@ pub async fn ten_thousand_connections() -> Outcome {
         UNTIL_STOPPED,
     );
     load.wait_for_calls(20_000, TEST_TIMEOUT).await;
+
+    // 2. Open the connections, each with one call.
     let (before, began) = (memory(), Instant::now());
     let inside = load.answered_calls();
     let crowd = futures::stream::iter(0..CONNECTIONS)
@@ -86,15 +90,17 @@ pub async fn ten_thousand_connections() -> Outcome {
     assert!(held >= CONNECTIONS, "only {held} are held");
     let each = memory().saturating_sub(before) / CONNECTIONS;
     outcome.note(format!(
-        "{CONNECTIONS} connections made and called on in {took:.1?}; {each} bytes of the alloc's memory each"
+        "{CONNECTIONS} connections made, with one call each, in {took:.1?}; {each} bytes of the alloc's memory each"
     ));
     assert!(each < CONNECTION_BYTES_MAX, "{each} bytes a connection");
 
-    // They keep answering pings. Otherwise the AllocSvr would close them.
+    // 3. They stay, and answer pings: otherwise the AllocSvr would close them.
     let mut staying = JoinSet::new();
     for mut raw in crowd {
         staying.spawn(async move { raw.next_event().await });
     }
+
+    // 4. Connections over the limit are rejected with the reason.
     let mut rejected = 0;
     let mut more = Vec::new();
     for _ in 0..EXCESS_CONNECTIONS {
@@ -107,21 +113,25 @@ pub async fn ten_thousand_connections() -> Outcome {
                 rejected += 1;
             }
             Ok(_) => more.push(raw),
-            Err(_) => panic!("a connection too many is left to wait"),
+            Err(_) => panic!("a connection over the limit waits without an answer"),
         }
     }
     outcome.note(format!(
         "{rejected} of {EXCESS_CONNECTIONS} connections over the limit were rejected with the reason"
     ));
     assert!(rejected >= EXCESS_CONNECTIONS / 2, "{rejected}");
+
+    // 5. The load and the connections continue.
     load.wait_for_calls(5_000, TEST_TIMEOUT).await;
     outcome.inside = load.answered_calls() - inside;
     if let Some(ended) = staying.try_join_next() {
         panic!("one of the {CONNECTIONS} ended: {ended:?}");
     }
+
+    // 6. No call failed, and the history holds.
     let summary = load.stop().await;
     outcome.add_load("load", &summary);
-    assert_eq!(summary.failed, 0, "{:?}", summary.failures);
+    summary.assert_none_failed();
     cluster.assert_none_ended();
     history.check();
     outcome

@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 use seqsvr_client::{Client, NextItem};
 
 use super::Outcome;
-use crate::caller::TestCall;
 use crate::cluster::Cluster;
 use crate::history::History;
 use crate::load::{RecordedLoad, UNTIL_STOPPED};
@@ -38,7 +37,7 @@ pub async fn owner_killed() -> Outcome {
             return outcome;
         }
         outcome.note(format!(
-            "run {run}: the arbiter restarted its timers {restarts} times: takeover {took:.2?} counts for nothing"
+            "run {run}: the arbiter restarted its timers {restarts} times: the takeover of {took:.2?} does not count"
         ));
     }
     panic!(
@@ -50,6 +49,8 @@ pub async fn owner_killed() -> Outcome {
 /// timers during it.
 async fn kill_owner() -> (Outcome, Duration, u64) {
     let mut outcome = Outcome::default();
+
+    // 1. Load the keys of the victim and those of the others apart.
     let mut cluster = Cluster::start(3, 3, LEASE_MS).await;
     // A plain call in flight at a process that dies must fail, whichever AllocSvr owns the key. So
     // plain callers call only the survivors, and of these one that does not own the key.
@@ -66,9 +67,12 @@ async fn kill_owner() -> (Outcome, Duration, u64) {
     let before = victims.answered_calls() + others.answered_calls();
     let restarts_before = count_timer_restarts(&cluster).await;
 
+    // 2. Kill the owner of `of_victim`.
     let killed = Instant::now();
     cluster.allocs[0].kill();
-    let served = client.with_deadline(TEST_TIMEOUT);
+
+    // 3. A sample of its keys must be served elsewhere.
+    let patient = client.with_deadline(TEST_TIMEOUT);
     let mut firsts = Vec::new();
     for list in &of_victim {
         let sample: Vec<TestKey> = list
@@ -82,7 +86,7 @@ async fn kill_owner() -> (Outcome, Duration, u64) {
                 .map(|s| NextItem::new(s.key.clone()))
                 .collect();
             let begin = history.now_ns();
-            let answers = served.next_many(sample[0].namespace, &wanted).await;
+            let answers = patient.next_many(sample[0].namespace, &wanted).await;
             (sample, begin, answers)
         });
     }
@@ -94,26 +98,17 @@ async fn kill_owner() -> (Outcome, Duration, u64) {
     for (sample, begin, answers) in firsts {
         for (test_key, answer) in sample.iter().zip(answers) {
             let n = answer.expect("the key is served elsewhere");
-            let stride = test_key.stride;
-            let (first, last) = (n.first, n.last);
-            let next = seqsvr_check::Answer::Next {
-                first,
-                last,
-                stride,
-            };
-            history.record(
-                test_key,
-                TestCall::Next(1),
-                begin,
-                end,
-                &Ok((Some(n.epoch), next)),
-            );
+            history.record_number(test_key, begin, end, &n);
             outcome.add_call(took);
         }
     }
+
+    // 4. Both loads continue.
     for load in [&victims, &others] {
         load.wait_for_calls(2 * CALLS_PER_PHASE, TEST_TIMEOUT).await;
     }
+
+    // 5. No call for other keys failed, and the history holds.
     cluster.allocs[0].reap();
     cluster.assert_none_ended();
     let (victims, others) = (victims.stop().await, others.stop().await);

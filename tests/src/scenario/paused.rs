@@ -63,6 +63,8 @@ pub async fn majority_paused() -> Outcome {
 /// Pauses the leader (0) and the stores after it (1, 2), and the first AllocSvr if `owner`.
 async fn pause_processes(stores: &[usize], owner: bool) -> Outcome {
     let mut outcome = Outcome::default();
+
+    // 1. Load all sequences, and call a1 directly.
     let mut cluster = Cluster::start(3, 3, LEASE.as_millis() as u32).await;
     let majority = stores.len() > 1;
     // A plain call to a paused process waits with it, so plain callers call the others.
@@ -78,16 +80,20 @@ async fn pause_processes(stores: &[usize], owner: bool) -> Outcome {
         UNTIL_STOPPED,
     );
     load.wait_for_calls(2 * CALLS_PER_PHASE, TEST_TIMEOUT).await;
+
+    // 2. Choose the stores, and connect to a1 before the pause, so that later requests wait in its
+    // sockets.
     let leader = cluster.wait_for_leader().await;
     let stopped: Vec<usize> = stores.iter().map(|i| (leader + i) % 3).collect();
     let mut waiting = Vec::new();
     let test_keys = super::wait_for_owned_keys(&client, "a1", QUEUED_REQUESTS).await;
-    // Connected before the pause, so that later requests wait in its sockets.
     let channel = SequenceClient::connect(format!("http://{}", cluster.alloc_addresses[0]));
     let a1 = channel.await.expect("it listens");
     let direct = DirectCaller::start(&a1, &history, &test_keys[..DIRECT_KEYS]);
     direct.wait_for_answers().await;
     let before = load.answered_calls();
+
+    // 3. Pause the stores and perhaps the owner, and fill the owner's sockets.
     for store in &stopped {
         cluster.stores[*store].signal(Signal::STOP);
     }
@@ -103,11 +109,15 @@ async fn pause_processes(stores: &[usize], owner: bool) -> Outcome {
             )));
         }
     }
+
+    // 4. Three leases pass. Unless a majority is paused, calls are answered during them.
     tokio::time::sleep(3 * LEASE).await;
     if !majority {
         load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
         outcome.inside = load.answered_calls() - before;
     }
+
+    // 5. Continue all. The requests in the sockets end.
     for store in &stopped {
         cluster.stores[*store].signal(Signal::CONT);
     }
@@ -118,34 +128,40 @@ async fn pause_processes(stores: &[usize], owner: bool) -> Outcome {
             answered_late += u64::from(sent.await.expect("it ends"));
         }
         outcome.note(format!(
-            "of {QUEUED_REQUESTS} requests that waited in the stopped owner's sockets {answered_late} were answered with a number"
+            "of {QUEUED_REQUESTS} requests that waited in the paused owner's sockets {answered_late} were answered with a number"
         ));
     }
+
+    // 6. All callers are served again.
     load.wait_for_calls(2 * CALLS_PER_PHASE, TEST_TIMEOUT).await;
     direct.wait_for_answers().await;
     let (answered, failed) = direct.stop().await;
     outcome.note(format!(
-        "a caller that talked to a1 all along: {answered} calls answered, {failed} given up or refused"
+        "direct caller of a1: {answered} calls answered, {failed} timed out or rejected"
     ));
     outcome.calls += answered;
     let summary = load.stop().await;
     outcome.add_load("load", &summary);
     outcome.calls += answered_late;
+
+    // 7. Calls failed only if a majority was paused, and only as unavailable.
     if majority {
-        outcome.note(format!("{} calls failed, as must be", summary.failed));
+        outcome.note(format!("{} calls failed, as they must", summary.failed));
         outcome.failed = 0;
         let other =
             |f: &&String| !f.to_lowercase().contains("unavailable") && !f.contains("within");
         let odd: Vec<_> = summary.failures.iter().filter(other).collect();
         assert!(odd.is_empty(), "{odd:?}");
     } else {
-        assert_eq!(summary.failed, 0, "{:?}", summary.failures);
+        summary.assert_none_failed();
         assert!(
             outcome.inside >= CALLS_PER_PHASE,
             "{} inside",
             outcome.inside
         );
     }
+
+    // 8. The history holds: no old number.
     cluster.assert_none_ended();
     let report = history.check();
     assert!(report.ordered_pairs > 10_000);

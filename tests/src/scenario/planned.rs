@@ -25,6 +25,8 @@ const MOVES: usize = 200;
 /// moves.
 pub async fn planned_moves() -> Outcome {
     let mut outcome = Outcome::default();
+
+    // 1. Load all sequences, and probe for skipped numbers.
     let mut cluster = Cluster::start(3, 3, 3_000).await;
     // Plain callers do not call a3, which is stopped later.
     let plain_addresses = cluster.alloc_addresses[..2].to_vec();
@@ -47,6 +49,7 @@ pub async fn planned_moves() -> Outcome {
         Some((session?.slots, status.free_slots, status.moves_planned))
     };
 
+    // 2. Drain a3, and undo the drain.
     let (began, before) = (Instant::now(), load.answered_calls());
     let server = cluster.alloc_addresses[0].clone();
     let drained = run(&["drain", "a3", "--timeout", "60s", "--server", &server]).await;
@@ -63,6 +66,7 @@ pub async fn planned_moves() -> Outcome {
     ));
     outcome.inside += load.answered_calls() - before;
 
+    // 3. Stop a3 by SIGTERM.
     let (began, before) = (Instant::now(), load.answered_calls());
     cluster.allocs[2].signal(Signal::TERM);
     let status = cluster.allocs[2].wait_for_exit(TEST_TIMEOUT).await;
@@ -71,6 +75,7 @@ pub async fn planned_moves() -> Outcome {
     load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
     outcome.inside += load.answered_calls() - before;
 
+    // 4. Restart a3: it gets its share.
     let (began, before) = (Instant::now(), load.answered_calls());
     cluster.allocs[2].restart();
     wait_for_even_share(&slots, "a3").await;
@@ -81,6 +86,7 @@ pub async fn planned_moves() -> Outcome {
     load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
     outcome.inside += load.answered_calls() - before;
 
+    // 5. Move random slots by hand.
     let (began, before) = (Instant::now(), load.answered_calls());
     let mut rng = SmallRng::seed_from_u64(before);
     for i in 0..MOVES {
@@ -94,9 +100,10 @@ pub async fn planned_moves() -> Outcome {
     let moves = cluster.counter(&cluster.alloc_addresses, "moves").await;
     assert!(moves >= MOVES as u64 / 2, "{moves} moves were made");
 
+    // 6. No call failed, no number was skipped, and the history holds.
     let summary = load.stop().await;
     outcome.add_load("load", &summary);
-    assert_eq!(summary.failed, 0, "{:?}", summary.failures);
+    summary.assert_none_failed();
     assert_nothing_skipped(probe, &mut outcome).await;
     cluster.assert_none_ended();
     let report = history.check();

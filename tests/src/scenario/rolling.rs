@@ -30,6 +30,8 @@ pub async fn rolling_restart() -> Outcome {
             "another build"
         }
     };
+
+    // 1. Load all sequences, and probe for skipped numbers.
     let mut cluster = Cluster::start(3, 3, 3_000).await;
     let (callers, client) = super::new_retrying_callers(&cluster);
     subject::create_third_namespace(&client).await;
@@ -45,24 +47,15 @@ pub async fn rolling_restart() -> Outcome {
     load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
     let before = load.answered_calls();
     let began = Instant::now();
+
+    // 2. Restart each store; it catches up.
     for store in 0..3 {
         restart_upgraded(&mut cluster.stores[store]).await;
-        let address = [cluster.store_addresses[store].clone()];
-        let leader = cluster.wait_for_leader().await;
-        let goal = [cluster.store_addresses[leader].clone()];
-        let goal = cluster.counter(&goal, "raft_applied_index").await;
-        wait_until(
-            "the restarted store to catch up",
-            TEST_TIMEOUT,
-            async || {
-                let admin = client.admin();
-                let status = admin.node_status(&address[0]).await.ok()?;
-                (status.counters["raft_applied_index"] >= goal).then_some(())
-            },
-        )
-        .await;
+        wait_until_caught_up(&cluster, store).await;
         load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
     }
+
+    // 3. Restart each AllocSvr; it gets its share.
     for alloc in 0..3 {
         restart_upgraded(&mut cluster.allocs[alloc]).await;
         cluster.wait_until_assigned(3).await;
@@ -73,9 +66,11 @@ pub async fn rolling_restart() -> Outcome {
         "six processes restarted to {to} in {:.1?}",
         began.elapsed()
     ));
+
+    // 4. No call failed, no number was skipped, and the history holds.
     let summary = load.stop().await;
     outcome.add_load("load", &summary);
-    assert_eq!(summary.failed, 0, "{:?}", summary.failures);
+    summary.assert_none_failed();
     super::planned::assert_nothing_skipped(probe, &mut outcome).await;
     cluster.assert_none_ended();
     let report = history.check();
@@ -99,6 +94,8 @@ pub async fn level_1_upgrade() -> Outcome {
         return outcome;
     };
     let old: &'static Path = Box::leak(PathBuf::from(old).into_boxed_path());
+
+    // 1. Load a cluster of the older build.
     let mut cluster = Cluster::start_with_binary(old, 3, 2).await;
     let (callers, client) = super::new_retrying_callers(&cluster);
     subject::create_third_namespace(&client).await;
@@ -112,6 +109,8 @@ pub async fn level_1_upgrade() -> Outcome {
     );
     load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
     let before = load.answered_calls();
+
+    // 2. Upgrade two stores, with one return to the older build: the level stays 1.
     for (store, to) in [(0, binary()), (1, binary()), (1, old), (1, binary())] {
         restart_with_binary(&mut cluster.stores[store], to).await;
         wait_until_caught_up(&cluster, store).await;
@@ -124,12 +123,16 @@ pub async fn level_1_upgrade() -> Outcome {
             .iter()
             .all(|level| *level == Some(1) || level.is_none())
     );
+
+    // 3. Upgrade the last store: the level rises.
     restart_with_binary(&mut cluster.stores[2], binary()).await;
     wait_until("format level 2 on all stores", TEST_TIMEOUT, async || {
         let levels = read_format_levels(&cluster).await;
         levels.iter().all(|level| *level == Some(2)).then_some(())
     })
     .await;
+
+    // 4. Upgrade the AllocSvrs.
     for alloc in 0..2 {
         restart_with_binary(&mut cluster.allocs[alloc], binary()).await;
         cluster.wait_until_assigned(2).await;
@@ -137,23 +140,25 @@ pub async fn level_1_upgrade() -> Outcome {
     }
     outcome.inside = load.answered_calls() - before;
 
-    // A downgrade is rejected, with the reason.
+    // 5. The older build refuses the directory of level 2, with the reason.
     let store = (cluster.wait_for_leader().await + 1) % 3;
     restart_with_binary(&mut cluster.stores[store], old).await;
     let status = cluster.stores[store].wait_for_exit(TEST_TIMEOUT).await;
     let log = cluster.stores[store].log();
-    let said = log.lines().last().unwrap_or_default();
-    assert!(!status.success(), "{status}: {said}");
+    let last_line = log.lines().last().unwrap_or_default();
+    assert!(!status.success(), "{status}: {last_line}");
     assert!(
-        said.contains("format version 2 is unknown to this build"),
-        "{said}"
+        last_line.contains("format version 2 is unknown to this build"),
+        "{last_line}"
     );
+
+    // 6. The store continues with the newer build, no call failed, and the history holds.
     cluster.stores[store].set_binary(binary());
     cluster.stores[store].restart();
     wait_until_caught_up(&cluster, store).await;
     let summary = load.stop().await;
     outcome.add_load("load", &summary);
-    assert_eq!(summary.failed, 0, "{:?}", summary.failures);
+    summary.assert_none_failed();
     cluster.assert_none_ended();
     history.check();
     outcome

@@ -67,6 +67,8 @@ const COUNT_SLACK: u64 = 3;
 /// Runs for `time`, the warm-up included.
 pub async fn soak(time: Duration) -> Outcome {
     let mut outcome = Outcome::default();
+
+    // 1. Start the mixed load and the churn of sections.
     let mut cluster = Cluster::start_with(3, 2, 3_000, &STORE_FLAGS, &ALLOC_FLAGS).await;
     let addresses = cluster.alloc_addresses.clone();
     let (callers, client) = super::new_callers(&cluster, &addresses);
@@ -81,9 +83,12 @@ pub async fn soak(time: Duration) -> Outcome {
         CALL_PAUSE,
     );
     let churn = SectionChurn::start(&history, &client).await;
+
+    // 2. Watch the processes for the whole run.
     let names = process_names(&cluster);
     let parts = watch_resources(&mut cluster, &load, time).await;
 
+    // 3. Everything that the run is about has happened.
     let counted = count_activity(&cluster).await;
     let churned = churn.stop().await;
     let summary = load.stop().await;
@@ -93,6 +98,8 @@ pub async fn soak(time: Duration) -> Outcome {
     outcome.note(format!(
         "{churned} calls of sections in turn, of keys used once, and of numbers that each need a raise; in all {counted}"
     ));
+
+    // 4. Compare the resources of the two parts.
     let mut grown = Vec::new();
     for (name, [first, last]) in names.iter().zip(parts) {
         outcome.note(format_row(name, &first, &last));
@@ -102,7 +109,9 @@ pub async fn soak(time: Duration) -> Outcome {
                 .map(|what| format!("{name}: {what}")),
         );
     }
-    assert_eq!(summary.failed, 0, "{:?}", summary.failures);
+
+    // 5. No call failed, no resource grew, and the history holds.
+    summary.assert_none_failed();
     assert!(grown.is_empty(), "not flat: {}", grown.join("; "));
     cluster.assert_none_ended();
     history.check();

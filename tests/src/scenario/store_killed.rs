@@ -18,6 +18,8 @@ const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// Kills and restarts the leader, then a follower. No call may fail.
 pub async fn store_killed() -> Outcome {
     let mut outcome = Outcome::default();
+
+    // 1. Load all sequences through every kind of caller.
     let mut cluster = Cluster::start(3, 2, 3_000).await;
     let (callers, client) = super::new_callers(&cluster, &cluster.alloc_addresses);
     subject::create_third_namespace(&client).await;
@@ -31,10 +33,10 @@ pub async fn store_killed() -> Outcome {
     );
     load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
 
+    // 2. Kill the leader. Another store must lead, and calls are answered without it.
     let leader = cluster.wait_for_leader().await;
     let killed = Instant::now();
-    cluster.stores[leader].kill();
-    cluster.stores[leader].reap();
+    cluster.kill_store(leader);
     let answered = load.answered_calls();
     let other = wait_until("another leader", TEST_TIMEOUT, async || {
         let now = cluster.wait_for_leader().await;
@@ -50,14 +52,16 @@ pub async fn store_killed() -> Outcome {
     ));
     load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
     outcome.inside += load.answered_calls() - answered;
+
+    // 3. The killed store catches up.
     restart_store(&mut cluster, leader, &mut outcome).await;
     load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
 
+    // 4. Kill a follower. Raises succeed without it.
     let raises = cluster.counter(&cluster.alloc_addresses, "raises").await;
     let leader = cluster.wait_for_leader().await;
     let follower = (leader + 1) % 3;
-    cluster.stores[follower].kill();
-    cluster.stores[follower].reap();
+    cluster.kill_store(follower);
     let answered = load.answered_calls();
     load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
     outcome.inside += load.answered_calls() - answered;
@@ -67,12 +71,15 @@ pub async fn store_killed() -> Outcome {
         follower + 1
     ));
     assert!(raises > 0, "the store was not needed");
+
+    // 5. The killed follower catches up.
     restart_store(&mut cluster, follower, &mut outcome).await;
     load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
 
+    // 6. No call failed, and the history holds.
     let summary = load.stop().await;
     outcome.add_load("load", &summary);
-    assert_eq!(summary.failed, 0, "{:?}", summary.failures);
+    summary.assert_none_failed();
     cluster.assert_none_ended();
     let report = history.check();
     assert_eq!(report.answered(), summary.answered);

@@ -87,13 +87,11 @@ async fn check_client(client: ClientCommand, library: &str) {
         .await;
     };
     more("numbers at first").await;
-    cluster.allocs[0].kill();
-    cluster.allocs[0].reap();
+    cluster.kill_alloc(0);
     cluster.allocs[0].restart();
     more("numbers after its AllocSvr came back").await;
     cluster.wait_until_assigned(2).await;
-    cluster.allocs[1].kill();
-    cluster.allocs[1].reap();
+    cluster.kill_alloc(1);
     more("numbers after the other AllocSvr died").await;
     drop(running.stdin.take());
     let status = wait_until("the client to end", TEST_TIMEOUT, async || {

@@ -93,8 +93,7 @@ async fn redis_rs_conforms() {
         (None, port),
     ] {
         if let Some(n) = kill {
-            cluster.allocs[n].kill();
-            cluster.allocs[n].reap();
+            cluster.kill_alloc(n);
             cluster.allocs[n].restart();
         }
         let next = wait_until("a number", TEST_TIMEOUT, async || {

@@ -21,11 +21,13 @@ const CALLS_BETWEEN_FAULTS: u64 = 2_000;
 /// repeats afterwards.
 pub async fn disk_faults_of_all_stores() -> Outcome {
     let mut outcome = Outcome::default();
-    let mut stage = DiskFaultCluster::start(&mut outcome).await;
-    let (callers, _) = new_callers(&stage.cluster, &stage.cluster.alloc_addresses);
-    let history = History::create(stage.cluster.dir());
-    let between = async |stage: &mut DiskFaultCluster, outcome: &mut Outcome| {
-        stage.cluster.wait_until_assigned(2).await;
+
+    // 1. Load a cluster whose stores have a disk each.
+    let mut setup = DiskFaultCluster::start(&mut outcome).await;
+    let (callers, _) = new_callers(&setup.cluster, &setup.cluster.alloc_addresses);
+    let history = History::create(setup.cluster.dir());
+    let between = async |setup: &mut DiskFaultCluster, outcome: &mut Outcome| {
+        setup.cluster.wait_until_assigned(2).await;
         let load = RecordedLoad::start(
             &history,
             subject::all_test_keys(),
@@ -35,45 +37,53 @@ pub async fn disk_faults_of_all_stores() -> Outcome {
         );
         let summary = load.wait_until_done().await;
         outcome.add_load("load between", &summary);
-        assert_eq!(summary.failed, 0, "{:?}", summary.failures);
+        summary.assert_none_failed();
     };
-    between(&mut stage, &mut outcome).await;
+    between(&mut setup, &mut outcome).await;
+
+    // 2. Damage the directories of all stopped stores: all refuse to start.
     for case in AUTHORITATIVE_DAMAGE {
-        (0..3).for_each(|store| stage.kill_store(store));
+        (0..3).for_each(|store| setup.kill_store(store));
         let mut last = String::new();
         for store in 0..3 {
-            let data = stage.data_dir(store);
-            replace_by_copy(&data, &stage.cluster.dir().join(format!("good-{store}")));
-            let named = (case.damage)(&stage.damage_point(store));
-            stage.cluster.stores[store].restart();
-            last = wait_for_failed_exit(&mut stage.cluster.stores[store], &named, case.says).await;
+            let data = setup.data_dir(store);
+            replace_by_copy(&data, &setup.cluster.dir().join(format!("good-{store}")));
+            let named = (case.damage)(&setup.damage_point(store));
+            setup.cluster.stores[store].restart();
+            last = wait_for_failed_exit(&mut setup.cluster.stores[store], &named, case.says).await;
         }
         outcome.note(format!("{} on all: {last}", case.name));
         for store in 0..3 {
             replace_by_copy(
-                &stage.cluster.dir().join(format!("good-{store}")),
-                &stage.data_dir(store),
+                &setup.cluster.dir().join(format!("good-{store}")),
+                &setup.data_dir(store),
             );
-            stage.cluster.stores[store].restart();
+            setup.cluster.stores[store].restart();
         }
-        between(&mut stage, &mut outcome).await;
+        between(&mut setup, &mut outcome).await;
     }
+
+    // 3. Damage the rows of all stores: they rebuild them.
     for case in ROWS_DAMAGE {
-        (0..3).for_each(|store| stage.kill_store(store));
+        (0..3).for_each(|store| setup.kill_store(store));
         for store in 0..3 {
-            (case.damage)(&stage.damage_point(store));
-            stage.cluster.stores[store].restart();
+            (case.damage)(&setup.damage_point(store));
+            setup.cluster.stores[store].restart();
         }
         outcome.note(format!("{} on all: rebuilt", case.name));
-        between(&mut stage, &mut outcome).await;
+        between(&mut setup, &mut outcome).await;
     }
-    if !stage.disks.is_empty() {
+
+    // 4. Make the disks of all running stores fail.
+    if !setup.disks.is_empty() {
         for fault in [LiveFault::Full, LiveFault::ReadOnly, LiveFault::Dead] {
-            fail_disks_of_all_stores(&mut stage, &history, fault, &mut outcome).await;
-            between(&mut stage, &mut outcome).await;
+            fail_disks_of_all_stores(&mut setup, &history, fault, &mut outcome).await;
+            between(&mut setup, &mut outcome).await;
         }
     }
-    stage.cluster.assert_none_ended();
+
+    // 5. The history holds.
+    setup.cluster.assert_none_ended();
     let report = history.check();
     assert!(report.answered() >= CALLS_BETWEEN_FAULTS * AUTHORITATIVE_DAMAGE.len() as u64);
     outcome
@@ -81,12 +91,13 @@ pub async fn disk_faults_of_all_stores() -> Outcome {
 
 /// Makes all disks fail under load. Calls then fail, and earlier answers must stay true.
 async fn fail_disks_of_all_stores(
-    stage: &mut DiskFaultCluster,
+    setup: &mut DiskFaultCluster,
     history: &History,
     fault: LiveFault,
     outcome: &mut Outcome,
 ) {
-    let (callers, _) = new_callers(&stage.cluster, &stage.cluster.alloc_addresses);
+    // 1. Load the cluster, and make all disks fail.
+    let (callers, _) = new_callers(&setup.cluster, &setup.cluster.alloc_addresses);
     let load = RecordedLoad::start(
         history,
         subject::all_test_keys(),
@@ -95,31 +106,35 @@ async fn fail_disks_of_all_stores(
         UNTIL_STOPPED,
     );
     load.wait_for_calls(CALLS_DURING_FAULT, TEST_TIMEOUT).await;
-    stage.inject_fault(0..3, fault).await;
+    setup.inject_fault(0..3, fault).await;
+
+    // 2. At least two stores end and name their disk.
     // After two stores have ended there is no majority: the third has nothing left to write and may
     // stay.
     let mut ended = Vec::new();
     wait_until("two stores to end", STORE_EXIT_TIMEOUT, async || {
         ended = (0..3)
-            .filter(|s| stage.cluster.stores[*s].has_ended())
+            .filter(|s| setup.cluster.stores[*s].has_ended())
             .collect();
         (ended.len() >= 2).then_some(())
     })
     .await;
     let mut last = String::new();
     for store in 0..3 {
-        let data = stage.data_dir(store);
+        let data = setup.data_dir(store);
         if ended.contains(&store) {
             last = wait_for_failed_exit(
-                &mut stage.cluster.stores[store],
+                &mut setup.cluster.stores[store],
                 &data,
                 &fault.error_texts(),
             )
             .await;
         } else {
-            stage.kill_store(store);
+            setup.kill_store(store);
         }
     }
+
+    // 3. Record the calls; some failed.
     let summary = load.stop().await;
     outcome.calls += summary.answered;
     outcome.longest = outcome.longest.max(summary.longest.0);
@@ -129,8 +144,10 @@ async fn fail_disks_of_all_stores(
         summary.answered,
         summary.failed
     ));
+
+    // 4. Repair the disks, and restart.
     for store in 0..3 {
-        fault.repair(&mut stage.disks[store]);
-        stage.cluster.stores[store].restart();
+        fault.repair(&mut setup.disks[store]);
+        setup.cluster.stores[store].restart();
     }
 }

@@ -31,7 +31,7 @@ const SECTION_MEMORY_MIB: u64 = 16;
 /// Allowed further memory of the AllocSvr: code, connections, queued items, and closed sections
 /// that are not reused yet.
 const OTHER_MEMORY_MIB_MAX: u64 = 400;
-/// Subjects of the measured caller, each in its own section.
+/// Test keys of the measured caller, each in its own section.
 const CALLER_KEYS: usize = 200;
 /// Maximum ratio of a latency next to hostile clients to the one alone, on a machine where they do
 /// not take the cores from the caller.
@@ -50,6 +50,8 @@ struct RoundLatencies {
 /// Measures a caller alone and next to hostile clients, several times in turn.
 pub async fn sprayers() -> Outcome {
     let mut outcome = Outcome::default();
+
+    // 1. Start an AllocSvr with little memory. The stores run in the idle class.
     let mut cluster = Cluster::start(3, 1, 3_000).await;
     let alloc = &mut cluster.allocs[0];
     alloc.set_arg("--memory-mib", &SECTION_MEMORY_MIB.to_string());
@@ -71,12 +73,13 @@ pub async fn sprayers() -> Outcome {
     let made = admin.create_namespace(&spec).await;
     made.expect("the namespace is made");
 
+    // 2. Prepare the measured caller, and warm up.
     let mut history = History::create(cluster.dir());
     let caller = TestCaller::Sdk(client);
     let all = subject::all_test_keys().swap_remove(0);
     // The first 200 uids are in 200 sections, and the later ones in the same. So keys serve as new
     // sections.
-    let mut own = MeasuredCaller {
+    let mut measured = MeasuredCaller {
         test_keys: all.into_iter().take(CALLER_KEYS).collect(),
         fresh: subject::all_test_keys().swap_remove(1),
         history: &mut history,
@@ -85,24 +88,27 @@ pub async fn sprayers() -> Outcome {
         opened: Duration::ZERO,
         bare_service: BareService::start().await,
     };
-    // Warm-up: sections are loaded and connections made.
-    own.measure_round(ROUND_DURATION, false).await;
-    let (mut alone, mut beside, mut sum) = (Vec::new(), Vec::new(), HostileTally::default());
+    measured.measure_round(ROUND_DURATION, false).await;
+
+    // 3. Measure it alone and next to hostile clients, in turn.
+    let (mut alone, mut contended, mut sum) = (Vec::new(), Vec::new(), HostileTally::default());
     let mut memory = 0;
     for n in 0..ROUNDS {
-        alone.push(own.measure_round(ROUND_DURATION, false).await);
-        let spray = HostileClients::start(&address, n as u64);
+        alone.push(measured.measure_round(ROUND_DURATION, false).await);
+        let hostile_clients = HostileClients::start(&address, n as u64);
         tokio::time::sleep(HOSTILE_LEAD_TIME).await;
-        let before = own.outcome.calls;
-        beside.push(own.measure_round(ROUND_DURATION, true).await);
-        own.outcome.inside += own.outcome.calls - before;
+        let before = measured.outcome.calls;
+        contended.push(measured.measure_round(ROUND_DURATION, true).await);
+        measured.outcome.inside += measured.outcome.calls - before;
         memory = memory.max(Vitals::read(pid, None).expect("it runs").memory);
-        sum.add(spray.stop().await);
+        sum.add(hostile_clients.stop().await);
     }
-    let opened = own.opened;
-    for (at, (a, b)) in alone.iter().zip(&beside).enumerate() {
+
+    // 4. Print the rounds and the counters.
+    let opened = measured.opened;
+    for (at, (a, b)) in alone.iter().zip(&contended).enumerate() {
         eprintln!(
-            "round {at}: alone p50 {:.0?} p99 {:.0?}; beside sprayers p50 {:.0?} p99 {:.0?}; \
+            "round {at}: alone p50 {:.0?} p99 {:.0?}; next to hostile clients p50 {:.0?} p99 {:.0?}; \
              bare service: p99 {:.0?}, {:.0?}",
             a.p50, a.p99, b.p50, b.p99, a.bare_p99, b.bare_p99
         );
@@ -123,16 +129,23 @@ pub async fn sprayers() -> Outcome {
         eprintln!("{name} {}", cluster.counter(&one, name).await);
     }
     outcome.note(format!(
-        "sprayed: {} items served, {} refused, {} of them with a hint; the alloc's memory {} MiB at most; a new section of the caller's was opened within {opened:.0?}",
+        "hostile clients: {} items served, {} rejected, {} of them with a hint; the alloc's memory {} MiB at most; a new section of the caller's was opened within {opened:.0?}",
         sum.served, sum.refused, sum.hinted, memory >> 20
     ));
+
+    // 5. Judge the medians against the bare service.
     type LatencyField = fn(&RoundLatencies) -> Duration;
     let picks: [(&str, LatencyField, LatencyField); 2] = [
         ("p50", |t| t.p50, |t| t.bare_p50),
         ("p99", |t| t.p99, |t| t.bare_p99),
     ];
     for (name, service, bare) in picks {
-        let medians = |pick| [median_latency(&alone, pick), median_latency(&beside, pick)];
+        let medians = |pick| {
+            [
+                median_latency(&alone, pick),
+                median_latency(&contended, pick),
+            ]
+        };
         match judge_latency(name, medians(service), medians(bare)) {
             Ok(text) => outcome.note(text),
             Err(text) => {
@@ -141,7 +154,8 @@ pub async fn sprayers() -> Outcome {
             }
         }
     }
-    // The hostile clients had an effect.
+
+    // 6. The hostile clients had an effect, within the memory limit, and the session was kept.
     assert!(sum.served > 5_000 && sum.refused > 50, "{sum:?}");
     assert!(
         cluster.counter(&one, "closes").await > 0,
@@ -165,23 +179,23 @@ pub async fn sprayers() -> Outcome {
 /// below [`LATENCY_RATIO_MAX`].
 fn judge_latency(
     name: &str,
-    [alone, beside]: [Duration; 2],
-    [bare_alone, bare_beside]: [Duration; 2],
+    [alone, contended]: [Duration; 2],
+    [bare_alone, bare_contended]: [Duration; 2],
 ) -> Result<String, String> {
-    let times = beside.as_secs_f64() / alone.as_secs_f64();
-    let bare_service = bare_beside.as_secs_f64() / bare_alone.as_secs_f64();
-    let bar = LATENCY_RATIO_MAX.max(BARE_SERVICE_FACTOR_MAX * bare_service);
+    let ratio = contended.as_secs_f64() / alone.as_secs_f64();
+    let bare_ratio = bare_contended.as_secs_f64() / bare_alone.as_secs_f64();
+    let limit = LATENCY_RATIO_MAX.max(BARE_SERVICE_FACTOR_MAX * bare_ratio);
     let text = format!(
-        "{name}: {alone:.0?} alone, {beside:.0?} beside sprayers, {times:.2} times; a bare service in the same run: \
-         {bare_alone:.0?}, {bare_beside:.0?}, {bare_service:.2} times; at most {bar:.2}"
+        "{name}: {alone:.0?} alone, {contended:.0?} next to hostile clients, {ratio:.2} times; a bare service in the same run: \
+         {bare_alone:.0?}, {bare_contended:.0?}, {bare_ratio:.2} times; at most {limit:.2}"
     );
-    if times <= bar { Ok(text) } else { Err(text) }
+    if ratio <= limit { Ok(text) } else { Err(text) }
 }
 
 /// The measured caller.
 struct MeasuredCaller<'a> {
     test_keys: Vec<TestKey>,
-    /// Subjects in sections not loaded yet, or closed since.
+    /// Test keys in sections not loaded yet, or closed since.
     fresh: Vec<TestKey>,
     history: &'a mut History,
     caller: &'a TestCaller,
