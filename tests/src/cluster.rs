@@ -6,8 +6,8 @@ use std::time::Duration;
 use seqsvr_client::{Client, Options};
 use tempfile::TempDir;
 
+use crate::build_variant;
 use crate::process::{Process, binary, free_ports, run};
-use crate::variant;
 use crate::wait::wait_until;
 
 /// Maximum time until every slot of a new or restarted cluster has an owner.
@@ -105,7 +105,7 @@ impl Cluster {
         let made = run(&["init", "--stores", &members.join(","), "--lease-ms", &lease]).await;
         assert!(made.status.success(), "init: {made:?}");
         let stores = Options::new(cluster.store_addresses.iter().cloned());
-        variant::alter_namespaces(&Client::new(stores).expect("good addresses")).await;
+        build_variant::alter_namespaces(&Client::new(stores).expect("good addresses")).await;
         for n in 1..=allocs {
             cluster.add_alloc(&format!("a{n}"), alloc_flags);
         }

@@ -6,8 +6,8 @@ use std::time::Instant;
 use seqsvr_check::{Call, Kind, Outcome, Recorder, Report, check_file};
 use seqsvr_client::Numbers;
 
-use crate::caller::{ItemOutcome, TestCall, next_answer};
-use crate::subject::TestKey;
+use crate::callers::{ItemOutcome, TestCall, next_answer};
+use crate::test_keys::TestKey;
 
 /// Prefix of the panic message of a check that finds a violation.
 pub const BROKEN: &str = "the promise is broken";

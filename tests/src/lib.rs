@@ -1,11 +1,12 @@
 //! Shared parts of the tests of whole clusters: the release binary as real processes ([`process`],
-//! [`cluster`]), callers of the public contract ([`caller`]), and a load that records every call it
-//! makes ([`load`], [`history`]) for the exact checker.
+//! [`cluster`]), callers of the public contract ([`callers`]), and a load that records every call
+//! it makes ([`recorded_load`], [`history`]) for the exact checker.
 //!
-//! A scenario starts a [`cluster::Cluster`], opens a [`history::History`], runs [`load::RecordedLoad`]s
-//! over pools of [`subject::TestKey`]s, injects a fault, waits for the expected conditions, stops the load
-//! and checks the history. The scenarios are in [`scenario`]. The library sees the servers only
-//! through their ports, their files and their exit status. It never uses their internals.
+//! A scenario starts a [`cluster::Cluster`], opens a [`history::History`], runs
+//! [`recorded_load::RecordedLoad`]s over pools of [`test_keys::TestKey`]s, injects a fault, waits
+//! for the expected conditions, stops the load and checks the history. The scenarios are in
+//! [`scenario`]. The library sees the servers only through their ports, their files and their exit
+//! status. It never uses their internals.
 
 #![expect(
     clippy::expect_used,
@@ -13,18 +14,18 @@
     reason = "a step of the harness that fails is a test that fails"
 )]
 
-pub mod caller;
+pub mod bare_service;
+pub mod build_variant;
+pub mod callers;
 pub mod cluster;
-pub mod door;
-pub mod floor;
 pub mod history;
-pub mod load;
-pub mod plain;
-pub mod probe;
 pub mod process;
-pub mod raw;
+pub mod process_stats;
+pub mod raw_http2;
+pub mod recorded_load;
 pub mod scenario;
-pub mod subject;
-pub mod variant;
-pub mod vitals;
+pub mod skip_probe;
+pub mod test_keys;
 pub mod wait;
+
+pub use {build_variant as variant, process_stats as vitals};

@@ -15,7 +15,7 @@ use rustix::process::{Pid, kill_process};
 
 pub use rustix::process::Signal;
 
-use crate::variant;
+use crate::build_variant;
 use crate::wait::wait_until;
 
 /// Lines of a log that are printed when a test fails.
@@ -45,7 +45,7 @@ pub fn select_binary(binary: Option<&'static Path>) {
 /// same source in the development profile, whose debug assertions are on.
 pub fn upgraded() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    if variant::is_rebuilt() {
+    if build_variant::is_rebuilt() {
         BUILT.get_or_init(|| build_server(&[]))
     } else {
         binary()
@@ -63,7 +63,7 @@ pub fn build_of(name: &str, args: &[&str]) -> PathBuf {
     let built = Command::new(cargo)
         .args(["build", "--locked"])
         .args(args)
-        .envs(variant::build_env().iter().copied())
+        .envs(build_variant::build_env().iter().copied())
         .arg("--message-format=json-render-diagnostics")
         .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
         .stderr(Stdio::inherit())

@@ -5,8 +5,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::Outcome;
 use crate::process::{Process, Signal, free_ports, run};
+use crate::scenario::Outcome;
 
 /// Maximum time to end after SIGTERM, when there is no caller left to serve.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(15);

@@ -7,12 +7,12 @@ use std::time::Instant;
 
 use seqsvr_check::{Rule, check_file};
 
-use super::Outcome;
 use crate::cluster::Cluster;
 use crate::history::History;
-use crate::load::RecordedLoad;
 use crate::process::run;
-use crate::subject::{self, TEST_KEYS};
+use crate::recorded_load::RecordedLoad;
+use crate::scenario::Outcome;
+use crate::test_keys::{self, TEST_KEYS};
 
 const CALLS: u64 = 200_000;
 
@@ -22,12 +22,12 @@ pub async fn five_processes() -> Outcome {
 
     // 1. Make all calls through every kind of caller.
     let mut cluster = Cluster::start(3, 2, 3_000).await;
-    let (callers, client) = super::new_callers(&cluster, &cluster.alloc_addresses);
-    subject::create_third_namespace(&client).await;
+    let (callers, client) = crate::scenario::new_callers(&cluster, &cluster.alloc_addresses);
+    test_keys::create_third_namespace(&client).await;
     let history = History::create(cluster.dir());
     let path = history.path().to_owned();
     let started = Instant::now();
-    let load = RecordedLoad::start(&history, subject::all_test_keys(), &callers, 24, CALLS);
+    let load = RecordedLoad::start(&history, test_keys::all_test_keys(), &callers, 24, CALLS);
     let summary = load.wait_until_done().await;
     outcome.note(format!("{CALLS} calls in {:.1?}", started.elapsed()));
     outcome.add_load("load", &summary);

@@ -6,41 +6,37 @@
 //! [`ALL`] and the tests are generated from it, so that both have the same scenarios. Only the
 //! scenarios that judge measurements ([`FIGURES`]) are not tests.
 //!
-//! To add a scenario, add a file here, its `mod`, and its line in the list. Scenarios run one at a
+//! To add a scenario, add a file in this folder, its `mod`, and its line in the list. Scenarios run one at a
 //! time, each as the only load of the machine.
 
-pub mod all_killed;
-pub mod backup;
-pub mod deposed;
 pub mod dev;
-pub mod disks;
-pub mod fast_restart;
+pub mod faults;
 pub mod five_processes;
-pub mod large;
-pub mod members;
-pub mod mistaken;
+pub mod large_cluster;
+pub mod misconfiguration;
+pub mod operations;
 pub mod other_cluster;
 mod outcome;
 pub mod overload;
-pub mod owner_killed;
-pub mod paused;
-pub mod planned;
-pub mod rolling;
 pub mod soak;
-pub mod store_killed;
 
 use std::time::Duration;
 
 use futures::future::LocalBoxFuture;
 use seqsvr_client::Client;
 
+pub use faults::deposed_owner as deposed;
 pub use outcome::Outcome;
 
-use crate::caller::TestCaller;
+use faults::{
+    deposed_owner, disk_faults, fast_restart, full_outage, owner_killed, paused_processes,
+    store_killed,
+};
+use operations::{backup, membership, planned_moves, rolling_restart};
+
+use crate::callers::{EndpointCaller, GrpcCaller, TestCaller};
 use crate::cluster::Cluster;
-use crate::door::EndpointCaller;
-use crate::plain::GrpcCaller;
-use crate::subject::{self, TestKey};
+use crate::test_keys::{self, TestKey};
 use crate::wait::wait_until;
 
 /// Timeout of [`wait_for_owned_keys`].
@@ -56,29 +52,29 @@ macro_rules! scenarios {
             five_processes::five_processes: "200,000 mixed calls without a fault; the check finds planted ones";
             owner_killed::owner_killed: "an owner is killed: served elsewhere within W + 2 s, calls for other keys do not fail";
             store_killed::store_killed: "the store leader is killed, then a follower: no call fails";
-            all_killed::full_outage: "every process is killed at once and started again";
-            planned::planned_moves: "drain, SIGTERM, a new alloc, 200 moves by hand: no call fails, nothing is skipped";
+            full_outage::full_outage: "every process is killed at once and started again";
+            planned_moves::planned_moves: "drain, SIGTERM, a new alloc, 200 moves by hand: no call fails, nothing is skipped";
             fast_restart::fast_restart: "an alloc with a state directory is killed: its keys are back within 1 s of exec";
-            paused::owner_paused: "an owner is paused for 3 D with requests in its sockets and a caller that sends more";
-            paused::leader_paused: "the store leader is paused for 3 D";
-            paused::owner_and_leader_paused: "an owner and the store leader are paused for 3 D";
-            paused::majority_paused: "two of three stores are paused for 3 D";
-            deposed::deposed_owner: "an owner is paused, loses its slots, and continues alone: no number below the new owner's";
-            rolling::rolling_restart: "every process is restarted in turn, by accept to a rebuilt binary: no call fails, nothing is skipped";
-            rolling::level_1_upgrade: "a cluster of format level 1 is upgraded under load; the older build refuses level 2";
-            members::members: "stores join, leave, lead in turn and are replaced: no call fails";
-            members::invalid_members_rejected: "invalid members are rejected, with the reason";
-            disks::disk_faults_of_one_store: "every disk fault on one store of three: one clear line, no call fails";
-            disks::disk_faults_of_all_stores: "every disk fault on all three stores at once: no service, and no number repeats afterwards";
+            paused_processes::owner_paused: "an owner is paused for 3 D with requests in its sockets and a caller that sends more";
+            paused_processes::leader_paused: "the store leader is paused for 3 D";
+            paused_processes::owner_and_leader_paused: "an owner and the store leader are paused for 3 D";
+            paused_processes::majority_paused: "two of three stores are paused for 3 D";
+            deposed_owner::deposed_owner: "an owner is paused, loses its slots, and continues alone: no number below the new owner's";
+            rolling_restart::rolling_restart: "every process is restarted in turn, by accept to a rebuilt binary: no call fails, nothing is skipped";
+            rolling_restart::level_1_upgrade: "a cluster of format level 1 is upgraded under load; the older build refuses level 2";
+            membership::members: "stores join, leave, lead in turn and are replaced: no call fails";
+            membership::invalid_members_rejected: "invalid members are rejected, with the reason";
+            disk_faults::disk_faults_of_one_store: "every disk fault on one store of three: one clear line, no call fails";
+            disk_faults::disk_faults_of_all_stores: "every disk fault on all three stores at once: no service, and no number repeats afterwards";
             backup::backup_restore: "backup under load, 100,000 more numbers, loss of everything, restore: no number repeats";
             backup::restore_with_low_margins: "restore with too small margins: a caller with a greater floor or epoch gets an error";
             overload::ten_thousand_connections: "10,000 connections to one alloc while others work; one over the limit is rejected with the reason";
-            mistaken::second_alloc_of_a_name: "a second alloc of a name gives up and disturbs no session";
+            misconfiguration::second_alloc_of_a_name: "a second alloc of a name gives up and disturbs no session";
             other_cluster::address_reused: "`dev` is started on another directory at the same ports: a bench ends, and mixes no numbers";
             other_cluster::address_reused_forwarder: "an owner's address is reused by another cluster: none of its numbers is forwarded";
             other_cluster::stores_reinitialized: "stores are wiped and initialized again: an alloc ends once its lease has expired; one stray store ends nothing";
-            mistaken::store_on_foreign_directory: "a store on another cluster's directory stays out";
-            mistaken::copied_store: "a store on a copy does not start, a clone ends: no call fails";
+            misconfiguration::store_on_foreign_directory: "a store on another cluster's directory stays out";
+            misconfiguration::copied_store: "a store on a copy does not start, a clone ends: no call fails";
         }
     };
 }
@@ -118,7 +114,7 @@ pub const FIGURES: &[Scenario] = &[
     Scenario {
         name: "large",
         about: "stores of 429,500 sections start in 2 s, a new alloc answers in 300 ms, all slots change hands in W + 500 ms",
-        run: || Box::pin(large::large()),
+        run: || Box::pin(large_cluster::large()),
     },
 ];
 
@@ -160,7 +156,7 @@ async fn wait_for_owned_keys(client: &Client, name: &str, least: usize) -> Vec<T
         client.current("default", 0).await.ok()?;
         let table = client.routes().await.ok()?;
         let namespace = table.namespace("default")?;
-        let mut test_keys = subject::all_test_keys().swap_remove(0);
+        let mut test_keys = test_keys::all_test_keys().swap_remove(0);
         test_keys.retain(|s| {
             let (_, slot) = table.place(namespace, s.key.as_ref()).expect("a place");
             let owner = table.route(slot).and_then(|r| r.owner.as_ref());

@@ -15,9 +15,9 @@ use seqsvr_proto::v1::sequence_client::SequenceClient;
 use seqsvr_proto::v1::{NextRequest, NextResponse};
 use tonic::Status;
 
-use super::Outcome;
 use crate::cluster::Cluster;
 use crate::process::{Process, binary, free_ports};
+use crate::scenario::Outcome;
 use crate::wait::wait_until;
 
 const TEST_TIMEOUT: Duration = Duration::from_secs(60);

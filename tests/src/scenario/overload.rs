@@ -4,9 +4,9 @@
 //! Fault: the overload. Measured: other callers are served as before, and the excess is rejected
 //! with a reason.
 
-mod idle;
-mod spray;
-mod sprayers;
+mod hostile_clients;
+mod idle_class;
+mod noisy_neighbors;
 
 use std::time::{Duration, Instant};
 
@@ -17,17 +17,17 @@ use seqsvr_proto::v1::{NextRequest, next_request::KeyKind};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-pub use sprayers::sprayers;
+pub use noisy_neighbors::sprayers;
 
-use super::Outcome;
-use crate::caller::TestCaller;
+use crate::callers::TestCaller;
 use crate::cluster::Cluster;
 use crate::history::History;
-use crate::load::{RecordedLoad, UNTIL_STOPPED};
 use crate::process::Signal;
-use crate::raw::{Http2Event, RawHttp2};
-use crate::subject;
-use crate::vitals::Vitals;
+use crate::process_stats::Vitals;
+use crate::raw_http2::{Http2Event, RawHttp2};
+use crate::recorded_load::{RecordedLoad, UNTIL_STOPPED};
+use crate::scenario::Outcome;
+use crate::test_keys;
 
 const CONNECTIONS: u64 = 10_000;
 /// Connection limit of the AllocSvr: the crowd, and a few for the working caller.
@@ -64,11 +64,11 @@ pub async fn ten_thousand_connections() -> Outcome {
     let memory = || Vitals::read(pid, None).expect("it runs").memory;
 
     let client = cluster.new_client();
-    subject::create_third_namespace(&client).await;
+    test_keys::create_third_namespace(&client).await;
     let history = History::create(cluster.dir());
     let load = RecordedLoad::start(
         &history,
-        subject::all_test_keys(),
+        test_keys::all_test_keys(),
         &[TestCaller::Sdk(client)],
         4,
         UNTIL_STOPPED,

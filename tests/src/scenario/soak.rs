@@ -17,13 +17,13 @@ use seqsvr_core::namespace::{Limits, Spec};
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::Outcome;
-use crate::caller::{TestCall, TestCaller};
+use crate::callers::{TestCall, TestCaller};
 use crate::cluster::Cluster;
 use crate::history::History;
-use crate::load::{RecordedLoad, UNTIL_STOPPED};
-use crate::subject::{self, TestKey};
-use crate::vitals::Vitals;
+use crate::process_stats::Vitals;
+use crate::recorded_load::{RecordedLoad, UNTIL_STOPPED};
+use crate::scenario::Outcome;
+use crate::test_keys::{self, TestKey};
 
 /// Interval between two samples of the processes.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
@@ -71,12 +71,12 @@ pub async fn soak(time: Duration) -> Outcome {
     // 1. Start the mixed load and the churn of sections.
     let mut cluster = Cluster::start_with(3, 2, 3_000, &STORE_FLAGS, &ALLOC_FLAGS).await;
     let addresses = cluster.alloc_addresses.clone();
-    let (callers, client) = super::new_callers(&cluster, &addresses);
-    subject::create_third_namespace(&client).await;
+    let (callers, client) = crate::scenario::new_callers(&cluster, &addresses);
+    test_keys::create_third_namespace(&client).await;
     let history = History::create(cluster.dir());
     let load = RecordedLoad::start_paced(
         &history,
-        subject::all_test_keys(),
+        test_keys::all_test_keys(),
         &callers,
         TASKS_PER_CALLER,
         UNTIL_STOPPED,

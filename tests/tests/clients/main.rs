@@ -9,8 +9,8 @@
     reason = "a helper of tests: clippy allows it only inside test functions"
 )]
 
+mod dashboard;
 mod examples;
-mod page;
 mod redis;
 mod redis_rs;
 

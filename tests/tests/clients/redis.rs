@@ -1,6 +1,6 @@
 //! Redis clients: each sends every kind of command, and takes numbers while AllocSvrs are killed.
 //!
-//! To install them: `pip install redis`; `npm install redis ioredis_conforms` (and NODE_PATH); Debian's
+//! To install them: `pip install redis`; `npm install redis ioredis` (and NODE_PATH); Debian's
 //! `redis-tools`.
 
 use std::collections::HashMap;

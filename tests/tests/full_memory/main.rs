@@ -8,7 +8,7 @@
     reason = "a test fails by panicking; clippy.toml allows it only inside test functions"
 )]
 
-#[path = "../in_process/harness.rs"]
+#[path = "../in_process/support/harness.rs"]
 #[expect(dead_code, reason = "other tests use the rest")]
 mod harness;
 

@@ -1,0 +1,70 @@
+//! All processes are killed at once under load and restarted.
+//!
+//! Fault: SIGKILL of three stores and two AllocSvrs. Measured: time until the first number, and the
+//! exact check over the calls before and after.
+
+use std::time::{Duration, Instant};
+
+use crate::cluster::Cluster;
+use crate::history::History;
+use crate::recorded_load::{RecordedLoad, UNTIL_STOPPED};
+use crate::scenario::Outcome;
+use crate::test_keys;
+
+const CALLS_PER_PHASE: u64 = 5_000;
+const TEST_TIMEOUT: Duration = Duration::from_secs(30);
+const FIRST_NUMBER_LIMIT: Duration = Duration::from_secs(12);
+
+/// Kills and restarts all processes. The first number must come within 12 s.
+pub async fn full_outage() -> Outcome {
+    let mut outcome = Outcome::default();
+
+    // 1. Load all sequences through every kind of caller.
+    let mut cluster = Cluster::start(3, 2, 3_000).await;
+    let (callers, client) = crate::scenario::new_callers(&cluster, &cluster.alloc_addresses);
+    test_keys::create_third_namespace(&client).await;
+    let mut history = History::create(cluster.dir());
+    let load = RecordedLoad::start(
+        &history,
+        test_keys::all_test_keys(),
+        &callers,
+        12,
+        UNTIL_STOPPED,
+    );
+    load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
+
+    // 2. Kill all processes at once, then restart all.
+    cluster.all_processes().for_each(|p| p.kill());
+    cluster.all_processes().for_each(|p| p.reap());
+    let before = load.answered_calls();
+    cluster.all_processes().for_each(|p| p.restart());
+    let restarted = Instant::now();
+
+    // 3. A new client gets its first number within the limit.
+    let probe = test_keys::all_test_keys()[0][0].clone();
+    let new_client = cluster.new_client().with_deadline(TEST_TIMEOUT);
+    let begin = history.now_ns();
+    let numbers = new_client.next(probe.namespace, probe.key.clone(), 1).await;
+    let (took, end) = (restarted.elapsed(), history.now_ns());
+    let n = numbers.expect("a number after the restart");
+    history.record_number(&probe, begin, end, &n);
+    outcome.add_call(took);
+    outcome.note(format!("first number {took:.2?} after the last start"));
+    assert!(took <= FIRST_NUMBER_LIMIT, "{took:?}");
+
+    // 4. The load continues.
+    cluster.wait_until_assigned(2).await;
+    load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
+    let summary = load.stop().await;
+    outcome.add_load("load", &summary);
+    outcome.note(format!(
+        "answered before {before}, after {}",
+        summary.answered - before
+    ));
+
+    // 5. The history of both lives holds.
+    cluster.assert_none_ended();
+    let report = history.check();
+    assert!(report.answered() >= 2 * CALLS_PER_PHASE && report.ordered_pairs > 50_000);
+    outcome
+}

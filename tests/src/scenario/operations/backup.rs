@@ -1,0 +1,349 @@
+//! A cluster is backed up under load, continues, is lost, and is restored from the backup.
+//!
+//! Fault: SIGKILL of all processes and loss of the data. With margins that cover the work since the
+//! backup, no number repeats. Without margins, or with too small ones, the restore is rejected. If
+//! the operator's margins were wrong, callers with a greater floor or epoch get an error, not a
+//! lower number.
+
+mod commands;
+
+use std::num::NonZeroU64;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use seqsvr_check::{Answer, Sequence};
+use seqsvr_client::Key;
+use seqsvr_proto::error::Fault;
+use seqsvr_proto::v1::next_request::KeyKind;
+use seqsvr_proto::v1::sequence_client::SequenceClient;
+use seqsvr_proto::v1::{NextRequest, Reason};
+
+use commands::{
+    assert_restore_rejected, assert_success, parse_minimum, run_backup, run_restore,
+    start_restored_cluster,
+};
+
+use crate::callers::{GrpcCaller, TestCall, TestCaller};
+use crate::cluster::Cluster;
+use crate::history::History;
+use crate::process::Signal;
+use crate::recorded_load::{RecordedLoad, UNTIL_STOPPED};
+use crate::scenario::Outcome;
+use crate::test_keys::{self, TestKey};
+use crate::wait::wait_until;
+
+const TEST_TIMEOUT: Duration = Duration::from_secs(120);
+/// Calls answered before the backup, during it, and after the restore.
+const CALLS_PER_PHASE: u64 = 5_000;
+const CALLS_DURING_BACKUP: u64 = 1_000;
+/// After the backup: uids of sections unused before it, and as many that the load uses; numbers of
+/// a call; and rounds of calls. Together 100,000 numbers.
+const FRESH_UIDS: u64 = 2;
+const NUMBERS_PER_CALL: u32 = 500;
+const ROUNDS: usize = 50;
+/// A margin far above what this run adds to one section.
+const COVERING_MARGIN: &str = "100000000";
+
+/// Index of the AllocSvr that survives the loss of the old cluster.
+const SURVIVING_ALLOC: usize = 1;
+
+fn fresh_keys(first_section: u64) -> Vec<TestKey> {
+    let test_key = |i: u64| {
+        let uid = (first_section + i) * 100_000 + 7;
+        TestKey {
+            namespace: "default",
+            key: Key::Uid(uid),
+            stride: NonZeroU64::MIN,
+            sequence: Sequence::uid("default", uid),
+        }
+    };
+    (0..FRESH_UIDS).map(test_key).collect()
+}
+
+/// Makes and records one call of many items, all of which must be answered. Returns the answers.
+async fn call_recorded(
+    history: &mut History,
+    caller: &TestCaller,
+    ask: TestCall,
+    items: &[TestKey],
+) -> Vec<Answer> {
+    let items: Vec<&TestKey> = items.iter().collect();
+    let begin = history.now_ns();
+    let results = caller.call(0, ask, &items).await;
+    let end = history.now_ns();
+    let mut answers = Vec::new();
+    for (test_key, result) in items.iter().zip(&results) {
+        history.record(test_key, ask, begin, end, result);
+        let (_, answer) = result.as_ref().expect("it is answered");
+        answers.push(*answer);
+    }
+    answers
+}
+
+fn last_number(answer: &Answer) -> u64 {
+    match answer {
+        Answer::Next { last, .. } => *last,
+        other => panic!("{other:?} is no number"),
+    }
+}
+
+/// An AllocSvr of the old cluster continues and finds the new cluster at the stores' addresses. It
+/// serves nothing of its own, and ends with one clear line. After a restart it joins the new
+/// cluster.
+async fn check_surviving_alloc(cluster: &mut Cluster, history: &mut History, used: &[TestKey]) {
+    cluster.allocs[SURVIVING_ALLOC].signal(Signal::CONT);
+    let address = std::slice::from_ref(&cluster.alloc_addresses[SURVIVING_ALLOC]);
+    let plain = TestCaller::Grpc(GrpcCaller::new(address, cluster.new_client()));
+    let items: Vec<&TestKey> = used.iter().collect();
+    let deadline = Instant::now() + TEST_TIMEOUT;
+    while !cluster.allocs[SURVIVING_ALLOC].has_ended() {
+        assert!(Instant::now() < deadline, "the old AllocSvr goes on");
+        let begin = history.now_ns();
+        let results = plain.call(0, TestCall::Next(1), &items).await;
+        let end = history.now_ns();
+        // Its answers until then must be right like any others.
+        for (test_key, result) in items.iter().zip(&results) {
+            history.record(test_key, TestCall::Next(1), begin, end, result);
+        }
+    }
+    let status = cluster.allocs[SURVIVING_ALLOC]
+        .wait_for_exit(TEST_TIMEOUT)
+        .await;
+    let log = cluster.allocs[SURVIVING_ALLOC].log();
+    let last = log.lines().last().unwrap_or_default();
+    assert!(
+        !status.success() && last.contains("cluster mismatch"),
+        "{log}"
+    );
+    cluster.allocs[SURVIVING_ALLOC].restart();
+    cluster.wait_until_assigned(2).await;
+}
+
+/// Takes a backup under load and 100,000 more numbers, loses everything and restores: no number
+/// repeats.
+pub async fn backup_restore() -> Outcome {
+    let mut outcome = Outcome::default();
+
+    // 1. Load all sequences through every kind of caller.
+    let mut cluster = Cluster::start(3, 2, 3_000).await;
+    let (callers, client) = crate::scenario::new_callers(&cluster, &cluster.alloc_addresses);
+    let one = TestCaller::Sdk(client.clone());
+    test_keys::create_third_namespace(&client).await;
+    let mut history = History::create(cluster.dir());
+    let load = RecordedLoad::start(
+        &history,
+        test_keys::all_test_keys(),
+        &callers,
+        8,
+        UNTIL_STOPPED,
+    );
+    load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
+
+    // 2. Back up under load, under further names until enough calls were answered during it. A
+    // backup is never overwritten.
+    let file = cluster.dir().join("backup");
+    let before = load.answered_calls();
+    let said = assert_success(&run_backup(&cluster, &file).await);
+    for word in ["cluster", "index", "sections", "largest window"] {
+        assert!(said.contains(word), "no {word:?} in: {said}");
+    }
+    for line in said.lines() {
+        outcome.note(format!("  {line}"));
+    }
+    let mut more = 0;
+    while load.answered_calls() - before < CALLS_DURING_BACKUP {
+        more += 1;
+        let other = cluster.dir().join(format!("backup-{more}"));
+        assert_success(&run_backup(&cluster, &other).await);
+    }
+    outcome.inside = load.answered_calls() - before;
+    let kept = std::fs::read(&file).expect("the backup");
+    let again = run_backup(&cluster, &file).await;
+    assert!(!again.status.success(), "{again:?}");
+    assert!(String::from_utf8_lossy(&again.stderr).contains("never overwritten"));
+    assert_eq!(std::fs::read(&file).expect("the backup"), kept);
+
+    // 3. Take more numbers, of sections in the backup and of others, while the load continues.
+    let mut used = fresh_keys(400);
+    used.extend_from_slice(&test_keys::all_test_keys()[0][..FRESH_UIDS as usize]);
+    let mut reached = Vec::new();
+    for _ in 0..ROUNDS {
+        reached = call_recorded(&mut history, &one, TestCall::Next(NUMBERS_PER_CALL), &used).await;
+    }
+    let numbers = used.len() * NUMBERS_PER_CALL as usize * ROUNDS;
+    assert_eq!(numbers, 100_000);
+    load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
+    let summary = load.stop().await;
+    outcome.add_load("before the loss", &summary);
+    summary.assert_none_failed();
+
+    // 4. Lose everything except one forgotten AllocSvr.
+    cluster.allocs[SURVIVING_ALLOC].signal(Signal::STOP);
+    for process in cluster.stores.iter_mut().chain([&mut cluster.allocs[0]]) {
+        process.kill();
+        process.reap();
+    }
+
+    // 5. Rejected restores create nothing.
+    let dir = cluster.dir().join("restored-1");
+    let bare = run_restore(&cluster, &file, &dir, &[]).await;
+    assert_eq!(bare.status.code(), Some(2));
+    let words = [
+        "--lift-max-seq",
+        "--lift-start",
+        "--lift-epoch",
+        "was made",
+        "largest window",
+        "numbers added a second",
+    ];
+    let said = assert_restore_rejected(&bare, &dir, &words);
+    for line in said.lines() {
+        outcome.note(format!("  {line}"));
+    }
+    let window = parse_minimum(&said, "--lift-max-seq");
+    let low = (window.parse::<u64>().expect("a number") - 1).to_string();
+    let margins = |max_seq| {
+        let rest = [("--lift-start", COVERING_MARGIN), ("--lift-epoch", "1000")];
+        [[("--lift-max-seq", max_seq)].as_slice(), &rest].concat()
+    };
+    let small = run_restore(&cluster, &file, &dir, &margins(&low)).await;
+    assert_restore_rejected(&small, &dir, &["at least", &window]);
+    let damaged = cluster.dir().join("damaged");
+    for at in [0, 20, kept.len() / 2, kept.len() - 1] {
+        let mut bytes = kept.clone();
+        bytes[at] ^= 4;
+        std::fs::write(&damaged, &bytes).expect("written");
+        let output = run_restore(&cluster, &damaged, &dir, &margins(COVERING_MARGIN)).await;
+        assert_restore_rejected(&output, &dir, &["no whole backup"]);
+        std::fs::write(&damaged, &kept[..at]).expect("written");
+        let output = run_restore(&cluster, &damaged, &dir, &margins(COVERING_MARGIN)).await;
+        assert_restore_rejected(&output, &dir, &["no whole backup", "cut short"]);
+    }
+    let taken = PathBuf::from(cluster.stores[0].arg("--data-dir"));
+    let over = run_restore(&cluster, &file, &taken, &margins(COVERING_MARGIN)).await;
+    assert!(!over.status.success(), "{over:?}");
+    assert!(String::from_utf8_lossy(&over.stderr).contains("not empty"));
+
+    // 6. Restore with margins that cover the work since the backup.
+    assert_success(&run_restore(&cluster, &file, &dir, &margins(COVERING_MARGIN)).await);
+    start_restored_cluster(&mut cluster, &dir, 1).await;
+    check_surviving_alloc(&mut cluster, &mut history, &used).await;
+    let (callers, new) = crate::scenario::new_callers(&cluster, &cluster.alloc_addresses);
+    let one = TestCaller::Sdk(new);
+
+    // 7. Unused keys have a bound, and used keys continue above their last number.
+    for answer in call_recorded(&mut history, &one, TestCall::Current, &fresh_keys(500)).await {
+        assert!(
+            matches!(answer, Answer::AtMost(_)),
+            "{answer:?}: an earlier cluster may have used it"
+        );
+    }
+    for (before, after) in reached
+        .iter()
+        .zip(call_recorded(&mut history, &one, TestCall::Next(1), &used).await)
+    {
+        let (before, after) = (last_number(before), last_number(&after));
+        assert!(after > before, "{after} after {before}");
+        let least = window.parse::<u64>().expect("a number");
+        assert!(before > least, "the margins are not tried");
+    }
+
+    // 8. The new cluster serves. A client of the old cluster rejects its answers.
+    let load = RecordedLoad::start(
+        &history,
+        test_keys::all_test_keys(),
+        &callers,
+        8,
+        UNTIL_STOPPED,
+    );
+    load.wait_for_calls(4 * CALLS_PER_PHASE, TEST_TIMEOUT).await;
+    let stale = client.next("", 7, 1).await.expect_err("another cluster");
+    let text = stale.to_string();
+    for part in ["cluster mismatch", "restored from a backup", "new client"] {
+        assert!(text.contains(part), "{text} lacks {part}");
+    }
+
+    // 9. No call failed, and the history holds.
+    let summary = load.stop().await;
+    outcome.add_load("after the restore", &summary);
+    summary.assert_none_failed();
+    cluster.assert_none_ended();
+    history.check();
+    outcome
+}
+
+/// With margins that were too small, a caller that shows a greater floor or epoch gets an error.
+pub async fn restore_with_low_margins() -> Outcome {
+    let mut outcome = Outcome::default();
+
+    // 1. Back up, then go further than the least margins cover, in numbers and in epochs.
+    let mut cluster = Cluster::start(1, 1, 3_000).await;
+    let client = cluster.new_client();
+    outcome.measure_call(client.next("", 42, 1)).await;
+    let file = cluster.dir().join("backup");
+    assert_success(&run_backup(&cluster, &file).await);
+    let patient = client.with_deadline(TEST_TIMEOUT);
+    let raised = outcome.measure_call(client.raise_to("", 42, 50_000_000, false));
+    raised.await;
+    for _ in 0..3 {
+        cluster.allocs[0].signal(Signal::TERM);
+        cluster.allocs[0].wait_for_exit(TEST_TIMEOUT).await;
+        cluster.allocs[0].restart();
+        cluster.wait_until_assigned(1).await;
+    }
+    let seen = outcome.measure_call(patient.next("", 42, 1)).await;
+    assert!(seen.last > 50_000_000);
+
+    // 2. Lose the cluster, and restore it with the least margins.
+    for process in cluster.all_processes() {
+        process.kill();
+        process.reap();
+    }
+
+    let dir = cluster.dir().join("restored-1");
+    let said = assert_restore_rejected(&run_restore(&cluster, &file, &dir, &[]).await, &dir, &[]);
+    let flags = ["--lift-max-seq", "--lift-start", "--lift-epoch"];
+    let values = flags.map(|flag| parse_minimum(&said, flag));
+    let margins: Vec<_> = flags
+        .into_iter()
+        .zip(values.iter().map(String::as_str))
+        .collect();
+    assert_success(&run_restore(&cluster, &file, &dir, &margins).await);
+    start_restored_cluster(&mut cluster, &dir, 1).await;
+
+    // 3. A caller with a greater floor or epoch gets an error, which is counted.
+    let address = cluster.alloc_addresses[0].clone();
+    let mut plain = wait_until("a connection", TEST_TIMEOUT, async || {
+        SequenceClient::connect(format!("http://{address}"))
+            .await
+            .ok()
+    })
+    .await;
+    let request = |floor, epoch| NextRequest {
+        key_kind: Some(KeyKind::Uid(42)),
+        floor,
+        epoch,
+        ..NextRequest::default()
+    };
+    for (alarms, request) in [
+        (1, request(Some(seen.last), None)),
+        (2, request(None, Some(seen.epoch))),
+        (3, request(Some(seen.last), Some(seen.epoch))),
+    ] {
+        let status = plain.next(request).await.expect_err("it must be refused");
+        let fault = Fault::from_status(&status);
+        assert_eq!(fault.reason(), Reason::FloorUnknown, "{fault}");
+        assert_eq!(status.code(), seqsvr_client::Code::InvalidArgument);
+        let counted = cluster.counter(&cluster.alloc_addresses, "guard_alarms");
+        assert_eq!(counted.await, alarms);
+        outcome.note(format!("refused: {fault}"));
+    }
+
+    // 4. A caller of the new cluster is served.
+    let new = cluster.new_client();
+    let first = outcome.measure_call(new.next("", 42, 1)).await;
+    let second = outcome.measure_call(new.next("", 42, 1)).await;
+    assert_eq!(second.first, first.last + 1);
+    cluster.assert_none_ended();
+    outcome
+}

@@ -1,0 +1,210 @@
+//! Every process is restarted in turn, as in an upgrade: no call fails.
+//!
+//! No fault is injected. In an acceptance run the new processes are a rebuilt binary. A cluster of
+//! the newest build of format level 1 is upgraded as well.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::cluster::Cluster;
+use crate::history::History;
+use crate::process::{Process, Signal, binary, upgraded};
+use crate::recorded_load::{RecordedLoad, UNTIL_STOPPED};
+use crate::scenario::Outcome;
+use crate::skip_probe::SkipProbe;
+use crate::test_keys;
+use crate::wait::wait_until;
+
+const CALLS_PER_PHASE: u64 = 1_000;
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Restarts three stores and three AllocSvrs in turn: SIGTERM, exit, start, wait until the cluster
+/// is complete.
+pub async fn rolling_restart() -> Outcome {
+    let mut outcome = Outcome::default();
+    let to = match binary() == upgraded() {
+        true => "the same build",
+        false => {
+            let (old, new) = (std::fs::read(binary()), std::fs::read(upgraded()));
+            assert!(old.unwrap() != new.unwrap(), "a copy is no rebuilt binary");
+            "another build"
+        }
+    };
+
+    // 1. Load all sequences, and probe for skipped numbers.
+    let mut cluster = Cluster::start(3, 3, 3_000).await;
+    let (callers, client) = crate::scenario::new_retrying_callers(&cluster);
+    test_keys::create_third_namespace(&client).await;
+    let history = History::create(cluster.dir());
+    let load = RecordedLoad::start(
+        &history,
+        test_keys::all_test_keys(),
+        &callers,
+        6,
+        UNTIL_STOPPED,
+    );
+    let probe = SkipProbe::start(&history, &client).await;
+    load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
+    let before = load.answered_calls();
+    let began = Instant::now();
+
+    // 2. Restart each store; it catches up.
+    for store in 0..3 {
+        restart_upgraded(&mut cluster.stores[store]).await;
+        wait_until_caught_up(&cluster, store).await;
+        load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
+    }
+
+    // 3. Restart each AllocSvr; it gets its share.
+    for alloc in 0..3 {
+        restart_upgraded(&mut cluster.allocs[alloc]).await;
+        cluster.wait_until_assigned(3).await;
+        load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
+    }
+    outcome.inside = load.answered_calls() - before;
+    outcome.note(format!(
+        "six processes restarted to {to} in {:.1?}",
+        began.elapsed()
+    ));
+
+    // 4. No call failed, no number was skipped, and the history holds.
+    let summary = load.stop().await;
+    outcome.add_load("load", &summary);
+    summary.assert_none_failed();
+    super::planned_moves::assert_nothing_skipped(probe, &mut outcome).await;
+    cluster.assert_none_ended();
+    let report = history.check();
+    assert!(report.ordered_pairs > 50_000);
+    outcome
+}
+
+/// Environment variable with the path of the newest release binary of format level 1, built from
+/// commit d3f8c75.
+const LEVEL_1_BINARY: &str = "SEQSVR_LEVEL_1_BINARY";
+
+/// Upgrades a cluster of format level 1 under load. A store returns to the older build while the
+/// level is 1. The level rises once all stores run the newer build, and the older build then
+/// refuses their directories.
+pub async fn level_1_upgrade() -> Outcome {
+    let mut outcome = Outcome::default();
+    let Some(old) = std::env::var_os(LEVEL_1_BINARY) else {
+        outcome.note(format!(
+            "skipped: {LEVEL_1_BINARY} names no binary of commit d3f8c75"
+        ));
+        return outcome;
+    };
+    let old: &'static Path = Box::leak(PathBuf::from(old).into_boxed_path());
+
+    // 1. Load a cluster of the older build.
+    let mut cluster = Cluster::start_with_binary(old, 3, 2).await;
+    let (callers, client) = crate::scenario::new_retrying_callers(&cluster);
+    test_keys::create_third_namespace(&client).await;
+    let history = History::create(cluster.dir());
+    let load = RecordedLoad::start(
+        &history,
+        test_keys::all_test_keys(),
+        &callers,
+        6,
+        UNTIL_STOPPED,
+    );
+    load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
+    let before = load.answered_calls();
+
+    // 2. Upgrade two stores, with one return to the older build: the level stays 1.
+    for (store, to) in [(0, binary()), (1, binary()), (1, old), (1, binary())] {
+        restart_with_binary(&mut cluster.stores[store], to).await;
+        wait_until_caught_up(&cluster, store).await;
+        load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
+    }
+    // Older builds do not report the level.
+    assert!(
+        read_format_levels(&cluster)
+            .await
+            .iter()
+            .all(|level| *level == Some(1) || level.is_none())
+    );
+
+    // 3. Upgrade the last store: the level rises.
+    restart_with_binary(&mut cluster.stores[2], binary()).await;
+    wait_until("format level 2 on all stores", TEST_TIMEOUT, async || {
+        let levels = read_format_levels(&cluster).await;
+        levels.iter().all(|level| *level == Some(2)).then_some(())
+    })
+    .await;
+
+    // 4. Upgrade the AllocSvrs.
+    for alloc in 0..2 {
+        restart_with_binary(&mut cluster.allocs[alloc], binary()).await;
+        cluster.wait_until_assigned(2).await;
+        load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
+    }
+    outcome.inside = load.answered_calls() - before;
+
+    // 5. The older build refuses the directory of level 2, with the reason.
+    let store = (cluster.wait_for_leader().await + 1) % 3;
+    restart_with_binary(&mut cluster.stores[store], old).await;
+    let status = cluster.stores[store].wait_for_exit(TEST_TIMEOUT).await;
+    let log = cluster.stores[store].log();
+    let last_line = log.lines().last().unwrap_or_default();
+    assert!(!status.success(), "{status}: {last_line}");
+    assert!(
+        last_line.contains("format version 2 is unknown to this build"),
+        "{last_line}"
+    );
+
+    // 6. The store continues with the newer build, no call failed, and the history holds.
+    cluster.stores[store].set_binary(binary());
+    cluster.stores[store].restart();
+    wait_until_caught_up(&cluster, store).await;
+    let summary = load.stop().await;
+    outcome.add_load("load", &summary);
+    summary.assert_none_failed();
+    cluster.assert_none_ended();
+    history.check();
+    outcome
+}
+
+/// Returns the format level that each store reports.
+async fn read_format_levels(cluster: &Cluster) -> Vec<Option<u64>> {
+    let admin = cluster.new_client().admin();
+    let mut levels = Vec::new();
+    for address in &cluster.store_addresses {
+        let status = admin.node_status(address).await.ok();
+        levels.push(status.and_then(|s| s.counters.get("raft_format_level").copied()));
+    }
+    levels
+}
+
+/// Waits until a store has applied what the leader has applied by now.
+async fn wait_until_caught_up(cluster: &Cluster, store: usize) {
+    let address = cluster.store_addresses[store].clone();
+    let leader = cluster.wait_for_leader().await;
+    let goal = [cluster.store_addresses[leader].clone()];
+    let goal = cluster.counter(&goal, "raft_applied_index").await;
+    wait_until(
+        "the restarted store to catch up",
+        TEST_TIMEOUT,
+        async || {
+            let status = cluster
+                .new_client()
+                .admin()
+                .node_status(&address)
+                .await
+                .ok()?;
+            (status.counters["raft_applied_index"] >= goal).then_some(())
+        },
+    )
+    .await;
+}
+
+async fn restart_upgraded(process: &mut Process) {
+    restart_with_binary(process, upgraded()).await;
+}
+
+async fn restart_with_binary(process: &mut Process, to: &'static Path) {
+    process.signal(Signal::TERM);
+    let status = process.wait_for_exit(TEST_TIMEOUT).await;
+    assert!(status.success(), "{status}");
+    process.set_binary(to);
+    process.restart();
+}

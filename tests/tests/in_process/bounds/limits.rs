@@ -1,0 +1,253 @@
+//! Limits of one server: connections, calls of one connection, items, bytes of a message.
+//!
+//! Excess is rejected with a reason, and everything within the limit is served.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use prost::Message;
+use seqsvr_client::{Client, Code, Key, NextItem, Reason};
+use seqsvr_proto::v1::sequence_client::SequenceClient;
+use seqsvr_proto::v1::store_client::StoreClient;
+use seqsvr_proto::v1::{DescribeRequest, NextManyRequest, PipeRequest, pipe_request};
+use seqsvr_store::Store;
+use seqsvr_tests::raw_http2::{Http2Event, RawHttp2};
+use tonic::transport::Channel;
+
+use crate::support::harness::{
+    InProcessCluster, LEASE, any_port, expect_rejection, http_url, new_client, next_request,
+    read_counter, start_alloc, wait_until, wait_until_settled,
+};
+
+async fn connect_caller(address: SocketAddr) -> SequenceClient<Channel> {
+    SequenceClient::connect(http_url(address)).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connection_over_limit_is_rejected_and_evicts_no_other() {
+    let cluster = InProcessCluster::start(1, LEASE).await;
+    let alloc = start_alloc(seqsvr_alloc::Options {
+        connections_max: 3,
+        ..cluster.alloc_options("a1")
+    })
+    .await;
+    let address = alloc.local_addr();
+    // Requests the table over one connection until it is complete.
+    let mut served = vec![connect_caller(address).await];
+    wait_until("numbers", async || {
+        served[0].next(next_request("", 1)).await.ok()
+    })
+    .await;
+    for _ in 0..2 {
+        served.push(connect_caller(address).await);
+    }
+    for one in &mut served {
+        one.next(next_request("", 1)).await.unwrap();
+    }
+    // Rejected at its first call or on connect: the reason may arrive with either.
+    let rejection = wait_until("a refusal in words", async || {
+        let text = match SequenceClient::connect(http_url(address)).await {
+            Ok(mut more) => format!("{:?}", more.next(next_request("", 1)).await.unwrap_err()),
+            Err(error) => format!("{error:?}"),
+        };
+        text.contains("too many connections").then_some(text)
+    })
+    .await;
+    assert!(rejection.contains("takes 3 at a time"), "{rejection}");
+    for one in &mut served {
+        one.next(next_request("", 1)).await.unwrap();
+    }
+    served.pop();
+    let mut late = wait_until("the place that is free again", async || {
+        let mut late = SequenceClient::connect(http_url(address)).await.ok()?;
+        late.next(next_request("", 1)).await.ok().map(|_| late)
+    })
+    .await;
+    late.next(next_request("", 1)).await.unwrap();
+    drop(served);
+    let refused = wait_until("a place for the one who counts", async || {
+        let mut admin = seqsvr_proto::v1::admin_client::AdminClient::connect(http_url(address))
+            .await
+            .ok()?;
+        let status = admin.node_status(seqsvr_proto::v1::NodeStatusRequest {});
+        Some(status.await.ok()?.into_inner().counters["connections_refused"])
+    })
+    .await;
+    assert!(refused >= 1);
+    drop(late);
+    cluster.stop(&[alloc]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn store_connection_over_limit_is_rejected() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::start(seqsvr_store::Options {
+        connections_max: 1,
+        ..seqsvr_store::Options::new(1, any_port(), dir.path())
+    })
+    .await
+    .unwrap();
+    let address = store.local_addr();
+    let mut one = StoreClient::connect(http_url(address)).await.unwrap();
+    one.describe(DescribeRequest {}).await.unwrap();
+    wait_until("a refusal in words", async || {
+        let text = match StoreClient::connect(http_url(address)).await {
+            Ok(mut more) => format!("{:?}", more.describe(DescribeRequest {}).await.unwrap_err()),
+            Err(error) => format!("{error:?}"),
+        };
+        text.contains("takes 1 at a time").then_some(())
+    })
+    .await;
+    one.describe(DescribeRequest {}).await.unwrap();
+    store.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_over_connection_limit_wait_for_earlier_ones() {
+    let cluster = InProcessCluster::start(1, LEASE).await;
+    let alloc = start_alloc(seqsvr_alloc::Options {
+        streams_max: 2,
+        ..cluster.alloc_options("a1")
+    })
+    .await;
+    wait_until_settled(std::slice::from_ref(&alloc)).await;
+    let channel = Channel::from_shared(http_url(alloc.local_addr()))
+        .unwrap()
+        .connect()
+        .await
+        .unwrap();
+    let mut calls = SequenceClient::new(channel.clone());
+    calls.next(next_request("", 1)).await.unwrap();
+    let mut watches = Vec::new();
+    for _ in 0..2 {
+        let mut health = tonic_health::pb::health_client::HealthClient::new(channel.clone());
+        let request = tonic_health::pb::HealthCheckRequest::default();
+        let mut watch = health.watch(request).await.unwrap().into_inner();
+        watch.message().await.unwrap().unwrap();
+        watches.push(watch);
+    }
+    let third = calls.next(next_request("", 1));
+    tokio::pin!(third);
+    let early = tokio::time::timeout(Duration::from_millis(300), &mut third).await;
+    assert!(early.is_err(), "answered beside two streams: {early:?}");
+    // Another connection has its own limit.
+    let mut other = connect_caller(alloc.local_addr()).await;
+    other.next(next_request("", 1)).await.unwrap();
+    watches.pop();
+    tokio::time::timeout(Duration::from_secs(10), third)
+        .await
+        .expect("a stream has ended")
+        .unwrap();
+    drop(watches);
+    cluster.stop(&[alloc]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn items_and_bytes_over_limit_are_rejected_and_change_nothing() {
+    let cluster = InProcessCluster::start(1, LEASE).await;
+    let alloc = start_alloc(seqsvr_alloc::Options {
+        items_max: 1_000,
+        message_max: 64 << 10,
+        ..cluster.alloc_options("a1")
+    })
+    .await;
+    let allocs = [alloc];
+    wait_until_settled(&allocs).await;
+    let mut plain = connect_caller(allocs[0].local_addr()).await;
+    let many = |n: u64| NextManyRequest {
+        uids: (0..n).collect(),
+        ..NextManyRequest::default()
+    };
+    let (code, reason, text) = expect_rejection(plain.next_many(many(1_001)).await);
+    assert_eq!((code, reason), (Code::InvalidArgument, Reason::TooMany));
+    assert!(text.contains("at most 1000 items, not 1001"), "{text}");
+    let taken = plain.next_many(many(1_000)).await.unwrap().into_inner();
+    assert!(taken.errors.is_empty() && taken.firsts.iter().all(|n| *n == 1));
+
+    // 600 keys of 128 bytes are more than 64 KiB.
+    let keys = (0..600).map(|i| format!("{i:0>128}").into()).collect();
+    let request = NextManyRequest {
+        keys,
+        ..NextManyRequest::default()
+    };
+    let (code, _, text) = expect_rejection(plain.next_many(request).await);
+    assert_eq!(code, Code::OutOfRange, "{text}");
+    assert!(
+        text.contains("too large") && text.contains("65536"),
+        "{text}"
+    );
+    assert_eq!(read_counter(&allocs[0], "numbers").await, 1_000);
+
+    // The SDK splits a batch to the cluster's limits.
+    let all: Vec<NextItem> = (0..2_500u64)
+        .map(|uid| NextItem::new(Key::Uid(uid)))
+        .collect();
+    let small = Client::new(seqsvr_client::Options {
+        items_max: 1_000,
+        ..seqsvr_client::Options::new([allocs[0].local_addr().to_string()])
+    });
+    for answer in small.unwrap().next_many("", &all).await {
+        answer.unwrap();
+    }
+    let failed = new_client(&allocs).next_many("", &all).await;
+    let error = failed[0].as_ref().unwrap_err();
+    assert_eq!(error.reason, Reason::TooMany, "{error}");
+    cluster.stop(&allocs).await;
+}
+
+/// Sends the first bytes of a call. Returns how the call ends before the rest is sent.
+async fn send_half(address: SocketAddr, path: &str, message: &[u8], sent: usize) -> Http2Event {
+    let mut raw = RawHttp2::connect(&address.to_string(), 65_535)
+        .await
+        .unwrap();
+    raw.start_call(1, path, message.len(), &message[..sent])
+        .await
+        .unwrap();
+    // A call whose rest does not arrive would end after 10 s.
+    let ended = tokio::time::timeout(Duration::from_secs(5), async {
+        loop {
+            match raw.next_event().await.unwrap() {
+                Http2Event::Data(_) => {}
+                event => break event,
+            }
+        }
+    });
+    ended.await.expect("it is not waited for the rest")
+}
+
+/// The server does not receive four megabytes, or decode them into much more, only to reject them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn far_too_many_items_are_rejected_before_they_arrive() {
+    let cluster = InProcessCluster::start(1, LEASE).await;
+    let allocs = cluster.start_allocs(["a1"]).await;
+    let uids = NextManyRequest {
+        uids: vec![1; 500_000],
+        ..NextManyRequest::default()
+    };
+    let empty_keys = NextManyRequest {
+        keys: vec![Default::default(); 2_000_000],
+        ..NextManyRequest::default()
+    };
+    let mut plain = connect_caller(allocs[0].local_addr()).await;
+    for (request, begun) in [(uids, 100), (empty_keys, 45_000)] {
+        let frame = PipeRequest {
+            id: 1,
+            timeout_ms: 0,
+            ask: Some(pipe_request::Ask::Next(request.clone())),
+        };
+        for (path, message) in [
+            ("NextMany", request.encode_to_vec()),
+            ("Pipe", frame.encode_to_vec()),
+        ] {
+            let path = format!("/seqsvr.v1.Sequence/{path}");
+            let event = send_half(allocs[0].local_addr(), &path, &message, begun).await;
+            assert_eq!(event, Http2Event::End, "{path}");
+        }
+        let (code, reason, text) = expect_rejection(plain.next_many(request).await);
+        assert_eq!((code, reason), (Code::InvalidArgument, Reason::TooMany));
+        assert!(text.contains("at most 10000 items"), "{text}");
+    }
+    assert_eq!(read_counter(&allocs[0], "numbers").await, 0);
+    plain.next(next_request("", 1)).await.unwrap();
+    cluster.stop(&allocs).await;
+}

@@ -1,0 +1,122 @@
+//! The HTTP endpoint: bytes in, bytes out, over sockets, in front of real AllocSvrs.
+//!
+//! The files of this folder share the caller below.
+
+mod bounds;
+mod metrics;
+mod numbers;
+mod openapi;
+mod ready;
+mod tags;
+
+use std::net::SocketAddr;
+
+use seqsvr_alloc::Alloc;
+use seqsvr_gateway::{HttpDoor, HttpOptions, http};
+use seqsvr_proto::transport::Tcp;
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::support::harness::{TEST_TIMEOUT, any_port};
+
+/// A caller that sends bytes and reads answers.
+struct HttpCaller {
+    stream: TcpStream,
+    read: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct HttpAnswer {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+impl HttpAnswer {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|e| panic!("{e}: {self:?}"))
+    }
+}
+
+impl HttpCaller {
+    async fn connect(address: SocketAddr) -> HttpCaller {
+        HttpCaller {
+            stream: TcpStream::connect(address).await.unwrap(),
+            read: Vec::new(),
+        }
+    }
+
+    async fn send(&mut self, bytes: &str) {
+        self.stream.write_all(bytes.as_bytes()).await.unwrap();
+    }
+
+    async fn read_answer(&mut self) -> HttpAnswer {
+        let answer = async {
+            loop {
+                if let Some(answer) = self.take_complete_answer() {
+                    return answer;
+                }
+                let n = self.stream.read_buf(&mut self.read).await.unwrap();
+                let read = String::from_utf8_lossy(&self.read);
+                assert!(n > 0, "closed after {read:?}");
+            }
+        };
+        tokio::time::timeout(TEST_TIMEOUT, answer)
+            .await
+            .expect("an answer")
+    }
+
+    /// Returns the first answer, if it is complete.
+    fn take_complete_answer(&mut self) -> Option<HttpAnswer> {
+        let end = self.read.windows(4).position(|four| four == b"\r\n\r\n")? + 4;
+        let head = String::from_utf8(self.read[..end].to_vec()).unwrap();
+        let mut lines = head.lines();
+        let status = lines.next()?.split(' ').nth(1)?.parse().unwrap();
+        let length = lines.find_map(|line| line.strip_prefix("content-length: "));
+        let whole = end + length.map_or(0, |n| n.parse().unwrap());
+        if self.read.len() < whole {
+            return None;
+        }
+        let body = String::from_utf8(self.read[end..whole].to_vec()).unwrap();
+        self.read.drain(..whole);
+        Some(HttpAnswer { status, head, body })
+    }
+
+    async fn get(&mut self, path: &str) -> HttpAnswer {
+        self.send(&format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n"))
+            .await;
+        self.read_answer().await
+    }
+
+    async fn post(&mut self, path: &str, kind: &str, body: &str) -> HttpAnswer {
+        let length = body.len();
+        self.send(&format!(
+            "POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n{body}"
+        ))
+        .await;
+        self.read_answer().await
+    }
+
+    /// Returns all bytes until the other end closes.
+    async fn read_to_end(mut self) -> String {
+        let read = self.stream.read_to_end(&mut self.read);
+        let read = tokio::time::timeout(TEST_TIMEOUT, read)
+            .await
+            .expect("an end");
+        read.unwrap();
+        String::from_utf8_lossy(&self.read).into_owned()
+    }
+}
+
+const JSON: &str = "application/json";
+const FORM: &str = "application/x-www-form-urlencoded";
+
+async fn open_endpoint(alloc: &Alloc) -> HttpDoor {
+    open_endpoint_with(alloc, HttpOptions::new(any_port()), None).await
+}
+
+async fn open_endpoint_with(alloc: &Alloc, options: HttpOptions, token: Option<&str>) -> HttpDoor {
+    let paths = http::numbers(alloc.sequence(), token.map(str::to_owned));
+    HttpDoor::open(options, &Tcp, paths).await.unwrap()
+}

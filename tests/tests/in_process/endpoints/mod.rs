@@ -1,0 +1,10 @@
+//! Protocols and networks between callers and servers.
+
+mod admin_relay;
+mod dashboard;
+mod grpc_standards;
+mod http;
+mod pipe;
+mod redis;
+mod routing;
+mod transport;

@@ -1,0 +1,139 @@
+//! The transport is replaceable: a cluster runs over a network that is not TCP, and survives a
+//! partition.
+//!
+//! Fault: nodes are partitioned in the memory network.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use seqsvr_alloc::Alloc;
+use seqsvr_client::{Channels, Client};
+use seqsvr_proto::convert::u128_bytes;
+use seqsvr_proto::v1;
+use seqsvr_proto::v1::store_client::StoreClient;
+use seqsvr_store::Store;
+
+use crate::support::harness::wait_until;
+use crate::support::memory_net::MemoryNet;
+
+/// Addresses of a documentation network (RFC 5737), where no host exists.
+fn test_address(host: u8, port: u16) -> SocketAddr {
+    SocketAddr::from(([192, 0, 2, host], port))
+}
+
+async fn start_store(net: &MemoryNet, id: u8, dir: &std::path::Path) -> Store {
+    let options = seqsvr_store::Options::new(u64::from(id), test_address(id, 7800), dir);
+    let environment = seqsvr_store::Environment {
+        transport: net.node(&format!("s{id}")),
+        ..seqsvr_store::Environment::system()
+    };
+    Store::start_in(options, environment).await.unwrap()
+}
+
+async fn start_alloc_over(net: &MemoryNet, host: u8) -> Alloc {
+    let name = format!("a{host}");
+    let stores = (1..=3)
+        .map(|id| test_address(id, 7800).to_string())
+        .collect();
+    let options = seqsvr_alloc::Options {
+        seed: Some(u64::from(host)),
+        ..seqsvr_alloc::Options::new(&name, test_address(host, 7700), stores)
+    };
+    let environment = seqsvr_alloc::Environment {
+        transport: net.node(&name),
+        ..seqsvr_alloc::Environment::system()
+    };
+    Alloc::start_in(options, environment).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn memory_network_cluster_survives_partition_of_its_leader() {
+    let net = MemoryNet::default();
+    let mut dirs = Vec::new();
+    let mut stores = Vec::new();
+    let channels = Channels::over(net.node("caller"));
+    let mut members = Vec::new();
+    for id in 1..=3 {
+        let dir = tempfile::tempdir().unwrap();
+        stores.push(start_store(&net, id, dir.path()).await);
+        dirs.push(dir);
+        let at = test_address(id, 7800).to_string();
+        let who = StoreClient::new(channels.get(&at).unwrap())
+            .describe(v1::DescribeRequest {})
+            .await
+            .unwrap()
+            .into_inner();
+        members.push(v1::Member {
+            id: who.node,
+            address: who.address,
+            incarnation: who.incarnation,
+        });
+    }
+    let init = v1::InitRequest {
+        cluster: u128_bytes(7),
+        members,
+        lease_ms: 3_000,
+        slots: 64,
+    };
+    let first = channels.get(&test_address(1, 7800).to_string()).unwrap();
+    wait_until("the cluster to be made", async || {
+        StoreClient::new(first.clone())
+            .init(init.clone())
+            .await
+            .ok()
+    })
+    .await;
+    let allocs = [
+        start_alloc_over(&net, 11).await,
+        start_alloc_over(&net, 12).await,
+    ];
+    let options = seqsvr_client::Options {
+        seed: Some(1),
+        deadline: Duration::from_secs(20),
+        ..seqsvr_client::Options::new(allocs.iter().map(|a| a.local_addr().to_string()))
+    };
+    let client = Client::over(channels.clone(), options).unwrap();
+    let mut last = [0; 20];
+    let mut take = async |round: &str| {
+        for (uid, last) in (0..).map(|i| i * 100_000).zip(&mut last) {
+            let numbers = client.next("", uid, 1).await;
+            let numbers = numbers.unwrap_or_else(|e| panic!("{round}: {e}"));
+            assert!(numbers.first > *last, "{round}: {numbers:?} after {last}");
+            *last = numbers.last;
+        }
+    };
+    take("whole").await;
+
+    let admin = client.admin();
+    let leader = async || {
+        let status = admin.cluster_status().await.ok()?;
+        status.stores.iter().find(|s| s.leader).map(|s| s.id)
+    };
+    let old = wait_until("a leader", leader).await;
+    net.partition(&format!("s{old}"));
+    take("the leader is parted").await;
+    let new = wait_until("another leader", async || {
+        leader().await.filter(|id| *id != old)
+    })
+    .await;
+    net.heal();
+    net.partition("a11");
+    // Its slots go to the other AllocSvr once its lease has expired; the client's deadline covers
+    // that.
+    take("an owner is parted").await;
+    net.heal();
+    take("healed").await;
+    println!("leader {old}, then {new}");
+
+    assert!(
+        std::net::TcpStream::connect_timeout(&test_address(1, 7800), Duration::from_millis(100))
+            .is_err(),
+        "no TCP was involved"
+    );
+    for alloc in &allocs {
+        alloc.shutdown().await;
+    }
+    for store in &stores {
+        store.shutdown().await;
+    }
+}

@@ -1,0 +1,148 @@
+//! Owners whose clock or link fails: an owner that may be stale does not answer, and even one whose
+//! lease never ends by its clock issues no number twice.
+//!
+//! Fault: the test's clock jumps or stops, and the links to the stores are cut.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use seqsvr_alloc::{Alloc, Environment};
+use seqsvr_client::{Code, Reason};
+use seqsvr_proto::error::Fault;
+use seqsvr_proto::v1::NextRequest;
+
+use crate::support::cuttable_link::CuttableLink;
+use crate::support::harness::{
+    InProcessCluster, LEASE, create_namespace, dense_namespace, expect_rejection, mark_forwarded,
+    new_caller, new_client, next_request, read_counter, wait_until, wait_until_settled,
+};
+use crate::support::test_clock::TestClock;
+
+/// Starts an AllocSvr whose clock and link to the stores the test controls.
+pub(crate) async fn start_controlled_alloc(
+    cluster: &InProcessCluster,
+    name: &str,
+) -> (Alloc, Arc<TestClock>, CuttableLink) {
+    let link = CuttableLink::new();
+    let clock = Arc::new(TestClock::default());
+    let options = cluster.alloc_options(name);
+    let environment = Environment {
+        clock: clock.clone(),
+        transport: Arc::new(link.clone()),
+        ..Environment::system()
+    };
+    let alloc = Alloc::start_in(options, environment).await.unwrap();
+    wait_until_settled(std::slice::from_ref(&alloc)).await;
+    (alloc, clock, link)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn owner_past_its_lease_answers_nothing_until_renewed() {
+    let cluster = InProcessCluster::start(1, LEASE).await;
+    let (alloc, clock, link) = start_controlled_alloc(&cluster, "a1").await;
+    let mut plain = new_caller(&alloc).await;
+    let last = plain
+        .next(next_request("", 5))
+        .await
+        .unwrap()
+        .into_inner()
+        .last;
+    let handed_out = read_counter(&alloc, "numbers").await;
+    link.cut();
+    clock.jump(LEASE);
+    assert!(!alloc.has_lease());
+    for _ in 0..20 {
+        let (code, reason, text) =
+            expect_rejection(plain.next(mark_forwarded(next_request("", 5))).await);
+        assert_eq!(
+            (code, reason),
+            (Code::Unavailable, Reason::NoLease),
+            "{text}"
+        );
+    }
+    assert_eq!(read_counter(&alloc, "numbers").await, handed_out);
+    assert_eq!(
+        read_counter(&alloc, "burned").await,
+        0,
+        "a lease known to be over burns nothing"
+    );
+    link.heal();
+    // The session may have ended by now: then a new one is opened, and the section with it.
+    let next = plain.next(next_request("", 5)).await.unwrap().into_inner();
+    assert!(next.first > last && alloc.has_lease());
+    cluster.stop(&[alloc]).await;
+}
+
+/// The clock stops, the opposite schedule: the old owner never sees its lease end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn owner_with_stopped_clock_repeats_no_number() {
+    let cluster = InProcessCluster::start(1, Duration::from_secs(1)).await;
+    let (old, clock, link) = start_controlled_alloc(&cluster, "old").await;
+    let both = [old.clone()];
+    create_namespace(&both, &dense_namespace("fenced", 10, 1_000, 100)).await;
+    let mut stale = new_caller(&old).await;
+    let request = || mark_forwarded(next_request("fenced", 3));
+    // Loaded by a caller that may wait for it.
+    let mut given = BTreeSet::from([stale
+        .next(next_request("fenced", 3))
+        .await
+        .unwrap()
+        .into_inner()
+        .last]);
+    link.cut();
+    clock.freeze();
+    assert!(old.has_lease());
+    let new = cluster.start_allocs(["new"]).await;
+    let served = new_client(&new);
+    let first = served.next("fenced", 3, 1).await.unwrap();
+    assert!(old.has_lease(), "by its own clock");
+
+    // A caller that has seen the new owner's number never gets a lower one.
+    let causal = NextRequest {
+        floor: Some(first.last),
+        epoch: Some(first.epoch),
+        ..next_request("fenced", 3)
+    };
+    let mut timed_request = tonic::Request::new(causal.clone());
+    timed_request.set_timeout(Duration::from_millis(500));
+    let (code, _, text) = expect_rejection(stale.next(timed_request).await);
+    assert_eq!(code, Code::Unavailable, "{text}");
+
+    let (mut mine, mut theirs) = (0, 0);
+    let mut lowest_new = first.first;
+    assert!(given.insert(first.first));
+    let fenced = loop {
+        let mut timed_request = tonic::Request::new(request());
+        timed_request.set_timeout(Duration::from_secs(1));
+        match stale.next(timed_request).await {
+            Ok(answer) => {
+                let n = answer.into_inner().first;
+                assert!(given.insert(n), "{n} was handed out twice");
+                assert!(
+                    n < lowest_new,
+                    "the new owner starts above every older window"
+                );
+                mine += 1;
+            }
+            Err(status) => break Fault::from_status(&status),
+        }
+        let n = served.next("fenced", 3, 1).await.unwrap().first;
+        assert!(given.insert(n), "{n} was handed out twice");
+        lowest_new = lowest_new.min(n);
+        theirs += 1;
+    };
+    println!("clock stands still: old owner {mine} numbers, new {theirs}, then: {fenced}");
+    assert!(mine > 0 && mine < 100, "at most its window");
+    assert_eq!(fenced.reason(), Reason::NoWindow);
+
+    link.heal();
+    clock.thaw();
+    let last = wait_until("the old one to send on", async || {
+        let answer = stale.next(causal.clone()).await.ok()?;
+        Some(answer.into_inner().first)
+    })
+    .await;
+    assert!(given.insert(last) && last > first.first);
+    cluster.stop(&[old, new[0].clone()]).await;
+}

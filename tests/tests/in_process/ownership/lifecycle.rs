@@ -1,0 +1,219 @@
+//! Sections are opened and closed, and AllocSvrs start and stop, without a skipped number and
+//! without an error.
+//!
+//! No fault, except stopped stores in one test.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+use seqsvr_check::{Kind, Sequence};
+use seqsvr_client::CurrentKind;
+use tonic::Request;
+
+use crate::support::harness::{
+    InProcessCluster, LEASE, create_namespace, dense_namespace, new_caller, new_client,
+    next_request, read_counter, start_alloc, wait_until, wait_until_settled,
+};
+use crate::support::history::{HistoryClock, check_history, next_answer};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn planned_restart_continues_at_the_next_number() {
+    let cluster = InProcessCluster::start(1, LEASE).await;
+    let [old] = cluster.start_allocs(["a1"]).await;
+    let client = new_client(std::slice::from_ref(&old));
+    let never = client.current("", 42).await.unwrap();
+    assert_eq!((never.kind, never.value), (CurrentKind::Never, 0));
+    assert_eq!(client.next("", 42, 5).await.unwrap().last, 5);
+    let exact = client.current("", 42).await.unwrap();
+    assert_eq!((exact.kind, exact.value), (CurrentKind::Exact, 5));
+    let neighbor = client.current("", 43).await.unwrap();
+    assert_eq!(neighbor.kind, CurrentKind::Never);
+    old.shutdown().await;
+
+    let [new] = cluster.start_allocs(["a1"]).await;
+    let client = new_client(std::slice::from_ref(&new));
+    let bound = client.current("", 42).await.unwrap();
+    assert_eq!((bound.kind, bound.value), (CurrentKind::AtMost, 5));
+    assert_eq!(read_counter(&new, "opens").await, 0, "asking opens nothing");
+    let next = client.next("", 42, 1).await.unwrap();
+    assert_eq!(next.first, 6, "the final was lost");
+    assert!(next.epoch > exact.epoch);
+    let neighbor = client.current("", 43).await.unwrap();
+    assert_eq!((neighbor.kind, neighbor.value), (CurrentKind::AtMost, 5));
+    cluster.stop(&[new]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn idle_section_is_closed_and_reopened_without_a_jump() {
+    let cluster = InProcessCluster::start(1, LEASE).await;
+    let alloc = start_alloc(seqsvr_alloc::Options {
+        idle_after: Duration::from_millis(400),
+        ..cluster.alloc_options("a1")
+    })
+    .await;
+    let allocs = [alloc];
+    wait_until_settled(&allocs).await;
+    let client = new_client(&allocs);
+    for round in 0..3 {
+        let taken = client.next("", 1, 2).await.unwrap();
+        assert_eq!(taken.first, 2 * round + 1);
+        wait_until("the section to be closed", async || {
+            (read_counter(&allocs[0], "closes").await > round).then_some(())
+        })
+        .await;
+        assert_eq!(read_counter(&allocs[0], "sections_loaded").await, 0);
+        let bound = client.current("", 1).await.unwrap();
+        assert_eq!(
+            (bound.kind, bound.value),
+            (CurrentKind::AtMost, 2 * round + 2)
+        );
+    }
+    cluster.stop(&allocs).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn busy_sections_over_memory_budget_are_closed_without_an_error() {
+    let cluster = InProcessCluster::start(1, LEASE).await;
+    let alloc = start_alloc(seqsvr_alloc::Options {
+        memory_budget: 16 << 10,
+        ..cluster.alloc_options("a1")
+    })
+    .await;
+    let allocs = [alloc];
+    wait_until_settled(&allocs).await;
+    create_namespace(&allocs, &dense_namespace("hot", 10, 1_000, 1_000)).await;
+    let client = new_client(&allocs);
+    let stop = Arc::new(AtomicBool::new(false));
+    let history_clock = HistoryClock::new();
+    let tasks: Vec<_> = (0..16u64)
+        .map(|task| {
+            let (client, stop) = (client.clone(), stop.clone());
+            tokio::spawn(async move {
+                let mut calls = Vec::new();
+                while !stop.load(Relaxed) {
+                    // Two tasks for each uid, each uid in a section of its own.
+                    let uid = task / 2 * 10;
+                    let begin = history_clock.now();
+                    let answer = client.next("hot", uid, 1).await.unwrap();
+                    let sequence = Sequence::uid("hot", uid);
+                    let answer = Some(next_answer(&answer));
+                    calls.push(history_clock.end_call(sequence, begin, Kind::Next, answer));
+                }
+                calls
+            })
+        })
+        .collect();
+    wait_until("busy sections to be closed", async || {
+        (read_counter(&allocs[0], "closes").await >= 8).then_some(())
+    })
+    .await;
+    stop.store(true, Relaxed);
+    let mut calls = Vec::new();
+    for task in tasks {
+        calls.extend(task.await.unwrap());
+    }
+    let closes = read_counter(&allocs[0], "closes").await;
+    println!("memory budget: {closes} busy sections closed");
+    check_history("memory budget", &calls);
+    // The closes carried the high-water marks: no number was skipped.
+    for section in 0..8 {
+        let uid = section * 10;
+        let sequence = Sequence::uid("hot", uid);
+        let taken = calls.iter().filter(|c| c.sequence == sequence).count() as u64;
+        assert_eq!(client.next("hot", uid, 1).await.unwrap().first, taken + 1);
+    }
+    cluster.stop(&allocs).await;
+}
+
+/// Schedule: a section's raise is in flight when the store stops, and its callers give up. They
+/// leave no state behind, and the process still ends.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn callers_that_give_up_leave_no_state_behind() {
+    let mut cluster = InProcessCluster::start(1, LEASE).await;
+    let [alloc] = cluster.start_allocs(["a1"]).await;
+    let allocs = [alloc];
+    create_namespace(&allocs, &dense_namespace("tight", 10, 1_000, 4)).await;
+    let mut plain = new_caller(&allocs[0]).await;
+    plain.next(next_request("tight", 1)).await.unwrap();
+    cluster.stop_stores().await;
+    let begun: Vec<_> = (0..200)
+        .map(|_| {
+            let mut plain = plain.clone();
+            tokio::spawn(async move {
+                let mut request = Request::new(next_request("tight", 1));
+                request.set_timeout(Duration::from_secs(30));
+                plain.next(request).await.map(drop)
+            })
+        })
+        .collect();
+    wait_until("callers to wait for the window", async || {
+        (read_counter(&allocs[0], "waited_for_refill").await >= 190).then_some(())
+    })
+    .await;
+    for caller in &begun {
+        caller.abort();
+    }
+    wait_until("the waiting to end", async || {
+        (read_counter(&allocs[0], "waiting_for_refill").await == 0).then_some(())
+    })
+    .await;
+    tokio::time::timeout(crate::support::harness::TEST_TIMEOUT, allocs[0].shutdown())
+        .await
+        .expect("the shutdown ends");
+    cluster.stop(&[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn planned_stop_under_load_fails_no_call() {
+    let cluster = InProcessCluster::start(1, LEASE).await;
+    let allocs = cluster.start_allocs(["a1", "a2"]).await;
+    let client = new_client(&allocs);
+    let stop = Arc::new(AtomicBool::new(false));
+    let history_clock = HistoryClock::new();
+    let tasks: Vec<_> = (0..16u64)
+        .map(|task| {
+            let (client, stop) = (client.clone(), stop.clone());
+            tokio::spawn(async move {
+                let (mut calls, mut longest) = (Vec::new(), 0);
+                let uid = task / 2 * 100_000;
+                while !stop.load(Relaxed) {
+                    let begin = history_clock.now();
+                    let answer = client.next("", uid, 1).await.unwrap();
+                    longest = longest.max(history_clock.now() - begin);
+                    let sequence = Sequence::uid("default", uid);
+                    let answer = Some(next_answer(&answer));
+                    calls.push(history_clock.end_call(sequence, begin, Kind::Next, answer));
+                }
+                (calls, longest)
+            })
+        })
+        .collect();
+    wait_until("some numbers of both", async || {
+        for alloc in &allocs {
+            (read_counter(alloc, "numbers").await > 100).then_some(())?;
+        }
+        Some(())
+    })
+    .await;
+    let before = read_counter(&allocs[1], "numbers").await;
+    allocs[0].shutdown().await;
+    wait_until_settled(&allocs[1..]).await;
+    wait_until("the other to go on", async || {
+        (read_counter(&allocs[1], "numbers").await > before + 500).then_some(())
+    })
+    .await;
+    stop.store(true, Relaxed);
+    let (mut all, mut longest) = (Vec::new(), 0);
+    for task in tasks {
+        let (calls, slowest) = task.await.unwrap();
+        all.extend(calls);
+        longest = longest.max(slowest);
+    }
+    println!(
+        "planned stop: longest call {:?}",
+        Duration::from_nanos(longest)
+    );
+    check_history("planned stop", &all);
+    cluster.stop(&allocs[1..]).await;
+}

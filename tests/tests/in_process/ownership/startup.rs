@@ -1,0 +1,81 @@
+//! AllocSvrs that start under a name in use, or without any store.
+//!
+//! Checks the error and the time until it.
+
+use std::time::{Duration, Instant};
+
+use seqsvr_alloc::Error;
+use seqsvr_client::{Code, Reason};
+use tonic::Request;
+
+use crate::support::harness::{
+    InProcessCluster, any_port, expect_rejection, new_caller, new_client, next_request, start_alloc,
+};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn second_alloc_of_a_name_gives_up_and_the_first_continues() {
+    let cluster = InProcessCluster::start(1, Duration::from_secs(1)).await;
+    let allocs = cluster.start_allocs(["twin"]).await;
+    let first = new_client(&allocs);
+    assert_eq!(first.next("", 1, 1).await.unwrap().first, 1);
+    let wait = Duration::from_secs(3);
+    let began = Instant::now();
+    let second = start_alloc(seqsvr_alloc::Options {
+        name_wait: wait,
+        ..cluster.alloc_options("twin")
+    })
+    .await;
+    let failed = second.failed();
+    tokio::pin!(failed);
+    let mut last = 1;
+    let error = loop {
+        tokio::select! {
+            error = &mut failed => break error,
+            answer = first.next("", 1, 1) => {
+                last += 1;
+                assert_eq!(answer.unwrap().first, last, "the first is disturbed");
+            }
+        }
+    };
+    assert!(
+        matches!(&error, Error::NameTaken { name, .. } if name == "twin"),
+        "{error}"
+    );
+    println!("taken name: after {:.1?}: {error}", began.elapsed());
+    assert!(began.elapsed() >= wait);
+    assert!(first.next("", 1, 1).await.unwrap().first > last);
+    second.shutdown().await;
+    assert!(first.next("", 1, 1).await.unwrap().first > last);
+    cluster.stop(&allocs).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn alloc_without_a_store_names_the_stores_it_tried() {
+    // A port without a listener: it was free a moment ago, and is held without listening.
+    let held = tokio::net::TcpSocket::new_v4().unwrap();
+    held.bind(any_port()).unwrap();
+    let address = held.local_addr().unwrap().to_string();
+    let alloc = start_alloc(seqsvr_alloc::Options::new(
+        "lonely",
+        any_port(),
+        vec![address.clone()],
+    ))
+    .await;
+    let mut request = Request::new(next_request("", 1));
+    request.set_timeout(Duration::from_secs(1));
+    let (code, reason, text) = expect_rejection(new_caller(&alloc).await.next(request).await);
+    println!("no store: {text}");
+    assert_eq!((code, reason), (Code::Unavailable, Reason::Unreachable));
+    assert!(text.contains(&address), "{text}");
+    let client = new_client(std::slice::from_ref(&alloc)).with_deadline(Duration::from_secs(2));
+    let error = client.next("", 1, 1).await.unwrap_err();
+    println!("no store, by the client: {error}");
+    // The client used its whole deadline; the text says for what.
+    assert_eq!(
+        (error.code, error.reason),
+        (Code::DeadlineExceeded, Reason::Unreachable)
+    );
+    assert!(error.to_string().contains(&address), "{error}");
+    assert!(!alloc.has_lease());
+    alloc.shutdown().await;
+}

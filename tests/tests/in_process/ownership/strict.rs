@@ -1,0 +1,333 @@
+//! Strict mode: correct even if the owner's clock stops and its lease never ends.
+//!
+//! Fault: the owner is cut off from the stores while its clock is stopped.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use seqsvr_alloc::{Alloc, Environment};
+use seqsvr_check::{Kind, Sequence};
+use seqsvr_client::{Alter, Code, CurrentKind};
+use seqsvr_proto::v1::admin_client::AdminClient;
+use seqsvr_proto::v1::{
+    AdminMoveSlotRequest, CurrentManyRequest, CurrentRequest, NextManyRequest, NextRequest,
+};
+use seqsvr_proto::v1::{current_request, next_request};
+
+use crate::support::cuttable_link::CuttableLink;
+use crate::support::harness::{
+    InProcessCluster, LEASE, create_namespace, dense_namespace, expect_rejection, http_url,
+    mark_forwarded, new_caller, new_client, next_request, read_counter, wait_until,
+    wait_until_settled,
+};
+use crate::support::history::{HistoryClock, check_history, current_answer, next_answer};
+use crate::support::test_clock::TestClock;
+
+/// Returns a request with a timeout of one second.
+fn with_short_timeout<T>(request: T) -> tonic::Request<T> {
+    let mut request = tonic::Request::new(request);
+    request.set_timeout(Duration::from_secs(1));
+    request
+}
+
+/// Returns whether a call was rejected by the server shortly before the caller's deadline, or, on a
+/// busy machine, given up by the caller.
+fn is_unanswered(code: Code) -> bool {
+    matches!(code, Code::Unavailable | Code::Cancelled)
+}
+
+fn strict_request(uid: u64) -> NextRequest {
+    NextRequest {
+        strict: true,
+        ..next_request("", uid)
+    }
+}
+
+/// The owner is cut off from the stores while its clock is stopped: by its clock, its lease never
+/// ends. Its plain answers fall behind those of the new owner; its strict answers never do.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn owner_with_stopped_clock_gives_no_strict_answer() {
+    let cluster = InProcessCluster::start(1, LEASE).await;
+    let (link, clock) = (CuttableLink::new(), Arc::new(TestClock::default()));
+    let environment = Environment {
+        clock: clock.clone(),
+        transport: Arc::new(link.clone()),
+        ..Environment::system()
+    };
+    let old = Alloc::start_in(cluster.alloc_options("a1"), environment)
+        .await
+        .unwrap();
+    wait_until_settled(std::slice::from_ref(&old)).await;
+    let mut plain_caller = new_caller(&old).await;
+    let first = plain_caller
+        .next(strict_request(1))
+        .await
+        .unwrap()
+        .into_inner();
+    assert_eq!(first.first, 1);
+    clock.freeze();
+    link.cut();
+    let new = crate::support::harness::start_alloc(cluster.alloc_options("a2")).await;
+    let takes = new_caller(&new).await;
+    // Until the takeover, the new AllocSvr forwards the call to the old owner.
+    let taken = wait_until("an answer of the new owner", async || {
+        let taken = takes
+            .clone()
+            .next(next_request("", 1))
+            .await
+            .ok()?
+            .into_inner();
+        (taken.epoch > first.epoch).then_some(taken.last)
+    })
+    .await;
+    // It still serves callers that rely on its clock, out of order …
+    let stale = plain_caller
+        .next(mark_forwarded(next_request("", 1)))
+        .await
+        .unwrap()
+        .into_inner();
+    assert!(stale.first < taken, "{} after {taken}", stale.first);
+    // … and none that does not.
+    let discarded = read_counter(&old, "burned").await;
+    for _ in 0..3 {
+        let mut request = tonic::Request::new(mark_forwarded(strict_request(1)));
+        request.set_timeout(Duration::from_secs(1));
+        let (code, _, text) = expect_rejection(plain_caller.next(request).await);
+        assert!(is_unanswered(code), "{text}");
+        let mut request = tonic::Request::new(CurrentRequest {
+            key_kind: Some(current_request::KeyKind::Uid(1)),
+            strict: true,
+            forwarded: true,
+            ..CurrentRequest::default()
+        });
+        request.set_timeout(Duration::from_secs(1));
+        let (code, _, text) = expect_rejection(plain_caller.current(request).await);
+        assert!(is_unanswered(code), "{text}");
+    }
+    assert!(
+        read_counter(&old, "burned").await > discarded,
+        "it took no numbers"
+    );
+    link.heal();
+    // It reaches the stores again, and learns that it was deposed.
+    let next = wait_until(
+        "an answer of the new owner through the old one",
+        async || {
+            let next = plain_caller.next(strict_request(1)).await.ok()?;
+            Some(next.into_inner().first)
+        },
+    )
+    .await;
+    assert!(next > taken, "{next} after {taken}");
+    clock.thaw();
+    cluster.stop(&[old, new]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn strict_calls_under_moves_are_answered_in_order() {
+    let cluster = InProcessCluster::start(3, LEASE).await;
+    let allocs = cluster.start_allocs(["a1", "a2"]).await;
+    create_namespace(&allocs, &dense_namespace("n", 1, 64, 1_000)).await;
+    let history_clock = HistoryClock::new();
+    let mut tasks = Vec::new();
+    for task in 0..8u64 {
+        let client = new_client(&allocs).strict();
+        tasks.push(tokio::spawn(async move {
+            let mut calls = Vec::new();
+            for i in 0..150u64 {
+                let uid = (task + i * 7) % 8;
+                let sequence = Sequence::uid("n", uid);
+                let begin = history_clock.now();
+                if i % 5 == 4 {
+                    let answer = client.current("n", uid).await.unwrap();
+                    let answer = Some(current_answer(&answer));
+                    calls.push(history_clock.end_call(sequence, begin, Kind::Current, answer));
+                } else {
+                    let answer = client.next("n", uid, 1).await.unwrap();
+                    let answer = Some(next_answer(&answer));
+                    calls.push(history_clock.end_call(sequence, begin, Kind::Next, answer));
+                }
+            }
+            calls
+        }));
+    }
+    let mut admin = AdminClient::connect(http_url(allocs[0].local_addr()))
+        .await
+        .unwrap();
+    let mut moves = 0;
+    while tasks.iter().any(|t| !t.is_finished()) {
+        let to = format!("a{}", 1 + moves % 2);
+        for slot in 0..64 {
+            let to = to.clone();
+            let request = AdminMoveSlotRequest {
+                slot,
+                to,
+                forwarded: false,
+            };
+            admin.move_slot(request).await.unwrap();
+        }
+        moves += 1;
+    }
+    assert!(moves > 1, "nothing moved");
+    let mut calls = Vec::new();
+    for task in tasks {
+        calls.extend(task.await.unwrap());
+    }
+    check_history("strict", &calls);
+    assert!(read_counter(&allocs[0], "guard_rounds").await > 0);
+    cluster.stop(&allocs).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn strict_items_are_confirmed_together() {
+    let cluster = InProcessCluster::start(1, LEASE).await;
+    let allocs = cluster.start_allocs(["a1", "a2"]).await;
+    let mut plain = new_caller(&allocs[0]).await;
+    let many = NextManyRequest {
+        uids: (0..500).map(|i| i * 100_000).collect(),
+        strict: true,
+        ..NextManyRequest::default()
+    };
+    let answer = plain.next_many(many).await.unwrap().into_inner();
+    assert!(answer.errors.is_empty(), "{:?}", answer.errors.first());
+    // A number that was not confirmed at once was discarded, and another taken.
+    let discarded =
+        read_counter(&allocs[0], "burned").await + read_counter(&allocs[1], "burned").await;
+    let firsts = answer.firsts.iter().collect::<BTreeSet<_>>();
+    assert!(firsts.len() == 1 || discarded > 0, "{firsts:?}");
+    let rounds = read_counter(&allocs[0], "guard_rounds").await;
+    assert!((1..=64).contains(&rounds), "{rounds} rounds for 500 items");
+    // Forwarded as well: a key of the other owner.
+    for uid in 0..64 {
+        let next = NextRequest {
+            key_kind: Some(next_request::KeyKind::Uid(uid * 100_000)),
+            ..strict_request(0)
+        };
+        assert_eq!(plain.next(next).await.unwrap().into_inner().first, 2);
+    }
+    assert!(read_counter(&allocs[1], "guard_rounds").await > 0);
+    let never = new_client(&allocs)
+        .strict()
+        .current("", 99u64)
+        .await
+        .unwrap();
+    assert_eq!((never.kind, never.value), (CurrentKind::Never, 0));
+    cluster.stop(&allocs).await;
+}
+
+/// Makes a namespace strict or not, and waits until its owner has the change.
+async fn set_strictness(owner: &Alloc, name: &str, strict: bool) {
+    let alter = Alter {
+        strict: Some(strict),
+        ..Alter::default()
+    };
+    let admin = new_client(std::slice::from_ref(owner)).admin();
+    let altered = admin.alter_namespace(name, alter).await.unwrap();
+    assert_eq!(altered.spec.limits.strict, strict);
+    wait_until("the owner to have the new table", async || {
+        (read_counter(owner, "table_version").await >= altered.version).then_some(())
+    })
+    .await;
+}
+
+/// The owner is cut off from the stores, with a stopped clock. Calls without the strict flag are
+/// answered in a namespace that is not strict, and not in one that is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn strict_namespace_makes_every_call_strict() {
+    let cluster = InProcessCluster::start(1, LEASE).await;
+    let (link, clock) = (CuttableLink::new(), Arc::new(TestClock::default()));
+    let environment = Environment {
+        clock: clock.clone(),
+        transport: Arc::new(link.clone()),
+        ..Environment::system()
+    };
+    let owner = Alloc::start_in(cluster.alloc_options("a1"), environment)
+        .await
+        .unwrap();
+    let allocs = [owner];
+    wait_until_settled(&allocs).await;
+    let mut born = dense_namespace("born", 10, 1_000, 100);
+    born.limits.strict = true;
+    create_namespace(&allocs, &born).await;
+    for name in ["altered", "plain"] {
+        create_namespace(&allocs, &dense_namespace(name, 10, 1_000, 100)).await;
+    }
+    let [owner] = &allocs;
+    let mut plain_caller = new_caller(owner).await;
+    for name in ["born", "altered", "plain"] {
+        let first = plain_caller
+            .next(next_request(name, 1))
+            .await
+            .unwrap()
+            .into_inner();
+        assert_eq!(first.first, 1, "{name}");
+    }
+    // "altered" is not strict at first: it is answered without a confirmation.
+    let rounds = read_counter(owner, "guard_rounds").await;
+    plain_caller.next(next_request("altered", 1)).await.unwrap();
+    assert_eq!(read_counter(owner, "guard_rounds").await, rounds);
+    set_strictness(owner, "altered", true).await;
+    plain_caller.next(next_request("altered", 1)).await.unwrap();
+    assert!(read_counter(owner, "guard_rounds").await > rounds);
+
+    clock.freeze();
+    link.cut();
+    let discarded = read_counter(owner, "burned").await;
+    for name in ["born", "altered"] {
+        let (code, _, text) = expect_rejection(
+            plain_caller
+                .next(with_short_timeout(next_request(name, 1)))
+                .await,
+        );
+        assert!(is_unanswered(code), "{name}: {text}");
+        let many = NextManyRequest {
+            namespace: name.into(),
+            uids: vec![1, 2],
+            ..NextManyRequest::default()
+        };
+        match plain_caller.next_many(with_short_timeout(many)).await {
+            Ok(many) => assert_eq!(many.get_ref().errors.len(), 2, "{name}: {many:?}"),
+            Err(status) => assert!(is_unanswered(status.code()), "{name}: {status}"),
+        }
+        let current = CurrentRequest {
+            namespace: name.into(),
+            key_kind: Some(current_request::KeyKind::Uid(1)),
+            ..CurrentRequest::default()
+        };
+        let (code, _, text) =
+            expect_rejection(plain_caller.current(with_short_timeout(current)).await);
+        assert!(is_unanswered(code), "{name}: {text}");
+        let many = CurrentManyRequest {
+            namespace: name.into(),
+            uids: vec![1, 2],
+            ..CurrentManyRequest::default()
+        };
+        match plain_caller.current_many(with_short_timeout(many)).await {
+            Ok(many) => assert_eq!(many.get_ref().errors.len(), 2, "{name}: {many:?}"),
+            Err(status) => assert!(is_unanswered(status.code()), "{name}: {status}"),
+        }
+    }
+    let took = read_counter(owner, "burned").await - discarded;
+    assert!(took >= 6, "{took} numbers were taken and not given");
+    let plain = plain_caller
+        .next(with_short_timeout(next_request("plain", 1)))
+        .await
+        .unwrap();
+    assert_eq!(plain.into_inner().first, 2);
+
+    link.heal();
+    clock.thaw();
+    // Not strict any more: answered without a confirmation again.
+    set_strictness(owner, "altered", false).await;
+    let next = plain_caller
+        .next(next_request("altered", 1))
+        .await
+        .unwrap()
+        .into_inner();
+    assert!(next.first > 3, "{next:?}");
+    let rounds = read_counter(owner, "guard_rounds").await;
+    plain_caller.next(next_request("altered", 1)).await.unwrap();
+    assert_eq!(read_counter(owner, "guard_rounds").await, rounds);
+    cluster.stop(&allocs).await;
+}

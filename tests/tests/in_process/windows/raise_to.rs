@@ -1,0 +1,142 @@
+//! RaiseTo among concurrent calls: it never lowers a number and raises no loaded neighbor.
+//!
+//! The exact check runs over all calls.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use rand::RngExt;
+use seqsvr_check::{Call, Kind, Sequence};
+use seqsvr_client::{Client, Reason};
+use seqsvr_core::namespace::Spec;
+
+use crate::support::harness::{
+    InProcessCluster, LEASE, create_namespace, dense_namespace, new_client, wait_until,
+};
+use crate::support::history::{
+    HistoryClock, check_history, current_answer, next_answer, raise_answer,
+};
+
+const NEIGHBORS: u64 = 6;
+const RAISES: u64 = 300;
+/// Maximum jump of one RaiseTo in this test.
+const JUMP_MAX: u64 = 5_000;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn raise_to_never_lowers_and_raises_no_neighbor() {
+    let cluster = InProcessCluster::start(1, LEASE).await;
+    let allocs = cluster.start_allocs(["a1", "a2"]).await;
+    let spec = Spec {
+        step: 1_000,
+        ..Spec::new("lifted", dense_namespace("", 100, 1_000, 1).geometry)
+    };
+    create_namespace(&allocs, &spec).await;
+    let client = new_client(&allocs);
+    // Loaded before the first raise: after a load all keys start at the section's max_seq.
+    client.next("lifted", 0, 1).await.unwrap();
+
+    let shared = Arc::new(RaiseLoad {
+        client: client.clone(),
+        history_clock: HistoryClock::new(),
+        stop: AtomicBool::new(false),
+        raised: AtomicU64::new(0),
+    });
+    let mut tasks = Vec::new();
+    for task in 0..8 {
+        tasks.push(tokio::spawn(shared.clone().run_calls(0, task % 4 == 3)));
+    }
+    for uid in 1..=NEIGHBORS {
+        tasks.push(tokio::spawn(shared.clone().run_calls(uid, false)));
+    }
+    for _ in 0..3 {
+        tasks.push(tokio::spawn(shared.clone().run_raises()));
+    }
+    wait_until("the raises", async || {
+        (shared.raised.load(Relaxed) >= RAISES).then_some(())
+    })
+    .await;
+    shared.stop.store(true, Relaxed);
+    let mut calls = Vec::new();
+    for task in tasks {
+        calls.extend(task.await.unwrap());
+    }
+    let report = check_history("raise to", &calls);
+    assert_eq!(report.errors, 0);
+    assert!(report.raise_to >= RAISES && report.current > 0);
+
+    // A neighbor's numbers have no gap: the last one is the count of the taken ones.
+    for uid in 1..=NEIGHBORS {
+        let taken = count_calls(&calls, &Sequence::uid("lifted", uid));
+        let last = client.current("lifted", uid).await.unwrap().value;
+        assert_eq!(last, taken, "uid {uid} was lifted");
+    }
+    let top = client.next("lifted", 0, 1).await.unwrap().first;
+    assert!(
+        top > count_calls(&calls, &Sequence::uid("lifted", 0)),
+        "uid 0 jumped"
+    );
+
+    // A value below the issued numbers is acknowledged, and no number falls.
+    client.raise_to("lifted", 0, 1, false).await.unwrap();
+    assert_eq!(client.next("lifted", 0, 1).await.unwrap().first, top + 1);
+    // A far value needs force; the neighbors stay unchanged.
+    let far = 1 << 40;
+    let error = client.raise_to("lifted", 0, far, false).await.unwrap_err();
+    assert_eq!(error.reason, Reason::AboveBound, "{error}");
+    assert_eq!(client.next("lifted", 0, 1).await.unwrap().first, top + 2);
+    client.raise_to("lifted", 0, far, true).await.unwrap();
+    assert_eq!(client.next("lifted", 0, 1).await.unwrap().first, far + 1);
+    let was = client.current("lifted", 1).await.unwrap().value;
+    assert_eq!(client.next("lifted", 1, 1).await.unwrap().first, was + 1);
+    cluster.stop(&allocs).await;
+}
+
+fn count_calls(calls: &[Call], sequence: &Sequence) -> u64 {
+    calls.iter().filter(|c| c.sequence == *sequence).count() as u64
+}
+
+struct RaiseLoad {
+    client: Client,
+    history_clock: HistoryClock,
+    stop: AtomicBool,
+    raised: AtomicU64,
+}
+
+impl RaiseLoad {
+    async fn run_calls(self: Arc<Self>, uid: u64, reads_current: bool) -> Vec<Call> {
+        let mut calls = Vec::new();
+        while !self.stop.load(Relaxed) {
+            let begin = self.history_clock.now();
+            let (kind, answer) = if reads_current {
+                let answer = self.client.current("lifted", uid).await;
+                (Kind::Current, answer.ok().as_ref().map(current_answer))
+            } else {
+                let answer = self.client.next("lifted", uid, 1).await;
+                (Kind::Next, answer.ok().as_ref().map(next_answer))
+            };
+            let sequence = Sequence::uid("lifted", uid);
+            calls.push(self.history_clock.end_call(sequence, begin, kind, answer));
+        }
+        calls
+    }
+
+    /// Raises uid 0, sometimes to a value that it has already passed.
+    async fn run_raises(self: Arc<Self>) -> Vec<Call> {
+        let mut calls = Vec::new();
+        while !self.stop.load(Relaxed) {
+            let at = self.client.current("lifted", 0).await.unwrap().value;
+            let jump = rand::rng().random_range(0..JUMP_MAX);
+            let value = (at + jump).saturating_sub(JUMP_MAX / 4).max(1);
+            let begin = self.history_clock.now();
+            let answer = self.client.raise_to("lifted", 0, value, false).await;
+            let answer = answer.ok().map(|r| raise_answer(value, &r));
+            let sequence = Sequence::uid("lifted", 0);
+            calls.push(
+                self.history_clock
+                    .end_call(sequence, begin, Kind::RaiseTo, answer),
+            );
+            self.raised.fetch_add(1, Relaxed);
+        }
+        calls
+    }
+}
