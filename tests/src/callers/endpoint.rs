@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::test_caller::{ItemOutcome, TestCall};
+use super::attempt::{AttemptResult, retry_all};
+use super::test_call::{ItemOutcome, TestCall};
 use super::{http, redis};
 use crate::cluster::Cluster;
 use crate::test_keys::TestKey;
@@ -28,13 +29,6 @@ pub struct EndpointCaller {
 enum EndpointClient {
     Redis(redis::RedisClient),
     Http(http::HttpClient),
-}
-
-/// Result of one attempt for one item.
-pub(super) enum AttemptResult {
-    Done(ItemOutcome),
-    /// A retry may succeed, perhaps elsewhere.
-    Retry(String),
 }
 
 impl EndpointCaller {
@@ -101,11 +95,4 @@ impl EndpointClient {
             EndpointClient::Http(node) => node.call(call, items).await,
         }
     }
-}
-
-pub(super) fn retry_all(items: &[&TestKey], text: &str) -> Vec<AttemptResult> {
-    items
-        .iter()
-        .map(|_| AttemptResult::Retry(text.to_owned()))
-        .collect()
 }

@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use tonic::Status;
 use tonic::transport::{Channel, Endpoint};
 
-use super::test_caller::{ItemOutcome, TestCall, next_answer};
+use super::test_call::{ItemOutcome, TestCall, next_answer};
 use crate::test_keys::TestKey;
 
 /// Timeout of a call. The server's own deadline of 5 s expires first unless the server is down.

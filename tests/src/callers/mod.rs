@@ -1,12 +1,15 @@
 //! Callers of the public contract: the SDK, a plain gRPC caller, and clients of other protocols.
 
+mod attempt;
 mod endpoint;
 mod grpc;
 mod http;
 mod redis;
+mod test_call;
 mod test_caller;
 
 pub use endpoint::EndpointCaller;
 pub use grpc::GrpcCaller;
-pub(crate) use test_caller::next_answer;
-pub use test_caller::{ItemOutcome, TestCall, TestCaller};
+pub(crate) use test_call::next_answer;
+pub use test_call::{ItemOutcome, TestCall};
+pub use test_caller::TestCaller;

@@ -7,8 +7,8 @@ use seqsvr_check::Answer;
 use seqsvr_client::Key;
 use tokio::sync::Mutex;
 
-use super::endpoint::{AttemptResult, retry_all};
-use super::test_caller::{TestCall, next_answer};
+use super::attempt::{AttemptResult, retry_all};
+use super::test_call::{TestCall, next_answer};
 use crate::test_keys::TestKey;
 
 pub(super) struct RedisClient {

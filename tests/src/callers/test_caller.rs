@@ -6,21 +6,8 @@ use seqsvr_client::{Client, Current, CurrentKind, Error, NextItem, Numbers};
 
 use super::endpoint::EndpointCaller;
 use super::grpc::GrpcCaller;
+use super::test_call::{ItemOutcome, TestCall, next_answer};
 use crate::test_keys::TestKey;
-
-/// Operation of a call, applied to every item. `RaiseTo` takes one item.
-#[derive(Clone, Copy, Debug)]
-pub enum TestCall {
-    /// Take this many numbers.
-    Next(u32),
-    /// Read the last number given out.
-    Current,
-    /// Make every later number greater than this value.
-    RaiseTo(u64),
-}
-
-/// Epoch (if the protocol reports it) and answer of an item, or the error text.
-pub type ItemOutcome = std::result::Result<(Option<u64>, Answer), String>;
 
 /// A kind of caller.
 #[derive(Clone)]
@@ -113,15 +100,6 @@ fn numbers_outcome(answer: std::result::Result<Numbers, Error>, test_key: &TestK
         Some(numbers.epoch),
         next_answer(numbers.first, numbers.last, test_key),
     ))
-}
-
-/// Converts numbers to the form that a history records.
-pub(crate) fn next_answer(first: u64, last: u64, test_key: &TestKey) -> Answer {
-    Answer::Next {
-        first,
-        last,
-        stride: test_key.stride,
-    }
 }
 
 fn current_outcome(answer: std::result::Result<Current, Error>) -> ItemOutcome {
