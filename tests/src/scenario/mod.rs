@@ -6,8 +6,8 @@
 //! [`ALL`] and the tests are generated from it, so that both have the same scenarios. Only the
 //! scenarios that judge measurements ([`FIGURES`]) are not tests.
 //!
-//! To add a scenario, add a file in this folder, its `mod`, and its line in the list. Scenarios run one at a
-//! time, each as the only load of the machine.
+//! To add a scenario, add a file in this folder, its `mod`, and its line in the list. Scenarios
+//! run one at a time, each as the only load of the machine.
 
 pub mod dev;
 pub mod faults;

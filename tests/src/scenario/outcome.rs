@@ -56,7 +56,7 @@ impl Outcome {
         self.failed += load.failed;
         self.longest = self.longest.max(load.longest.0);
         self.note(format!(
-            "{what}: {} calls answered, {} of them through doors, {} failed; longest {:.0?}: {}",
+            "{what}: {} calls answered, {} of them through endpoints, {} failed; longest {:.0?}: {}",
             load.answered, load.through_endpoints, load.failed, load.longest.0, load.longest.1
         ));
         for failure in load.failures.iter().take(FAILURE_NOTES_MAX) {

@@ -87,14 +87,14 @@ async fn touched_keys_stay_within_memory_per_key() {
     let keyed_each = keyed as f64 / IDS as f64;
     println!("{IDS} random 64-bit ids in `keys`: {keyed} bytes, {keyed_each:.2} each");
 
-    let refused = client
+    let rejection = client
         .next("default", Key::Uid(spread_bits(1)), 1)
         .await
         .unwrap_err();
-    println!("the same id in `default`: {refused}");
+    println!("the same id in `default`: {rejection}");
     assert!(
-        refused.message.contains("max_uid") && refused.message.contains("keyed"),
-        "{refused}"
+        rejection.message.contains("max_uid") && rejection.message.contains("keyed"),
+        "{rejection}"
     );
     assert!(each < 5.0, "{each:.2} bytes a uid");
     assert!(keyed_each < 64.0, "{keyed_each:.2} bytes an id");

@@ -38,9 +38,9 @@ async fn run_example(mut command: Command, name: &str) {
     ] {
         assert_eq!(lines.next(), Some(line), "{name}: {output}");
     }
-    let refused = lines.next().unwrap_or_default();
+    let rejection = lines.next().unwrap_or_default();
     assert!(
-        refused.starts_with("refused NO_SUCH_NAMESPACE ") && refused.contains("\"nowhere\""),
+        rejection.starts_with("refused NO_SUCH_NAMESPACE ") && rejection.contains("\"nowhere\""),
         "{name}: {output}"
     );
     println!("{name}: as it should be");

@@ -97,7 +97,7 @@ impl DiskFaultCluster {
         damage::DamagePoint {
             data: self.data_dir(store),
             old: &self.old[store],
-            others: &self.old[(store + 1) % 3],
+            other_store: &self.old[(store + 1) % 3],
         }
     }
 
@@ -230,10 +230,15 @@ async fn damage_one_store(
     let data = setup.data_dir(store);
     let good = setup.cluster.dir().join("good");
     replace_by_copy(&data, &good);
-    let named = (case.damage)(&setup.damage_point(store));
+    let named_path = (case.damage)(&setup.damage_point(store));
     let damaged = read_tree(&data);
     setup.cluster.stores[store].restart();
-    let last = wait_for_failed_exit(&mut setup.cluster.stores[store], &named, case.says).await;
+    let last = wait_for_failed_exit(
+        &mut setup.cluster.stores[store],
+        &named_path,
+        case.expected_texts,
+    )
+    .await;
     let changed = find_changed_files(&damaged, &data);
     assert!(
         changed.is_empty(),
@@ -258,15 +263,18 @@ async fn damage_rows_of_one_store(
     setup.kill_store(store);
     let before = load.answered_calls();
     (case.damage)(&setup.damage_point(store));
-    let said = setup.cluster.stores[store].log().len();
+    let log_length = setup.cluster.stores[store].log().len();
     setup.restart_and_rejoin(store).await;
     load.wait_for_calls(CALLS_DURING_FAULT, TEST_TIMEOUT).await;
     outcome.inside += load.answered_calls() - before;
-    let log = setup.cluster.stores[store].log().split_off(said);
-    for part in case.says {
+    let log = setup.cluster.stores[store].log().split_off(log_length);
+    for part in case.expected_texts {
         assert!(log.contains(part), "{}: no {part:?} in {log}", case.name);
     }
-    outcome.note(format!("{}: started, and {:?}", case.name, case.says));
+    outcome.note(format!(
+        "{}: started, and {:?}",
+        case.name, case.expected_texts
+    ));
 }
 
 /// Starts a second process on a directory in use, under its own path and a link.
@@ -285,8 +293,8 @@ async fn start_on_directory_in_use(
         let args = ["store", "--id", "1", "--listen", &listen, "--data-dir", dir];
         let args = args.map(str::to_owned).to_vec();
         let mut second = Process::start(setup.cluster.dir(), "second", args);
-        let says = ["is in use by another process", "stop that one"];
-        let last = wait_for_failed_exit(&mut second, name, &says).await;
+        let expected_texts = ["is in use by another process", "stop that one"];
+        let last = wait_for_failed_exit(&mut second, name, &expected_texts).await;
         load.wait_for_calls(CALLS_DURING_FAULT, TEST_TIMEOUT).await;
         outcome.inside += load.answered_calls() - before;
         outcome.note(format!("in use: {last}"));
@@ -303,25 +311,25 @@ async fn fail_disk_of_one_store(
     outcome: &mut Outcome,
 ) {
     let before = load.answered_calls();
-    let led = setup.cluster.wait_for_leader().await == store;
+    let was_leader = setup.cluster.wait_for_leader().await == store;
     let data = setup.data_dir(store);
     setup.inject_fault([store], fault).await;
-    let struck = Instant::now();
+    let injected = Instant::now();
     let last = wait_for_failed_exit(
         &mut setup.cluster.stores[store],
         &data,
         &fault.error_texts(),
     )
     .await;
-    let took = struck.elapsed();
+    let took = injected.elapsed();
     if fault.rejects_start() {
         setup.cluster.stores[store].restart();
-        let says = fault.start_error_texts();
-        wait_for_failed_exit(&mut setup.cluster.stores[store], &data, &says).await;
+        let expected_texts = fault.start_error_texts();
+        wait_for_failed_exit(&mut setup.cluster.stores[store], &data, &expected_texts).await;
     }
     load.wait_for_calls(CALLS_DURING_FAULT, TEST_TIMEOUT).await;
     outcome.inside += load.answered_calls() - before;
-    let who = if led { "leader" } else { "follower" };
+    let who = if was_leader { "leader" } else { "follower" };
     outcome.note(format!("{fault:?}, {who}, ended after {took:.1?}: {last}"));
     fault.repair(&mut setup.disks[store]);
     setup.restart_and_rejoin(store).await;

@@ -22,12 +22,12 @@ const TAKEOVER_LIMIT: Duration = Duration::from_millis(LEASE_MS as u64 * 5 / 4 +
 const CALLS_PER_PHASE: u64 = 1_000;
 const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// Attempts until one in which the arbiter restarted no timer.
-const RETRIES_ON_BUSY_MACHINE: usize = 3;
+const RUNS_MAX: usize = 3;
 
 /// Kills an owner. Repeats the run if the arbiter restarted its timers, because W then counts from
 /// the restart.
 pub async fn owner_killed() -> Outcome {
-    for run in 1..=RETRIES_ON_BUSY_MACHINE {
+    for run in 1..=RUNS_MAX {
         let (mut outcome, took, restarts) = kill_owner().await;
         if restarts == 0 {
             assert!(
@@ -40,9 +40,7 @@ pub async fn owner_killed() -> Outcome {
             "run {run}: the arbiter restarted its timers {restarts} times: the takeover of {took:.2?} does not count"
         ));
     }
-    panic!(
-        "the arbiter restarted timers in each of {RETRIES_ON_BUSY_MACHINE} runs: this machine is too busy"
-    );
+    panic!("the arbiter restarted timers in each of {RUNS_MAX} runs: this machine is too busy");
 }
 
 /// Returns the outcome, the duration of the takeover, and how often the arbiter restarted its

@@ -97,7 +97,7 @@ async fn check_surviving_alloc(cluster: &mut Cluster, history: &mut History, use
     let items: Vec<&TestKey> = used.iter().collect();
     let deadline = Instant::now() + TEST_TIMEOUT;
     while !cluster.allocs[SURVIVING_ALLOC].has_ended() {
-        assert!(Instant::now() < deadline, "the old AllocSvr goes on");
+        assert!(Instant::now() < deadline, "the old AllocSvr does not end");
         let begin = history.now_ns();
         let results = plain.call(0, TestCall::Next(1), &items).await;
         let end = history.now_ns();
@@ -143,11 +143,11 @@ pub async fn backup_restore() -> Outcome {
     // backup is never overwritten.
     let file = cluster.dir().join("backup");
     let before = load.answered_calls();
-    let said = assert_success(&run_backup(&cluster, &file).await);
+    let report = assert_success(&run_backup(&cluster, &file).await);
     for word in ["cluster", "index", "sections", "largest window"] {
-        assert!(said.contains(word), "no {word:?} in: {said}");
+        assert!(report.contains(word), "no {word:?} in: {report}");
     }
-    for line in said.lines() {
+    for line in report.lines() {
         outcome.note(format!("  {line}"));
     }
     let mut more = 0;
@@ -186,8 +186,8 @@ pub async fn backup_restore() -> Outcome {
 
     // 5. Rejected restores create nothing.
     let dir = cluster.dir().join("restored-1");
-    let bare = run_restore(&cluster, &file, &dir, &[]).await;
-    assert_eq!(bare.status.code(), Some(2));
+    let without_margins = run_restore(&cluster, &file, &dir, &[]).await;
+    assert_eq!(without_margins.status.code(), Some(2));
     let words = [
         "--lift-max-seq",
         "--lift-start",
@@ -196,11 +196,11 @@ pub async fn backup_restore() -> Outcome {
         "largest window",
         "numbers added a second",
     ];
-    let said = assert_restore_rejected(&bare, &dir, &words);
-    for line in said.lines() {
+    let rejection = assert_restore_rejected(&without_margins, &dir, &words);
+    for line in rejection.lines() {
         outcome.note(format!("  {line}"));
     }
-    let window = parse_minimum(&said, "--lift-max-seq");
+    let window = parse_minimum(&rejection, "--lift-max-seq");
     let low = (window.parse::<u64>().expect("a number") - 1).to_string();
     let margins = |max_seq| {
         let rest = [("--lift-start", COVERING_MARGIN), ("--lift-epoch", "1000")];
@@ -301,9 +301,10 @@ pub async fn restore_with_low_margins() -> Outcome {
     }
 
     let dir = cluster.dir().join("restored-1");
-    let said = assert_restore_rejected(&run_restore(&cluster, &file, &dir, &[]).await, &dir, &[]);
+    let rejection =
+        assert_restore_rejected(&run_restore(&cluster, &file, &dir, &[]).await, &dir, &[]);
     let flags = ["--lift-max-seq", "--lift-start", "--lift-epoch"];
-    let values = flags.map(|flag| parse_minimum(&said, flag));
+    let values = flags.map(|flag| parse_minimum(&rejection, flag));
     let margins: Vec<_> = flags
         .into_iter()
         .zip(values.iter().map(String::as_str))
@@ -330,13 +331,13 @@ pub async fn restore_with_low_margins() -> Outcome {
         (2, request(None, Some(seen.epoch))),
         (3, request(Some(seen.last), Some(seen.epoch))),
     ] {
-        let status = plain.next(request).await.expect_err("it must be refused");
+        let status = plain.next(request).await.expect_err("it must be rejected");
         let fault = Fault::from_status(&status);
         assert_eq!(fault.reason(), Reason::FloorUnknown, "{fault}");
         assert_eq!(status.code(), seqsvr_client::Code::InvalidArgument);
         let counted = cluster.counter(&cluster.alloc_addresses, "guard_alarms");
         assert_eq!(counted.await, alarms);
-        outcome.note(format!("refused: {fault}"));
+        outcome.note(format!("rejected: {fault}"));
     }
 
     // 4. A caller of the new cluster is served.

@@ -18,7 +18,7 @@ use super::idle_class::{ThreadScope, move_to_idle_class};
 use crate::raw_http2::RawHttp2;
 
 /// Namespace of small sections: a random uid is always in a section that is not loaded.
-pub(super) const HOSTILE_NAMESPACE: &str = "sprayed";
+pub(super) const HOSTILE_NAMESPACE: &str = "hostile";
 /// Uids of the namespace.
 pub(super) const HOSTILE_UIDS: u64 = 1 << 32;
 /// Items of a batch.
@@ -56,7 +56,7 @@ pub(super) struct HostileTally {
     /// Items served.
     pub(super) served: u64,
     /// Items and calls rejected, as invalid or because of the load.
-    pub(super) refused: u64,
+    pub(super) rejected: u64,
     /// Rejections with a retry hint.
     pub(super) hinted: u64,
 }
@@ -64,7 +64,7 @@ pub(super) struct HostileTally {
 impl HostileTally {
     pub(super) fn add(&mut self, other: HostileTally) {
         self.served += other.served;
-        self.refused += other.refused;
+        self.rejected += other.rejected;
         self.hinted += other.hinted;
     }
 }
@@ -82,7 +82,7 @@ impl HostileClients {
     pub(super) fn start(address: &str, seed: u64) -> HostileClients {
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)
-            .thread_name("spray")
+            .thread_name("hostile")
             .on_thread_start(|| {
                 move_to_idle_class(rustix::thread::gettid(), ThreadScope::One);
             })
@@ -113,7 +113,7 @@ impl HostileClients {
         self.stop.send_replace(true);
         let mut sum = HostileTally::default();
         while let Some(one) = self.tasks.join_next().await {
-            sum.add(one.expect("no sprayer panics"));
+            sum.add(one.expect("no hostile client panics"));
         }
         self.runtime.shutdown_background();
         sum
@@ -135,7 +135,7 @@ async fn run_hostile_client(
             Ok(one) => sum.add(one),
             Err(status) => {
                 let fault = Fault::from_status(&status);
-                sum.refused += 1;
+                sum.rejected += 1;
                 sum.hinted += u64::from(fault.detail.retry_after_ms > 0);
                 let expected = match op {
                     HostileOp::Names => fault.reason() == Reason::NoSuchNamespace,
@@ -217,10 +217,10 @@ async fn make_hostile_call(
     Ok(batch_tally(errors.len(), hints))
 }
 
-fn batch_tally(refused: usize, hinted: usize) -> HostileTally {
+fn batch_tally(rejected: usize, hinted: usize) -> HostileTally {
     HostileTally {
-        served: (BATCH_ITEMS - refused) as u64,
-        refused: refused as u64,
+        served: (BATCH_ITEMS - rejected) as u64,
+        rejected: rejected as u64,
         hinted: hinted as u64,
     }
 }

@@ -102,7 +102,7 @@ async fn bad_requests_are_rejected_with_a_reason_and_change_nothing() {
         let (got, why, text) = expect_rejection(plain.next(request).await);
         println!("bad input: {what}: {text}");
         assert_eq!((got, why), (code, reason), "{what}: {text}");
-        assert!(text.len() > 20, "{what}: says too little: {text}");
+        assert!(text.len() > 20, "{what}: is too short: {text}");
     }
     let zero = RaiseToRequest {
         key_kind: Some(v1::raise_to_request::KeyKind::Uid(1)),
@@ -168,7 +168,7 @@ async fn bad_requests_are_rejected_with_a_reason_and_change_nothing() {
         (client.next("small", 1_000, 1).await, Code::InvalidArgument),
     ];
     for (i, (answer, code)) in cases.into_iter().enumerate() {
-        let error = answer.expect_err("should be refused");
+        let error = answer.expect_err("should be rejected");
         assert_eq!(error.code, code, "{i}: {error}");
         assert!(error.gave_up_after.is_none(), "{i}: {error}");
     }

@@ -45,7 +45,7 @@ async fn connection_over_limit_is_rejected_and_evicts_no_other() {
         one.next(next_request("", 1)).await.unwrap();
     }
     // Rejected at its first call or on connect: the reason may arrive with either.
-    let rejection = wait_until("a refusal in words", async || {
+    let rejection = wait_until("a rejection with the reason", async || {
         let text = match SequenceClient::connect(http_url(address)).await {
             Ok(mut more) => format!("{:?}", more.next(next_request("", 1)).await.unwrap_err()),
             Err(error) => format!("{error:?}"),
@@ -65,7 +65,7 @@ async fn connection_over_limit_is_rejected_and_evicts_no_other() {
     .await;
     late.next(next_request("", 1)).await.unwrap();
     drop(served);
-    let refused = wait_until("a place for the one who counts", async || {
+    let rejections = wait_until("a place for the counting caller", async || {
         let mut admin = seqsvr_proto::v1::admin_client::AdminClient::connect(http_url(address))
             .await
             .ok()?;
@@ -73,7 +73,7 @@ async fn connection_over_limit_is_rejected_and_evicts_no_other() {
         Some(status.await.ok()?.into_inner().counters["connections_refused"])
     })
     .await;
-    assert!(refused >= 1);
+    assert!(rejections >= 1);
     drop(late);
     cluster.stop(&[alloc]).await;
 }
@@ -90,7 +90,7 @@ async fn store_connection_over_limit_is_rejected() {
     let address = store.local_addr();
     let mut one = StoreClient::connect(http_url(address)).await.unwrap();
     one.describe(DescribeRequest {}).await.unwrap();
-    wait_until("a refusal in words", async || {
+    wait_until("a rejection with the reason", async || {
         let text = match StoreClient::connect(http_url(address)).await {
             Ok(mut more) => format!("{:?}", more.describe(DescribeRequest {}).await.unwrap_err()),
             Err(error) => format!("{error:?}"),

@@ -110,8 +110,8 @@ async fn reflection_and_health_report_the_true_state() {
     let unknown = HealthCheckRequest {
         service: "seqsvr.v1.Store".into(),
     };
-    let refused = client.check(unknown).await.unwrap_err();
-    assert_eq!(refused.code(), Code::NotFound);
+    let unknown_service = client.check(unknown).await.unwrap_err();
+    assert_eq!(unknown_service.code(), Code::NotFound);
 
     link.cut();
     clock.jump(LEASE);

@@ -399,13 +399,13 @@ async fn redis_endpoint_enforces_limits_and_closes_in_order() {
     assert!(hello.starts_with("*14\r\n"), "{hello}");
     // A third connection that sends nothing; a fourth is over the limit.
     let silent = RespCaller::connect(at).await;
-    let refused = wait_until("a refusal", async || {
+    let rejection = wait_until("a rejection", async || {
         let received = RespCaller::connect(at).await.read_to_end().await;
         received
             .starts_with("-ERR max number of clients reached")
             .then_some(())
     });
-    refused.await;
+    rejection.await;
     // A malformed request gets an error, after the earlier commands were answered.
     other.send(b"incr a\r\n*1\r\n:5\r\n").await;
     let received = other.read_to_end().await;

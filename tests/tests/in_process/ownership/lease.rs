@@ -65,7 +65,7 @@ async fn owner_past_its_lease_answers_nothing_until_renewed() {
     assert_eq!(
         read_counter(&alloc, "burned").await,
         0,
-        "a lease known to be over burns nothing"
+        "an expired lease discards no number"
     );
     link.heal();
     // The session may have ended by now: then a new one is opened, and the section with it.
@@ -132,7 +132,7 @@ async fn owner_with_stopped_clock_repeats_no_number() {
         lowest_new = lowest_new.min(n);
         theirs += 1;
     };
-    println!("clock stands still: old owner {mine} numbers, new {theirs}, then: {fenced}");
+    println!("stopped clock: old owner {mine} numbers, new {theirs}, then: {fenced}");
     assert!(mine > 0 && mine < 100, "at most its window");
     assert_eq!(fenced.reason(), Reason::NoWindow);
 

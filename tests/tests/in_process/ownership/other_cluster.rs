@@ -20,7 +20,7 @@ const OTHER: ClusterTag = ClusterTag(8);
 
 #[track_caller]
 fn assert_rejected<T: std::fmt::Debug>(answer: Result<T, Status>) {
-    let fault = Fault::from_status(&answer.expect_err("it is refused"));
+    let fault = Fault::from_status(&answer.expect_err("it is rejected"));
     assert_eq!(fault.reason(), Reason::ClusterMismatch, "{fault}");
     assert_eq!(fault.code, Code::FailedPrecondition);
     assert_eq!(fault.detail.cluster_tag, OWN.0);

@@ -133,10 +133,10 @@ fn assert_nothing_skipped(calls: &[Call], discarded: u64) {
     }
     assert_eq!(last.len() as u64, SECTIONS);
     let (given, reached) = (calls.len() as u64, last.values().sum::<u64>());
-    println!("{given} numbers answered, {reached} reached, {discarded} burned");
+    println!("{given} numbers answered, {reached} reached, {discarded} discarded");
     assert!(
         reached - given <= discarded,
-        "the sequences reached {reached} in all, {given} numbers were answered and {discarded} burned"
+        "the sequences reached {reached} in all, {given} numbers were answered and {discarded} discarded"
     );
 }
 

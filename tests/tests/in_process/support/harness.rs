@@ -31,7 +31,7 @@ pub(crate) const LEASE: Duration = Duration::from_secs(3);
 static MACHINE_LOCK: RwLock<()> = RwLock::new(());
 
 /// Share of the machine that a cluster holds until it ends.
-#[expect(dead_code, reason = "held, not looked at")]
+#[expect(dead_code, reason = "held, never read")]
 enum MachineShare {
     Shared(RwLockReadGuard<'static, ()>),
     Exclusive(RwLockWriteGuard<'static, ()>),
@@ -280,7 +280,7 @@ pub(crate) fn mark_forwarded(request: v1::NextRequest) -> v1::NextRequest {
 pub(crate) fn expect_rejection<T: std::fmt::Debug>(
     answer: Result<tonic::Response<T>, tonic::Status>,
 ) -> (tonic::Code, Reason, String) {
-    let fault = Fault::from_status(&answer.expect_err("should be refused"));
+    let fault = Fault::from_status(&answer.expect_err("should be rejected"));
     (fault.code, fault.reason(), fault.message)
 }
 

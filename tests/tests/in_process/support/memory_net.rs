@@ -70,11 +70,11 @@ impl Transport for NodeTransport {
     fn connect(&self, address: String) -> BoxFuture<'static, io::Result<Box<dyn Io>>> {
         let (name, net) = (self.name.clone(), self.net.clone());
         async move {
-            let refused = || io::Error::from(io::ErrorKind::ConnectionRefused);
-            let address: SocketAddr = address.parse().map_err(|_| refused())?;
+            let refused_error = || io::Error::from(io::ErrorKind::ConnectionRefused);
+            let address: SocketAddr = address.parse().map_err(|_| refused_error())?;
             let (ends, connections) = {
                 let hosts = net.0.hosts.lock().unwrap();
-                let host = hosts.get(&address).ok_or_else(refused)?;
+                let host = hosts.get(&address).ok_or_else(refused_error)?;
                 ([name, host.name.clone()], host.connections.clone())
             };
             let (near, near_wire) = duplex(BUFFER_BYTES);
@@ -85,7 +85,7 @@ impl Transport for NodeTransport {
             tokio::spawn(carry_bytes(near_read, far_write, up.clone(), ends.clone()));
             tokio::spawn(carry_bytes(far_read, near_write, up.clone(), ends.clone()));
             wait_until_joined(&mut up.clone(), &ends).await;
-            connections.send(far).await.map_err(|_| refused())?;
+            connections.send(far).await.map_err(|_| refused_error())?;
             Ok(Box::new(near) as Box<dyn Io>)
         }
         .boxed()

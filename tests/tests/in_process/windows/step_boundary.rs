@@ -32,11 +32,11 @@ const WINDOW_DURATION_MAX: Duration = Duration::from_secs(5);
 const STEP_MIN: u32 = 4 * CALLERS as u32;
 
 /// Attempts until one in which the lease was never lost.
-const RETRIES_ON_BUSY_MACHINE: usize = 3;
+const RUNS_MAX: usize = 3;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn refill_ahead_avoids_waits_at_step_boundaries() {
-    for run in 1..=RETRIES_ON_BUSY_MACHINE {
+    for run in 1..=RUNS_MAX {
         if cross_boundaries().await {
             return;
         }
@@ -44,9 +44,7 @@ async fn refill_ahead_avoids_waits_at_step_boundaries() {
             "run {run}: the lease was lost, so the section was reopened: the run does not count"
         );
     }
-    panic!(
-        "the lease was lost in each of {RETRIES_ON_BUSY_MACHINE} runs: this machine is too busy"
-    );
+    panic!("the lease was lost in each of {RUNS_MAX} runs: this machine is too busy");
 }
 
 /// Makes one attempt. Returns false if the lease was lost during it.

@@ -48,9 +48,14 @@ pub async fn disk_faults_of_all_stores() -> Outcome {
         for store in 0..3 {
             let data = setup.data_dir(store);
             replace_by_copy(&data, &setup.cluster.dir().join(format!("good-{store}")));
-            let named = (case.damage)(&setup.damage_point(store));
+            let named_path = (case.damage)(&setup.damage_point(store));
             setup.cluster.stores[store].restart();
-            last = wait_for_failed_exit(&mut setup.cluster.stores[store], &named, case.says).await;
+            last = wait_for_failed_exit(
+                &mut setup.cluster.stores[store],
+                &named_path,
+                case.expected_texts,
+            )
+            .await;
         }
         outcome.note(format!("{} on all: {last}", case.name));
         for store in 0..3 {

@@ -13,7 +13,7 @@ pub(super) struct DamagePoint<'a> {
     /// An early copy of it.
     pub(super) old: &'a Path,
     /// A copy of another store's directory.
-    pub(super) others: &'a Path,
+    pub(super) other_store: &'a Path,
 }
 
 /// One kind of damage.
@@ -22,7 +22,7 @@ pub(super) struct DamageCase {
     /// Damages the directory and returns the path that the store must name.
     pub(super) damage: fn(&DamagePoint) -> PathBuf,
     /// Other parts of the text.
-    pub(super) says: &'static [&'static str],
+    pub(super) expected_texts: &'static [&'static str],
 }
 
 const RESTORE_ADVICE: &str = "Nothing was changed. Restore";
@@ -32,12 +32,12 @@ pub(super) const AUTHORITATIVE_DAMAGE: &[DamageCase] = &[
     DamageCase {
         name: "identity, a bit",
         damage: |p| flip_bit(&p.data.join("identity"), 2),
-        says: &["is damaged", RESTORE_ADVICE],
+        expected_texts: &["is damaged", RESTORE_ADVICE],
     },
     DamageCase {
         name: "identity, cut short",
         damage: |p| cut_end(&p.data.join("identity"), 2),
-        says: &["is damaged (cut short)", RESTORE_ADVICE],
+        expected_texts: &["is damaged (cut short)", RESTORE_ADVICE],
     },
     DamageCase {
         name: "identity, missing",
@@ -46,7 +46,7 @@ pub(super) const AUTHORITATIVE_DAMAGE: &[DamageCase] = &[
             fs::remove_file(&path).unwrap();
             path
         },
-        says: &["it is missing", RESTORE_ADVICE],
+        expected_texts: &["it is missing", RESTORE_ADVICE],
     },
     DamageCase {
         name: "identity of another store",
@@ -54,12 +54,12 @@ pub(super) const AUTHORITATIVE_DAMAGE: &[DamageCase] = &[
             swap_with_other_store(p, "identity");
             p.data.clone()
         },
-        says: &["belongs to node", "check --id and --data-dir"],
+        expected_texts: &["belongs to node", "check --id and --data-dir"],
     },
     DamageCase {
         name: "identity, newer format",
         damage: |p| write_newer_version(&p.data.join("identity")),
-        says: &["format version 3 is unknown to this build", "newer build"],
+        expected_texts: &["format version 3 is unknown to this build", "newer build"],
     },
     DamageCase {
         name: "log, a bit",
@@ -67,7 +67,7 @@ pub(super) const AUTHORITATIVE_DAMAGE: &[DamageCase] = &[
             flip_bit(&newest_log_file(&p.data), 3);
             p.data.join("log")
         },
-        says: &["is damaged", RESTORE_ADVICE],
+        expected_texts: &["is damaged", RESTORE_ADVICE],
     },
     DamageCase {
         name: "log, cut short",
@@ -78,7 +78,7 @@ pub(super) const AUTHORITATIVE_DAMAGE: &[DamageCase] = &[
             cut_end(&path, 3);
             p.data.join("log")
         },
-        says: &["is an older copy or lost its end", "Restore the newer log"],
+        expected_texts: &["is an older copy or lost its end", "Restore the newer log"],
     },
     DamageCase {
         name: "log, missing",
@@ -87,12 +87,12 @@ pub(super) const AUTHORITATIVE_DAMAGE: &[DamageCase] = &[
             fs::remove_dir_all(&path).unwrap();
             path
         },
-        says: &["its files are missing", RESTORE_ADVICE],
+        expected_texts: &["its files are missing", RESTORE_ADVICE],
     },
     DamageCase {
         name: "log of another store",
         damage: |p| swap_with_other_store(p, "log"),
-        says: &["it was written by node", RESTORE_ADVICE],
+        expected_texts: &["it was written by node", RESTORE_ADVICE],
     },
     DamageCase {
         name: "log, an older copy",
@@ -101,7 +101,7 @@ pub(super) const AUTHORITATIVE_DAMAGE: &[DamageCase] = &[
             replace_by_copy(&p.old.join("log"), &path);
             path
         },
-        says: &["is an older copy or lost its end", "Restore the newer log"],
+        expected_texts: &["is an older copy or lost its end", "Restore the newer log"],
     },
     DamageCase {
         name: "log, newer format",
@@ -109,7 +109,7 @@ pub(super) const AUTHORITATIVE_DAMAGE: &[DamageCase] = &[
             write_newer_version(&newest_log_file(&p.data));
             p.data.join("log")
         },
-        says: &["format version 3 is unknown to this build", "newer build"],
+        expected_texts: &["format version 3 is unknown to this build", "newer build"],
     },
     DamageCase {
         name: "snapshot that is none",
@@ -119,7 +119,7 @@ pub(super) const AUTHORITATIVE_DAMAGE: &[DamageCase] = &[
             fs::write(&path, b"not a snapshot, and long enough to be read").unwrap();
             path
         },
-        says: &["it is not a snapshot", RESTORE_ADVICE],
+        expected_texts: &["it is not a snapshot", RESTORE_ADVICE],
     },
     DamageCase {
         name: "a file in the directory's place",
@@ -128,7 +128,7 @@ pub(super) const AUTHORITATIVE_DAMAGE: &[DamageCase] = &[
             fs::write(&p.data, b"a file").unwrap();
             p.data.clone()
         },
-        says: &["check --data-dir"],
+        expected_texts: &["check --data-dir"],
     },
 ];
 
@@ -143,7 +143,7 @@ pub(super) const ROWS_DAMAGE: &[DamageCase] = &[
             fs::write(&db, vec![0xa5; 64 << 10]).unwrap();
             db
         },
-        says: QUARANTINE_TEXTS,
+        expected_texts: QUARANTINE_TEXTS,
     },
     DamageCase {
         name: "rows, missing",
@@ -152,12 +152,12 @@ pub(super) const ROWS_DAMAGE: &[DamageCase] = &[
             fs::remove_dir_all(&path).unwrap();
             path
         },
-        says: &["raft started"],
+        expected_texts: &["raft started"],
     },
     DamageCase {
         name: "rows of another store",
         damage: |p| swap_with_other_store(p, "state"),
-        says: QUARANTINE_TEXTS,
+        expected_texts: QUARANTINE_TEXTS,
     },
 ];
 
@@ -207,7 +207,7 @@ pub(super) fn find_changed_files<'a>(
 
 fn swap_with_other_store(place: &DamagePoint, part: &str) -> PathBuf {
     let path = place.data.join(part);
-    replace_by_copy(&place.others.join(part), &path);
+    replace_by_copy(&place.other_store.join(part), &path);
     path
 }
 

@@ -33,13 +33,13 @@ fn path_text(path: &Path) -> &str {
 
 /// Asserts that a restore was rejected with these words and created nothing. Returns its errors.
 pub(super) fn assert_restore_rejected(output: &Output, dir: &Path, words: &[&str]) -> String {
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success(), "{output:?}");
     for word in words {
-        assert!(said.contains(word), "no {word:?} in: {said}");
+        assert!(errors.contains(word), "no {word:?} in: {errors}");
     }
     assert!(!dir.exists(), "{} was made", dir.display());
-    said
+    errors
 }
 
 pub(super) fn assert_success(output: &Output) -> String {
@@ -48,8 +48,8 @@ pub(super) fn assert_success(output: &Output) -> String {
 }
 
 /// Returns the minimum of a margin, as the rejection states it.
-pub(super) fn parse_minimum(said: &str, flag: &str) -> String {
-    let line = said.lines().find(|l| l.trim_start().starts_with(flag));
+pub(super) fn parse_minimum(rejection: &str, flag: &str) -> String {
+    let line = rejection.lines().find(|l| l.trim_start().starts_with(flag));
     let (_, least) = line.and_then(|l| l.rsplit_once("at least ")).expect(flag);
     least.trim().to_owned()
 }

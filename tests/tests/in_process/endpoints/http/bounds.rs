@@ -29,7 +29,7 @@ async fn http_endpoint_enforces_limits_and_closes_in_order() {
     let silent = HttpCaller::connect(at).await;
     let mut half = HttpCaller::connect(at).await;
     half.send("GET /v1/next?uid=1 HT").await;
-    wait_until("a refusal", async || {
+    wait_until("a rejection", async || {
         let response = HttpCaller::connect(at).await.read_to_end().await;
         (response.starts_with("HTTP/1.1 503 ") && response.ends_with("or wait")).then_some(())
     })

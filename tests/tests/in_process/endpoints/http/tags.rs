@@ -93,7 +93,7 @@ async fn tinyid_answers_match_byte_for_byte() {
     let endpoint =
         open_endpoint_with(&allocs[0], HttpOptions::new(any_port()), Some("0f673adf")).await;
     let mut http = HttpCaller::connect(endpoint.local_addr()).await;
-    let refused = r#"{"data":null,"code":5,"message":"token is error"}"#;
+    let token_error = r#"{"data":null,"code":5,"message":"token is error"}"#;
     let mistyped = |text: &str| {
         format!(
             "{{\"timestamp\":T,\"status\":400,\"error\":\"Bad Request\",\"exception\":\"org.springframework.web.method.annotation.MethodArgumentTypeMismatchException\",\"message\":\"Failed to convert value of type 'java.lang.String' to required type 'java.lang.Integer'; nested exception is java.lang.NumberFormatException: For input string: \\\"{text}\\\"\",\"path\":\"/tinyid/id/nextId\"}}"
@@ -154,11 +154,11 @@ async fn tinyid_answers_match_byte_for_byte() {
             JSON,
             &huge,
         ),
-        ("nextId?bizType=odd&token=wrong", JSON, refused),
-        ("nextId?bizType=odd", JSON, refused),
-        ("nextId?token=0f673adf", JSON, refused),
+        ("nextId?bizType=odd&token=wrong", JSON, token_error),
+        ("nextId?bizType=odd", JSON, token_error),
+        ("nextId?token=0f673adf", JSON, token_error),
         ("nextIdSimple?bizType=odd&token=wrong", TEXT, ""),
-        ("nextSegmentId?bizType=odd&token=wrong", JSON, refused),
+        ("nextSegmentId?bizType=odd&token=wrong", JSON, token_error),
         ("nextSegmentIdSimple?bizType=odd", TEXT, ""),
         (
             "nextId?bizType=nosuch&token=0f673adf",
