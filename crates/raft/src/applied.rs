@@ -12,53 +12,53 @@ use seqsvr_core::state::{PagedMap, RowKey, State};
 use tokio::sync::watch;
 
 use crate::backup::Seen;
-use crate::checkpoints::Checkpoints;
-use crate::digest::Digest;
-use crate::rows::Meta;
+use crate::checkpoints::StateCheckpoints;
+use crate::digest::RowsDigest;
+use crate::rows::RowsMeta;
 use crate::types::{Entry, LogId, SnapshotMeta, StoredMembership};
 
 /// State with the position of its last entry. Invariant: `digest` is the sum of `digests`, which
 /// hold one digest a row of `state`.
 ///
-/// Applying an entry takes the lock around it ([`Shared`]), and the runtime waits for that lock. So
-/// nothing that takes longer with more sections happens under the lock. A caller that needs all
-/// rows copies `state` or the keys, which costs one pointer a page. The old value is dropped after
-/// the lock.
+/// Applying an entry takes the lock around it ([`SharedState`]), and the runtime waits for that
+/// lock. So nothing that takes longer with more sections happens under the lock. A caller that
+/// needs all rows copies `state` or the keys, which costs one pointer a page. The old value is
+/// dropped after the lock.
 #[derive(Default)]
-pub(crate) struct Applied {
+pub(crate) struct AppliedState {
     pub(crate) state: State,
     pub(crate) last_applied: Option<LogId>,
     pub(crate) membership: StoredMembership,
-    digests: PagedMap<RowKey, Digest>,
-    digest: Digest,
-    pub(crate) pace: Pace,
+    digests: PagedMap<RowKey, RowsDigest>,
+    digest: RowsDigest,
+    pub(crate) growth_meter: GrowthMeter,
 }
 
 /// Rate at which the applied entries added numbers: information for people, no part of the state.
-pub(crate) struct Pace {
+pub(crate) struct GrowthMeter {
     growth: Growth,
     since: Instant,
     /// Last entry of the log at the start. It and the entries before it say nothing about the time
     /// since.
-    replayed: Option<LogId>,
+    last_replayed: Option<LogId>,
 }
 
-impl Default for Pace {
-    fn default() -> Pace {
-        Pace {
+impl Default for GrowthMeter {
+    fn default() -> GrowthMeter {
+        GrowthMeter {
             growth: Growth::default(),
             since: Instant::now(),
-            replayed: None,
+            last_replayed: None,
         }
     }
 }
 
-impl Pace {
+impl GrowthMeter {
     /// Counts entries that come after the last one of the log at the start.
-    pub(crate) fn after(replayed: Option<LogId>) -> Pace {
-        Pace {
-            replayed,
-            ..Pace::default()
+    pub(crate) fn starting_after(last_replayed: Option<LogId>) -> GrowthMeter {
+        GrowthMeter {
+            last_replayed,
+            ..GrowthMeter::default()
         }
     }
 
@@ -69,7 +69,7 @@ impl Pace {
     }
 
     /// Returns what a backup made at `taken_at` (seconds since 1970) says about it.
-    pub(crate) fn seen(&self, taken_at: u64) -> Seen {
+    pub(crate) fn usage_report(&self, taken_at: u64) -> Seen {
         Seen {
             taken_at,
             watched: self.since.elapsed().as_secs(),
@@ -79,31 +79,31 @@ impl Pace {
     }
 }
 
-impl Applied {
+impl AppliedState {
     pub(crate) fn new(
         state: State,
         last_applied: Option<LogId>,
         membership: StoredMembership,
-    ) -> io::Result<Applied> {
-        let mut digest = Digest::default();
+    ) -> io::Result<AppliedState> {
+        let mut digest = RowsDigest::default();
         let mut digests = PagedMap::default();
         for (key, row) in state.rows() {
-            let one = Digest::of_row(&key, &row)?;
+            let one = RowsDigest::of_row(&key, &row)?;
             digest.add(one);
             digests.insert(key, one);
         }
-        Ok(Applied {
+        Ok(AppliedState {
             state,
             last_applied,
             membership,
             digests,
             digest,
-            pace: Pace::default(),
+            growth_meter: GrowthMeter::default(),
         })
     }
 
     /// Applies one entry; adds the rows it touched.
-    pub(crate) fn apply(
+    pub(crate) fn apply_entry(
         &mut self,
         entry: &Entry,
         touched: &mut BTreeSet<RowKey>,
@@ -115,9 +115,11 @@ impl Applied {
                 let before = Before::of(&p.0, &self.state);
                 let term = entry.log_id.leader_id.term;
                 let replies = self.state.apply(term, &p.0, &mut rows);
-                if Some(entry.log_id) > self.pace.replayed {
-                    let at = self.pace.since.elapsed();
-                    self.pace.growth.add(before, &replies, &self.state, at);
+                if Some(entry.log_id) > self.growth_meter.last_replayed {
+                    let at = self.growth_meter.since.elapsed();
+                    self.growth_meter
+                        .growth
+                        .add(before, &replies, &self.state, at);
                 }
                 replies
             }
@@ -140,7 +142,7 @@ impl Applied {
         for key in &rows {
             let now = match self.state.row(*key) {
                 Some(row) => self.digests.insert(*key, {
-                    let one = Digest::of_row(key, &row)?;
+                    let one = RowsDigest::of_row(key, &row)?;
                     self.digest.add(one);
                     one
                 }),
@@ -156,21 +158,21 @@ impl Applied {
     }
 
     /// Returns the index of the last applied entry; 0 before any.
-    pub(crate) fn index(&self) -> u64 {
+    pub(crate) fn last_index(&self) -> u64 {
         self.last_applied.map_or(0, |id| id.index)
     }
 
-    pub(crate) fn digest(&self) -> Digest {
+    pub(crate) fn digest(&self) -> RowsDigest {
         self.digest
     }
 
     /// Returns the keys of all rows, as a copy that is cheap.
-    pub(crate) fn keys(&self) -> PagedMap<RowKey, Digest> {
+    pub(crate) fn row_keys(&self) -> PagedMap<RowKey, RowsDigest> {
         self.digests.clone()
     }
 
-    pub(crate) fn meta(&self) -> Meta {
-        Meta {
+    pub(crate) fn rows_meta(&self) -> RowsMeta {
+        RowsMeta {
             last_applied: self.last_applied,
             membership: self.membership.clone(),
             digest: self.digest,
@@ -187,7 +189,7 @@ impl Applied {
 
 /// Position up to which this node has applied entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
+pub struct AppliedPosition {
     /// Index of the last applied entry; 0 before any.
     pub index: u64,
     /// Its term; 0 before any.
@@ -199,32 +201,32 @@ pub struct Progress {
 /// Applied state as the whole process reads it. `progress` never runs ahead of `applied`: it is
 /// sent after the write lock is released. So a reader that saw an index reads a state of at least
 /// that index.
-pub(crate) struct Shared {
-    pub(crate) applied: RwLock<Applied>,
-    pub(crate) progress: watch::Sender<Progress>,
-    pub(crate) checkpoints: Checkpoints,
+pub(crate) struct SharedState {
+    pub(crate) applied: RwLock<AppliedState>,
+    pub(crate) progress: watch::Sender<AppliedPosition>,
+    pub(crate) checkpoints: StateCheckpoints,
 }
 
-impl Shared {
-    pub(crate) fn new(applied: Applied) -> Shared {
-        let progress = watch::Sender::new(progress_of(&applied));
-        Shared {
+impl SharedState {
+    pub(crate) fn new(applied: AppliedState) -> SharedState {
+        let progress = watch::Sender::new(position_of(&applied));
+        SharedState {
             applied: RwLock::new(applied),
             progress,
-            checkpoints: Checkpoints::default(),
+            checkpoints: StateCheckpoints::default(),
         }
     }
 
     /// Sends the current position of the state to all watchers.
-    pub(crate) fn announce(&self) {
-        let now = progress_of(&self.applied.read());
+    pub(crate) fn announce_position(&self) {
+        let now = position_of(&self.applied.read());
         self.progress.send_replace(now);
     }
 }
 
-fn progress_of(applied: &Applied) -> Progress {
-    Progress {
-        index: applied.index(),
+fn position_of(applied: &AppliedState) -> AppliedPosition {
+    AppliedPosition {
+        index: applied.last_index(),
         term: applied.last_applied.map_or(0, |id| id.leader_id.term),
         table_version: applied.state.table_version(),
     }

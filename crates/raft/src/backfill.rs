@@ -6,18 +6,18 @@
 //! (`engine/command.rs`, `condition`). Every later command waits behind the purge, also the one
 //! that saves a vote. The leader dies, and no leader is elected before the install ends. So a
 //! snapshot is read, checked, synced and hashed before openraft gets it
-//! ([`SnapshotFile::prepared`]), and its rows are stored here after the install.
+//! ([`SnapshotFile::into_prepared`]), and its rows are stored here after the install.
 //!
 //! Invariant: a row is never stored over a newer one of the same key. Schedule that breaks it: a
 //! part is read from memory; an entry changes one of its rows and is stored; then the part is
-//! stored. So one lock ([`Backfill::storing`]) covers both reading from memory and storing, here
-//! and for entries.
+//! stored. So one lock ([`RowBackfill::lock_storing`]) covers both reading from memory and storing,
+//! here and for entries.
 //!
 //! If the process ends before the last part, the rows have another digest than the one stored
 //! beside them. The next start sets them aside and rebuilds the state from snapshot and log, as
 //! after any torn step.
 //!
-//! [`SnapshotFile::prepared`]: crate::snapshot::SnapshotFile::prepared
+//! [`SnapshotFile::into_prepared`]: crate::snapshot::SnapshotFile::into_prepared
 
 use std::collections::BTreeSet;
 use std::io;
@@ -26,22 +26,22 @@ use std::sync::Weak;
 use parking_lot::{Mutex, MutexGuard};
 use seqsvr_core::state::RowKey;
 
-use crate::applied::{Applied, Shared};
+use crate::applied::{AppliedState, SharedState};
 use crate::error::Error;
-use crate::machine::Disk;
+use crate::machine::StateDisk;
 
 /// Rows of one part. An entry waits for at most one part.
-pub(crate) const PART_ROWS: usize = 1_000;
+pub(crate) const ROWS_PER_PART: usize = 1_000;
 
 /// Remaining work to store installed snapshots.
 #[derive(Default)]
-pub(crate) struct Backfill {
+pub(crate) struct RowBackfill {
     storing: Mutex<()>,
-    work: Mutex<Work>,
+    work: Mutex<BackfillWork>,
 }
 
 #[derive(Default)]
-struct Work {
+struct BackfillWork {
     /// Number of the newest install. A backfill of an older one stops.
     install: u64,
     /// Whether the rows of the newest install are being stored.
@@ -52,14 +52,14 @@ struct Work {
     failure: Option<String>,
 }
 
-impl Backfill {
+impl RowBackfill {
     /// Locks the order of steps: hold it from reading rows in memory until they are stored.
-    pub(crate) fn storing(&self) -> MutexGuard<'_, ()> {
+    pub(crate) fn lock_storing(&self) -> MutexGuard<'_, ()> {
         self.storing.lock()
     }
 
     /// Begins the backfill of another install. Returns its number.
-    pub(crate) fn begin(&self) -> u64 {
+    pub(crate) fn begin_install(&self) -> u64 {
         let mut work = self.work.lock();
         work.install += 1;
         work.is_pending = true;
@@ -67,7 +67,7 @@ impl Backfill {
     }
 
     /// Fails if a backfill has failed: the disk is broken, and the node must stop.
-    pub(crate) fn check(&self) -> io::Result<()> {
+    pub(crate) fn check_failure(&self) -> io::Result<()> {
         match &self.work.lock().failure {
             Some(why) => Err(io::Error::other(why.clone())),
             None => Ok(()),
@@ -87,8 +87,13 @@ impl Backfill {
 
 /// Stores all rows of the state that replaced `old`, until a newer install takes over or the node
 /// is closed.
-pub(crate) fn run(disk: &Weak<Disk>, shared: &Weak<Shared>, install: u64, old: Applied) {
-    let stored = store(disk, shared, install, old, PART_ROWS, usize::MAX);
+pub(crate) fn run_backfill(
+    disk: &Weak<StateDisk>,
+    shared: &Weak<SharedState>,
+    install: u64,
+    old: AppliedState,
+) {
+    let stored = store_parts(disk, shared, install, old, ROWS_PER_PART, usize::MAX);
     if let (Err(error), Some(disk)) = (stored, disk.upgrade()) {
         tracing::error!(%error, "rows of the installed snapshot not stored");
         disk.backfill.work.lock().failure = Some(error.to_string());
@@ -96,11 +101,11 @@ pub(crate) fn run(disk: &Weak<Disk>, shared: &Weak<Shared>, install: u64, old: A
 }
 
 /// Stores the rows in parts. Ends early after `parts`, like a process that is killed.
-pub(crate) fn store(
-    disk: &Weak<Disk>,
-    shared: &Weak<Shared>,
+pub(crate) fn store_parts(
+    disk: &Weak<StateDisk>,
+    shared: &Weak<SharedState>,
     install: u64,
-    old: Applied,
+    old: AppliedState,
     part_rows: usize,
     parts: usize,
 ) -> Result<(), Error> {
@@ -118,16 +123,17 @@ pub(crate) fn store(
             return Ok(());
         }
         let is_last = part.is_empty();
-        let storing = disk.backfill.storing();
-        let step = {
+        let storing = disk.backfill.lock_storing();
+        let batch = {
             let applied = shared.applied.read();
             match is_last {
-                true => disk.rows.write(&applied, []),
-                false => disk.rows.write_part(&applied, part),
+                true => disk.rows.prepare_batch(&applied, []),
+                false => disk.rows.prepare_part(&applied, part),
             }
         };
-        let step = step.map_err(|e| Error::io("cannot encode", &disk.directory.state())(e))?;
-        disk.rows.commit(step)?;
+        let batch =
+            batch.map_err(|e| Error::io("cannot encode", &disk.directory.state_path())(e))?;
+        disk.rows.commit_batch(batch)?;
         if is_last {
             let mut work = disk.backfill.work.lock();
             if work.install == install {
@@ -142,16 +148,16 @@ pub(crate) fn store(
     Ok(())
 }
 
-type Keys = seqsvr_core::state::PagedMap<RowKey, crate::digest::Digest>;
+type RowKeys = seqsvr_core::state::PagedMap<RowKey, crate::digest::RowsDigest>;
 
 /// Returns the keys of the state in memory, and those that may be on the disk without being in it.
 fn keys_to_store(
-    disk: &Weak<Disk>,
-    shared: &Weak<Shared>,
-    old: Applied,
-) -> Option<(Keys, Vec<RowKey>)> {
-    let keys = shared.upgrade()?.applied.read().keys();
-    let old_keys = old.keys();
+    disk: &Weak<StateDisk>,
+    shared: &Weak<SharedState>,
+    old: AppliedState,
+) -> Option<(RowKeys, Vec<RowKey>)> {
+    let keys = shared.upgrade()?.applied.read().row_keys();
+    let old_keys = old.row_keys();
     drop(old);
     let gone = old_keys.iter().map(|(key, _)| *key);
     let gone: Vec<RowKey> = gone.filter(|key| !keys.contains_key(key)).collect();

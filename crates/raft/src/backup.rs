@@ -1,8 +1,8 @@
 //! Backup files: the state at one moment, kept by people.
 //!
 //! ```text
-//! "SEQBKUP\n" | header frame | rows frame … | trailer frame
-//! "SEQBKU2\n" | header frame | peaks frame | rows frame … | trailer frame
+//! "SEQBKUP\n" | header record | rows record … | trailer record
+//! "SEQBKU2\n" | header record | peaks record | rows record … | trailer record
 //! ```
 //! The second form also says how many numbers the busiest minute added; the first one stays
 //! readable. Rows and trailer are those of a snapshot (`snapshot.rs`). The header names the cluster
@@ -20,8 +20,8 @@ use seqsvr_core::id::{ClusterId, NamespaceId};
 use seqsvr_core::state::State;
 use serde::{Deserialize, Serialize};
 
-use crate::frame::{self, Damage};
-use crate::snapshot::{invalid, read_rows, write_rows};
+use crate::frame::{self, RecordError};
+use crate::snapshot::{invalid_data, read_rows, write_rows};
 
 const MAGIC: &[u8; 8] = b"SEQBKUP\n";
 /// Beginning of a backup that holds [`Seen::peak`].
@@ -66,7 +66,7 @@ pub struct Backup {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Header {
+struct BackupHeaderRecord {
     about: About,
     rows: u64,
 }
@@ -110,14 +110,14 @@ impl Backup {
     pub fn write(&self, out: &mut impl Write) -> io::Result<()> {
         let peak = &self.about.seen.peak;
         out.write_all(if peak.is_empty() { MAGIC } else { MAGIC_PEAKS })?;
-        let header = Header {
+        let header = BackupHeaderRecord {
             about: self.about.clone(),
             rows: self.state.rows_len(),
         };
         let level = self.state.level();
-        out.write_all(&frame::encode_at(level, &header)?)?;
+        out.write_all(&frame::encode_at_level(level, &header)?)?;
         if !peak.is_empty() {
-            out.write_all(&frame::encode_at(level, peak)?)?;
+            out.write_all(&frame::encode_at_level(level, peak)?)?;
         }
         write_rows(out, &self.state)
     }
@@ -128,12 +128,14 @@ impl Backup {
 /// # Errors
 /// See [`Error`].
 pub fn read(file: &Path) -> Result<Backup, Error> {
-    let read = || read_from(&mut BufReader::new(File::open(file)?));
+    let read = || read_backup(&mut BufReader::new(File::open(file)?));
     read().map_err(|reason| {
-        let damage = reason.get_ref().and_then(|e| e.downcast_ref::<Damage>());
+        let damage = reason
+            .get_ref()
+            .and_then(|e| e.downcast_ref::<RecordError>());
         let file = file.to_owned();
         match (damage, reason.kind()) {
-            (Some(Damage::Version(version)), _) => Error::Version {
+            (Some(RecordError::Version(version)), _) => Error::Version {
                 file,
                 version: *version,
             },
@@ -150,19 +152,21 @@ pub fn read(file: &Path) -> Result<Backup, Error> {
     })
 }
 
-fn read_from(input: &mut impl Read) -> io::Result<Backup> {
+fn read_backup(input: &mut impl Read) -> io::Result<Backup> {
     let mut magic = [0; 8];
     input.read_exact(&mut magic)?;
     if &magic != MAGIC && &magic != MAGIC_PEAKS {
-        return Err(invalid("it does not begin like a backup"));
+        return Err(invalid_data("it does not begin like a backup"));
     }
-    let Header { mut about, rows } = frame::read(input)?;
+    let BackupHeaderRecord { mut about, rows } = frame::read_value(input)?;
     if &magic == MAGIC_PEAKS {
-        about.seen.peak = frame::read(input)?;
+        about.seen.peak = frame::read_value(input)?;
     }
     let state = read_rows(input, rows)?;
     if state.cluster().map(|c| c.id) != Some(about.cluster) {
-        return Err(invalid("its rows are of another cluster than its header"));
+        return Err(invalid_data(
+            "its rows are of another cluster than its header",
+        ));
     }
     Ok(Backup { about, state })
 }

@@ -21,27 +21,27 @@ use std::path::PathBuf;
 use seqsvr_core::planted;
 use serde::{Deserialize, Serialize};
 
-use crate::directory::{self, Directory};
+use crate::directory::{self, DataDir};
 use crate::error::Error;
 use crate::frame;
 
 /// Binding of a data directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Binding {
+pub(crate) struct LockBinding {
     /// Inode of the lock file.
     pub(crate) inode: u64,
 }
 
-impl Binding {
+impl LockBinding {
     /// Checks the directory before anything in it is used. Returns whether it has to be bound.
-    pub(crate) fn check(directory: &Directory, moved: bool) -> Result<bool, Error> {
-        let path = path_of(directory);
+    pub(crate) fn verify(directory: &DataDir, moved: bool) -> Result<bool, Error> {
+        let path = binding_path(directory);
         let bytes = match std::fs::read(&path) {
             Ok(bytes) => bytes,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(true),
             Err(e) => return Err(Error::io("cannot read", &path)(e)),
         };
-        let bound: Binding = frame::decode(&bytes).map_err(Error::frame(&path))?;
+        let bound: LockBinding = frame::decode(&bytes).map_err(Error::record(&path))?;
         let found = directory.lock_inode()?;
         if bound.inode == found || planted!(TrustCopies) {
             return Ok(false);
@@ -59,9 +59,9 @@ impl Binding {
     }
 
     /// Binds the directory to the lock file that it has now.
-    pub(crate) fn store(directory: &Directory) -> Result<(), Error> {
-        let path = path_of(directory);
-        let binding = Binding {
+    pub(crate) fn store(directory: &DataDir) -> Result<(), Error> {
+        let path = binding_path(directory);
+        let binding = LockBinding {
             inode: directory.lock_inode()?,
         };
         let bytes = frame::encode(&binding).map_err(Error::io("cannot encode", &path))?;
@@ -69,6 +69,6 @@ impl Binding {
     }
 }
 
-fn path_of(directory: &Directory) -> PathBuf {
+fn binding_path(directory: &DataDir) -> PathBuf {
     directory.root().join("binding")
 }

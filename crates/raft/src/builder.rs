@@ -7,31 +7,31 @@ use std::sync::atomic::Ordering;
 use openraft::storage::RaftSnapshotBuilder;
 use seqsvr_core::state::State;
 
-use crate::applied::Applied;
-use crate::machine::{Disk, Snapshot, SnapshotCounters, blocking};
+use crate::applied::AppliedState;
+use crate::machine::{Snapshot, SnapshotCounters, StateDisk, run_blocking};
 use crate::snapshot::{self, SnapshotFile};
 use crate::turns::BuildTurn;
 use crate::types::{SnapshotMeta, TypeConfig};
 
 /// Writer of a snapshot of the state at the moment of the request.
-pub(crate) struct Builder {
+pub(crate) struct SnapshotBuilder {
     state: State,
     meta: SnapshotMeta,
-    disk: Arc<Disk>,
+    disk: Arc<StateDisk>,
     counters: Arc<SnapshotCounters>,
     /// Released when the build ends.
     turn: Option<BuildTurn>,
 }
 
-impl Builder {
+impl SnapshotBuilder {
     /// Takes the state as it is now: a copy that shares its pages.
     pub(crate) fn new(
-        applied: &Applied,
-        disk: &Arc<Disk>,
+        applied: &AppliedState,
+        disk: &Arc<StateDisk>,
         counters: &Arc<SnapshotCounters>,
         turn: BuildTurn,
-    ) -> Builder {
-        Builder {
+    ) -> SnapshotBuilder {
+        SnapshotBuilder {
             state: applied.state.clone(),
             meta: applied.snapshot_meta(),
             disk: disk.clone(),
@@ -41,15 +41,15 @@ impl Builder {
     }
 }
 
-impl RaftSnapshotBuilder<TypeConfig> for Builder {
+impl RaftSnapshotBuilder<TypeConfig> for SnapshotBuilder {
     type SnapshotData = SnapshotFile;
 
     async fn build_snapshot(&mut self) -> io::Result<Snapshot> {
         let state = std::mem::take(&mut self.state);
         let (meta, disk) = (self.meta.clone(), self.disk.clone());
-        let file = blocking(move || {
-            let file = snapshot::write(&disk.directory, &meta, &state)?;
-            disk.published(&meta, file.path.clone())?;
+        let file = run_blocking(move || {
+            let file = snapshot::write_snapshot(&disk.directory, &meta, &state)?;
+            disk.set_current_snapshot(&meta, file.path.clone())?;
             Ok(file)
         })
         .await?;
@@ -70,7 +70,7 @@ async fn reopen_if_planted(file: SnapshotFile) -> io::Result<SnapshotFile> {
     if !seqsvr_core::planted!(OpenAfterRename) {
         return Ok(file);
     }
-    let reopened = blocking(move || {
+    let reopened = run_blocking(move || {
         let opened = SnapshotFile::open(&file.path);
         opened.map_err(crate::error::Error::io("cannot open", &file.path))
     });

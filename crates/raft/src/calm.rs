@@ -15,17 +15,17 @@ use crate::memory_rows as sled;
 
 /// Runs a call of sled and returns its panic as an error. A panic in openraft's task would leave a
 /// node that continues to acknowledge and never applies again.
-pub(crate) fn calm<T>(call: impl FnOnce() -> sled::Result<T>) -> io::Result<T> {
+pub(crate) fn catch_sled_panic<T>(call: impl FnOnce() -> sled::Result<T>) -> io::Result<T> {
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(value)) => Ok(value),
-        Ok(Err(sled::Error::Io(e))) => Err(plain(e)),
+        Ok(Err(sled::Error::Io(e))) => Err(recover_os_error(e)),
         Ok(Err(e)) => Err(io::Error::other(e)),
         Err(_) => Err(io::Error::other("sled panicked")),
     }
 }
 
 /// Returns the operating system's error itself: sled's copies have only its `Debug` text.
-pub(crate) fn plain(error: io::Error) -> io::Error {
+pub(crate) fn recover_os_error(error: io::Error) -> io::Error {
     let text = error.to_string();
     let code = text.split_once("code: ").map(|(_, rest)| rest);
     let code = code.and_then(|c| c.split(',').next()?.parse().ok());
@@ -35,22 +35,22 @@ pub(crate) fn plain(error: io::Error) -> io::Error {
 /// A sled that is dropped without a panic. sled's own drop panics on a disk that does not sync,
 /// unless sled got an error before. Within another panic that would abort the process before it
 /// could say why it ends.
-pub(crate) struct Handle {
+pub(crate) struct SledHandle {
     db: Option<sled::Db>,
     file: PathBuf,
 }
 
-impl Handle {
+impl SledHandle {
     /// Takes over a sled in `dir`.
-    pub(crate) fn new(db: sled::Db, dir: &Path) -> Handle {
-        Handle {
+    pub(crate) fn new(db: sled::Db, dir: &Path) -> SledHandle {
+        SledHandle {
             db: Some(db),
             file: dir.join("db"),
         }
     }
 }
 
-impl Deref for Handle {
+impl Deref for SledHandle {
     type Target = sled::Db;
 
     #[expect(
@@ -62,13 +62,13 @@ impl Deref for Handle {
     }
 }
 
-impl Drop for Handle {
+impl Drop for SledHandle {
     fn drop(&mut self) {
         let Some(db) = self.db.take() else { return };
         if File::open(&self.file).and_then(|f| f.sync_all()).is_err() {
             // Gives sled an error. The outcome of this write does not matter: rows that are not
             // whole are rebuilt.
-            let _ = calm(|| {
+            let _ = catch_sled_panic(|| {
                 db.insert(b"x", b"")?;
                 db.remove(b"x")?;
                 db.flush()

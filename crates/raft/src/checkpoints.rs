@@ -18,7 +18,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use parking_lot::Mutex;
 use seqsvr_proto::v1::RaftCheckpoint;
 
-use crate::digest::Digest;
+use crate::digest::RowsDigest;
 
 /// Entries between two checkpoints.
 pub(crate) const CHECKPOINT_ENTRIES: u64 = 64;
@@ -27,11 +27,11 @@ const CHECKPOINTS_MAX: usize = 64;
 
 /// Newest checkpoints of this node.
 #[derive(Default)]
-pub(crate) struct Checkpoints(Mutex<VecDeque<(u64, Digest)>>);
+pub(crate) struct StateCheckpoints(Mutex<VecDeque<(u64, RowsDigest)>>);
 
-impl Checkpoints {
+impl StateCheckpoints {
     /// Notes the digest after an entry, if that entry is a checkpoint.
-    pub(crate) fn note(&self, index: u64, digest: Digest) {
+    pub(crate) fn record(&self, index: u64, digest: RowsDigest) {
         if !index.is_multiple_of(CHECKPOINT_ENTRIES) {
             return;
         }
@@ -43,13 +43,13 @@ impl Checkpoints {
     }
 
     /// Returns the digest after that entry.
-    pub(crate) fn get(&self, index: u64) -> Option<Digest> {
+    pub(crate) fn digest_at(&self, index: u64) -> Option<RowsDigest> {
         let kept = self.0.lock();
         kept.iter().rfind(|(i, _)| *i == index).map(|(_, d)| *d)
     }
 
     /// Returns the newest checkpoint.
-    pub(crate) fn newest(&self) -> Option<(u64, Digest)> {
+    pub(crate) fn newest_checkpoint(&self) -> Option<(u64, RowsDigest)> {
         self.0.lock().back().copied()
     }
 }
@@ -62,12 +62,12 @@ pub(crate) struct DigestPoll(Mutex<PollState>);
 struct PollState {
     index: u64,
     /// Digests of the nodes, this one included.
-    digests: HashMap<u64, Digest>,
+    digests: HashMap<u64, RowsDigest>,
 }
 
 /// Result of comparing the digests of the voters at one checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Agreement {
+pub(crate) enum DigestAgreement {
     /// No majority has one digest yet, and none differs from this node's.
     Open,
     /// A majority has this node's digest.
@@ -80,7 +80,7 @@ pub(crate) enum Agreement {
 
 impl DigestPoll {
     /// Notes a node's digest at a checkpoint.
-    pub(crate) fn note(&self, index: u64, node: u64, digest: Digest) {
+    pub(crate) fn record(&self, index: u64, node: u64, digest: RowsDigest) {
         let mut poll = self.0.lock();
         if poll.index != index {
             *poll = PollState {
@@ -92,33 +92,38 @@ impl DigestPoll {
     }
 
     /// Compares the digests of these voters with this node's at a checkpoint.
-    pub(crate) fn agreement(&self, index: u64, own: Digest, voters: &BTreeSet<u64>) -> Agreement {
+    pub(crate) fn evaluate(
+        &self,
+        index: u64,
+        own: RowsDigest,
+        voters: &BTreeSet<u64>,
+    ) -> DigestAgreement {
         let poll = self.0.lock();
         if poll.index != index {
-            return Agreement::Open;
+            return DigestAgreement::Open;
         }
-        let known: Vec<Digest> = voters
+        let known: Vec<RowsDigest> = voters
             .iter()
             .filter_map(|id| poll.digests.get(id).copied())
             .collect();
-        let majority = |digest: &Digest| {
+        let majority = |digest: &RowsDigest| {
             let same = known.iter().filter(|d| *d == digest).count();
             2 * same > voters.len()
         };
         if majority(&own) {
-            Agreement::Agreed
+            DigestAgreement::Agreed
         } else if known.iter().any(|d| *d != own && majority(d)) {
-            Agreement::Outvoted
+            DigestAgreement::Outvoted
         } else if known.iter().any(|d| *d != own) {
-            Agreement::Split
+            DigestAgreement::Split
         } else {
-            Agreement::Open
+            DigestAgreement::Open
         }
     }
 }
 
 /// Returns a checkpoint as it is sent.
-pub(crate) fn to_message(index: u64, digest: Digest, agreed: bool) -> RaftCheckpoint {
+pub(crate) fn to_message(index: u64, digest: RowsDigest, agreed: bool) -> RaftCheckpoint {
     RaftCheckpoint {
         index,
         digest: digest.to_bytes().to_vec().into(),
@@ -127,60 +132,60 @@ pub(crate) fn to_message(index: u64, digest: Digest, agreed: bool) -> RaftCheckp
 }
 
 /// Returns the digest of a received checkpoint; None if it is malformed.
-pub(crate) fn digest_of(message: &RaftCheckpoint) -> Option<Digest> {
+pub(crate) fn digest_from_message(message: &RaftCheckpoint) -> Option<RowsDigest> {
     let bytes: [u8; 16] = message.digest[..].try_into().ok()?;
-    Some(Digest::from_bytes(bytes))
+    Some(RowsDigest::from_bytes(bytes))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn digest(n: u8) -> Digest {
-        Digest::from_bytes([n; 16])
+    fn digest(n: u8) -> RowsDigest {
+        RowsDigest::from_bytes([n; 16])
     }
 
     #[test]
-    fn the_newest_checkpoints_are_kept() {
-        let kept = Checkpoints::default();
+    fn checkpoints_keep_the_newest() {
+        let kept = StateCheckpoints::default();
         let last = CHECKPOINT_ENTRIES * (CHECKPOINTS_MAX as u64 + 1);
         for index in 1..=last + 1 {
-            kept.note(index, digest((index / CHECKPOINT_ENTRIES) as u8));
+            kept.record(index, digest((index / CHECKPOINT_ENTRIES) as u8));
         }
-        assert_eq!(kept.newest(), Some((last, digest(65))));
-        assert_eq!(kept.get(last), Some(digest(65)));
-        assert_eq!(kept.get(2 * CHECKPOINT_ENTRIES), Some(digest(2)));
-        assert_eq!(kept.get(CHECKPOINT_ENTRIES), None);
-        assert_eq!(kept.get(last + 1), None);
+        assert_eq!(kept.newest_checkpoint(), Some((last, digest(65))));
+        assert_eq!(kept.digest_at(last), Some(digest(65)));
+        assert_eq!(kept.digest_at(2 * CHECKPOINT_ENTRIES), Some(digest(2)));
+        assert_eq!(kept.digest_at(CHECKPOINT_ENTRIES), None);
+        assert_eq!(kept.digest_at(last + 1), None);
     }
 
     #[test]
-    fn a_majority_of_the_voters_decides() {
+    fn digest_poll_is_decided_by_majority_of_voters() {
         let (own, other) = (digest(1), digest(2));
         let voters = [1, 2, 3].into();
-        let stand = |others: &[(u64, Digest)]| {
+        let stand = |others: &[(u64, RowsDigest)]| {
             let poll = DigestPoll::default();
-            poll.note(64, 1, own);
+            poll.record(64, 1, own);
             for (node, digest) in others {
-                poll.note(64, *node, *digest);
+                poll.record(64, *node, *digest);
             }
-            poll.agreement(64, own, &voters)
+            poll.evaluate(64, own, &voters)
         };
-        assert_eq!(stand(&[]), Agreement::Open);
-        assert_eq!(stand(&[(2, own)]), Agreement::Agreed);
-        assert_eq!(stand(&[(2, own), (3, other)]), Agreement::Agreed);
-        assert_eq!(stand(&[(2, other)]), Agreement::Split);
-        assert_eq!(stand(&[(2, other), (3, digest(3))]), Agreement::Split);
-        assert_eq!(stand(&[(2, other), (3, other)]), Agreement::Outvoted);
+        assert_eq!(stand(&[]), DigestAgreement::Open);
+        assert_eq!(stand(&[(2, own)]), DigestAgreement::Agreed);
+        assert_eq!(stand(&[(2, own), (3, other)]), DigestAgreement::Agreed);
+        assert_eq!(stand(&[(2, other)]), DigestAgreement::Split);
+        assert_eq!(stand(&[(2, other), (3, digest(3))]), DigestAgreement::Split);
+        assert_eq!(stand(&[(2, other), (3, other)]), DigestAgreement::Outvoted);
         // A node that does not vote does not count.
-        assert_eq!(stand(&[(4, own), (5, own)]), Agreement::Open);
+        assert_eq!(stand(&[(4, own), (5, own)]), DigestAgreement::Open);
         let two = [1, 2].into();
         let poll = DigestPoll::default();
-        poll.note(64, 1, own);
-        poll.note(64, 2, other);
-        assert_eq!(poll.agreement(64, own, &two), Agreement::Split);
+        poll.record(64, 1, own);
+        poll.record(64, 2, other);
+        assert_eq!(poll.evaluate(64, own, &two), DigestAgreement::Split);
         // A newer checkpoint begins a new poll.
-        poll.note(128, 1, own);
-        assert_eq!(poll.agreement(64, own, &two), Agreement::Open);
+        poll.record(128, 1, own);
+        assert_eq!(poll.evaluate(64, own, &two), DigestAgreement::Open);
     }
 }

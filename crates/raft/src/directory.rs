@@ -25,14 +25,14 @@ use crate::error::Error;
 
 /// A data directory that this process has locked. Clones share the lock; the last one drops it.
 #[derive(Clone, Debug)]
-pub(crate) struct Directory {
+pub(crate) struct DataDir {
     root: Arc<PathBuf>,
     lock: Arc<File>,
 }
 
-impl Directory {
+impl DataDir {
     /// Locks the directory, and makes it if absent.
-    pub(crate) fn open(root: &Path) -> Result<Directory, Error> {
+    pub(crate) fn open(root: &Path) -> Result<DataDir, Error> {
         fs::create_dir_all(root).map_err(Error::io("cannot make directory", root))?;
         let path = root.join("lock");
         let lock = OpenOptions::new()
@@ -46,11 +46,11 @@ impl Directory {
             Err(rustix::io::Errno::WOULDBLOCK) => return Err(Error::Locked(root.to_owned())),
             Err(errno) => return Err(Error::io("cannot lock", &path)(errno.into())),
         }
-        let directory = Directory {
+        let directory = DataDir {
             root: Arc::new(root.to_owned()),
             lock: Arc::new(lock),
         };
-        for part in [directory.log(), directory.snapshots()] {
+        for part in [directory.log_path(), directory.snapshots_path()] {
             fs::create_dir_all(&part).map_err(Error::io("cannot make directory", &part))?;
         }
         sync_dir(root)?;
@@ -61,7 +61,7 @@ impl Directory {
     }
 
     /// Returns a reference that is empty once the lock has no holder.
-    pub(crate) fn lock_watch(&self) -> std::sync::Weak<File> {
+    pub(crate) fn watch_lock(&self) -> std::sync::Weak<File> {
         Arc::downgrade(&self.lock)
     }
 
@@ -76,19 +76,19 @@ impl Directory {
         &self.root
     }
 
-    pub(crate) fn identity(&self) -> PathBuf {
+    pub(crate) fn identity_path(&self) -> PathBuf {
         self.root.join("identity")
     }
 
-    pub(crate) fn log(&self) -> PathBuf {
+    pub(crate) fn log_path(&self) -> PathBuf {
         self.root.join("log")
     }
 
-    pub(crate) fn state(&self) -> PathBuf {
+    pub(crate) fn state_path(&self) -> PathBuf {
         self.root.join("state")
     }
 
-    pub(crate) fn snapshots(&self) -> PathBuf {
+    pub(crate) fn snapshots_path(&self) -> PathBuf {
         self.root.join("snapshots")
     }
 }
@@ -108,17 +108,17 @@ pub(crate) fn replace_file(path: &Path, bytes: &[u8]) -> Result<(), Error> {
         os::sync_file(&file)
     };
     write().map_err(Error::io("cannot write", &tmp))?;
-    publish(&tmp, path)
+    publish_file(&tmp, path)
 }
 
 /// Gives a synced file its final name, durably.
-pub(crate) fn publish(tmp: &Path, path: &Path) -> Result<(), Error> {
+pub(crate) fn publish_file(tmp: &Path, path: &Path) -> Result<(), Error> {
     fs::rename(tmp, path).map_err(Error::io("cannot rename to", path))?;
     sync_dir(path.parent().unwrap_or(Path::new(".")))
 }
 
 /// Returns the files of a directory, sorted by name.
-pub(crate) fn list(dir: &Path) -> Result<Vec<PathBuf>, Error> {
+pub(crate) fn list_files(dir: &Path) -> Result<Vec<PathBuf>, Error> {
     let read = || -> std::io::Result<Vec<PathBuf>> {
         let mut files = Vec::new();
         for entry in fs::read_dir(dir)? {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use seqsvr_core::id::ClusterId;
 
-use crate::frame::Damage;
+use crate::frame::RecordError;
 
 /// Why a node cannot start or cannot make a cluster.
 #[derive(Debug, thiserror::Error)]
@@ -17,7 +17,7 @@ pub enum Error {
     Locked(PathBuf),
     /// The directory was made by another node.
     #[error(
-        "data directory {dir} belongs to node {has}, but this process was started as node {asked}: check --id and --data-dir"
+        "data directory {dir} belongs to node {has}, but this process was started as node {requested}: check --id and --data-dir"
     )]
     WrongNode {
         /// The directory.
@@ -25,7 +25,7 @@ pub enum Error {
         /// Node it belongs to.
         has: u64,
         /// Node that was requested.
-        asked: u64,
+        requested: u64,
     },
     /// The directory is a copy of another one.
     #[error(
@@ -41,13 +41,13 @@ pub enum Error {
     },
     /// The node is in another cluster than the caller means.
     #[error(
-        "this node belongs to cluster {ours}, not to {asked}: a node belongs to one cluster for ever; use an empty data directory to join another"
+        "this node belongs to cluster {ours}, not to {requested}: a node belongs to one cluster for ever; use an empty data directory to join another"
     )]
     WrongCluster {
         /// Cluster of the node.
         ours: ClusterId,
         /// Cluster that was requested.
-        asked: ClusterId,
+        requested: ClusterId,
     },
     /// Written by a newer build.
     #[error(
@@ -104,7 +104,7 @@ pub enum Error {
         dir: PathBuf,
     },
     /// The operating system returned an error.
-    #[error("{what} {file}: {reason}: {}", remedy(reason.kind()))]
+    #[error("{what} {file}: {reason}: {}", remedy_for(reason.kind()))]
     Io {
         /// What was tried.
         what: &'static str,
@@ -155,8 +155,11 @@ impl Error {
     /// Returns an error of reading `file`: damage, or an error of the operating system.
     pub(crate) fn reading(file: &Path) -> impl FnOnce(io::Error) -> Error {
         let file = file.to_owned();
-        move |source| match source.get_ref().and_then(|e| e.downcast_ref::<Damage>()) {
-            Some(damage) => Error::frame(&file)(damage.clone()),
+        move |source| match source
+            .get_ref()
+            .and_then(|e| e.downcast_ref::<RecordError>())
+        {
+            Some(damage) => Error::record(&file)(damage.clone()),
             None => match source.kind() {
                 io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData => {
                     Error::damaged(&file, source)
@@ -170,18 +173,18 @@ impl Error {
         }
     }
 
-    /// Returns a frame's damage with its file.
-    pub(crate) fn frame(file: &Path) -> impl FnOnce(Damage) -> Error {
+    /// Returns the error of a record with its file.
+    pub(crate) fn record(file: &Path) -> impl FnOnce(RecordError) -> Error {
         let file = file.to_owned();
         move |damage| match damage {
-            Damage::Version(version) => Error::Version { file, version },
+            RecordError::Version(version) => Error::Version { file, version },
             other => Error::damaged(&file, other),
         }
     }
 }
 
 /// Returns what the operator can do about an error of the operating system.
-fn remedy(kind: io::ErrorKind) -> &'static str {
+fn remedy_for(kind: io::ErrorKind) -> &'static str {
     use io::ErrorKind;
     match kind {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {

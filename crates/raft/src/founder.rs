@@ -16,27 +16,29 @@ use std::path::PathBuf;
 
 use seqsvr_core::id::ClusterId;
 
-use crate::directory::{self, Directory};
+use crate::directory::{self, DataDir};
 use crate::error::Error;
 use crate::frame;
 
 /// Notes, durably, that this node received the request to make the cluster.
-pub(crate) fn store(directory: &Directory, cluster: ClusterId) -> Result<(), Error> {
-    let path = path_of(directory);
+pub(crate) fn store_founded_cluster(directory: &DataDir, cluster: ClusterId) -> Result<(), Error> {
+    let path = founder_path(directory);
     let bytes = frame::encode(&cluster).map_err(Error::io("cannot encode", &path))?;
     directory::replace_file(&path, &bytes)
 }
 
 /// Returns the cluster that this node received the request to make; None if it had no such request.
-pub(crate) fn load(directory: &Directory) -> Result<Option<ClusterId>, Error> {
-    let path = path_of(directory);
+pub(crate) fn load_founded_cluster(directory: &DataDir) -> Result<Option<ClusterId>, Error> {
+    let path = founder_path(directory);
     match std::fs::read(&path) {
-        Ok(bytes) => frame::decode(&bytes).map(Some).map_err(Error::frame(&path)),
+        Ok(bytes) => frame::decode(&bytes)
+            .map(Some)
+            .map_err(Error::record(&path)),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(e) => Err(Error::io("cannot read", &path)(e)),
     }
 }
 
-fn path_of(directory: &Directory) -> PathBuf {
+fn founder_path(directory: &DataDir) -> PathBuf {
     directory.root().join("founder")
 }

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-pub(crate) use checks::BearerCall;
+pub(crate) use checks::VoteClaim;
 use parking_lot::RwLock;
 use prost::Message;
 use seqsvr_core::id::ClusterId;
@@ -24,28 +24,28 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tonic::{Code, Status};
 
-use crate::applied::Shared;
+use crate::applied::SharedState;
 use crate::checkpoints::DigestPoll;
-use crate::directory::Directory;
+use crate::directory::DataDir;
 use crate::error::Error;
 use crate::founder;
 use crate::identity::Identity;
 use crate::log::{self, LogStore};
 use crate::sender::reject_sender;
-use crate::twin::VoteBearers;
+use crate::twin::VoteOwners;
 
 /// Interval of a log line that would repeat with every call.
-const SELDOM: Duration = Duration::from_secs(10);
+const LOG_THROTTLE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Limiter that lets a log line through once in [`SELDOM`].
+/// Limiter that lets a log line through once in [`LOG_THROTTLE_INTERVAL`].
 #[derive(Default)]
-pub(crate) struct Seldom(parking_lot::Mutex<Option<Instant>>);
+pub(crate) struct LogThrottle(parking_lot::Mutex<Option<Instant>>);
 
-impl Seldom {
+impl LogThrottle {
     pub(crate) fn allow(&self) -> bool {
         let mut last = self.0.lock();
         let now = Instant::now();
-        let allowed = last.is_none_or(|at| now - at >= SELDOM);
+        let allowed = last.is_none_or(|at| now - at >= LOG_THROTTLE_INTERVAL);
         if allowed {
             *last = Some(now);
         }
@@ -54,45 +54,45 @@ impl Seldom {
 }
 
 /// Identity of this node, with the lock to change it.
-pub(crate) struct Gate {
+pub(crate) struct IdentityCheck {
     identity: RwLock<Identity>,
     /// Held while adopting; None once the node has shut down.
-    storage: tokio::sync::Mutex<Option<(Directory, LogStore)>>,
-    snapshots: PathBuf,
-    root: PathBuf,
-    told: Seldom,
-    shared: Arc<Shared>,
-    log: Weak<log::Inner>,
+    storage: tokio::sync::Mutex<Option<(DataDir, LogStore)>>,
+    snapshots_path: PathBuf,
+    data_dir: PathBuf,
+    log_throttle: LogThrottle,
+    shared: Arc<SharedState>,
+    log: Weak<log::LogInner>,
     level_max: u32,
     /// Random number of this process.
-    process: u64,
-    bearers: VoteBearers,
-    poll: DigestPoll,
+    process_number: u64,
+    vote_owners: VoteOwners,
+    digest_poll: DigestPoll,
     /// Why this node takes no further part, once that is known.
-    ended: watch::Sender<Option<String>>,
+    stop_reason: watch::Sender<Option<String>>,
 }
 
-impl Gate {
+impl IdentityCheck {
     pub(crate) fn new(
         identity: Identity,
-        directory: Directory,
+        directory: DataDir,
         log: LogStore,
-        shared: Arc<Shared>,
+        shared: Arc<SharedState>,
         level_max: u32,
-    ) -> Gate {
-        Gate {
+    ) -> IdentityCheck {
+        IdentityCheck {
             identity: RwLock::new(identity),
-            snapshots: directory.snapshots(),
-            root: directory.root().to_owned(),
-            log: log.watch(),
+            snapshots_path: directory.snapshots_path(),
+            data_dir: directory.root().to_owned(),
+            log: log.downgrade(),
             storage: tokio::sync::Mutex::new(Some((directory, log))),
-            told: Seldom::default(),
+            log_throttle: LogThrottle::default(),
             shared,
             level_max,
-            process: os::random_u64().max(1),
-            bearers: VoteBearers::default(),
-            poll: DigestPoll::default(),
-            ended: watch::Sender::new(None),
+            process_number: os::random_u64().max(1),
+            vote_owners: VoteOwners::default(),
+            digest_poll: DigestPoll::default(),
+            stop_reason: watch::Sender::new(None),
         }
     }
 
@@ -102,17 +102,17 @@ impl Gate {
     }
 
     /// Ends this node's part in the group; the first reason is kept.
-    pub(crate) fn end(&self, why: String) {
-        self.ended.send_if_modified(|ended| {
-            let first = ended.is_none();
-            ended.get_or_insert(why);
+    pub(crate) fn stop_node(&self, why: String) {
+        self.stop_reason.send_if_modified(|reason| {
+            let first = reason.is_none();
+            reason.get_or_insert(why);
             first
         });
     }
 
     /// Returns a watch on the reason why this node takes no further part.
-    pub(crate) fn ended(&self) -> watch::Receiver<Option<String>> {
-        self.ended.subscribe()
+    pub(crate) fn watch_stop_reason(&self) -> watch::Receiver<Option<String>> {
+        self.stop_reason.subscribe()
     }
 
     pub(crate) fn identity(&self) -> Identity {
@@ -120,8 +120,8 @@ impl Gate {
     }
 
     /// Returns the directory of received snapshots.
-    pub(crate) fn snapshots(&self) -> &PathBuf {
-        &self.snapshots
+    pub(crate) fn snapshots_path(&self) -> &PathBuf {
+        &self.snapshots_path
     }
 
     /// Releases the data directory.
@@ -131,9 +131,9 @@ impl Gate {
 
     /// Returns the header of a call to `target`; None while this node has no cluster, or takes no
     /// further part.
-    pub(crate) fn header(&self, target: u64, target_incarnation: u64) -> Option<RaftHeader> {
+    pub(crate) fn call_header(&self, target: u64, target_incarnation: u64) -> Option<RaftHeader> {
         let identity = self.identity();
-        if self.ended.borrow().is_some() {
+        if self.stop_reason.borrow().is_some() {
             return None;
         }
         Some(RaftHeader {
@@ -142,12 +142,16 @@ impl Gate {
             target_incarnation,
             sender: identity.node,
             sender_incarnation: (self.level_max > 1).then_some(identity.incarnation),
-            sender_process: if self.level_max > 1 { self.process } else { 0 },
+            sender_process: if self.level_max > 1 {
+                self.process_number
+            } else {
+                0
+            },
         })
     }
 
     /// Checks a call's header; adopts its cluster if this node has none.
-    pub(crate) async fn admit(&self, header: Option<RaftHeader>) -> Result<(), Status> {
+    pub(crate) async fn check_header(&self, header: Option<RaftHeader>) -> Result<(), Status> {
         let header = header.ok_or_else(|| Status::invalid_argument("the header is missing"))?;
         let cluster: [u8; 16] = header.cluster[..]
             .try_into()
@@ -168,47 +172,47 @@ impl Gate {
             reason
         } else {
             if ours.cluster.is_none() {
-                let adopted = self.adopt(cluster).await;
+                let adopted = self.adopt_cluster(cluster).await;
                 adopted.map_err(|e| Status::unavailable(e.to_string()))?;
             }
             return Ok(());
         };
-        if self.told.allow() {
-            self.tell(reason, &header, cluster);
+        if self.log_throttle.allow() {
+            self.log_rejection(reason, &header, cluster);
         }
-        Err(refusal(reason, &ours))
+        Err(rejection_status(reason, &ours))
     }
 
     /// Returns a leader's answer to a node that was removed.
-    pub(crate) fn removed(&self) -> Status {
-        refusal(RaftRefusalReason::Removed, &self.identity())
+    pub(crate) fn removed_status(&self) -> Status {
+        rejection_status(RaftRefusalReason::Removed, &self.identity())
     }
 
     /// Makes this node part of a cluster, permanently. Repeating it is harmless.
-    pub(crate) async fn adopt(&self, cluster: ClusterId) -> Result<(), Error> {
+    pub(crate) async fn adopt_cluster(&self, cluster: ClusterId) -> Result<(), Error> {
         let storage = self.storage.lock().await;
-        let adopted = self.adopt_in(storage.as_ref(), cluster).await;
-        self.end_after_failed_write(adopted)
+        let adopted = self.adopt_in_storage(storage.as_ref(), cluster).await;
+        self.stop_after_failed_write(adopted)
     }
 
     /// Makes this node part of a cluster that it is requested to make. Returns whether it may begin
     /// the log: not if it got the cluster from another node, see `founder.rs`.
-    pub(crate) async fn found(&self, cluster: ClusterId) -> Result<bool, Error> {
+    pub(crate) async fn adopt_as_founder(&self, cluster: ClusterId) -> Result<bool, Error> {
         let storage = self.storage.lock().await;
         let Some((directory, _)) = storage.as_ref() else {
             return Err(Error::Stopped(String::from("it was shut down")));
         };
         if self.identity().cluster.is_none() {
-            self.end_after_failed_write(founder::store(directory, cluster))?;
+            self.stop_after_failed_write(founder::store_founded_cluster(directory, cluster))?;
         }
-        let adopted = self.adopt_in(storage.as_ref(), cluster).await;
-        self.end_after_failed_write(adopted)?;
-        Ok(founder::load(directory)? == Some(cluster) || planted!(FoundTwice))
+        let adopted = self.adopt_in_storage(storage.as_ref(), cluster).await;
+        self.stop_after_failed_write(adopted)?;
+        Ok(founder::load_founded_cluster(directory)? == Some(cluster) || planted!(FoundTwice))
     }
 
-    async fn adopt_in(
+    async fn adopt_in_storage(
         &self,
-        storage: Option<&(Directory, LogStore)>,
+        storage: Option<&(DataDir, LogStore)>,
         cluster: ClusterId,
     ) -> Result<(), Error> {
         let mut identity = self.identity();
@@ -217,7 +221,7 @@ impl Gate {
             Some(ours) => {
                 return Err(Error::WrongCluster {
                     ours,
-                    asked: cluster,
+                    requested: cluster,
                 });
             }
             None => identity.cluster = Some(cluster),
@@ -239,14 +243,14 @@ impl Gate {
     /// Invariant: no node continues with a log that accepts no writes. Schedule that breaks it: the
     /// sync of the log fails during the adoption; the writer of the log is dead from then on, and
     /// the node refuses each later adoption.
-    fn end_after_failed_write<T>(&self, done: Result<T, Error>) -> Result<T, Error> {
+    fn stop_after_failed_write<T>(&self, done: Result<T, Error>) -> Result<T, Error> {
         if let Err(failure @ Error::Io { .. }) = &done {
-            self.end(failure.to_string());
+            self.stop_node(failure.to_string());
         }
         done
     }
 
-    fn tell(&self, reason: RaftRefusalReason, header: &RaftHeader, cluster: ClusterId) {
+    fn log_rejection(&self, reason: RaftRefusalReason, header: &RaftHeader, cluster: ClusterId) {
         let ours = self.identity();
         let sender = header.sender;
         match reason {
@@ -284,7 +288,7 @@ impl Gate {
     }
 }
 
-fn refusal(reason: RaftRefusalReason, ours: &Identity) -> Status {
+fn rejection_status(reason: RaftRefusalReason, ours: &Identity) -> Status {
     let detail = RaftRefusal {
         reason: reason.into(),
         node: ours.node,
@@ -312,7 +316,7 @@ fn refusal(reason: RaftRefusalReason, ours: &Identity) -> Status {
 }
 
 /// Returns the refusal reason in a status.
-pub(crate) fn refused(status: &Status) -> Option<RaftRefusalReason> {
+pub(crate) fn rejection_reason(status: &Status) -> Option<RaftRefusalReason> {
     if status.code() != Code::FailedPrecondition || status.details().is_empty() {
         return None;
     }

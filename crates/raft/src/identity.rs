@@ -12,9 +12,9 @@ use seqsvr_core::id::ClusterId;
 use seqsvr_proto::os;
 use serde::{Deserialize, Serialize};
 
-use crate::directory::{self, Directory};
+use crate::directory::{self, DataDir};
 use crate::error::Error;
-use crate::frame::{self, Leveled};
+use crate::frame::{self, HasFormatLevel};
 
 /// Identity of a node's data directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,7 +27,7 @@ pub struct Identity {
     pub cluster: Option<ClusterId>,
 }
 
-impl Leveled for Identity {}
+impl HasFormatLevel for Identity {}
 
 impl Identity {
     /// Returns a new directory's identity.
@@ -40,27 +40,27 @@ impl Identity {
     }
 
     /// Returns the stored identity; None if there is none.
-    pub(crate) fn load(directory: &Directory, node: u64) -> Result<Option<Identity>, Error> {
-        let path = directory.identity();
+    pub(crate) fn load(directory: &DataDir, node: u64) -> Result<Option<Identity>, Error> {
+        let path = directory.identity_path();
         let bytes = match std::fs::read(&path) {
             Ok(bytes) => bytes,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(e) => return Err(Error::io("cannot read", &path)(e)),
         };
-        let identity: Identity = frame::decode(&bytes).map_err(Error::frame(&path))?;
+        let identity: Identity = frame::decode(&bytes).map_err(Error::record(&path))?;
         if identity.node != node {
             return Err(Error::WrongNode {
                 dir: directory.root().to_owned(),
                 has: identity.node,
-                asked: node,
+                requested: node,
             });
         }
         Ok(Some(identity))
     }
 
     /// Stores the identity durably.
-    pub(crate) fn store(&self, directory: &Directory) -> Result<(), Error> {
-        let path = directory.identity();
+    pub(crate) fn store(&self, directory: &DataDir) -> Result<(), Error> {
+        let path = directory.identity_path();
         let bytes = frame::encode(self).map_err(Error::io("cannot encode", &path))?;
         directory::replace_file(&path, &bytes)
     }

@@ -46,7 +46,7 @@ impl LagBound {
         LagBound {
             newest,
             keep: options.keep_entries,
-            lag_max: options.lag_max(),
+            lag_max: options.follower_lag_max(),
             ..LagBound::default()
         }
     }
@@ -86,7 +86,7 @@ mod tests {
     /// Schedule: the bound is 40; 300 entries come while a follower installs the snapshot at
     /// entry 100.
     #[test]
-    fn a_follower_may_lag_by_what_came_during_its_install() {
+    fn lag_bound_after_install_allows_entries_that_came_during_it() {
         let mut options = Options::new(1, "127.0.0.1:1", "unused");
         (options.snapshot_every_entries, options.keep_entries) = (15, 5);
         let newest = Arc::new(AtomicU64::new(380));

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::types::TypeConfig;
 
-pub(crate) type Metrics = openraft::RaftMetrics<TypeConfig>;
+pub(crate) type NodeMetrics = openraft::RaftMetrics<TypeConfig>;
 
 /// Role of this node in its group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub struct Leadership {
 }
 
 impl Leadership {
-    pub(crate) fn of(metrics: &Metrics) -> Leadership {
+    pub(crate) fn from_metrics(metrics: &NodeMetrics) -> Leadership {
         let role = match metrics.state {
             ServerState::Learner => Role::Learner,
             ServerState::Follower => Role::Follower,
@@ -79,7 +79,7 @@ impl Leadership {
 
 /// Returns the last line of a node that stopped by itself. The storage says what failed, where, and
 /// what to do; openraft would put its own names of it in front.
-pub(crate) fn reason(fatal: &Fatal<TypeConfig>) -> String {
+pub(crate) fn stop_text(fatal: &Fatal<TypeConfig>) -> String {
     let source = match fatal {
         Fatal::StorageError(e) => e.source(),
         _ => None,
@@ -90,10 +90,10 @@ pub(crate) fn reason(fatal: &Fatal<TypeConfig>) -> String {
 }
 
 /// Follows openraft's metrics until stopped. Resolves `failed` if Raft stops by itself, or has to
-/// stop because of what `lost` holds.
-pub(crate) async fn follow(
-    mut metrics: WatchReceiverOf<TypeConfig, Metrics>,
-    mut lost: watch::Receiver<Option<String>>,
+/// stop because of what `stop_reason` holds.
+pub(crate) async fn follow_leadership(
+    mut metrics: WatchReceiverOf<TypeConfig, NodeMetrics>,
+    mut stop_reason: watch::Receiver<Option<String>>,
     leadership: watch::Sender<Leadership>,
     failed: watch::Sender<Option<String>>,
     stop: CancellationToken,
@@ -101,22 +101,25 @@ pub(crate) async fn follow(
     loop {
         let (now, running) = {
             let metrics = metrics.borrow_watched();
-            (Leadership::of(&metrics), metrics.running_state.clone())
+            (
+                Leadership::from_metrics(&metrics),
+                metrics.running_state.clone(),
+            )
         };
         leadership.send_if_modified(|last| {
             let changed = *last != now;
             *last = now;
             changed
         });
-        let ended = running.err().map(|fatal| reason(&fatal));
+        let ended = running.err().map(|fatal| stop_text(&fatal));
         // A loss comes first: openraft is stopped because of it.
-        let why = lost.borrow_and_update().clone().or(ended);
+        let why = stop_reason.borrow_and_update().clone().or(ended);
         let reason = match why {
             Some(reason) => reason,
             None => tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
-                Ok(()) = lost.changed() => continue,
+                Ok(()) = stop_reason.changed() => continue,
                 changed = metrics.changed() => match changed {
                     Ok(()) => continue,
                     Err(_) => String::from("raft's task ended"),

@@ -7,23 +7,23 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// A node and the incarnation of its directory.
-type Peer = (u64, u64);
+type PeerId = (u64, u64);
 
 /// Newest answer of each peer about the level it supports. Peers come from the membership, so the
 /// map is bounded by the size of the membership over time.
 #[derive(Default)]
-pub(crate) struct SupportedLevels(Mutex<HashMap<Peer, (u32, Instant)>>);
+pub(crate) struct PeerLevels(Mutex<HashMap<PeerId, (u32, Instant)>>);
 
-impl SupportedLevels {
+impl PeerLevels {
     /// Notes an answer; level 0 is what a build of level 1 answers.
-    pub(crate) fn note(&self, peer: Peer, level: u32) {
+    pub(crate) fn record_answer(&self, peer: PeerId, level: u32) {
         let entry = (level.max(1), Instant::now());
         self.0.lock().insert(peer, entry);
     }
 
     /// Returns the level that a peer supports, if it has answered within `age`. An older answer
     /// does not count: the peer may have been started again with an older build.
-    pub(crate) fn get(&self, peer: Peer, age: Duration) -> Option<u32> {
+    pub(crate) fn recent_level(&self, peer: PeerId, age: Duration) -> Option<u32> {
         let known = self.0.lock().get(&peer).copied();
         known.and_then(|(level, at)| (at.elapsed() < age).then_some(level))
     }

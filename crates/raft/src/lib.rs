@@ -7,11 +7,11 @@
 //! Path of the data: `propose` → openraft → `log` (durable on a quorum) → `machine` → `applied`
 //! (memory, what readers see) → `rows` (sled) → replies. From time to time `snapshot` writes the
 //! state to a file and the log below it is purged. `network` calls the other nodes, `service` is
-//! called by them, `gate` and `sender` check their identity. `lost` finds a node that lost what it
-//! acknowledged, `twin` a second process with this node's id, and `checkpoints` a node whose state
-//! differs. `storage` opens a data directory and decides what in it can be trusted. Log, vote,
-//! identity and snapshots are the truth: if one is damaged, the node refuses to start. The rows are
-//! a shortcut, and rebuilt if in doubt.
+//! called by them, `identity_check` and `sender` check their identity. `lost` finds a node that
+//! lost what it acknowledged, `twin` a second process with this node's id, and `checkpoints` a node
+//! whose state differs. `storage` opens a data directory and decides what in it can be trusted.
+//! Log, vote, identity and snapshots are the truth: if one is damaged, the node refuses to start.
+//! The rows are a shortcut, and rebuilt if in doubt.
 //!
 //! Not used here: sessions, leases, routing, the meaning of a command.
 
@@ -63,13 +63,13 @@ mod turns;
 mod twin;
 mod types;
 
-pub use applied::Progress;
+pub use applied::AppliedPosition;
 pub use error::{ConfirmError, Error, MemberError, ProposeError};
 pub use identity::Identity;
 pub use leadership::{Leadership, Role};
-pub use node::{Counters, Member, Node};
+pub use node::{Member, Node, RaftCounters};
 pub use options::Options;
-pub use service::Service;
+pub use service::RaftService;
 
 /// Longest address of a node, in bytes.
 pub const ADDRESS_MAX: usize = 256;

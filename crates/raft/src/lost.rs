@@ -9,8 +9,8 @@
 //! entries again at once, without end; a debug build of it panics.
 //!
 //! So the leader sends with each append what the receiver has acknowledged to it in its vote
-//! ([`Acknowledged`]). The receiver checks that before openraft does ([`judge`]). Only that leader
-//! has this record: once another leads, the loss is not found.
+//! ([`AckTracker`]). The receiver checks that before openraft does ([`find_log_loss`]). Only that
+//! leader has this record: once another leads, the loss is not found.
 //!
 //! Why no node is accused wrongly, with openraft 0.10.0-alpha.37:
 //! - Success means durable: it is answered when all I/O accepted before is flushed
@@ -28,7 +28,7 @@
 //! - There is one exception: before a snapshot is installed over entries in conflict with it,
 //!   acknowledged entries are truncated with them (`following_handler/mod.rs`,
 //!   `install_full_snapshot`). So the entries that a snapshot covers count as held from the moment
-//!   it came ([`Held::end`]). A node killed between the two has indeed lost them.
+//!   it came ([`LogExtent::end`]). A node killed between the two has indeed lost them.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -39,7 +39,7 @@ use parking_lot::Mutex;
 use crate::types::{TypeConfig, Vote};
 
 /// A node and the incarnation of its directory.
-type Peer = (u64, u64);
+type PeerId = (u64, u64);
 
 /// Entries that each node has acknowledged to this one as a leader: the newest vote it did so in,
 /// and one past the index of the last entry. All connections to a node share it. Otherwise a
@@ -50,20 +50,20 @@ type Peer = (u64, u64);
 /// durable.
 /// durable.
 #[derive(Default)]
-pub(crate) struct Acknowledged(Mutex<HashMap<Peer, (Vote, u64)>>);
+pub(crate) struct AckTracker(Mutex<HashMap<PeerId, (Vote, u64)>>);
 
-impl Acknowledged {
+impl AckTracker {
     /// Returns one past the last entry that `peer` is known to have acknowledged in `vote`; 0: none
     /// is known.
-    pub(crate) fn end(&self, peer: Peer, vote: &Vote) -> u64 {
+    pub(crate) fn acknowledged_end(&self, peer: PeerId, vote: &Vote) -> u64 {
         let known = self.0.lock().get(&peer).copied();
         known.map_or(0, |(v, end)| if v == *vote { end } else { 0 })
     }
 
     /// Notes an answer, before openraft gets it.
-    pub(crate) fn note(
+    pub(crate) fn record_answer(
         &self,
-        peer: Peer,
+        peer: PeerId,
         request: &AppendEntriesRequest<TypeConfig>,
         answer: &AppendEntriesResponse<TypeConfig>,
     ) {
@@ -90,7 +90,7 @@ impl Acknowledged {
 }
 
 /// Vote and end of a log at one moment.
-pub(crate) struct Held {
+pub(crate) struct LogExtent {
     /// The saved vote.
     pub(crate) vote: Option<Vote>,
     /// One past the last entry that is in the log, was purged from it, or is covered by a received
@@ -100,10 +100,10 @@ pub(crate) struct Held {
 
 /// Returns what a log has lost of the entries that its node acknowledged to the leader of `vote`.
 /// `acknowledged` is one past the last of them, 0 if none is known.
-pub(crate) fn judge(held: &Held, vote: &Vote, acknowledged: u64) -> Option<String> {
+pub(crate) fn find_log_loss(extent: &LogExtent, vote: &Vote, acknowledged: u64) -> Option<String> {
     let last = acknowledged.checked_sub(1)?;
-    let shorter = held.end < acknowledged;
-    match held.vote.partial_cmp(&Some(*vote))? {
+    let shorter = extent.end < acknowledged;
+    match extent.vote.partial_cmp(&Some(*vote))? {
         Ordering::Less | Ordering::Equal if shorter => Some(format!("entry {last}")),
         Ordering::Less => Some(format!("the vote of term {}", vote.leader_id.term)),
         Ordering::Equal | Ordering::Greater => None,

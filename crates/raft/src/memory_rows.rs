@@ -1,4 +1,5 @@
-//! A key-value store on a simulated disk, with the calls of sled that `rows` and `calm` make.
+//! A key-value store on a simulated disk, with the calls of sled that `rows` and `catch_sled_panic`
+//! make.
 //!
 //! sled flushes at times of its own, so after a crash it may have any earlier step of the writes.
 //! The world chooses which, see [`crash`].
@@ -19,7 +20,7 @@ const UNDO_MAX: usize = 512;
 #[derive(Default)]
 struct RowsDisk {
     kept: Content,
-    steps: VecDeque<Batch>,
+    steps: VecDeque<MemoryBatch>,
 }
 
 thread_local! {
@@ -28,7 +29,7 @@ thread_local! {
 
 /// Effect of a crash on the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Crash {
+pub(crate) enum MemoryRowsCrash {
     /// Up to this number of the last steps are lost, as far as they may be.
     Lose(usize),
     /// A value is not what was written.
@@ -36,16 +37,16 @@ pub(crate) enum Crash {
 }
 
 /// Crashes the process that uses these rows, or its machine.
-pub(crate) fn crash(path: &Path, crash: Crash) {
+pub(crate) fn crash(path: &Path, crash: MemoryRowsCrash) {
     let disk = DISKS.with_borrow(|disks| disks.get(path).cloned());
     let Some(disk) = disk else { return };
     let mut disk = disk.lock();
     match crash {
-        Crash::Lose(count) => {
+        MemoryRowsCrash::Lose(count) => {
             let kept = disk.steps.len().saturating_sub(count);
             disk.steps.truncate(kept);
         }
-        Crash::Damage(at) => {
+        MemoryRowsCrash::Damage(at) => {
             disk.keep(0);
             let count = disk.kept.len().max(1) as u64;
             let value = disk.kept.values_mut().nth((at % count) as usize);
@@ -88,9 +89,9 @@ impl RowsDisk {
 
 /// Changes that are made together.
 #[derive(Clone, Default)]
-pub(crate) struct Batch(Vec<(Vec<u8>, Option<Vec<u8>>)>);
+pub(crate) struct MemoryBatch(Vec<(Vec<u8>, Option<Vec<u8>>)>);
 
-impl Batch {
+impl MemoryBatch {
     pub(crate) fn insert(&mut self, key: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>) {
         self.0.push((key.into(), Some(value.into())));
     }
@@ -108,6 +109,9 @@ impl Batch {
         }
     }
 }
+
+/// Name that sled gives it.
+pub(crate) type Batch = MemoryBatch;
 
 /// An error of sled.
 #[derive(Debug, thiserror::Error)]
@@ -137,7 +141,7 @@ impl Config {
     pub(crate) fn open(self) -> Result<Db> {
         let is_new = !self.0.exists();
         std::fs::create_dir_all(&self.0).map_err(Error::Io)?;
-        // `calm` syncs it.
+        // `catch_sled_panic` syncs it.
         std::fs::write(self.0.join("db"), b"").map_err(Error::Io)?;
         let disk = DISKS.with_borrow_mut(|disks| {
             // It was set aside.
@@ -155,7 +159,7 @@ impl Config {
 pub(crate) struct Db(Arc<Mutex<RowsDisk>>);
 
 impl Db {
-    pub(crate) fn apply_batch(&self, batch: Batch) -> Result<()> {
+    pub(crate) fn apply_batch(&self, batch: MemoryBatch) -> Result<()> {
         let mut disk = self.0.lock();
         disk.steps.push_back(batch);
         disk.keep(UNDO_MAX);
@@ -163,13 +167,13 @@ impl Db {
     }
 
     pub(crate) fn insert(&self, key: &[u8], value: &[u8]) -> Result<()> {
-        let mut batch = Batch::default();
+        let mut batch = MemoryBatch::default();
         batch.insert(key, value);
         self.apply_batch(batch)
     }
 
     pub(crate) fn remove(&self, key: &[u8]) -> Result<()> {
-        let mut batch = Batch::default();
+        let mut batch = MemoryBatch::default();
         batch.remove(key);
         self.apply_batch(batch)
     }

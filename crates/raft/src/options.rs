@@ -11,11 +11,11 @@ use crate::ENTRIES_PER_APPEND;
 use crate::error::Error;
 
 /// Time in which a snapshot must reach a follower.
-const SNAPSHOT_WAIT: Duration = Duration::from_secs(120);
+const SNAPSHOT_SEND_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Divisor of `snapshot_every_entries`: each process delays a snapshot by up to that part, at
 /// random.
-const SNAPSHOT_JITTER: u64 = 4;
+const SNAPSHOT_JITTER_DIVISOR: u64 = 4;
 
 /// Options of one node.
 #[derive(Clone, Debug)]
@@ -66,7 +66,7 @@ impl Options {
         }
     }
 
-    pub(crate) fn check(&self) -> Result<(), Error> {
+    pub(crate) fn validate(&self) -> Result<(), Error> {
         let wrong = |text: String| Err(Error::Options(text));
         if self.node == 0 {
             return wrong(String::from("a node's id must be above 0"));
@@ -101,26 +101,26 @@ impl Options {
     }
 
     /// Returns the entries that a follower may lag before it receives a snapshot instead.
-    pub(crate) fn lag_max(&self) -> u64 {
+    pub(crate) fn follower_lag_max(&self) -> u64 {
         2 * (self.snapshot_every_entries + self.keep_entries)
     }
 
     /// Returns the configuration of openraft.
-    pub(crate) fn raft(&self) -> Result<Config, Error> {
+    pub(crate) fn raft_config(&self) -> Result<Config, Error> {
         let every = self.snapshot_every_entries;
-        let jitter = os::random_u64() % (every / SNAPSHOT_JITTER + 1);
+        let jitter = os::random_u64() % (every / SNAPSHOT_JITTER_DIVISOR + 1);
         let config = Config {
             cluster_name: String::from("seqsvr"),
             heartbeat_interval: self.heartbeat_ms,
             election_timeout_min: self.election_min_ms,
             election_timeout_max: self.election_max_ms,
-            install_snapshot_timeout: SNAPSHOT_WAIT.as_millis() as u64,
+            install_snapshot_timeout: SNAPSHOT_SEND_TIMEOUT.as_millis() as u64,
             max_payload_entries: ENTRIES_PER_APPEND,
             // Nodes do not build at the same entry: a build takes a core and the disk for a while.
             snapshot_policy: SnapshotPolicy::LogsSinceLast(every + jitter),
             max_in_snapshot_log_to_keep: self.keep_entries,
             // Applies when a member is added; see `crate::lag` for the others.
-            replication_lag_threshold: self.lag_max(),
+            replication_lag_threshold: self.follower_lag_max(),
             backoff: String::from("50ms 100ms 200ms ...500ms"),
             enable_pre_vote: Some(true),
             // Check-quorum: a leader that receives nothing from a quorum falls silent. A quorum
@@ -143,9 +143,9 @@ mod tests {
 
     /// Three stores that take a snapshot at the same entry are all slow at the same time.
     #[test]
-    fn processes_take_snapshots_at_different_entries() {
+    fn snapshot_interval_differs_between_processes() {
         let options = Options::new(1, "127.0.0.1:1", "unused");
-        let every = || match options.raft().unwrap().snapshot_policy {
+        let every = || match options.raft_config().unwrap().snapshot_policy {
             SnapshotPolicy::LogsSinceLast(entries) => entries,
             other => panic!("{other:?}"),
         };

@@ -14,16 +14,16 @@ use futures::future::BoxFuture;
 use tokio::runtime::Handle;
 
 /// A call that continues in a task of its own if this is dropped.
-pub(crate) struct Outliving<T: Send + 'static>(Option<BoxFuture<'static, T>>);
+pub(crate) struct DetachOnDrop<T: Send + 'static>(Option<BoxFuture<'static, T>>);
 
 /// Lets a call run to its end. It begins when this is first polled, as any future does.
-pub(crate) fn outliving<T: Send + 'static>(
+pub(crate) fn detach_on_drop<T: Send + 'static>(
     call: impl Future<Output = T> + Send + 'static,
-) -> Outliving<T> {
-    Outliving(Some(Box::pin(call)))
+) -> DetachOnDrop<T> {
+    DetachOnDrop(Some(Box::pin(call)))
 }
 
-impl<T: Send + 'static> Future for Outliving<T> {
+impl<T: Send + 'static> Future for DetachOnDrop<T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
@@ -38,7 +38,7 @@ impl<T: Send + 'static> Future for Outliving<T> {
     }
 }
 
-impl<T: Send + 'static> Drop for Outliving<T> {
+impl<T: Send + 'static> Drop for DetachOnDrop<T> {
     fn drop(&mut self) {
         // Without a runtime the process is ending, and no caller is left.
         if let (Some(call), Ok(runtime)) = (self.0.take(), Handle::try_current()) {

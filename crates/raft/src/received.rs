@@ -9,31 +9,34 @@ use seqsvr_proto::os;
 use seqsvr_proto::v1::RaftSnapshotChunk;
 use tonic::{Status, Streaming};
 
-use crate::gate::Seldom;
-use crate::service::internal;
+use crate::gate::LogThrottle;
+use crate::service::internal_status;
 use crate::snapshot::SnapshotFile;
 use crate::types::SnapshotMeta;
 
 /// Time after which a sender that is silent in the middle of a snapshot is given up.
-const CHUNK_WAIT: Duration = Duration::from_secs(10);
+const CHUNK_TIMEOUT: Duration = Duration::from_secs(10);
 /// Largest snapshot that is accepted, in bytes.
 const SNAPSHOT_BYTES_MAX: u64 = 16 << 30;
 
 /// A file being received; deleted unless it became a snapshot under another name.
-pub(crate) struct Received(pub(crate) PathBuf);
+pub(crate) struct ReceivedFile(pub(crate) PathBuf);
 
-impl Received {
-    pub(crate) fn create(path: PathBuf) -> Result<Received, Status> {
-        File::create(&path).map_err(internal)?;
-        Ok(Received(path))
+impl ReceivedFile {
+    pub(crate) fn create(path: PathBuf) -> Result<ReceivedFile, Status> {
+        File::create(&path).map_err(internal_status)?;
+        Ok(ReceivedFile(path))
     }
 
-    pub(crate) fn file(&self) -> Result<File, Status> {
-        File::options().append(true).open(&self.0).map_err(internal)
+    pub(crate) fn open_append(&self) -> Result<File, Status> {
+        File::options()
+            .append(true)
+            .open(&self.0)
+            .map_err(internal_status)
     }
 }
 
-impl Drop for Received {
+impl Drop for ReceivedFile {
     fn drop(&mut self) {
         // The file is gone if it was installed.
         let _ = std::fs::remove_file(&self.0);
@@ -41,10 +44,10 @@ impl Drop for Received {
 }
 
 /// Receives the next chunk of a snapshot; None at the end.
-pub(crate) async fn next(
+pub(crate) async fn next_chunk(
     chunks: &mut Streaming<RaftSnapshotChunk>,
 ) -> Result<Option<RaftSnapshotChunk>, Status> {
-    match tokio::time::timeout(CHUNK_WAIT, chunks.message()).await {
+    match tokio::time::timeout(CHUNK_TIMEOUT, chunks.message()).await {
         Ok(chunk) => chunk,
         Err(_) => Err(Status::deadline_exceeded("the snapshot stopped coming")),
     }
@@ -56,7 +59,7 @@ pub(crate) async fn write_chunks(
     chunks: &mut Streaming<RaftSnapshotChunk>,
 ) -> Result<(), Status> {
     let mut bytes = 0;
-    while let Some(chunk) = next(chunks).await? {
+    while let Some(chunk) = next_chunk(chunks).await? {
         bytes += chunk.data.len() as u64;
         if bytes > SNAPSHOT_BYTES_MAX {
             return Err(Status::resource_exhausted("the snapshot is too large"));
@@ -71,21 +74,21 @@ pub(crate) async fn write_chunks(
 
 /// Reads and checks a received file. An incomplete file must be rejected here: openraft treats a
 /// snapshot that does not install as a broken disk, and would stop this node.
-pub(crate) async fn prepare(
+pub(crate) async fn prepare_snapshot(
     snapshot: SnapshotFile,
     meta: &SnapshotMeta,
     sender: u64,
-    log_limit: &Seldom,
+    log_throttle: &LogThrottle,
 ) -> Result<SnapshotFile, Status> {
-    let prepared = os::spawn_blocking(move || snapshot.prepared()).await;
+    let prepared = os::spawn_blocking(move || snapshot.into_prepared()).await;
     let prepared = prepared.map_err(|e| Status::internal(e.to_string()))?;
     let snapshot = prepared.map_err(|e| {
-        if log_limit.allow() {
+        if log_throttle.allow() {
             tracing::warn!(sender, error = %e, "received snapshot is damaged; asking for it again");
         }
         Status::data_loss(e.to_string())
     })?;
-    match snapshot.header() == Some(meta) {
+    match snapshot.prepared_meta() == Some(meta) {
         true => Ok(snapshot),
         false => Err(Status::invalid_argument(
             "the snapshot is not what its sender announced",

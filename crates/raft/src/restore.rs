@@ -16,7 +16,7 @@ use std::io;
 use openraft::storage::RaftLogStorage;
 use seqsvr_core::state::State;
 
-use crate::directory::Directory;
+use crate::directory::DataDir;
 use crate::error::Error;
 use crate::identity::Identity;
 use crate::log::LogStore;
@@ -24,7 +24,7 @@ use crate::options::Options;
 use crate::snapshot;
 use crate::types::{CommittedLeaderId, LogId, Peer, SnapshotMeta, StoredMembership, Vote};
 
-const TERM: u64 = 1;
+const RESTORED_TERM: u64 = 1;
 
 /// Makes the data directory that `options` name, for their node at their address.
 ///
@@ -32,7 +32,7 @@ const TERM: u64 = 1;
 /// The directory is not empty, the state has no cluster, an option is out of bounds, or the disk
 /// fails.
 pub async fn prepare(state: &State, options: &Options) -> Result<Identity, Error> {
-    options.check()?;
+    options.validate()?;
     let cluster = state.cluster().map(|c| c.id);
     if cluster.is_none() {
         return Err(Error::Options(String::from("the state has no cluster")));
@@ -49,7 +49,7 @@ pub async fn prepare(state: &State, options: &Options) -> Result<Identity, Error
         Err(e) if e.kind() == io::ErrorKind::NotFound => {}
         Err(e) => return Err(Error::io("cannot read", dir)(e)),
     }
-    let directory = Directory::open(dir)?;
+    let directory = DataDir::open(dir)?;
     let identity = Identity {
         cluster,
         ..Identity::new(options.node)
@@ -59,7 +59,7 @@ pub async fn prepare(state: &State, options: &Options) -> Result<Identity, Error
         incarnation: identity.incarnation,
     };
     let first = LogId {
-        leader_id: CommittedLeaderId::new(TERM),
+        leader_id: CommittedLeaderId::new(RESTORED_TERM),
         index: 1,
     };
     let alone = openraft::Membership::from(BTreeMap::from([(options.node, peer)]));
@@ -69,12 +69,12 @@ pub async fn prepare(state: &State, options: &Options) -> Result<Identity, Error
     };
     let mut state = state.clone();
     state.note_store(options.node, &mut BTreeSet::new());
-    snapshot::write(&directory, &meta, &state)?;
+    snapshot::write_snapshot(&directory, &meta, &state)?;
     let mut log = LogStore::open(&directory, options.log_file_bytes)?;
-    let path = directory.log();
+    let path = directory.log_path();
     let writing = |e| Error::io("cannot write", &path)(e);
     log.set_stamp(identity).await.map_err(writing)?;
-    let vote = Vote::new_committed(TERM, options.node);
+    let vote = Vote::new_committed(RESTORED_TERM, options.node);
     log.save_vote(&vote).await.map_err(writing)?;
     log.purge(first).await.map_err(writing)?;
     identity.store(&directory)?;

@@ -14,14 +14,14 @@ use seqsvr_proto::os;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::machine::Machine;
+use crate::machine::StateMachine;
 use crate::node::Raft;
 
-/// Checks the newest snapshot each time `suspected` reports a rejection by a receiver, until
+/// Checks the newest snapshot each time `suspicions` reports a rejection by a receiver, until
 /// stopped.
-pub(crate) async fn follow(
-    suspected: Arc<Notify>,
-    machine: Machine,
+pub(crate) async fn repair_damaged_snapshots(
+    suspicions: Arc<Notify>,
+    machine: StateMachine,
     raft: Raft,
     stop: CancellationToken,
 ) {
@@ -29,7 +29,7 @@ pub(crate) async fn follow(
         tokio::select! {
             biased;
             () = stop.cancelled() => return,
-            () = suspected.notified() => {}
+            () = suspicions.notified() => {}
         }
         let checked = machine.clone();
         let check = os::spawn_blocking(move || checked.verify_newest()).await;

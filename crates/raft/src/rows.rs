@@ -34,33 +34,33 @@ use std::time::Duration;
 use seqsvr_core::state::{RowKey, StateBuilder};
 use serde::{Deserialize, Serialize};
 
-use crate::applied::Applied;
-use crate::aside::{remove_unfinished, set_aside};
-use crate::calm::{Handle, calm, plain};
-use crate::digest::Digest;
-use crate::directory::Directory;
+use crate::applied::AppliedState;
+use crate::aside::{quarantine, remove_unfinished_sled_snapshot};
+use crate::calm::{SledHandle, catch_sled_panic, recover_os_error};
+use crate::digest::RowsDigest;
+use crate::directory::DataDir;
 use crate::error::Error;
 use crate::frame;
 #[cfg(sim)]
 use crate::memory_rows as sled;
 use crate::types::{LogId, StoredMembership};
 
-const CACHE_BYTES: u64 = 32 << 20;
-const META: &[u8] = b"m";
-const PROVEN: &[u8] = b"p";
-const ROW: u8 = b'r';
+const SLED_CACHE_BYTES: u64 = 32 << 20;
+const META_KEY: &[u8] = b"m";
+const PROOF_KEY: &[u8] = b"p";
+const ROW_KEY_PREFIX: u8 = b'r';
 
 /// Values stored with the rows.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Meta {
+pub(crate) struct RowsMeta {
     pub(crate) last_applied: Option<LogId>,
     pub(crate) membership: StoredMembership,
-    pub(crate) digest: Digest,
+    pub(crate) digest: RowsDigest,
 }
 
 /// An entry that is in the log of the directory that wrote this, unless that log was tampered with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Proven {
+pub(crate) struct DurabilityProof {
     /// Incarnation of the directory.
     pub(crate) incarnation: u64,
     /// The entry: applied, and durable in that log.
@@ -68,39 +68,39 @@ pub(crate) struct Proven {
 }
 
 /// Content of loaded rows.
-pub(crate) struct Loaded {
-    pub(crate) applied: Applied,
-    pub(crate) proven: Option<Proven>,
+pub(crate) struct LoadedRows {
+    pub(crate) applied: AppliedState,
+    pub(crate) proven: Option<DurabilityProof>,
 }
 
 /// Rows on disk.
-pub(crate) struct Rows {
-    db: Handle,
+pub(crate) struct SledRows {
+    db: SledHandle,
     incarnation: u64,
     /// Entries below this index are durable in the log.
-    durable: Arc<AtomicU64>,
-    directory: Directory,
+    durable_end: Arc<AtomicU64>,
+    directory: DataDir,
 }
 
-impl Rows {
+impl SledRows {
     /// Opens the rows and loads their content, if it can be used: `judge` returns why not, or
-    /// refuses to start because of what they prove. `durable` is the log's.
+    /// refuses to start because of what they prove. `durable_end` is the log's.
     pub(crate) fn open(
-        directory: &Directory,
+        directory: &DataDir,
         incarnation: u64,
-        durable: Arc<AtomicU64>,
-        judge: impl Fn(&Loaded) -> Result<Option<String>, Error>,
-    ) -> Result<(Rows, Applied), Error> {
-        let path = directory.state();
-        let rows = |db| Rows {
+        durable_end: Arc<AtomicU64>,
+        judge: impl Fn(&LoadedRows) -> Result<Option<String>, Error>,
+    ) -> Result<(SledRows, AppliedState), Error> {
+        let path = directory.state_path();
+        let rows = |db| SledRows {
             db,
             incarnation,
-            durable,
+            durable_end,
             directory: directory.clone(),
         };
         if path.exists() {
             if path.is_dir() {
-                remove_unfinished(&path)?;
+                remove_unfinished_sled_snapshot(&path)?;
             }
             match open_and_load(&path) {
                 Ok((db, loaded)) => match judge(&loaded)? {
@@ -108,181 +108,186 @@ impl Rows {
                     Some(why) => {
                         seqsvr_core::reached!("raft: rows were not borne out by the log");
                         drop(db);
-                        set_aside(directory, &why)?;
+                        quarantine(directory, &why)?;
                     }
                 },
-                Err(Unusable::Refused(e)) => return Err(Error::io("cannot open", &path)(e)),
-                Err(Unusable::Locked) => return Err(Error::Locked(directory.root().to_owned())),
-                Err(Unusable::Damaged(what)) => {
+                Err(RowsError::Refused(e)) => return Err(Error::io("cannot open", &path)(e)),
+                Err(RowsError::Locked) => return Err(Error::Locked(directory.root().to_owned())),
+                Err(RowsError::Damaged(what)) => {
                     seqsvr_core::reached!("raft: rows were damaged");
-                    set_aside(directory, &what)?;
+                    quarantine(directory, &what)?;
                 }
             }
         }
-        let made = calm(|| config(&path).open());
+        let made = catch_sled_panic(|| sled_config(&path).open());
         let db = made.map_err(Error::io("cannot create", &path))?;
-        let db = Handle::new(db, &path);
-        Ok((rows(db), Applied::default()))
+        let db = SledHandle::new(db, &path);
+        Ok((rows(db), AppliedState::default()))
     }
 
     /// Stores a step: the rows of `keys` as they are now, and all other values of the step.
-    pub(crate) fn write(
+    pub(crate) fn prepare_batch(
         &self,
-        applied: &Applied,
+        applied: &AppliedState,
         keys: impl IntoIterator<Item = RowKey>,
-    ) -> io::Result<Step> {
-        let Step(mut batch) = self.write_part(applied, keys)?;
-        batch.insert(META, frame::encode(&applied.meta())?);
+    ) -> io::Result<RowBatch> {
+        let RowBatch(mut batch) = self.prepare_part(applied, keys)?;
+        batch.insert(META_KEY, frame::encode(&applied.rows_meta())?);
         // Otherwise the proof of an earlier step stays.
         if let Some(entry) = applied.last_applied
-            && entry.index < self.durable.load(Ordering::Acquire)
+            && entry.index < self.durable_end.load(Ordering::Acquire)
         {
             let incarnation = self.incarnation;
-            let proven = Proven { incarnation, entry };
-            batch.insert(PROVEN, frame::encode(&proven)?);
+            let proven = DurabilityProof { incarnation, entry };
+            batch.insert(PROOF_KEY, frame::encode(&proven)?);
         }
-        Ok(Step(batch))
+        Ok(RowBatch(batch))
     }
 
     /// Stores the rows of `keys` as they are now, and no other values.
     ///
     /// If a process ends between the parts and the step that follows them, its rows have another
     /// digest than the one stored with them. So they are set aside and rebuilt.
-    pub(crate) fn write_part(
+    pub(crate) fn prepare_part(
         &self,
-        applied: &Applied,
+        applied: &AppliedState,
         keys: impl IntoIterator<Item = RowKey>,
-    ) -> io::Result<Step> {
+    ) -> io::Result<RowBatch> {
         let mut batch = sled::Batch::default();
         for key in keys {
             match applied.state.row(key) {
                 Some(row) => {
-                    batch.insert(row_key(&key)?, frame::encode_at(row.level(), &row)?);
+                    batch.insert(
+                        encode_row_key(&key)?,
+                        frame::encode_at_level(row.level(), &row)?,
+                    );
                 }
-                None => batch.remove(row_key(&key)?),
+                None => batch.remove(encode_row_key(&key)?),
             }
         }
-        Ok(Step(batch))
+        Ok(RowBatch(batch))
     }
 
     /// Makes a step part of the rows, wholly or not at all.
-    pub(crate) fn commit(&self, step: Step) -> Result<(), Error> {
-        let stored = calm(|| self.db.apply_batch(step.0));
-        stored.map_err(|e| Error::io("cannot write", &self.directory.state())(e))
+    pub(crate) fn commit_batch(&self, batch: RowBatch) -> Result<(), Error> {
+        let stored = catch_sled_panic(|| self.db.apply_batch(batch.0));
+        stored.map_err(|e| Error::io("cannot write", &self.directory.state_path())(e))
     }
 }
 
 /// One prepared step.
-pub(crate) struct Step(sled::Batch);
+pub(crate) struct RowBatch(sled::Batch);
 
-pub(crate) enum Unusable {
+pub(crate) enum RowsError {
     Locked,
     /// The disk is full, read-only or forbidden: this says nothing about the rows themselves.
     Refused(io::Error),
     Damaged(String),
 }
 
-impl From<sled::Error> for Unusable {
-    fn from(error: sled::Error) -> Unusable {
+impl From<sled::Error> for RowsError {
+    fn from(error: sled::Error) -> RowsError {
         use io::ErrorKind::{PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
         match error {
             sled::Error::Io(e) => match e.kind() {
                 StorageFull | QuotaExceeded | ReadOnlyFilesystem | PermissionDenied => {
-                    Unusable::Refused(plain(e))
+                    RowsError::Refused(recover_os_error(e))
                 }
-                _ => Unusable::Damaged(plain(e).to_string()),
+                _ => RowsError::Damaged(recover_os_error(e).to_string()),
             },
-            other => Unusable::Damaged(other.to_string()),
+            other => RowsError::Damaged(other.to_string()),
         }
     }
 }
 
-impl From<frame::Damage> for Unusable {
-    fn from(damage: frame::Damage) -> Unusable {
-        Unusable::Damaged(damage.to_string())
+impl From<frame::RecordError> for RowsError {
+    fn from(damage: frame::RecordError) -> RowsError {
+        RowsError::Damaged(damage.to_string())
     }
 }
 
-fn config(path: &Path) -> sled::Config {
+fn sled_config(path: &Path) -> sled::Config {
     // The background flusher stays on: sled's garbage collection runs only there.
-    sled::Config::new().path(path).cache_capacity(CACHE_BYTES)
+    sled::Config::new()
+        .path(path)
+        .cache_capacity(SLED_CACHE_BYTES)
 }
 
 /// Opens and loads; sled panics on some damage, which counts as an error: the files are set aside.
-fn open_and_load(path: &Path) -> Result<(Handle, Loaded), Unusable> {
+fn open_and_load(path: &Path) -> Result<(SledHandle, LoadedRows), RowsError> {
     let load = || {
-        let db = Handle::new(open_unlocked(path)?, path);
-        let loaded = load(&db)?;
+        let db = SledHandle::new(open_unlocked(path)?, path);
+        let loaded = load_rows(&db)?;
         Ok((db, loaded))
     };
     catch_unwind(AssertUnwindSafe(load))
-        .unwrap_or_else(|_| Err(Unusable::Damaged(String::from("sled panicked on it"))))
+        .unwrap_or_else(|_| Err(RowsError::Damaged(String::from("sled panicked on it"))))
 }
 
 /// Opens sled and retries: its threads may hold its lock for a moment after an earlier use.
-fn open_unlocked(path: &Path) -> Result<sled::Db, Unusable> {
+fn open_unlocked(path: &Path) -> Result<sled::Db, RowsError> {
     for _ in 0..500 {
-        match config(path).open() {
+        match sled_config(path).open() {
             Err(sled::Error::Io(e)) if e.to_string().contains("could not acquire lock") => {
                 std::thread::sleep(Duration::from_millis(10));
             }
             other => return Ok(other?),
         }
     }
-    Err(Unusable::Locked)
+    Err(RowsError::Locked)
 }
 
-fn load(db: &sled::Db) -> Result<Loaded, Unusable> {
-    let mut meta: Option<Meta> = None;
-    let mut proven: Option<Proven> = None;
+fn load_rows(db: &sled::Db) -> Result<LoadedRows, RowsError> {
+    let mut meta: Option<RowsMeta> = None;
+    let mut proven: Option<DurabilityProof> = None;
     let mut rows = StateBuilder::default();
     let mut is_empty = true;
     for item in db.iter() {
         let (key, value) = item?;
-        if key == META {
+        if key == META_KEY {
             meta = Some(frame::decode(&value)?);
-        } else if key == PROVEN {
+        } else if key == PROOF_KEY {
             proven = Some(frame::decode(&value)?);
         } else {
-            rows.add(parse_key(&key)?, frame::decode(&value)?);
+            rows.add(decode_row_key(&key)?, frame::decode(&value)?);
             is_empty = false;
         }
     }
     let Some(meta) = meta else {
         return match is_empty {
-            true => Ok(Loaded {
-                applied: Applied::default(),
+            true => Ok(LoadedRows {
+                applied: AppliedState::default(),
                 proven: None,
             }),
-            false => Err(Unusable::Damaged(String::from("it lost its description"))),
+            false => Err(RowsError::Damaged(String::from("it lost its description"))),
         };
     };
     let state = rows
         .finish()
-        .ok_or_else(|| Unusable::Damaged(String::from("its rows do not fit together")))?;
-    let applied = Applied::new(state, meta.last_applied, meta.membership)
-        .map_err(|e| Unusable::Damaged(e.to_string()))?;
+        .ok_or_else(|| RowsError::Damaged(String::from("its rows do not fit together")))?;
+    let applied = AppliedState::new(state, meta.last_applied, meta.membership)
+        .map_err(|e| RowsError::Damaged(e.to_string()))?;
     if applied.digest() != meta.digest {
-        return Err(Unusable::Damaged(String::from(
+        return Err(RowsError::Damaged(String::from(
             "its digest does not match its rows",
         )));
     }
-    Ok(Loaded { applied, proven })
+    Ok(LoadedRows { applied, proven })
 }
 
-pub(crate) fn row_key(key: &RowKey) -> io::Result<Vec<u8>> {
-    let mut bytes = vec![ROW];
+pub(crate) fn encode_row_key(key: &RowKey) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![ROW_KEY_PREFIX];
     bincode::serde::encode_into_std_write(key, &mut bytes, bincode::config::standard())
         .map_err(io::Error::other)?;
     Ok(bytes)
 }
 
-pub(crate) fn parse_key(bytes: &[u8]) -> Result<RowKey, Unusable> {
-    let bad = || Unusable::Damaged(String::from("it has a key that is none of ours"));
+pub(crate) fn decode_row_key(bytes: &[u8]) -> Result<RowKey, RowsError> {
+    let bad = || RowsError::Damaged(String::from("it has a key that is none of ours"));
     let (kind, rest) = bytes.split_first().ok_or_else(bad)?;
     let (key, used) =
         bincode::serde::decode_from_slice(rest, bincode::config::standard()).map_err(|_| bad())?;
-    match *kind == ROW && used == rest.len() {
+    match *kind == ROW_KEY_PREFIX && used == rest.len() {
         true => Ok(key),
         false => Err(bad()),
     }

@@ -24,18 +24,18 @@ use seqsvr_core::command::{Batch, Command};
 use seqsvr_core::state::State;
 
 use crate::backup::{About, Backup, Seen};
-use crate::directory::{self, Directory};
+use crate::directory::{self, DataDir};
 use crate::error::Error;
 use crate::log::LogStore;
 use crate::snapshot;
 use crate::types::Membership;
 
 /// Size of a log file; the copy is only read.
-const FILE_BYTES: usize = 4 << 20;
+const LOG_FILE_BYTES: usize = 4 << 20;
 
 /// Content of a data directory.
 #[derive(Debug)]
-pub struct Salvaged {
+pub struct SalvagedState {
     /// Its state. The pace is unknown; the time is when the log was last written.
     pub backup: Backup,
     /// Entries in it that are not known to be committed.
@@ -47,30 +47,30 @@ pub struct Salvaged {
 ///
 /// # Errors
 /// The directory is in use or holds no store, has no state, or is damaged.
-pub async fn read(data_dir: &Path, scratch: &Path) -> Result<Salvaged, Error> {
+pub async fn read(data_dir: &Path, scratch: &Path) -> Result<SalvagedState, Error> {
     if !data_dir.join("identity").exists() {
         return Err(Error::Options(format!(
             "{} is not the data directory of a store: it has no identity file",
             data_dir.display()
         )));
     }
-    let directory = Directory::open(data_dir)?;
+    let directory = DataDir::open(data_dir)?;
     let mut state = State::default();
     let mut last = None;
     let mut highest = None;
-    if let Some((meta, of_snapshot)) = snapshot::newest(&directory)? {
+    if let Some((meta, of_snapshot)) = snapshot::read_newest(&directory)? {
         (last, state) = (meta.last_log_id, of_snapshot);
         highest = highest_id(meta.last_membership.membership());
     }
     fs::create_dir(scratch).map_err(Error::io("cannot make directory", scratch))?;
-    let copy = Directory::open(scratch)?;
+    let copy = DataDir::open(scratch)?;
     let taken_at = copy_log(&directory, &copy)?;
-    let mut log = LogStore::open(&copy, FILE_BYTES)?;
-    let reading = |e| Error::reading(&directory.log())(e);
+    let mut log = LogStore::open(&copy, LOG_FILE_BYTES)?;
+    let reading = |e| Error::reading(&directory.log_path())(e);
     let held = log.get_log_state().await.map_err(reading)?;
     if held.last_purged_log_id > last {
         return Err(Error::damaged(
-            &directory.snapshots(),
+            &directory.snapshots_path(),
             "the newest snapshot is older than where the log begins: a snapshot is missing",
         ));
     }
@@ -80,8 +80,9 @@ pub async fn read(data_dir: &Path, scratch: &Path) -> Result<Salvaged, Error> {
     for index in last.map_or(0, |id| id.index + 1)..end {
         let entry = log.try_get_log_entries(index..=index).await;
         let entry = entry.map_err(reading)?.pop();
-        let entry = entry
-            .ok_or_else(|| Error::damaged(&directory.log(), format!("entry {index} is missing")))?;
+        let entry = entry.ok_or_else(|| {
+            Error::damaged(&directory.log_path(), format!("entry {index} is missing"))
+        })?;
         let confirmed = Some(entry.log_id) <= committed;
         unconfirmed += u64::from(!confirmed);
         if let EntryPayload::Membership(membership) = &entry.payload {
@@ -91,7 +92,7 @@ pub async fn read(data_dir: &Path, scratch: &Path) -> Result<Salvaged, Error> {
             let term = entry.log_id.leader_id.term;
             let batch = match confirmed {
                 true => Batch::clone(&proposal.0),
-                false => without_finals(&proposal.0),
+                false => without_lowering(&proposal.0),
             };
             state.apply(term, &batch, &mut BTreeSet::new());
         }
@@ -106,11 +107,11 @@ pub async fn read(data_dir: &Path, scratch: &Path) -> Result<Salvaged, Error> {
             data_dir.display()
         )));
     };
-    if let Some(stamped) = log.stamp().and_then(|stamp| stamp.cluster)
+    if let Some(stamped) = log.identity_stamp().and_then(|stamp| stamp.cluster)
         && stamped != cluster
     {
         let what = format!("it is of cluster {stamped}, and the snapshot is of cluster {cluster}");
-        return Err(Error::damaged(&directory.log(), what));
+        return Err(Error::damaged(&directory.log_path(), what));
     }
     let about = About {
         cluster,
@@ -121,7 +122,7 @@ pub async fn read(data_dir: &Path, scratch: &Path) -> Result<Salvaged, Error> {
             ..Seen::default()
         },
     };
-    Ok(Salvaged {
+    Ok(SalvagedState {
         backup: Backup { about, state },
         unconfirmed,
     })
@@ -134,7 +135,7 @@ fn highest_id(membership: &Membership) -> Option<u64> {
 
 /// Returns the same commands without those parts that lower a sequence: closes of sections, and the
 /// finals of slots that are given up or moved.
-fn without_finals(batch: &Batch) -> Batch {
+fn without_lowering(batch: &Batch) -> Batch {
     let mut batch = batch.clone();
     batch.commands.retain_mut(|command| match command {
         Command::CloseSection { .. } => false,
@@ -152,9 +153,9 @@ fn without_finals(batch: &Batch) -> Batch {
 }
 
 /// Copies the log files; returns when the newest of them was last written, in seconds since 1970.
-fn copy_log(from: &Directory, to: &Directory) -> Result<u64, Error> {
+fn copy_log(from: &DataDir, to: &DataDir) -> Result<u64, Error> {
     let mut newest = SystemTime::UNIX_EPOCH;
-    for file in directory::list(&from.log())? {
+    for file in directory::list_files(&from.log_path())? {
         let (Some(name), true) = (
             file.file_name(),
             file.extension().is_some_and(|e| e == "wal"),
@@ -164,7 +165,7 @@ fn copy_log(from: &Directory, to: &Directory) -> Result<u64, Error> {
         let about = File::open(&file).and_then(|f| f.metadata());
         let about = about.map_err(Error::io("cannot read", &file))?;
         newest = newest.max(about.modified().unwrap_or(SystemTime::UNIX_EPOCH));
-        let copy = to.log().join(name);
+        let copy = to.log_path().join(name);
         fs::copy(&file, &copy).map_err(Error::io("cannot copy the log to", &copy))?;
     }
     let since = newest.duration_since(SystemTime::UNIX_EPOCH);

@@ -24,11 +24,11 @@
 use seqsvr_core::planted;
 use seqsvr_proto::v1::RaftRefusalReason;
 
-use crate::applied::Applied;
+use crate::applied::AppliedState;
 
 /// Returns why a sender's calls are rejected; None if they are let in.
 pub(crate) fn reject_sender(
-    applied: &Applied,
+    applied: &AppliedState,
     sender: u64,
     incarnation: Option<u64>,
 ) -> Option<RaftRefusalReason> {
@@ -57,7 +57,7 @@ mod tests {
     use crate::types::Peer;
 
     /// Members 1 and 3; 2 was removed.
-    fn applied(level: u32) -> Applied {
+    fn applied(level: u32) -> AppliedState {
         let init = Command::Init {
             cluster: ClusterId(1),
             lease_ms: 3_000,
@@ -73,11 +73,11 @@ mod tests {
         };
         let peers: BTreeMap<u64, Peer> = [1, 3].map(|id| (id, peer(id))).into();
         let members = StoredMembership::new(None, openraft::Membership::from(peers));
-        Applied::new(state, None, members).unwrap()
+        AppliedState::new(state, None, members).unwrap()
     }
 
     #[test]
-    fn a_sender_is_known_by_its_incarnation_from_level_2_on() {
+    fn sender_from_level_2_on_must_match_recorded_incarnation() {
         let two = applied(2);
         for (sender, incarnation, expected) in [
             (1, Some(101), None),

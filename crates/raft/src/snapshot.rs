@@ -1,14 +1,14 @@
 //! Snapshot files.
 //!
 //! ```text
-//! "SEQSNAP\n" | header frame | rows frame … | trailer frame
+//! "SEQSNAP\n" | header record | rows record … | trailer record
 //! ```
-//! Every frame of it bears the state's format level, so an older build rejects the file at its
-//! header. The header names cluster, last log id, membership and row count; each rows frame carries
-//! up to [`ROWS_PER_FRAME`] rows; the trailer repeats the row count and holds the digest over all
-//! rows. Invariant: a file under its final name is whole and durable (written aside, synced,
-//! renamed, directory synced). The log is purged only up to such a file. If one does not read back,
-//! the node refuses to start and never skips it: the log below it is gone.
+//! Every record of it bears the state's format level, so an older build rejects the file at its
+//! header. The header names cluster, last log id, membership and row count; each rows record
+//! carries up to [`ROWS_PER_RECORD`] rows; the trailer repeats the row count and holds the digest
+//! over all rows. Invariant: a file under its final name is whole and durable (written aside,
+//! synced, renamed, directory synced). The log is purged only up to such a file. If one does not
+//! read back, the node refuses to start and never skips it: the log below it is gone.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
@@ -20,21 +20,21 @@ use seqsvr_core::state::{Row, RowKey, State, StateBuilder};
 use seqsvr_proto::os;
 use serde::{Deserialize, Serialize};
 
-use crate::applied::Applied;
-use crate::digest::Digest;
-use crate::directory::{self, Directory};
+use crate::applied::AppliedState;
+use crate::digest::RowsDigest;
+use crate::directory::{self, DataDir};
 use crate::error::Error;
 use crate::frame;
 use crate::types::SnapshotMeta;
 
 const MAGIC: &[u8; 8] = b"SEQSNAP\n";
-const ROWS_PER_FRAME: usize = 1_000;
+const ROWS_PER_RECORD: usize = 1_000;
 const EXTENSION: &str = "snapshot";
 /// Extensions of files that are being written or received here.
 const UNFINISHED: [&str; 2] = ["building", "part"];
 
 #[derive(Serialize, Deserialize)]
-struct Header {
+struct SnapshotHeader {
     /// None: taken before the cluster's first command was applied.
     cluster: Option<ClusterId>,
     meta: SnapshotMeta,
@@ -42,17 +42,17 @@ struct Header {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Trailer {
+struct RowsTrailer {
     rows: u64,
-    digest: Digest,
+    digest: RowsDigest,
 }
 
 /// A whole snapshot file, held open, so it can be sent though a newer one replaces it.
 pub(crate) struct SnapshotFile {
     pub(crate) path: PathBuf,
     pub(crate) file: File,
-    /// Its content, see [`SnapshotFile::prepared`].
-    content: Option<Box<(SnapshotMeta, Applied)>>,
+    /// Its content, see [`SnapshotFile::into_prepared`].
+    content: Option<Box<(SnapshotMeta, AppliedState)>>,
 }
 
 impl SnapshotFile {
@@ -65,18 +65,18 @@ impl SnapshotFile {
     }
 
     /// Returns the bytes of the file.
-    pub(crate) fn len(&self) -> io::Result<u64> {
+    pub(crate) fn file_len(&self) -> io::Result<u64> {
         Ok(self.file.metadata()?.len())
     }
 
     /// Does all steps of an install that take longer the more rows there are. It reads the file to
     /// its end, checks it, syncs it, and makes the state that [`SnapshotFile::take_content`]
     /// returns.
-    pub(crate) fn prepared(self) -> Result<SnapshotFile, Error> {
-        let (meta, state) = read(&self)?;
+    pub(crate) fn into_prepared(self) -> Result<SnapshotFile, Error> {
+        let (meta, state) = read_snapshot(&self)?;
         let synced = os::sync_file(&self.file);
         synced.map_err(Error::io("cannot sync", &self.path))?;
-        let applied = Applied::new(state, meta.last_log_id, meta.last_membership.clone());
+        let applied = AppliedState::new(state, meta.last_log_id, meta.last_membership.clone());
         let applied = applied.map_err(Error::reading(&self.path))?;
         Ok(SnapshotFile {
             content: Some(Box::new((meta, applied))),
@@ -85,14 +85,14 @@ impl SnapshotFile {
     }
 
     /// Returns its header, once it is prepared.
-    pub(crate) fn header(&self) -> Option<&SnapshotMeta> {
+    pub(crate) fn prepared_meta(&self) -> Option<&SnapshotMeta> {
         self.content.as_deref().map(|(meta, _)| meta)
     }
 
     /// Returns the file and its content; the file alone if it is not prepared.
     pub(crate) fn take_content(
         mut self,
-    ) -> Result<(SnapshotFile, SnapshotMeta, Applied), SnapshotFile> {
+    ) -> Result<(SnapshotFile, SnapshotMeta, AppliedState), SnapshotFile> {
         match self.content.take() {
             Some(content) => Ok((self, content.0, content.1)),
             None => Err(self),
@@ -101,12 +101,12 @@ impl SnapshotFile {
 }
 
 /// Returns the final name of the snapshot of a log id: names sort like ids.
-pub(crate) fn path_of(directory: &Directory, meta: &SnapshotMeta) -> PathBuf {
+pub(crate) fn snapshot_path(directory: &DataDir, meta: &SnapshotMeta) -> PathBuf {
     let (term, index) = meta
         .last_log_id
         .map_or((0, 0), |id| (id.leader_id.term, id.index));
     directory
-        .snapshots()
+        .snapshots_path()
         .join(format!("{term:020}-{index:020}.{EXTENSION}"))
 }
 
@@ -120,30 +120,30 @@ pub(crate) fn path_of(directory: &Directory, meta: &SnapshotMeta) -> PathBuf {
 /// entry 100 is renamed. A leader's snapshot at entry 200 is installed and deletes the older ones.
 /// The builder opens the first one, and it is gone. To openraft that is a broken disk, which stops
 /// the node.
-pub(crate) fn write(
-    directory: &Directory,
+pub(crate) fn write_snapshot(
+    directory: &DataDir,
     meta: &SnapshotMeta,
     state: &State,
 ) -> Result<SnapshotFile, Error> {
-    let path = path_of(directory, meta);
+    let path = snapshot_path(directory, meta);
     let tmp = path.with_extension("building");
     let file = File::create(&tmp).map_err(Error::io("cannot create", &tmp))?;
     write_to(file, meta, state).map_err(Error::io("cannot write", &tmp))?;
     let built = SnapshotFile::open(&tmp).map_err(Error::io("cannot open", &tmp))?;
-    verify(&built, meta)?;
-    directory::publish(&tmp, &path)?;
+    verify_snapshot(&built, meta)?;
+    directory::publish_file(&tmp, &path)?;
     Ok(SnapshotFile { path, ..built })
 }
 
 fn write_to(file: File, meta: &SnapshotMeta, state: &State) -> io::Result<()> {
     let mut out = BufWriter::new(file);
     out.write_all(MAGIC)?;
-    let header = Header {
+    let header = SnapshotHeader {
         cluster: state.cluster().map(|c| c.id),
         meta: meta.clone(),
         rows: state.rows_len(),
     };
-    out.write_all(&frame::encode_at(state.level(), &header)?)?;
+    out.write_all(&frame::encode_at_level(state.level(), &header)?)?;
     write_rows(&mut out, state)?;
     os::sync_file(&out.into_inner().map_err(|e| e.into_error())?)
 }
@@ -152,62 +152,67 @@ fn write_to(file: File, meta: &SnapshotMeta, state: &State) -> io::Result<()> {
 pub(crate) fn write_rows(out: &mut impl Write, state: &State) -> io::Result<()> {
     let level = state.level();
     let mut rows = 0;
-    let mut digest = Digest::default();
-    let mut part: Vec<(RowKey, Row)> = Vec::with_capacity(ROWS_PER_FRAME);
+    let mut digest = RowsDigest::default();
+    let mut part: Vec<(RowKey, Row)> = Vec::with_capacity(ROWS_PER_RECORD);
     for (key, row) in state.rows() {
         rows += 1;
-        digest.add(Digest::of_row(&key, &row)?);
+        digest.add(RowsDigest::of_row(&key, &row)?);
         part.push((key, row));
-        if part.len() == ROWS_PER_FRAME {
-            out.write_all(&frame::encode_at(level, &part)?)?;
+        if part.len() == ROWS_PER_RECORD {
+            out.write_all(&frame::encode_at_level(level, &part)?)?;
             part.clear();
         }
     }
     if !part.is_empty() {
-        out.write_all(&frame::encode_at(level, &part)?)?;
+        out.write_all(&frame::encode_at_level(level, &part)?)?;
     }
-    out.write_all(&frame::encode_at(level, &Trailer { rows, digest })?)
+    out.write_all(&frame::encode_at_level(
+        level,
+        &RowsTrailer { rows, digest },
+    )?)
 }
 
 /// Reads a snapshot file to its end and checks all of it.
-pub(crate) fn read(snapshot: &SnapshotFile) -> Result<(SnapshotMeta, State), Error> {
+pub(crate) fn read_snapshot(snapshot: &SnapshotFile) -> Result<(SnapshotMeta, State), Error> {
     read_from(&snapshot.file).map_err(Error::reading(&snapshot.path))
 }
 
 /// Reads a snapshot file on the disk to its end and checks all of it, without the memory that its
 /// state takes.
-pub(crate) fn verify(snapshot: &SnapshotFile, meta: &SnapshotMeta) -> Result<(), Error> {
+pub(crate) fn verify_snapshot(snapshot: &SnapshotFile, meta: &SnapshotMeta) -> Result<(), Error> {
     let check = || {
         // The file is synced, so its pages are clean and can be dropped. If a kernel keeps some of
         // them, the check reads less from the disk, and has no other effect.
         fadvise(&snapshot.file, 0, None, Advice::DontNeed)?;
-        let (header, mut input) = begin(&snapshot.file)?;
+        let (header, mut input) = read_header(&snapshot.file)?;
         if header.meta != *meta {
-            return Err(invalid("its header is not what was written"));
+            return Err(invalid_data("its header is not what was written"));
         }
-        each_part(&mut input, header.rows, drop)
+        for_each_part(&mut input, header.rows, drop)
     };
     check().map_err(Error::reading(&snapshot.path))
 }
 
 /// Reads the header; the rows follow.
-fn begin(mut file: &File) -> io::Result<(Header, BufReader<&File>)> {
+fn read_header(mut file: &File) -> io::Result<(SnapshotHeader, BufReader<&File>)> {
     file.rewind()?;
     let mut input = BufReader::new(file);
     let mut magic = [0; 8];
     input.read_exact(&mut magic)?;
     if &magic != MAGIC {
-        return Err(invalid("it is not a snapshot"));
+        return Err(invalid_data("it is not a snapshot"));
     }
-    let header = frame::read(&mut input)?;
+    let header = frame::read_value(&mut input)?;
     Ok((header, input))
 }
 
 fn read_from(file: &File) -> io::Result<(SnapshotMeta, State)> {
-    let (header, mut input) = begin(file)?;
+    let (header, mut input) = read_header(file)?;
     let state = read_rows(&mut input, header.rows)?;
     if state.cluster().map(|c| c.id) != header.cluster {
-        return Err(invalid("its rows are of another cluster than its header"));
+        return Err(invalid_data(
+            "its rows are of another cluster than its header",
+        ));
     }
     Ok((header.meta, state))
 }
@@ -215,52 +220,53 @@ fn read_from(file: &File) -> io::Result<(SnapshotMeta, State)> {
 /// Reads this number of rows and the trailer, which must be the end.
 pub(crate) fn read_rows(input: &mut impl Read, count: u64) -> io::Result<State> {
     let mut state = StateBuilder::default();
-    each_part(input, count, |part| {
+    for_each_part(input, count, |part| {
         part.into_iter().for_each(|(key, row)| state.add(key, row));
     })?;
     state
         .finish()
-        .ok_or_else(|| invalid("its rows do not fit together"))
+        .ok_or_else(|| invalid_data("its rows do not fit together"))
 }
 
-/// Passes on this number of rows, one frame of them at a time, and checks them against the trailer.
-fn each_part(
+/// Passes on this number of rows, one record of them at a time, and checks them against the
+/// trailer.
+fn for_each_part(
     input: &mut impl Read,
     count: u64,
     mut take: impl FnMut(Vec<(RowKey, Row)>),
 ) -> io::Result<()> {
-    let mut digest = Digest::default();
+    let mut digest = RowsDigest::default();
     let mut rows = 0;
     while rows < count {
-        let part: Vec<(RowKey, Row)> = frame::read(input)?;
+        let part: Vec<(RowKey, Row)> = frame::read_value(input)?;
         if part.is_empty() {
-            return Err(invalid("it has fewer rows than it says"));
+            return Err(invalid_data("it has fewer rows than it says"));
         }
         for (key, row) in &part {
-            digest.add(Digest::of_row(key, row)?);
+            digest.add(RowsDigest::of_row(key, row)?);
         }
         rows += part.len() as u64;
         take(part);
     }
-    let trailer: Trailer = frame::read(input)?;
+    let trailer: RowsTrailer = frame::read_value(input)?;
     if trailer.rows != rows || trailer.digest != digest {
-        return Err(invalid("its digest does not match its rows"));
+        return Err(invalid_data("its digest does not match its rows"));
     }
     if input.read(&mut [0])? != 0 {
-        return Err(invalid("bytes follow its end"));
+        return Err(invalid_data("bytes follow its end"));
     }
     Ok(())
 }
 
-pub(crate) fn invalid(text: &str) -> io::Error {
+pub(crate) fn invalid_data(text: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, text)
 }
 
 /// Reads and checks the newest snapshot. Deletes nothing: only after log and identity are read as
 /// well is it known whether this is the node's own snapshot.
-pub(crate) fn newest(directory: &Directory) -> Result<Option<(SnapshotMeta, State)>, Error> {
+pub(crate) fn read_newest(directory: &DataDir) -> Result<Option<(SnapshotMeta, State)>, Error> {
     let mut snapshots = Vec::new();
-    for path in directory::list(&directory.snapshots())? {
+    for path in directory::list_files(&directory.snapshots_path())? {
         if path.extension().is_some_and(|e| e == EXTENSION) {
             snapshots.push(path);
         }
@@ -269,18 +275,18 @@ pub(crate) fn newest(directory: &Directory) -> Result<Option<(SnapshotMeta, Stat
         return Ok(None);
     };
     // The last process may have seen a rename that is not durable yet.
-    directory::sync_dir(&directory.snapshots())?;
+    directory::sync_dir(&directory.snapshots_path())?;
     let snapshot = SnapshotFile::open(&path).map_err(Error::io("cannot open", &path))?;
-    let (meta, state) = read(&snapshot)?;
-    if path_of(directory, &meta) != path {
+    let (meta, state) = read_snapshot(&snapshot)?;
+    if snapshot_path(directory, &meta) != path {
         return Err(Error::damaged(&path, "its name does not fit its content"));
     }
     Ok(Some((meta, state)))
 }
 
 /// Deletes unfinished files of an earlier process; files that are not ours stay.
-pub(crate) fn remove_unfinished(directory: &Directory) -> Result<(), Error> {
-    for path in directory::list(&directory.snapshots())? {
+pub(crate) fn remove_unfinished_files(directory: &DataDir) -> Result<(), Error> {
+    for path in directory::list_files(&directory.snapshots_path())? {
         let ours = |e: &std::ffi::OsStr| UNFINISHED.iter().any(|u| e == *u);
         if path.extension().is_some_and(ours) {
             std::fs::remove_file(&path).map_err(Error::io("cannot delete", &path))?;
@@ -290,8 +296,8 @@ pub(crate) fn remove_unfinished(directory: &Directory) -> Result<(), Error> {
 }
 
 /// Deletes every snapshot but `keep`.
-pub(crate) fn remove_older(directory: &Directory, keep: &Path) -> Result<(), Error> {
-    for path in directory::list(&directory.snapshots())? {
+pub(crate) fn remove_older_than(directory: &DataDir, keep: &Path) -> Result<(), Error> {
+    for path in directory::list_files(&directory.snapshots_path())? {
         if path.extension().is_some_and(|e| e == EXTENSION) && path.as_path() < keep {
             std::fs::remove_file(&path).map_err(Error::io("cannot delete", &path))?;
         }

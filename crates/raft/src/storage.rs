@@ -4,57 +4,57 @@
 
 use seqsvr_core::planted;
 
-use crate::applied::Pace;
-use crate::binding::Binding;
-use crate::directory::Directory;
+use crate::applied::GrowthMeter;
+use crate::binding::LockBinding;
+use crate::directory::DataDir;
 use crate::error::Error;
 use crate::identity::Identity;
 use crate::log::LogStore;
-use crate::machine::Machine;
+use crate::machine::StateMachine;
 use crate::options::Options;
-use crate::rows::{Loaded, Rows};
+use crate::rows::{LoadedRows, SledRows};
 use crate::snapshot;
-use crate::turns::HOLD_SNAPSHOTS;
+use crate::turns::FORCED_BUILD_FACTOR;
 use crate::types::LogId;
 
 /// A data directory in use.
 pub(crate) struct Storage {
-    pub(crate) directory: Directory,
+    pub(crate) directory: DataDir,
     pub(crate) identity: Identity,
     pub(crate) log: LogStore,
-    pub(crate) machine: Machine,
+    pub(crate) machine: StateMachine,
 }
 
 impl Storage {
     /// Opens or makes the directory.
     pub(crate) fn open(options: &Options) -> Result<Storage, Error> {
-        let directory = Directory::open(&options.data_dir)?;
+        let directory = DataDir::open(&options.data_dir)?;
         let stored = Identity::load(&directory, options.node)?;
         // Before the log is opened, because that drops a torn record at its end.
-        let unbound = Binding::check(&directory, options.moved_data_dir)?;
+        let is_unbound = LockBinding::verify(&directory, options.moved_data_dir)?;
         if stored.is_some() && !LogStore::exists(&directory)? {
             return Err(Error::damaged(
-                &directory.log(),
+                &directory.log_path(),
                 "its files are missing, though the identity file is there",
             ));
         }
         let log = LogStore::open(&directory, options.log_file_bytes)?;
-        let newest = snapshot::newest(&directory)?;
+        let newest_snapshot = snapshot::read_newest(&directory)?;
         let identity = match stored {
             Some(identity) => identity,
-            None if log.is_pristine() && newest.is_none() => {
+            None if log.is_pristine() && newest_snapshot.is_none() => {
                 let identity = Identity::new(options.node);
                 identity.store(&directory)?;
                 identity
             }
             None => {
                 return Err(Error::damaged(
-                    &directory.identity(),
+                    &directory.identity_path(),
                     "it is missing, though there is a log or a snapshot",
                 ));
             }
         };
-        let stamp = log.stamp();
+        let stamp = log.identity_stamp();
         identity.check_log(stamp, log.path())?;
         // The power went off between the two writes of an adoption, or an older identity file was
         // put back: the log has the cluster, and no other may adopt this node now.
@@ -62,36 +62,48 @@ impl Storage {
         if stored.is_some_and(|s| s != identity) {
             identity.store(&directory)?;
         }
-        if let Some((meta, state)) = &newest
+        if let Some((meta, state)) = &newest_snapshot
             && let Some(cluster) = state.cluster()
             && Some(cluster.id) != identity.cluster
         {
             return Err(Error::damaged(
-                &snapshot::path_of(&directory, meta),
+                &snapshot::snapshot_path(&directory, meta),
                 format!("it is of cluster {}, not of this node's", cluster.id),
             ));
         }
-        let newest = newest.map(|(meta, _)| meta);
-        let snapshot_id = newest.as_ref().and_then(|meta| meta.last_log_id);
-        if log.purged() > snapshot_id {
+        let newest_snapshot = newest_snapshot.map(|(meta, _)| meta);
+        let snapshot_id = newest_snapshot.as_ref().and_then(|meta| meta.last_log_id);
+        if log.last_purged() > snapshot_id {
             return Err(Error::damaged(
-                &directory.snapshots(),
+                &directory.snapshots_path(),
                 "the newest snapshot is older than where the log begins: a snapshot is missing",
             ));
         }
-        let judge = |loaded: &Loaded| judge(loaded, &identity, &log, snapshot_id);
-        let (rows, mut applied) =
-            Rows::open(&directory, identity.incarnation, log.durable(), judge)?;
-        snapshot::remove_unfinished(&directory)?;
-        if let Some(meta) = &newest {
-            snapshot::remove_older(&directory, &snapshot::path_of(&directory, meta))?;
+        let judge_rows =
+            |loaded: &LoadedRows| find_rows_defect(loaded, &identity, &log, snapshot_id);
+        let (rows, mut applied) = SledRows::open(
+            &directory,
+            identity.incarnation,
+            log.durable_end(),
+            judge_rows,
+        )?;
+        snapshot::remove_unfinished_files(&directory)?;
+        if let Some(meta) = &newest_snapshot {
+            snapshot::remove_older_than(&directory, &snapshot::snapshot_path(&directory, meta))?;
         }
-        if unbound {
-            Binding::store(&directory)?;
+        if is_unbound {
+            LockBinding::store(&directory)?;
         }
-        applied.pace = Pace::after(log.last());
-        let hold = HOLD_SNAPSHOTS.saturating_mul(options.snapshot_every_entries);
-        let machine = Machine::new(&directory, rows, applied, newest, hold);
+        applied.growth_meter = GrowthMeter::starting_after(log.last_log_id());
+        let forced_build_entries =
+            FORCED_BUILD_FACTOR.saturating_mul(options.snapshot_every_entries);
+        let machine = StateMachine::new(
+            &directory,
+            rows,
+            applied,
+            newest_snapshot,
+            forced_build_entries,
+        );
         Ok(Storage {
             directory,
             identity,
@@ -103,8 +115,8 @@ impl Storage {
 
 /// Returns why the node cannot continue from rows that read back; None if it can. Refuses to start
 /// if they prove that the log is not what it was.
-fn judge(
-    rows: &Loaded,
+fn find_rows_defect(
+    rows: &LoadedRows,
     identity: &Identity,
     log: &LogStore,
     snapshot: Option<LogId>,
@@ -112,8 +124,10 @@ fn judge(
     if planted!(TrustRows) {
         return Ok(None);
     }
-    let stands = |id: LogId| {
-        let found = log.log_id(id.index).map_err(Error::reading(log.path()))?;
+    let is_in_log = |id: LogId| {
+        let found = log
+            .log_id_at(id.index)
+            .map_err(Error::reading(log.path()))?;
         Ok::<bool, Error>(found == Some(id))
     };
     if let Some(cluster) = rows.applied.state.cluster()
@@ -128,7 +142,11 @@ fn judge(
         if proven.incarnation != identity.incarnation {
             return Ok(Some(String::from("it is another node's")));
         }
-        if log.purged().is_none_or(|id| id.index < proven.entry.index) && !stands(proven.entry)? {
+        if log
+            .last_purged()
+            .is_none_or(|id| id.index < proven.entry.index)
+            && !is_in_log(proven.entry)?
+        {
             return Err(Error::LogLost {
                 log: log.path().to_owned(),
                 what: format!("entry {}", proven.entry.index),
@@ -139,7 +157,7 @@ fn judge(
     let Some(id) = rows.applied.last_applied else {
         return Ok(None);
     };
-    if Some(id) == snapshot || Some(id) == log.purged() || stands(id)? {
+    if Some(id) == snapshot || Some(id) == log.last_purged() || is_in_log(id)? {
         return Ok(None);
     }
     Ok(Some(format!(

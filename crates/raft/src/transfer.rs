@@ -20,40 +20,40 @@ use crate::snapshot::SnapshotFile;
 /// Data of one snapshot chunk.
 const CHUNK_BYTES: usize = 64 << 10;
 /// Chunks that are read ahead.
-const AHEAD: usize = 4;
+const CHUNKS_AHEAD_MAX: usize = 4;
 /// Chunks that may lie between this process and the peer: those read ahead, and buffers of the
 /// connection. If the connection has taken more, the peer takes part.
-const BUFFERED_CHUNKS: u64 = AHEAD as u64 + 64;
+const BUFFERED_CHUNKS_MAX: u64 = CHUNKS_AHEAD_MAX as u64 + 64;
 /// Bytes a second of the slowest receiver: after the last chunk it reads the file back, checks it
 /// and syncs it.
 const CHECK_BYTES_PER_SECOND_MIN: u32 = 1 << 20;
 
 /// A snapshot on its way.
-pub(crate) struct Transfer {
+pub(crate) struct SnapshotTransfer {
     /// Chunks that the connection has taken.
     taken: Arc<AtomicU64>,
     /// Number of chunks.
-    chunks: u64,
-    bytes: u64,
+    chunk_count: u64,
+    file_bytes: u64,
     pub(crate) reader: tokio::task::JoinHandle<io::Result<()>>,
 }
 
-impl Transfer {
+impl SnapshotTransfer {
     /// Begins to read the file. The stream has `first` and then the file.
-    pub(crate) fn begin(
+    pub(crate) fn start(
         snapshot: SnapshotFile,
         first: RaftSnapshotChunk,
-    ) -> (Transfer, ReceiverStream<RaftSnapshotChunk>) {
+    ) -> (SnapshotTransfer, ReceiverStream<RaftSnapshotChunk>) {
         // A file that cannot be read returns its error when it is read.
-        let bytes = snapshot.len().unwrap_or(0);
-        let (tx, rx) = mpsc::channel(AHEAD);
+        let bytes = snapshot.file_len().unwrap_or(0);
+        let (tx, rx) = mpsc::channel(CHUNKS_AHEAD_MAX);
         let taken = Arc::new(AtomicU64::new(0));
         let count = taken.clone();
         let reader = tokio::spawn(send_chunks(snapshot.file, first, tx, count));
-        let transfer = Transfer {
+        let transfer = SnapshotTransfer {
             taken,
-            chunks: 1 + bytes.div_ceil(CHUNK_BYTES as u64),
-            bytes,
+            chunk_count: 1 + bytes.div_ceil(CHUNK_BYTES as u64),
+            file_bytes: bytes,
             reader,
         };
         (transfer, ReceiverStream::new(rx))
@@ -61,14 +61,14 @@ impl Transfer {
 
     /// Resolves once no chunk has been taken for `limit`, or once the receiver has had that time
     /// and the time that a slow disk needs since the last chunk.
-    pub(crate) async fn stalled(&self, limit: Duration) {
-        let check = Duration::from_secs(self.bytes) / CHECK_BYTES_PER_SECOND_MIN;
-        let mut seen = self.taken();
+    pub(crate) async fn wait_until_stalled(&self, limit: Duration) {
+        let check = Duration::from_secs(self.file_bytes) / CHECK_BYTES_PER_SECOND_MIN;
+        let mut seen = self.chunks_taken();
         loop {
-            let is_sent = seen >= self.chunks;
+            let is_sent = seen >= self.chunk_count;
             let wait = if is_sent { limit + check } else { limit };
             tokio::time::sleep(wait).await;
-            let taken = self.taken();
+            let taken = self.chunks_taken();
             if taken == seen {
                 return;
             }
@@ -77,11 +77,11 @@ impl Transfer {
     }
 
     /// Returns whether the peer has certainly taken some of it.
-    pub(crate) fn is_taken(&self) -> bool {
-        self.taken() > BUFFERED_CHUNKS
+    pub(crate) fn is_peer_active(&self) -> bool {
+        self.chunks_taken() > BUFFERED_CHUNKS_MAX
     }
 
-    fn taken(&self) -> u64 {
+    fn chunks_taken(&self) -> u64 {
         self.taken.load(Ordering::Acquire)
     }
 }
@@ -126,43 +126,49 @@ mod tests {
 
     use super::*;
 
-    const LIMIT: Duration = Duration::from_secs(2);
+    const STALL_TIMEOUT: Duration = Duration::from_secs(2);
 
-    fn begin(chunks: usize) -> (Transfer, ReceiverStream<RaftSnapshotChunk>) {
+    fn begin(chunks: usize) -> (SnapshotTransfer, ReceiverStream<RaftSnapshotChunk>) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         std::fs::write(&path, vec![7; chunks * CHUNK_BYTES]).unwrap();
         let snapshot = SnapshotFile::open(&path).unwrap();
-        Transfer::begin(snapshot, RaftSnapshotChunk::default())
+        SnapshotTransfer::start(snapshot, RaftSnapshotChunk::default())
     }
 
     /// Schedule: a transfer takes longer than the limit, and a chunk is taken all the time.
     #[tokio::test]
-    async fn a_transfer_that_makes_progress_is_not_given_up() {
+    async fn transfer_with_progress_does_not_stall() {
         let (transfer, mut stream) = begin(100);
         let begun = Instant::now();
         let receive = async {
             while let Some(_chunk) = stream.next().await {
-                tokio::time::sleep(LIMIT / 60).await;
+                tokio::time::sleep(STALL_TIMEOUT / 60).await;
             }
         };
         tokio::select! {
             () = receive => {}
-            () = transfer.stalled(LIMIT) => panic!("given up after {:?}", begun.elapsed()),
+            () = transfer.wait_until_stalled(STALL_TIMEOUT) => panic!("given up after {:?}", begun.elapsed()),
         }
-        assert!(begun.elapsed() > LIMIT, "the test shows nothing");
-        assert!(transfer.is_taken());
+        assert!(begun.elapsed() > STALL_TIMEOUT, "the test shows nothing");
+        assert!(transfer.is_peer_active());
         // After that it has to be answered.
-        let answer = tokio::time::timeout(20 * LIMIT, transfer.stalled(LIMIT / 10));
+        let answer = tokio::time::timeout(
+            20 * STALL_TIMEOUT,
+            transfer.wait_until_stalled(STALL_TIMEOUT / 10),
+        );
         answer.await.unwrap();
     }
 
     #[tokio::test]
-    async fn a_transfer_of_which_nothing_is_taken_is_given_up() {
+    async fn transfer_without_progress_stalls() {
         let (transfer, stream) = begin(100);
-        let given_up = tokio::time::timeout(20 * LIMIT, transfer.stalled(LIMIT / 10));
+        let given_up = tokio::time::timeout(
+            20 * STALL_TIMEOUT,
+            transfer.wait_until_stalled(STALL_TIMEOUT / 10),
+        );
         given_up.await.unwrap();
-        assert!(!transfer.is_taken());
+        assert!(!transfer.is_peer_active());
         drop(stream);
         transfer.reader.await.unwrap().unwrap();
     }

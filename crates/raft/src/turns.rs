@@ -8,8 +8,9 @@
 //! newer snapshot. So while one is sent, no newer one is built, and while one is built, none is
 //! sent.
 //!
-//! The log stays bounded: after [`HOLD_SNAPSHOTS`] times the usual number of entries a snapshot is
-//! built in any case. Until then an install may take about ten minutes at 500 entries a second.
+//! The log stays bounded: after [`FORCED_BUILD_FACTOR`] times the usual number of entries a
+//! snapshot is built in any case. Until then an install may take about ten minutes at 500 entries a
+//! second.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,28 +19,30 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// Factor of the usual entries after which a snapshot is built, even while one is being sent.
-pub(crate) const HOLD_SNAPSHOTS: u64 = 16;
+pub(crate) const FORCED_BUILD_FACTOR: u64 = 16;
 /// Time after a send that was cut off in which the next one is expected. A receiver that lost its
 /// sender finishes its install, and the next attempt finds it done.
-const GRACE: Duration = Duration::from_secs(10);
+const RESEND_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The turns of building and sending snapshots.
 #[derive(Clone, Default)]
-pub(crate) struct SnapshotTurns(Arc<Mutex<Turns>>);
+pub(crate) struct SnapshotTurns(Arc<Mutex<TurnState>>);
 
 #[derive(Default)]
-struct Turns {
+struct TurnState {
     builds: usize,
     sends: usize,
     /// End of the last send that a peer had taken part in.
-    sent: Option<Instant>,
+    last_send_end: Option<Instant>,
 }
 
 impl SnapshotTurns {
     /// Begins to build a snapshot, unless one is being sent.
     pub(crate) fn try_build(&self) -> Option<BuildTurn> {
         let mut turns = self.0.lock();
-        let recently = turns.sent.is_some_and(|at| at.elapsed() < GRACE);
+        let recently = turns
+            .last_send_end
+            .is_some_and(|at| at.elapsed() < RESEND_TIMEOUT);
         if turns.sends > 0 || recently {
             return None;
         }
@@ -48,7 +51,7 @@ impl SnapshotTurns {
     }
 
     /// Begins to build a snapshot, whether or not one is being sent.
-    pub(crate) fn build(&self) -> BuildTurn {
+    pub(crate) fn force_build(&self) -> BuildTurn {
         self.0.lock().builds += 1;
         BuildTurn(self.clone())
     }
@@ -62,7 +65,7 @@ impl SnapshotTurns {
         turns.sends += 1;
         Some(SendTurn {
             turns: self.clone(),
-            is_taken: false,
+            is_peer_active: false,
         })
     }
 }
@@ -79,13 +82,13 @@ impl Drop for BuildTurn {
 /// Turn of a snapshot that is being sent.
 pub(crate) struct SendTurn {
     turns: SnapshotTurns,
-    is_taken: bool,
+    is_peer_active: bool,
 }
 
 impl SendTurn {
     /// Notes that the peer takes part. A peer that is down must not delay snapshots.
-    pub(crate) fn note_taken(&mut self) {
-        self.is_taken = true;
+    pub(crate) fn mark_peer_active(&mut self) {
+        self.is_peer_active = true;
     }
 }
 
@@ -93,8 +96,8 @@ impl Drop for SendTurn {
     fn drop(&mut self) {
         let mut turns = self.turns.0.lock();
         turns.sends -= 1;
-        if self.is_taken {
-            turns.sent = Some(Instant::now());
+        if self.is_peer_active {
+            turns.last_send_end = Some(Instant::now());
         }
     }
 }
@@ -104,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn builds_and_sends_take_turns() {
+    fn snapshot_builds_and_sends_take_turns() {
         let turns = SnapshotTurns::default();
         let build = turns.try_build().unwrap();
         assert!(turns.try_send().is_none());
@@ -114,19 +117,19 @@ mod tests {
         assert!(turns.try_build().is_none());
         drop(second);
         assert!(turns.try_build().is_none());
-        first.note_taken();
+        first.mark_peer_active();
         drop(first);
         // The next attempt may come.
         assert!(turns.try_build().is_none());
-        let long_ago = Instant::now().checked_sub(GRACE);
-        turns.0.lock().sent = Some(long_ago.unwrap());
+        let long_ago = Instant::now().checked_sub(RESEND_TIMEOUT);
+        turns.0.lock().last_send_end = Some(long_ago.unwrap());
         assert!(turns.try_build().is_some());
         // A peer that is down delays nothing.
         drop(turns.try_send().unwrap());
         assert!(turns.try_build().is_some());
         // A snapshot that must be built is built, and none is sent at the same time.
         let send = turns.try_send().unwrap();
-        let build = turns.build();
+        let build = turns.force_build();
         assert!(turns.try_send().is_none());
         drop((send, build));
         assert!(turns.try_send().is_some());

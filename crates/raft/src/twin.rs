@@ -20,7 +20,7 @@
 //! Two processes may still campaign for the same term at the same moment. A voter that granted the
 //! vote to one of them would grant an equal vote to the other as well (`vote_handler/mod.rs`,
 //! `update_vote`). Both would then lead that term. So a process draws a random number at its start
-//! and sends it in each call. A receiver lets in one process for each vote ([`VoteBearers`]). A
+//! and sends it in each call. A receiver lets in one process for each vote ([`VoteOwners`]). A
 //! process that is started again never bears a vote that it bore before: it campaigns above its
 //! saved vote, and does not lead again without an election (`enable_leader_restore` is off). The
 //! receiver keeps this in memory only. After its own restart it rejects requests for the vote that
@@ -37,30 +37,30 @@ use parking_lot::Mutex;
 use crate::types::Vote;
 
 /// Most votes whose processes are kept; those of the lowest terms are evicted first.
-const BEARERS_MAX: usize = 64;
+const VOTE_OWNERS_MAX: usize = 64;
 
 /// The process that bore each of the newest votes.
 #[derive(Default)]
-pub(crate) struct VoteBearers(Mutex<BTreeMap<(u64, u64), u64>>);
+pub(crate) struct VoteOwners(Mutex<BTreeMap<(u64, u64), u64>>);
 
-impl VoteBearers {
+impl VoteOwners {
     /// Notes the process that bears a vote. Returns whether no other process bore it before.
-    pub(crate) fn note(&self, vote: &Vote, process: u64) -> bool {
-        let mut known = self.0.lock();
-        let first = *known.entry(key(vote)).or_insert(process);
-        if known.len() > BEARERS_MAX {
-            known.pop_first();
+    pub(crate) fn claim(&self, vote: &Vote, process: u64) -> bool {
+        let mut owners = self.0.lock();
+        let first = *owners.entry(vote_key(vote)).or_insert(process);
+        if owners.len() > VOTE_OWNERS_MAX {
+            owners.pop_first();
         }
         first == process
     }
 
     /// Returns whether some process has borne this vote.
-    pub(crate) fn has(&self, vote: &Vote) -> bool {
-        self.0.lock().contains_key(&key(vote))
+    pub(crate) fn has_owner(&self, vote: &Vote) -> bool {
+        self.0.lock().contains_key(&vote_key(vote))
     }
 }
 
-fn key(vote: &Vote) -> (u64, u64) {
+fn vote_key(vote: &Vote) -> (u64, u64) {
     (vote.leader_id.term, vote.leader_id.voted_for)
 }
 
@@ -75,7 +75,7 @@ pub(crate) enum VoteSource {
 
 /// Returns whether a vote proves that another process has the id of `node`; `saved` is the vote in
 /// its log.
-pub(crate) fn proves_twin(
+pub(crate) fn proves_duplicate(
     node: u64,
     saved: Option<&Vote>,
     seen: &Vote,
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_vote_that_was_not_asked_for_proves_it() {
+    fn answer_with_own_id_proves_duplicate_only_if_vote_was_not_requested() {
         let (asked, led) = (Vote::new(5, 3), Vote::new_committed(5, 3));
         let other = Vote::new_committed(5, 1);
         for (saved, seen, proves) in [
@@ -119,18 +119,28 @@ mod tests {
             (asked, other, false),
             (asked, Vote::new_committed(9, 1), false),
         ] {
-            let found = proves_twin(3, Some(&saved), &seen, VoteSource::Answer);
+            let found = proves_duplicate(3, Some(&saved), &seen, VoteSource::Answer);
             assert_eq!(found, proves, "{seen} seen, {saved} saved");
         }
-        assert!(proves_twin(3, None, &asked, VoteSource::Answer));
+        assert!(proves_duplicate(3, None, &asked, VoteSource::Answer));
     }
 
     #[test]
-    fn every_request_with_its_own_id_proves_it() {
+    fn request_with_own_id_always_proves_duplicate() {
         let saved = Vote::new_committed(9, 3);
         let mine = Vote::new(5, 3);
-        assert!(proves_twin(3, Some(&saved), &mine, VoteSource::Request));
+        assert!(proves_duplicate(
+            3,
+            Some(&saved),
+            &mine,
+            VoteSource::Request
+        ));
         let theirs = Vote::new_committed(10, 1);
-        assert!(!proves_twin(3, Some(&saved), &theirs, VoteSource::Request));
+        assert!(!proves_duplicate(
+            3,
+            Some(&saved),
+            &theirs,
+            VoteSource::Request
+        ));
     }
 }

@@ -9,7 +9,7 @@ use openraft::vote::RaftLeaderId;
 use seqsvr_core::command::{Batch, Command, Reply};
 use serde::{Deserialize, Serialize};
 
-use crate::frame::Leveled;
+use crate::frame::HasFormatLevel;
 
 openraft::declare_raft_types!(
     /// Our instance of openraft.
@@ -59,11 +59,11 @@ impl<'de> Deserialize<'de> for Proposal {
     }
 }
 
-impl Leveled for LogId {}
-impl Leveled for Vote {}
+impl HasFormatLevel for LogId {}
+impl HasFormatLevel for Vote {}
 
-impl Leveled for Payload {
-    fn level(&self) -> u32 {
+impl HasFormatLevel for Payload {
+    fn format_level(&self) -> u32 {
         match self {
             Payload::Blank | Payload::Membership(_) => 1,
             Payload::Normal(proposal) => {

@@ -8,15 +8,15 @@ use seqsvr_core::planted;
 use seqsvr_proto::v1::{RaftCheckpoint, RaftRefusalReason};
 use tonic::Status;
 
-use super::{Gate, refusal};
-use crate::checkpoints::{self, Agreement};
+use super::{IdentityCheck, rejection_status};
+use crate::checkpoints::{self, DigestAgreement};
 use crate::error::Error;
-use crate::twin::{VoteSource, proves_twin};
+use crate::twin::{VoteSource, proves_duplicate};
 use crate::types::Vote;
 
 /// A call that bears a vote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum BearerCall {
+pub(crate) enum VoteClaim {
     /// A candidate requests the vote.
     Vote,
     /// The call comes from a leader.
@@ -25,16 +25,16 @@ pub(crate) enum BearerCall {
 
 /// Returns whether a bug is planted that lets in every vote.
 #[cfg(sim)]
-fn trusts_votes() -> bool {
+fn is_vote_check_disabled() -> bool {
     planted!(ForgetSenders) || planted!(TrustCopies)
 }
 
 #[cfg(not(sim))]
-const fn trusts_votes() -> bool {
+const fn is_vote_check_disabled() -> bool {
     false
 }
 
-impl Gate {
+impl IdentityCheck {
     /// Checks a vote before openraft does, and ends this node if the vote proves that another
     /// process has its id.
     ///
@@ -46,63 +46,68 @@ impl Gate {
             return Ok(());
         };
         let node = self.identity().node;
-        if trusts_votes() {
+        if is_vote_check_disabled() {
             return Ok(());
         }
-        if !proves_twin(node, log.held().vote.as_ref(), vote, source) {
+        if !proves_duplicate(node, log.extent().vote.as_ref(), vote, source) {
             return Ok(());
         }
-        Err(self.end_twin(vote.leader_id.term))
+        Err(self.stop_as_duplicate(vote.leader_id.term))
     }
 
     /// Lets in one process for each vote.
-    pub(crate) fn check_bearer(
+    pub(crate) fn claim_vote(
         &self,
         vote: &Vote,
         process: u64,
-        call: BearerCall,
+        call: VoteClaim,
     ) -> Result<(), Status> {
-        if process == 0 || trusts_votes() {
+        if process == 0 || is_vote_check_disabled() {
             return Ok(());
         }
-        if call == BearerCall::Vote && !self.bearers.has(vote) {
+        if call == VoteClaim::Vote && !self.vote_owners.has_owner(vote) {
             let log = self.log.upgrade();
-            let saved = log.and_then(|log| log.held().vote);
+            let saved = log.and_then(|log| log.extent().vote);
             if saved.is_some_and(|saved| saved.leader_id == vote.leader_id) {
                 return Err(Status::unavailable(
                     "this vote was granted before this store started; campaign for a new term",
                 ));
             }
         }
-        match self.bearers.note(vote, process) {
+        match self.vote_owners.claim(vote, process) {
             true => Ok(()),
-            false => Err(refusal(RaftRefusalReason::AnotherProcess, &self.identity())),
+            false => Err(rejection_status(
+                RaftRefusalReason::AnotherProcess,
+                &self.identity(),
+            )),
         }
     }
 
     /// Ends this node because another process bore the vote that is this node's own.
-    pub(crate) fn end_bearer(&self) {
-        let saved = self.log.upgrade().and_then(|log| log.held().vote);
-        self.end_twin(saved.map_or(0, |vote| vote.leader_id.term));
+    pub(crate) fn stop_as_vote_duplicate(&self) {
+        let saved = self.log.upgrade().and_then(|log| log.extent().vote);
+        self.stop_as_duplicate(saved.map_or(0, |vote| vote.leader_id.term));
     }
 
     /// Ends this node because another process has its id.
-    pub(crate) fn end_twin(&self, term: u64) -> String {
+    pub(crate) fn stop_as_duplicate(&self, term: u64) -> String {
         let why = Error::Twin {
             node: self.identity().node,
             term,
-            dir: self.root.clone(),
+            dir: self.data_dir.clone(),
         };
-        self.end(why.to_string());
+        self.stop_node(why.to_string());
         why.to_string()
     }
 
     /// Returns this node's newest checkpoint, as a leader sends it.
     pub(crate) fn newest_checkpoint(&self) -> Option<RaftCheckpoint> {
-        let (index, digest) = self.shared.checkpoints.newest()?;
-        self.poll.note(index, self.identity().node, digest);
-        let agreement = self.poll.agreement(index, digest, &self.voters());
-        let agreed = agreement == Agreement::Agreed;
+        let (index, digest) = self.shared.checkpoints.newest_checkpoint()?;
+        self.digest_poll.record(index, self.identity().node, digest);
+        let agreement = self
+            .digest_poll
+            .evaluate(index, digest, &self.applied_voters());
+        let agreed = agreement == DigestAgreement::Agreed;
         Some(checkpoints::to_message(index, digest, agreed))
     }
 
@@ -115,11 +120,13 @@ impl Gate {
         &self,
         theirs: &RaftCheckpoint,
     ) -> Result<Option<RaftCheckpoint>, String> {
-        let Some(own) = self.shared.checkpoints.get(theirs.index) else {
+        let Some(own) = self.shared.checkpoints.digest_at(theirs.index) else {
             return Ok(None);
         };
-        if theirs.agreed && checkpoints::digest_of(theirs).is_some_and(|digest| digest != own) {
-            return Err(self.end_diverged(theirs.index));
+        if theirs.agreed
+            && checkpoints::digest_from_message(theirs).is_some_and(|digest| digest != own)
+        {
+            return Err(self.stop_as_diverged(theirs.index));
         }
         Ok(Some(checkpoints::to_message(theirs.index, own, false)))
     }
@@ -134,38 +141,40 @@ impl Gate {
         node: u64,
         theirs: &RaftCheckpoint,
     ) -> Result<(), String> {
-        let own = self.shared.checkpoints.get(theirs.index);
-        let (Some(own), Some(digest)) = (own, checkpoints::digest_of(theirs)) else {
+        let own = self.shared.checkpoints.digest_at(theirs.index);
+        let (Some(own), Some(digest)) = (own, checkpoints::digest_from_message(theirs)) else {
             return Ok(());
         };
-        self.poll.note(theirs.index, node, digest);
-        let agreement = self.poll.agreement(theirs.index, own, &self.voters());
-        if agreement == Agreement::Outvoted {
-            return Err(self.end_diverged(theirs.index));
+        self.digest_poll.record(theirs.index, node, digest);
+        let agreement = self
+            .digest_poll
+            .evaluate(theirs.index, own, &self.applied_voters());
+        if agreement == DigestAgreement::Outvoted {
+            return Err(self.stop_as_diverged(theirs.index));
         }
-        if digest != own && self.told.allow() {
+        if digest != own && self.log_throttle.allow() {
             tracing::error!(
                 node = self.identity().node,
                 other = node,
                 index = theirs.index,
-                majority = agreement == Agreement::Agreed,
+                majority = agreement == DigestAgreement::Agreed,
                 "the states of two stores differ at the same entry"
             );
         }
         Ok(())
     }
 
-    fn end_diverged(&self, index: u64) -> String {
+    fn stop_as_diverged(&self, index: u64) -> String {
         let why = Error::Diverged {
             node: self.identity().node,
             index,
-            dir: self.root.clone(),
+            dir: self.data_dir.clone(),
         };
-        self.end(why.to_string());
+        self.stop_node(why.to_string());
         why.to_string()
     }
 
-    fn voters(&self) -> BTreeSet<u64> {
+    fn applied_voters(&self) -> BTreeSet<u64> {
         let applied = self.shared.applied.read();
         applied.membership.membership().voter_ids().collect()
     }

@@ -9,19 +9,19 @@ use openraft::storage::IOFlushed;
 use seqsvr_metrics::Histogram;
 use tokio::sync::oneshot;
 
-use super::fault::Fault;
+use super::fault::FirstError;
 use crate::types::TypeConfig;
 
 /// Completion of one write. Invariant: it completes exactly once, also when the writer thread has
 /// died with requests still queued. Otherwise Raft would not stop, but wait for a dead disk without
 /// end.
-pub(crate) struct Done {
-    waiter: Option<Waiter>,
-    fault: Arc<Fault>,
+pub(crate) struct FlushCallback {
+    waiter: Option<FlushWaiter>,
+    first_error: Arc<FirstError>,
 }
 
-enum Waiter {
-    Raft {
+enum FlushWaiter {
+    Append {
         flushed: IOFlushed<TypeConfig>,
         /// Raised to `end` when the entries below that index are durable. Callbacks complete in
         /// order, so it is never too high.
@@ -33,45 +33,56 @@ enum Waiter {
     Caller(oneshot::Sender<io::Result<()>>),
 }
 
-impl Done {
+impl FlushCallback {
     /// Completes an append of openraft that ended before index `end`.
-    pub(crate) fn raft(
+    pub(crate) fn for_append(
         flushed: IOFlushed<TypeConfig>,
         durable: Arc<AtomicU64>,
         end: u64,
         begun: (Instant, Arc<Histogram>),
-        fault: Arc<Fault>,
-    ) -> Done {
-        let waiter = Waiter::Raft {
+        first_error: Arc<FirstError>,
+    ) -> FlushCallback {
+        let waiter = FlushWaiter::Append {
             flushed,
             durable,
             end,
             begun,
         };
-        Done {
+        FlushCallback {
             waiter: Some(waiter),
-            fault,
+            first_error,
         }
     }
 
     /// Completes a write that a caller waits for.
-    pub(crate) fn caller(fault: Arc<Fault>) -> (Done, oneshot::Receiver<io::Result<()>>) {
+    pub(crate) fn with_receiver(
+        first_error: Arc<FirstError>,
+    ) -> (FlushCallback, oneshot::Receiver<io::Result<()>>) {
         let (tx, rx) = oneshot::channel();
-        let waiter = Some(Waiter::Caller(tx));
-        (Done { waiter, fault }, rx)
+        let waiter = Some(FlushWaiter::Caller(tx));
+        (
+            FlushCallback {
+                waiter,
+                first_error,
+            },
+            rx,
+        )
     }
 
     /// Completes a write that no caller waits for. Its failure is noted; otherwise the writes
     /// queued behind it could not report why the writer died.
-    pub(crate) fn nobody(fault: Arc<Fault>) -> Done {
+    pub(crate) fn detached(first_error: Arc<FirstError>) -> FlushCallback {
         let waiter = None;
-        Done { waiter, fault }
+        FlushCallback {
+            waiter,
+            first_error,
+        }
     }
 
     fn complete(&mut self, result: io::Result<()>) {
-        let result = result.map_err(|e| self.fault.of(e));
+        let result = result.map_err(|e| self.first_error.get_or_record(e));
         match self.waiter.take() {
-            Some(Waiter::Raft {
+            Some(FlushWaiter::Append {
                 flushed,
                 durable,
                 end,
@@ -84,19 +95,19 @@ impl Done {
                 flushed.io_completed(result);
             }
             // The caller may have gone; no other task needs the result.
-            Some(Waiter::Caller(tx)) => drop(tx.send(result)),
+            Some(FlushWaiter::Caller(tx)) => drop(tx.send(result)),
             None => {}
         }
     }
 }
 
-impl raft_log::Callback for Done {
+impl raft_log::Callback for FlushCallback {
     fn send(mut self, result: io::Result<()>) {
         self.complete(result);
     }
 }
 
-impl Drop for Done {
+impl Drop for FlushCallback {
     fn drop(&mut self) {
         if self.waiter.is_none() {
             return;

@@ -11,21 +11,21 @@ use std::sync::OnceLock;
 use crate::error::Error;
 
 /// Record of the first failure.
-pub(crate) struct Fault {
+pub(crate) struct FirstError {
     log: PathBuf,
     first: OnceLock<String>,
 }
 
-impl Fault {
-    pub(crate) fn new(log: &Path) -> Fault {
-        Fault {
+impl FirstError {
+    pub(crate) fn new(log: &Path) -> FirstError {
+        FirstError {
             log: log.to_owned(),
             first: OnceLock::new(),
         }
     }
 
     /// Returns the first failure; it is `error` if there was none before.
-    pub(crate) fn of(&self, error: io::Error) -> io::Error {
+    pub(crate) fn get_or_record(&self, error: io::Error) -> io::Error {
         let kind = error.kind();
         let words = || Error::io("cannot write", &self.log)(error).to_string();
         io::Error::new(kind, self.first.get_or_init(words).clone())

@@ -24,19 +24,19 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use seqsvr_core::planted;
 
-use super::codec::Framed;
-use super::done::Done;
+use super::codec::StoredValue;
+use super::done::FlushCallback;
 #[cfg(sim)]
-use crate::directory::Directory;
+use crate::directory::DataDir;
 #[cfg(sim)]
 use crate::error::Error;
 use crate::identity::Identity;
 use crate::types::Vote;
-use disk::{LogDisk, Page, disk_for};
+use disk::{LogDisk, PageState, disk_for};
 #[cfg(sim)]
 use disk::{disk_at, make_durable};
-use image::{Entry, Id, Record, next_index};
 pub(crate) use image::{LogImage, MemoryLogState};
+use image::{LogRecord, StoredEntry, StoredLogId, next_index};
 
 /// Returns whether there is a log.
 #[cfg(sim)]
@@ -47,10 +47,10 @@ pub(super) fn exists(path: &Path) -> Result<bool, Error> {
 /// Opens the log, or makes it.
 #[cfg(sim)]
 pub(super) fn open(
-    _: &Directory,
+    _: &DataDir,
     path: &Path,
     _: usize,
-) -> Result<RaftLog<super::codec::Kinds>, Error> {
+) -> Result<RaftLog<super::codec::LogTypes>, Error> {
     make_durable(path).map_err(Error::io("cannot sync", path))?;
     Ok(RaftLog::open(path))
 }
@@ -100,27 +100,30 @@ impl<K> MemoryLog<K> {
         }
     }
 
-    fn write(&mut self, record: Record) -> io::Result<()> {
+    fn write(&mut self, record: LogRecord) -> io::Result<()> {
         self.now.check(&record)?;
         self.now.apply(&record);
         let mut disk = self.disk.lock();
         if disk.user == self.user && disk.failure.is_none() {
-            disk.written.push_back((Page::Dirty, record));
+            disk.written.push_back((PageState::Dirty, record));
         }
         Ok(())
     }
 
-    pub(crate) fn save_user_data(&mut self, data: Option<Framed<Identity>>) -> io::Result<()> {
-        self.write(Record::UserData(data))
+    pub(crate) fn save_user_data(&mut self, data: Option<StoredValue<Identity>>) -> io::Result<()> {
+        self.write(LogRecord::UserData(data))
     }
 
-    pub(crate) fn save_vote(&mut self, vote: Framed<Vote>) -> io::Result<()> {
-        self.write(Record::Vote(vote))
+    pub(crate) fn save_vote(&mut self, vote: StoredValue<Vote>) -> io::Result<()> {
+        self.write(LogRecord::Vote(vote))
     }
 
-    pub(crate) fn append(&mut self, entries: impl IntoIterator<Item = Entry>) -> io::Result<()> {
+    pub(crate) fn append(
+        &mut self,
+        entries: impl IntoIterator<Item = StoredEntry>,
+    ) -> io::Result<()> {
         let mut entries = entries.into_iter();
-        entries.try_for_each(|entry| self.write(Record::Append(Box::new(entry))))
+        entries.try_for_each(|entry| self.write(LogRecord::Append(Box::new(entry))))
     }
 
     pub(crate) fn truncate(&mut self, index: u64) -> io::Result<()> {
@@ -130,22 +133,22 @@ impl<K> MemoryLog<K> {
             Some(before) if let Some((id, _)) = self.now.entries.get(&before) => Some(id.clone()),
             _ => return Err(io::Error::other(format!("no entry before {index}"))),
         };
-        self.write(Record::Truncate(keep))
+        self.write(LogRecord::Truncate(keep))
     }
 
-    pub(crate) fn purge(&mut self, upto: Id) -> io::Result<()> {
+    pub(crate) fn purge(&mut self, upto: StoredLogId) -> io::Result<()> {
         match upto.0.index < next_index(self.now.state.purged.as_ref()) {
             true => Ok(()),
-            false => self.write(Record::Purge(upto)),
+            false => self.write(LogRecord::Purge(upto)),
         }
     }
 
-    pub(crate) fn commit(&mut self, id: Id) -> io::Result<()> {
-        self.write(Record::Commit(id))
+    pub(crate) fn commit(&mut self, id: StoredLogId) -> io::Result<()> {
+        self.write(LogRecord::Commit(id))
     }
 
     /// Queues a sync of the records written before; without `sync` only the callback.
-    pub(crate) fn flush(&mut self, sync: bool, callback: Option<Done>) -> io::Result<()> {
+    pub(crate) fn flush(&mut self, sync: bool, callback: Option<FlushCallback>) -> io::Result<()> {
         let mut disk = self.disk.lock();
         if disk.user != self.user || disk.failure.is_some() {
             return Err(io::Error::other("the channel is closed"));
@@ -172,7 +175,7 @@ impl<K> MemoryLog<K> {
         &self,
         from: u64,
         to: u64,
-    ) -> impl Iterator<Item = io::Result<Entry>> + use<'_, K> {
+    ) -> impl Iterator<Item = io::Result<StoredEntry>> + use<'_, K> {
         let entries = (from < to).then(|| self.now.entries.range(from..to));
         entries
             .into_iter()
@@ -225,7 +228,7 @@ async fn run_writer(disk: Arc<Mutex<LogDisk>>, user: u64) {
                 disk.failure = Some((e.kind(), e.to_string()));
                 let waiting = std::mem::take(&mut disk.queue);
                 drop(disk);
-                // Their `Done`s report that the writer ended.
+                // Their `FlushCallback`s report that the writer ended.
                 drop(waiting);
             }
         }

@@ -23,16 +23,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use codec::{Framed, Kinds};
-use done::Done;
-use fault::Fault;
+use codec::{LogTypes, StoredValue};
+use done::FlushCallback;
+use fault::FirstError;
 use parking_lot::Mutex;
 use seqsvr_metrics::Histogram;
 
-use crate::directory::Directory;
+use crate::directory::DataDir;
 use crate::error::Error;
 use crate::identity::Identity;
-use crate::lost::Held;
+use crate::lost::LogExtent;
 use crate::types::LogId;
 
 #[cfg(sim)]
@@ -44,24 +44,24 @@ use wal::RaftLogWriter;
 /// The log of one node. Clones share it.
 #[derive(Clone)]
 pub(crate) struct LogStore {
-    inner: Arc<Inner>,
+    inner: Arc<LogInner>,
 }
 
-pub(crate) struct Inner {
-    log: Mutex<RaftLog<Kinds>>,
+pub(crate) struct LogInner {
+    log: Mutex<RaftLog<LogTypes>>,
     path: PathBuf,
-    fault: Arc<Fault>,
+    first_error: Arc<FirstError>,
     /// Entries below this index are durable here.
-    durable: Arc<AtomicU64>,
+    durable_end: Arc<AtomicU64>,
     /// Entries below this index are, or soon will be, in a snapshot that openraft took.
-    covered: AtomicU64,
+    covered_end: AtomicU64,
     /// End of a snapshot that openraft has not answered yet: it covers entries below this index.
-    offered: AtomicU64,
-    entries: AtomicU64,
-    votes: AtomicU64,
+    offered_end: AtomicU64,
+    entries_appended: AtomicU64,
+    votes_saved: AtomicU64,
     /// Time from an append until it was durable.
-    appends: Arc<Histogram>,
-    _directory: Directory,
+    append_durations: Arc<Histogram>,
+    _directory: DataDir,
 }
 
 /// Counters of the log since its start.
@@ -78,31 +78,31 @@ pub(crate) struct LogCounters {
 impl LogStore {
     /// Opens the log. It drops a torn last record, as a power cut leaves it, and rejects all else
     /// that is not as written.
-    pub(crate) fn open(directory: &Directory, file_bytes: usize) -> Result<LogStore, Error> {
-        let path = directory.log();
+    pub(crate) fn open(directory: &DataDir, file_bytes: usize) -> Result<LogStore, Error> {
+        let path = directory.log_path();
         let log = wal::open(directory, &path, file_bytes)?;
         let last = log.log_state().last();
         let durable = last.map_or(0, |id| id.0.index + 1);
-        whole(&log, &path)?;
+        check_beginning(&log, &path)?;
         Ok(LogStore {
-            inner: Arc::new(Inner {
+            inner: Arc::new(LogInner {
                 log: Mutex::new(log),
-                fault: Arc::new(Fault::new(&path)),
+                first_error: Arc::new(FirstError::new(&path)),
                 path,
-                durable: Arc::new(AtomicU64::new(durable)),
-                covered: AtomicU64::new(0),
-                offered: AtomicU64::new(0),
-                entries: AtomicU64::new(0),
-                votes: AtomicU64::new(0),
-                appends: Arc::default(),
+                durable_end: Arc::new(AtomicU64::new(durable)),
+                covered_end: AtomicU64::new(0),
+                offered_end: AtomicU64::new(0),
+                entries_appended: AtomicU64::new(0),
+                votes_saved: AtomicU64::new(0),
+                append_durations: Arc::default(),
                 _directory: directory.clone(),
             }),
         })
     }
 
     /// Returns whether any log file exists.
-    pub(crate) fn exists(directory: &Directory) -> Result<bool, Error> {
-        wal::exists(&directory.log())
+    pub(crate) fn exists(directory: &DataDir) -> Result<bool, Error> {
+        wal::exists(&directory.log_path())
     }
 
     /// Returns whether nothing of Raft was ever written here.
@@ -113,37 +113,37 @@ impl LogStore {
     }
 
     /// Returns the identity that wrote the log.
-    pub(crate) fn stamp(&self) -> Option<Identity> {
+    pub(crate) fn identity_stamp(&self) -> Option<Identity> {
         let log = self.inner.log.lock();
         log.log_state().user_data.as_ref().map(|i| i.0)
     }
 
     /// Writes the identity into the log, durably.
     pub(crate) async fn set_stamp(&self, identity: Identity) -> io::Result<()> {
-        self.durably(|log| log.save_user_data(Some(Framed(identity))))
+        self.write_durably(|log| log.save_user_data(Some(StoredValue(identity))))
             .await
     }
 
     /// Returns the id of the last purged entry.
-    pub(crate) fn purged(&self) -> Option<LogId> {
+    pub(crate) fn last_purged(&self) -> Option<LogId> {
         self.inner.log.lock().log_state().purged().map(|id| id.0)
     }
 
     /// Returns the id of the last entry, if there is any.
-    pub(crate) fn last(&self) -> Option<LogId> {
+    pub(crate) fn last_log_id(&self) -> Option<LogId> {
         self.inner.log.lock().log_state().last().map(|id| id.0)
     }
 
     /// Returns the id of the entry at `index`, if the log holds it.
-    pub(crate) fn log_id(&self, index: u64) -> io::Result<Option<LogId>> {
+    pub(crate) fn log_id_at(&self, index: u64) -> io::Result<Option<LogId>> {
         let log = self.inner.log.lock();
         let entry = log.read(index, index.saturating_add(1)).next();
         Ok(entry.transpose()?.map(|(id, _)| id.0))
     }
 
     /// Returns the index below which entries are durable in this log.
-    pub(crate) fn durable(&self) -> Arc<AtomicU64> {
-        self.inner.durable.clone()
+    pub(crate) fn durable_end(&self) -> Arc<AtomicU64> {
+        self.inner.durable_end.clone()
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -151,15 +151,15 @@ impl LogStore {
     }
 
     /// Returns access to the counters that does not keep the log open.
-    pub(crate) fn watch(&self) -> std::sync::Weak<Inner> {
+    pub(crate) fn downgrade(&self) -> std::sync::Weak<LogInner> {
         Arc::downgrade(&self.inner)
     }
 
-    async fn durably<T>(
+    async fn write_durably<T>(
         &self,
-        write: impl FnOnce(&mut RaftLog<Kinds>) -> io::Result<T>,
+        write: impl FnOnce(&mut RaftLog<LogTypes>) -> io::Result<T>,
     ) -> io::Result<()> {
-        let (done, wait) = Done::caller(self.inner.fault.clone());
+        let (done, wait) = FlushCallback::with_receiver(self.inner.first_error.clone());
         self.inner.write(|log| {
             write(log)?;
             log.flush(true, Some(done))
@@ -168,27 +168,30 @@ impl LogStore {
     }
 }
 
-impl Inner {
-    /// Hands a write to the log's writer; a failure has the words of [`Fault`].
-    fn write<T>(&self, write: impl FnOnce(&mut RaftLog<Kinds>) -> io::Result<T>) -> io::Result<T> {
+impl LogInner {
+    /// Hands a write to the log's writer; a failure has the words of [`FirstError`].
+    fn write<T>(
+        &self,
+        write: impl FnOnce(&mut RaftLog<LogTypes>) -> io::Result<T>,
+    ) -> io::Result<T> {
         let mut log = self.log.lock();
         write(&mut log).map_err(|e| {
             // A writer that died earlier shows as a closed channel; the writer has the cause.
             let cause = log.wait_worker_idle().err();
-            self.fault.of(cause.unwrap_or(e))
+            self.first_error.get_or_record(cause.unwrap_or(e))
         })
     }
 
     /// Returns vote and end of the log, both of one moment. An entry counts from the call that
     /// appends it: before it is durable, and so before any caller can learn that it is.
-    pub(crate) fn held(&self) -> Held {
+    pub(crate) fn extent(&self) -> LogExtent {
         let log = self.log.lock();
         let state = log.log_state();
-        let end = |id: Option<&Framed<LogId>>| id.map_or(0, |id| id.0.index + 1);
+        let end = |id: Option<&StoredValue<LogId>>| id.map_or(0, |id| id.0.index + 1);
         let logged = end(state.last()).max(end(state.purged()));
-        let covered = self.covered.load(Ordering::Acquire);
-        let offered = self.offered.load(Ordering::Acquire);
-        Held {
+        let covered = self.covered_end.load(Ordering::Acquire);
+        let offered = self.offered_end.load(Ordering::Acquire);
+        LogExtent {
             vote: state.vote().map(|v| v.0),
             end: logged.max(covered).max(offered),
         }
@@ -196,9 +199,9 @@ impl Inner {
 
     /// Notes a snapshot up to this entry before it goes to openraft, one at a time; see
     /// [`crate::lost`].
-    pub(crate) fn offer(&self, last: Option<LogId>) {
+    pub(crate) fn offer_snapshot(&self, last: Option<LogId>) {
         let end = last.map_or(0, |id| id.index + 1);
-        self.offered.store(end, Ordering::Release);
+        self.offered_end.store(end, Ordering::Release);
     }
 
     /// Notes whether openraft took the snapshot that was offered.
@@ -206,12 +209,12 @@ impl Inner {
     /// Invariant: a refused snapshot covers nothing. Schedule that breaks it: a deposed leader
     /// sends a snapshot up to entry 900 and is refused. The leader sees that this node, which has
     /// lost its log behind entry 500, acknowledged entry 800; the loss is not found.
-    pub(crate) fn settle(&self, taken: bool) {
-        let end = self.offered.load(Ordering::Acquire);
+    pub(crate) fn settle_snapshot(&self, taken: bool) {
+        let end = self.offered_end.load(Ordering::Acquire);
         if taken {
-            self.covered.fetch_max(end, Ordering::AcqRel);
+            self.covered_end.fetch_max(end, Ordering::AcqRel);
         }
-        self.offered.store(0, Ordering::Release);
+        self.offered_end.store(0, Ordering::Release);
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -219,8 +222,8 @@ impl Inner {
     }
 
     /// Returns the histogram of the time from an append until it was durable.
-    pub(crate) fn appends(&self) -> &Histogram {
-        &self.appends
+    pub(crate) fn append_durations(&self) -> &Histogram {
+        &self.append_durations
     }
 
     pub(crate) fn counters(&self) -> LogCounters {
@@ -230,15 +233,15 @@ impl Inner {
             sync_us: flush.sync_us,
             sync_max_us: flush.sync_max_us,
             bytes: flush.write_bytes,
-            entries: self.entries.load(Ordering::Relaxed),
-            votes: self.votes.load(Ordering::Relaxed),
+            entries: self.entries_appended.load(Ordering::Relaxed),
+            votes: self.votes_saved.load(Ordering::Relaxed),
         }
     }
 }
 
 /// Rejects a log that lost files at its beginning: raft-log checks that its files follow each
 /// other, not that the first is the first.
-fn whole(log: &RaftLog<Kinds>, path: &Path) -> Result<(), Error> {
+fn check_beginning(log: &RaftLog<LogTypes>, path: &Path) -> Result<(), Error> {
     let state = log.log_state();
     let first = state.purged().map_or(0, |id| id.0.index + 1);
     let last = state.last().map_or(0, |id| id.0.index + 1);

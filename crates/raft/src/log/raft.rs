@@ -11,8 +11,8 @@ use openraft::storage::{IOFlushed, LogState, RaftLogReader, RaftLogStorage};
 use seqsvr_core::{planted, reached};
 
 use super::LogStore;
-use super::codec::Framed;
-use super::done::Done;
+use super::codec::StoredValue;
+use super::done::FlushCallback;
 #[cfg(not(sim))]
 use super::wal::RaftLogWriter;
 use crate::APPEND_BYTES_MAX;
@@ -39,7 +39,7 @@ impl RaftLogReader<TypeConfig> for LogStore {
             return Ok(Vec::new());
         }
         let log = self.inner.log.lock();
-        let entry = |(id, payload): (Framed<LogId>, Framed<Payload>)| Entry {
+        let entry = |(id, payload): (StoredValue<LogId>, StoredValue<Payload>)| Entry {
             log_id: id.0,
             payload: payload.0,
         };
@@ -56,7 +56,7 @@ impl RaftLogReader<TypeConfig> for LogStore {
             let (id, payload) = item.map_err(Error::reading(&self.inner.path))?;
             // Two entries fit, however long they are.
             if end - start > 2 {
-                bytes += frame::body_len(&payload.0);
+                bytes += frame::encoded_len(&payload.0);
             }
             entries.push(Entry {
                 log_id: id.0,
@@ -92,16 +92,17 @@ impl RaftLogStorage<TypeConfig> for LogStore {
 
     async fn save_vote(&mut self, vote: &Vote) -> io::Result<()> {
         if planted!(VoteBeforeSync) {
-            self.inner.write(|log| log.save_vote(Framed(*vote)))?;
+            self.inner.write(|log| log.save_vote(StoredValue(*vote)))?;
             return Ok(());
         }
-        self.durably(|log| log.save_vote(Framed(*vote))).await?;
-        self.inner.votes.fetch_add(1, Ordering::Relaxed);
+        self.write_durably(|log| log.save_vote(StoredValue(*vote)))
+            .await?;
+        self.inner.votes_saved.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 
     async fn save_committed(&mut self, committed: Option<LogId>) -> io::Result<()> {
-        let Some(committed) = committed.map(Framed) else {
+        let Some(committed) = committed.map(StoredValue) else {
             return Ok(());
         };
         self.inner.write(|log| {
@@ -112,7 +113,10 @@ impl RaftLogStorage<TypeConfig> for LogStore {
                 return Ok(());
             }
             log.commit(committed)?;
-            log.flush(false, Some(Done::nobody(self.inner.fault.clone())))
+            log.flush(
+                false,
+                Some(FlushCallback::detached(self.inner.first_error.clone())),
+            )
         })
     }
 
@@ -127,20 +131,34 @@ impl RaftLogStorage<TypeConfig> for LogStore {
     {
         let mut count = 0;
         let entries = entries.into_iter().inspect(|_| count += 1);
-        let (durable, fault) = (self.inner.durable.clone(), self.inner.fault.clone());
-        let begun = (Instant::now(), self.inner.appends.clone());
+        let (durable, first_error) = (
+            self.inner.durable_end.clone(),
+            self.inner.first_error.clone(),
+        );
+        let begun = (Instant::now(), self.inner.append_durations.clone());
         self.inner.write(|log| {
-            log.append(entries.map(|e| (Framed(e.log_id), Framed(e.payload))))?;
+            log.append(entries.map(|e| (StoredValue(e.log_id), StoredValue(e.payload))))?;
             let end = log.log_state().last().map_or(0, |id| id.0.index + 1);
-            log.flush(true, Some(Done::raft(callback, durable, end, begun, fault)))
+            log.flush(
+                true,
+                Some(FlushCallback::for_append(
+                    callback,
+                    durable,
+                    end,
+                    begun,
+                    first_error,
+                )),
+            )
         })?;
-        self.inner.entries.fetch_add(count, Ordering::Relaxed);
+        self.inner
+            .entries_appended
+            .fetch_add(count, Ordering::Relaxed);
         Ok(())
     }
 
     async fn truncate_after(&mut self, last: Option<LogId>) -> io::Result<()> {
         let next = last.map_or(0, |id| id.index + 1);
-        self.durably(|log| match log.log_state().last() {
+        self.write_durably(|log| match log.log_state().last() {
             Some(last) if last.0.index >= next => log.truncate(next).map(drop),
             _ => Ok(()),
         })
@@ -148,11 +166,11 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         reached!("raft: the log was truncated");
         // All writes queued before have completed, so none raises it again to entries that are
         // gone.
-        self.inner.durable.fetch_min(next, Ordering::AcqRel);
+        self.inner.durable_end.fetch_min(next, Ordering::AcqRel);
         Ok(())
     }
 
     async fn purge(&mut self, upto: LogId) -> io::Result<()> {
-        self.durably(|log| log.purge(Framed(upto))).await
+        self.write_durably(|log| log.purge(StoredValue(upto))).await
     }
 }

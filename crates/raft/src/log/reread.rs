@@ -31,10 +31,10 @@ use crate::directory;
 use crate::error::Error;
 
 /// Name of the copy while it is written. raft-log ignores it.
-const COPY: &str = "tail.tmp";
+const TAIL_COPY_NAME: &str = "tail.tmp";
 
 /// Bytes that a disk writes wholly or not at all.
-const SECTOR: usize = 512;
+const SECTOR_BYTES: usize = 512;
 /// Most zeros that a whole record may end in.
 const ZEROS_MIN: usize = 16;
 
@@ -43,12 +43,12 @@ const ZEROS_MIN: usize = 16;
 /// # Errors
 /// Fails if the disk does not accept them.
 pub(super) fn make_durable(path: &Path) -> Result<(), Error> {
-    let copy = path.join(COPY);
+    let copy = path.join(TAIL_COPY_NAME);
     // An earlier start may have ended before the rename.
     if copy.exists() {
         fs::remove_file(&copy).map_err(Error::io("cannot delete", &copy))?;
     }
-    let files = super::wal::log_files(path)?;
+    let files = super::wal::list_log_files(path)?;
     let mut tail = None;
     for file in &files {
         let open = File::open(file).map_err(Error::io("cannot open", file))?;
@@ -70,7 +70,7 @@ pub(super) fn make_durable(path: &Path) -> Result<(), Error> {
 fn write_copy(file: &Path, copy: &Path) -> io::Result<()> {
     let bytes = fs::read(file)?;
     let mut to = File::create_new(copy)?;
-    to.write_all(without_lost_end(&bytes))?;
+    to.write_all(trim_unwritten_end(&bytes))?;
     to.sync_all()
 }
 
@@ -84,9 +84,11 @@ fn write_copy(file: &Path, copy: &Path) -> io::Result<()> {
 ///
 /// A whole record is never cut: its last 8 bytes are a checksum, so it does not end in more zeros
 /// than [`ZEROS_MIN`].
-fn without_lost_end(bytes: &[u8]) -> &[u8] {
+fn trim_unwritten_end(bytes: &[u8]) -> &[u8] {
     let written = bytes.iter().rposition(|byte| *byte != 0);
-    let written = written.map_or(0, |at| at + 1).next_multiple_of(SECTOR);
+    let written = written
+        .map_or(0, |at| at + 1)
+        .next_multiple_of(SECTOR_BYTES);
     match bytes.len().saturating_sub(written) > ZEROS_MIN {
         true => &bytes[..written],
         false => bytes,

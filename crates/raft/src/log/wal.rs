@@ -8,53 +8,53 @@ use std::time::Duration;
 pub(super) use raft_log::RaftLog;
 pub(super) use raft_log::api::raft_log_writer::RaftLogWriter;
 
-use super::codec::Kinds;
+use super::codec::LogTypes;
 use super::reread;
-use crate::directory::{self, Directory};
+use crate::directory::{self, DataDir};
 use crate::error::Error;
 use crate::frame;
 
 /// Cache for older entries, in bytes; entries younger than the last closed file are always in
 /// memory.
-const CACHE_BYTES: usize = 32 << 20;
+const LOG_CACHE_BYTES: usize = 32 << 20;
 /// Time for which the writer waits for more requests before a sync; it takes queued ones anyway.
-const GATHER: Duration = Duration::from_micros(50);
+const FLUSH_BATCH_WAIT: Duration = Duration::from_micros(50);
 
 /// Returns whether any log file exists.
 pub(super) fn exists(path: &Path) -> Result<bool, Error> {
-    Ok(!log_files(path)?.is_empty())
+    Ok(!list_log_files(path)?.is_empty())
 }
 
 /// Opens the log, or makes it.
 pub(super) fn open(
-    directory: &Directory,
+    directory: &DataDir,
     path: &Path,
     file_bytes: usize,
-) -> Result<RaftLog<Kinds>, Error> {
+) -> Result<RaftLog<LogTypes>, Error> {
     reread::make_durable(path)?;
     let dir = path
         .to_str()
         .ok_or_else(|| Error::Options(format!("{} is not valid UTF-8", path.display())))?;
     let mut config = raft_log::Config::new(dir);
-    config.log_cache_capacity = Some(CACHE_BYTES);
+    config.log_cache_capacity = Some(LOG_CACHE_BYTES);
     config.wal.read_buffer_size = Some(1 << 20);
     config.wal.chunk_max_size = Some(file_bytes);
-    config.wal.flush_batch_wait = Some(GATHER);
+    config.wal.flush_batch_wait = Some(FLUSH_BATCH_WAIT);
     RaftLog::open(Arc::new(config)).map_err(|e| match e.kind() {
         io::ErrorKind::WouldBlock => Error::Locked(directory.root().to_owned()),
-        _ => opening(path, e),
+        _ => open_error(path, e),
     })
 }
 
-pub(super) fn log_files(path: &Path) -> Result<Vec<PathBuf>, Error> {
-    let mut files = directory::list(path)?;
+pub(super) fn list_log_files(path: &Path) -> Result<Vec<PathBuf>, Error> {
+    let mut files = directory::list_files(path)?;
     files.retain(|f| f.extension().is_some_and(|e| e == "wal"));
     Ok(files)
 }
 
 /// Restores our error: `raft-log` passes it on as text, so only kind and text are left of it.
-fn opening(path: &Path, error: io::Error) -> Error {
-    if let Some(version) = frame::unknown_version(&error.to_string()) {
+fn open_error(path: &Path, error: io::Error) -> Error {
+    if let Some(version) = frame::parse_unknown_version(&error.to_string()) {
         return Error::Version {
             file: path.to_owned(),
             version,

@@ -12,21 +12,21 @@ use openraft::{RPCTypes, RaftNetworkV2};
 use seqsvr_proto::v1::RaftSnapshotChunk;
 use tonic::{Code, Status};
 
-use super::connection::{Connection, Failure, Kind};
-use crate::frame::{self, Leveled};
+use super::connection::{PeerCallError, PeerCallKind, PeerClient};
+use crate::frame::{self, HasFormatLevel};
 use crate::machine::Snapshot;
 use crate::snapshot::SnapshotFile;
-use crate::transfer::Transfer;
+use crate::transfer::SnapshotTransfer;
 use crate::types::{TypeConfig, Vote};
 
-impl RaftNetworkV2<TypeConfig> for Connection {
+impl RaftNetworkV2<TypeConfig> for PeerClient {
     type SnapshotData = SnapshotFile;
 
     async fn append_entries(
         &mut self,
         rpc: AppendEntriesRequest<TypeConfig>,
         option: RPCOption,
-    ) -> Result<AppendEntriesResponse<TypeConfig>, Failure> {
+    ) -> Result<AppendEntriesResponse<TypeConfig>, PeerCallError> {
         // openraft's limit is one heartbeat interval. That is right for heartbeats. Entries are
         // answered after a sync of the other disk, and a shorter limit only sends them again.
         let limit = match rpc.entries.is_empty() {
@@ -37,18 +37,18 @@ impl RaftNetworkV2<TypeConfig> for Connection {
             self.check_lag(&rpc)?;
         }
         let peer = (self.target, self.peer.incarnation);
-        let known = &self.network.acknowledged;
-        let acknowledged = known.end(peer, &rpc.vote);
-        let levels = rpc.entries.iter().map(|entry| entry.payload.level());
-        let kind = Kind::Append {
+        let known = &self.network.acks;
+        let acknowledged = known.acknowledged_end(peer, &rpc.vote);
+        let levels = rpc.entries.iter().map(|entry| entry.payload.format_level());
+        let kind = PeerCallKind::Append {
             acknowledged,
             level: levels.max().unwrap_or(1),
         };
-        let answer = self.call(kind, &rpc, limit).await?;
+        let answer = self.call_peer(kind, &rpc, limit).await?;
         if let AppendEntriesResponse::HigherVote(vote) = &answer {
             self.check_vote(vote)?;
         }
-        known.note(peer, &rpc, &answer);
+        known.record_answer(peer, &rpc, &answer);
         Ok(answer)
     }
 
@@ -56,10 +56,11 @@ impl RaftNetworkV2<TypeConfig> for Connection {
         &mut self,
         rpc: VoteRequest<TypeConfig>,
         option: RPCOption,
-    ) -> Result<VoteResponse<TypeConfig>, Failure> {
+    ) -> Result<VoteResponse<TypeConfig>, PeerCallError> {
         // The whole time that openraft waits: it includes the voter's fdatasync.
-        let answer: VoteResponse<TypeConfig> =
-            self.call(Kind::Vote, &rpc, option.hard_ttl()).await?;
+        let answer: VoteResponse<TypeConfig> = self
+            .call_peer(PeerCallKind::Vote, &rpc, option.hard_ttl())
+            .await?;
         self.check_vote(&answer.vote)?;
         Ok(answer)
     }
@@ -68,9 +69,10 @@ impl RaftNetworkV2<TypeConfig> for Connection {
         &mut self,
         rpc: VoteRequest<TypeConfig>,
         option: RPCOption,
-    ) -> Result<VoteResponse<TypeConfig>, Failure> {
-        let answer: VoteResponse<TypeConfig> =
-            self.call(Kind::PreVote, &rpc, option.soft_ttl()).await?;
+    ) -> Result<VoteResponse<TypeConfig>, PeerCallError> {
+        let answer: VoteResponse<TypeConfig> = self
+            .call_peer(PeerCallKind::PreVote, &rpc, option.soft_ttl())
+            .await?;
         self.check_vote(&answer.vote)?;
         Ok(answer)
     }
@@ -79,8 +81,8 @@ impl RaftNetworkV2<TypeConfig> for Connection {
         &mut self,
         req: TransferLeaderRequest<TypeConfig>,
         option: RPCOption,
-    ) -> Result<TransferLeaderResponse<TypeConfig>, Failure> {
-        self.call(Kind::TransferLeader, &req, option.soft_ttl())
+    ) -> Result<TransferLeaderResponse<TypeConfig>, PeerCallError> {
+        self.call_peer(PeerCallKind::TransferLeader, &req, option.soft_ttl())
             .await
     }
 
@@ -91,7 +93,7 @@ impl RaftNetworkV2<TypeConfig> for Connection {
         cancel: impl Future<Output = ReplicationClosed> + Send + 'static,
         option: RPCOption,
     ) -> Result<SnapshotResponse<TypeConfig>, StreamingError<TypeConfig>> {
-        let (mut client, header) = self.start()?;
+        let (mut client, header) = self.prepare_call()?;
         let mut turn = self.network.turns.try_send().ok_or_else(|| {
             // openraft requests the newest snapshot again, soon.
             Unreachable::from_string("a newer snapshot is being built")
@@ -104,20 +106,20 @@ impl RaftNetworkV2<TypeConfig> for Connection {
             description: description.into(),
             data: Default::default(),
         };
-        let (transfer, chunks) = Transfer::begin(snapshot.snapshot, first);
+        let (transfer, chunks) = SnapshotTransfer::start(snapshot.snapshot, first);
         let sending = client.install_snapshot(chunks);
         let limit = option.soft_ttl();
         let answer = tokio::select! {
             answer = sending => Some(answer),
-            () = transfer.stalled(limit) => None,
+            () = transfer.wait_until_stalled(limit) => None,
             closed = cancel => return Err(closed.into()),
         };
         let is_busy = |answer: &Result<_, Status>| {
             let status = answer.as_ref().err();
             status.is_some_and(|status| status.code() == Code::Aborted)
         };
-        if transfer.is_taken() || answer.as_ref().is_some_and(|a| a.is_ok() || is_busy(a)) {
-            turn.note_taken();
+        if transfer.is_peer_active() || answer.as_ref().is_some_and(|a| a.is_ok() || is_busy(a)) {
+            turn.mark_peer_active();
         }
         // A file that cannot be read ends the stream early. The receiver rejects the incomplete
         // file, and this logs why.
@@ -125,18 +127,18 @@ impl RaftNetworkV2<TypeConfig> for Connection {
             self.suspect_snapshot(&e);
             return Err(NetworkError::new(&e).into());
         }
-        let answer = answer.ok_or_else(|| self.timeout(RPCTypes::InstallSnapshot, limit))?;
+        let answer = answer.ok_or_else(|| self.timeout_error(RPCTypes::InstallSnapshot, limit))?;
         let answer = answer.map_err(|status| {
             if status.code() == Code::DataLoss {
                 self.suspect_snapshot(&status.message());
             }
-            self.failure(status)
+            self.call_error(status)
         })?;
         let answer = answer.into_inner();
         let answer: SnapshotResponse<TypeConfig> =
             frame::decode(&answer.body).map_err(|e| NetworkError::new(&e))?;
         self.check_vote(&answer.vote)?;
-        if let Some(lag) = &self.network.lag {
+        if let Some(lag) = &self.network.lag_bound {
             lag.note_installed(last);
         }
         Ok(answer)

@@ -12,9 +12,9 @@ use serde::de::DeserializeOwned;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
 
-use super::Network;
+use super::PeerNetwork;
 use crate::frame;
-use crate::gate::refused;
+use crate::gate::rejection_reason;
 use crate::twin::VoteSource;
 use crate::types::{Peer, TypeConfig, Vote};
 
@@ -23,90 +23,99 @@ use crate::types::{Peer, TypeConfig, Vote};
 const BYTES_PER_SECOND_MIN: u32 = 64 << 10;
 
 /// Calls to one peer.
-pub(crate) struct Connection {
+pub(crate) struct PeerClient {
     pub(super) client: Result<RaftClient<Channel>, String>,
-    pub(super) network: Network,
+    pub(super) network: PeerNetwork,
     pub(super) target: u64,
     pub(super) peer: Peer,
 }
 
-pub(super) type Failure = RPCError<TypeConfig>;
+pub(super) type PeerCallError = RPCError<TypeConfig>;
 
-impl Connection {
-    pub(super) fn start(&self) -> Result<(RaftClient<Channel>, RaftHeader), Failure> {
-        let unreachable = |text: &str| Failure::Unreachable(Unreachable::from_string(text));
+impl PeerClient {
+    pub(super) fn prepare_call(&self) -> Result<(RaftClient<Channel>, RaftHeader), PeerCallError> {
+        let unreachable = |text: &str| PeerCallError::Unreachable(Unreachable::from_string(text));
         let client = self.client.clone().map_err(|e| unreachable(&e))?;
         let header = self
             .network
-            .gate
-            .header(self.target, self.peer.incarnation)
+            .identity_check
+            .call_header(self.target, self.peer.incarnation)
             .ok_or_else(|| {
                 unreachable("this node belongs to no cluster, or takes no further part")
             })?;
         Ok((client, header))
     }
 
-    pub(super) async fn call<Q: Serialize, A: DeserializeOwned>(
+    pub(super) async fn call_peer<Q: Serialize, A: DeserializeOwned>(
         &self,
-        kind: Kind,
+        kind: PeerCallKind,
         request: &Q,
         limit: Duration,
-    ) -> Result<A, Failure> {
-        let (mut client, header) = self.start()?;
-        let body = frame::encode_at(kind.level(), request).map_err(|e| NetworkError::new(&e))?;
+    ) -> Result<A, PeerCallError> {
+        let (mut client, header) = self.prepare_call()?;
+        let body = frame::encode_at_level(kind.format_level(), request)
+            .map_err(|e| NetworkError::new(&e))?;
         let limit = limit + kind.transfer_time(body.len());
         let request = RaftRequest {
             header: Some(header),
             body: body.into(),
-            acknowledged: kind.acknowledged(),
+            acknowledged: kind.acknowledged_end(),
             checkpoint: match kind {
-                Kind::Append { .. } => self.network.gate.newest_checkpoint(),
+                PeerCallKind::Append { .. } => self.network.identity_check.newest_checkpoint(),
                 _ => None,
             },
         };
         let answer = async {
             match kind {
-                Kind::Append { .. } => client.append(request).await,
-                Kind::Vote => client.vote(request).await,
-                Kind::PreVote => client.pre_vote(request).await,
-                Kind::TransferLeader => client.transfer_leader(request).await,
+                PeerCallKind::Append { .. } => client.append(request).await,
+                PeerCallKind::Vote => client.vote(request).await,
+                PeerCallKind::PreVote => client.pre_vote(request).await,
+                PeerCallKind::TransferLeader => client.transfer_leader(request).await,
             }
         };
         let answer = tokio::time::timeout(limit, answer).await;
-        let answer = answer.map_err(|_| self.timeout(kind.rpc_type(), limit))?;
-        let answer = answer.map_err(|status| self.failure(status))?.into_inner();
+        let answer = answer.map_err(|_| self.timeout_error(kind.rpc_type(), limit))?;
+        let answer = answer
+            .map_err(|status| self.call_error(status))?
+            .into_inner();
         let peer = (self.target, self.peer.incarnation);
-        self.network.levels.note(peer, answer.level);
+        self.network.peer_levels.record_answer(peer, answer.level);
         if let Some(theirs) = &answer.checkpoint {
-            let counted = self.network.gate.count_checkpoint(self.target, theirs);
-            counted.map_err(|why| Failure::Unreachable(Unreachable::from_string(why)))?;
+            let counted = self
+                .network
+                .identity_check
+                .count_checkpoint(self.target, theirs);
+            counted.map_err(|why| PeerCallError::Unreachable(Unreachable::from_string(why)))?;
         }
         let answer = frame::decode(&answer.body).map_err(|e| NetworkError::new(&e))?;
         Ok(answer)
     }
 
     /// Checks a vote in an answer before openraft gets it.
-    pub(super) fn check_vote(&self, vote: &Vote) -> Result<(), Failure> {
-        let checked = self.network.gate.check_vote(vote, VoteSource::Answer);
-        checked.map_err(|why| Failure::Unreachable(Unreachable::from_string(why)))
+    pub(super) fn check_vote(&self, vote: &Vote) -> Result<(), PeerCallError> {
+        let checked = self
+            .network
+            .identity_check
+            .check_vote(vote, VoteSource::Answer);
+        checked.map_err(|why| PeerCallError::Unreachable(Unreachable::from_string(why)))
     }
 
-    pub(super) fn timeout(&self, action: RPCTypes, timeout: Duration) -> Failure {
-        Failure::Timeout(Timeout {
+    pub(super) fn timeout_error(&self, action: RPCTypes, timeout: Duration) -> PeerCallError {
+        PeerCallError::Timeout(Timeout {
             action,
-            id: self.network.gate.identity().node,
+            id: self.network.identity_check.identity().node,
             target: self.target,
             timeout,
         })
     }
 
-    pub(super) fn failure(&self, status: Status) -> Failure {
-        match refused(&status) {
-            Some(RaftRefusalReason::Removed) => self.tell_removed(),
+    pub(super) fn call_error(&self, status: Status) -> PeerCallError {
+        match rejection_reason(&status) {
+            Some(RaftRefusalReason::Removed) => self.log_removal(),
             Some(RaftRefusalReason::AnotherProcess) => {
-                self.network.gate.end_bearer();
+                self.network.identity_check.stop_as_vote_duplicate();
             }
-            Some(reason) if self.network.refusal_log_limit.allow() => tracing::warn!(
+            Some(reason) if self.network.rejection_log_throttle.allow() => tracing::warn!(
                 node = self.target,
                 address = %self.peer.address,
                 reason = reason.as_str_name(),
@@ -122,8 +131,11 @@ impl Connection {
     }
 
     /// Fails if the peer must receive a snapshot and not these entries, see [`crate::lag`].
-    pub(super) fn check_lag(&self, rpc: &AppendEntriesRequest<TypeConfig>) -> Result<(), Failure> {
-        let Some(lag) = &self.network.lag else {
+    pub(super) fn check_lag(
+        &self,
+        rpc: &AppendEntriesRequest<TypeConfig>,
+    ) -> Result<(), PeerCallError> {
+        let Some(lag) = &self.network.lag_bound else {
             return Ok(());
         };
         if !lag.is_exceeded(rpc.prev_log_id, rpc.leader_commit) {
@@ -142,7 +154,7 @@ impl Connection {
 
     /// Makes this node check its own snapshot file, see [`crate::rot`].
     pub(super) fn suspect_snapshot(&self, error: &dyn std::fmt::Display) {
-        if self.network.snapshot_log_limit.allow() {
+        if self.network.snapshot_log_throttle.allow() {
             tracing::warn!(
                 node = self.target,
                 address = %self.peer.address,
@@ -150,14 +162,14 @@ impl Connection {
                 "snapshot not accepted as whole; checking the own file"
             );
         }
-        self.network.suspected.notify_one();
+        self.network.snapshot_suspicions.notify_one();
     }
 
-    fn tell_removed(&self) {
-        if !self.network.removal_log_limit.allow() {
+    fn log_removal(&self) {
+        if !self.network.removal_log_throttle.allow() {
             return;
         }
-        let node = self.network.gate.identity().node;
+        let node = self.network.identity_check.identity().node;
         tracing::warn!(
             node,
             leader = self.target,
@@ -173,7 +185,7 @@ impl Connection {
         slots: u32,
         limit: Duration,
     ) -> Result<(), String> {
-        let (mut client, header) = self.start().map_err(|e| e.to_string())?;
+        let (mut client, header) = self.prepare_call().map_err(|e| e.to_string())?;
         let request = RaftInitRequest {
             header: Some(header),
             lease_ms,
@@ -189,27 +201,27 @@ impl Connection {
 
 /// Kind of a call, and what it carries in addition to its body.
 #[derive(Clone, Copy)]
-pub(super) enum Kind {
+pub(super) enum PeerCallKind {
     Append { acknowledged: u64, level: u32 },
     Vote,
     PreVote,
     TransferLeader,
 }
 
-impl Kind {
+impl PeerCallKind {
     fn rpc_type(self) -> RPCTypes {
         match self {
-            Kind::Append { .. } => RPCTypes::AppendEntries,
-            Kind::Vote | Kind::PreVote => RPCTypes::Vote,
-            Kind::TransferLeader => RPCTypes::TransferLeader,
+            PeerCallKind::Append { .. } => RPCTypes::AppendEntries,
+            PeerCallKind::Vote | PeerCallKind::PreVote => RPCTypes::Vote,
+            PeerCallKind::TransferLeader => RPCTypes::TransferLeader,
         }
     }
 
     /// Returns the format level of the call: an older build rejects a call that carries a newer
     /// entry.
-    fn level(self) -> u32 {
+    fn format_level(self) -> u32 {
         match self {
-            Kind::Append { level, .. } => level,
+            PeerCallKind::Append { level, .. } => level,
             _ => 1,
         }
     }
@@ -217,14 +229,14 @@ impl Kind {
     /// Returns the time that a body of this size may take on the slowest link that is fast enough.
     fn transfer_time(self, bytes: usize) -> Duration {
         match self {
-            Kind::Append { .. } => Duration::from_secs(bytes as u64) / BYTES_PER_SECOND_MIN,
+            PeerCallKind::Append { .. } => Duration::from_secs(bytes as u64) / BYTES_PER_SECOND_MIN,
             _ => Duration::ZERO,
         }
     }
 
-    fn acknowledged(self) -> u64 {
+    fn acknowledged_end(self) -> u64 {
         match self {
-            Kind::Append { acknowledged, .. } => acknowledged,
+            PeerCallKind::Append { acknowledged, .. } => acknowledged,
             _ => 0,
         }
     }

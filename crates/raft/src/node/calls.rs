@@ -13,7 +13,7 @@ use seqsvr_core::command::{Batch, Reply};
 
 use super::Node;
 use crate::error::{ConfirmError, ProposeError};
-use crate::outlive::outliving;
+use crate::outlive::detach_on_drop;
 use crate::types::{Proposal, TypeConfig};
 use crate::{ENTRY_BYTES_MAX, frame, leadership};
 
@@ -29,7 +29,7 @@ impl Node {
         if batch.commands.is_empty() {
             return Err(ProposeError::Invalid(String::from("the batch is empty")));
         }
-        let bytes = frame::body_len(&batch);
+        let bytes = frame::encoded_len(&batch);
         if bytes > ENTRY_BYTES_MAX {
             return Err(ProposeError::Invalid(format!(
                 "the batch has {bytes} bytes, an entry may have {ENTRY_BYTES_MAX}"
@@ -37,18 +37,18 @@ impl Node {
         }
         let raft = self.inner.raft.clone();
         let write = async move { raft.client_write(Proposal(Arc::new(batch))).await };
-        match outliving(write).await {
+        match detach_on_drop(write).await {
             Ok(written) => Ok(written.data),
             Err(RaftError::APIError(ClientWriteError::ForwardToLeader(to))) => {
                 Err(ProposeError::NotLeader {
-                    leader: leader_of(to),
+                    leader: leader_hint(to),
                 })
             }
             Err(RaftError::APIError(ClientWriteError::LogEntryDiscarded(_))) => {
                 Err(ProposeError::Uncertain)
             }
             Err(RaftError::APIError(other)) => Err(ProposeError::Invalid(other.to_string())),
-            Err(RaftError::Fatal(fatal)) => Err(ProposeError::Stopped(self.reason(&fatal))),
+            Err(RaftError::Fatal(fatal)) => Err(ProposeError::Stopped(self.stop_text(&fatal))),
         }
     }
 
@@ -73,16 +73,16 @@ impl Node {
         let round = async {
             let raft = self.inner.raft.clone();
             let read = async move { raft.get_read_linearizer(ReadPolicy::ReadIndex).await };
-            let linearizer = outliving(read).await.map_err(|e| match e {
+            let linearizer = detach_on_drop(read).await.map_err(|e| match e {
                 RaftError::APIError(LinearizableReadError::ForwardToLeader(to)) => {
                     ConfirmError::NotLeader {
-                        leader: leader_of(to),
+                        leader: leader_hint(to),
                     }
                 }
                 RaftError::APIError(LinearizableReadError::QuorumNotEnough(_)) => {
                     ConfirmError::NoQuorum
                 }
-                RaftError::Fatal(fatal) => ConfirmError::Stopped(self.reason(&fatal)),
+                RaftError::Fatal(fatal) => ConfirmError::Stopped(self.stop_text(&fatal)),
             })?;
             let index = linearizer.read_log_id().index();
             let mut progress = self.applied();
@@ -91,7 +91,7 @@ impl Node {
                 .map(|p| p.index)
                 .map_err(|_| ConfirmError::Stopped(String::from("the state is gone")))
         };
-        tokio::time::timeout(self.inner.confirm_wait, round)
+        tokio::time::timeout(self.inner.confirm_timeout, round)
             .await
             .unwrap_or(Err(ConfirmError::NoQuorum))
     }
@@ -105,12 +105,12 @@ impl Node {
         metrics.last_quorum_acked.as_ref().map(|at| at.elapsed())
     }
 
-    pub(super) fn reason(&self, fatal: &Fatal<TypeConfig>) -> String {
+    pub(super) fn stop_text(&self, fatal: &Fatal<TypeConfig>) -> String {
         let failed = self.inner.failed.borrow().clone();
-        failed.unwrap_or_else(|| leadership::reason(fatal))
+        failed.unwrap_or_else(|| leadership::stop_text(fatal))
     }
 }
 
-fn leader_of(to: ForwardToLeader<TypeConfig>) -> Option<(u64, String)> {
+fn leader_hint(to: ForwardToLeader<TypeConfig>) -> Option<(u64, String)> {
     to.leader_id.zip(to.leader_node.map(|peer| peer.address))
 }

@@ -2,7 +2,7 @@
 
 /// Work of a node since its start, and its positions in the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct RaftCounters {
     /// fdatasyncs of the log: one for each batch of appends, votes, truncations and purges that the
     /// log's writer took together, counted by `raft-log` (`sync_batch_count`). Syncs at start and
     /// those of snapshot and identity files are not included.

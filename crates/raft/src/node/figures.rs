@@ -14,17 +14,17 @@ use super::Node;
 use crate::leadership::Role;
 
 /// Prefix of the names.
-const PREFIX: &str = "seqsvr_raft";
+const METRIC_PREFIX: &str = "seqsvr_raft";
 /// Most files of a data directory that are counted: it has some dozens.
-const FILES_MAX: usize = 10_000;
+const COUNTED_FILES_MAX: usize = 10_000;
 /// Deepest level of nested directories.
-const DEPTH_MAX: usize = 4;
+const FOLDER_DEPTH_MAX: usize = 4;
 
 impl Node {
     /// Adds all figures of this node.
     pub fn register(&self, registry: &mut Registry) {
-        let ours = registry.sub_registry_with_prefix(PREFIX);
-        ours.register_collector(Box::new(Scraped(self.clone())));
+        let ours = registry.sub_registry_with_prefix(METRIC_PREFIX);
+        ours.register_collector(Box::new(RaftCollector(self.clone())));
     }
 
     /// Returns all figures but those of the disk.
@@ -44,7 +44,7 @@ impl Node {
                     now.log_sync_us,
                 )
             },
-            in_ms(
+            gauge_in_ms(
                 "log_sync_max_ms",
                 "The longest fdatasync of the log",
                 Duration::from_micros(now.log_sync_max_us),
@@ -127,7 +127,7 @@ impl Node {
             all.extend(others().filter_map(|m| {
                 let help =
                     "Time since the leader last sent a member something that it acknowledged";
-                Some(in_ms("heard_ms", help, self.heard(m.id)?).of("store", m.id.to_string()))
+                Some(gauge_in_ms("heard_ms", help, self.heard(m.id)?).of("store", m.id.to_string()))
             }));
         }
         all
@@ -139,25 +139,25 @@ impl Node {
         let leadership = self.leadership().borrow().clone();
         let heard = match leadership.role {
             // The only voter has no quorum of others.
-            Role::Leader if self.voters() == 1 => Some(Duration::ZERO),
+            Role::Leader if self.voter_count() == 1 => Some(Duration::ZERO),
             Role::Leader => self.quorum_age(),
-            _ => self.inner.leader_heard.lock().map(|at| at.elapsed()),
+            _ => self.inner.last_leader_contact.lock().map(|at| at.elapsed()),
         };
         // Twice the time after which others are elected.
-        leadership.leader.is_some() && heard.is_some_and(|ago| ago < self.inner.confirm_wait)
+        leadership.leader.is_some() && heard.is_some_and(|ago| ago < self.inner.confirm_timeout)
     }
 
-    fn voters(&self) -> usize {
+    fn voter_count(&self) -> usize {
         self.members().iter().filter(|m| m.voter).count()
     }
 
     /// Notes a call from a leader.
-    pub(crate) fn note_leader(&self) {
-        *self.inner.leader_heard.lock() = Some(Instant::now());
+    pub(crate) fn note_leader_contact(&self) {
+        *self.inner.last_leader_contact.lock() = Some(Instant::now());
     }
 }
 
-fn in_ms(name: &'static str, help: &'static str, time: Duration) -> Figure {
+fn gauge_in_ms(name: &'static str, help: &'static str, time: Duration) -> Figure {
     Figure {
         kind: Kind::GaugeMs,
         ..Figure::gauge(name, help, time.as_millis() as u64)
@@ -165,29 +165,29 @@ fn in_ms(name: &'static str, help: &'static str, time: Duration) -> Figure {
 }
 
 /// A node as Prometheus scrapes it.
-struct Scraped(Node);
+struct RaftCollector(Node);
 
-impl fmt::Debug for Scraped {
+impl fmt::Debug for RaftCollector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Scraped").finish()
     }
 }
 
-impl Collector for Scraped {
+impl Collector for RaftCollector {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
         let mut all = self.0.figures();
-        all.extend(disk(&self.0.inner.data_dir));
+        all.extend(measure_disk(&self.0.inner.data_dir));
         encode(&all, &mut encoder)?;
         let Some(log) = self.0.inner.log.upgrade() else {
             return Ok(());
         };
         let help = "From an append to the log until it was durable here";
-        (log.appends()).encode("log_append_duration_seconds", help, &mut encoder)
+        (log.append_durations()).encode("log_append_duration_seconds", help, &mut encoder)
     }
 }
 
 /// Returns the sizes of the parts of a data directory, and the free space of its file system.
-fn disk(root: &Path) -> Vec<Figure> {
+fn measure_disk(root: &Path) -> Vec<Figure> {
     // The order of the figures.
     let parts = ["log", "state", "snapshots", "set_aside", "other"];
     let mut sizes = [0; 5];
@@ -200,11 +200,11 @@ fn disk(root: &Path) -> Vec<Figure> {
             Some(name) if name.starts_with("state.bad.") => 3,
             _ => 4,
         };
-        sizes[part] += size(&entry.path(), DEPTH_MAX, &mut files);
+        sizes[part] += file_bytes(&entry.path(), FOLDER_DEPTH_MAX, &mut files);
     }
     let help = "Bytes of the files in the data directory";
-    let told = parts.into_iter().zip(sizes);
-    let mut all: Vec<_> = told
+    let sizes_by_part = parts.into_iter().zip(sizes);
+    let mut all: Vec<_> = sizes_by_part
         .map(|(part, bytes)| Figure::gauge("disk_bytes", help, bytes).of("part", part))
         .collect();
     if let Ok(stat) = statvfs(root) {
@@ -216,9 +216,9 @@ fn disk(root: &Path) -> Vec<Figure> {
 }
 
 /// Returns the bytes of a file, or of all below a directory. A file that disappears has none.
-fn size(path: &Path, depth: usize, files: &mut usize) -> u64 {
+fn file_bytes(path: &Path, depth: usize, files: &mut usize) -> u64 {
     *files += 1;
-    if *files > FILES_MAX {
+    if *files > COUNTED_FILES_MAX {
         return 0;
     }
     let Ok(about) = fs::symlink_metadata(path) else {
@@ -229,7 +229,7 @@ fn size(path: &Path, depth: usize, files: &mut usize) -> u64 {
     }
     let below = fs::read_dir(path).into_iter().flatten().flatten();
     below
-        .map(|entry| size(&entry.path(), depth - 1, files))
+        .map(|entry| file_bytes(&entry.path(), depth - 1, files))
         .sum()
 }
 
@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_disk_is_told_by_parts() {
+    fn disk_metrics_sum_files_of_each_part() {
         let dir = tempfile::tempdir().unwrap();
         let write = |path: &str, bytes: usize| {
             let path = dir.path().join(path);
@@ -250,7 +250,7 @@ mod tests {
         write("state/blobs/1", 3);
         write("state.bad.1/db", 4_000);
         write("identity", 60);
-        let all = disk(dir.path());
+        let all = measure_disk(dir.path());
         let of = |part: &str| {
             let wanted = Some(("part", part.to_owned().into()));
             all.iter().find(|f| f.label == wanted).unwrap().value

@@ -1,8 +1,8 @@
 //! Makes the cluster, once.
 //!
 //! Invariant: everything that can be refused is refused before this node belongs to the cluster,
-//! and every step after that may be repeated. Only the node that was called first begins the log,
-//! see `founder.rs`.
+//! and every step after that may be repeated. Only the node that was requested to make the cluster
+//! begins the log, see `founder.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,14 +17,14 @@ use tokio::time::Instant;
 use super::{Member, Node};
 use crate::error::Error;
 use crate::leadership::Role;
-use crate::outlive::outliving;
+use crate::outlive::detach_on_drop;
 use crate::types::Peer;
 use crate::{ADDRESS_MAX, MEMBERS_MAX};
 
 /// Time for which `init` waits for a quorum of the members.
-const INIT_WAIT: Duration = Duration::from_secs(15);
+const INIT_TIMEOUT: Duration = Duration::from_secs(15);
 /// Time for which `init` waits for a leader at a node that must not begin the log itself.
-const JOINED_WAIT: Duration = Duration::from_secs(3);
+const LEADER_WAIT_TIMEOUT: Duration = Duration::from_secs(3);
 
 impl Node {
     /// Makes the cluster with these members, among them this node; each must run and report the
@@ -54,27 +54,27 @@ impl Node {
             return Err(Error::Members(refusal.to_string()));
         }
         let peers = self.check_members(members)?;
-        let founder = self.inner.gate.found(cluster).await?;
-        let (wait, mut why) = match founder {
-            true => (INIT_WAIT, String::from("no leader yet")),
+        let is_founder = self.inner.identity_check.adopt_as_founder(cluster).await?;
+        let (timeout, mut why) = match is_founder {
+            true => (INIT_TIMEOUT, String::from("no leader yet")),
             false => (
-                JOINED_WAIT,
+                LEADER_WAIT_TIMEOUT,
                 String::from(
                     "this store got the cluster from another store, which must make it, and hears no leader",
                 ),
             ),
         };
-        if founder {
+        if is_founder {
             self.begin_log(peers).await?;
         }
-        let deadline = Instant::now() + wait;
+        let deadline = Instant::now() + timeout;
         loop {
             if let Some(made) = self.with_state(|s| s.cluster().map(|c| c.id)) {
                 return match made == cluster {
                     true => Ok(()),
                     false => Err(Error::WrongCluster {
                         ours: made,
-                        asked: cluster,
+                        requested: cluster,
                     }),
                 };
             }
@@ -84,7 +84,7 @@ impl Node {
             let step = self.propose_init(&init, lease_ms, slots);
             match tokio::time::timeout_at(deadline, step).await {
                 Ok(Ok(())) => {}
-                Ok(Err(_)) if !founder => {}
+                Ok(Err(_)) if !is_founder => {}
                 Ok(Err(e)) => why = e,
                 Err(_) => why = String::from("no quorum of the members answers"),
             }
@@ -96,7 +96,7 @@ impl Node {
 
     async fn begin_log(&self, peers: BTreeMap<u64, Peer>) -> Result<(), Error> {
         let raft = self.inner.raft.clone();
-        match outliving(async move { raft.initialize(peers).await }).await {
+        match detach_on_drop(async move { raft.initialize(peers).await }).await {
             Ok(()) | Err(RaftError::APIError(InitializeError::NotAllowed(_))) => Ok(()),
             Err(RaftError::APIError(e)) => Err(Error::Members(e.to_string())),
             Err(RaftError::Fatal(e)) => Err(Error::Stopped(e.to_string())),

@@ -16,17 +16,17 @@ use seqsvr_core::command::{Batch, Command};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::{Inner, Node};
+use super::{Node, NodeInner};
 
 /// Interval at which a leader checks whether the level can be raised.
-const LEVEL_POLL: Duration = Duration::from_millis(500);
+const LEVEL_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// Longest time of one attempt; the next check repeats it.
-const LEVEL_WAIT: Duration = Duration::from_secs(5);
+const LEVEL_RAISE_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Node {
     /// Returns the newest format level that this node supports.
     pub fn level_max(&self) -> u32 {
-        self.inner.gate.level_max()
+        self.inner.identity_check.level_max()
     }
 
     /// Raises the level if this node leads and all members support a higher one.
@@ -34,16 +34,16 @@ impl Node {
         if self.leadership().borrow().ready_term.is_none() {
             return;
         }
-        let Ok(_no_change) = self.inner.raising.try_lock() else {
+        let Ok(_no_change) = self.inner.raise_lock.try_lock() else {
             return;
         };
-        let Some(level) = self.level_to_set() else {
+        let Some(level) = self.next_level() else {
             return;
         };
         let batch = Batch {
             commands: vec![Command::SetLevel { level }],
         };
-        match timeout(LEVEL_WAIT, self.propose(batch)).await {
+        match timeout(LEVEL_RAISE_TIMEOUT, self.propose(batch)).await {
             Ok(Ok(_)) => tracing::info!(level, "format level of the cluster raised"),
             Ok(Err(error)) => tracing::debug!(level, %error, "format level not raised yet"),
             Err(_) => tracing::debug!(level, "format level not raised yet: no quorum in time"),
@@ -51,25 +51,25 @@ impl Node {
     }
 
     /// Returns the level that all members support, if it is above the cluster's.
-    fn level_to_set(&self) -> Option<u32> {
+    fn next_level(&self) -> Option<u32> {
         let now = self.with_state(|state| state.cluster().map(|_| state.level()))?;
         let mut common = self.level_max();
         let own = self.identity().node;
         for member in self.members().iter().filter(|m| m.id != own) {
             let peer = (member.id, member.incarnation);
-            let age = self.inner.confirm_wait;
-            common = common.min(self.inner.network.levels().get(peer, age)?);
+            let age = self.inner.confirm_timeout;
+            common = common.min(self.inner.network.peer_levels().recent_level(peer, age)?);
         }
         (common > now).then_some(common)
     }
 }
 
 /// Raises the level whenever this node leads and can, until it stops.
-pub(super) async fn keep_raising(node: Weak<Inner>, stop: CancellationToken) {
+pub(super) async fn run_level_raiser(node: Weak<NodeInner>, stop: CancellationToken) {
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
-            () = sleep(LEVEL_POLL) => {}
+            () = sleep(LEVEL_CHECK_INTERVAL) => {}
         }
         let Some(inner) = node.upgrade() else { return };
         let node = Node { inner };

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-pub use counters::Counters;
+pub use counters::RaftCounters;
 use openraft::async_runtime::watch::WatchReceiver;
 use parking_lot::Mutex;
 use seqsvr_core::state::State;
@@ -28,27 +28,27 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::transport::Channel;
 
-use crate::applied::{Progress, Shared};
+use crate::applied::{AppliedPosition, SharedState};
 use crate::backup::{About, Backup};
 use crate::error::Error;
-use crate::gate::Gate;
+use crate::gate::IdentityCheck;
 use crate::identity::Identity;
 use crate::lag::LagBound;
 use crate::leadership::{self, Leadership};
 use crate::log;
-use crate::machine::{Machine, SnapshotCounters};
-use crate::network::{MESSAGE_BYTES_MAX, Network};
+use crate::machine::{SnapshotCounters, StateMachine};
+use crate::network::{MESSAGE_BYTES_MAX, PeerNetwork};
 use crate::options::Options;
-use crate::outlive::outliving;
+use crate::outlive::detach_on_drop;
 use crate::rot;
-use crate::service::Service;
+use crate::service::RaftService;
 use crate::storage::Storage;
 use crate::types::{LogId, Peer, TypeConfig};
 
-pub(crate) type Raft = openraft::Raft<TypeConfig, Machine>;
+pub(crate) type Raft = openraft::Raft<TypeConfig, StateMachine>;
 
 /// Time for which `shutdown` waits for the last user of the data directory.
-const CLOSE_WAIT: Duration = Duration::from_secs(10);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A member of the group.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,32 +66,32 @@ pub struct Member {
 /// A handle to the node; clones are cheap.
 #[derive(Clone)]
 pub struct Node {
-    inner: Arc<Inner>,
+    inner: Arc<NodeInner>,
 }
 
-struct Inner {
+struct NodeInner {
     raft: Raft,
-    gate: Arc<Gate>,
-    network: Network,
-    shared: Arc<Shared>,
-    log: std::sync::Weak<log::Inner>,
+    identity_check: Arc<IdentityCheck>,
+    network: PeerNetwork,
+    shared: Arc<SharedState>,
+    log: std::sync::Weak<log::LogInner>,
     snapshots: Arc<SnapshotCounters>,
-    lock: std::sync::Weak<std::fs::File>,
+    dir_lock: std::sync::Weak<std::fs::File>,
     leadership: watch::Receiver<Leadership>,
     failed: watch::Receiver<Option<String>>,
     stop: CancellationToken,
     tasks: TaskTracker,
     /// Time of the last call from a leader.
-    leader_heard: Mutex<Option<Instant>>,
+    last_leader_contact: Mutex<Option<Instant>>,
     data_dir: PathBuf,
-    confirm_wait: Duration,
+    confirm_timeout: Duration,
     /// Held by the one change of the members, or of the leader, that is under way.
-    changing: tokio::sync::Mutex<()>,
+    change_lock: tokio::sync::Mutex<()>,
     /// Held while the format level is raised, and by a change that must not overlap with that.
-    raising: tokio::sync::Mutex<()>,
+    raise_lock: tokio::sync::Mutex<()>,
 }
 
-impl Drop for Inner {
+impl Drop for NodeInner {
     fn drop(&mut self) {
         self.stop.cancel();
     }
@@ -104,8 +104,8 @@ impl Node {
     /// # Errors
     /// Any error that makes the directory unusable; the text names the file and says what to do.
     pub async fn open(options: Options, transport: Arc<dyn Transport>) -> Result<Node, Error> {
-        options.check()?;
-        let config = options.raft()?;
+        options.validate()?;
+        let config = options.raft_config()?;
         let opened = {
             let options = options.clone();
             os::spawn_blocking(move || Storage::open(&options)).await
@@ -116,19 +116,20 @@ impl Node {
             log,
             machine,
         } = opened.map_err(|e| Error::Stopped(e.to_string()))??;
-        let shared = machine.shared();
-        let snapshots = machine.counters();
-        let lock = directory.lock_watch();
-        let log_watch = log.watch();
-        let gate = Arc::new(Gate::new(
+        let shared = machine.shared_state();
+        let snapshots = machine.snapshot_counters();
+        let lock = directory.watch_lock();
+        let log_inner = log.downgrade();
+        let identity_check = Arc::new(IdentityCheck::new(
             identity,
             directory,
             log.clone(),
             shared.clone(),
             options.level_max,
         ));
-        let lag = LagBound::new(&options, machine.newest());
-        let network = Network::new(gate.clone(), transport).with_bounds(lag, machine.turns());
+        let lag = LagBound::new(&options, machine.newest_snapshot_index());
+        let network = PeerNetwork::new(identity_check.clone(), transport)
+            .with_bounds(lag, machine.snapshot_turns());
         let checked = machine.clone();
         let raft = Raft::new(
             options.node,
@@ -144,16 +145,20 @@ impl Node {
         let tasks = TaskTracker::new();
         let (leadership_tx, leadership) = watch::channel(Leadership::default());
         let (failed_tx, failed) = watch::channel(None);
-        tasks.spawn(leadership::follow(
+        tasks.spawn(leadership::follow_leadership(
             raft.metrics(),
-            gate.ended(),
+            identity_check.watch_stop_reason(),
             leadership_tx,
             failed_tx,
             stop.clone(),
         ));
-        tasks.spawn(stop_once_ended(raft.clone(), gate.ended(), stop.clone()));
-        tasks.spawn(rot::follow(
-            network.suspected_snapshot(),
+        tasks.spawn(stop_raft_on_reason(
+            raft.clone(),
+            identity_check.watch_stop_reason(),
+            stop.clone(),
+        ));
+        tasks.spawn(rot::repair_damaged_snapshots(
+            network.snapshot_suspicions(),
             checked,
             raft.clone(),
             stop.clone(),
@@ -162,28 +167,28 @@ impl Node {
             node = identity.node,
             incarnation = format!("{:016x}", identity.incarnation),
             cluster = identity.cluster.map(|c| c.to_string()),
-            applied = shared.applied.read().index(),
+            applied = shared.applied.read().last_index(),
             "raft started"
         );
-        let inner = Arc::new(Inner {
+        let inner = Arc::new(NodeInner {
             raft,
-            gate,
+            identity_check,
             network,
             shared,
-            log: log_watch,
+            log: log_inner,
             snapshots,
-            lock,
+            dir_lock: lock,
             leadership,
             failed,
             stop,
             tasks,
-            leader_heard: Mutex::default(),
+            last_leader_contact: Mutex::default(),
             data_dir: options.data_dir,
-            confirm_wait: Duration::from_millis(options.election_max_ms) * 2,
-            changing: tokio::sync::Mutex::default(),
-            raising: tokio::sync::Mutex::default(),
+            confirm_timeout: Duration::from_millis(options.election_max_ms) * 2,
+            change_lock: tokio::sync::Mutex::default(),
+            raise_lock: tokio::sync::Mutex::default(),
         });
-        let raising = level::keep_raising(Arc::downgrade(&inner), inner.stop.clone());
+        let raising = level::run_level_raiser(Arc::downgrade(&inner), inner.stop.clone());
         inner.tasks.spawn(raising);
         inner.tasks.close();
         Ok(Node { inner })
@@ -191,7 +196,7 @@ impl Node {
 
     /// Returns the identity of this data directory.
     pub fn identity(&self) -> Identity {
-        self.inner.gate.identity()
+        self.inner.identity_check.identity()
     }
 
     /// Returns the leadership as this node sees it; see [`Leadership`] for its limits.
@@ -215,7 +220,7 @@ impl Node {
                 cluster: applied.state.cluster()?.id,
                 term: last.leader_id.term,
                 index: last.index,
-                seen: applied.pace.seen(taken_at),
+                seen: applied.growth_meter.usage_report(taken_at),
             },
             state: applied.state.clone(),
         })
@@ -228,7 +233,7 @@ impl Node {
 
     /// Returns the applied position. A reader that sees an index here reads a state of at least
     /// that.
-    pub fn applied(&self) -> watch::Receiver<Progress> {
+    pub fn applied(&self) -> watch::Receiver<AppliedPosition> {
         self.inner.shared.progress.subscribe()
     }
 
@@ -264,14 +269,17 @@ impl Node {
     /// # Errors
     /// The address is not valid.
     pub fn channel(&self, address: &str) -> Result<Channel, String> {
-        self.inner.network.fresh(address)
+        self.inner.network.new_channel(address)
     }
 
     /// Returns the service that the other nodes call; mount it under this node's address.
-    pub fn service(&self) -> RaftServer<Service> {
-        RaftServer::new(Service::new(self.clone(), self.inner.gate.clone()))
-            .max_decoding_message_size(MESSAGE_BYTES_MAX)
-            .max_encoding_message_size(MESSAGE_BYTES_MAX)
+    pub fn service(&self) -> RaftServer<RaftService> {
+        RaftServer::new(RaftService::new(
+            self.clone(),
+            self.inner.identity_check.clone(),
+        ))
+        .max_decoding_message_size(MESSAGE_BYTES_MAX)
+        .max_encoding_message_size(MESSAGE_BYTES_MAX)
     }
 
     /// Returns a watch with the reason once Raft has stopped by itself: mostly a failed write or
@@ -281,7 +289,7 @@ impl Node {
     }
 
     /// Returns the counters since the start.
-    pub fn counters(&self) -> Counters {
+    pub fn counters(&self) -> RaftCounters {
         let log = self
             .inner
             .log
@@ -290,7 +298,7 @@ impl Node {
             .unwrap_or_default();
         let metrics = self.inner.raft.metrics();
         let metrics = metrics.borrow_watched();
-        Counters {
+        RaftCounters {
             log_syncs: log.syncs,
             log_sync_us: log.sync_us,
             log_sync_max_us: log.sync_max_us,
@@ -313,11 +321,11 @@ impl Node {
         self.inner.stop.cancel();
         // The only error is that openraft's task had panicked, and then it is stopped as well.
         let raft = self.inner.raft.clone();
-        let _ = outliving(async move { raft.shutdown().await }).await;
+        let _ = detach_on_drop(async move { raft.shutdown().await }).await;
         self.inner.tasks.wait().await;
-        self.inner.gate.close().await;
-        let deadline = Instant::now() + CLOSE_WAIT;
-        while self.inner.lock.strong_count() > 0 && Instant::now() < deadline {
+        self.inner.identity_check.close().await;
+        let deadline = Instant::now() + CLOSE_TIMEOUT;
+        while self.inner.dir_lock.strong_count() > 0 && Instant::now() < deadline {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     }
@@ -340,7 +348,7 @@ impl Node {
 
 /// Stops openraft once this node has a reason to take no further part, so that it does not request
 /// votes either.
-async fn stop_once_ended(
+async fn stop_raft_on_reason(
     raft: Raft,
     mut ended: watch::Receiver<Option<String>>,
     stop: CancellationToken,

@@ -12,14 +12,14 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::Node;
-use super::members::{LAG_MAX, POLL};
+use super::members::{CAUGHT_UP_LAG_MAX, POLL_INTERVAL};
 use crate::error::MemberError;
-use crate::outlive::outliving;
+use crate::outlive::detach_on_drop;
 
 /// Time in which a successor must be fit.
-const FIT_WAIT: Duration = Duration::from_secs(3);
+const SUCCESSOR_TIMEOUT: Duration = Duration::from_secs(3);
 /// Time for the election of the successor: enough for several, if the first one fails.
-const ELECTED_WAIT: Duration = Duration::from_secs(5);
+const TRANSFER_ELECTION_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Node {
     /// Hands the leadership over to a voter, or to the one that lags least; resolves once it leads.
@@ -28,11 +28,11 @@ impl Node {
     /// # Errors
     /// See [`MemberError`]; [`MemberError::NotLeader`] also if another node became leader.
     pub async fn transfer_leader(&self, to: Option<u64>) -> Result<(), MemberError> {
-        let _one = self.begin_change().await?;
+        let _change = self.begin_change().await?;
         if to == Some(self.identity().node) {
             return Ok(());
         }
-        let (id, address) = self.hand_over(to).await?;
+        let (id, address) = self.transfer_to(to).await?;
         match to {
             Some(to) if to != id => Err(MemberError::NotLeader {
                 leader: Some((id, address)),
@@ -42,9 +42,9 @@ impl Node {
     }
 
     /// Returns the node that leads afterwards.
-    pub(super) async fn hand_over(&self, to: Option<u64>) -> Result<(u64, String), MemberError> {
+    pub(super) async fn transfer_to(&self, to: Option<u64>) -> Result<(u64, String), MemberError> {
         let own = self.identity().node;
-        let voters = self.group().voters;
+        let voters = self.current_members().voters;
         if let Some(id) = to.filter(|id| !voters.contains(id)) {
             let all: Vec<String> = voters.iter().map(u64::to_string).collect();
             return Err(MemberError::Refused(format!(
@@ -56,14 +56,14 @@ impl Node {
             let text = String::from("there is no other voter: add one first");
             return Err(MemberError::Refused(text));
         }
-        let successor = self.fit(to).await?;
+        let successor = self.wait_for_successor(to).await?;
         let mut leadership = self.leadership();
         let raft = self.inner.raft.clone();
         let begin = async move { raft.trigger().transfer_leader(successor).await };
-        let begun = outliving(begin).await;
-        begun.map_err(|fatal| MemberError::Stopped(self.reason(&fatal)))?;
+        let begun = detach_on_drop(begin).await;
+        begun.map_err(|fatal| MemberError::Stopped(self.stop_text(&fatal)))?;
         let moved = leadership.wait_for(|l| l.leader.as_ref().is_some_and(|(id, _)| *id != own));
-        let leader = match timeout(ELECTED_WAIT, moved).await {
+        let leader = match timeout(TRANSFER_ELECTION_TIMEOUT, moved).await {
             Ok(Ok(l)) => l.leader.clone(),
             _ => None,
         };
@@ -74,22 +74,22 @@ impl Node {
     }
 
     /// Returns the requested voter, or the best one, once it answers and has almost all entries.
-    async fn fit(&self, to: Option<u64>) -> Result<u64, MemberError> {
+    async fn wait_for_successor(&self, to: Option<u64>) -> Result<u64, MemberError> {
         let own = self.identity().node;
-        let deadline = Instant::now() + FIT_WAIT;
+        let deadline = Instant::now() + SUCCESSOR_TIMEOUT;
         loop {
-            let voters = self.group().voters;
+            let voters = self.current_members().voters;
             let matched = self.matched();
             if matched.is_empty() {
-                return Err(self.not_leader());
+                return Err(self.not_leader_error());
             }
             let last = self.counters().last_log_index;
             let may = matched.iter().filter(|(id, matched)| {
                 **id != own
                     && to.is_none_or(|to| to == **id)
                     && voters.contains(*id)
-                    && **matched + LAG_MAX >= last
-                    && self.answers(**id)
+                    && **matched + CAUGHT_UP_LAG_MAX >= last
+                    && self.is_responsive(**id)
             });
             if let Some((id, _)) = may.max_by_key(|(_, matched)| **matched) {
                 return Ok(*id);
@@ -100,10 +100,10 @@ impl Node {
                     |id| format!("store {id}"),
                 );
                 return Err(MemberError::Refused(format!(
-                    "{who} cannot lead now: it does not answer, or lags behind by more than {LAG_MAX} entries. See `seqsvr member list`, and choose another or wait"
+                    "{who} cannot lead now: it does not answer, or lags behind by more than {CAUGHT_UP_LAG_MAX} entries. See `seqsvr member list`, and choose another or wait"
                 )));
             }
-            sleep(POLL).await;
+            sleep(POLL_INTERVAL).await;
         }
     }
 }

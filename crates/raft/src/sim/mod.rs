@@ -8,7 +8,7 @@ use std::path::Path;
 use seqsvr_proto::os::files;
 
 use crate::log::memory::disk::{self, SyncConduct};
-use crate::memory_rows::{self, Crash};
+use crate::memory_rows::{self, MemoryRowsCrash};
 use crate::types::{CommittedLeaderId, LogId};
 
 pub(crate) use look::voters_of;
@@ -56,8 +56,10 @@ pub fn cut_power(
 fn crash_rows(data_dir: &Path, rows: RowsCrash, draw: &mut impl FnMut(u64) -> u64) {
     let path = data_dir.join("state");
     match rows {
-        RowsCrash::Lose(most) => memory_rows::crash(&path, Crash::Lose(draw(most + 1) as usize)),
-        RowsCrash::Damage => memory_rows::crash(&path, Crash::Damage(draw(u64::MAX))),
+        RowsCrash::Lose(most) => {
+            memory_rows::crash(&path, MemoryRowsCrash::Lose(draw(most + 1) as usize))
+        }
+        RowsCrash::Damage => memory_rows::crash(&path, MemoryRowsCrash::Damage(draw(u64::MAX))),
         // The next open makes new ones. There may be none yet.
         RowsCrash::Remove => drop(std::fs::remove_dir_all(&path)),
     }

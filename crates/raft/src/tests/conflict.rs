@@ -7,7 +7,7 @@ use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse};
 use openraft::{RaftNetworkV2, StoredMembership};
 use tokio::task::JoinSet;
 
-use super::stage::{LIMIT, Stage};
+use super::stage::{ScriptedLeader, TEST_TIMEOUT};
 use super::{entry, log_id, membership};
 use crate::types::{LogId, SnapshotMeta, TypeConfig, Vote};
 
@@ -24,17 +24,17 @@ fn append(vote: Vote, prev: Option<LogId>) -> AppendEntriesRequest<TypeConfig> {
 /// entry 3 as well; that leader sends it a snapshot up to entry 8 of term 2. Before openraft
 /// installs it, it truncates all that is not known to be committed here, entry 3 too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_snapshot_over_a_conflict_accuses_nobody() {
-    let stage = Stage::new().await;
+async fn snapshot_over_conflict_is_not_a_log_loss() {
+    let stage = ScriptedLeader::new().await;
     let (network, peer) = (&stage.network, &stage.peer);
-    let wait = || RPCOption::new(LIMIT);
+    let wait = || RPCOption::new(TEST_TIMEOUT);
 
     let mut stream = network.connect(1, peer);
     let mut first = append(Vote::new_committed(1, 3), None);
     first.entries = (0..10).map(|index| entry(1, index, vec![])).collect();
     let answer = stream.append_entries(first, wait()).await.unwrap();
     assert_eq!(answer, AppendEntriesResponse::Success);
-    let vote = stage.lead(2).await;
+    let vote = stage.save_vote(2).await;
     let heartbeat = append(vote, Some(log_id(1, 3)));
     let answer = stream.append_entries(heartbeat.clone(), wait()).await;
     assert_eq!(answer.unwrap(), AppendEntriesResponse::Success);
@@ -43,7 +43,7 @@ async fn a_snapshot_over_a_conflict_accuses_nobody() {
         last_log_id: Some(log_id(2, 8)),
         last_membership: StoredMembership::new(Some(log_id(1, 0)), membership([1, 2, 3])),
     };
-    let snapshot = stage.snapshot(meta);
+    let snapshot = stage.write_empty_snapshot(meta);
     let never = std::future::pending();
     let install =
         tokio::spawn(async move { stream.full_snapshot(vote, snapshot, never, wait()).await });

@@ -17,7 +17,7 @@ use openraft::type_config::TypeConfigExt;
 use seqsvr_core::id::ClusterId;
 
 use super::disk::{Disk, run, skipped};
-use super::model::work;
+use super::model::workload_entry;
 use super::*;
 use crate::identity::Identity;
 use crate::types::{TypeConfig, Vote};
@@ -105,11 +105,11 @@ impl Drop for FailingDisk {
 }
 
 /// Appends one entry and waits until it is durable.
-pub(super) async fn append(log: &mut LogStore, index: u64) -> Result<(), String> {
-    append_entry(log, work(1, index)).await
+pub(super) async fn append_durably(log: &mut LogStore, index: u64) -> Result<(), String> {
+    append_entry_durably(log, workload_entry(1, index)).await
 }
 
-pub(super) async fn append_entry(log: &mut LogStore, entry: Entry) -> Result<(), String> {
+pub(super) async fn append_entry_durably(log: &mut LogStore, entry: Entry) -> Result<(), String> {
     let (tx, rx) = TypeConfig::oneshot();
     let queued = log.append([entry], IOFlushed::signal(tx)).await;
     queued.map_err(|e| e.to_string())?;
@@ -118,7 +118,7 @@ pub(super) async fn append_entry(log: &mut LogStore, entry: Entry) -> Result<(),
 }
 
 /// Returns a log that has acknowledged `count` entries of a member of a cluster.
-pub(super) async fn opened(options: &Options, count: u64) -> Storage {
+pub(super) async fn open_member_storage(options: &Options, count: u64) -> Storage {
     let mut storage = open_storage(options).unwrap();
     let identity = Identity {
         cluster: Some(ClusterId(1)),
@@ -128,12 +128,12 @@ pub(super) async fn opened(options: &Options, count: u64) -> Storage {
     identity.store(&storage.directory).unwrap();
     storage.log.save_vote(&Vote::new(1, 1)).await.unwrap();
     for index in 0..count {
-        append(&mut storage.log, index).await.unwrap();
+        append_durably(&mut storage.log, index).await.unwrap();
     }
     storage
 }
 
-pub(super) async fn entries(storage: &mut Storage) -> Vec<Entry> {
+pub(super) async fn read_entries(storage: &mut Storage) -> Vec<Entry> {
     storage.log.try_get_log_entries(..).await.unwrap()
 }
 
@@ -144,11 +144,11 @@ async fn fail_restart_and_cut(file_bytes: usize, spare: u64) {
     let mut failing = FailingDisk::make(dir.path()).unwrap();
     let mut options = Options::new(1, "127.0.0.1:1", failing.disk().mount.join("data"));
     options.log_file_bytes = file_bytes;
-    let mut storage = opened(&options, 20).await;
+    let mut storage = open_member_storage(&options, 20).await;
     failing.fail_new_blocks(spare);
     let mut acknowledged = 20;
     let failure = loop {
-        match append(&mut storage.log, acknowledged).await {
+        match append_durably(&mut storage.log, acknowledged).await {
             Ok(()) => acknowledged += 1,
             Err(failure) => break failure,
         }
@@ -159,8 +159,8 @@ async fn fail_restart_and_cut(file_bytes: usize, spare: u64) {
     failing.recover();
 
     let mut storage = open_storage(&options).unwrap();
-    let believed = entries(&mut storage).await;
-    let durable = storage.log.durable();
+    let believed = read_entries(&mut storage).await;
+    let durable = storage.log.durable_end();
     let durable = durable.load(std::sync::atomic::Ordering::Acquire);
     assert_eq!(believed.len() as u64, durable);
     assert!(durable >= acknowledged, "{durable} of {acknowledged} left");
@@ -168,7 +168,7 @@ async fn fail_restart_and_cut(file_bytes: usize, spare: u64) {
 
     failing.cycle_power();
     let kept = match open_storage(&options) {
-        Ok(mut storage) => entries(&mut storage).await,
+        Ok(mut storage) => read_entries(&mut storage).await,
         Err(e) => panic!("the restart counted on what was not on the disk: {e}"),
     };
     assert_eq!(kept.len(), believed.len(), "counted, but not on the disk");
@@ -176,7 +176,7 @@ async fn fail_restart_and_cut(file_bytes: usize, spare: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn entries_of_a_failed_sync_are_on_the_disk_before_a_restart_counts_them() {
+async fn entries_of_failed_sync_are_durable_before_restart_counts_them() {
     if !skipped() {
         fail_restart_and_cut(4 << 20, 0).await;
     }
@@ -185,7 +185,7 @@ async fn entries_of_a_failed_sync_are_on_the_disk_before_a_restart_counts_them()
 /// A log file holds less than two blocks, so the failure meets the end of one file, the first
 /// record of the next, and the records behind it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn entries_of_a_sync_that_fails_around_a_rotation_are_on_the_disk_as_well() {
+async fn entries_of_failed_sync_at_log_rotation_are_durable_before_restart_counts_them() {
     if skipped() {
         return;
     }

@@ -14,7 +14,7 @@ use crate::node::{Member, Node};
 const CLUSTER: ClusterId = ClusterId(0xc1);
 
 /// Makes the directory as it is after a cut behind the adoption; `noted` says that the node was
-/// called.
+/// requested to make the cluster.
 async fn cut_after_adoption(options: &Options, noted: bool) -> Member {
     let storage = open_storage(options).unwrap();
     let identity = Identity {
@@ -22,7 +22,7 @@ async fn cut_after_adoption(options: &Options, noted: bool) -> Member {
         ..storage.identity
     };
     if noted {
-        founder::store(&storage.directory, CLUSTER).unwrap();
+        founder::store_founded_cluster(&storage.directory, CLUSTER).unwrap();
     }
     storage.log.set_stamp(identity).await.unwrap();
     identity.store(&storage.directory).unwrap();
@@ -49,7 +49,7 @@ async fn open_node(options: &Options) -> Node {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_interrupted_init_goes_on_at_the_founder_only() {
+async fn interrupted_init_continues_only_at_the_founder() {
     for noted in [true, false] {
         let dir = tempfile::tempdir().unwrap();
         let options = Options::new(1, "127.0.0.1:1", dir.path());
@@ -65,7 +65,7 @@ async fn an_interrupted_init_goes_on_at_the_founder_only() {
 /// stamp cannot be written into the log, whose writer is dead from then on; the node rejects each
 /// later adoption, and continues to run.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_write_that_fails_during_the_adoption_ends_the_node() {
+async fn failed_write_during_adoption_stops_the_node() {
     let dir = tempfile::tempdir().unwrap();
     let options = Options::new(1, "127.0.0.1:1", dir.path());
     let node = open_node(&options).await;

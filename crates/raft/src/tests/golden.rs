@@ -18,47 +18,51 @@ use serde::de::DeserializeOwned;
 use super::samples::{append_answers, commands, first_commands, level_payload, payloads, rows};
 use super::*;
 use crate::backup::{self, About, Backup, Seen};
-use crate::binding::Binding;
-use crate::digest::Digest;
-use crate::frame::{self, Leveled};
+use crate::binding::LockBinding;
+use crate::digest::RowsDigest;
+use crate::frame::{self, HasFormatLevel};
 use crate::identity::Identity;
-use crate::rows::{Meta, Proven};
+use crate::rows::{DurabilityProof, RowsMeta};
 use crate::snapshot::{self, SnapshotFile};
 use crate::types::{SnapshotMeta, StoredMembership, TypeConfig, Vote};
 
-fn hex(bytes: &[u8]) -> String {
+fn to_hex(bytes: &[u8]) -> String {
     let line = |line: &[u8]| line.iter().map(|b| format!("{b:02x}")).collect::<String>();
     bytes.chunks(32).map(|l| line(l) + "\n").collect()
 }
 
-fn unhex(text: &str) -> Vec<u8> {
+fn from_hex(text: &str) -> Vec<u8> {
     let digits: Vec<u8> = text.bytes().filter(u8::is_ascii_hexdigit).collect();
     let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
     digits.chunks(2).map(byte).collect()
 }
 
-fn golden(name: &str, bytes: &[u8]) -> Vec<u8> {
+fn check_golden_bytes(name: &str, bytes: &[u8]) -> Vec<u8> {
     let dir = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
     let path = dir.join(format!("{name}.hex"));
     if !path.exists() && std::env::var("SEQSVR_GOLDEN").is_ok_and(|v| v == "write") {
-        std::fs::write(&path, hex(bytes)).unwrap();
+        std::fs::write(&path, to_hex(bytes)).unwrap();
     }
     let stored = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path:?}: {e}"));
     assert_eq!(
-        hex(bytes),
+        to_hex(bytes),
         stored,
         "{name} is written differently than before"
     );
-    unhex(&stored)
+    from_hex(&stored)
 }
 
-fn check<T: Serialize + DeserializeOwned + Debug>(name: &str, value: &T) {
-    check_at(1, name, value);
+fn check_golden<T: Serialize + DeserializeOwned + Debug>(name: &str, value: &T) {
+    check_golden_at_level(1, name, value);
 }
 
-fn check_at<T: Serialize + DeserializeOwned + Debug>(level: u32, name: &str, value: &T) {
-    let bytes = frame::encode_at(level, value).unwrap();
-    let read: T = frame::decode(&golden(name, &bytes)).unwrap();
+fn check_golden_at_level<T: Serialize + DeserializeOwned + Debug>(
+    level: u32,
+    name: &str,
+    value: &T,
+) {
+    let bytes = frame::encode_at_level(level, value).unwrap();
+    let read: T = frame::decode(&check_golden_bytes(name, &bytes)).unwrap();
     assert_eq!(format!("{read:?}"), format!("{value:?}"), "{name}");
 }
 
@@ -73,28 +77,28 @@ fn golden_identity() {
         incarnation: 0x1122_3344_5566_7788,
         cluster,
     };
-    check("identity-waiting", &identity(None));
-    check("identity", &identity(Some(ClusterId(0xc1))));
-    check("binding", &Binding { inode: 1_234_567 });
-    check("founder", &ClusterId(0xc1));
+    check_golden("identity-waiting", &identity(None));
+    check_golden("identity", &identity(Some(ClusterId(0xc1))));
+    check_golden("binding", &LockBinding { inode: 1_234_567 });
+    check_golden("founder", &ClusterId(0xc1));
 }
 
 #[test]
 fn golden_log() {
-    check("log-id", &log_id(5, 1_234));
-    check("log-vote", &Vote::new(5, 2));
-    check("log-vote-committed", &Vote::new_committed(5, 2));
+    check_golden("log-id", &log_id(5, 1_234));
+    check_golden("log-vote", &Vote::new(5, 2));
+    check_golden("log-vote-committed", &Vote::new_committed(5, 2));
     for (name, payload) in payloads() {
-        check(name, &payload);
+        check_golden(name, &payload);
     }
     for (name, command) in commands() {
-        check_at(command.level(), &format!("command-{name}"), &command);
+        check_golden_at_level(command.level(), &format!("command-{name}"), &command);
     }
-    let (level, payload) = (level_payload().level(), level_payload());
-    check_at(level, "log-level", &payload);
+    let (level, payload) = (level_payload().format_level(), level_payload());
+    check_golden_at_level(level, "log-level", &payload);
 }
 
-/// The log crate's own records around our frames: the bytes of a whole file.
+/// The records of `raft-log` around our own: the bytes of a whole file.
 #[tokio::test]
 async fn golden_log_file() {
     let dir = tempfile::tempdir().unwrap();
@@ -105,7 +109,7 @@ async fn golden_log_file() {
         cluster: Some(ClusterId(0xc1)),
     };
     {
-        let directory = crate::directory::Directory::open(dir.path()).unwrap();
+        let directory = crate::directory::DataDir::open(dir.path()).unwrap();
         let mut log = LogStore::open(&directory, options.log_file_bytes).unwrap();
         log.set_stamp(identity).await.unwrap();
         identity.store(&directory).unwrap();
@@ -123,18 +127,18 @@ async fn golden_log_file() {
         log.save_committed(Some(log_id(5, 2))).await.unwrap();
         log.purge(log_id(5, 0)).await.unwrap();
     }
-    let mut files = crate::directory::list(&dir.path().join("log")).unwrap();
+    let mut files = crate::directory::list_files(&dir.path().join("log")).unwrap();
     files.retain(|f| f.extension().is_some_and(|e| e == "wal"));
     assert_eq!(files.len(), 1, "{files:?}");
-    let stored = golden("log-file", &std::fs::read(&files[0]).unwrap());
+    let stored = check_golden_bytes("log-file", &std::fs::read(&files[0]).unwrap());
     std::fs::write(&files[0], stored).unwrap();
 
-    let directory = crate::directory::Directory::open(dir.path()).unwrap();
+    let directory = crate::directory::DataDir::open(dir.path()).unwrap();
     let mut log = LogStore::open(&directory, options.log_file_bytes).unwrap();
-    assert_eq!(log.stamp(), Some(identity));
+    assert_eq!(log.identity_stamp(), Some(identity));
     let vote = log.read_vote().await.unwrap();
     assert_eq!(vote, Some(Vote::new_committed(5, 2)));
-    assert_eq!(log.purged(), Some(log_id(5, 0)));
+    assert_eq!(log.last_purged(), Some(log_id(5, 0)));
     assert_eq!(log.read_committed().await.unwrap(), Some(log_id(5, 2)));
     let left = log.try_get_log_entries(..).await.unwrap();
     let left: Vec<Payload> = left.into_iter().map(|e| e.payload).collect();
@@ -147,27 +151,31 @@ fn golden_rows() {
     for (key, row) in rows(2) {
         let name = format!("{row:?}");
         let name = name.split('(').next().unwrap().to_lowercase();
-        check_at(row.level(), &format!("row-{name}"), &row);
-        let key_bytes = crate::rows::row_key(&key).unwrap();
-        let stored = golden(&format!("key-{name}"), &key_bytes);
-        assert!(crate::rows::parse_key(&stored).is_ok_and(|k| k == key));
+        check_golden_at_level(row.level(), &format!("row-{name}"), &row);
+        let key_bytes = crate::rows::encode_row_key(&key).unwrap();
+        let stored = check_golden_bytes(&format!("key-{name}"), &key_bytes);
+        assert!(crate::rows::decode_row_key(&stored).is_ok_and(|k| k == key));
     }
-    let mut digest = Digest::default();
+    let mut digest = RowsDigest::default();
     for (key, row) in rows(1) {
-        digest.add(Digest::of_row(&key, &row).unwrap());
+        digest.add(RowsDigest::of_row(&key, &row).unwrap());
     }
-    let meta = Meta {
+    let meta = RowsMeta {
         last_applied: Some(log_id(5, 1_234)),
         membership: stored_membership(),
         digest,
     };
-    let read: Meta = frame::decode(&golden("row-meta", &frame::encode(&meta).unwrap())).unwrap();
+    let read: RowsMeta = frame::decode(&check_golden_bytes(
+        "row-meta",
+        &frame::encode(&meta).unwrap(),
+    ))
+    .unwrap();
     assert_eq!(read.digest, digest);
     assert_eq!(read.last_applied, meta.last_applied);
     assert_eq!(read.membership, stored_membership());
-    check(
+    check_golden(
         "row-proven",
-        &Proven {
+        &DurabilityProof {
             incarnation: 0x1122_3344_5566_7788,
             entry: log_id(5, 1_234),
         },
@@ -182,16 +190,18 @@ fn golden_snapshot() {
 
 fn golden_snapshot_at(level: u32, name: &str) {
     let dir = tempfile::tempdir().unwrap();
-    let directory = crate::directory::Directory::open(dir.path()).unwrap();
+    let directory = crate::directory::DataDir::open(dir.path()).unwrap();
     let meta = SnapshotMeta {
         last_log_id: Some(log_id(5, 1_234)),
         last_membership: stored_membership(),
     };
     let state = seqsvr_core::state::State::from_rows(rows(level)).unwrap();
-    let path = snapshot::write(&directory, &meta, &state).unwrap().path;
-    let stored = golden(name, &std::fs::read(&path).unwrap());
+    let path = snapshot::write_snapshot(&directory, &meta, &state)
+        .unwrap()
+        .path;
+    let stored = check_golden_bytes(name, &std::fs::read(&path).unwrap());
     std::fs::write(&path, stored).unwrap();
-    let (read, rows) = snapshot::read(&SnapshotFile::open(&path).unwrap()).unwrap();
+    let (read, rows) = snapshot::read_snapshot(&SnapshotFile::open(&path).unwrap()).unwrap();
     assert_eq!((read, rows), (meta, state));
 }
 
@@ -222,13 +232,13 @@ fn golden_backup_at(level: u32, name: &str, peak: Vec<(NamespaceId, u64)>) {
     taken.write(&mut bytes).unwrap();
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("backup");
-    std::fs::write(&file, golden(name, &bytes)).unwrap();
+    std::fs::write(&file, check_golden_bytes(name, &bytes)).unwrap();
     assert_eq!(backup::read(&file).unwrap(), taken);
 }
 
 #[test]
 fn golden_calls() {
-    check(
+    check_golden(
         "call-append",
         &AppendEntriesRequest::<TypeConfig> {
             vote: Vote::new_committed(5, 2),
@@ -238,14 +248,14 @@ fn golden_calls() {
         },
     );
     for (name, answer) in append_answers() {
-        check(name, &answer);
+        check_golden(name, &answer);
     }
     let vote = Vote::new(6, 1);
-    check(
+    check_golden(
         "call-vote",
         &VoteRequest::<TypeConfig>::new(vote, Some(log_id(4, 6))),
     );
-    check(
+    check_golden(
         "call-vote-answer",
         &VoteResponse::<TypeConfig>::new(vote, Some(log_id(4, 6)), true),
     );
@@ -253,12 +263,12 @@ fn golden_calls() {
         last_log_id: Some(log_id(5, 1_234)),
         last_membership: stored_membership(),
     };
-    check("call-snapshot", &(Vote::new_committed(5, 2), meta));
-    check(
+    check_golden("call-snapshot", &(Vote::new_committed(5, 2), meta));
+    check_golden(
         "call-snapshot-answer",
         &SnapshotResponse::<TypeConfig>::new(vote),
     );
-    check(
+    check_golden(
         "call-transfer",
         &TransferLeaderRequest::<TypeConfig>::new(Vote::new_committed(5, 2), 3, Some(log_id(4, 6))),
     );

@@ -16,7 +16,7 @@ fn options(dir: &Path) -> Options {
     Options::new(1, "127.0.0.1:1", dir.join("data"))
 }
 
-fn work(index: u64) -> Entry {
+fn workload_entry(index: u64) -> Entry {
     let commands = (0..3).map(|i| Command::ExpireSession {
         session: SessionId(index * 3 + i),
         term: 1,
@@ -25,7 +25,7 @@ fn work(index: u64) -> Entry {
 }
 
 /// Writes and closes a log with a vote and `count` acknowledged entries; returns its only file.
-async fn written(dir: &Path, count: u64) -> PathBuf {
+async fn write_log(dir: &Path, count: u64) -> PathBuf {
     let mut storage = open_storage(&options(dir)).unwrap();
     let identity = Identity {
         cluster: Some(ClusterId(1)),
@@ -36,11 +36,13 @@ async fn written(dir: &Path, count: u64) -> PathBuf {
     storage.log.save_vote(&Vote::new(1, 1)).await.unwrap();
     for index in 0..count {
         let (tx, rx) = TypeConfig::oneshot();
-        let append = storage.log.append([work(index)], IOFlushed::signal(tx));
+        let append = storage
+            .log
+            .append([workload_entry(index)], IOFlushed::signal(tx));
         append.await.unwrap();
         rx.await.unwrap().unwrap();
     }
-    let files = crate::directory::list(&storage.directory.log()).unwrap();
+    let files = crate::directory::list_files(&storage.directory.log_path()).unwrap();
     let mut files = files
         .into_iter()
         .filter(|f| f.extension().is_some_and(|e| e == "wal"));
@@ -48,9 +50,9 @@ async fn written(dir: &Path, count: u64) -> PathBuf {
 }
 
 #[tokio::test]
-async fn a_flipped_bit_anywhere_is_refused() {
+async fn log_with_flipped_bit_is_rejected() {
     let dir = tempfile::tempdir().unwrap();
-    let file = written(dir.path(), 12).await;
+    let file = write_log(dir.path(), 12).await;
     let good = fs::read(&file).unwrap();
     for at in 0..good.len() {
         let mut bad = good.clone();
@@ -67,19 +69,19 @@ async fn a_flipped_bit_anywhere_is_refused() {
 }
 
 #[tokio::test]
-async fn a_torn_tail_is_dropped_and_the_rest_kept() {
+async fn log_with_torn_tail_keeps_the_rest() {
     let dir = tempfile::tempdir().unwrap();
-    let file = written(dir.path(), 12).await;
+    let file = write_log(dir.path(), 12).await;
     let good = fs::read(&file).unwrap();
     for cut in 1..40 {
         fs::write(&file, &good[..good.len() - cut]).unwrap();
         let mut storage = open_storage(&options(dir.path())).unwrap();
         let entries = storage.log.try_get_log_entries(..).await.unwrap();
-        let expected: Vec<Entry> = (0..entries.len() as u64).map(work).collect();
+        let expected: Vec<Entry> = (0..entries.len() as u64).map(workload_entry).collect();
         assert_eq!(entries, expected);
         assert!((10..12).contains(&entries.len()), "{} left", entries.len());
         drop(storage);
-        for extra in crate::directory::list(file.parent().unwrap()).unwrap() {
+        for extra in crate::directory::list_files(file.parent().unwrap()).unwrap() {
             fs::remove_file(extra).unwrap();
         }
     }
@@ -87,9 +89,9 @@ async fn a_torn_tail_is_dropped_and_the_rest_kept() {
 
 /// The remains of a power cut on ext4: the file has its length, and its last blocks are zeros.
 #[tokio::test]
-async fn a_tail_of_blocks_that_were_not_written_is_dropped_and_the_rest_kept() {
+async fn log_with_unwritten_tail_blocks_keeps_the_rest() {
     let dir = tempfile::tempdir().unwrap();
-    let file = written(dir.path(), 100).await;
+    let file = write_log(dir.path(), 100).await;
     let good = fs::read(&file).unwrap();
     let mut lengths = Vec::new();
     for lost in (1_024..good.len() - 16).step_by(512) {
@@ -98,11 +100,11 @@ async fn a_tail_of_blocks_that_were_not_written_is_dropped_and_the_rest_kept() {
         fs::write(&file, &torn).unwrap();
         let mut storage = open_storage(&options(dir.path())).unwrap();
         let entries = storage.log.try_get_log_entries(..).await.unwrap();
-        let expected: Vec<Entry> = (0..entries.len() as u64).map(work).collect();
+        let expected: Vec<Entry> = (0..entries.len() as u64).map(workload_entry).collect();
         assert_eq!(entries, expected);
         lengths.push(entries.len());
         drop(storage);
-        for extra in crate::directory::list(file.parent().unwrap()).unwrap() {
+        for extra in crate::directory::list_files(file.parent().unwrap()).unwrap() {
             fs::remove_file(extra).unwrap();
         }
     }
@@ -117,9 +119,9 @@ async fn a_tail_of_blocks_that_were_not_written_is_dropped_and_the_rest_kept() {
 }
 
 #[tokio::test]
-async fn an_emptied_log_of_a_member_is_refused() {
+async fn emptied_log_of_member_is_rejected() {
     let dir = tempfile::tempdir().unwrap();
-    let file = written(dir.path(), 3).await;
+    let file = write_log(dir.path(), 3).await;
     for content in [&b""[..], &[0; 512]] {
         fs::write(&file, content).unwrap();
         let error = open_storage(&options(dir.path())).map(drop).unwrap_err();
@@ -128,19 +130,19 @@ async fn an_emptied_log_of_a_member_is_refused() {
 }
 
 #[tokio::test]
-async fn a_log_of_a_newer_build_is_refused_as_that() {
+async fn log_of_newer_build_is_rejected_by_version() {
     let dir = tempfile::tempdir().unwrap();
-    let file = written(dir.path(), 3).await;
+    let file = write_log(dir.path(), 3).await;
     let mut bytes = fs::read(&file).unwrap();
     let vote = crate::frame::encode(&Vote::new(1, 1)).unwrap();
     let at = bytes.windows(vote.len()).position(|w| w == vote).unwrap();
-    bytes[at] = crate::frame::VERSION + 1;
+    bytes[at] = crate::frame::VERSION_MAX + 1;
     let head = crc32fast::hash(&bytes[at..at + 5]);
     bytes[at + 5..at + 9].copy_from_slice(&head.to_be_bytes());
     fs::write(&file, bytes).unwrap();
     let error = open_storage(&options(dir.path())).map(drop).unwrap_err();
     assert!(
-        matches!(error, Error::Version { version, .. } if version == crate::frame::VERSION + 1),
+        matches!(error, Error::Version { version, .. } if version == crate::frame::VERSION_MAX + 1),
         "{error}"
     );
 }

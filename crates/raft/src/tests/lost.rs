@@ -4,14 +4,14 @@ use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse};
 use openraft::storage::{IOFlushed, RaftLogStorage};
 
 use super::{entry, log_id, open_storage};
-use crate::lost::{Acknowledged, Held, judge};
+use crate::lost::{AckTracker, LogExtent, find_log_loss};
 use crate::options::Options;
 use crate::types::{LogId, TypeConfig, Vote};
 
 /// Each case: the saved vote, the end of the log, the end that the leader of term 5 says was
 /// acknowledged to it, and the loss found.
 #[test]
-fn only_what_was_acknowledged_to_the_sender_is_missed() {
+fn log_loss_counts_only_entries_acknowledged_to_the_sender() {
     let vote = Vote::new_committed(5, 2);
     let (entry, of_term_5) = (Some("entry 99"), Some("the vote of term 5"));
     let same = Some(vote);
@@ -43,8 +43,8 @@ fn only_what_was_acknowledged_to_the_sender_is_missed() {
         (Some(Vote::new_committed(6, 1)), 99, 100, None),
         (Some(Vote::new_committed(6, 2)), 200, 100, None),
     ] {
-        let held = Held { vote: saved, end };
-        let found = judge(&held, &vote, acknowledged);
+        let extent = LogExtent { vote: saved, end };
+        let found = find_log_loss(&extent, &vote, acknowledged);
         let case = format!("saved {saved:?}, end {end}, acknowledged {acknowledged}");
         assert_eq!(found.as_deref(), expected, "{case}");
     }
@@ -67,12 +67,12 @@ fn append(
 }
 
 #[test]
-fn a_leader_remembers_the_most_that_was_acknowledged_in_its_newest_vote() {
+fn ack_tracker_keeps_highest_end_of_newest_vote() {
     use AppendEntriesResponse::{Conflict, HigherVote, PartialSuccess, Success};
     let (first, second) = (Vote::new_committed(5, 2), Vote::new_committed(7, 2));
     let (peer, other) = ((1, 0xa), (1, 0xb));
-    let known = Acknowledged::default();
-    assert_eq!(known.end(peer, &first), 0);
+    let known = AckTracker::default();
+    assert_eq!(known.acknowledged_end(peer, &first), 0);
     let at = |index| Some(log_id(4, index));
     for (request, answer, end) in [
         (append(first, None, &[]), Success, 0),
@@ -89,46 +89,68 @@ fn a_leader_remembers_the_most_that_was_acknowledged_in_its_newest_vote() {
         (append(first, at(20), &[(5, 21)]), Conflict, 9),
         (append(first, at(20), &[(5, 21)]), HigherVote(second), 9),
     ] {
-        known.note(peer, &request, &answer);
-        assert_eq!(known.end(peer, &first), end, "{request:?} {answer:?}");
+        known.record_answer(peer, &request, &answer);
+        assert_eq!(
+            known.acknowledged_end(peer, &first),
+            end,
+            "{request:?} {answer:?}"
+        );
     }
     // Of a vote, of a directory.
-    assert_eq!((known.end(peer, &second), known.end(other, &first)), (0, 0));
-    known.note(peer, &append(second, at(3), &[]), &Success);
-    assert_eq!((known.end(peer, &second), known.end(peer, &first)), (4, 0));
+    assert_eq!(
+        (
+            known.acknowledged_end(peer, &second),
+            known.acknowledged_end(other, &first)
+        ),
+        (0, 0)
+    );
+    known.record_answer(peer, &append(second, at(3), &[]), &Success);
+    assert_eq!(
+        (
+            known.acknowledged_end(peer, &second),
+            known.acknowledged_end(peer, &first)
+        ),
+        (4, 0)
+    );
     // Late answers, of the time before.
-    known.note(peer, &append(first, at(30), &[]), &Success);
-    assert_eq!((known.end(peer, &second), known.end(peer, &first)), (4, 0));
+    known.record_answer(peer, &append(first, at(30), &[]), &Success);
+    assert_eq!(
+        (
+            known.acknowledged_end(peer, &second),
+            known.acknowledged_end(peer, &first)
+        ),
+        (4, 0)
+    );
 }
 
 /// An entry counts from its append on. An entry that was purged or came in a snapshot still counts;
 /// a truncated one does not.
 #[tokio::test]
-async fn the_end_of_a_log_is_known_at_once() {
+async fn log_extent_follows_each_write_and_snapshot() {
     let dir = tempfile::tempdir().unwrap();
     let options = Options::new(1, "127.0.0.1:1", dir.path());
     let mut log = open_storage(&options).unwrap().log;
-    let inner = log.watch().upgrade().unwrap();
-    let held = || (inner.held().vote, inner.held().end);
-    assert_eq!(held(), (None, 0));
+    let inner = log.downgrade().upgrade().unwrap();
+    let extent = || (inner.extent().vote, inner.extent().end);
+    assert_eq!(extent(), (None, 0));
     let vote = Vote::new_committed(5, 2);
     log.save_vote(&vote).await.unwrap();
     let entries = (0..10).map(|index| entry(5, index, vec![]));
     log.append(entries, IOFlushed::noop()).await.unwrap();
-    assert_eq!(held(), (Some(vote), 10));
+    assert_eq!(extent(), (Some(vote), 10));
     log.truncate_after(Some(log_id(5, 7))).await.unwrap();
-    assert_eq!(held(), (Some(vote), 8));
+    assert_eq!(extent(), (Some(vote), 8));
     log.purge(log_id(5, 7)).await.unwrap();
-    assert_eq!(held(), (Some(vote), 8));
-    inner.offer(Some(log_id(5, 90)));
-    assert_eq!(held(), (Some(vote), 91));
-    inner.settle(false);
-    assert_eq!(held(), (Some(vote), 8));
-    inner.offer(Some(log_id(5, 19)));
-    inner.settle(true);
-    assert_eq!(held(), (Some(vote), 20));
-    inner.offer(None);
-    inner.settle(true);
+    assert_eq!(extent(), (Some(vote), 8));
+    inner.offer_snapshot(Some(log_id(5, 90)));
+    assert_eq!(extent(), (Some(vote), 91));
+    inner.settle_snapshot(false);
+    assert_eq!(extent(), (Some(vote), 8));
+    inner.offer_snapshot(Some(log_id(5, 19)));
+    inner.settle_snapshot(true);
+    assert_eq!(extent(), (Some(vote), 20));
+    inner.offer_snapshot(None);
+    inner.settle_snapshot(true);
     log.purge(log_id(5, 19)).await.unwrap();
-    assert_eq!(held(), (Some(vote), 20));
+    assert_eq!(extent(), (Some(vote), 20));
 }

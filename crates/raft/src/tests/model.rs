@@ -13,7 +13,7 @@ use super::*;
 const ALIVE: u64 = 60;
 
 /// Returns entry `index` of term `term`: sessions come and go, so rows appear, change and vanish.
-pub(super) fn work(term: u64, index: u64) -> Entry {
+pub(super) fn workload_entry(term: u64, index: u64) -> Entry {
     if index == 0 {
         return entry(
             term,
@@ -50,7 +50,7 @@ pub(super) fn work(term: u64, index: u64) -> Entry {
 
 /// Expected content of the disk after a cut.
 #[derive(Default)]
-pub(super) struct Model {
+pub(super) struct ExpectedDisk {
     /// Term of each entry that was acknowledged, and perhaps of a few that were not.
     terms: Vec<u64>,
     pub(super) acked: u64,
@@ -59,8 +59,8 @@ pub(super) struct Model {
     pub(super) snapshots: u64,
 }
 
-impl Model {
-    pub(super) fn hear(&mut self, line: &str) {
+impl ExpectedDisk {
+    pub(super) fn record_line(&mut self, line: &str) {
         let mut words = line.split(' ');
         let word = words.next().unwrap();
         let numbers: Vec<u64> = words.map_while(|w| w.parse().ok()).collect();
@@ -103,7 +103,7 @@ impl Model {
             let found = found.map_err(|e| e.to_string())?.pop();
             let found = found.ok_or_else(|| format!("no entry {index}"))?;
             let term = found.log_id.leader_id.term;
-            if found != work(term, index) {
+            if found != workload_entry(term, index) {
                 return Err(format!("entry {index} is not what was written"));
             }
             if index < self.acked && self.terms[index as usize] != term {
@@ -127,11 +127,11 @@ impl Model {
         let upto = applied.map_or(0, |id| id.index + 1);
         let mut expected = State::default();
         for (index, term) in self.terms.iter().enumerate().take(upto as usize) {
-            if let EntryPayload::Normal(p) = work(*term, index as u64).payload {
+            if let EntryPayload::Normal(p) = workload_entry(*term, index as u64).payload {
                 expected.apply(*term, &p.0, &mut BTreeSet::new());
             }
         }
-        if storage.machine.shared().applied.read().state != expected {
+        if storage.machine.shared_state().applied.read().state != expected {
             return Err(format!("the state at {upto} is not what the log makes"));
         }
         Ok(())

@@ -24,15 +24,15 @@ use rand::RngExt;
 use seqsvr_core::id::ClusterId;
 
 use super::disk::{Disk, run, skipped};
-use super::model::{Model, work};
+use super::model::{ExpectedDisk, workload_entry};
 use super::*;
 use crate::identity::Identity;
 use crate::types::{TypeConfig, Vote};
 
-const DIR: &str = "SEQSVR_POWER_CUT_DIR";
-const CUTS: &str = "SEQSVR_POWER_CUTS";
+const DIR_VARIABLE: &str = "SEQSVR_POWER_CUT_DIR";
+const CUTS_VARIABLE: &str = "SEQSVR_POWER_CUTS";
 /// Makes the child report entries before they are durable.
-const LIE: &str = "SEQSVR_POWER_CUT_LIE";
+const LIE_VARIABLE: &str = "SEQSVR_POWER_CUT_LIE";
 fn options(dir: &Path) -> Options {
     let mut options = Options::new(1, "127.0.0.1:1", dir.join("data"));
     options.log_file_bytes = 256 << 10;
@@ -59,7 +59,7 @@ async fn open(dir: &Path) -> Result<Storage, String> {
     Ok(storage)
 }
 
-fn say(line: &str) {
+fn print_line(line: &str) {
     let mut out = std::io::stdout().lock();
     // One write a line: a line is whole or missing.
     out.write_all(format!("{line}\n").as_bytes()).unwrap();
@@ -69,9 +69,11 @@ fn say(line: &str) {
 /// Runs the child: writes until it is killed. Not a test by itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn child() {
-    let Ok(dir) = std::env::var(DIR) else { return };
+    let Ok(dir) = std::env::var(DIR_VARIABLE) else {
+        return;
+    };
     let mut storage = open(Path::new(&dir)).await.unwrap();
-    let lie = std::env::var(LIE).is_ok();
+    let lie = std::env::var(LIE_VARIABLE).is_ok();
     let mut rng = rand::rng();
     let (log, machine) = (&mut storage.log, &mut storage.machine);
     let last = log.get_log_state().await.unwrap().last_log_id;
@@ -90,19 +92,21 @@ async fn child() {
         .map_or(0, |id| id.index + 1);
     let mut snapshot_at = applied;
     let mut flight: FuturesOrdered<BoxFuture<'static, (u64, u64)>> = FuturesOrdered::new();
-    say("begin");
+    print_line("begin");
     // A new term before anything is written, as after an election.
     let mut vote = true;
     loop {
         if vote {
             term += 1;
             log.save_vote(&Vote::new_committed(term, 1)).await.unwrap();
-            say(&format!("voted {term}"));
+            print_line(&format!("voted {term}"));
         }
         for _ in 0..rng.random_range(1..6) {
             let count = rng.random_range(1..6);
             let (tx, rx) = TypeConfig::oneshot();
-            let entries: Vec<Entry> = (next..next + count).map(|i| work(term, i)).collect();
+            let entries: Vec<Entry> = (next..next + count)
+                .map(|i| workload_entry(term, i))
+                .collect();
             next += count;
             log.append(entries, IOFlushed::signal(tx)).await.unwrap();
             let (upto, of) = (next, term);
@@ -115,21 +119,21 @@ async fn child() {
         }
         while flight.len() > 3 || (!flight.is_empty() && rng.random_range(0..2) == 0) {
             let (upto, of) = flight.next().await.unwrap();
-            say(&format!("acked {acked} {upto} {of}"));
+            print_line(&format!("acked {acked} {upto} {of}"));
             acked = upto;
         }
         // As on followers of a deposed leader: a tail that was never committed is truncated.
         vote = rng.random_range(0..25) == 0;
         if vote && acked > applied {
             while let Some((upto, of)) = flight.next().await {
-                say(&format!("acked {acked} {upto} {of}"));
+                print_line(&format!("acked {acked} {upto} {of}"));
                 acked = upto;
             }
             let keep = rng.random_range(applied..=acked);
-            say(&format!("cutting {keep}"));
+            print_line(&format!("cutting {keep}"));
             let upto = match keep {
                 0 => None,
-                keep => Some(log.log_id(keep - 1).unwrap().unwrap()),
+                keep => Some(log.log_id_at(keep - 1).unwrap().unwrap()),
             };
             log.truncate_after(upto).await.unwrap();
             (next, acked) = (keep, keep);
@@ -148,8 +152,8 @@ async fn child() {
             let mut builder = machine.get_snapshot_builder().await;
             let snapshot = builder.build_snapshot().await.unwrap();
             let id = snapshot.meta.last_log_id.unwrap();
-            let upto = log.log_id(id.index - rng.random_range(0..40)).unwrap();
-            say("purging");
+            let upto = log.log_id_at(id.index - rng.random_range(0..40)).unwrap();
+            print_line("purging");
             log.purge(upto.unwrap()).await.unwrap();
             snapshot_at = applied;
         }
@@ -157,13 +161,13 @@ async fn child() {
 }
 
 /// A child that is killed when this is dropped, so that it does not outlive a failed test.
-struct Churn(Child);
+struct ChurningChild(Child);
 
-impl Churn {
-    fn start(disk: &Disk, lie: bool) -> Churn {
+impl ChurningChild {
+    fn start(disk: &Disk, lie: bool) -> ChurningChild {
         let mut child = Process::new(std::env::current_exe().unwrap());
         if lie {
-            child.env(LIE, "1");
+            child.env(LIE_VARIABLE, "1");
         }
         let child = child
             .args([
@@ -172,12 +176,12 @@ impl Churn {
                 "--nocapture",
                 "--test-threads=1",
             ])
-            .env(DIR, disk.path())
+            .env(DIR_VARIABLE, disk.path())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        Churn(child)
+        ChurningChild(child)
     }
 
     fn signal(&self, name: &str) {
@@ -185,7 +189,7 @@ impl Churn {
     }
 }
 
-impl Drop for Churn {
+impl Drop for ChurningChild {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -193,10 +197,10 @@ impl Drop for Churn {
 }
 
 /// Cuts the power this many times; the first loss found is the error.
-async fn cut_and_look(cuts: u64, lie: bool) -> Result<(), String> {
+async fn cut_and_check(cuts: u64, lie: bool) -> Result<(), String> {
     let dir = tempfile::tempdir().unwrap();
     let mut disk = Disk::make(dir.path())?;
-    let mut model = Model::default();
+    let mut model = ExpectedDisk::default();
     let mut rebuilt = BTreeSet::new();
     for cut in 1..=cuts {
         churn_until_cut(&mut disk, &mut model, lie).await?;
@@ -210,7 +214,7 @@ async fn cut_and_look(cuts: u64, lie: bool) -> Result<(), String> {
                 "cut {cut} of {cuts}, {acked} entries acknowledged: {what}"
             ));
         }
-        for path in crate::directory::list(&disk.mount.join("data")).unwrap() {
+        for path in crate::directory::list_files(&disk.mount.join("data")).unwrap() {
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
             if name.starts_with("state.bad.") {
                 rebuilt.insert(name);
@@ -231,8 +235,12 @@ async fn cut_and_look(cuts: u64, lie: bool) -> Result<(), String> {
 }
 
 /// Lets a child work for a moment, then cuts the power and restores it.
-async fn churn_until_cut(disk: &mut Disk, model: &mut Model, lie: bool) -> Result<(), String> {
-    let mut churn = Churn::start(disk, lie);
+async fn churn_until_cut(
+    disk: &mut Disk,
+    model: &mut ExpectedDisk,
+    lie: bool,
+) -> Result<(), String> {
+    let mut churn = ChurningChild::start(disk, lie);
     let lines = BufReader::new(churn.0.stdout.take().unwrap()).lines();
     let (tx, mut rx) = tokio::sync::mpsc::unbounded_channel();
     let listener = std::thread::spawn(move || {
@@ -252,7 +260,7 @@ async fn churn_until_cut(disk: &mut Disk, model: &mut Model, lie: bool) -> Resul
                     let more = rand::rng().random_range(50..700);
                     end = Some(Instant::now() + Duration::from_millis(more));
                 }
-                model.hear(&line);
+                model.record_line(&line);
             }
             Ok(None) => {
                 let mut text = String::new();
@@ -268,33 +276,33 @@ async fn churn_until_cut(disk: &mut Disk, model: &mut Model, lie: bool) -> Resul
     drop(churn);
     listener.join().unwrap();
     while let Ok(line) = rx.try_recv() {
-        model.hear(&line);
+        model.record_line(&line);
     }
     disk.unmount()?;
     disk.mount()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_acknowledged_is_lost_in_a_power_cut() {
-    let cuts = std::env::var(CUTS).map_or(10, |n| n.parse().expect(CUTS));
+async fn power_cut_loses_nothing_acknowledged() {
+    let cuts = std::env::var(CUTS_VARIABLE).map_or(10, |n| n.parse().expect(CUTS_VARIABLE));
     if !skipped() {
-        cut_and_look(cuts, false).await.unwrap();
+        cut_and_check(cuts, false).await.unwrap();
     }
 }
 
 /// The test detects such losses: entries reported before they are durable are found missing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_acknowledgement_before_the_sync_is_caught() {
+async fn power_cut_test_detects_acknowledgement_before_sync() {
     if !skipped() {
         // Ends with the first cut that detects it, mostly among the first few.
-        let caught = cut_and_look(200, true).await.unwrap_err();
+        let caught = cut_and_check(200, true).await.unwrap_err();
         assert!(caught.contains("acknowledged up to"), "{caught}");
     }
 }
 
 /// A disk that fails in the middle of work stops the node, with the reason; no call hangs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_disk_that_fails_stops_the_node() {
+async fn failing_disk_stops_the_node() {
     if skipped() {
         return;
     }
@@ -303,7 +311,7 @@ async fn a_disk_that_fails_stops_the_node() {
     let (node, member) = open_node(&disk).await;
     let made = node.init(vec![member], ClusterId(1), 3_000, 16).await;
     made.unwrap();
-    let batch = || match work(1, 1).payload {
+    let batch = || match workload_entry(1, 1).payload {
         EntryPayload::Normal(p) => Batch::clone(&p.0),
         _ => unreachable!("it is a batch"),
     };
@@ -320,9 +328,9 @@ async fn a_disk_that_fails_stops_the_node() {
     node.shutdown().await;
 }
 
-/// As [`a_disk_that_fails_stops_the_node`], before the node belongs to a cluster.
+/// As [`failing_disk_stops_the_node`], before the node belongs to a cluster.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_disk_that_fails_during_init_stops_the_node() {
+async fn failing_disk_during_init_stops_the_node() {
     if skipped() {
         return;
     }

@@ -10,8 +10,8 @@ use openraft::storage::{IOFlushed, RaftLogStorage};
 use openraft::type_config::TypeConfigExt;
 
 use super::disk::{Disk, skipped};
-use super::failed_sync::{append, entries, opened};
-use super::model::work;
+use super::failed_sync::{append_durably, open_member_storage, read_entries};
+use super::model::workload_entry;
 use super::*;
 use crate::types::TypeConfig;
 
@@ -22,7 +22,7 @@ fn options(disk: &Disk) -> Options {
 }
 
 fn file_count(storage: &Storage) -> usize {
-    let files = crate::directory::list(&storage.directory.log()).unwrap();
+    let files = crate::directory::list_files(&storage.directory.log_path()).unwrap();
     let wal = |f: &&std::path::PathBuf| f.extension().is_some_and(|e| e == "wal");
     files.iter().filter(wal).count()
 }
@@ -35,38 +35,38 @@ fn cycle_power(disk: &mut Disk, storage: Storage) -> Storage {
     open_storage(&options(disk)).unwrap()
 }
 
-fn written(count: u64) -> Vec<Entry> {
-    (0..count).map(|index| work(1, index)).collect()
+fn expected_entries(count: u64) -> Vec<Entry> {
+    (0..count).map(|index| workload_entry(1, index)).collect()
 }
 
 /// Shows the sync on the new file: records acknowledged in it are there after the cut, and a record
 /// that was written behind them without a sync is not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_acknowledged_in_a_new_log_file_survives_a_power_cut() {
+async fn entries_acknowledged_in_new_log_file_survive_power_cut() {
     if skipped() {
         return;
     }
     for more in 0..4 {
         let dir = tempfile::tempdir().unwrap();
         let mut disk = Disk::make(dir.path()).unwrap();
-        let mut storage = opened(&options(&disk), 1).await;
+        let mut storage = open_member_storage(&options(&disk), 1).await;
         let mut next = 1;
         let before = file_count(&storage);
         while file_count(&storage) == before {
-            append(&mut storage.log, next).await.unwrap();
+            append_durably(&mut storage.log, next).await.unwrap();
             next += 1;
         }
         for _ in 0..more {
-            append(&mut storage.log, next).await.unwrap();
+            append_durably(&mut storage.log, next).await.unwrap();
             next += 1;
         }
         let last = log_id(1, next - 1);
         storage.log.save_committed(Some(last)).await.unwrap();
 
         let mut storage = cycle_power(&mut disk, storage);
-        let kept = entries(&mut storage).await;
+        let kept = read_entries(&mut storage).await;
         assert_eq!(kept.len() as u64, next, "{more} after the rotation");
-        assert_eq!(kept, written(next));
+        assert_eq!(kept, expected_entries(next));
         let committed = storage.log.read_committed().await.unwrap();
         assert_eq!(
             committed, None,
@@ -81,13 +81,13 @@ async fn what_is_acknowledged_in_a_new_log_file_survives_a_power_cut() {
 /// not, the record between them is neither whole nor at the end. The log is then rejected as
 /// damaged: nothing is lost silently. That outcome ends a round as well.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_power_cut_at_the_rotation_of_the_log_loses_nothing_acknowledged() {
+async fn power_cut_at_log_rotation_loses_no_acknowledged_entry() {
     if skipped() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
     let mut disk = Disk::make(&dir.path().join("0")).unwrap();
-    let mut storage = opened(&options(&disk), 1).await;
+    let mut storage = open_member_storage(&options(&disk), 1).await;
     let mut known = 1;
     for round in 1..=10 {
         let mut waiting = VecDeque::new();
@@ -97,7 +97,9 @@ async fn a_power_cut_at_the_rotation_of_the_log_loses_nothing_acknowledged() {
         let mut next = known;
         loop {
             let (tx, rx) = TypeConfig::oneshot();
-            let queued = storage.log.append([work(1, next)], IOFlushed::signal(tx));
+            let queued = storage
+                .log
+                .append([workload_entry(1, next)], IOFlushed::signal(tx));
             queued.await.unwrap();
             waiting.push_back(rx);
             next += 1;
@@ -117,7 +119,7 @@ async fn a_power_cut_at_the_rotation_of_the_log_loses_nothing_acknowledged() {
         // More appends are under way when the cut comes.
         for more in 0..64 {
             let (tx, _) = TypeConfig::oneshot();
-            let entry = work(1, next + more);
+            let entry = workload_entry(1, next + more);
             if storage
                 .log
                 .append([entry], IOFlushed::signal(tx))
@@ -136,17 +138,17 @@ async fn a_power_cut_at_the_rotation_of_the_log_loses_nothing_acknowledged() {
                 println!("round {round}: refused: {what}");
                 disk = Disk::make(&dir.path().join(round.to_string())).unwrap();
                 known = 1;
-                storage = opened(&options(&disk), 1).await;
+                storage = open_member_storage(&options(&disk), 1).await;
                 continue;
             }
             Err(e) => panic!("round {round}: {e}"),
         };
-        let kept = entries(&mut storage).await;
+        let kept = read_entries(&mut storage).await;
         known = kept.len() as u64;
         println!(
             "round {round}: {next} written at the rotation, {acknowledged} acknowledged, {known} kept"
         );
         assert!(known >= acknowledged, "{known} of {acknowledged} kept");
-        assert_eq!(kept, written(known));
+        assert_eq!(kept, expected_entries(known));
     }
 }

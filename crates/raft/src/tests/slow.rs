@@ -11,15 +11,15 @@ use seqsvr_proto::v1::RaftRequest;
 use seqsvr_proto::v1::raft_client::RaftClient;
 use tokio::net::TcpListener;
 
-use super::failed_sync::append_entry;
-use super::stage::{LIMIT, Stage};
+use super::failed_sync::append_entry_durably;
+use super::stage::{ScriptedLeader, TEST_TIMEOUT};
 use super::*;
 use crate::frame;
 use crate::types::{SnapshotMeta, TypeConfig, Vote};
 use crate::{APPEND_BYTES_MAX, ENTRY_BYTES_MAX};
 
 /// Makes an entry of about 60 KiB, as much as the proposer puts into one.
-fn long(index: u64) -> Entry {
+fn long_entry(index: u64) -> Entry {
     let command = |i| Command::ExpireSession {
         session: SessionId(u64::MAX - i),
         term: u64::MAX - i,
@@ -28,15 +28,18 @@ fn long(index: u64) -> Entry {
 }
 
 #[tokio::test]
-async fn an_append_is_bounded_by_its_bytes() {
+async fn append_call_is_bounded_by_bytes() {
     let dir = tempfile::tempdir().unwrap();
     let options = Options::new(1, "127.0.0.1:1", dir.path().join("data"));
     let mut log = open_storage(&options).unwrap().log;
     for index in 0..20 {
-        append_entry(&mut log, long(index)).await.unwrap();
+        append_entry_durably(&mut log, long_entry(index))
+            .await
+            .unwrap();
     }
-    let bytes =
-        |entries: &[Entry]| -> usize { entries.iter().map(|e| frame::body_len(&e.payload)).sum() };
+    let bytes = |entries: &[Entry]| -> usize {
+        entries.iter().map(|e| frame::encoded_len(&e.payload)).sum()
+    };
     let mut next = 0;
     let mut calls = 0;
     while next < 20 {
@@ -49,7 +52,7 @@ async fn an_append_is_bounded_by_its_bytes() {
     assert!((3..10).contains(&calls), "{calls} calls");
     // Short entries come all at once.
     for index in 20..84 {
-        append_entry(&mut log, entry(1, index, vec![]))
+        append_entry_durably(&mut log, entry(1, index, vec![]))
             .await
             .unwrap();
     }
@@ -60,8 +63,8 @@ async fn an_append_is_bounded_by_its_bytes() {
 /// openraft gives up a vote after its limit, the voter's fdatasync included; our calls do not give
 /// up earlier.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_vote_may_take_as_long_as_openraft_waits() {
-    let stage = Stage::new().await;
+async fn vote_call_waits_as_long_as_openraft() {
+    let stage = ScriptedLeader::new().await;
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let peer = Peer {
         address: silent.local_addr().unwrap().to_string(),
@@ -80,15 +83,15 @@ async fn a_vote_may_take_as_long_as_openraft_waits() {
 /// Schedule: the leader of term 4, deposed, sends a snapshot up to entry 100 and is refused; the
 /// leader of term 5 knows that this node acknowledged entry 50, and its log ends at entry 3.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_refused_snapshot_covers_nothing() {
-    let stage = Stage::new().await;
+async fn rejected_snapshot_does_not_hide_log_loss() {
+    let stage = ScriptedLeader::new().await;
     let first = (0..4).map(|index| entry(5, index, vec![])).collect();
     stage.append(5, None, first, log_id(5, 0)).await;
     let meta = SnapshotMeta {
         last_log_id: Some(log_id(4, 100)),
         last_membership: StoredMembership::new(Some(log_id(1, 0)), membership([2, 3])),
     };
-    let answer = stage.install(4, meta).await;
+    let answer = stage.send_snapshot(4, meta).await;
     assert_eq!(answer, Vote::new_committed(5, 2), "it is refused");
 
     let heartbeat: openraft::raft::AppendEntriesRequest<TypeConfig> =
@@ -100,7 +103,7 @@ async fn a_refused_snapshot_covers_nothing() {
         };
     let channel = stage.follower.channel(&stage.peer.address).unwrap();
     let request = RaftRequest {
-        header: Some(stage.header(ClusterId(7))),
+        header: Some(stage.call_header(ClusterId(7))),
         body: frame::encode(&heartbeat).unwrap().into(),
         acknowledged: 51,
         checkpoint: None,
@@ -110,6 +113,9 @@ async fn a_refused_snapshot_covers_nothing() {
     assert!(refusal.message().contains("entry 50"), "{refusal}");
     let mut failed = stage.follower.failed();
     let failed = failed.wait_for(Option::is_some);
-    tokio::time::timeout(LIMIT, failed).await.unwrap().unwrap();
+    tokio::time::timeout(TEST_TIMEOUT, failed)
+        .await
+        .unwrap()
+        .unwrap();
     stage.follower.shutdown().await;
 }

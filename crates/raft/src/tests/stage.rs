@@ -15,27 +15,27 @@ use tokio::time::Instant;
 use tokio_stream::wrappers::TcpListenerStream;
 
 use super::*;
-use crate::gate::Gate;
+use crate::gate::IdentityCheck;
 use crate::identity::Identity;
 use crate::machine::Snapshot;
-use crate::network::Network;
+use crate::network::PeerNetwork;
 use crate::node::Node;
 use crate::snapshot;
 use crate::types::{SnapshotMeta, Vote};
 
-pub(super) const LIMIT: Duration = Duration::from_secs(30);
+pub(super) const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A node of ours, node 1, and the storage and network of the leader that the test plays.
-pub(super) struct Stage {
+pub(super) struct ScriptedLeader {
     pub(super) follower: Node,
     leader: Storage,
-    pub(super) network: Network,
+    pub(super) network: PeerNetwork,
     pub(super) peer: Peer,
     _dir: tempfile::TempDir,
 }
 
-impl Stage {
-    pub(super) async fn new() -> Stage {
+impl ScriptedLeader {
+    pub(super) async fn new() -> ScriptedLeader {
         let dir = tempfile::tempdir().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
@@ -48,19 +48,19 @@ impl Stage {
             cluster: Some(ClusterId(7)),
             ..leader.identity
         };
-        let gate = Gate::new(
+        let identity_check = IdentityCheck::new(
             identity,
             leader.directory.clone(),
             leader.log.clone(),
-            leader.machine.shared(),
+            leader.machine.shared_state(),
             1,
         );
-        let network = Network::new(Arc::new(gate), Arc::new(Tcp));
+        let network = PeerNetwork::new(Arc::new(identity_check), Arc::new(Tcp));
         let peer = Peer {
             address,
             incarnation: follower.identity().incarnation,
         };
-        Stage {
+        ScriptedLeader {
             follower,
             leader,
             network,
@@ -71,7 +71,7 @@ impl Stage {
 
     /// Stores the vote as a leader does before it sends anything. Without it an answer that bears
     /// the vote would prove that another process has the leader's id.
-    pub(super) async fn lead(&self, term: u64) -> Vote {
+    pub(super) async fn save_vote(&self, term: u64) -> Vote {
         let vote = Vote::new_committed(term, 2);
         let mut log = self.leader.log.clone();
         if log.read_vote().await.unwrap() < Some(vote) {
@@ -89,19 +89,20 @@ impl Stage {
         commit: LogId,
     ) {
         let request = AppendEntriesRequest {
-            vote: self.lead(term).await,
+            vote: self.save_vote(term).await,
             prev_log_id: prev,
             entries,
             leader_commit: Some(commit),
         };
         let mut connection = self.network.connect(1, &self.peer);
-        let answer = connection.append_entries(request, RPCOption::new(LIMIT));
+        let answer = connection.append_entries(request, RPCOption::new(TEST_TIMEOUT));
         assert_eq!(answer.await.unwrap(), AppendEntriesResponse::Success);
     }
 
     /// Writes a snapshot without a row.
-    pub(super) fn snapshot(&self, meta: SnapshotMeta) -> Snapshot {
-        let written = snapshot::write(&self.leader.directory, &meta, &State::default()).unwrap();
+    pub(super) fn write_empty_snapshot(&self, meta: SnapshotMeta) -> Snapshot {
+        let written =
+            snapshot::write_snapshot(&self.leader.directory, &meta, &State::default()).unwrap();
         Snapshot {
             meta,
             snapshot: written,
@@ -109,29 +110,29 @@ impl Stage {
     }
 
     /// Sends a snapshot without a row; returns the vote that the node answers with.
-    pub(super) async fn install(&self, term: u64, meta: SnapshotMeta) -> Vote {
-        self.send(term, meta, |_| ()).await
+    pub(super) async fn send_snapshot(&self, term: u64, meta: SnapshotMeta) -> Vote {
+        self.send_changed(term, meta, |_| ()).await
     }
 
     /// Sends a snapshot whose file was changed by `change`.
-    pub(super) async fn send(
+    pub(super) async fn send_changed(
         &self,
         term: u64,
         meta: SnapshotMeta,
         change: impl Fn(&std::path::Path),
     ) -> Vote {
-        let snapshot = self.snapshot(meta);
+        let snapshot = self.write_empty_snapshot(meta);
         change(&snapshot.snapshot.path);
-        let vote = self.lead(term).await;
+        let vote = self.save_vote(term).await;
         let mut connection = self.network.connect(1, &self.peer);
         let never = std::future::pending();
-        let answer = connection.full_snapshot(vote, snapshot, never, RPCOption::new(LIMIT));
+        let answer = connection.full_snapshot(vote, snapshot, never, RPCOption::new(TEST_TIMEOUT));
         answer.await.unwrap().vote
     }
 
     /// Waits until the follower's membership has these voters; metrics lag behind an answer.
-    pub(super) async fn voters(&self, expected: &[u64]) {
-        let deadline = Instant::now() + LIMIT;
+    pub(super) async fn wait_for_voters(&self, expected: &[u64]) {
+        let deadline = Instant::now() + TEST_TIMEOUT;
         loop {
             let members = self.follower.members();
             let voters: Vec<u64> = members.iter().filter(|m| m.voter).map(|m| m.id).collect();
@@ -144,7 +145,7 @@ impl Stage {
     }
 
     /// Returns the header of a call to the follower.
-    pub(super) fn header(&self, cluster: ClusterId) -> RaftHeader {
+    pub(super) fn call_header(&self, cluster: ClusterId) -> RaftHeader {
         RaftHeader {
             cluster: cluster.0.to_be_bytes().to_vec().into(),
             target: 1,

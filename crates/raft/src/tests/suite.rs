@@ -4,15 +4,15 @@ use openraft::testing::log::{StoreBuilder, Suite};
 use tempfile::TempDir;
 
 use super::*;
-use crate::machine::Machine;
+use crate::machine::StateMachine;
 use crate::types::TypeConfig;
 
 struct Build;
 
-impl StoreBuilder<TypeConfig, LogStore, Machine, TempDir> for Build {
+impl StoreBuilder<TypeConfig, LogStore, StateMachine, TempDir> for Build {
     async fn build(
         &self,
-    ) -> Result<(TempDir, LogStore, Machine), openraft::StorageError<TypeConfig>> {
+    ) -> Result<(TempDir, LogStore, StateMachine), openraft::StorageError<TypeConfig>> {
         let dir = tempfile::tempdir().unwrap();
         let options = Options::new(1, "127.0.0.1:1", dir.path().join("data"));
         let storage = Storage::open(&options).unwrap();
@@ -21,6 +21,6 @@ impl StoreBuilder<TypeConfig, LogStore, Machine, TempDir> for Build {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_storage_passes_openrafts_suite() {
+async fn storage_passes_test_suite_of_openraft() {
     Suite::test_all(Build).await.unwrap();
 }

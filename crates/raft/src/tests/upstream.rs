@@ -16,18 +16,18 @@ use openraft::StoredMembership;
 use openraft::storage::{IOFlushed, RaftLogStorage};
 use openraft::type_config::TypeConfigExt;
 
-use super::stage::{LIMIT, Stage};
+use super::stage::{ScriptedLeader, TEST_TIMEOUT};
 use super::*;
 use crate::types::{SnapshotMeta, TypeConfig, Vote};
 
-fn members(log_id: LogId, voters: impl IntoIterator<Item = u64>) -> Entry {
+fn membership_entry(log_id: LogId, voters: impl IntoIterator<Item = u64>) -> Entry {
     Entry {
         log_id,
         payload: EntryPayload::Membership(membership(voters)),
     }
 }
 
-fn empty(term: u64, index: u64) -> Entry {
+fn empty_entry(term: u64, index: u64) -> Entry {
     entry(term, index, vec![])
 }
 
@@ -35,49 +35,58 @@ fn empty(term: u64, index: u64) -> Entry {
 /// leader of term 2 never had it and sends a snapshot up to its own entry 8, whose membership is of
 /// entry 0.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_membership_that_a_snapshot_covers_is_in_effect_no_more() {
-    let stage = Stage::new().await;
-    let mut first: Vec<Entry> = vec![members(log_id(1, 0), [2, 3])];
-    first.extend((1..5).map(|index| empty(1, index)));
+async fn uncommitted_membership_covered_by_snapshot_is_dropped() {
+    let stage = ScriptedLeader::new().await;
+    let mut first: Vec<Entry> = vec![membership_entry(log_id(1, 0), [2, 3])];
+    first.extend((1..5).map(|index| empty_entry(1, index)));
     stage.append(1, None, first, log_id(1, 4)).await;
-    stage.voters(&[2, 3]).await;
-    let joint = vec![members(log_id(1, 5), [1, 2, 3])];
+    stage.wait_for_voters(&[2, 3]).await;
+    let joint = vec![membership_entry(log_id(1, 5), [1, 2, 3])];
     stage
         .append(1, Some(log_id(1, 4)), joint, log_id(1, 4))
         .await;
-    stage.voters(&[1, 2, 3]).await;
+    stage.wait_for_voters(&[1, 2, 3]).await;
     let meta = SnapshotMeta {
         last_log_id: Some(log_id(2, 8)),
         last_membership: StoredMembership::new(Some(log_id(1, 0)), membership([2, 3])),
     };
-    assert_eq!(stage.install(2, meta).await, Vote::new_committed(2, 2));
-    stage.voters(&[2, 3]).await;
+    assert_eq!(
+        stage.send_snapshot(2, meta).await,
+        Vote::new_committed(2, 2)
+    );
+    stage.wait_for_voters(&[2, 3]).await;
     assert_eq!(*stage.follower.failed().borrow(), None);
     stage.follower.shutdown().await;
 }
 
 /// A snapshot older than the committed entries here comes late: nothing moves back or is lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_snapshot_older_than_what_is_committed_takes_nothing_back() {
-    let stage = Stage::new().await;
-    let mut first: Vec<Entry> = vec![members(log_id(1, 0), [2, 3])];
-    first.extend((1..10).map(|index| empty(1, index)));
+async fn late_snapshot_below_committed_entries_changes_nothing() {
+    let stage = ScriptedLeader::new().await;
+    let mut first: Vec<Entry> = vec![membership_entry(log_id(1, 0), [2, 3])];
+    first.extend((1..10).map(|index| empty_entry(1, index)));
     stage.append(1, None, first, log_id(1, 9)).await;
     let mut progress = stage.follower.applied();
     let applied = progress.wait_for(|p| p.index == 9);
-    tokio::time::timeout(LIMIT, applied).await.unwrap().unwrap();
+    tokio::time::timeout(TEST_TIMEOUT, applied)
+        .await
+        .unwrap()
+        .unwrap();
     let meta = SnapshotMeta {
         last_log_id: Some(log_id(1, 3)),
         last_membership: StoredMembership::new(Some(log_id(1, 0)), membership([2, 3])),
     };
-    assert_eq!(stage.install(1, meta).await, Vote::new_committed(1, 2));
+    assert_eq!(
+        stage.send_snapshot(1, meta).await,
+        Vote::new_committed(1, 2)
+    );
     // Entries behind entry 9 find it there.
-    let next = vec![empty(1, 10)];
+    let next = vec![empty_entry(1, 10)];
     stage
         .append(1, Some(log_id(1, 9)), next, log_id(1, 10))
         .await;
     let applied = progress.wait_for(|p| p.index != 9);
-    let applied = tokio::time::timeout(LIMIT, applied)
+    let applied = tokio::time::timeout(TEST_TIMEOUT, applied)
         .await
         .unwrap()
         .unwrap()
@@ -91,7 +100,7 @@ async fn a_snapshot_older_than_what_is_committed_takes_nothing_back() {
 /// Completions of the log come in the order of its writes, with any other writes in between: when
 /// one is complete, each earlier one is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn writes_of_the_log_complete_in_their_order() {
+async fn log_writes_complete_in_order() {
     let dir = tempfile::tempdir().unwrap();
     let mut options = Options::new(1, "127.0.0.1:1", dir.path().join("data"));
     options.log_file_bytes = 2_000;
@@ -101,7 +110,9 @@ async fn writes_of_the_log_complete_in_their_order() {
         let mut waiting = Vec::new();
         for _ in 0..10 {
             let (tx, rx) = TypeConfig::oneshot();
-            let entries: Vec<Entry> = (next..next + 3).map(|index| empty(1, index)).collect();
+            let entries: Vec<Entry> = (next..next + 3)
+                .map(|index| empty_entry(1, index))
+                .collect();
             next += 3;
             log.append(entries, IOFlushed::signal(tx)).await.unwrap();
             waiting.push(rx);

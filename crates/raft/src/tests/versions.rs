@@ -1,4 +1,4 @@
-//! Future format versions: every stored frame that bears one is rejected by file and by version,
+//! Future format versions: every stored record that bears one is rejected by file and by version,
 //! and nothing changes it. In the rows it costs the shortcut only.
 
 use std::fs;
@@ -14,16 +14,16 @@ use crate::frame;
 use crate::identity::Identity;
 use crate::types::{TypeConfig, Vote};
 
-const NEWER: u8 = frame::VERSION + 1;
+const NEWER: u8 = frame::VERSION_MAX + 1;
 
-/// Returns the positions at which frames begin: their head has a checksum of its own. A body of
-/// five bytes looks like a head too, so whole frames are stepped over.
-fn frames(bytes: &[u8]) -> Vec<usize> {
+/// Returns the positions at which records begin: their head has a checksum of its own. A body of
+/// five bytes looks like a head too, so whole records are stepped over.
+fn find_records(bytes: &[u8]) -> Vec<usize> {
     let mut found = Vec::new();
     let mut at = 0;
     while at + 13 <= bytes.len() {
         let head = &bytes[at..at + 9];
-        let known = (1..=frame::VERSION).contains(&head[0]);
+        let known = (1..=frame::VERSION_MAX).contains(&head[0]);
         if known && crc32fast::hash(&head[..5]).to_be_bytes() == head[5..9] {
             found.push(at);
             let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]);
@@ -35,8 +35,8 @@ fn frames(bytes: &[u8]) -> Vec<usize> {
     found
 }
 
-/// Returns the same file with one frame of a newer version.
-fn newer(bytes: &[u8], at: usize) -> Vec<u8> {
+/// Returns the same file with one record of a newer version.
+fn with_newer_version(bytes: &[u8], at: usize) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     bytes[at] = NEWER;
     let head = crc32fast::hash(&bytes[at..at + 5]);
@@ -48,9 +48,9 @@ fn options(dir: &Path) -> Options {
     Options::new(1, "127.0.0.1:1", dir.join("data"))
 }
 
-/// Writes a directory with at least one frame of every kind: identity, stamp, vote, entries of each
-/// kind, committed id, a cut tail, a snapshot with rows, a purge, and rows.
-async fn written(dir: &Path) {
+/// Writes a directory with at least one record of every kind: identity, stamp, vote, entries of
+/// each kind, committed id, a cut tail, a snapshot with rows, a purge, and rows.
+async fn write_every_record(dir: &Path) {
     let mut storage = open_storage(&options(dir)).unwrap();
     let cluster = ClusterId(0xc1);
     let identity = Identity {
@@ -96,28 +96,28 @@ async fn written(dir: &Path) {
     log.purge(log_id(1, 3)).await.unwrap();
 }
 
-fn one_of(dir: PathBuf, extension: &str) -> PathBuf {
-    let mut files = crate::directory::list(&dir).unwrap();
+fn only_file(dir: PathBuf, extension: &str) -> PathBuf {
+    let mut files = crate::directory::list_files(&dir).unwrap();
     files.retain(|f| f.extension().is_some_and(|e| e == extension));
     assert_eq!(files.len(), 1, "{files:?}");
     files.remove(0)
 }
 
 #[tokio::test]
-async fn a_newer_version_of_any_frame_is_refused_by_name() {
+async fn record_of_newer_version_is_rejected_by_file_and_version() {
     let dir = tempfile::tempdir().unwrap();
-    written(dir.path()).await;
+    write_every_record(dir.path()).await;
     let data = dir.path().join("data");
-    let log = one_of(data.join("log"), "wal");
+    let log = only_file(data.join("log"), "wal");
     // Identity; header, rows and trailer; in the log at least stamp, vote, eight entries with their
     // ids, and the ids of the truncation, the commit and the purge.
     for (file, least) in [
         (data.join("identity"), 1),
-        (one_of(data.join("snapshots"), "snapshot"), 3),
+        (only_file(data.join("snapshots"), "snapshot"), 3),
         (log.clone(), 2 + 2 * 9 + 3),
     ] {
         let good = fs::read(&file).unwrap();
-        let frames = frames(&good);
+        let frames = find_records(&good);
         assert!(
             frames.len() >= least,
             "{} in {}",
@@ -125,7 +125,7 @@ async fn a_newer_version_of_any_frame_is_refused_by_name() {
             file.display()
         );
         for at in frames {
-            fs::write(&file, newer(&good, at)).unwrap();
+            fs::write(&file, with_newer_version(&good, at)).unwrap();
             let error = open_storage(&options(dir.path())).map(drop).unwrap_err();
             assert!(
                 matches!(&error, Error::Version { file: f, version: NEWER } if file.starts_with(f)),
@@ -137,18 +137,21 @@ async fn a_newer_version_of_any_frame_is_refused_by_name() {
                 text.contains("start the newer build that wrote it"),
                 "{text}"
             );
-            assert_eq!(fs::read(&file).unwrap(), newer(&good, at));
+            assert_eq!(fs::read(&file).unwrap(), with_newer_version(&good, at));
         }
         fs::write(&file, good).unwrap();
     }
     let storage = open_storage(&options(dir.path())).unwrap();
-    assert_eq!(storage.machine.shared().applied.read().index(), 7);
+    assert_eq!(
+        storage.machine.shared_state().applied.read().last_index(),
+        7
+    );
 }
 
 #[tokio::test]
-async fn newer_rows_are_set_aside_and_rebuilt() {
+async fn rows_of_newer_version_are_quarantined_and_rebuilt() {
     let dir = tempfile::tempdir().unwrap();
-    written(dir.path()).await;
+    write_every_record(dir.path()).await;
     let state = dir.path().join("data/state");
     let keys: Vec<Vec<u8>> = {
         let db = sled::open(&state).unwrap();
@@ -171,7 +174,8 @@ async fn newer_rows_are_set_aside_and_rebuilt() {
         .unwrap();
         let db = sled::open(&state).unwrap();
         let good = db.get(key).unwrap().unwrap();
-        db.insert(key.as_slice(), newer(&good, 0)).unwrap();
+        db.insert(key.as_slice(), with_newer_version(&good, 0))
+            .unwrap();
         drop(db);
         let mut storage = open_storage(&options(dir.path())).unwrap();
         let aside = dir.path().join(format!("data/state.bad.{n}"));
@@ -179,6 +183,9 @@ async fn newer_rows_are_set_aside_and_rebuilt() {
         let mut helper =
             openraft::StorageHelper::new(&mut storage.log, &mut storage.machine).with_id(1);
         helper.get_initial_state().await.unwrap();
-        assert_eq!(storage.machine.shared().applied.read().index(), 7);
+        assert_eq!(
+            storage.machine.shared_state().applied.read().last_index(),
+            7
+        );
     }
 }

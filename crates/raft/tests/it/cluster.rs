@@ -5,28 +5,31 @@ use std::time::Duration;
 use seqsvr_core::state::State;
 use seqsvr_raft::{ConfirmError, ProposeError, Role};
 
-use crate::common::{Running, agree, cluster, cluster_of, leader, session, until, write};
+use crate::common::{
+    RunningNode, session_batch, start_cluster, start_cluster_with_slots, wait_for_leader,
+    wait_until, wait_until_equal, write_session,
+};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn writes_survive_the_loss_of_a_follower_and_of_the_leader() {
+async fn writes_survive_loss_of_follower_and_of_leader() {
     let dir = tempfile::tempdir().unwrap();
-    let mut nodes = cluster(dir.path(), 3, |_| {}).await;
+    let mut nodes = start_cluster(dir.path(), 3, |_| {}).await;
     let names: Vec<String> = (0..30).map(|i| format!("n{i}")).collect();
     for name in &names[..10] {
-        write(&nodes, name).await;
+        write_session(&nodes, name).await;
     }
 
-    let at = leader(&nodes).await;
+    let at = wait_for_leader(&nodes).await;
     let (led, address) = (nodes[at].options.node, nodes[at].options.address.clone());
     let follower = (at + 1) % 3;
-    until("the follower knows the leader", || {
+    wait_until("the follower knows the leader", || {
         let seen = nodes[follower].node.leadership().borrow().clone();
         seen.role == Role::Follower && seen.leader == Some((led, address.clone()))
     })
     .await;
     let hint = Some((led, address));
     assert_eq!(
-        nodes[follower].node.propose(session("x")).await,
+        nodes[follower].node.propose(session_batch("x")).await,
         Err(ProposeError::NotLeader {
             leader: hint.clone()
         })
@@ -39,23 +42,23 @@ async fn writes_survive_the_loss_of_a_follower_and_of_the_leader() {
 
     let gone = nodes.remove(follower).kill().await;
     for name in &names[10..20] {
-        write(&nodes, name).await;
+        write_session(&nodes, name).await;
     }
-    nodes.push(Running::restart(gone).await.unwrap());
-    agree(&nodes, names[..20].iter().map(String::as_str)).await;
+    nodes.push(RunningNode::restart(gone).await.unwrap());
+    wait_until_equal(&nodes, names[..20].iter().map(String::as_str)).await;
 
-    let at = leader(&nodes).await;
+    let at = wait_for_leader(&nodes).await;
     let term = nodes[at].node.counters().term;
     let gone = nodes.remove(at).kill().await;
     let lost = tokio::time::Instant::now();
-    leader(&nodes).await;
+    wait_for_leader(&nodes).await;
     println!("a new leader is ready after {:?}", lost.elapsed());
     for name in &names[20..] {
-        write(&nodes, name).await;
+        write_session(&nodes, name).await;
     }
-    assert!(nodes[leader(&nodes).await].node.counters().term > term);
-    nodes.push(Running::restart(gone).await.unwrap());
-    agree(&nodes, names.iter().map(String::as_str)).await;
+    assert!(nodes[wait_for_leader(&nodes).await].node.counters().term > term);
+    nodes.push(RunningNode::restart(gone).await.unwrap());
+    wait_until_equal(&nodes, names.iter().map(String::as_str)).await;
 
     let mut all = Vec::new();
     for node in nodes {
@@ -63,30 +66,30 @@ async fn writes_survive_the_loss_of_a_follower_and_of_the_leader() {
     }
     let mut nodes = Vec::new();
     for options in all {
-        nodes.push(Running::restart(options).await.unwrap());
+        nodes.push(RunningNode::restart(options).await.unwrap());
     }
-    write(&nodes, "after").await;
-    agree(&nodes, names.iter().map(String::as_str)).await;
+    write_session(&nodes, "after").await;
+    wait_until_equal(&nodes, names.iter().map(String::as_str)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_follower_that_lags_behind_the_log_is_sent_a_snapshot() {
+async fn follower_behind_purged_log_receives_snapshot() {
     let dir = tempfile::tempdir().unwrap();
     // As many slots as there may be, so that the snapshot takes several chunks.
-    let mut nodes = cluster_of(dir.path(), 3, 16_384, |o| {
+    let mut nodes = start_cluster_with_slots(dir.path(), 3, 16_384, |o| {
         o.snapshot_every_entries = 40;
         o.keep_entries = 5;
         o.log_file_bytes = 16 << 10;
     })
     .await;
-    write(&nodes, "first").await;
-    let follower = (leader(&nodes).await + 1) % 3;
+    write_session(&nodes, "first").await;
+    let follower = (wait_for_leader(&nodes).await + 1) % 3;
     let gone = nodes.remove(follower).kill().await;
     let names: Vec<String> = (0..300).map(|i| format!("n{i}")).collect();
     for name in &names {
-        write(&nodes, name).await;
+        write_session(&nodes, name).await;
     }
-    until("both purge", || {
+    wait_until("both purge", || {
         nodes.iter().all(|n| n.node.counters().purged_index > 100)
     })
     .await;
@@ -102,37 +105,37 @@ async fn a_follower_that_lags_behind_the_log_is_sent_a_snapshot() {
             "it fits into one chunk or two"
         );
     }
-    nodes.push(Running::restart(gone).await.unwrap());
-    agree(&nodes, names.iter().map(String::as_str)).await;
+    nodes.push(RunningNode::restart(gone).await.unwrap());
+    wait_until_equal(&nodes, names.iter().map(String::as_str)).await;
     let counters = nodes[2].node.counters();
     assert!(counters.snapshots_installed >= 1, "{counters:?}");
 
     // The installed snapshot and the later entries are durable there.
     let state = nodes[2].node.with_state(State::clone);
     let options = nodes.remove(2).kill().await;
-    nodes.push(Running::restart(options).await.unwrap());
-    until("the state is back", || {
+    nodes.push(RunningNode::restart(options).await.unwrap());
+    wait_until("the state is back", || {
         nodes[2].node.with_state(State::clone) == state
     })
     .await;
-    write(&nodes, "last").await;
-    agree(&nodes, ["last"].into_iter()).await;
+    write_session(&nodes, "last").await;
+    wait_until_equal(&nodes, ["last"].into_iter()).await;
 }
 
 /// Schedule: a quorum acknowledged a moment ago, so a lease would still say yes. The followers go,
 /// and a caller requests a confirmation now: it must not be given.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_confirmation_needs_a_round_that_started_after_the_call() {
+async fn confirm_needs_round_that_started_after_the_call() {
     let dir = tempfile::tempdir().unwrap();
-    let mut nodes = cluster(dir.path(), 3, |o| {
+    let mut nodes = start_cluster(dir.path(), 3, |o| {
         // A lease as long as the leader's patience would cover all steps below.
         o.heartbeat_ms = 100;
         o.election_min_ms = 2_000;
         o.election_max_ms = 3_000;
     })
     .await;
-    write(&nodes, "a").await;
-    let at = leader(&nodes).await;
+    write_session(&nodes, "a").await;
+    let at = wait_for_leader(&nodes).await;
     nodes.swap(0, at);
     nodes[0].node.confirm().await.unwrap();
     for node in nodes.drain(1..) {
@@ -151,11 +154,11 @@ async fn a_confirmation_needs_a_round_that_started_after_the_call() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn concurrent_confirmations_are_answered_and_current() {
+async fn concurrent_confirms_return_current_index() {
     let dir = tempfile::tempdir().unwrap();
-    let nodes = cluster(dir.path(), 3, |_| {}).await;
-    write(&nodes, "a").await;
-    let at = leader(&nodes).await;
+    let nodes = start_cluster(dir.path(), 3, |_| {}).await;
+    write_session(&nodes, "a").await;
+    let at = wait_for_leader(&nodes).await;
     let before = nodes[at].node.applied().borrow().index;
     let alone = tokio::time::Instant::now();
     for _ in 0..50 {
@@ -170,12 +173,12 @@ async fn concurrent_confirmations_are_answered_and_current() {
 
 /// Pre-vote: a node that no other reaches checks whether it could win before it takes a new term.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_alone_does_not_raise_its_term() {
+async fn isolated_node_does_not_raise_its_term() {
     let dir = tempfile::tempdir().unwrap();
-    let mut nodes = cluster(dir.path(), 3, |_| {}).await;
-    write(&nodes, "a").await;
-    agree(&nodes, ["a"].into_iter()).await;
-    let at = leader(&nodes).await;
+    let mut nodes = start_cluster(dir.path(), 3, |_| {}).await;
+    write_session(&nodes, "a").await;
+    wait_until_equal(&nodes, ["a"].into_iter()).await;
+    let at = wait_for_leader(&nodes).await;
     let alone = nodes.remove((at + 1) % 3);
     let mut gone = Vec::new();
     for node in nodes {
@@ -185,26 +188,26 @@ async fn a_node_alone_does_not_raise_its_term() {
     // Not a wait for an event: the time that five elections would take.
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert_eq!(alone.node.counters().term, term);
-    let refused = alone.node.propose(session("b")).await;
+    let refused = alone.node.propose(session_batch("b")).await;
     assert!(matches!(refused, Err(ProposeError::NotLeader { .. })));
     let mut nodes = vec![alone];
     for options in gone {
-        nodes.push(Running::restart(options).await.unwrap());
+        nodes.push(RunningNode::restart(options).await.unwrap());
     }
-    write(&nodes, "c").await;
-    agree(&nodes, ["a", "c"].into_iter()).await;
+    write_session(&nodes, "c").await;
+    wait_until_equal(&nodes, ["a", "c"].into_iter()).await;
 }
 
 /// A call of `init` at one member while the others come up later.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn init_of_members_that_do_not_answer_can_be_repeated() {
-    use crate::common::{CLUSTER, LEASE_MS, SLOTS, start};
+async fn init_with_unreachable_members_can_be_repeated() {
+    use crate::common::{CLUSTER, LEASE_MS, SLOTS, start_node};
     let dir = tempfile::tempdir().unwrap();
     let mut nodes = Vec::new();
     for id in 1..=3 {
-        nodes.push(start(dir.path(), id, |_| {}).await);
+        nodes.push(start_node(dir.path(), id, |_| {}).await);
     }
-    let members: Vec<_> = nodes.iter().map(Running::member).collect();
+    let members: Vec<_> = nodes.iter().map(RunningNode::member).collect();
     let two = nodes.remove(2).kill().await;
     let three = nodes.remove(1).kill().await;
     let init = nodes[0]
@@ -212,12 +215,12 @@ async fn init_of_members_that_do_not_answer_can_be_repeated() {
         .init(members.clone(), CLUSTER, LEASE_MS, SLOTS);
     let early = tokio::time::timeout(Duration::from_secs(2), init).await;
     assert!(early.is_err(), "made without a quorum: {early:?}");
-    nodes.push(Running::restart(two).await.unwrap());
-    nodes.push(Running::restart(three).await.unwrap());
+    nodes.push(RunningNode::restart(two).await.unwrap());
+    nodes.push(RunningNode::restart(three).await.unwrap());
     let made = nodes[0].node.init(members, CLUSTER, LEASE_MS, SLOTS).await;
     made.unwrap();
-    write(&nodes, "a").await;
-    agree(&nodes, ["a"].into_iter()).await;
-    let adopted = |n: &Running| n.node.identity().cluster == Some(CLUSTER);
+    write_session(&nodes, "a").await;
+    wait_until_equal(&nodes, ["a"].into_iter()).await;
+    let adopted = |n: &RunningNode| n.node.identity().cluster == Some(CLUSTER);
     assert!(nodes.iter().all(adopted));
 }

@@ -21,10 +21,10 @@ pub(crate) const CLUSTER: ClusterId = ClusterId(0x5eed);
 pub(crate) const LEASE_MS: u32 = 3_000;
 pub(crate) const SLOTS: u32 = 64;
 /// Limit of each wait of a test: a longer wait fails.
-pub(crate) const LIMIT: Duration = Duration::from_secs(30);
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A node with its server.
-pub(crate) struct Running {
+pub(crate) struct RunningNode {
     pub(crate) node: Node,
     pub(crate) options: Options,
     transport: Arc<dyn Transport>,
@@ -32,10 +32,13 @@ pub(crate) struct Running {
     server: JoinHandle<()>,
 }
 
-impl Running {
+impl RunningNode {
     /// Starts a node at an address that was bound before.
-    pub(crate) async fn start(options: Options, listener: TcpListener) -> Result<Running, Error> {
-        Running::start_in(options, listener, Arc::new(Tcp)).await
+    pub(crate) async fn start(
+        options: Options,
+        listener: TcpListener,
+    ) -> Result<RunningNode, Error> {
+        RunningNode::start_in(options, listener, Arc::new(Tcp)).await
     }
 
     /// Starts a node that reaches the others through `transport`.
@@ -43,7 +46,7 @@ impl Running {
         options: Options,
         listener: TcpListener,
         transport: Arc<dyn Transport>,
-    ) -> Result<Running, Error> {
+    ) -> Result<RunningNode, Error> {
         let node = Node::open(options.clone(), transport.clone()).await?;
         let stop = CancellationToken::new();
         let router = tonic::transport::Server::builder().add_service(node.service());
@@ -55,7 +58,7 @@ impl Running {
                 .serve_with_incoming_shutdown(incoming, stopped.cancelled())
                 .await;
         });
-        Ok(Running {
+        Ok(RunningNode {
             node,
             options,
             transport,
@@ -65,16 +68,16 @@ impl Running {
     }
 
     /// Starts it again on the same directory and address.
-    pub(crate) async fn restart(options: Options) -> Result<Running, Error> {
-        Running::restart_in(options, Arc::new(Tcp)).await
+    pub(crate) async fn restart(options: Options) -> Result<RunningNode, Error> {
+        RunningNode::restart_in(options, Arc::new(Tcp)).await
     }
 
     /// Starts it again, with its options changed by `tune`.
-    pub(crate) async fn again(self, tune: impl FnOnce(&mut Options)) -> Running {
+    pub(crate) async fn restart_with(self, tune: impl FnOnce(&mut Options)) -> RunningNode {
         let transport = self.transport.clone();
         let mut options = self.kill().await;
         tune(&mut options);
-        Running::restart_in(options, transport)
+        RunningNode::restart_in(options, transport)
             .await
             .expect("restart")
     }
@@ -83,10 +86,10 @@ impl Running {
     pub(crate) async fn restart_in(
         options: Options,
         transport: Arc<dyn Transport>,
-    ) -> Result<Running, Error> {
-        nobody_holds(&options.data_dir).await;
+    ) -> Result<RunningNode, Error> {
+        wait_until_unlocked(&options.data_dir).await;
         let address: SocketAddr = options.address.parse().expect("address");
-        let deadline = Instant::now() + LIMIT;
+        let deadline = Instant::now() + TEST_TIMEOUT;
         let listener = loop {
             match TcpListener::bind(address).await {
                 Ok(listener) => break listener,
@@ -94,7 +97,7 @@ impl Running {
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         };
-        Running::start_in(options, listener, transport).await
+        RunningNode::start_in(options, listener, transport).await
     }
 
     /// Stops it at once: connections are cut, and no leadership is handed over.
@@ -116,52 +119,60 @@ impl Running {
         }
     }
 
-    pub(crate) fn leads(&self) -> bool {
+    pub(crate) fn is_ready_leader(&self) -> bool {
         let seen = self.node.leadership().borrow().clone();
         seen.role == Role::Leader && seen.ready_term == Some(seen.term)
     }
 }
 
 /// Returns a free loopback address, bound.
-pub(crate) async fn listen() -> (TcpListener, String) {
+pub(crate) async fn bind_loopback() -> (TcpListener, String) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("bind");
     let address = listener.local_addr().expect("address").to_string();
     (listener, address)
 }
 
 /// Starts a node in `dir/ID`, with options changed by `tune`.
-pub(crate) async fn start(dir: &Path, id: u64, tune: impl FnOnce(&mut Options)) -> Running {
-    let (listener, address) = listen().await;
+pub(crate) async fn start_node(
+    dir: &Path,
+    id: u64,
+    tune: impl FnOnce(&mut Options),
+) -> RunningNode {
+    let (listener, address) = bind_loopback().await;
     let mut options = Options::new(id, address, dir.join(id.to_string()));
     tune(&mut options);
-    Running::start(options, listener).await.expect("start")
+    RunningNode::start(options, listener).await.expect("start")
 }
 
 /// Starts `count` nodes and makes them into a cluster.
-pub(crate) async fn cluster(dir: &Path, count: u64, tune: impl Fn(&mut Options)) -> Vec<Running> {
-    cluster_of(dir, count, SLOTS, tune).await
+pub(crate) async fn start_cluster(
+    dir: &Path,
+    count: u64,
+    tune: impl Fn(&mut Options),
+) -> Vec<RunningNode> {
+    start_cluster_with_slots(dir, count, SLOTS, tune).await
 }
 
 /// Starts `count` nodes and makes them into a cluster with this number of slots.
-pub(crate) async fn cluster_of(
+pub(crate) async fn start_cluster_with_slots(
     dir: &Path,
     count: u64,
     slots: u32,
     tune: impl Fn(&mut Options),
-) -> Vec<Running> {
+) -> Vec<RunningNode> {
     let mut nodes = Vec::new();
     for id in 1..=count {
-        nodes.push(start(dir, id, &tune).await);
+        nodes.push(start_node(dir, id, &tune).await);
     }
-    let members = nodes.iter().map(Running::member).collect();
+    let members = nodes.iter().map(RunningNode::member).collect();
     let made = nodes[0].node.init(members, CLUSTER, LEASE_MS, slots).await;
     made.expect("init");
     nodes
 }
 
 /// Polls until `check` holds.
-pub(crate) async fn until(what: &str, mut check: impl FnMut() -> bool) {
-    let deadline = Instant::now() + LIMIT;
+pub(crate) async fn wait_until(what: &str, mut check: impl FnMut() -> bool) {
+    let deadline = Instant::now() + TEST_TIMEOUT;
     while !check() {
         assert!(Instant::now() < deadline, "waited too long: {what}");
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -170,9 +181,9 @@ pub(crate) async fn until(what: &str, mut check: impl FnMut() -> bool) {
 
 /// Waits until a directory that no node has is free: a child that another test starts holds this
 /// process's files, locks included, until it runs its own program.
-pub(crate) async fn nobody_holds(data_dir: &Path) {
+pub(crate) async fn wait_until_unlocked(data_dir: &Path) {
     let lock = data_dir.join("lock");
-    until("nobody holds the directory", || {
+    wait_until("nobody holds the directory", || {
         std::fs::File::open(&lock).map_or(true, |file| {
             let free = flock(&file, FlockOperation::NonBlockingLockShared).is_ok();
             // Unlocked explicitly: after a mere close such a child would still hold it.
@@ -183,45 +194,47 @@ pub(crate) async fn nobody_holds(data_dir: &Path) {
 }
 
 /// Returns the index of the ready leader.
-pub(crate) async fn leader(nodes: &[Running]) -> usize {
+pub(crate) async fn wait_for_leader(nodes: &[RunningNode]) -> usize {
     let mut found = 0;
-    until("a leader", || match nodes.iter().position(Running::leads) {
-        Some(i) => {
-            found = i;
-            true
+    wait_until("a leader", || {
+        match nodes.iter().position(RunningNode::is_ready_leader) {
+            Some(i) => {
+                found = i;
+                true
+            }
+            None => false,
         }
-        None => false,
     })
     .await;
     found
 }
 
 /// Returns a command that adds a session named `name`.
-pub(crate) fn session(name: &str) -> Batch {
+pub(crate) fn session_batch(name: &str) -> Batch {
     Batch {
         commands: vec![Command::OpenSession(OpenSession {
             name: name.to_owned(),
             address: String::from("127.0.0.1:1"),
             incarnation: 1,
-            nonce: Nonce(u128::from(crc(name))),
+            nonce: Nonce(u128::from(name_hash(name))),
             proof: None,
         })],
     }
 }
 
-fn crc(name: &str) -> u64 {
+fn name_hash(name: &str) -> u64 {
     name.bytes()
         .fold(7u64, |h, b| h.wrapping_mul(31).wrapping_add(u64::from(b)))
 }
 
 /// Proposes at the current leader, until the command is applied.
-pub(crate) async fn write(nodes: &[Running], name: &str) {
-    let deadline = Instant::now() + LIMIT;
+pub(crate) async fn write_session(nodes: &[RunningNode], name: &str) {
+    let deadline = Instant::now() + TEST_TIMEOUT;
     loop {
         assert!(Instant::now() < deadline, "waited too long to write {name}");
-        let at = leader(nodes).await;
+        let at = wait_for_leader(nodes).await;
         let wait = Duration::from_secs(3);
-        match tokio::time::timeout(wait, nodes[at].node.propose(session(name))).await {
+        match tokio::time::timeout(wait, nodes[at].node.propose(session_batch(name))).await {
             Ok(Ok(replies)) => {
                 assert!(matches!(replies[..], [Reply::Session(_)]), "{replies:?}");
                 return;
@@ -233,9 +246,12 @@ pub(crate) async fn write(nodes: &[Running], name: &str) {
 }
 
 /// Waits until every node has the same state, with a session under each name.
-pub(crate) async fn agree<'a>(nodes: &[Running], names: impl Iterator<Item = &'a str> + Clone) {
+pub(crate) async fn wait_until_equal<'a>(
+    nodes: &[RunningNode],
+    names: impl Iterator<Item = &'a str> + Clone,
+) {
     let states = || nodes.iter().map(|n| n.node.with_state(State::clone));
-    until("equal states", || {
+    wait_until("equal states", || {
         let first = nodes[0].node.with_state(State::clone);
         names.clone().all(|n| first.session_named(n).is_some()) && states().all(|s| s == first)
     })

@@ -8,20 +8,23 @@ use std::sync::Arc;
 use seqsvr_core::state::State;
 use seqsvr_raft::{Error, Node, Options};
 
-use crate::common::{Running, agree, cluster, leader, nobody_holds, until, write};
+use crate::common::{
+    RunningNode, start_cluster, wait_for_leader, wait_until, wait_until_equal, wait_until_unlocked,
+    write_session,
+};
 
 /// Returns a node with some history on its disk: entries, a snapshot, a purged log.
-pub(crate) async fn history(dir: &Path) -> (Options, State) {
-    let nodes = cluster(dir, 1, |o| {
+pub(crate) async fn stopped_node_with_history(dir: &Path) -> (Options, State) {
+    let nodes = start_cluster(dir, 1, |o| {
         o.snapshot_every_entries = 30;
         o.keep_entries = 5;
         o.log_file_bytes = 4 << 10;
     })
     .await;
     for i in 0..100 {
-        write(&nodes, &format!("n{i}")).await;
+        write_session(&nodes, &format!("n{i}")).await;
     }
-    until("a snapshot and a purge", || {
+    wait_until("a snapshot and a purge", || {
         nodes[0].node.counters().purged_index > 30
     })
     .await;
@@ -30,7 +33,7 @@ pub(crate) async fn history(dir: &Path) -> (Options, State) {
     let log = nodes[0].options.data_dir.join("log");
     let is_settled = || {
         let now = nodes[0].node.counters();
-        let wals = files(&log).into_iter();
+        let wals = list_files(&log).into_iter();
         let wals = wals.filter(|f| f.extension().is_some_and(|e| e == "wal"));
         (15..25).contains(&(now.applied_index - now.snapshot_index)) && wals.count() > 1
     };
@@ -38,7 +41,7 @@ pub(crate) async fn history(dir: &Path) -> (Options, State) {
         if is_settled() {
             break;
         }
-        write(&nodes, &format!("n{i}")).await;
+        write_session(&nodes, &format!("n{i}")).await;
     }
     assert!(is_settled());
     let state = nodes[0].node.with_state(State::clone);
@@ -46,9 +49,9 @@ pub(crate) async fn history(dir: &Path) -> (Options, State) {
     (node.kill().await, state)
 }
 
-pub(crate) async fn comes_back(options: &Options, state: &State) {
-    let node = Running::restart(options.clone()).await.unwrap();
-    until("the state is back", || {
+pub(crate) async fn assert_restarts_with(options: &Options, state: &State) {
+    let node = RunningNode::restart(options.clone()).await.unwrap();
+    wait_until("the state is back", || {
         node.node.with_state(State::clone) == *state
     })
     .await;
@@ -56,20 +59,20 @@ pub(crate) async fn comes_back(options: &Options, state: &State) {
 }
 
 /// Returns why a directory that no node has is refused.
-pub(crate) async fn refusal(options: &Options) -> Error {
-    nobody_holds(&options.data_dir).await;
-    refusal_at_once(options).await
+pub(crate) async fn open_error(options: &Options) -> Error {
+    wait_until_unlocked(&options.data_dir).await;
+    open_error_at_once(options).await
 }
 
 /// Returns why a directory is refused, in use or not.
-pub(crate) async fn refusal_at_once(options: &Options) -> Error {
+pub(crate) async fn open_error_at_once(options: &Options) -> Error {
     Node::open(options.clone(), Arc::new(Tcp))
         .await
         .map(drop)
         .unwrap_err()
 }
 
-pub(crate) fn files(dir: &Path) -> Vec<PathBuf> {
+pub(crate) fn list_files(dir: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir).unwrap();
     let mut files: Vec<PathBuf> = entries.map(|e| e.unwrap().path()).collect();
     files.retain(|f| f.is_file());
@@ -77,104 +80,108 @@ pub(crate) fn files(dir: &Path) -> Vec<PathBuf> {
     files
 }
 
-fn flip(path: &Path, at: usize) {
+fn flip_bit(path: &Path, at: usize) {
     let mut bytes = fs::read(path).unwrap();
     bytes[at] ^= 0x10;
     fs::write(path, bytes).unwrap();
 }
 
-pub(crate) fn set_aside(options: &Options) -> usize {
+pub(crate) fn count_quarantined(options: &Options) -> usize {
     let entries = fs::read_dir(&options.data_dir).unwrap();
     let names = entries.map(|e| e.unwrap().file_name().into_string().unwrap());
     names.filter(|n| n.starts_with("state.bad.")).count()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn damaged_rows_are_set_aside_and_rebuilt() {
+async fn damaged_rows_are_quarantined_and_rebuilt() {
     let dir = tempfile::tempdir().unwrap();
-    let (options, state) = history(dir.path()).await;
+    let (options, state) = stopped_node_with_history(dir.path()).await;
     let rows = options.data_dir.join("state");
     let db = rows.join("db");
 
-    comes_back(&options, &state).await;
-    assert_eq!(set_aside(&options), 0, "sound rows were set aside");
+    assert_restarts_with(&options, &state).await;
+    assert_eq!(count_quarantined(&options), 0, "sound rows were set aside");
     fs::write(rows.join("snap.0000000000000001.generating"), b"half").unwrap();
-    comes_back(&options, &state).await;
-    assert_eq!(set_aside(&options), 0, "an unfinished sled snapshot");
+    assert_restarts_with(&options, &state).await;
+    assert_eq!(
+        count_quarantined(&options),
+        0,
+        "an unfinished sled snapshot"
+    );
 
     // A byte in every part of the file; damage to an unused byte must change nothing.
     for part in 0..16 {
         let len = fs::metadata(&db).unwrap().len() as usize;
-        flip(&db, len * part / 16 + 33);
-        comes_back(&options, &state).await;
+        flip_bit(&db, len * part / 16 + 33);
+        assert_restarts_with(&options, &state).await;
     }
     fs::write(&db, vec![0xa5; 64 << 10]).unwrap();
-    comes_back(&options, &state).await;
-    assert!(set_aside(&options) > 0);
+    assert_restarts_with(&options, &state).await;
+    assert!(count_quarantined(&options) > 0);
     for keep in [0, 100, 40 << 10] {
         let file = fs::File::options().write(true).open(&db).unwrap();
         file.set_len(keep).unwrap();
-        comes_back(&options, &state).await;
+        assert_restarts_with(&options, &state).await;
     }
     fs::remove_file(&db).unwrap();
-    comes_back(&options, &state).await;
-    for file in files(&rows) {
+    assert_restarts_with(&options, &state).await;
+    for file in list_files(&rows) {
         if file.exists() && file != db {
             fs::write(&file, b"nonsense").unwrap();
-            comes_back(&options, &state).await;
+            assert_restarts_with(&options, &state).await;
         }
     }
     fs::remove_dir_all(&rows).unwrap();
-    comes_back(&options, &state).await;
-    let kept = set_aside(&options);
+    assert_restarts_with(&options, &state).await;
+    let kept = count_quarantined(&options);
     assert!((1..=3).contains(&kept), "{kept} directories kept aside");
 
-    let nodes = vec![Running::restart(options).await.unwrap()];
-    write(&nodes, "after").await;
-    agree(&nodes, ["n0", "n99", "after"].into_iter()).await;
+    let nodes = vec![RunningNode::restart(options).await.unwrap()];
+    write_session(&nodes, "after").await;
+    wait_until_equal(&nodes, ["n0", "n99", "after"].into_iter()).await;
 }
 
 /// The node does not continue from rows of another history (an old copy put back).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn rows_older_than_the_log_are_rebuilt() {
+async fn rows_older_than_log_are_rebuilt() {
     let dir = tempfile::tempdir().unwrap();
-    let nodes = cluster(dir.path(), 1, |o| {
+    let nodes = start_cluster(dir.path(), 1, |o| {
         o.snapshot_every_entries = 20;
         o.keep_entries = 2;
     })
     .await;
-    write(&nodes, "early").await;
+    write_session(&nodes, "early").await;
     let options = nodes.into_iter().next().unwrap().kill().await;
     let (rows, copy) = (options.data_dir.join("state"), dir.path().join("copy"));
     copy_dir(&rows, &copy);
-    let nodes = vec![Running::restart(options).await.unwrap()];
+    let nodes = vec![RunningNode::restart(options).await.unwrap()];
     for i in 0..60 {
-        write(&nodes, &format!("n{i}")).await;
+        write_session(&nodes, &format!("n{i}")).await;
     }
-    until("a purge", || nodes[0].node.counters().purged_index > 10).await;
+    wait_until("a purge", || nodes[0].node.counters().purged_index > 10).await;
     let state = nodes[0].node.with_state(State::clone);
     let options = nodes.into_iter().next().unwrap().kill().await;
     fs::remove_dir_all(&rows).unwrap();
     copy_dir(&copy, &rows);
-    comes_back(&options, &state).await;
-    assert_eq!(set_aside(&options), 1);
+    assert_restarts_with(&options, &state).await;
+    assert_eq!(count_quarantined(&options), 1);
 }
 
 pub(crate) fn copy_dir(from: &Path, to: &Path) {
     let _ = fs::remove_dir_all(to);
     fs::create_dir_all(to).unwrap();
-    for file in files(from) {
+    for file in list_files(from) {
         fs::copy(&file, to.join(file.file_name().unwrap())).unwrap();
     }
 }
 
 /// Damages `file` in one way after the other. The node rejects each by name, and starts again after
 /// the repair: the refusal changed nothing.
-async fn refused_however_damaged(options: &Options, file: &Path, state: &State) {
+async fn assert_each_damage_is_rejected(options: &Options, file: &Path, state: &State) {
     let good = fs::read(file).unwrap();
     for at in (0..good.len()).step_by((good.len() / 24).max(1)) {
-        flip(file, at);
-        match refusal(options).await {
+        flip_bit(file, at);
+        match open_error(options).await {
             Error::Damaged { file: named, .. } | Error::Version { file: named, .. } => {
                 assert!(file.starts_with(&named), "{} at {at}", named.display());
             }
@@ -182,48 +189,48 @@ async fn refused_however_damaged(options: &Options, file: &Path, state: &State) 
         }
         fs::write(file, &good).unwrap();
     }
-    comes_back(options, state).await;
+    assert_restarts_with(options, state).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn damaged_snapshot_identity_and_log_are_refused() {
+async fn damaged_snapshot_identity_or_log_is_rejected() {
     let dir = tempfile::tempdir().unwrap();
-    let (options, state) = history(dir.path()).await;
+    let (options, state) = stopped_node_with_history(dir.path()).await;
     let data = options.data_dir.clone();
-    let snapshot = files(&data.join("snapshots")).pop().unwrap();
+    let snapshot = list_files(&data.join("snapshots")).pop().unwrap();
     let identity = data.join("identity");
-    refused_however_damaged(&options, &snapshot, &state).await;
-    refused_however_damaged(&options, &identity, &state).await;
+    assert_each_damage_is_rejected(&options, &snapshot, &state).await;
+    assert_each_damage_is_rejected(&options, &identity, &state).await;
 
     for file in [&snapshot, &identity] {
         let good = fs::read(file).unwrap();
         fs::write(file, &good[..good.len() / 2]).unwrap();
-        let error = refusal(&options).await;
+        let error = open_error(&options).await;
         assert!(matches!(&error, Error::Damaged { file: f, .. } if f == file));
         fs::remove_file(file).unwrap();
-        assert!(matches!(refusal(&options).await, Error::Damaged { .. }));
+        assert!(matches!(open_error(&options).await, Error::Damaged { .. }));
         fs::write(file, &good).unwrap();
     }
-    comes_back(&options, &state).await;
+    assert_restarts_with(&options, &state).await;
 
-    // A log file but the last; the frames' own checksums distinguish the last one's torn tail from
+    // A log file but the last; the records' own checksums distinguish the last one's torn tail from
     // damage, see the tests of the log.
-    let log: Vec<PathBuf> = files(&data.join("log"));
+    let log: Vec<PathBuf> = list_files(&data.join("log"));
     let wal = |f: &&PathBuf| f.extension().is_some_and(|e| e == "wal");
     let wals: Vec<&PathBuf> = log.iter().filter(wal).collect();
     assert!(wals.len() > 1, "the history has one log file only");
     let first = wals[0];
     let good = fs::read(first).unwrap();
     for at in (0..good.len()).step_by(good.len() / 12) {
-        flip(first, at);
-        let error = refusal(&options).await;
+        flip_bit(first, at);
+        let error = open_error(&options).await;
         assert!(matches!(error, Error::Damaged { .. }), "byte {at}: {error}");
         fs::write(first, &good).unwrap();
     }
     fs::write(first, &good[..good.len() - 10]).unwrap();
-    assert!(matches!(refusal(&options).await, Error::Damaged { .. }));
+    assert!(matches!(open_error(&options).await, Error::Damaged { .. }));
     fs::write(first, &good).unwrap();
-    comes_back(&options, &state).await;
+    assert_restarts_with(&options, &state).await;
 
     let all: Vec<(PathBuf, Vec<u8>)> = wals
         .iter()
@@ -232,52 +239,52 @@ async fn damaged_snapshot_identity_and_log_are_refused() {
     for (file, _) in &all {
         fs::remove_file(file).unwrap();
     }
-    assert!(matches!(refusal(&options).await, Error::Damaged { .. }));
+    assert!(matches!(open_error(&options).await, Error::Damaged { .. }));
     for (file, bytes) in &all {
         fs::write(file, bytes).unwrap();
     }
-    comes_back(&options, &state).await;
+    assert_restarts_with(&options, &state).await;
 }
 
 /// The leader's newest snapshot rots on its disk while it runs, and a follower needs it. The leader
 /// detects this and builds another, and the follower catches up.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_snapshot_that_rots_on_a_running_leader_is_built_again() {
+async fn damaged_snapshot_of_running_leader_is_rebuilt() {
     let dir = tempfile::tempdir().unwrap();
-    let mut nodes = cluster(dir.path(), 3, |o| {
+    let mut nodes = start_cluster(dir.path(), 3, |o| {
         o.snapshot_every_entries = 40;
         o.keep_entries = 5;
         o.log_file_bytes = 16 << 10;
     })
     .await;
-    let at = (leader(&nodes).await + 1) % nodes.len();
+    let at = (wait_for_leader(&nodes).await + 1) % nodes.len();
     let late = nodes.remove(at).kill().await;
     let mut names: Vec<String> = Vec::new();
     for i in 0..120 {
         names.push(format!("n{i}"));
-        write(&nodes, &names[i]).await;
+        write_session(&nodes, &names[i]).await;
     }
-    let led = leader(&nodes).await;
+    let led = wait_for_leader(&nodes).await;
     let leading = &nodes[led];
     // The newest, and no build is under way that would hide the damage: each process builds up to a
     // quarter later than the 40 entries.
-    until("a snapshot and a purge", || {
+    wait_until("a snapshot and a purge", || {
         let now = leading.node.counters();
         now.purged_index > 60 && now.snapshot_index + 50 > now.applied_index
     })
     .await;
     let built = leading.node.counters().snapshots_built;
-    let newest = files(&leading.options.data_dir.join("snapshots"));
+    let newest = list_files(&leading.options.data_dir.join("snapshots"));
     let newest = newest
         .iter()
         .rfind(|f| f.extension().is_some_and(|e| e == "snapshot"));
     let newest = newest.unwrap();
     let middle = fs::metadata(newest).unwrap().len() as usize / 2;
-    flip(newest, middle);
+    flip_bit(newest, middle);
     let term = leading.node.counters().term;
 
-    nodes.push(Running::restart(late).await.unwrap());
-    agree(&nodes, names.iter().map(String::as_str)).await;
+    nodes.push(RunningNode::restart(late).await.unwrap());
+    wait_until_equal(&nodes, names.iter().map(String::as_str)).await;
     let now = nodes[led].node.counters();
     assert!(now.snapshots_built > built, "the damaged one was sent");
     assert_eq!(now.term, term, "another leader helped");

@@ -7,15 +7,15 @@ use std::time::Duration;
 use seqsvr_core::state::State;
 use seqsvr_raft::{Options, ProposeError, Role};
 
-use crate::common::{LIMIT, Running, cluster, session, until};
+use crate::common::{RunningNode, TEST_TIMEOUT, session_batch, start_cluster, wait_until};
 use crate::disk::{Disk, run, skipped};
 
 /// Longest time in which a stopped node must release its directory.
-const GONE_WITHIN: Duration = Duration::from_secs(8);
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// Starts one node with a cluster of its own.
-async fn one(dir: &Path) -> Running {
-    let mut nodes = cluster(dir, 1, |o| {
+async fn start_single(dir: &Path) -> RunningNode {
+    let mut nodes = start_cluster(dir, 1, |o| {
         o.snapshot_every_entries = 1_000;
         o.log_file_bytes = 1 << 20;
     })
@@ -25,10 +25,10 @@ async fn one(dir: &Path) -> Running {
 
 /// Writes `names` one after the other until one fails; returns the number of successes and the
 /// error.
-async fn write_until_refused(node: &Running, prefix: &str, most: usize) -> (usize, String) {
+async fn write_until_stopped(node: &RunningNode, prefix: &str, most: usize) -> (usize, String) {
     for i in 0..most {
-        let batch = session(&format!("{prefix}{i}"));
-        match tokio::time::timeout(LIMIT, node.node.propose(batch)).await {
+        let batch = session_batch(&format!("{prefix}{i}"));
+        match tokio::time::timeout(TEST_TIMEOUT, node.node.propose(batch)).await {
             Ok(Ok(_)) => {}
             Ok(Err(ProposeError::Stopped(why))) => return (i, why),
             other => panic!("write {i}: {other:?}"),
@@ -38,9 +38,9 @@ async fn write_until_refused(node: &Running, prefix: &str, most: usize) -> (usiz
 }
 
 /// Checks that the node stopped by itself, hangs nowhere, and names path and remedy in one line.
-async fn stopped(node: Running, path: &Path, says: &str, remedy: &str) -> Options {
+async fn assert_stopped(node: RunningNode, path: &Path, says: &str, remedy: &str) -> Options {
     let mut failed = node.node.failed();
-    let reason = tokio::time::timeout(LIMIT, failed.wait_for(Option::is_some)).await;
+    let reason = tokio::time::timeout(TEST_TIMEOUT, failed.wait_for(Option::is_some)).await;
     let reason = reason.unwrap().unwrap().clone().unwrap();
     println!("last line: {reason}");
     for part in [&path.display().to_string(), says, remedy] {
@@ -49,50 +49,50 @@ async fn stopped(node: Running, path: &Path, says: &str, remedy: &str) -> Option
     assert!(!reason.contains('\n'), "more than one line: {reason}");
     assert!(reason.starts_with("cannot "), "not in our words: {reason}");
     assert_eq!(node.node.leadership().borrow().role, Role::Stopped);
-    let options = tokio::time::timeout(GONE_WITHIN, node.kill()).await;
+    let options = tokio::time::timeout(RELEASE_TIMEOUT, node.kill()).await;
     options.expect("a stopped node lets go of its directory")
 }
 
-async fn has_all(node: &Running, prefix: &str, count: usize) {
-    until("the acknowledged writes are back", || {
+async fn wait_for_writes(node: &RunningNode, prefix: &str, count: usize) {
+    wait_until("the acknowledged writes are back", || {
         let state = node.node.with_state(State::clone);
         (0..count).all(|i| state.session_named(&format!("{prefix}{i}")).is_some())
     })
     .await;
 }
 
-async fn goes_on(options: Options, count: usize) {
-    let node = Running::restart(options).await.unwrap();
-    has_all(&node, "b", count).await;
-    until("it leads", || node.leads()).await;
-    node.node.propose(session("after")).await.unwrap();
+async fn assert_continues(options: Options, count: usize) {
+    let node = RunningNode::restart(options).await.unwrap();
+    wait_for_writes(&node, "b", count).await;
+    wait_until("it leads", || node.is_ready_leader()).await;
+    node.node.propose(session_batch("after")).await.unwrap();
     node.kill().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_full_disk_stops_the_node_until_there_is_space() {
+async fn node_with_full_disk_stops_until_space_is_freed() {
     if skipped() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
     let disk = Disk::sized(dir.path(), "32M").unwrap();
-    let node = one(&disk.mount).await;
-    node.node.propose(session("a")).await.unwrap();
+    let node = start_single(&disk.mount).await;
+    node.node.propose(session_batch("a")).await.unwrap();
     let ballast = disk.fill();
-    let (count, why) = write_until_refused(&node, "b", 200_000).await;
+    let (count, why) = write_until_stopped(&node, "b", 200_000).await;
     println!("{count} writes fitted; then: {why}");
     let data = node.options.data_dir.clone();
-    let options = stopped(node, &data, "No space left", "free space").await;
+    let options = assert_stopped(node, &data, "No space left", "free space").await;
 
     // Started again while the disk is still full: at each attempt it runs or says what is missing,
     // and it sets nothing aside.
     for _ in 0..3 {
-        match Running::restart(options.clone()).await {
+        match RunningNode::restart(options.clone()).await {
             Ok(node) => {
                 let data = data.clone();
-                let (_, why) = write_until_refused(&node, "c", 200_000).await;
+                let (_, why) = write_until_stopped(&node, "c", 200_000).await;
                 println!("started on a full disk, then: {why}");
-                stopped(node, &data, "No space left", "free space").await;
+                assert_stopped(node, &data, "No space left", "free space").await;
             }
             Err(e) => {
                 let e = e.to_string();
@@ -104,37 +104,44 @@ async fn a_full_disk_stops_the_node_until_there_is_space() {
             }
         }
     }
-    assert_eq!(aside(&data), 0, "rows were set aside for want of space");
+    assert_eq!(
+        count_quarantined(&data),
+        0,
+        "rows were set aside for want of space"
+    );
     std::fs::remove_file(ballast).unwrap();
-    goes_on(options, count).await;
+    assert_continues(options, count).await;
 }
 
-fn aside(data: &Path) -> usize {
+fn count_quarantined(data: &Path) -> usize {
     let entries = std::fs::read_dir(data).unwrap();
     let names = entries.map(|e| e.unwrap().file_name().into_string().unwrap());
     names.filter(|n| n.starts_with("state.bad.")).count()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_disk_that_turns_read_only_stops_the_node() {
+async fn node_with_read_only_disk_stops() {
     if skipped() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
     let mut disk = Disk::sized(dir.path(), "64M").unwrap();
-    let node = one(&disk.mount).await;
+    let node = start_single(&disk.mount).await;
     for i in 0..100 {
-        node.node.propose(session(&format!("b{i}"))).await.unwrap();
+        node.node
+            .propose(session_batch(&format!("b{i}")))
+            .await
+            .unwrap();
     }
     disk.turn_read_only().unwrap();
-    let (more, _) = write_until_refused(&node, "c", 10).await;
+    let (more, _) = write_until_stopped(&node, "c", 10).await;
     assert_eq!(more, 0, "a read-only disk acknowledged");
     let data = node.options.data_dir.clone();
     // A write that the failing journal was busy with is an I/O error; later writes are read-only.
-    let options = stopped(node, &data, "os error", "start this node again").await;
+    let options = assert_stopped(node, &data, "os error", "start this node again").await;
     disk.again().unwrap();
     disk.remount("ro").unwrap();
-    let error = Running::restart(options.clone())
+    let error = RunningNode::restart(options.clone())
         .await
         .map(drop)
         .unwrap_err()
@@ -143,26 +150,29 @@ async fn a_disk_that_turns_read_only_stops_the_node() {
     assert!(error.contains("Read-only file system") && error.contains("make it writable"));
     assert!(error.contains(&data.display().to_string()), "{error}");
     disk.remount("rw").unwrap();
-    goes_on(options, 100).await;
+    assert_continues(options, 100).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_disk_whose_writes_and_syncs_fail_stops_the_node() {
+async fn node_with_dead_disk_stops() {
     if skipped() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
     let mut disk = Disk::sized(dir.path(), "64M").unwrap();
-    let node = one(&disk.mount).await;
+    let node = start_single(&disk.mount).await;
     for i in 0..100 {
-        node.node.propose(session(&format!("b{i}"))).await.unwrap();
+        node.node
+            .propose(session_batch(&format!("b{i}")))
+            .await
+            .unwrap();
     }
     disk.cut().unwrap();
-    let (more, _) = write_until_refused(&node, "c", 10).await;
+    let (more, _) = write_until_stopped(&node, "c", 10).await;
     assert_eq!(more, 0, "a dead disk acknowledged");
     let data = node.options.data_dir.clone();
-    let options = stopped(node, &data, "Input/output error", "system log").await;
-    let error = Running::restart(options.clone())
+    let options = assert_stopped(node, &data, "Input/output error", "system log").await;
+    let error = RunningNode::restart(options.clone())
         .await
         .map(drop)
         .unwrap_err()
@@ -173,7 +183,7 @@ async fn a_disk_whose_writes_and_syncs_fail_stops_the_node() {
         "{error}"
     );
     disk.again().unwrap();
-    goes_on(options, 100).await;
+    assert_continues(options, 100).await;
 }
 
 /// A disk of its own for one part of the data directory, so that this part fails and the others do
@@ -187,7 +197,7 @@ struct PartDisk {
 impl PartDisk {
     async fn make(dir: &Path, part: &str) -> PartDisk {
         let disk = Disk::sized(&dir.join("part"), "16M").unwrap();
-        let options = one(dir).await.kill().await;
+        let options = start_single(dir).await.kill().await;
         let part = options.data_dir.join(part);
         run("cp", &["-a", &format!("{}/.", part.display()), disk.path()]).unwrap();
         let part = PartDisk {
@@ -208,7 +218,7 @@ impl PartDisk {
     /// end.
     async fn unbind(&self) {
         let part = self.part.to_str().unwrap();
-        until("nobody has a file open", || run("umount", &[part]).is_ok()).await;
+        wait_until("nobody has a file open", || run("umount", &[part]).is_ok()).await;
     }
 }
 
@@ -218,12 +228,12 @@ impl Drop for PartDisk {
     }
 }
 
-async fn fails(part: &str) {
+async fn run_failing_part(part: &str) {
     for how in ["full", "read-only", "dead"] {
         let dir = tempfile::tempdir().unwrap();
         let mut own = PartDisk::make(dir.path(), part).await;
-        let node = Running::restart(own.options.clone()).await.unwrap();
-        until("it leads", || node.leads()).await;
+        let node = RunningNode::restart(own.options.clone()).await.unwrap();
+        wait_until("it leads", || node.is_ready_leader()).await;
         let says = match how {
             "full" => {
                 own.disk.fill();
@@ -238,9 +248,9 @@ async fn fails(part: &str) {
                 "Input/output error"
             }
         };
-        let (count, _) = write_until_refused(&node, "b", 200_000).await;
+        let (count, _) = write_until_stopped(&node, "b", 200_000).await;
         println!("{part} {how}: {count} writes acknowledged before it failed");
-        stopped(node, &own.part.clone(), says, "start this node again").await;
+        assert_stopped(node, &own.part.clone(), says, "start this node again").await;
         own.unbind().await;
         if how == "full" {
             std::fs::remove_file(own.disk.mount.join("ballast")).unwrap();
@@ -248,27 +258,27 @@ async fn fails(part: &str) {
             own.disk.again().unwrap();
         }
         own.bind();
-        goes_on(own.options.clone(), count).await;
+        assert_continues(own.options.clone(), count).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn rows_that_cannot_be_stored_stop_the_node_though_the_log_can() {
+async fn node_with_failing_rows_disk_stops_though_log_works() {
     if !skipped() {
-        fails("state").await;
+        run_failing_part("state").await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_log_that_cannot_be_written_stops_the_node() {
+async fn node_with_failing_log_disk_stops() {
     if !skipped() {
-        fails("log").await;
+        run_failing_part("log").await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_snapshot_that_cannot_be_written_stops_the_node() {
+async fn node_with_failing_snapshot_disk_stops() {
     if !skipped() {
-        fails("snapshots").await;
+        run_failing_part("snapshots").await;
     }
 }

@@ -9,12 +9,15 @@ use seqsvr_raft::{Error, Options};
 
 use seqsvr_core::state::State;
 
-use crate::common::{Running, cluster, until, write};
-use crate::damage::{comes_back, files, history, refusal, refusal_at_once, set_aside};
+use crate::common::{RunningNode, start_cluster, wait_until, write_session};
+use crate::damage::{
+    assert_restarts_with, count_quarantined, list_files, open_error, open_error_at_once,
+    stopped_node_with_history,
+};
 use crate::disk::{Disk, run, skipped};
 
 /// Checks for one line that names `path` and contains each of `parts`.
-pub(crate) fn says(error: &Error, path: &Path, parts: &[&str]) {
+pub(crate) fn assert_names_path(error: &Error, path: &Path, parts: &[&str]) {
     let text = error.to_string();
     println!("refused: {text}");
     assert!(text.contains(&path.display().to_string()), "{text}");
@@ -23,10 +26,10 @@ pub(crate) fn says(error: &Error, path: &Path, parts: &[&str]) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_directory_in_use_is_refused_under_every_name() {
+async fn data_dir_in_use_is_rejected_under_every_path() {
     let dir = tempfile::tempdir().unwrap();
-    let (options, state) = history(dir.path()).await;
-    let node = Running::restart(options.clone()).await.unwrap();
+    let (options, state) = stopped_node_with_history(dir.path()).await;
+    let node = RunningNode::restart(options.clone()).await.unwrap();
     let link = dir.path().join("link");
     std::os::unix::fs::symlink(&options.data_dir, &link).unwrap();
     let through = dir.path().join("link/../link");
@@ -43,9 +46,9 @@ async fn a_directory_in_use_is_refused_under_every_name() {
             data_dir: name.clone(),
             ..options.clone()
         };
-        let error = refusal_at_once(&options).await;
+        let error = open_error_at_once(&options).await;
         assert!(matches!(error, Error::Locked(_)), "{error}");
-        says(
+        assert_names_path(
             &error,
             name,
             &["in use by another process", "stop that one"],
@@ -55,21 +58,25 @@ async fn a_directory_in_use_is_refused_under_every_name() {
         run("umount", &[bound.to_str().unwrap()]).unwrap();
     }
     node.kill().await;
-    comes_back(&options, &state).await;
+    assert_restarts_with(&options, &state).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_path_of_another_kind_is_refused_and_kept() {
+async fn path_of_wrong_kind_is_rejected_and_kept() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("file");
     fs::write(&file, b"somebody's").unwrap();
     for data_dir in [file.clone(), file.join("data")] {
         let options = Options::new(1, "127.0.0.1:1", &data_dir);
-        says(&refusal(&options).await, &data_dir, &["check --data-dir"]);
+        assert_names_path(
+            &open_error(&options).await,
+            &data_dir,
+            &["check --data-dir"],
+        );
         assert_eq!(fs::read(&file).unwrap(), b"somebody's");
     }
 
-    let (options, state) = history(dir.path()).await;
+    let (options, state) = stopped_node_with_history(dir.path()).await;
     for part in ["lock", "identity", "log", "snapshots"] {
         let path = options.data_dir.join(part);
         let kept = dir.path().join("kept");
@@ -79,33 +86,33 @@ async fn a_path_of_another_kind_is_refused_and_kept() {
         } else {
             fs::create_dir(&path).unwrap();
         }
-        says(&refusal(&options).await, &path, &["another kind"]);
+        assert_names_path(&open_error(&options).await, &path, &["another kind"]);
         if kept.is_dir() {
             fs::remove_file(&path).unwrap();
         } else {
             fs::remove_dir(&path).unwrap();
         }
         fs::rename(&kept, &path).unwrap();
-        comes_back(&options, &state).await;
+        assert_restarts_with(&options, &state).await;
     }
     // The rows are a shortcut: a file in their place is set aside, and kept.
     let rows = options.data_dir.join("state");
     fs::remove_dir_all(&rows).unwrap();
     fs::write(&rows, b"a file").unwrap();
-    comes_back(&options, &state).await;
+    assert_restarts_with(&options, &state).await;
     let aside = options.data_dir.join("state.bad.1");
     assert_eq!(fs::read(aside).unwrap(), b"a file");
 }
 
 /// Root may write anywhere, but not into a file or directory that is marked immutable.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_directory_without_permission_is_refused() {
+async fn data_dir_without_permission_is_rejected() {
     if skipped() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
     let disk = Disk::sized(dir.path(), "64M").unwrap();
-    let (options, state) = history(&disk.mount).await;
+    let (options, state) = stopped_node_with_history(&disk.mount).await;
     let data = options.data_dir.clone();
     for path in [
         data.join("lock"),
@@ -119,9 +126,9 @@ async fn a_directory_without_permission_is_refused() {
             println!("skipped: no chattr");
             return;
         }
-        let started = Running::restart(options.clone()).await;
+        let started = RunningNode::restart(options.clone()).await;
         match started {
-            Err(error) => says(&error, &path, &["the user this process runs as"]),
+            Err(error) => assert_names_path(&error, &path, &["the user this process runs as"]),
             // The identity is only read; nothing else here is.
             Ok(node) => {
                 assert_eq!(path, data.join("identity"));
@@ -129,28 +136,28 @@ async fn a_directory_without_permission_is_refused() {
             }
         }
         run("chattr", &["-R", "-i", all]).unwrap();
-        assert_eq!(set_aside(&options), 0, "{all} cost the rows");
-        comes_back(&options, &state).await;
+        assert_eq!(count_quarantined(&options), 0, "{all} cost the rows");
+        assert_restarts_with(&options, &state).await;
     }
     run("chattr", &["+i", disk.path()]).unwrap();
     let other = Options::new(2, "127.0.0.1:1", disk.mount.join("new"));
-    let error = refusal(&other).await;
+    let error = open_error(&other).await;
     run("chattr", &["-i", disk.path()]).unwrap();
-    says(&error, &other.data_dir, &["the user this process runs as"]);
+    assert_names_path(&error, &other.data_dir, &["the user this process runs as"]);
 }
 
 /// Removes `path`, checks the refusal, and puts it back.
-async fn missed(options: &Options, path: &Path, named: &Path, part: &str) {
+async fn assert_missing_is_named(options: &Options, path: &Path, named: &Path, part: &str) {
     let kept = options.data_dir.with_extension("kept");
     fs::rename(path, &kept).unwrap();
-    let before = tree(&options.data_dir);
-    let error = refusal(options).await;
+    let before = read_tree(&options.data_dir);
+    let error = open_error(options).await;
     assert!(
         matches!(error, Error::Damaged { .. } | Error::LogLost { .. }),
         "{error}"
     );
-    says(&error, named, &[part, "Nothing was changed"]);
-    let after = tree(&options.data_dir);
+    assert_names_path(&error, named, &[part, "Nothing was changed"]);
+    let after = read_tree(&options.data_dir);
     let lost: Vec<_> = before.iter().filter(|b| !after.contains(b)).collect();
     assert!(lost.is_empty(), "refusing changed {lost:?}");
     let _ = fs::remove_dir(path);
@@ -158,13 +165,13 @@ async fn missed(options: &Options, path: &Path, named: &Path, part: &str) {
 }
 
 /// Returns every file of a directory with its content, except the rows, which may change.
-pub(crate) fn tree(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+pub(crate) fn read_tree(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut all = Vec::new();
     for entry in fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
         match path.is_dir() {
             true if path.file_name().is_some_and(|n| n == "state") => {}
-            true => all.extend(tree(&path)),
+            true => all.extend(read_tree(&path)),
             false => all.push((path.clone(), fs::read(&path).unwrap())),
         }
     }
@@ -172,18 +179,18 @@ pub(crate) fn tree(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn missing_files_are_named() {
+async fn missing_file_is_named_in_error() {
     let dir = tempfile::tempdir().unwrap();
-    let nodes = cluster(dir.path(), 1, |o| {
+    let nodes = start_cluster(dir.path(), 1, |o| {
         o.snapshot_every_entries = 30;
         o.keep_entries = 50;
         o.log_file_bytes = 2 << 10;
     })
     .await;
     for i in 0..130 {
-        write(&nodes, &format!("n{i}")).await;
+        write_session(&nodes, &format!("n{i}")).await;
     }
-    until("a snapshot and a purge", || {
+    wait_until("a snapshot and a purge", || {
         nodes[0].node.counters().purged_index > 30
     })
     .await;
@@ -192,14 +199,14 @@ async fn missing_files_are_named() {
     let data = options.data_dir.clone();
     let (log, snapshots) = (data.join("log"), data.join("snapshots"));
     let identity = data.join("identity");
-    missed(&options, &identity, &identity, "it is missing").await;
-    missed(&options, &log, &log, "its files are missing").await;
-    missed(&options, &snapshots, &snapshots, "a snapshot is missing").await;
-    for snapshot in files(&snapshots) {
-        missed(&options, &snapshot, &snapshots, "a snapshot is missing").await;
+    assert_missing_is_named(&options, &identity, &identity, "it is missing").await;
+    assert_missing_is_named(&options, &log, &log, "its files are missing").await;
+    assert_missing_is_named(&options, &snapshots, &snapshots, "a snapshot is missing").await;
+    for snapshot in list_files(&snapshots) {
+        assert_missing_is_named(&options, &snapshot, &snapshots, "a snapshot is missing").await;
     }
-    comes_back(&options, &state).await;
-    let wals = wals(&log);
+    assert_restarts_with(&options, &state).await;
+    let wals = list_log_files(&log);
     assert!(wals.len() >= 3, "{wals:?}");
     for (i, wal) in wals.iter().enumerate() {
         let part = match i {
@@ -208,22 +215,22 @@ async fn missing_files_are_named() {
             last if last == wals.len() - 1 => "(entry ",
             _ => "Gap between chunks",
         };
-        missed(&options, wal, &log, part).await;
+        assert_missing_is_named(&options, wal, &log, part).await;
     }
-    comes_back(&options, &state).await;
+    assert_restarts_with(&options, &state).await;
 }
 
-pub(crate) fn wals(log: &Path) -> Vec<PathBuf> {
-    let mut wals = files(log);
+pub(crate) fn list_log_files(log: &Path) -> Vec<PathBuf> {
+    let mut wals = list_files(log);
     wals.retain(|f| f.extension().is_some_and(|e| e == "wal"));
     wals
 }
 
 /// A file that is not ours, beside our files, is left alone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn files_of_others_are_left_alone() {
+async fn foreign_files_in_data_dir_are_kept() {
     let dir = tempfile::tempdir().unwrap();
-    let (options, state) = history(dir.path()).await;
+    let (options, state) = stopped_node_with_history(dir.path()).await;
     let strange: Vec<PathBuf> = [
         "notes.txt",
         "log/notes.txt",
@@ -237,7 +244,7 @@ async fn files_of_others_are_left_alone() {
         fs::write(file, b"somebody's").unwrap();
     }
     fs::create_dir(options.data_dir.join("snapshots/old")).unwrap();
-    comes_back(&options, &state).await;
+    assert_restarts_with(&options, &state).await;
     for file in &strange {
         assert_eq!(fs::read(file).unwrap(), b"somebody's", "{}", file.display());
     }

@@ -8,20 +8,29 @@ use std::path::Path;
 use seqsvr_core::state::State;
 use seqsvr_raft::{Error, Options};
 
-use crate::common::{Running, agree, cluster, until, write};
-use crate::damage::{comes_back, copy_dir, files, history, refusal, set_aside};
-use crate::disks_start::{says, tree, wals};
+use crate::common::{RunningNode, start_cluster, wait_until, wait_until_equal, write_session};
+use crate::damage::{
+    assert_restarts_with, copy_dir, count_quarantined, list_files, open_error,
+    stopped_node_with_history,
+};
+use crate::disks_start::{assert_names_path, list_log_files, read_tree};
 
 /// Puts `theirs` in the place of `ours`, checks the refusal, and puts ours back.
-async fn mistaken(options: &Options, ours: &Path, theirs: &Path, named: &Path, parts: &[&str]) {
+async fn assert_foreign_is_rejected(
+    options: &Options,
+    ours: &Path,
+    theirs: &Path,
+    named: &Path,
+    parts: &[&str],
+) {
     let kept = options.data_dir.with_extension("kept");
     fs::rename(ours, &kept).unwrap();
     match theirs.is_dir() {
         true => copy_dir(theirs, ours),
         false => drop(fs::copy(theirs, ours).unwrap()),
     }
-    let before = tree(&options.data_dir);
-    let error = refusal(options).await;
+    let before = read_tree(&options.data_dir);
+    let error = open_error(options).await;
     assert!(
         matches!(
             error,
@@ -29,9 +38,13 @@ async fn mistaken(options: &Options, ours: &Path, theirs: &Path, named: &Path, p
         ),
         "{error}"
     );
-    says(&error, named, parts);
-    assert_eq!(tree(&options.data_dir), before, "refusing changed a file");
-    assert_eq!(set_aside(options), 0);
+    assert_names_path(&error, named, parts);
+    assert_eq!(
+        read_tree(&options.data_dir),
+        before,
+        "refusing changed a file"
+    );
+    assert_eq!(count_quarantined(options), 0);
     match ours.is_dir() {
         true => fs::remove_dir_all(ours).unwrap(),
         false => fs::remove_file(ours).unwrap(),
@@ -40,21 +53,21 @@ async fn mistaken(options: &Options, ours: &Path, theirs: &Path, named: &Path, p
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn parts_of_another_node_are_refused() {
+async fn files_of_another_node_are_rejected() {
     let dir = tempfile::tempdir().unwrap();
-    let nodes = cluster(dir.path(), 3, |o| {
+    let nodes = start_cluster(dir.path(), 3, |o| {
         o.snapshot_every_entries = 30;
         o.keep_entries = 5;
     })
     .await;
     for i in 0..80 {
-        write(&nodes, &format!("n{i}")).await;
+        write_session(&nodes, &format!("n{i}")).await;
     }
-    until("a snapshot and a purge everywhere", || {
+    wait_until("a snapshot and a purge everywhere", || {
         nodes.iter().all(|n| n.node.counters().purged_index > 30)
     })
     .await;
-    agree(&nodes, ["n79"].into_iter()).await;
+    wait_until_equal(&nodes, ["n79"].into_iter()).await;
     let mut all = Vec::new();
     for node in nodes {
         all.push(node.kill().await);
@@ -62,7 +75,7 @@ async fn parts_of_another_node_are_refused() {
     let (two, one) = (&all[1], all[0].data_dir.clone());
     let ours = two.data_dir.clone();
     let log = ours.join("log");
-    mistaken(
+    assert_foreign_is_rejected(
         two,
         &log,
         &one.join("log"),
@@ -71,7 +84,7 @@ async fn parts_of_another_node_are_refused() {
     )
     .await;
     let identity = ours.join("identity");
-    mistaken(
+    assert_foreign_is_rejected(
         two,
         &identity,
         &one.join("identity"),
@@ -79,7 +92,7 @@ async fn parts_of_another_node_are_refused() {
         &["belongs to node 1", "check --id and --data-dir"],
     )
     .await;
-    mistaken(
+    assert_foreign_is_rejected(
         two,
         &ours,
         &one,
@@ -93,40 +106,41 @@ async fn parts_of_another_node_are_refused() {
     copy_dir(&one.join("state"), &rows);
     let mut nodes = Vec::new();
     for options in &all {
-        nodes.push(Running::restart(options.clone()).await.unwrap());
+        nodes.push(RunningNode::restart(options.clone()).await.unwrap());
     }
-    assert_eq!(set_aside(two), 1);
-    write(&nodes, "after").await;
-    agree(&nodes, ["n0", "n79", "after"].into_iter()).await;
+    assert_eq!(count_quarantined(two), 1);
+    write_session(&nodes, "after").await;
+    wait_until_equal(&nodes, ["n0", "n79", "after"].into_iter()).await;
 }
 
 /// Two clusters with histories of the same shape, so that ids of entries are equal in both.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn parts_of_another_cluster_are_refused() {
+async fn files_of_another_cluster_are_rejected() {
     let dir = tempfile::tempdir().unwrap();
-    let (options, state) = history(&dir.path().join("a")).await;
-    let (other, alien) = twin(&dir.path().join("b"), &options).await;
+    let (options, state) = stopped_node_with_history(&dir.path().join("a")).await;
+    let (other, alien) = start_similar_node(&dir.path().join("b"), &options).await;
     let (ours, theirs) = (options.data_dir.clone(), other.data_dir.clone());
     for part in ["log", "identity"] {
         let path = ours.join(part);
         let log = ours.join("log");
-        mistaken(&options, &path, &theirs.join(part), &log, &["incarnation"]).await;
+        assert_foreign_is_rejected(&options, &path, &theirs.join(part), &log, &["incarnation"])
+            .await;
     }
     // In the place of ours, and beside it under a name that sorts after it.
-    let own = files(&ours.join("snapshots")).pop().unwrap();
-    let alien_snapshot = files(&theirs.join("snapshots")).pop().unwrap();
+    let own = list_files(&ours.join("snapshots")).pop().unwrap();
+    let alien_snapshot = list_files(&theirs.join("snapshots")).pop().unwrap();
     let beside = ours
         .join("snapshots")
         .join(alien_snapshot.file_name().unwrap());
     assert!(beside >= own, "{beside:?} sorts before {own:?}");
     if beside != own {
         fs::copy(&alien_snapshot, &beside).unwrap();
-        let before = tree(&ours);
-        says(&refusal(&options).await, &beside, &["it is of cluster"]);
-        assert_eq!(tree(&ours), before, "refusing changed a file");
+        let before = read_tree(&ours);
+        assert_names_path(&open_error(&options).await, &beside, &["it is of cluster"]);
+        assert_eq!(read_tree(&ours), before, "refusing changed a file");
         fs::remove_file(&beside).unwrap();
     }
-    mistaken(
+    assert_foreign_is_rejected(
         &options,
         &own,
         &alien_snapshot,
@@ -134,25 +148,25 @@ async fn parts_of_another_cluster_are_refused() {
         &["is damaged"],
     )
     .await;
-    comes_back(&options, &state).await;
+    assert_restarts_with(&options, &state).await;
 
     // Rows of the same last applied id, and of another cluster.
     copy_dir(&theirs.join("state"), &ours.join("state"));
     assert_ne!(state, alien);
-    comes_back(&options, &state).await;
-    assert_eq!(set_aside(&options), 1);
+    assert_restarts_with(&options, &state).await;
+    assert_eq!(count_quarantined(&options), 1);
     // As written by a build that did not note their owner.
     copy_dir(&theirs.join("state"), &ours.join("state"));
     let db = sled::open(ours.join("state")).unwrap();
     db.remove(b"p").unwrap().expect("the note");
     drop(db);
-    comes_back(&options, &state).await;
-    assert_eq!(set_aside(&options), 2);
+    assert_restarts_with(&options, &state).await;
+    assert_eq!(count_quarantined(&options), 2);
 }
 
 /// Returns a node of another cluster that has applied the same ids as the one of `options`.
-async fn twin(dir: &Path, options: &Options) -> (Options, State) {
-    let mut like = crate::common::start(dir, 1, |o| {
+async fn start_similar_node(dir: &Path, options: &Options) -> (Options, State) {
+    let mut like = crate::common::start_node(dir, 1, |o| {
         let (address, data_dir) = (o.address.clone(), o.data_dir.clone());
         *o = Options {
             address,
@@ -167,20 +181,20 @@ async fn twin(dir: &Path, options: &Options) -> (Options, State) {
         .init(vec![member], cluster, 3_000, 64)
         .await
         .unwrap();
-    let own = Running::restart(options.clone()).await.unwrap();
-    until("it leads", || own.leads()).await;
+    let own = RunningNode::restart(options.clone()).await.unwrap();
+    wait_until("it leads", || own.is_ready_leader()).await;
     let goal = own.node.counters();
     own.kill().await;
     // As many terms, then as many entries.
     while like.node.counters().term < goal.term {
-        like = Running::restart(like.kill().await).await.unwrap();
-        until("it leads", || like.leads()).await;
+        like = RunningNode::restart(like.kill().await).await.unwrap();
+        wait_until("it leads", || like.is_ready_leader()).await;
     }
     while like.node.counters().last_log_index < goal.last_log_index {
         let name = format!("other{}", like.node.counters().last_log_index);
-        write(std::slice::from_ref(&like), &name).await;
+        write_session(std::slice::from_ref(&like), &name).await;
     }
-    until("its snapshot", || like.node.counters().snapshot_index > 30).await;
+    wait_until("its snapshot", || like.node.counters().snapshot_index > 30).await;
     let (ours, theirs) = (goal, like.node.counters());
     assert_eq!(
         (ours.term, ours.last_log_index),
@@ -192,59 +206,59 @@ async fn twin(dir: &Path, options: &Options) -> (Options, State) {
 
 /// A voter that continues from an older copy of its log has lost what it acknowledged.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_older_log_beside_newer_rows_is_refused() {
+async fn older_log_beside_newer_rows_is_rejected() {
     let dir = tempfile::tempdir().unwrap();
-    let nodes = cluster(dir.path(), 1, |_| {}).await;
+    let nodes = start_cluster(dir.path(), 1, |_| {}).await;
     for i in 0..20 {
-        write(&nodes, &format!("early{i}")).await;
+        write_session(&nodes, &format!("early{i}")).await;
     }
     let options = nodes.into_iter().next().unwrap().kill().await;
     let (log, old) = (options.data_dir.join("log"), dir.path().join("old"));
     copy_dir(&log, &old);
-    let nodes = vec![Running::restart(options.clone()).await.unwrap()];
+    let nodes = vec![RunningNode::restart(options.clone()).await.unwrap()];
     for i in 0..20 {
-        write(&nodes, &format!("late{i}")).await;
+        write_session(&nodes, &format!("late{i}")).await;
     }
     let state = nodes[0].node.with_state(State::clone);
     nodes.into_iter().next().unwrap().kill().await;
-    mistaken(&options, &log, &old, &log, &["older copy or lost its end"]).await;
-    comes_back(&options, &state).await;
+    assert_foreign_is_rejected(&options, &log, &old, &log, &["older copy or lost its end"]).await;
+    assert_restarts_with(&options, &state).await;
 
     // Whole records cut off its end: sound to every checksum.
-    let wal = wals(&log).pop().unwrap();
+    let wal = list_log_files(&log).pop().unwrap();
     let good = fs::read(&wal).unwrap();
     fs::write(&wal, &good[..good.len() - 600]).unwrap();
-    says(
-        &refusal(&options).await,
+    assert_names_path(
+        &open_error(&options).await,
         &log,
         &["older copy or lost its end"],
     );
     fs::write(&wal, &good).unwrap();
-    for extra in wals(&log).into_iter().filter(|f| *f > wal) {
+    for extra in list_log_files(&log).into_iter().filter(|f| *f > wal) {
         fs::remove_file(extra).unwrap();
     }
-    comes_back(&options, &state).await;
+    assert_restarts_with(&options, &state).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_older_snapshot_in_place_of_a_newer_one_is_refused() {
+async fn older_snapshot_in_place_of_newer_is_rejected() {
     let dir = tempfile::tempdir().unwrap();
-    let (options, _) = history(dir.path()).await;
+    let (options, _) = stopped_node_with_history(dir.path()).await;
     let snapshots = options.data_dir.join("snapshots");
     let old = dir.path().join("old");
     copy_dir(&snapshots, &old);
-    let nodes = vec![Running::restart(options.clone()).await.unwrap()];
+    let nodes = vec![RunningNode::restart(options.clone()).await.unwrap()];
     let before = nodes[0].node.counters().purged_index;
     for i in 0..60 {
-        write(&nodes, &format!("late{i}")).await;
+        write_session(&nodes, &format!("late{i}")).await;
     }
-    until("a later purge", || {
+    wait_until("a later purge", || {
         nodes[0].node.counters().purged_index > before + 30
     })
     .await;
     let state = nodes[0].node.with_state(State::clone);
     nodes.into_iter().next().unwrap().kill().await;
-    mistaken(
+    assert_foreign_is_rejected(
         &options,
         &snapshots,
         &old,
@@ -252,32 +266,32 @@ async fn an_older_snapshot_in_place_of_a_newer_one_is_refused() {
         &["a snapshot is missing"],
     )
     .await;
-    comes_back(&options, &state).await;
+    assert_restarts_with(&options, &state).await;
 }
 
 /// An identity from before the node joined its cluster: the log has the right one, and no other
 /// cluster may adopt the node.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_identity_from_before_the_cluster_is_brought_up_to_date() {
+async fn identity_from_before_the_cluster_is_updated_from_log() {
     let dir = tempfile::tempdir().unwrap();
-    let options = crate::common::start(dir.path(), 1, |_| {})
+    let options = crate::common::start_node(dir.path(), 1, |_| {})
         .await
         .kill()
         .await;
     let identity = options.data_dir.join("identity");
     let waiting = fs::read(&identity).unwrap();
-    let node = Running::restart(options.clone()).await.unwrap();
+    let node = RunningNode::restart(options.clone()).await.unwrap();
     let members = vec![node.member()];
     node.node
         .init(members, crate::common::CLUSTER, 3_000, 64)
         .await
         .unwrap();
-    write(std::slice::from_ref(&node), "a").await;
+    write_session(std::slice::from_ref(&node), "a").await;
     let state = node.node.with_state(State::clone);
     node.kill().await;
     let joined = fs::read(&identity).unwrap();
     assert_ne!(joined, waiting);
     fs::write(&identity, &waiting).unwrap();
-    comes_back(&options, &state).await;
+    assert_restarts_with(&options, &state).await;
     assert_eq!(fs::read(&identity).unwrap(), joined);
 }

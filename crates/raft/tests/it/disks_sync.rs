@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use seqsvr_core::state::State;
 
-use crate::common::{Running, cluster, session, until};
+use crate::common::{RunningNode, session_batch, start_cluster, wait_until};
 use crate::disk::run;
 
-const DIR: &str = "SEQSVR_SYNC_DIR";
-const SOURCE: &str = r#"
+const DIR_VARIABLE: &str = "SEQSVR_SYNC_DIR";
+const LIBRARY_SOURCE: &str = r#"
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ int fdatasync(int fd) { if (fails()) { errno = EIO; return -1; } return syscall(
 int fsync(int fd) { if (fails()) { errno = EIO; return -1; } return syscall(SYS_fsync, fd); }
 "#;
 
-fn say(line: &str) {
+fn print_line(line: &str) {
     let mut out = std::io::stdout().lock();
     out.write_all(format!("{line}\n").as_bytes()).unwrap();
     out.flush().unwrap();
@@ -33,27 +33,29 @@ fn say(line: &str) {
 /// Runs the child: writes until a write is rejected. Not a test by itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn child() {
-    let Ok(dir) = std::env::var(DIR) else { return };
-    let node = cluster(Path::new(&dir), 1, |_| {}).await.remove(0);
+    let Ok(dir) = std::env::var(DIR_VARIABLE) else {
+        return;
+    };
+    let node = start_cluster(Path::new(&dir), 1, |_| {}).await.remove(0);
     for i in 0.. {
-        match node.node.propose(session(&format!("n{i}"))).await {
-            Ok(_) => say(&format!("acked {i}")),
+        match node.node.propose(session_batch(&format!("n{i}"))).await {
+            Ok(_) => print_line(&format!("acked {i}")),
             Err(e) => {
-                say(&format!("refused {e}"));
+                print_line(&format!("refused {e}"));
                 break;
             }
         }
     }
     let mut failed = node.node.failed();
     let reason = failed.wait_for(Option::is_some).await.unwrap().clone();
-    say(&format!("last {}", reason.unwrap()));
+    print_line(&format!("last {}", reason.unwrap()));
     node.kill().await;
-    say("gone");
+    print_line("gone");
 }
 
-struct Killed(Child);
+struct KilledOnDrop(Child);
 
-impl Drop for Killed {
+impl Drop for KilledOnDrop {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -61,10 +63,10 @@ impl Drop for Killed {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_sync_that_fails_acknowledges_nothing_and_stops_the_node() {
+async fn failing_sync_acknowledges_nothing_and_stops_the_node() {
     let dir = tempfile::tempdir().unwrap();
     let (source, library) = (dir.path().join("sync.c"), dir.path().join("sync.so"));
-    std::fs::write(&source, SOURCE).unwrap();
+    std::fs::write(&source, LIBRARY_SOURCE).unwrap();
     let compile = [
         "-shared",
         "-fPIC",
@@ -85,13 +87,13 @@ async fn a_sync_that_fails_acknowledges_nothing_and_stops_the_node() {
             "--nocapture",
             "--test-threads=1",
         ])
-        .env(DIR, dir.path())
+        .env(DIR_VARIABLE, dir.path())
         .env("LD_PRELOAD", &library)
         .env("SEQSVR_SYNC_FAILS", &fails)
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut child = Killed(child);
+    let mut child = KilledOnDrop(child);
     let lines = BufReader::new(child.0.stdout.take().unwrap()).lines();
     let (tx, mut rx) = tokio::sync::mpsc::unbounded_channel();
     std::thread::spawn(move || {
@@ -131,11 +133,11 @@ async fn a_sync_that_fails_acknowledges_nothing_and_stops_the_node() {
     );
 
     let mut options = seqsvr_raft::Options::new(1, "", dir.path().join("1"));
-    let (listener, address) = crate::common::listen().await;
+    let (listener, address) = crate::common::bind_loopback().await;
     options.address = address;
     drop(child);
-    let node = Running::start(options, listener).await.unwrap();
-    until("the acknowledged writes are back", || {
+    let node = RunningNode::start(options, listener).await.unwrap();
+    wait_until("the acknowledged writes are back", || {
         let state = node.node.with_state(State::clone);
         (0..acked).all(|i| state.session_named(&format!("n{i}")).is_some())
     })

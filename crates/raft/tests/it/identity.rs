@@ -8,10 +8,13 @@ use seqsvr_proto::v1::raft_client::RaftClient;
 use seqsvr_proto::v1::{RaftHeader, RaftRefusal, RaftRefusalReason, RaftRequest};
 use tonic::Code;
 
-use crate::common::{CLUSTER, Running, agree, cluster, leader, start, until, write};
+use crate::common::{
+    CLUSTER, RunningNode, start_cluster, start_node, wait_for_leader, wait_until, wait_until_equal,
+    write_session,
+};
 
 /// Returns a node's answer to a call with this header.
-async fn knock(
+async fn send_vote(
     address: &str,
     cluster: ClusterId,
     target: u64,
@@ -41,9 +44,9 @@ async fn knock(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn calls_for_somebody_else_are_refused_with_the_reason() {
+async fn call_for_another_node_or_cluster_is_rejected_with_reason() {
     let dir = tempfile::tempdir().unwrap();
-    let nodes = cluster(dir.path(), 1, |_| {}).await;
+    let nodes = start_cluster(dir.path(), 1, |_| {}).await;
     let own = nodes[0].member();
     let other = ClusterId(0xbad);
     for (cluster, target, incarnation, reason) in [
@@ -61,7 +64,7 @@ async fn calls_for_somebody_else_are_refused_with_the_reason() {
             RaftRefusalReason::WrongIncarnation,
         ),
     ] {
-        let refusal = knock(&own.address, cluster, target, incarnation).await;
+        let refusal = send_vote(&own.address, cluster, target, incarnation).await;
         let refusal = refusal.unwrap();
         assert_eq!(refusal.reason(), reason);
         assert_eq!(
@@ -70,42 +73,43 @@ async fn calls_for_somebody_else_are_refused_with_the_reason() {
         );
     }
     // The right header passes; then the body is checked.
-    let status = knock(&own.address, CLUSTER, own.id, own.incarnation).await;
+    let status = send_vote(&own.address, CLUSTER, own.id, own.incarnation).await;
     assert_eq!(status.unwrap_err().code(), Code::InvalidArgument);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_new_node_adopts_only_from_who_knows_its_incarnation() {
+async fn new_node_adopts_cluster_only_from_caller_with_its_incarnation() {
     let dir = tempfile::tempdir().unwrap();
-    let one = start(dir.path(), 1, |_| {}).await;
+    let one = start_node(dir.path(), 1, |_| {}).await;
     let own = one.member();
-    let refusal = knock(&own.address, CLUSTER, 1, own.incarnation ^ 1).await;
+    let refusal = send_vote(&own.address, CLUSTER, 1, own.incarnation ^ 1).await;
     assert_eq!(
         refusal.unwrap().reason(),
         RaftRefusalReason::WrongIncarnation
     );
     assert_eq!(one.node.identity().cluster, None);
-    let status = knock(&own.address, CLUSTER, 1, own.incarnation).await;
+    let status = send_vote(&own.address, CLUSTER, 1, own.incarnation).await;
     assert_eq!(status.unwrap_err().code(), Code::InvalidArgument);
     assert_eq!(one.node.identity().cluster, Some(CLUSTER));
     // Permanently, also across a restart.
     let options = one.kill().await;
-    let one = Running::restart(options).await.unwrap();
+    let one = RunningNode::restart(options).await.unwrap();
     assert_eq!(one.node.identity().cluster, Some(CLUSTER));
-    let refusal = knock(&own.address, ClusterId(2), 1, own.incarnation).await;
+    let refusal = send_vote(&own.address, ClusterId(2), 1, own.incarnation).await;
     assert_eq!(refusal.unwrap().reason(), RaftRefusalReason::WrongCluster);
 }
 
 /// Schedule of finding B3: a node adopts a cluster by another's call and loses its power before its
-/// vote is saved. When it is called to make that cluster, it must not begin its log a second time.
+/// vote is saved. When it is requested to make that cluster, it must not begin its log a second
+/// time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_that_adopted_a_cluster_never_begins_it() {
+async fn node_that_adopted_cluster_never_begins_its_log() {
     let dir = tempfile::tempdir().unwrap();
-    let one = start(dir.path(), 1, |_| {}).await;
+    let one = start_node(dir.path(), 1, |_| {}).await;
     let own = one.member();
-    let passed = knock(&own.address, CLUSTER, 1, own.incarnation).await;
+    let passed = send_vote(&own.address, CLUSTER, 1, own.incarnation).await;
     assert_eq!(passed.unwrap_err().code(), Code::InvalidArgument);
-    let one = Running::restart(one.kill().await).await.unwrap();
+    let one = RunningNode::restart(one.kill().await).await.unwrap();
     assert_eq!(one.node.identity().cluster, Some(CLUSTER));
     let made = one.node.init(vec![own], CLUSTER, 3_000, 64).await;
     let text = made.unwrap_err().to_string();
@@ -118,36 +122,36 @@ async fn a_node_that_adopted_a_cluster_never_begins_it() {
 /// empty one could vote, it would form a quorum with the other follower, and that quorum need not
 /// hold all acknowledged entries.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_wiped_voter_stays_out() {
+async fn wiped_voter_stays_out() {
     let dir = tempfile::tempdir().unwrap();
-    let mut nodes = cluster(dir.path(), 3, |_| {}).await;
-    write(&nodes, "a").await;
-    agree(&nodes, ["a"].into_iter()).await;
-    let at = leader(&nodes).await;
+    let mut nodes = start_cluster(dir.path(), 3, |_| {}).await;
+    write_session(&nodes, "a").await;
+    wait_until_equal(&nodes, ["a"].into_iter()).await;
+    let at = wait_for_leader(&nodes).await;
     let old = nodes[(at + 1) % 3].member();
     let wiped = nodes.remove((at + 1) % 3).kill().await;
     std::fs::remove_dir_all(&wiped.data_dir).unwrap();
-    let wiped = Running::restart(wiped).await.unwrap();
+    let wiped = RunningNode::restart(wiped).await.unwrap();
     assert_ne!(wiped.member().incarnation, old.incarnation);
     for i in 0..10 {
-        write(&nodes, &format!("b{i}")).await;
+        write_session(&nodes, &format!("b{i}")).await;
     }
-    let refusal = knock(&old.address, CLUSTER, old.id, old.incarnation).await;
+    let refusal = send_vote(&old.address, CLUSTER, old.id, old.incarnation).await;
     assert_eq!(
         refusal.unwrap().reason(),
         RaftRefusalReason::WrongIncarnation
     );
-    let at = leader(&nodes).await;
+    let at = wait_for_leader(&nodes).await;
     let gone = nodes.remove(at).kill().await;
     // The time of five elections: without a quorum of true members no node leads.
     tokio::time::sleep(Duration::from_secs(3)).await;
-    assert!(!nodes[0].leads() && !wiped.leads());
+    assert!(!nodes[0].is_ready_leader() && !wiped.is_ready_leader());
     assert_eq!(wiped.node.identity().cluster, None);
     assert!(wiped.node.members().is_empty());
-    nodes.push(Running::restart(gone).await.unwrap());
-    write(&nodes, "c").await;
-    agree(&nodes, ["a", "b9", "c"].into_iter()).await;
-    until("the wiped one is still out", || {
+    nodes.push(RunningNode::restart(gone).await.unwrap());
+    write_session(&nodes, "c").await;
+    wait_until_equal(&nodes, ["a", "b9", "c"].into_iter()).await;
+    wait_until("the wiped one is still out", || {
         wiped.node.identity().cluster.is_none()
     })
     .await;

@@ -14,9 +14,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// Names of nodes that are cut off from all others.
 #[derive(Clone, Default)]
-pub(crate) struct Links(Arc<Mutex<HashSet<String>>>);
+pub(crate) struct CuttableLinks(Arc<Mutex<HashSet<String>>>);
 
-impl Links {
+impl CuttableLinks {
     /// Cuts a node off: nothing reaches it and nothing comes from it.
     pub(crate) fn cut(&self, address: &str) {
         self.0.lock().unwrap().insert(address.to_owned());
@@ -28,8 +28,8 @@ impl Links {
     }
 
     /// Returns the transport of the node at `address`.
-    pub(crate) fn of(&self, address: &str) -> Arc<dyn Transport> {
-        Arc::new(Node {
+    pub(crate) fn transport_of(&self, address: &str) -> Arc<dyn Transport> {
+        Arc::new(LinkedTransport {
             links: self.clone(),
             address: address.to_owned(),
         })
@@ -44,19 +44,19 @@ impl Links {
     }
 }
 
-struct Node {
-    links: Links,
+struct LinkedTransport {
+    links: CuttableLinks,
     address: String,
 }
 
-impl Transport for Node {
+impl Transport for LinkedTransport {
     fn connect(&self, address: String) -> BoxFuture<'static, io::Result<Box<dyn Io>>> {
         let (links, from) = (self.links.clone(), self.address.clone());
         async move {
             links.open(&from, &address)?;
             let io = Tcp.connect(address.clone()).await?;
             let to = address;
-            Ok(Box::new(Link {
+            Ok(Box::new(CuttableIo {
                 links,
                 from,
                 to,
@@ -71,14 +71,14 @@ impl Transport for Node {
     }
 }
 
-struct Link {
-    links: Links,
+struct CuttableIo {
+    links: CuttableLinks,
     from: String,
     to: String,
     io: Box<dyn Io>,
 }
 
-impl AsyncRead for Link {
+impl AsyncRead for CuttableIo {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -89,7 +89,7 @@ impl AsyncRead for Link {
     }
 }
 
-impl AsyncWrite for Link {
+impl AsyncWrite for CuttableIo {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

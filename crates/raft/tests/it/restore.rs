@@ -12,11 +12,14 @@ use seqsvr_proto::transport::Tcp;
 use seqsvr_raft::backup::{self, Backup};
 use seqsvr_raft::{Error, Node, restore};
 
-use crate::common::{Running, agree, cluster, leader, listen, nobody_holds, start, until, write};
+use crate::common::{
+    RunningNode, bind_loopback, start_cluster, start_node, wait_for_leader, wait_until,
+    wait_until_equal, wait_until_unlocked, write_session,
+};
 
-const NEW: ClusterId = ClusterId(0xbeef);
+const NEW_CLUSTER: ClusterId = ClusterId(0xbeef);
 
-pub(crate) fn section() -> SectionKey {
+pub(crate) fn test_section() -> SectionKey {
     SectionKey {
         namespace: NamespaceId(1),
         section: SectionId(3),
@@ -24,8 +27,8 @@ pub(crate) fn section() -> SectionKey {
 }
 
 /// Opens a section at its owner, which takes its slot first.
-pub(crate) async fn open(node: &Node) -> u64 {
-    let slot = node.with_state(|s| s.slot_of(section())).unwrap();
+pub(crate) async fn open_section(node: &Node) -> u64 {
+    let slot = node.with_state(|s| s.slot_of(test_section())).unwrap();
     let to = node.with_state(|s| s.sessions().next().map(|(id, _)| id));
     let epoch = |slot: Slot| node.with_state(|s| s.slots()[usize::from(slot.0)].epoch);
     let from: Epoch = epoch(slot);
@@ -34,12 +37,12 @@ pub(crate) async fn open(node: &Node) -> u64 {
         from,
         to: to.unwrap(),
     };
-    let generation = node.with_state(|s| s.section(section()).map(|s| s.generation));
+    let generation = node.with_state(|s| s.section(test_section()).map(|s| s.generation));
     let open = Command::Open {
         fence: Fence {
             slot,
             epoch: Epoch(from.0 + 1),
-            section: section(),
+            section: test_section(),
         },
         expected: generation.unwrap_or(Generation(0)),
         nonce: Nonce(77),
@@ -56,15 +59,15 @@ pub(crate) async fn open(node: &Node) -> u64 {
 const TAKEN_AT: u64 = 1_700_000_000;
 
 /// Closes the section at its owner, with no number of it used.
-pub(crate) async fn close(node: &Node) {
-    let slot = node.with_state(|s| s.slot_of(section())).unwrap();
+pub(crate) async fn close_section(node: &Node) {
+    let slot = node.with_state(|s| s.slot_of(test_section())).unwrap();
     let close = Command::CloseSection {
         fence: Fence {
             slot,
             epoch: node.with_state(|s| s.slots()[usize::from(slot.0)].epoch),
-            section: section(),
+            section: test_section(),
         },
-        generation: node.with_state(|s| s.section(section()).unwrap().generation),
+        generation: node.with_state(|s| s.section(test_section()).unwrap().generation),
         value: 0,
     };
     let commands = vec![close];
@@ -73,12 +76,12 @@ pub(crate) async fn close(node: &Node) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_backup_is_restored_as_a_cluster_of_its_own() {
+async fn backup_is_restored_as_new_cluster() {
     let dir = tempfile::tempdir().unwrap();
-    let nodes = cluster(&dir.path().join("old"), 3, |_| {}).await;
-    write(&nodes, "a1").await;
-    let at = leader(&nodes).await;
-    assert_eq!(open(&nodes[at].node).await, 0);
+    let nodes = start_cluster(&dir.path().join("old"), 3, |_| {}).await;
+    write_session(&nodes, "a1").await;
+    let at = wait_for_leader(&nodes).await;
+    assert_eq!(open_section(&nodes[at].node).await, 0);
     let index = nodes[at].node.confirm().await.unwrap();
     let taken = nodes[at].node.backup(TAKEN_AT).unwrap();
     assert!(taken.about.index >= index);
@@ -96,35 +99,35 @@ async fn a_backup_is_restored_as_a_cluster_of_its_own() {
         start: 10_000,
         epoch: 5,
     };
-    let state = taken.state.restored(NEW, margins).unwrap();
-    let (listener, address) = listen().await;
+    let state = taken.state.restored(NEW_CLUSTER, margins).unwrap();
+    let (listener, address) = bind_loopback().await;
     let options = seqsvr_raft::Options::new(7, address, dir.path().join("new"));
     let identity = restore::prepare(&state, &options).await.unwrap();
-    assert_eq!(identity.cluster, Some(NEW));
+    assert_eq!(identity.cluster, Some(NEW_CLUSTER));
     // A directory that is not empty is never overwritten.
     let again = restore::prepare(&state, &options).await;
     assert!(matches!(again, Err(Error::Options(text)) if text.contains("not empty")));
 
-    let mut new = vec![Running::start(options, listener).await.unwrap()];
-    until("the restored node to lead", || new[0].leads()).await;
+    let mut new = vec![RunningNode::start(options, listener).await.unwrap()];
+    wait_until("the restored node to lead", || new[0].is_ready_leader()).await;
     assert_eq!(new[0].node.identity(), identity);
     assert_eq!(new[0].node.with_state(State::clone), state);
-    write(&new, "b1").await;
-    let base = open(&new[0].node).await;
-    assert_eq!(base, state.section(section()).unwrap().max_seq);
+    write_session(&new, "b1").await;
+    let base = open_section(&new[0].node).await;
+    assert_eq!(base, state.section(test_section()).unwrap().max_seq);
     assert!(base >= 1_100);
 
     // It starts again, and other nodes join it.
     let options = new.remove(0).kill().await;
-    new.push(Running::restart(options).await.unwrap());
-    write(&new, "b2").await;
-    new.push(start(dir.path(), 8, |_| {}).await);
+    new.push(RunningNode::restart(options).await.unwrap());
+    write_session(&new, "b2").await;
+    new.push(start_node(dir.path(), 8, |_| {}).await);
     let member = new[1].member();
     let added = new[0]
         .node
         .add_member(8, &member.address, member.incarnation);
     added.await.unwrap();
-    agree(&new, ["b1", "b2"].into_iter()).await;
+    wait_until_equal(&new, ["b1", "b2"].into_iter()).await;
 
     // A node of the old cluster does not join the new one.
     let member = nodes[0].member();
@@ -133,18 +136,18 @@ async fn a_backup_is_restored_as_a_cluster_of_its_own() {
         .add_member(1, &member.address, member.incarnation);
     assert!(refused.await.is_err());
     let options = nodes.into_iter().next().unwrap().kill().await;
-    nobody_holds(&options.data_dir).await;
+    wait_until_unlocked(&options.data_dir).await;
     let old = Node::open(options, Arc::new(Tcp)).await.unwrap();
-    assert_ne!(old.identity().cluster, Some(NEW));
+    assert_ne!(old.identity().cluster, Some(NEW_CLUSTER));
     old.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_damage_of_a_backup_is_refused() {
+async fn damaged_backup_is_rejected() {
     let dir = tempfile::tempdir().unwrap();
-    let nodes = cluster(&dir.path().join("old"), 1, |_| {}).await;
-    write(&nodes, "a1").await;
-    open(&nodes[0].node).await;
+    let nodes = start_cluster(&dir.path().join("old"), 1, |_| {}).await;
+    write_session(&nodes, "a1").await;
+    open_section(&nodes[0].node).await;
     let taken: Backup = nodes[0].node.backup(TAKEN_AT).unwrap();
     let mut good = Vec::new();
     taken.write(&mut good).unwrap();
@@ -186,15 +189,15 @@ async fn every_damage_of_a_backup_is_refused() {
 /// Schedule: a store applies for days as a follower, leads for an hour, and makes a backup. If it
 /// counted only its own proposals, its pace would be a small part of the true one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_store_counts_what_it_applies() {
+async fn usage_report_counts_entries_applied_by_each_store() {
     let dir = tempfile::tempdir().unwrap();
-    let nodes = cluster(dir.path(), 3, |_| {}).await;
-    write(&nodes, "a1").await;
-    let at = leader(&nodes).await;
-    open(&nodes[at].node).await;
+    let nodes = start_cluster(dir.path(), 3, |_| {}).await;
+    write_session(&nodes, "a1").await;
+    let at = wait_for_leader(&nodes).await;
+    open_section(&nodes[at].node).await;
     let index = nodes[at].node.applied().borrow().index;
     for one in &nodes {
-        until("all have applied it", || {
+        wait_until("all have applied it", || {
             one.node.applied().borrow().index >= index
         })
         .await;
@@ -208,28 +211,28 @@ async fn every_store_counts_what_it_applies() {
 /// Schedule: a store restarts and applies its log again. Those entries may be days old: counted in
 /// the seconds since the start they would give any pace.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn entries_applied_again_at_a_start_are_not_counted() {
+async fn usage_report_skips_entries_replayed_at_start() {
     let dir = tempfile::tempdir().unwrap();
-    let mut nodes = cluster(dir.path(), 1, |_| {}).await;
-    write(&nodes, "a1").await;
-    open(&nodes[0].node).await;
+    let mut nodes = start_cluster(dir.path(), 1, |_| {}).await;
+    write_session(&nodes, "a1").await;
+    open_section(&nodes[0].node).await;
     let options = nodes.remove(0).kill().await;
     // Without its rows it applies the whole log.
     std::fs::remove_dir_all(options.data_dir.join("state")).unwrap();
-    nodes.push(Running::restart(options).await.unwrap());
-    leader(&nodes).await;
+    nodes.push(RunningNode::restart(options).await.unwrap());
+    wait_for_leader(&nodes).await;
     let node = &nodes[0].node;
-    until("the section is there", || {
-        node.with_state(|s| s.section(section()).is_some())
+    wait_until("the section is there", || {
+        node.with_state(|s| s.section(test_section()).is_some())
     })
     .await;
     let seen = node.backup(TAKEN_AT).unwrap().about.seen;
     assert_eq!((seen.added, seen.peak), (vec![], vec![]));
     let raise = Command::Raise {
         fence: Fence {
-            slot: node.with_state(|s| s.slot_of(section())).unwrap(),
+            slot: node.with_state(|s| s.slot_of(test_section())).unwrap(),
             epoch: Epoch(1),
-            section: section(),
+            section: test_section(),
         },
         generation: Generation(1),
         to: 150,
@@ -243,7 +246,7 @@ async fn entries_applied_again_at_a_start_are_not_counted() {
 
 /// A snapshot is no backup: it does not say when it was taken.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_snapshot_is_no_backup() {
+async fn snapshot_file_is_rejected_as_backup() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("snapshot");
     let golden = include_str!("../golden/snapshot.hex");

@@ -6,16 +6,19 @@ use std::path::{Path, PathBuf};
 use seqsvr_core::state::State;
 use seqsvr_raft::{Error, backup, salvage};
 
-use crate::common::{agree, cluster, leader, nobody_holds, until, write};
-use crate::restore::{close, open, section};
+use crate::common::{
+    start_cluster, wait_for_leader, wait_until, wait_until_equal, wait_until_unlocked,
+    write_session,
+};
+use crate::restore::{close_section, open_section, test_section};
 
 /// Returns the bytes of all files below a directory, without the lock.
-fn contents(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+fn read_contents(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut all = BTreeMap::new();
     for entry in std::fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            all.extend(contents(&path));
+            all.extend(read_contents(&path));
         } else {
             let bytes = std::fs::read(&path).unwrap();
             all.insert(path, bytes);
@@ -27,22 +30,22 @@ fn contents(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 /// Two of three directories are lost. The third one has all acknowledged entries, in a snapshot and
 /// the log behind it. Reading it changes nothing in it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_state_of_a_surviving_directory_is_backed_up() {
+async fn salvage_backs_up_state_of_surviving_data_dir() {
     let dir = tempfile::tempdir().unwrap();
-    let nodes = cluster(&dir.path().join("old"), 3, |o| {
+    let nodes = start_cluster(&dir.path().join("old"), 3, |o| {
         o.snapshot_every_entries = 30;
         o.keep_entries = 5;
         o.log_file_bytes = 4 << 10;
     })
     .await;
-    write(&nodes, "owner").await;
-    open(&nodes[leader(&nodes).await].node).await;
+    write_session(&nodes, "owner").await;
+    open_section(&nodes[wait_for_leader(&nodes).await].node).await;
     let mut names = Vec::new();
     for i in 0..100 {
         names.push(format!("n{i}"));
-        write(&nodes, &names[i]).await;
+        write_session(&nodes, &names[i]).await;
     }
-    agree(&nodes, names.iter().map(String::as_str)).await;
+    wait_until_equal(&nodes, names.iter().map(String::as_str)).await;
     let state = nodes[0].node.with_state(State::clone);
     let running = salvage::read(&nodes[2].options.data_dir, &dir.path().join("s0")).await;
     assert!(matches!(running, Err(Error::Locked(_))), "{running:?}");
@@ -51,8 +54,8 @@ async fn the_state_of_a_surviving_directory_is_backed_up() {
         survivor = Some(node.kill().await);
     }
     let data = survivor.unwrap().data_dir;
-    nobody_holds(&data).await;
-    let before = contents(&data);
+    wait_until_unlocked(&data).await;
+    let before = read_contents(&data);
     assert!(
         before
             .keys()
@@ -60,7 +63,11 @@ async fn the_state_of_a_surviving_directory_is_backed_up() {
     );
 
     let salvaged = salvage::read(&data, &dir.path().join("s1")).await.unwrap();
-    assert_eq!(contents(&data), before, "salvaging changed the directory");
+    assert_eq!(
+        read_contents(&data),
+        before,
+        "salvaging changed the directory"
+    );
     assert_eq!(salvaged.backup.state, state);
     let seen = &salvaged.backup.about.seen;
     assert!(
@@ -77,34 +84,34 @@ async fn the_state_of_a_surviving_directory_is_backed_up() {
     std::fs::create_dir(&empty).unwrap();
     let refused = salvage::read(&empty, &dir.path().join("s2")).await;
     assert!(matches!(refused, Err(Error::Options(_))), "{refused:?}");
-    assert!(contents(&empty).is_empty(), "something was made in it");
+    assert!(read_contents(&empty).is_empty(), "something was made in it");
 }
 
 /// The log's last entry closes a section and is not known to be committed: it may not lower
 /// max_seq.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_close_that_may_not_be_committed_lowers_nothing() {
+async fn salvage_of_uncommitted_close_does_not_lower_max_seq() {
     let dir = tempfile::tempdir().unwrap();
-    let mut nodes = cluster(dir.path(), 2, |_| {}).await;
-    write(&nodes, "owner").await;
-    let led = leader(&nodes).await;
-    open(&nodes[led].node).await;
-    agree(&nodes, ["owner"].into_iter()).await;
-    let max_seq = |state: &State| state.section(section()).unwrap().max_seq;
+    let mut nodes = start_cluster(dir.path(), 2, |_| {}).await;
+    write_session(&nodes, "owner").await;
+    let led = wait_for_leader(&nodes).await;
+    open_section(&nodes[led].node).await;
+    wait_until_equal(&nodes, ["owner"].into_iter()).await;
+    let max_seq = |state: &State| state.section(test_section()).unwrap().max_seq;
     let window = nodes[led].node.with_state(max_seq);
     let leading = nodes.remove(led);
     nodes.remove(0).kill().await;
     // Written here, acknowledged by no other node.
     let node = leading.node.clone();
-    let closing = tokio::spawn(async move { close(&node).await });
+    let closing = tokio::spawn(async move { close_section(&node).await });
     let last = leading.node.counters().last_log_index;
-    until("the close is in the log", || {
+    wait_until("the close is in the log", || {
         leading.node.counters().last_log_index > last
     })
     .await;
     let data = leading.kill().await.data_dir;
     closing.abort();
-    nobody_holds(&data).await;
+    wait_until_unlocked(&data).await;
     let salvaged = salvage::read(&data, &dir.path().join("s1")).await.unwrap();
     assert!(salvaged.unconfirmed > 0);
     assert_eq!(max_seq(&salvaged.backup.state), window);

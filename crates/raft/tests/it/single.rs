@@ -1,7 +1,8 @@
 //! One node: start, init, write, read, restart.
 
 use crate::common::{
-    CLUSTER, LEASE_MS, Running, SLOTS, agree, cluster, nobody_holds, session, start, until, write,
+    CLUSTER, LEASE_MS, RunningNode, SLOTS, session_batch, start_cluster, start_node, wait_until,
+    wait_until_equal, wait_until_unlocked, write_session,
 };
 use seqsvr_core::id::ClusterId;
 use seqsvr_core::state::State;
@@ -10,12 +11,12 @@ use seqsvr_raft::{ConfirmError, Error, Node, ProposeError};
 use std::sync::Arc;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_waits_uninitialised_then_works_and_survives_restarts() {
+async fn single_node_waits_for_init_then_survives_restarts() {
     let dir = tempfile::tempdir().unwrap();
-    let one = start(dir.path(), 1, |_| {}).await;
+    let one = start_node(dir.path(), 1, |_| {}).await;
     assert_eq!(one.node.identity().cluster, None);
     assert!(one.node.members().is_empty());
-    let refused = one.node.propose(session("early")).await;
+    let refused = one.node.propose(session_batch("early")).await;
     assert_eq!(refused, Err(ProposeError::NotLeader { leader: None }));
     assert!(matches!(
         one.node.confirm().await,
@@ -35,7 +36,7 @@ async fn a_node_waits_uninitialised_then_works_and_survives_restarts() {
     assert!(matches!(refused, Err(Error::WrongCluster { .. })));
 
     let mut nodes = vec![one];
-    write(&nodes, "a1").await;
+    write_session(&nodes, "a1").await;
     let index = nodes[0].node.confirm().await.unwrap();
     assert!(index >= 2);
     assert!(nodes[0].node.counters().log_syncs > 0);
@@ -44,21 +45,21 @@ async fn a_node_waits_uninitialised_then_works_and_survives_restarts() {
         let before = nodes[0].node.with_state(State::clone);
         let identity = nodes[0].node.identity();
         let options = nodes.remove(0).kill().await;
-        nodes.push(Running::restart(options).await.unwrap());
+        nodes.push(RunningNode::restart(options).await.unwrap());
         assert_eq!(nodes[0].node.identity(), identity);
-        until("the state is back", || {
+        wait_until("the state is back", || {
             nodes[0].node.with_state(State::clone) == before
         })
         .await;
-        write(&nodes, &format!("b{round}")).await;
+        write_session(&nodes, &format!("b{round}")).await;
     }
-    agree(&nodes, ["a1", "b0", "b1", "b2"].into_iter()).await;
+    wait_until_equal(&nodes, ["a1", "b0", "b1", "b2"].into_iter()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn bad_inits_change_nothing() {
+async fn rejected_init_changes_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    let one = start(dir.path(), 1, |_| {}).await;
+    let one = start_node(dir.path(), 1, |_| {}).await;
     let own = one.member();
     let mut stranger = own.clone();
     stranger.id = 2;
@@ -84,9 +85,9 @@ async fn bad_inits_change_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_directory_has_one_process_and_one_node() {
+async fn data_dir_is_used_by_one_process_and_one_node() {
     let dir = tempfile::tempdir().unwrap();
-    let nodes = cluster(dir.path(), 1, |_| {}).await;
+    let nodes = start_cluster(dir.path(), 1, |_| {}).await;
     let options = nodes[0].options.clone();
     let second = Node::open(options.clone(), Arc::new(Tcp)).await;
     assert!(matches!(second, Err(Error::Locked(_))));
@@ -95,7 +96,7 @@ async fn a_directory_has_one_process_and_one_node() {
     }
     let mut other = options;
     other.node = 2;
-    nobody_holds(&other.data_dir).await;
+    wait_until_unlocked(&other.data_dir).await;
     let refused = Node::open(other, Arc::new(Tcp))
         .await
         .map(drop)
@@ -104,20 +105,20 @@ async fn a_directory_has_one_process_and_one_node() {
         refused,
         Error::WrongNode {
             has: 1,
-            asked: 2,
+            requested: 2,
             ..
         }
     ));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn proposals_in_flight_share_syncs() {
+async fn concurrent_proposals_share_log_syncs() {
     let dir = tempfile::tempdir().unwrap();
-    let nodes = cluster(dir.path(), 1, |_| {}).await;
+    let nodes = start_cluster(dir.path(), 1, |_| {}).await;
     let before = nodes[0].node.counters();
     let many = (0..500).map(|i| {
         let node = nodes[0].node.clone();
-        async move { node.propose(session(&format!("s{i}"))).await }
+        async move { node.propose(session_batch(&format!("s{i}"))).await }
     });
     for replies in futures::future::join_all(many).await {
         replies.unwrap();
@@ -131,15 +132,15 @@ async fn proposals_in_flight_share_syncs() {
 /// openraft keeps its way to the end of a stopped core in the first call that meets it. If that
 /// call is dropped, the way is lost, and every later call panics.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_call_given_up_while_the_node_stops_harms_no_later_one() {
+async fn dropped_call_during_shutdown_does_not_break_later_calls() {
     let dir = tempfile::tempdir().unwrap();
-    let nodes = cluster(dir.path(), 1, |_| {}).await;
-    write(&nodes, "a1").await;
+    let nodes = start_cluster(dir.path(), 1, |_| {}).await;
+    write_session(&nodes, "a1").await;
     let node = &nodes[0].node;
     let mut given_up = Box::pin(node.shutdown());
     assert!(futures::poll!(&mut given_up).is_pending());
     drop(given_up);
-    let refused = node.propose(session("late")).await;
+    let refused = node.propose(session_batch("late")).await;
     assert!(
         matches!(refused, Err(ProposeError::Stopped(_))),
         "{refused:?}"

@@ -15,7 +15,8 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 
 use crate::common::{
-    CLUSTER, LEASE_MS, LIMIT, Running, SLOTS, agree, leader, listen, until, write,
+    CLUSTER, LEASE_MS, RunningNode, SLOTS, TEST_TIMEOUT, bind_loopback, wait_for_leader,
+    wait_until, wait_until_equal, write_session,
 };
 
 /// A link that passes this many bytes a second towards a node, each part of them after a delay, and
@@ -82,11 +83,14 @@ impl SlowLink {
 }
 
 /// Makes three nodes that reach each other directly, but for the third one, which is behind a link.
-async fn three(dir: &Path, tune: impl Fn(&mut Options)) -> (Vec<Running>, SlowLink) {
+async fn start_three_with_slow_link(
+    dir: &Path,
+    tune: impl Fn(&mut Options),
+) -> (Vec<RunningNode>, SlowLink) {
     let mut nodes = Vec::new();
     let mut listeners: Vec<(TcpListener, String)> = Vec::new();
     for _ in 0..3 {
-        listeners.push(listen().await);
+        listeners.push(bind_loopback().await);
     }
     let link = SlowLink::to(listeners[2].1.clone());
     for (id, (listener, address)) in (1..).zip(listeners) {
@@ -95,13 +99,13 @@ async fn three(dir: &Path, tune: impl Fn(&mut Options)) -> (Vec<Running>, SlowLi
             options.address.clone_from(&link.address);
         }
         tune(&mut options);
-        nodes.push(Running::start(options, listener).await.unwrap());
+        nodes.push(RunningNode::start(options, listener).await.unwrap());
     }
-    let members: Vec<Member> = nodes.iter().map(Running::member).collect();
+    let members: Vec<Member> = nodes.iter().map(RunningNode::member).collect();
     let made = nodes[0].node.init(members, CLUSTER, LEASE_MS, SLOTS).await;
     made.unwrap();
     // The third must not lead: its own calls are not slow.
-    while leader(&nodes).await == 2 {
+    while wait_for_leader(&nodes).await == 2 {
         let _ = nodes[2].node.transfer_leader(Some(1)).await;
     }
     (nodes, link)
@@ -119,7 +123,7 @@ fn idle_batch(commands: u64) -> Batch {
 }
 
 /// Proposes batches at the leader, several at a time.
-async fn propose(node: &seqsvr_raft::Node, count: usize, commands: u64) {
+async fn propose_batches(node: &seqsvr_raft::Node, count: usize, commands: u64) {
     let mut under_way = JoinSet::new();
     for _ in 0..count {
         if under_way.len() == 32 {
@@ -138,21 +142,21 @@ async fn propose(node: &seqsvr_raft::Node, count: usize, commands: u64) {
 /// A follower takes entries more slowly than they come. The leader's log stays bounded: the
 /// follower receives a snapshot once it lags by more than 2 x (40 + 5) entries.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_slow_follower_does_not_hold_up_the_purge_of_the_log() {
+async fn slow_follower_does_not_hold_up_log_purge() {
     let dir = tempfile::tempdir().unwrap();
-    let (nodes, link) = three(dir.path(), |o| {
+    let (nodes, link) = start_three_with_slow_link(dir.path(), |o| {
         o.snapshot_every_entries = 40;
         o.keep_entries = 5;
         o.log_file_bytes = 16 << 10;
     })
     .await;
     link.set(24 << 10);
-    let led = leader(&nodes).await;
+    let led = wait_for_leader(&nodes).await;
     let node = &nodes[led].node;
     // The purge passes the entry that the follower has, although entries pass without a failure.
-    let deadline = tokio::time::Instant::now() + LIMIT;
+    let deadline = tokio::time::Instant::now() + TEST_TIMEOUT;
     loop {
-        propose(node, 100, 10).await;
+        propose_batches(node, 100, 10).await;
         let purged = node.counters().purged_index;
         let matched = node.matched().get(&3).copied().unwrap_or(0);
         if purged > matched {
@@ -167,59 +171,59 @@ async fn a_slow_follower_does_not_hold_up_the_purge_of_the_log() {
         );
     }
     link.set(u64::MAX);
-    write(&nodes, "last").await;
-    agree(&nodes, ["last"].into_iter()).await;
+    write_session(&nodes, "last").await;
+    wait_until_equal(&nodes, ["last"].into_iter()).await;
 }
 
 /// A follower must catch up by many entries of the longest size over a slow link. No call is longer
 /// than the link can pass in the time of a call.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn long_entries_pass_a_slow_link() {
+async fn long_entries_pass_slow_link() {
     let dir = tempfile::tempdir().unwrap();
-    let (mut nodes, link) = three(dir.path(), |_| {}).await;
-    write(&nodes, "first").await;
-    let led = leader(&nodes).await;
+    let (mut nodes, link) = start_three_with_slow_link(dir.path(), |_| {}).await;
+    write_session(&nodes, "first").await;
+    let led = wait_for_leader(&nodes).await;
     let id = nodes[led].options.node;
     let late = nodes.pop().unwrap();
     assert_ne!(late.options.node, id);
     let mut options = late.kill().await;
     let leading = &nodes[led].node;
-    propose(leading, 40, 2_800).await;
+    propose_batches(leading, 40, 2_800).await;
     let goal = leading.counters().last_log_index;
     // 2.2 MB, so 4 s; in one call, which gets 1 s, they never passed.
     link.set(512 << 10);
     options.address = link.target.clone();
-    let mut late = Running::restart(options).await.unwrap();
+    let mut late = RunningNode::restart(options).await.unwrap();
     late.options.address = link.address.clone();
-    until("the follower has caught up", || {
+    wait_until("the follower has caught up", || {
         late.node.counters().applied_index >= goal
     })
     .await;
     nodes.push(late);
-    agree(&nodes, ["first"].into_iter()).await;
+    wait_until_equal(&nodes, ["first"].into_iter()).await;
 }
 
 /// A vote that takes longer than the shortest election time does not count. Two nodes whose votes
 /// take at least 300 ms elect a leader only with a longer one; with the default of 200 ms they
 /// never do.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nodes_with_slow_votes_elect_a_leader_with_a_longer_election_time() {
+async fn slow_votes_elect_leader_with_longer_election_timeout() {
     let dir = tempfile::tempdir().unwrap();
     let mut nodes = Vec::new();
     let mut links = Vec::new();
     for id in 1..=2 {
-        let (listener, address) = listen().await;
+        let (listener, address) = bind_loopback().await;
         let link = SlowLink::to(address);
         let mut options = Options::new(id, &link.address, dir.path().join(id.to_string()));
         options.election_min_ms = 1_500;
         options.election_max_ms = 3_000;
-        nodes.push(Running::start(options, listener).await.unwrap());
+        nodes.push(RunningNode::start(options, listener).await.unwrap());
         links.push(link);
     }
-    let members: Vec<Member> = nodes.iter().map(Running::member).collect();
+    let members: Vec<Member> = nodes.iter().map(RunningNode::member).collect();
     let made = nodes[0].node.init(members, CLUSTER, LEASE_MS, SLOTS).await;
     made.unwrap();
-    write(&nodes, "first").await;
+    write_session(&nodes, "first").await;
     for link in &links {
         link.delay_ms.store(300, Ordering::Relaxed);
     }
@@ -231,12 +235,12 @@ async fn nodes_with_slow_votes_elect_a_leader_with_a_longer_election_time() {
     let mut nodes = Vec::new();
     for (mut options, link) in stopped.into_iter().zip(&links) {
         options.address.clone_from(&link.target);
-        let mut node = Running::restart(options).await.unwrap();
+        let mut node = RunningNode::restart(options).await.unwrap();
         node.options.address.clone_from(&link.address);
         nodes.push(node);
     }
-    leader(&nodes).await;
-    write(&nodes, "last").await;
+    wait_for_leader(&nodes).await;
+    write_session(&nodes, "last").await;
 }
 
 /// Schedule: a snapshot takes seconds on its way to a follower. In this time the leader applies
@@ -244,18 +248,18 @@ async fn nodes_with_slow_votes_elect_a_leader_with_a_longer_election_time() {
 /// continues with the entries behind that snapshot. Otherwise the leader would have purged them and
 /// would send the next snapshot, and the one after that, for as long as entries come.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_snapshot_that_takes_long_is_followed_by_entries() {
+async fn slow_snapshot_is_followed_by_entries() {
     let dir = tempfile::tempdir().unwrap();
-    let (mut nodes, link) = three(dir.path(), |o| {
+    let (mut nodes, link) = start_three_with_slow_link(dir.path(), |o| {
         o.snapshot_every_entries = 40;
         o.keep_entries = 5;
         o.log_file_bytes = 16 << 10;
     })
     .await;
-    write(&nodes, "first").await;
-    assert_ne!(nodes[leader(&nodes).await].options.node, 3);
+    write_session(&nodes, "first").await;
+    assert_ne!(nodes[wait_for_leader(&nodes).await].options.node, 3);
     let mut options = nodes.pop().unwrap().kill().await;
-    let leading = nodes[leader(&nodes).await].node.clone();
+    let leading = nodes[wait_for_leader(&nodes).await].node.clone();
     for n in 0..100 {
         let spec = |i| {
             Spec::new(
@@ -272,14 +276,14 @@ async fn a_snapshot_that_takes_long_is_followed_by_entries() {
     link.set(64 << 10);
     options.address.clone_from(&link.target);
     let begun_at = leading.counters().last_log_index;
-    let mut late = Running::restart(options).await.unwrap();
+    let mut late = RunningNode::restart(options).await.unwrap();
     late.options.address.clone_from(&link.address);
     let installs = late.node.counters().snapshots_installed;
     // It catches up although entries come without a pause.
-    let deadline = tokio::time::Instant::now() + LIMIT;
+    let deadline = tokio::time::Instant::now() + TEST_TIMEOUT;
     let mut installed_at = None;
     loop {
-        propose(&leading, 1, 1).await;
+        propose_batches(&leading, 1, 1).await;
         tokio::time::sleep(Duration::from_millis(5)).await;
         let (now, last) = (late.node.counters(), leading.counters().last_log_index);
         if now.snapshots_installed > installs {
@@ -304,6 +308,6 @@ async fn a_snapshot_that_takes_long_is_followed_by_entries() {
     assert_eq!(late.node.counters().snapshots_installed, installs + 1);
     link.set(u64::MAX);
     nodes.push(late);
-    write(&nodes, "last").await;
-    agree(&nodes, ["first", "last"].into_iter()).await;
+    write_session(&nodes, "last").await;
+    wait_until_equal(&nodes, ["first", "last"].into_iter()).await;
 }

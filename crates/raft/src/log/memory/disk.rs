@@ -9,11 +9,11 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use seqsvr_core::planted;
 
-use super::super::done::Done;
-use super::image::{LogImage, Record};
+use super::super::done::FlushCallback;
+use super::image::{LogImage, LogRecord};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Page {
+pub(super) enum PageState {
     Dirty,
     Lost,
 }
@@ -39,10 +39,10 @@ impl Default for SyncConduct {
 pub(super) struct LogDisk {
     pub(super) durable: LogImage,
     /// Records written after the durable ones, in order.
-    pub(super) written: VecDeque<(Page, Record)>,
+    pub(super) written: VecDeque<(PageState, LogRecord)>,
     /// Number of them that are in the page cache; the others are still in the process.
     pub(super) cached: usize,
-    pub(super) queue: VecDeque<(bool, Option<Done>)>,
+    pub(super) queue: VecDeque<(bool, Option<FlushCallback>)>,
     pub(super) is_flushing: bool,
     /// First failure of the writer; it accepts nothing after that.
     pub(super) failure: Option<(io::ErrorKind, String)>,
@@ -67,13 +67,13 @@ impl LogDisk {
         let cached = std::mem::take(&mut self.cached);
         if self.conduct.fails {
             let cached = self.written.iter_mut().take(cached);
-            cached.for_each(|(page, _)| *page = Page::Lost);
+            cached.for_each(|(page, _)| *page = PageState::Lost);
             return Err(io::Error::from_raw_os_error(5));
         }
         self.syncs += 1;
         for _ in 0..cached {
             match self.written.front() {
-                Some((Page::Dirty, record)) => self.durable.apply(record),
+                Some((PageState::Dirty, record)) => self.durable.apply(record),
                 _ => break,
             }
             self.written.pop_front();
@@ -106,7 +106,7 @@ pub(crate) fn make_durable(path: &Path) -> io::Result<()> {
     if !planted!(TrustPageCache) {
         disk.written
             .iter_mut()
-            .for_each(|(page, _)| *page = Page::Dirty);
+            .for_each(|(page, _)| *page = PageState::Dirty);
     }
     disk.cached = disk.written.len();
     disk.sync()
@@ -132,7 +132,7 @@ pub(crate) fn cut_power(path: &Path, keep: impl FnOnce(usize) -> usize) {
     let dirty = disk
         .written
         .iter()
-        .take_while(|(page, _)| *page == Page::Dirty);
+        .take_while(|(page, _)| *page == PageState::Dirty);
     let kept = keep(dirty.count());
     for (_, record) in disk.written.drain(..).take(kept) {
         disk.durable.apply(&record);

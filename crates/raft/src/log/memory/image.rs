@@ -3,78 +3,78 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use super::super::codec::Framed;
+use super::super::codec::StoredValue;
 use crate::identity::Identity;
 use crate::types::{LogId, Payload, Vote};
 
-pub(super) type Id = Framed<LogId>;
-pub(super) type Entry = (Id, Framed<Payload>);
+pub(super) type StoredLogId = StoredValue<LogId>;
+pub(super) type StoredEntry = (StoredLogId, StoredValue<Payload>);
 
 /// State of a log without its entries, as `raft_log::RaftLogState`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MemoryLogState {
-    pub(crate) user_data: Option<Framed<Identity>>,
-    pub(super) vote: Option<Framed<Vote>>,
-    pub(super) last: Option<Id>,
-    pub(super) committed: Option<Id>,
-    pub(super) purged: Option<Id>,
+    pub(crate) user_data: Option<StoredValue<Identity>>,
+    pub(super) vote: Option<StoredValue<Vote>>,
+    pub(super) last: Option<StoredLogId>,
+    pub(super) committed: Option<StoredLogId>,
+    pub(super) purged: Option<StoredLogId>,
 }
 
 impl MemoryLogState {
-    pub(crate) fn vote(&self) -> Option<&Framed<Vote>> {
+    pub(crate) fn vote(&self) -> Option<&StoredValue<Vote>> {
         self.vote.as_ref()
     }
 
-    pub(crate) fn last(&self) -> Option<&Id> {
+    pub(crate) fn last(&self) -> Option<&StoredLogId> {
         self.last.as_ref()
     }
 
-    pub(crate) fn committed(&self) -> Option<&Id> {
+    pub(crate) fn committed(&self) -> Option<&StoredLogId> {
         self.committed.as_ref()
     }
 
-    pub(crate) fn purged(&self) -> Option<&Id> {
+    pub(crate) fn purged(&self) -> Option<&StoredLogId> {
         self.purged.as_ref()
     }
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Record {
-    UserData(Option<Framed<Identity>>),
-    Vote(Framed<Vote>),
-    Append(Box<Entry>),
+pub(super) enum LogRecord {
+    UserData(Option<StoredValue<Identity>>),
+    Vote(StoredValue<Vote>),
+    Append(Box<StoredEntry>),
     /// Keeps the entries up to this one.
-    Truncate(Option<Id>),
-    Purge(Id),
-    Commit(Id),
+    Truncate(Option<StoredLogId>),
+    Purge(StoredLogId),
+    Commit(StoredLogId),
 }
 
 /// Content of a log when all of its records are read.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LogImage {
     pub(crate) state: MemoryLogState,
-    pub(crate) entries: BTreeMap<u64, Entry>,
+    pub(crate) entries: BTreeMap<u64, StoredEntry>,
 }
 
-pub(super) fn next_index(id: Option<&Id>) -> u64 {
+pub(super) fn next_index(id: Option<&StoredLogId>) -> u64 {
     id.map_or(0, |id| id.0.index + 1)
 }
 
 impl LogImage {
     /// Checks what `raft-log` checks before it takes a record.
-    pub(super) fn check(&self, record: &Record) -> io::Result<()> {
+    pub(super) fn check(&self, record: &LogRecord) -> io::Result<()> {
         let state = &self.state;
         let is_allowed = match record {
-            Record::Vote(vote) => Some(vote) >= state.vote.as_ref(),
-            Record::Append(entry) => {
+            LogRecord::Vote(vote) => Some(vote) >= state.vote.as_ref(),
+            LogRecord::Append(entry) => {
                 let is_next = entry.0.0.index == next_index(state.last.as_ref());
                 Some(&entry.0) > state.last.as_ref() && (state.last.is_none() || is_next)
             }
-            Record::Commit(id) => {
+            LogRecord::Commit(id) => {
                 Some(id) >= state.committed.as_ref() && Some(id) <= state.last.as_ref()
             }
-            Record::Truncate(keep) => keep.as_ref() >= state.committed.as_ref(),
-            Record::UserData(_) | Record::Purge(_) => true,
+            LogRecord::Truncate(keep) => keep.as_ref() >= state.committed.as_ref(),
+            LogRecord::UserData(_) | LogRecord::Purge(_) => true,
         };
         match is_allowed {
             true => Ok(()),
@@ -84,28 +84,28 @@ impl LogImage {
         }
     }
 
-    pub(super) fn apply(&mut self, record: &Record) {
+    pub(super) fn apply(&mut self, record: &LogRecord) {
         let state = &mut self.state;
         match record {
-            Record::UserData(data) => state.user_data.clone_from(data),
-            Record::Vote(vote) => state.vote = Some(vote.clone()),
-            Record::Append(entry) => {
+            LogRecord::UserData(data) => state.user_data.clone_from(data),
+            LogRecord::Vote(vote) => state.vote = Some(vote.clone()),
+            LogRecord::Append(entry) => {
                 state.last = Some(entry.0.clone());
                 self.entries.insert(entry.0.0.index, (**entry).clone());
             }
-            Record::Truncate(keep) => {
+            LogRecord::Truncate(keep) => {
                 self.entries.split_off(&next_index(keep.as_ref()));
                 if state.last > *keep {
                     state.last.clone_from(keep);
                 }
             }
-            Record::Purge(upto) => {
+            LogRecord::Purge(upto) => {
                 self.entries = self.entries.split_off(&next_index(Some(upto)));
                 let purged = Some(upto.clone());
                 state.purged = state.purged.take().max(purged.clone());
                 state.last = state.last.take().max(purged);
             }
-            Record::Commit(id) => state.committed = Some(id.clone()),
+            LogRecord::Commit(id) => state.committed = Some(id.clone()),
         }
     }
 }

@@ -10,25 +10,25 @@ use raft_log::RaftLog;
 use raft_log::api::raft_log_writer::RaftLogWriter;
 use tokio::runtime::Runtime;
 
-use super::super::codec::Kinds;
-use super::super::fault::Fault;
+use super::super::codec::LogTypes;
+use super::super::fault::FirstError;
 use super::disk::*;
 use super::*;
 use crate::types::{CommittedLeaderId, LogId};
 
-fn id(term: u64, index: u64) -> Id {
-    Framed(LogId {
+fn id(term: u64, index: u64) -> StoredLogId {
+    StoredValue(LogId {
         leader_id: CommittedLeaderId::new(term),
         index,
     })
 }
 
-fn entry(term: u64, index: u64) -> Entry {
-    (id(term, index), Framed(EntryPayload::Blank))
+fn entry(term: u64, index: u64) -> StoredEntry {
+    (id(term, index), StoredValue(EntryPayload::Blank))
 }
 
 #[derive(Clone, Debug)]
-enum Call {
+enum LogCall {
     Vote(u64),
     /// Entries behind the last one, or at this distance from it.
     Append {
@@ -43,38 +43,38 @@ enum Call {
     Reopen,
 }
 
-fn call() -> impl Strategy<Value = Call> {
+fn call() -> impl Strategy<Value = LogCall> {
     let (term, index) = (0..4_u64, 0..30_u64);
     prop_oneof![
-        1 => term.clone().prop_map(Call::Vote),
+        1 => term.clone().prop_map(LogCall::Vote),
         8 => (term.clone(), 1..6_u64, prop_oneof![9 => Just(0_i64), 1 => -2..3_i64])
-            .prop_map(|(term, count, away)| Call::Append { term, count, away }),
-        2 => index.clone().prop_map(Call::Truncate),
-        2 => (term.clone(), index.clone()).prop_map(|(term, index)| Call::Purge(term, index)),
-        2 => (term, index).prop_map(|(term, index)| Call::Commit(term, index)),
-        1 => (0..3_u64).prop_map(Call::UserData),
-        1 => Just(Call::Reopen),
+            .prop_map(|(term, count, away)| LogCall::Append { term, count, away }),
+        2 => index.clone().prop_map(LogCall::Truncate),
+        2 => (term.clone(), index.clone()).prop_map(|(term, index)| LogCall::Purge(term, index)),
+        2 => (term, index).prop_map(|(term, index)| LogCall::Commit(term, index)),
+        1 => (0..3_u64).prop_map(LogCall::UserData),
+        1 => Just(LogCall::Reopen),
     ]
 }
 
 /// Both logs, and a runtime for their callbacks.
-struct Both {
+struct LogPair {
     runtime: Runtime,
     dir: tempfile::TempDir,
-    real: Option<RaftLog<Kinds>>,
-    memory: MemoryLog<Kinds>,
+    real: Option<RaftLog<LogTypes>>,
+    memory: MemoryLog<LogTypes>,
 }
 
-fn open_real(dir: &Path) -> RaftLog<Kinds> {
+fn open_real(dir: &Path) -> RaftLog<LogTypes> {
     let config = raft_log::Config::new(dir.to_str().unwrap());
     RaftLog::open(Arc::new(config)).unwrap()
 }
 
-impl Both {
-    fn new() -> Both {
+impl LogPair {
+    fn new() -> LogPair {
         let dir = tempfile::tempdir().unwrap();
         let mut builder = tokio::runtime::Builder::new_current_thread();
-        Both {
+        LogPair {
             runtime: builder.enable_time().start_paused(true).build().unwrap(),
             real: Some(open_real(dir.path())),
             memory: MemoryLog::open(dir.path()),
@@ -82,22 +82,22 @@ impl Both {
         }
     }
 
-    fn real(&mut self) -> &mut RaftLog<Kinds> {
+    fn real(&mut self) -> &mut RaftLog<LogTypes> {
         self.real.as_mut().unwrap()
     }
 
     /// Makes a call of both logs, and returns whether each of them accepted it.
-    fn make(&mut self, call: &Call) -> (bool, bool) {
+    fn make(&mut self, call: &LogCall) -> (bool, bool) {
         let next = next_index(self.memory.log_state().last());
         match *call {
-            Call::Vote(term) => {
-                let vote = || Framed(Vote::new(term, 1));
+            LogCall::Vote(term) => {
+                let vote = || StoredValue(Vote::new(term, 1));
                 (
                     self.real().save_vote(vote()).is_ok(),
                     self.memory.save_vote(vote()).is_ok(),
                 )
             }
-            Call::Append { term, count, away } => {
+            LogCall::Append { term, count, away } => {
                 let from = next.saturating_add_signed(away);
                 let entries = || (from..from + count).map(|index| entry(term, index));
                 (
@@ -105,12 +105,12 @@ impl Both {
                     self.memory.append(entries()).is_ok(),
                 )
             }
-            Call::Truncate(index) => (
+            LogCall::Truncate(index) => (
                 self.real().truncate(index).is_ok(),
                 self.memory.truncate(index).is_ok(),
             ),
             // Up to an entry that it has, or to the end of a snapshot that is ahead of it.
-            Call::Purge(term, index) => {
+            LogCall::Purge(term, index) => {
                 let ahead = self
                     .memory
                     .log_state()
@@ -124,11 +124,11 @@ impl Both {
                     self.memory.purge(upto()).is_ok(),
                 )
             }
-            Call::Commit(term, index) => (
+            LogCall::Commit(term, index) => (
                 self.real().commit(id(term, index)).is_ok(),
                 self.memory.commit(id(term, index)).is_ok(),
             ),
-            Call::UserData(node) => {
+            LogCall::UserData(node) => {
                 let data = || {
                     let incarnation = 7;
                     let cluster = None;
@@ -137,14 +137,14 @@ impl Both {
                         incarnation,
                         cluster,
                     };
-                    (node > 0).then_some(Framed(identity))
+                    (node > 0).then_some(StoredValue(identity))
                 };
                 (
                     self.real().save_user_data(data()).is_ok(),
                     self.memory.save_user_data(data()).is_ok(),
                 )
             }
-            Call::Reopen => {
+            LogCall::Reopen => {
                 self.flush();
                 self.real = None;
                 self.real = Some(open_real(self.dir.path()));
@@ -156,11 +156,11 @@ impl Both {
 
     /// Flushes both, and waits for their callbacks.
     fn flush(&mut self) {
-        let fault = Arc::new(Fault::new(self.dir.path()));
+        let first_error = Arc::new(FirstError::new(self.dir.path()));
         let _runtime = self.runtime.enter();
-        let (done, real) = Done::caller(fault.clone());
+        let (done, real) = FlushCallback::with_receiver(first_error.clone());
         self.real.as_mut().unwrap().flush(true, Some(done)).unwrap();
-        let (done, memory) = Done::caller(fault);
+        let (done, memory) = FlushCallback::with_receiver(first_error);
         self.memory.flush(true, Some(done)).unwrap();
         self.runtime.block_on(async {
             real.await.unwrap().unwrap();
@@ -187,7 +187,7 @@ impl Both {
                 b.user_data.as_ref()
             )
         );
-        let all = |entries: &mut dyn Iterator<Item = io::Result<Entry>>| -> Vec<Entry> {
+        let all = |entries: &mut dyn Iterator<Item = io::Result<StoredEntry>>| -> Vec<StoredEntry> {
             entries.map(Result::unwrap).collect()
         };
         let entries = all(&mut real.read(0, u64::MAX));
@@ -200,8 +200,8 @@ proptest! {
 
     /// The log in memory answers each call as `raft-log` does, also after both were opened again.
     #[test]
-    fn the_log_in_memory_is_as_raft_log(calls in prop::collection::vec(call(), 1..60)) {
-        let mut both = Both::new();
+    fn memory_log_answers_each_call_as_raft_log(calls in prop::collection::vec(call(), 1..60)) {
+        let mut both = LogPair::new();
         for (n, call) in calls.iter().enumerate() {
             let (real, memory) = both.make(call);
             prop_assert_eq!(real, memory, "{:?}", call);
@@ -220,22 +220,22 @@ fn in_runtime<T>(work: impl Future<Output = T>) -> T {
     runtime.block_on(work)
 }
 
-async fn sync(log: &mut MemoryLog<Kinds>) -> io::Result<()> {
-    let (done, wait) = Done::caller(Arc::new(Fault::new(Path::new("log"))));
+async fn sync(log: &mut MemoryLog<LogTypes>) -> io::Result<()> {
+    let (done, wait) = FlushCallback::with_receiver(Arc::new(FirstError::new(Path::new("log"))));
     log.flush(true, Some(done))?;
     wait.await.unwrap()
 }
 
 #[test]
-fn a_power_cut_keeps_what_was_synced_and_a_prefix_of_the_rest() {
+fn memory_log_after_power_cut_keeps_synced_records_and_a_prefix() {
     in_runtime(async {
         let path = Path::new("cut");
-        let mut log = MemoryLog::<Kinds>::open(path);
+        let mut log = MemoryLog::<LogTypes>::open(path);
         log.append((0..5).map(|index| entry(1, index))).unwrap();
         sync(&mut log).await.unwrap();
         log.append((5..9).map(|index| entry(1, index))).unwrap();
         cut_power(path, |dirty| dirty - 1);
-        let log = MemoryLog::<Kinds>::open(path);
+        let log = MemoryLog::<LogTypes>::open(path);
         assert_eq!(log.log_state().last(), Some(&id(1, 7)));
         remove(path);
     });
@@ -244,11 +244,11 @@ fn a_power_cut_keeps_what_was_synced_and_a_prefix_of_the_rest() {
 /// Schedule: a sync fails; the process is started again, reads the page cache, and syncs it; the
 /// power goes off. The rewritten record is there; the record that was only synced once more is not.
 #[test]
-fn a_record_whose_sync_failed_is_durable_only_if_it_is_written_anew() {
+fn memory_log_record_after_failed_sync_is_durable_only_if_rewritten() {
     for is_rewritten in [false, true] {
         in_runtime(async {
             let path = Path::new("failed");
-            let mut log = MemoryLog::<Kinds>::open(path);
+            let mut log = MemoryLog::<LogTypes>::open(path);
             log.append([entry(1, 0)]).unwrap();
             let fails = SyncConduct {
                 fails: true,
@@ -261,11 +261,14 @@ fn a_record_whose_sync_failed_is_durable_only_if_it_is_written_anew() {
             if is_rewritten {
                 make_durable(path).unwrap();
             }
-            let mut log = MemoryLog::<Kinds>::open(path);
+            let mut log = MemoryLog::<LogTypes>::open(path);
             assert_eq!(log.log_state().last(), Some(&id(1, 0)));
             sync(&mut log).await.unwrap();
             cut_power(path, |dirty| dirty);
-            let left = MemoryLog::<Kinds>::open(path).log_state().last().is_some();
+            let left = MemoryLog::<LogTypes>::open(path)
+                .log_state()
+                .last()
+                .is_some();
             assert_eq!(left, is_rewritten);
             remove(path);
         });
