@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use seqsvr_core::id::ClusterId;
 
-use crate::frame::RecordError;
+use crate::storage::record::RecordError;
 
 /// Why a node cannot start or cannot make a cluster.
 #[derive(Debug, thiserror::Error)]

@@ -4,72 +4,43 @@
 //! and applies them to the [`State`](seqsvr_core::state::State). [`Options`] in, a cheap-clone
 //! handle out.
 //!
-//! Path of the data: `propose` → openraft → `log` (durable on a quorum) → `machine` → `applied`
-//! (memory, what readers see) → `rows` (sled) → replies. From time to time `snapshot` writes the
-//! state to a file and the log below it is purged. `network` calls the other nodes, `service` is
-//! called by them, `identity_check` and `sender` check their identity. `lost` finds a node that
-//! lost what it acknowledged, `twin` a second process with this node's id, and `checkpoints` a node
-//! whose state differs. `storage` opens a data directory and decides what in it can be trusted.
-//! Log, vote, identity and snapshots are the truth: if one is damaged, the node refuses to start.
-//! The rows are a shortcut, and rebuilt if in doubt.
+//! Path of the data: `Node::propose` → openraft → `log` (durable on a quorum) →
+//! `state::state_machine` → `state::applied_state` (memory, what readers see) → `state::sled_rows`
+//! → replies. From time to time `storage::snapshot` writes the state to a file and the log below it
+//! is purged. `rpc::peer_client` calls the other nodes, `rpc::server` is called by them, and
+//! `rpc::identity_check` checks the identity of each call. `rpc::ack_tracker` finds a node that
+//! lost what it acknowledged, `rpc::duplicate_id` a second process with this node's id, and
+//! `state::checkpoints` a node whose state differs. `storage::open` opens a data directory and
+//! decides what in it can be trusted. Log, vote, identity and snapshots are the truth: if one is
+//! damaged, the node refuses to start. The rows are a shortcut, and rebuilt if in doubt.
 //!
 //! Not used here: sessions, leases, routing, the meaning of a command.
 
 #[cfg(test)]
 extern crate self as seqsvr_raft;
 
-mod applied;
-mod aside;
-mod backfill;
-pub mod backup;
-mod binding;
-mod builder;
-mod calm;
-mod checkpoints;
-mod digest;
-mod directory;
+mod detach_on_drop;
 mod error;
-mod founder;
-mod frame;
-mod gate;
-mod identity;
-mod lag;
-mod leadership;
-mod levels;
 mod log;
-mod lost;
-mod machine;
-#[cfg(sim)]
-mod memory_rows;
-mod network;
 mod node;
 mod options;
-mod outlive;
-mod received;
-pub mod restore;
-mod rot;
-mod rows;
-pub mod salvage;
-mod sender;
-mod service;
+mod rpc;
 #[cfg(sim)]
 pub mod sim;
-mod snapshot;
+mod state;
 mod storage;
 #[cfg(test)]
 mod tests;
-mod transfer;
-mod turns;
-mod twin;
 mod types;
 
-pub use applied::AppliedPosition;
 pub use error::{ConfirmError, Error, MemberError, ProposeError};
-pub use identity::Identity;
-pub use leadership::{Leadership, Role};
+pub use node::leadership::{Leadership, Role};
 pub use node::{Member, Node, RaftCounters};
 pub use options::Options;
-pub use service::RaftService;
+pub use rpc::server::RaftService;
+pub use state::applied_state::AppliedPosition;
+pub use storage::identity::Identity;
+pub use storage::{backup, restore, salvage};
 
 /// Longest address of a node, in bytes.
 pub const ADDRESS_MAX: usize = 256;

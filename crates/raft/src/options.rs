@@ -119,7 +119,7 @@ impl Options {
             // Nodes do not build at the same entry: a build takes a core and the disk for a while.
             snapshot_policy: SnapshotPolicy::LogsSinceLast(every + jitter),
             max_in_snapshot_log_to_keep: self.keep_entries,
-            // Applies when a member is added; see `crate::lag` for the others.
+            // Applies when a member is added; see `crate::rpc::lag_bound` for the others.
             replication_lag_threshold: self.follower_lag_max(),
             backoff: String::from("50ms 100ms 200ms ...500ms"),
             enable_pre_vote: Some(true),

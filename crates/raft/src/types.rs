@@ -9,7 +9,7 @@ use openraft::vote::RaftLeaderId;
 use seqsvr_core::command::{Batch, Command, Reply};
 use serde::{Deserialize, Serialize};
 
-use crate::frame::HasFormatLevel;
+use crate::storage::record::HasFormatLevel;
 
 openraft::declare_raft_types!(
     /// Our instance of openraft.

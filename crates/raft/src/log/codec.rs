@@ -6,9 +6,9 @@ use raft_log::codeq::{Decode, Encode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::done::FlushCallback;
-use crate::frame::{self, HasFormatLevel};
-use crate::identity::Identity;
+use super::flush_callback::FlushCallback;
+use crate::storage::identity::Identity;
+use crate::storage::record::{self, HasFormatLevel};
 use crate::types::{LogId, Payload, Vote};
 
 /// A value stored as a record.
@@ -17,7 +17,7 @@ pub(crate) struct StoredValue<T>(pub(crate) T);
 
 impl<T: Serialize + HasFormatLevel> Encode for StoredValue<T> {
     fn encode<W: io::Write>(&self, mut writer: W) -> io::Result<usize> {
-        let bytes = frame::encode_at_level(self.0.format_level(), &self.0)?;
+        let bytes = record::encode_at_level(self.0.format_level(), &self.0)?;
         writer.write_all(&bytes)?;
         Ok(bytes.len())
     }
@@ -25,7 +25,7 @@ impl<T: Serialize + HasFormatLevel> Encode for StoredValue<T> {
 
 impl<T: DeserializeOwned> Decode for StoredValue<T> {
     fn decode<R: io::Read>(mut reader: R) -> io::Result<Self> {
-        frame::read_value(&mut reader).map(StoredValue)
+        record::read_value(&mut reader).map(StoredValue)
     }
 }
 
@@ -45,6 +45,6 @@ impl raft_log::Types for LogTypes {
     }
 
     fn payload_size(payload: &Self::LogPayload) -> u64 {
-        frame::encoded_len(&payload.0) as u64
+        record::encoded_len(&payload.0) as u64
     }
 }

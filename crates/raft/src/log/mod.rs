@@ -3,20 +3,20 @@
 //!
 //! Invariants:
 //! - A vote is durable before `save_vote` returns, an entry before its callback.
-//! - What is read at start is durable before it is used, see [`reread`].
+//! - What is read at start is durable before it is used, see [`durable_tail`].
 //! - The committed log id is written without sync: losing it only means that replay waits for the
 //!   leader.
 
 mod codec;
-mod done;
-mod fault;
+#[cfg(not(sim))]
+mod durable_tail;
+mod first_error;
+mod flush_callback;
 #[cfg(any(sim, test))]
 pub(crate) mod memory;
-mod raft;
 #[cfg(not(sim))]
-mod reread;
-#[cfg(not(sim))]
-mod wal;
+mod raft_log_files;
+mod raft_log_storage;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -24,22 +24,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use codec::{LogTypes, StoredValue};
-use done::FlushCallback;
-use fault::FirstError;
+use first_error::FirstError;
+use flush_callback::FlushCallback;
 use parking_lot::Mutex;
 use seqsvr_metrics::Histogram;
 
-use crate::directory::DataDir;
 use crate::error::Error;
-use crate::identity::Identity;
-use crate::lost::LogExtent;
+use crate::rpc::ack_tracker::LogExtent;
+use crate::storage::data_dir::DataDir;
+use crate::storage::identity::Identity;
 use crate::types::LogId;
 
 #[cfg(sim)]
-use memory as wal;
-use wal::RaftLog;
+use memory as raft_log_files;
+use raft_log_files::RaftLog;
 #[cfg(not(sim))]
-use wal::RaftLogWriter;
+use raft_log_files::RaftLogWriter;
 
 /// The log of one node. Clones share it.
 #[derive(Clone)]
@@ -80,7 +80,7 @@ impl LogStore {
     /// that is not as written.
     pub(crate) fn open(directory: &DataDir, file_bytes: usize) -> Result<LogStore, Error> {
         let path = directory.log_path();
-        let log = wal::open(directory, &path, file_bytes)?;
+        let log = raft_log_files::open(directory, &path, file_bytes)?;
         let last = log.log_state().last();
         let durable = last.map_or(0, |id| id.0.index + 1);
         check_beginning(&log, &path)?;
@@ -102,7 +102,7 @@ impl LogStore {
 
     /// Returns whether any log file exists.
     pub(crate) fn exists(directory: &DataDir) -> Result<bool, Error> {
-        wal::exists(&directory.log_path())
+        raft_log_files::exists(&directory.log_path())
     }
 
     /// Returns whether nothing of Raft was ever written here.
@@ -198,7 +198,7 @@ impl LogInner {
     }
 
     /// Notes a snapshot up to this entry before it goes to openraft, one at a time; see
-    /// [`crate::lost`].
+    /// [`crate::rpc::ack_tracker`].
     pub(crate) fn offer_snapshot(&self, last: Option<LogId>) {
         let end = last.map_or(0, |id| id.index + 1);
         self.offered_end.store(end, Ordering::Release);

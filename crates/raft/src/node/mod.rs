@@ -1,13 +1,17 @@
 //! A running node: the base of the store.
 
-mod calls;
+mod bootstrap;
 mod counters;
-mod figures;
-mod init;
-mod level;
-mod lost;
-mod members;
-mod transfer;
+mod format_level;
+mod leader_transfer;
+pub(crate) mod leadership;
+mod log_loss;
+mod membership;
+mod metrics;
+mod propose;
+#[cfg(sim)]
+pub(crate) mod sim_view;
+mod snapshot_repair;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -16,6 +20,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 pub use counters::RaftCounters;
+use leadership::Leadership;
 use openraft::async_runtime::watch::WatchReceiver;
 use parking_lot::Mutex;
 use seqsvr_core::state::State;
@@ -28,21 +33,19 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::transport::Channel;
 
-use crate::applied::{AppliedPosition, SharedState};
-use crate::backup::{About, Backup};
+use crate::detach_on_drop::detach_on_drop;
 use crate::error::Error;
-use crate::gate::IdentityCheck;
-use crate::identity::Identity;
-use crate::lag::LagBound;
-use crate::leadership::{self, Leadership};
 use crate::log;
-use crate::machine::{SnapshotCounters, StateMachine};
-use crate::network::{MESSAGE_BYTES_MAX, PeerNetwork};
 use crate::options::Options;
-use crate::outlive::detach_on_drop;
-use crate::rot;
-use crate::service::RaftService;
-use crate::storage::Storage;
+use crate::rpc::identity_check::IdentityCheck;
+use crate::rpc::lag_bound::LagBound;
+use crate::rpc::peer_network::{MESSAGE_BYTES_MAX, PeerNetwork};
+use crate::rpc::server::RaftService;
+use crate::state::applied_state::{AppliedPosition, SharedState};
+use crate::state::state_machine::{SnapshotCounters, StateMachine};
+use crate::storage::backup::{About, Backup};
+use crate::storage::identity::Identity;
+use crate::storage::open::Storage;
 use crate::types::{LogId, Peer, TypeConfig};
 
 pub(crate) type Raft = openraft::Raft<TypeConfig, StateMachine>;
@@ -157,7 +160,7 @@ impl Node {
             identity_check.watch_stop_reason(),
             stop.clone(),
         ));
-        tasks.spawn(rot::repair_damaged_snapshots(
+        tasks.spawn(snapshot_repair::repair_damaged_snapshots(
             network.snapshot_suspicions(),
             checked,
             raft.clone(),
@@ -188,7 +191,7 @@ impl Node {
             change_lock: tokio::sync::Mutex::default(),
             raise_lock: tokio::sync::Mutex::default(),
         });
-        let raising = level::run_level_raiser(Arc::downgrade(&inner), inner.stop.clone());
+        let raising = format_level::run_level_raiser(Arc::downgrade(&inner), inner.stop.clone());
         inner.tasks.spawn(raising);
         inner.tasks.close();
         Ok(Node { inner })
@@ -337,7 +340,7 @@ impl Node {
         (
             applied.last_applied,
             applied.digest().to_bytes(),
-            crate::sim::voters_of(applied.membership.membership()),
+            sim_view::voters_of(applied.membership.membership()),
         )
     }
 

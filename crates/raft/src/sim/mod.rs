@@ -1,6 +1,6 @@
 //! Simulated faults of a node's disks, and the view of them for judges. Only with `--cfg sim`.
 
-mod look;
+pub(crate) mod memory_rows;
 pub mod runtime;
 
 use std::path::Path;
@@ -8,11 +8,10 @@ use std::path::Path;
 use seqsvr_proto::os::files;
 
 use crate::log::memory::disk::{self, SyncConduct};
-use crate::memory_rows::{self, MemoryRowsCrash};
 use crate::types::{CommittedLeaderId, LogId};
+use memory_rows::MemoryRowsCrash;
 
-pub(crate) use look::voters_of;
-pub use look::{Entry, NodeView};
+pub use crate::node::sim_view::{Entry, NodeView};
 
 /// Forgets the disks of this thread, at the start of a run.
 pub fn forget_all() {

@@ -7,9 +7,9 @@ use seqsvr_core::id::ClusterId;
 use seqsvr_proto::transport::Tcp;
 
 use super::*;
-use crate::founder;
-use crate::identity::Identity;
 use crate::node::{Member, Node};
+use crate::storage::founder;
+use crate::storage::identity::Identity;
 
 const CLUSTER: ClusterId = ClusterId(0xc1);
 

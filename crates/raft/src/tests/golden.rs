@@ -17,13 +17,13 @@ use serde::de::DeserializeOwned;
 
 use super::samples::{append_answers, commands, first_commands, level_payload, payloads, rows};
 use super::*;
-use crate::backup::{self, About, Backup, Seen};
-use crate::binding::LockBinding;
-use crate::digest::RowsDigest;
-use crate::frame::{self, HasFormatLevel};
-use crate::identity::Identity;
-use crate::rows::{DurabilityProof, RowsMeta};
-use crate::snapshot::{self, SnapshotFile};
+use crate::state::digest::RowsDigest;
+use crate::state::sled_rows::{DurabilityProof, RowsMeta};
+use crate::storage::backup::{self, About, Backup, Seen};
+use crate::storage::identity::Identity;
+use crate::storage::lock_binding::LockBinding;
+use crate::storage::record::{self, HasFormatLevel};
+use crate::storage::snapshot::{self, SnapshotFile};
 use crate::types::{SnapshotMeta, StoredMembership, TypeConfig, Vote};
 
 fn to_hex(bytes: &[u8]) -> String {
@@ -61,8 +61,8 @@ fn check_golden_at_level<T: Serialize + DeserializeOwned + Debug>(
     name: &str,
     value: &T,
 ) {
-    let bytes = frame::encode_at_level(level, value).unwrap();
-    let read: T = frame::decode(&check_golden_bytes(name, &bytes)).unwrap();
+    let bytes = record::encode_at_level(level, value).unwrap();
+    let read: T = record::decode(&check_golden_bytes(name, &bytes)).unwrap();
     assert_eq!(format!("{read:?}"), format!("{value:?}"), "{name}");
 }
 
@@ -109,7 +109,7 @@ async fn golden_log_file() {
         cluster: Some(ClusterId(0xc1)),
     };
     {
-        let directory = crate::directory::DataDir::open(dir.path()).unwrap();
+        let directory = crate::storage::data_dir::DataDir::open(dir.path()).unwrap();
         let mut log = LogStore::open(&directory, options.log_file_bytes).unwrap();
         log.set_stamp(identity).await.unwrap();
         identity.store(&directory).unwrap();
@@ -127,13 +127,13 @@ async fn golden_log_file() {
         log.save_committed(Some(log_id(5, 2))).await.unwrap();
         log.purge(log_id(5, 0)).await.unwrap();
     }
-    let mut files = crate::directory::list_files(&dir.path().join("log")).unwrap();
+    let mut files = crate::storage::data_dir::list_files(&dir.path().join("log")).unwrap();
     files.retain(|f| f.extension().is_some_and(|e| e == "wal"));
     assert_eq!(files.len(), 1, "{files:?}");
     let stored = check_golden_bytes("log-file", &std::fs::read(&files[0]).unwrap());
     std::fs::write(&files[0], stored).unwrap();
 
-    let directory = crate::directory::DataDir::open(dir.path()).unwrap();
+    let directory = crate::storage::data_dir::DataDir::open(dir.path()).unwrap();
     let mut log = LogStore::open(&directory, options.log_file_bytes).unwrap();
     assert_eq!(log.identity_stamp(), Some(identity));
     let vote = log.read_vote().await.unwrap();
@@ -152,9 +152,9 @@ fn golden_rows() {
         let name = format!("{row:?}");
         let name = name.split('(').next().unwrap().to_lowercase();
         check_golden_at_level(row.level(), &format!("row-{name}"), &row);
-        let key_bytes = crate::rows::encode_row_key(&key).unwrap();
+        let key_bytes = crate::state::sled_rows::encode_row_key(&key).unwrap();
         let stored = check_golden_bytes(&format!("key-{name}"), &key_bytes);
-        assert!(crate::rows::decode_row_key(&stored).is_ok_and(|k| k == key));
+        assert!(crate::state::sled_rows::decode_row_key(&stored).is_ok_and(|k| k == key));
     }
     let mut digest = RowsDigest::default();
     for (key, row) in rows(1) {
@@ -165,9 +165,9 @@ fn golden_rows() {
         membership: stored_membership(),
         digest,
     };
-    let read: RowsMeta = frame::decode(&check_golden_bytes(
+    let read: RowsMeta = record::decode(&check_golden_bytes(
         "row-meta",
-        &frame::encode(&meta).unwrap(),
+        &record::encode(&meta).unwrap(),
     ))
     .unwrap();
     assert_eq!(read.digest, digest);
@@ -190,7 +190,7 @@ fn golden_snapshot() {
 
 fn golden_snapshot_at(level: u32, name: &str) {
     let dir = tempfile::tempdir().unwrap();
-    let directory = crate::directory::DataDir::open(dir.path()).unwrap();
+    let directory = crate::storage::data_dir::DataDir::open(dir.path()).unwrap();
     let meta = SnapshotMeta {
         last_log_id: Some(log_id(5, 1_234)),
         last_membership: stored_membership(),

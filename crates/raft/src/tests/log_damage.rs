@@ -9,7 +9,7 @@ use openraft::type_config::TypeConfigExt;
 use seqsvr_core::id::{ClusterId, SessionId};
 
 use super::*;
-use crate::identity::Identity;
+use crate::storage::identity::Identity;
 use crate::types::{TypeConfig, Vote};
 
 fn options(dir: &Path) -> Options {
@@ -42,7 +42,7 @@ async fn write_log(dir: &Path, count: u64) -> PathBuf {
         append.await.unwrap();
         rx.await.unwrap().unwrap();
     }
-    let files = crate::directory::list_files(&storage.directory.log_path()).unwrap();
+    let files = crate::storage::data_dir::list_files(&storage.directory.log_path()).unwrap();
     let mut files = files
         .into_iter()
         .filter(|f| f.extension().is_some_and(|e| e == "wal"));
@@ -81,7 +81,7 @@ async fn log_with_torn_tail_keeps_the_rest() {
         assert_eq!(entries, expected);
         assert!((10..12).contains(&entries.len()), "{} left", entries.len());
         drop(storage);
-        for extra in crate::directory::list_files(file.parent().unwrap()).unwrap() {
+        for extra in crate::storage::data_dir::list_files(file.parent().unwrap()).unwrap() {
             fs::remove_file(extra).unwrap();
         }
     }
@@ -104,7 +104,7 @@ async fn log_with_unwritten_tail_blocks_keeps_the_rest() {
         assert_eq!(entries, expected);
         lengths.push(entries.len());
         drop(storage);
-        for extra in crate::directory::list_files(file.parent().unwrap()).unwrap() {
+        for extra in crate::storage::data_dir::list_files(file.parent().unwrap()).unwrap() {
             fs::remove_file(extra).unwrap();
         }
     }
@@ -134,15 +134,15 @@ async fn log_of_newer_build_is_rejected_by_version() {
     let dir = tempfile::tempdir().unwrap();
     let file = write_log(dir.path(), 3).await;
     let mut bytes = fs::read(&file).unwrap();
-    let vote = crate::frame::encode(&Vote::new(1, 1)).unwrap();
+    let vote = crate::storage::record::encode(&Vote::new(1, 1)).unwrap();
     let at = bytes.windows(vote.len()).position(|w| w == vote).unwrap();
-    bytes[at] = crate::frame::VERSION_MAX + 1;
+    bytes[at] = crate::storage::record::VERSION_MAX + 1;
     let head = crc32fast::hash(&bytes[at..at + 5]);
     bytes[at + 5..at + 9].copy_from_slice(&head.to_be_bytes());
     fs::write(&file, bytes).unwrap();
     let error = open_storage(&options(dir.path())).map(drop).unwrap_err();
     assert!(
-        matches!(error, Error::Version { version, .. } if version == crate::frame::VERSION_MAX + 1),
+        matches!(error, Error::Version { version, .. } if version == crate::storage::record::VERSION_MAX + 1),
         "{error}"
     );
 }

@@ -1,28 +1,20 @@
 //! Tests that need the inside of the crate: storage by itself, without openraft's core.
 
-#[path = "../../tests/it/common.rs"]
-#[allow(dead_code, reason = "the tests from outside need all of it")]
-mod common;
-mod conflict;
+mod calls;
 mod disk;
-mod diverged;
-mod failed_sync;
+mod format_versions;
 mod founder;
 mod golden;
-mod install;
 mod log_damage;
-mod lost;
-mod model;
-mod power_cut;
-mod rotation;
+mod power;
+#[path = "../../tests/it/support/running_node.rs"]
+#[allow(dead_code, reason = "the tests from outside need all of it")]
+mod running_node;
 mod samples;
-mod slow;
+mod snapshot_install;
 mod snapshot_race;
-mod stage;
-mod suite;
-mod twins;
-mod upstream;
-mod versions;
+mod state_divergence;
+mod storage_suite;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,7 +26,7 @@ use seqsvr_core::command::{Batch, Command};
 use crate::error::Error;
 use crate::log::LogStore;
 use crate::options::Options;
-use crate::storage::Storage;
+use crate::storage::open::Storage;
 use crate::types::{CommittedLeaderId, Entry, LogId, Payload, Peer, Proposal};
 
 fn log_id(term: u64, index: u64) -> LogId {

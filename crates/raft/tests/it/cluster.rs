@@ -5,7 +5,7 @@ use std::time::Duration;
 use seqsvr_core::state::State;
 use seqsvr_raft::{ConfirmError, ProposeError, Role};
 
-use crate::common::{
+use crate::support::running_node::{
     RunningNode, session_batch, start_cluster, start_cluster_with_slots, wait_for_leader,
     wait_until, wait_until_equal, write_session,
 };
@@ -201,7 +201,7 @@ async fn isolated_node_does_not_raise_its_term() {
 /// A call of `init` at one member while the others come up later.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn init_with_unreachable_members_can_be_repeated() {
-    use crate::common::{CLUSTER, LEASE_MS, SLOTS, start_node};
+    use crate::support::running_node::{CLUSTER, LEASE_MS, SLOTS, start_node};
     let dir = tempfile::tempdir().unwrap();
     let mut nodes = Vec::new();
     for id in 1..=3 {

@@ -8,7 +8,7 @@ use seqsvr_proto::v1::raft_client::RaftClient;
 use seqsvr_proto::v1::{RaftHeader, RaftRefusal, RaftRefusalReason, RaftRequest};
 use tonic::Code;
 
-use crate::common::{
+use crate::support::running_node::{
     CLUSTER, RunningNode, start_cluster, start_node, wait_for_leader, wait_until, wait_until_equal,
     write_session,
 };

@@ -2,23 +2,16 @@
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "tests")]
 
 mod cluster;
-mod common;
-mod copies;
-mod damage;
+mod data_dir;
 #[path = "../../src/tests/disk.rs"]
 mod disk;
-mod disks_live;
-mod disks_older;
-mod disks_start;
-mod disks_swapped;
-mod disks_sync;
+mod format_level;
+mod hung_member;
 mod identity;
-mod levels;
-mod links;
-mod members;
-mod members_hung;
+mod membership;
 mod restore;
+mod reused_ids;
 mod salvage;
-mod senders;
-mod single;
+mod single_node;
 mod slow_link;
+mod support;

@@ -12,7 +12,7 @@ use seqsvr_proto::transport::Tcp;
 use seqsvr_raft::backup::{self, Backup};
 use seqsvr_raft::{Error, Node, restore};
 
-use crate::common::{
+use crate::support::running_node::{
     RunningNode, bind_loopback, start_cluster, start_node, wait_for_leader, wait_until,
     wait_until_equal, wait_until_unlocked, write_session,
 };

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use seqsvr_core::state::State;
 use seqsvr_raft::{Error, backup, salvage};
 
-use crate::common::{
+use crate::restore::{close_section, open_section, test_section};
+use crate::support::running_node::{
     start_cluster, wait_for_leader, wait_until, wait_until_equal, wait_until_unlocked,
     write_session,
 };
-use crate::restore::{close_section, open_section, test_section};
 
 /// Returns the bytes of all files below a directory, without the lock.
 fn read_contents(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {

@@ -14,7 +14,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 
-use crate::common::{
+use crate::support::running_node::{
     CLUSTER, LEASE_MS, RunningNode, SLOTS, TEST_TIMEOUT, bind_loopback, wait_for_leader,
     wait_until, wait_until_equal, write_session,
 };

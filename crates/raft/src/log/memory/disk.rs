@@ -9,7 +9,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use seqsvr_core::planted;
 
-use super::super::done::FlushCallback;
+use super::super::flush_callback::FlushCallback;
 use super::image::{LogImage, LogRecord};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,8 +96,8 @@ pub(super) fn disk_for(path: &Path) -> Arc<Mutex<LogDisk>> {
     DISKS.with_borrow_mut(|disks| disks.entry(path.to_owned()).or_default().clone())
 }
 
-/// Does what `reread::make_durable` does with the files of `raft-log`: rewrites the records that
-/// may not be durable.
+/// Does what `durable_tail::make_durable` does with the files of `raft-log`: rewrites the records
+/// that may not be durable.
 pub(crate) fn make_durable(path: &Path) -> io::Result<()> {
     let Some(disk) = disk_at(path) else {
         return Ok(());

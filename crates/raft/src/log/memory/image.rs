@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use super::super::codec::StoredValue;
-use crate::identity::Identity;
+use crate::storage::identity::Identity;
 use crate::types::{LogId, Payload, Vote};
 
 pub(super) type StoredLogId = StoredValue<LogId>;

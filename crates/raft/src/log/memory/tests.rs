@@ -11,7 +11,7 @@ use raft_log::api::raft_log_writer::RaftLogWriter;
 use tokio::runtime::Runtime;
 
 use super::super::codec::LogTypes;
-use super::super::fault::FirstError;
+use super::super::first_error::FirstError;
 use super::disk::*;
 use super::*;
 use crate::types::{CommittedLeaderId, LogId};

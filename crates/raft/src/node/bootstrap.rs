@@ -1,0 +1,174 @@
+//! Makes the cluster, once.
+//!
+//! Invariant: everything that can be refused is refused before this node belongs to the cluster,
+//! and every step after that may be repeated. Only the node that was requested to make the cluster
+//! begins the log, see `founder.rs`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use openraft::async_runtime::watch::WatchReceiver;
+use openraft::errors::{InitializeError, RaftError};
+use seqsvr_core::command::{Batch, Command, Refusal, Reply};
+use seqsvr_core::id::ClusterId;
+use seqsvr_core::state::State;
+use tokio::time::Instant;
+
+use super::{Member, Node};
+use crate::detach_on_drop::detach_on_drop;
+use crate::error::Error;
+use crate::node::leadership::Role;
+use crate::types::Peer;
+use crate::{ADDRESS_MAX, MEMBERS_MAX};
+
+/// Time for which `init` waits for a quorum of the members.
+const INIT_TIMEOUT: Duration = Duration::from_secs(15);
+/// Time for which `init` waits for a leader at a node that must not begin the log itself.
+const LEADER_WAIT_TIMEOUT: Duration = Duration::from_secs(3);
+
+impl Node {
+    /// Makes the cluster with these members, among them this node; each must run and report the
+    /// incarnation given. Waits until the state says that the cluster exists. Repeating the call
+    /// with the same cluster id is harmless and continues where it was interrupted.
+    ///
+    /// # Errors
+    /// [`Error::Members`] and [`Error::WrongCluster`] changed nothing; after [`Error::Unfinished`]
+    /// repeat the call.
+    pub async fn init(
+        &self,
+        members: Vec<Member>,
+        cluster: ClusterId,
+        lease_ms: u32,
+        slots: u32,
+    ) -> Result<(), Error> {
+        let init = Batch {
+            commands: vec![Command::Init {
+                cluster,
+                lease_ms,
+                slots,
+            }],
+        };
+        // A command that would be refused must be refused before the cluster exists.
+        let dry = State::default().apply(0, &init, &mut BTreeSet::new());
+        if let Some(Reply::Refused(refusal)) = dry.into_iter().next() {
+            return Err(Error::Members(refusal.to_string()));
+        }
+        let peers = self.check_members(members)?;
+        let is_founder = self.inner.identity_check.adopt_as_founder(cluster).await?;
+        let (timeout, mut why) = match is_founder {
+            true => (INIT_TIMEOUT, String::from("no leader yet")),
+            false => (
+                LEADER_WAIT_TIMEOUT,
+                String::from(
+                    "this store got the cluster from another store, which must make it, and hears no leader",
+                ),
+            ),
+        };
+        if is_founder {
+            self.begin_log(peers).await?;
+        }
+        let deadline = Instant::now() + timeout;
+        loop {
+            if let Some(made) = self.with_state(|s| s.cluster().map(|c| c.id)) {
+                return match made == cluster {
+                    true => Ok(()),
+                    false => Err(Error::WrongCluster {
+                        ours: made,
+                        requested: cluster,
+                    }),
+                };
+            }
+            if Instant::now() >= deadline {
+                return Err(Error::Unfinished(why));
+            }
+            let step = self.propose_init(&init, lease_ms, slots);
+            match tokio::time::timeout_at(deadline, step).await {
+                Ok(Ok(())) => {}
+                Ok(Err(_)) if !is_founder => {}
+                Ok(Err(e)) => why = e,
+                Err(_) => why = String::from("no quorum of the members answers"),
+            }
+            // This node applies it a moment after the leader, or has no leader yet.
+            let mut progress = self.applied();
+            let _ = tokio::time::timeout(Duration::from_millis(50), progress.changed()).await;
+        }
+    }
+
+    async fn begin_log(&self, peers: BTreeMap<u64, Peer>) -> Result<(), Error> {
+        let raft = self.inner.raft.clone();
+        match detach_on_drop(async move { raft.initialize(peers).await }).await {
+            Ok(()) | Err(RaftError::APIError(InitializeError::NotAllowed(_))) => Ok(()),
+            Err(RaftError::APIError(e)) => Err(Error::Members(e.to_string())),
+            Err(RaftError::Fatal(e)) => Err(Error::Stopped(e.to_string())),
+        }
+    }
+
+    async fn propose_init(&self, init: &Batch, lease_ms: u32, slots: u32) -> Result<(), String> {
+        let seen = self.leadership().borrow().clone();
+        match (seen.role, seen.leader) {
+            (Role::Leader, _) => match self.propose(init.clone()).await {
+                Ok(replies) => match replies.into_iter().next() {
+                    Some(Reply::Done) => Ok(()),
+                    Some(Reply::Refused(Refusal::AlreadyInitialised(_))) => Ok(()),
+                    other => Err(format!("unexpected reply {other:?}")),
+                },
+                Err(e) => Err(e.to_string()),
+            },
+            (_, Some((leader, _))) => {
+                let peer = {
+                    let metrics = self.inner.raft.metrics();
+                    let metrics = metrics.borrow_watched();
+                    metrics
+                        .membership_config
+                        .membership()
+                        .get_node(&leader)
+                        .cloned()
+                };
+                let peer = peer.ok_or("the leader is not a member")?;
+                let connection = self.inner.network.connect(leader, &peer);
+                connection
+                    .propose_init(lease_ms, slots, Duration::from_secs(3))
+                    .await
+            }
+            _ => Err(String::from("no leader yet")),
+        }
+    }
+
+    fn check_members(&self, members: Vec<Member>) -> Result<BTreeMap<u64, Peer>, Error> {
+        let wrong = |text: String| Err(Error::Members(text));
+        let ours = self.identity();
+        if members.is_empty() || members.len() > MEMBERS_MAX {
+            return wrong(format!("give 1 to {MEMBERS_MAX} members"));
+        }
+        let mut peers = BTreeMap::new();
+        let mut addresses = BTreeSet::new();
+        for Member {
+            id,
+            address,
+            incarnation,
+            ..
+        } in members
+        {
+            if id == 0 || address.is_empty() || address.len() > ADDRESS_MAX {
+                return wrong(format!(
+                    "member {id}: an id is above 0, an address has 1 to {ADDRESS_MAX} bytes"
+                ));
+            }
+            if !addresses.insert(address.clone()) {
+                return wrong(format!("address {address} is given twice"));
+            }
+            let peer = Peer {
+                address,
+                incarnation,
+            };
+            if peers.insert(id, peer).is_some() {
+                return wrong(format!("member {id} is given twice"));
+            }
+        }
+        match peers.get(&ours.node) {
+            Some(own) if own.incarnation == ours.incarnation => Ok(peers),
+            Some(_) => wrong(format!("node {} has another incarnation", ours.node)),
+            None => wrong(format!("node {}, which was asked, is no member", ours.node)),
+        }
+    }
+}

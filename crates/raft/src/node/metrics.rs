@@ -1,0 +1,264 @@
+//! Figures of a node for operators: one list for `status --json` and for Prometheus, and a list for
+//! Prometheus alone because it reads the disk.
+
+use std::fmt;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::fs::statvfs;
+use seqsvr_metrics::{Collector, DescriptorEncoder, Figure, Kind, Registry, encode};
+use tokio::time::Instant;
+
+use super::Node;
+use crate::node::leadership::Role;
+
+/// Prefix of the names.
+const METRIC_PREFIX: &str = "seqsvr_raft";
+/// Most files of a data directory that are counted: it has some dozens.
+const COUNTED_FILES_MAX: usize = 10_000;
+/// Deepest level of nested directories.
+const FOLDER_DEPTH_MAX: usize = 4;
+
+impl Node {
+    /// Adds all figures of this node.
+    pub fn register(&self, registry: &mut Registry) {
+        let ours = registry.sub_registry_with_prefix(METRIC_PREFIX);
+        ours.register_collector(Box::new(RaftCollector(self.clone())));
+    }
+
+    /// Returns all figures but those of the disk.
+    pub fn figures(&self) -> Vec<Figure> {
+        let (gauge, counter) = (Figure::gauge, Figure::counter);
+        let now = self.counters();
+        let leadership = self.leadership().borrow().clone();
+        let members = self.members();
+        let voters = members.iter().filter(|m| m.voter).count() as u64;
+        let mut all = vec![
+            counter("log_syncs", "fdatasyncs of the log", now.log_syncs),
+            Figure {
+                kind: Kind::CounterUs,
+                ..counter(
+                    "log_sync_us",
+                    "Time of all fdatasyncs of the log",
+                    now.log_sync_us,
+                )
+            },
+            gauge_in_ms(
+                "log_sync_max_ms",
+                "The longest fdatasync of the log",
+                Duration::from_micros(now.log_sync_max_us),
+            ),
+            counter("log_bytes", "Bytes written to the log", now.log_bytes),
+            counter("entries", "Entries appended to the log here", now.entries),
+            counter("votes", "Votes saved", now.votes),
+            gauge("term", "Current term; grows with each election", now.term),
+            gauge(
+                "last_log_index",
+                "Index of the last entry in the log",
+                now.last_log_index,
+            ),
+            gauge(
+                "committed_index",
+                "Index of the last entry known here to be committed",
+                now.committed_index,
+            ),
+            gauge(
+                "applied_index",
+                "Index of the last entry applied",
+                now.applied_index,
+            ),
+            gauge(
+                "leads",
+                "1 if this node leads and has applied an entry of its term",
+                leadership.ready_term.is_some().into(),
+            ),
+            gauge(
+                "knows_leader",
+                "1 if this node leads, or has heard a leader lately",
+                self.leader_answers().into(),
+            ),
+            gauge(
+                "voters",
+                "Members that vote, as this node knows them",
+                voters,
+            ),
+            gauge(
+                "learners",
+                "Members that do not vote",
+                members.len() as u64 - voters,
+            ),
+            gauge(
+                "format_level",
+                "Format level of the cluster",
+                self.with_state(|state| u64::from(state.level())),
+            ),
+            gauge(
+                "snapshot_index",
+                "Index the newest snapshot stands at; 0: none",
+                now.snapshot_index,
+            ),
+            gauge(
+                "purged_index",
+                "Entries up to this index are gone from the log; 0: none",
+                now.purged_index,
+            ),
+            counter(
+                "snapshots_built",
+                "Snapshots made here",
+                now.snapshots_built,
+            ),
+            counter(
+                "snapshots_installed",
+                "Snapshots received, or read back at the start",
+                now.snapshots_installed,
+            ),
+        ];
+        if leadership.role == Role::Leader {
+            let own = self.identity().node;
+            let matched = self.matched();
+            let others = || members.iter().filter(|m| m.id != own);
+            all.extend(others().map(|m| {
+                let matched = matched.get(&m.id).copied().unwrap_or(0);
+                let lag = now.last_log_index.saturating_sub(matched);
+                gauge("lag", "Entries another member is behind the leader", lag)
+                    .of("store", m.id.to_string())
+            }));
+            all.extend(others().filter_map(|m| {
+                let help =
+                    "Time since the leader last sent a member something that it acknowledged";
+                Some(gauge_in_ms("heard_ms", help, self.heard(m.id)?).of("store", m.id.to_string()))
+            }));
+        }
+        all
+    }
+
+    /// Returns whether there is a leader with a recent sign of life; for a leader, that of its
+    /// quorum.
+    pub fn leader_answers(&self) -> bool {
+        let leadership = self.leadership().borrow().clone();
+        let heard = match leadership.role {
+            // The only voter has no quorum of others.
+            Role::Leader if self.voter_count() == 1 => Some(Duration::ZERO),
+            Role::Leader => self.quorum_age(),
+            _ => self.inner.last_leader_contact.lock().map(|at| at.elapsed()),
+        };
+        // Twice the time after which others are elected.
+        leadership.leader.is_some() && heard.is_some_and(|ago| ago < self.inner.confirm_timeout)
+    }
+
+    fn voter_count(&self) -> usize {
+        self.members().iter().filter(|m| m.voter).count()
+    }
+
+    /// Notes a call from a leader.
+    pub(crate) fn note_leader_contact(&self) {
+        *self.inner.last_leader_contact.lock() = Some(Instant::now());
+    }
+}
+
+fn gauge_in_ms(name: &'static str, help: &'static str, time: Duration) -> Figure {
+    Figure {
+        kind: Kind::GaugeMs,
+        ..Figure::gauge(name, help, time.as_millis() as u64)
+    }
+}
+
+/// A node as Prometheus scrapes it.
+struct RaftCollector(Node);
+
+impl fmt::Debug for RaftCollector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Scraped").finish()
+    }
+}
+
+impl Collector for RaftCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
+        let mut all = self.0.figures();
+        all.extend(measure_disk(&self.0.inner.data_dir));
+        encode(&all, &mut encoder)?;
+        let Some(log) = self.0.inner.log.upgrade() else {
+            return Ok(());
+        };
+        let help = "From an append to the log until it was durable here";
+        (log.append_durations()).encode("log_append_duration_seconds", help, &mut encoder)
+    }
+}
+
+/// Returns the sizes of the parts of a data directory, and the free space of its file system.
+fn measure_disk(root: &Path) -> Vec<Figure> {
+    // The order of the figures.
+    let parts = ["log", "state", "snapshots", "set_aside", "other"];
+    let mut sizes = [0; 5];
+    let mut files = 0;
+    for entry in fs::read_dir(root).into_iter().flatten().flatten() {
+        let part = match entry.file_name().to_str() {
+            Some("log") => 0,
+            Some("state") => 1,
+            Some("snapshots") => 2,
+            Some(name) if name.starts_with("state.bad.") => 3,
+            _ => 4,
+        };
+        sizes[part] += file_bytes(&entry.path(), FOLDER_DEPTH_MAX, &mut files);
+    }
+    let help = "Bytes of the files in the data directory";
+    let sizes_by_part = parts.into_iter().zip(sizes);
+    let mut all: Vec<_> = sizes_by_part
+        .map(|(part, bytes)| Figure::gauge("disk_bytes", help, bytes).of("part", part))
+        .collect();
+    if let Ok(stat) = statvfs(root) {
+        let free = stat.f_bavail.saturating_mul(stat.f_frsize);
+        let help = "Bytes free on the file system of the data directory";
+        all.push(Figure::gauge("disk_free_bytes", help, free));
+    }
+    all
+}
+
+/// Returns the bytes of a file, or of all below a directory. A file that disappears has none.
+fn file_bytes(path: &Path, depth: usize, files: &mut usize) -> u64 {
+    *files += 1;
+    if *files > COUNTED_FILES_MAX {
+        return 0;
+    }
+    let Ok(about) = fs::symlink_metadata(path) else {
+        return 0;
+    };
+    if !about.is_dir() || depth == 0 {
+        return about.len();
+    }
+    let below = fs::read_dir(path).into_iter().flatten().flatten();
+    below
+        .map(|entry| file_bytes(&entry.path(), depth - 1, files))
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn disk_metrics_sum_files_of_each_part() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |path: &str, bytes: usize| {
+            let path = dir.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, vec![7; bytes]).unwrap();
+        };
+        write("log/1.wal", 100);
+        write("log/2.wal", 20);
+        write("state/blobs/1", 3);
+        write("state.bad.1/db", 4_000);
+        write("identity", 60);
+        let all = measure_disk(dir.path());
+        let of = |part: &str| {
+            let wanted = Some(("part", part.to_owned().into()));
+            all.iter().find(|f| f.label == wanted).unwrap().value
+        };
+        assert_eq!((of("log"), of("state")), (120, 3));
+        assert_eq!((of("set_aside"), of("snapshots")), (4_000, 0));
+        assert_eq!(of("other"), 60);
+        let free = all.iter().find(|f| f.name == "disk_free_bytes").unwrap();
+        assert!(free.value > 0);
+    }
+}

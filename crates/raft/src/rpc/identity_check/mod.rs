@@ -1,0 +1,326 @@
+//! Checks the identity in every call of Raft, and adopts a cluster once.
+//!
+//! Invariant: a call is let through only if it names this node, this directory's incarnation and
+//! this node's cluster. A node without a cluster adopts the one of the first call that knows its
+//! incarnation, durably, before that call has any effect. Only a caller that requested the
+//! incarnation from this directory can know it. Schedules: see `identity.rs`; and two clusters made
+//! over overlapping addresses, where a vote of one must never count in the other. From format level
+//! 2 on the sender must match the membership, see `sender.rs`.
+
+pub(crate) mod sender;
+mod vote_check;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use parking_lot::RwLock;
+use prost::Message;
+use seqsvr_core::id::ClusterId;
+use seqsvr_core::planted;
+use seqsvr_proto::os;
+use seqsvr_proto::v1::{RaftHeader, RaftRefusal, RaftRefusalReason};
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tonic::{Code, Status};
+pub(crate) use vote_check::VoteClaim;
+
+use crate::error::Error;
+use crate::log::{self, LogStore};
+use crate::rpc::duplicate_id::VoteOwners;
+use crate::rpc::identity_check::sender::reject_sender;
+use crate::state::applied_state::SharedState;
+use crate::state::checkpoints::DigestPoll;
+use crate::storage::data_dir::DataDir;
+use crate::storage::founder;
+use crate::storage::identity::Identity;
+
+/// Interval of a log line that would repeat with every call.
+const LOG_THROTTLE_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Limiter that lets a log line through once in [`LOG_THROTTLE_INTERVAL`].
+#[derive(Default)]
+pub(crate) struct LogThrottle(parking_lot::Mutex<Option<Instant>>);
+
+impl LogThrottle {
+    pub(crate) fn allow(&self) -> bool {
+        let mut last = self.0.lock();
+        let now = Instant::now();
+        let allowed = last.is_none_or(|at| now - at >= LOG_THROTTLE_INTERVAL);
+        if allowed {
+            *last = Some(now);
+        }
+        allowed
+    }
+}
+
+/// Identity of this node, with the lock to change it.
+pub(crate) struct IdentityCheck {
+    identity: RwLock<Identity>,
+    /// Held while adopting; None once the node has shut down.
+    storage: tokio::sync::Mutex<Option<(DataDir, LogStore)>>,
+    snapshots_path: PathBuf,
+    data_dir: PathBuf,
+    log_throttle: LogThrottle,
+    shared: Arc<SharedState>,
+    log: Weak<log::LogInner>,
+    level_max: u32,
+    /// Random number of this process.
+    process_number: u64,
+    vote_owners: VoteOwners,
+    digest_poll: DigestPoll,
+    /// Why this node takes no further part, once that is known.
+    stop_reason: watch::Sender<Option<String>>,
+}
+
+impl IdentityCheck {
+    pub(crate) fn new(
+        identity: Identity,
+        directory: DataDir,
+        log: LogStore,
+        shared: Arc<SharedState>,
+        level_max: u32,
+    ) -> IdentityCheck {
+        IdentityCheck {
+            identity: RwLock::new(identity),
+            snapshots_path: directory.snapshots_path(),
+            data_dir: directory.root().to_owned(),
+            log: log.downgrade(),
+            storage: tokio::sync::Mutex::new(Some((directory, log))),
+            log_throttle: LogThrottle::default(),
+            shared,
+            level_max,
+            process_number: os::random_u64().max(1),
+            vote_owners: VoteOwners::default(),
+            digest_poll: DigestPoll::default(),
+            stop_reason: watch::Sender::new(None),
+        }
+    }
+
+    /// Returns the newest format level that this node supports.
+    pub(crate) fn level_max(&self) -> u32 {
+        self.level_max
+    }
+
+    /// Ends this node's part in the group; the first reason is kept.
+    pub(crate) fn stop_node(&self, why: String) {
+        self.stop_reason.send_if_modified(|reason| {
+            let first = reason.is_none();
+            reason.get_or_insert(why);
+            first
+        });
+    }
+
+    /// Returns a watch on the reason why this node takes no further part.
+    pub(crate) fn watch_stop_reason(&self) -> watch::Receiver<Option<String>> {
+        self.stop_reason.subscribe()
+    }
+
+    pub(crate) fn identity(&self) -> Identity {
+        *self.identity.read()
+    }
+
+    /// Returns the directory of received snapshots.
+    pub(crate) fn snapshots_path(&self) -> &PathBuf {
+        &self.snapshots_path
+    }
+
+    /// Releases the data directory.
+    pub(crate) async fn close(&self) {
+        self.storage.lock().await.take();
+    }
+
+    /// Returns the header of a call to `target`; None while this node has no cluster, or takes no
+    /// further part.
+    pub(crate) fn call_header(&self, target: u64, target_incarnation: u64) -> Option<RaftHeader> {
+        let identity = self.identity();
+        if self.stop_reason.borrow().is_some() {
+            return None;
+        }
+        Some(RaftHeader {
+            cluster: identity.cluster?.0.to_be_bytes().to_vec().into(),
+            target,
+            target_incarnation,
+            sender: identity.node,
+            sender_incarnation: (self.level_max > 1).then_some(identity.incarnation),
+            sender_process: if self.level_max > 1 {
+                self.process_number
+            } else {
+                0
+            },
+        })
+    }
+
+    /// Checks a call's header; adopts its cluster if this node has none.
+    pub(crate) async fn check_header(&self, header: Option<RaftHeader>) -> Result<(), Status> {
+        let header = header.ok_or_else(|| Status::invalid_argument("the header is missing"))?;
+        let cluster: [u8; 16] = header.cluster[..]
+            .try_into()
+            .map_err(|_| Status::invalid_argument("a cluster id has 16 bytes"))?;
+        let cluster = ClusterId(u128::from_be_bytes(cluster));
+        let ours = self.identity();
+        let wrong_cluster = ours.cluster.is_some_and(|c| c != cluster);
+        let reason = if wrong_cluster {
+            RaftRefusalReason::WrongCluster
+        } else if header.target != ours.node {
+            RaftRefusalReason::WrongNode
+        } else if header.target_incarnation != ours.incarnation {
+            RaftRefusalReason::WrongIncarnation
+        } else if let Some(reason) = {
+            let applied = self.shared.applied.read();
+            reject_sender(&applied, header.sender, header.sender_incarnation)
+        } {
+            reason
+        } else {
+            if ours.cluster.is_none() {
+                let adopted = self.adopt_cluster(cluster).await;
+                adopted.map_err(|e| Status::unavailable(e.to_string()))?;
+            }
+            return Ok(());
+        };
+        if self.log_throttle.allow() {
+            self.log_rejection(reason, &header, cluster);
+        }
+        Err(rejection_status(reason, &ours))
+    }
+
+    /// Returns a leader's answer to a node that was removed.
+    pub(crate) fn removed_status(&self) -> Status {
+        rejection_status(RaftRefusalReason::Removed, &self.identity())
+    }
+
+    /// Makes this node part of a cluster, permanently. Repeating it is harmless.
+    pub(crate) async fn adopt_cluster(&self, cluster: ClusterId) -> Result<(), Error> {
+        let storage = self.storage.lock().await;
+        let adopted = self.adopt_in_storage(storage.as_ref(), cluster).await;
+        self.stop_after_failed_write(adopted)
+    }
+
+    /// Makes this node part of a cluster that it is requested to make. Returns whether it may begin
+    /// the log: not if it got the cluster from another node, see `founder.rs`.
+    pub(crate) async fn adopt_as_founder(&self, cluster: ClusterId) -> Result<bool, Error> {
+        let storage = self.storage.lock().await;
+        let Some((directory, _)) = storage.as_ref() else {
+            return Err(Error::Stopped(String::from("it was shut down")));
+        };
+        if self.identity().cluster.is_none() {
+            self.stop_after_failed_write(founder::store_founded_cluster(directory, cluster))?;
+        }
+        let adopted = self.adopt_in_storage(storage.as_ref(), cluster).await;
+        self.stop_after_failed_write(adopted)?;
+        Ok(founder::load_founded_cluster(directory)? == Some(cluster) || planted!(FoundTwice))
+    }
+
+    async fn adopt_in_storage(
+        &self,
+        storage: Option<&(DataDir, LogStore)>,
+        cluster: ClusterId,
+    ) -> Result<(), Error> {
+        let mut identity = self.identity();
+        match identity.cluster {
+            Some(ours) if ours == cluster => return Ok(()),
+            Some(ours) => {
+                return Err(Error::WrongCluster {
+                    ours,
+                    requested: cluster,
+                });
+            }
+            None => identity.cluster = Some(cluster),
+        }
+        let Some((directory, log)) = storage else {
+            return Err(Error::Stopped(String::from("it was shut down")));
+        };
+        // The log first: an identity with a cluster requires a log with its stamp.
+        let stamped = log.set_stamp(identity).await;
+        stamped.map_err(Error::io("cannot write", log.path()))?;
+        identity.store(directory)?;
+        *self.identity.write() = identity;
+        tracing::info!(node = identity.node, %cluster, "this node now belongs to the cluster");
+        Ok(())
+    }
+
+    /// Ends this node if the operating system refused a write, as a failed append does.
+    ///
+    /// Invariant: no node continues with a log that accepts no writes. Schedule that breaks it: the
+    /// sync of the log fails during the adoption; the writer of the log is dead from then on, and
+    /// the node refuses each later adoption.
+    fn stop_after_failed_write<T>(&self, done: Result<T, Error>) -> Result<T, Error> {
+        if let Err(failure @ Error::Io { .. }) = &done {
+            self.stop_node(failure.to_string());
+        }
+        done
+    }
+
+    fn log_rejection(&self, reason: RaftRefusalReason, header: &RaftHeader, cluster: ClusterId) {
+        let ours = self.identity();
+        let sender = header.sender;
+        match reason {
+            RaftRefusalReason::WrongIncarnation => tracing::error!(
+                node = ours.node,
+                sender,
+                %cluster,
+                expected = format!("{:016x}", header.target_incarnation),
+                have = format!("{:016x}", ours.incarnation),
+                "this data directory is not the one the cluster knows as node {}: it was wiped, replaced or mixed up. It stays out, so that no acknowledged write is lost. Bring the old directory back, or: stop this process, run `seqsvr member remove {}`, start with an empty --data-dir and an --id that was never used, and run `seqsvr member add ID=ADDR`",
+                ours.node,
+                ours.node
+            ),
+            RaftRefusalReason::WrongSender | RaftRefusalReason::Removed => tracing::warn!(
+                node = ours.node,
+                sender,
+                sender_incarnation = header.sender_incarnation.map(|i| format!("{i:016x}")),
+                reason = reason.as_str_name(),
+                "call rejected: the membership does not record this sender"
+            ),
+            RaftRefusalReason::WrongNode => tracing::warn!(
+                node = ours.node,
+                sender,
+                "a call meant for node {} came here: see the addresses of the cluster's members",
+                header.target
+            ),
+            _ => tracing::warn!(
+                node = ours.node,
+                sender,
+                "a call of cluster {cluster} came here, but this node's directory belongs to another cluster, {}: if this store is meant for the former, its --data-dir is wrong; otherwise its --listen address is",
+                ours.cluster
+                    .map_or_else(|| String::from("none"), |c| c.to_string())
+            ),
+        }
+    }
+}
+
+fn rejection_status(reason: RaftRefusalReason, ours: &Identity) -> Status {
+    let detail = RaftRefusal {
+        reason: reason.into(),
+        node: ours.node,
+        incarnation: ours.incarnation,
+        cluster: ours
+            .cluster
+            .map_or_else(Vec::new, |c| c.0.to_be_bytes().to_vec())
+            .into(),
+    };
+    let text = match reason {
+        RaftRefusalReason::WrongCluster => "this node belongs to another cluster",
+        RaftRefusalReason::WrongNode => "another node lives at this address",
+        RaftRefusalReason::Removed => "the node that asks was removed from the cluster",
+        RaftRefusalReason::AnotherProcess => "another process bore this vote before",
+        RaftRefusalReason::WrongSender => {
+            "the membership records another data directory for the sender's id"
+        }
+        _ => "this node's data directory was wiped or replaced since it became a member",
+    };
+    Status::with_details(
+        Code::FailedPrecondition,
+        text,
+        detail.encode_to_vec().into(),
+    )
+}
+
+/// Returns the refusal reason in a status.
+pub(crate) fn rejection_reason(status: &Status) -> Option<RaftRefusalReason> {
+    if status.code() != Code::FailedPrecondition || status.details().is_empty() {
+        return None;
+    }
+    let detail = RaftRefusal::decode(status.details()).ok()?;
+    RaftRefusalReason::try_from(detail.reason).ok()
+}

@@ -1,0 +1,97 @@
+//! Checks the sender of each call of Raft.
+//!
+//! Invariant, from format level 2 on: a call has an effect only if its sender is the data directory
+//! that the membership records for the sender's id, or a node that this membership does not hold
+//! yet. Schedule that breaks Raft without it (openraft 0.10.0-alpha.37): store 3 leads term t and
+//! is cut off; store 1 wins term t + 1. Store 3 is removed and another directory joins as store 3,
+//! which later leads term t + 5; the old store 3 is reachable again. Its heartbeat is answered with
+//! the higher vote (t + 5, 3, committed). It finds its own id there and becomes leader of term t +
+//! 5 without an election. The others accept its appends, because they identify leaders by id only,
+//! and acknowledge entries that they never stored.
+//!
+//! The check uses the *applied* membership. Its entries are committed, and from level 2 on an id
+//! belongs to one incarnation forever (`next_store`). So a mismatch is never a matter of time.
+//! Schedule that stops a healthy node if the check used the log's last membership: a follower holds
+//! an uncommitted entry that adds store 9 with one directory. Another leader adds store 9 with
+//! another directory. The follower would reject the leader that could correct its log.
+//!
+//! Two senders are let in without a record of them:
+//! - any sender while this node's state is at level 1, since builds of level 1 do not send their
+//!   incarnation;
+//! - an id at or above `next_store`, which was added after what this node has applied. A node that
+//!   joins, or was down for long, is brought up to date by such a leader.
+
+use seqsvr_core::planted;
+use seqsvr_proto::v1::RaftRefusalReason;
+
+use crate::state::applied_state::AppliedState;
+
+/// Returns why a sender's calls are rejected; None if they are let in.
+pub(crate) fn reject_sender(
+    applied: &AppliedState,
+    sender: u64,
+    incarnation: Option<u64>,
+) -> Option<RaftRefusalReason> {
+    if planted!(ForgetSenders) {
+        return None;
+    }
+    let next_store = applied.state.next_store()?;
+    match applied.membership.membership().get_node(&sender) {
+        Some(recorded) if incarnation == Some(recorded.incarnation) => None,
+        Some(_) => Some(RaftRefusalReason::WrongSender),
+        None if sender < next_store => Some(RaftRefusalReason::Removed),
+        None => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use openraft::StoredMembership;
+    use seqsvr_core::command::{Batch, Command};
+    use seqsvr_core::id::ClusterId;
+    use seqsvr_core::state::State;
+
+    use super::*;
+    use crate::types::Peer;
+
+    /// Members 1 and 3; 2 was removed.
+    fn applied(level: u32) -> AppliedState {
+        let init = Command::Init {
+            cluster: ClusterId(1),
+            lease_ms: 3_000,
+            slots: 1,
+        };
+        let commands = vec![init, Command::SetLevel { level }];
+        let (mut state, mut touched) = (State::default(), BTreeSet::new());
+        state.apply(1, &Batch { commands }, &mut touched);
+        state.note_store(3, &mut touched);
+        let peer = |id| Peer {
+            address: format!("10.0.0.{id}:1"),
+            incarnation: 100 + id,
+        };
+        let peers: BTreeMap<u64, Peer> = [1, 3].map(|id| (id, peer(id))).into();
+        let members = StoredMembership::new(None, openraft::Membership::from(peers));
+        AppliedState::new(state, None, members).unwrap()
+    }
+
+    #[test]
+    fn sender_from_level_2_on_must_match_recorded_incarnation() {
+        let two = applied(2);
+        for (sender, incarnation, expected) in [
+            (1, Some(101), None),
+            (3, Some(103), None),
+            (3, Some(7), Some(RaftRefusalReason::WrongSender)),
+            (3, None, Some(RaftRefusalReason::WrongSender)),
+            (2, Some(102), Some(RaftRefusalReason::Removed)),
+            (2, None, Some(RaftRefusalReason::Removed)),
+            // Not known yet.
+            (4, Some(104), None),
+            (9, None, None),
+        ] {
+            assert_eq!(reject_sender(&two, sender, incarnation), expected);
+            assert_eq!(reject_sender(&applied(1), sender, incarnation), None);
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! Serves calls from the other nodes. Each passes the identity check first, then goes to openraft.
+
+use std::sync::Arc;
+
+use openraft::raft::{
+    AppendEntriesRequest, AppendEntriesResponse, TransferLeaderRequest, VoteRequest,
+};
+use seqsvr_core::command::{Batch, Command, Reply};
+use seqsvr_proto::v1::raft_server;
+use seqsvr_proto::v1::{
+    RaftHeader, RaftInitRequest, RaftInitResponse, RaftRequest, RaftResponse, RaftSnapshotChunk,
+};
+use serde::Serialize;
+use tonic::{Request, Response, Status, Streaming};
+
+use crate::detach_on_drop::detach_on_drop;
+use crate::node::Node;
+use crate::rpc::duplicate_id::VoteSource;
+use crate::rpc::identity_check::{IdentityCheck, LogThrottle, VoteClaim};
+use crate::rpc::snapshot_receiver::{ReceivedFile, next_chunk, prepare_snapshot, write_chunks};
+use crate::state::state_machine::Snapshot;
+use crate::storage::record;
+use crate::storage::snapshot::SnapshotFile;
+use crate::types::{SnapshotMeta, TypeConfig, Vote};
+
+/// The Raft service of one node.
+pub struct RaftService {
+    node: Node,
+    identity_check: Arc<IdentityCheck>,
+    /// One snapshot is received at a time.
+    receive_lock: Arc<tokio::sync::Mutex<()>>,
+    snapshot_log_throttle: Arc<LogThrottle>,
+}
+
+impl RaftService {
+    pub(crate) fn new(node: Node, identity_check: Arc<IdentityCheck>) -> RaftService {
+        RaftService {
+            node,
+            identity_check,
+            receive_lock: Arc::default(),
+            snapshot_log_throttle: Arc::default(),
+        }
+    }
+
+    async fn decode_authorized<Q: serde::de::DeserializeOwned>(
+        &self,
+        request: Request<RaftRequest>,
+    ) -> Result<Q, Status> {
+        let request = request.into_inner();
+        self.check_header(request.header).await?;
+        record::decode(&request.body).map_err(|e| Status::invalid_argument(e.to_string()))
+    }
+
+    /// Checks the header of a call, unless this node may take no further part.
+    async fn check_header(&self, header: Option<RaftHeader>) -> Result<(), Status> {
+        match self.node.stop_reason() {
+            Some(why) => Err(Status::unavailable(why)),
+            None => self.identity_check.check_header(header).await,
+        }
+    }
+
+    /// Checks a vote in a call before openraft gets it.
+    fn check_vote(&self, vote: &Vote) -> Result<(), Status> {
+        let checked = self.identity_check.check_vote(vote, VoteSource::Request);
+        checked.map_err(Status::unavailable)
+    }
+
+    fn encode_answer<A: Serialize>(&self, answer: &A) -> RaftAnswer {
+        let body = record::encode(answer).map_err(internal_status)?.into();
+        // A build of level 1 answers 0.
+        let level = Some(self.identity_check.level_max()).filter(|level| *level > 1);
+        Ok(Response::new(RaftResponse {
+            body,
+            level: level.unwrap_or(0),
+            checkpoint: None,
+        }))
+    }
+
+    async fn receive_snapshot(&self, mut chunks: Streaming<RaftSnapshotChunk>) -> RaftAnswer {
+        let first = next_chunk(&mut chunks)
+            .await?
+            .ok_or_else(|| Status::invalid_argument("an empty stream"))?;
+        let process = sender_process(first.header.as_ref());
+        let sender = first.header.as_ref().map_or(0, |h| h.sender);
+        self.check_header(first.header).await?;
+        let (vote, meta): (Vote, SnapshotMeta) = record::decode(&first.description)
+            .map_err(|e| Status::invalid_argument(e.to_string()))?;
+        self.check_vote(&vote)?;
+        self.identity_check
+            .claim_vote(&vote, process, VoteClaim::Leader)?;
+        // The sender retries soon, and builds no other snapshot until then.
+        let permit = self
+            .receive_lock
+            .clone()
+            .try_lock_owned()
+            .map_err(|_| Status::aborted("another snapshot is being received"))?;
+        let path = self.identity_check.snapshots_path().join("received.part");
+        let received = ReceivedFile::create(path)?;
+        // The sender went away before an earlier install was done. openraft answers without the
+        // file.
+        let is_done = self.node.has_applied(meta.last_log_id);
+        if !is_done {
+            write_chunks(received.open_append()?, &mut chunks).await?;
+        }
+        let snapshot = SnapshotFile::open(&received.0).map_err(internal_status)?;
+        let (node, log_throttle) = (self.node.clone(), self.snapshot_log_throttle.clone());
+        // The install runs to its end without the sender, whose next attempt then finds it done.
+        // The file must stay for as long as openraft works with it.
+        let answer = detach_on_drop(async move {
+            let answer = match is_done {
+                true => Ok(snapshot),
+                false => prepare_snapshot(snapshot, &meta, sender, &log_throttle).await,
+            };
+            let answer = match answer {
+                Ok(snapshot) => {
+                    let snapshot = Snapshot { meta, snapshot };
+                    node.install_snapshot(vote, snapshot)
+                        .await
+                        .map_err(unavailable_status)
+                }
+                Err(status) => Err(status),
+            };
+            drop((received, permit));
+            answer
+        })
+        .await?;
+        self.encode_answer(&answer)
+    }
+}
+
+type RaftAnswer = Result<Response<RaftResponse>, Status>;
+
+/// Returns the random number of the sender's process; 0: a build of format level 1.
+fn sender_process(header: Option<&RaftHeader>) -> u64 {
+    header.map_or(0, |header| header.sender_process)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "fits map_err")]
+pub(crate) fn internal_status(error: std::io::Error) -> Status {
+    Status::internal(error.to_string())
+}
+
+fn unavailable_status(error: impl std::fmt::Display) -> Status {
+    Status::unavailable(error.to_string())
+}
+
+#[tonic::async_trait]
+impl raft_server::Raft for RaftService {
+    async fn append(&self, request: Request<RaftRequest>) -> RaftAnswer {
+        let acknowledged = request.get_ref().acknowledged;
+        let theirs = request.get_ref().checkpoint.clone();
+        let process = sender_process(request.get_ref().header.as_ref());
+        let rpc: AppendEntriesRequest<TypeConfig> = self.decode_authorized(request).await?;
+        self.check_vote(&rpc.vote)?;
+        let checked = self
+            .identity_check
+            .claim_vote(&rpc.vote, process, VoteClaim::Leader);
+        checked?;
+        let checked = self.node.check_log_extent(&rpc.vote, acknowledged);
+        checked.map_err(Status::unavailable)?;
+        let compared = theirs.map(|theirs| self.identity_check.compare_checkpoint(&theirs));
+        let own = compared.transpose().map_err(Status::unavailable)?.flatten();
+        let raft = self.node.raft().clone();
+        let answer = detach_on_drop(async move { raft.append_entries(rpc).await }).await;
+        let answer = answer.map_err(unavailable_status)?;
+        if !matches!(answer, AppendEntriesResponse::HigherVote(_)) {
+            self.node.note_leader_contact();
+        }
+        let mut answer = self.encode_answer(&answer)?;
+        answer.get_mut().checkpoint = own;
+        Ok(answer)
+    }
+
+    async fn vote(&self, request: Request<RaftRequest>) -> RaftAnswer {
+        let process = sender_process(request.get_ref().header.as_ref());
+        let rpc: VoteRequest<TypeConfig> = self.decode_authorized(request).await?;
+        self.check_vote(&rpc.vote)?;
+        let checked = self
+            .identity_check
+            .claim_vote(&rpc.vote, process, VoteClaim::Vote);
+        checked?;
+        let raft = self.node.raft().clone();
+        let answer = detach_on_drop(async move { raft.vote(rpc).await }).await;
+        self.encode_answer(&answer.map_err(unavailable_status)?)
+    }
+
+    async fn pre_vote(&self, request: Request<RaftRequest>) -> RaftAnswer {
+        let header = request.get_ref().header.as_ref();
+        let sender = header.map_or(0, |h| h.sender);
+        let rpc: VoteRequest<TypeConfig> = self.decode_authorized(request).await?;
+        self.check_vote(&rpc.vote)?;
+        // A leader with a quorum grants no pre-vote anyway. This answer says why, so that the
+        // removed node can report it to its operator.
+        if self.node.has_removed(sender) {
+            return Err(self.identity_check.removed_status());
+        }
+        let raft = self.node.raft().clone();
+        let answer = detach_on_drop(async move { raft.pre_vote(rpc).await }).await;
+        self.encode_answer(&answer.map_err(unavailable_status)?)
+    }
+
+    async fn transfer_leader(&self, request: Request<RaftRequest>) -> RaftAnswer {
+        let rpc: TransferLeaderRequest<TypeConfig> = self.decode_authorized(request).await?;
+        self.check_vote(rpc.from_leader())?;
+        let raft = self.node.raft().clone();
+        let answer = detach_on_drop(async move { raft.handle_transfer_leader(rpc).await }).await;
+        self.encode_answer(&answer.map_err(unavailable_status)?)
+    }
+
+    async fn install_snapshot(&self, request: Request<Streaming<RaftSnapshotChunk>>) -> RaftAnswer {
+        self.receive_snapshot(request.into_inner()).await
+    }
+
+    async fn propose_init(
+        &self,
+        request: Request<RaftInitRequest>,
+    ) -> Result<Response<RaftInitResponse>, Status> {
+        let request = request.into_inner();
+        self.check_header(request.header).await?;
+        let cluster = self
+            .identity_check
+            .identity()
+            .cluster
+            .ok_or_else(|| Status::internal("let in without a cluster"))?;
+        let init = Command::Init {
+            cluster,
+            lease_ms: request.lease_ms,
+            slots: request.slots,
+        };
+        let batch = Batch {
+            commands: vec![init],
+        };
+        let replies = self.node.propose(batch).await.map_err(unavailable_status)?;
+        match replies.first() {
+            Some(Reply::Done) => Ok(Response::new(RaftInitResponse {})),
+            Some(Reply::Refused(refusal)) => Err(Status::invalid_argument(refusal.to_string())),
+            other => Err(Status::internal(format!("unexpected reply {other:?}"))),
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Backup files: the state at one moment, kept by people.
+//!
+//! ```text
+//! "SEQBKUP\n" | header record | rows record … | trailer record
+//! "SEQBKU2\n" | header record | peaks record | rows record … | trailer record
+//! ```
+//! The second form also says how many numbers the busiest minute added; the first one stays
+//! readable. Rows and trailer are those of a snapshot (`snapshot.rs`). The header names the cluster
+//! and the last entry, and has figures that help to choose the margins of a restore. Invariant:
+//! [`read`] returns what was written or an error. Every byte is under a checksum, and a file that
+//! was cut short or that continues after its end is refused. A backup is never opened as a
+//! snapshot, nor a snapshot as a backup: a node that continued from a state that old would hand out
+//! numbers twice.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+
+use seqsvr_core::id::{ClusterId, NamespaceId};
+use seqsvr_core::state::State;
+use serde::{Deserialize, Serialize};
+
+use crate::storage::record::{self, RecordError};
+use crate::storage::snapshot::{invalid_data, read_rows, write_rows};
+
+const MAGIC: &[u8; 8] = b"SEQBKUP\n";
+/// Beginning of a backup that holds [`Seen::peak`].
+const MAGIC_PEAKS: &[u8; 8] = b"SEQBKU2\n";
+
+/// Description of a backup: its cluster, its last entry, and what the leader had seen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct About {
+    /// The cluster.
+    pub cluster: ClusterId,
+    /// Term of the last entry in it.
+    pub term: u64,
+    /// Index of the last entry in it.
+    pub index: u64,
+    /// What the leader had seen.
+    pub seen: Seen,
+}
+
+/// Figures of the store that made a backup: information for people, no part of any protocol.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seen {
+    /// Wall-clock time of the backup, seconds since 1970.
+    pub taken_at: u64,
+    /// Seconds for which the store had counted: since its process started or last installed a
+    /// snapshot of another store.
+    pub watched: u64,
+    /// Numbers that the Opens and Raises applied in that time added, by namespace.
+    pub added: Vec<(NamespaceId, u64)>,
+    /// Numbers that were added in the busiest minute since the process started, by namespace; empty
+    /// if unknown.
+    #[serde(skip)]
+    pub peak: Vec<(NamespaceId, u64)>,
+}
+
+/// A backup in memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Backup {
+    /// Its description.
+    pub about: About,
+    /// The state.
+    pub state: State,
+}
+
+#[derive(Serialize, Deserialize)]
+struct BackupHeaderRecord {
+    about: About,
+    rows: u64,
+}
+
+/// Why a backup file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file is not what was written.
+    #[error("{file} is no whole backup ({what}): use another copy or an older backup")]
+    Damaged {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// Written by a newer build.
+    #[error(
+        "{file}: format version {version} is unknown to this build: use the newer build that wrote it"
+    )]
+    Version {
+        /// The file.
+        file: PathBuf,
+        /// Its version.
+        version: u8,
+    },
+    /// The operating system returned an error.
+    #[error("cannot read {file}: {reason}")]
+    Io {
+        /// The file.
+        file: PathBuf,
+        /// Its error.
+        reason: io::Error,
+    },
+}
+
+impl Backup {
+    /// Writes the backup; `out` gets many small writes.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write(&self, out: &mut impl Write) -> io::Result<()> {
+        let peak = &self.about.seen.peak;
+        out.write_all(if peak.is_empty() { MAGIC } else { MAGIC_PEAKS })?;
+        let header = BackupHeaderRecord {
+            about: self.about.clone(),
+            rows: self.state.rows_len(),
+        };
+        let level = self.state.level();
+        out.write_all(&record::encode_at_level(level, &header)?)?;
+        if !peak.is_empty() {
+            out.write_all(&record::encode_at_level(level, peak)?)?;
+        }
+        write_rows(out, &self.state)
+    }
+}
+
+/// Reads a backup to its end and checks all of it.
+///
+/// # Errors
+/// See [`Error`].
+pub fn read(file: &Path) -> Result<Backup, Error> {
+    let read = || read_backup(&mut BufReader::new(File::open(file)?));
+    read().map_err(|reason| {
+        let damage = reason
+            .get_ref()
+            .and_then(|e| e.downcast_ref::<RecordError>());
+        let file = file.to_owned();
+        match (damage, reason.kind()) {
+            (Some(RecordError::Version(version)), _) => Error::Version {
+                file,
+                version: *version,
+            },
+            (_, io::ErrorKind::UnexpectedEof) => Error::Damaged {
+                file,
+                what: String::from("it is cut short"),
+            },
+            (_, io::ErrorKind::InvalidData) => Error::Damaged {
+                file,
+                what: reason.to_string(),
+            },
+            _ => Error::Io { file, reason },
+        }
+    })
+}
+
+fn read_backup(input: &mut impl Read) -> io::Result<Backup> {
+    let mut magic = [0; 8];
+    input.read_exact(&mut magic)?;
+    if &magic != MAGIC && &magic != MAGIC_PEAKS {
+        return Err(invalid_data("it does not begin like a backup"));
+    }
+    let BackupHeaderRecord { mut about, rows } = record::read_value(input)?;
+    if &magic == MAGIC_PEAKS {
+        about.seen.peak = record::read_value(input)?;
+    }
+    let state = read_rows(input, rows)?;
+    if state.cluster().map(|c| c.id) != Some(about.cluster) {
+        return Err(invalid_data(
+            "its rows are of another cluster than its header",
+        ));
+    }
+    Ok(Backup { about, state })
+}

@@ -1,0 +1,82 @@
+//! The data directory of the first node of a new cluster that begins with a given state.
+//!
+//! It equals the directory of a node that took a snapshot and purged its log up to it: an identity,
+//! a log that begins behind entry 1 of term 1, a vote of that term, and the snapshot, whose
+//! membership is this node alone. Once started, the node elects itself and others can join it.
+//! Invariants:
+//! - the state carries a new cluster id, and the directory a new incarnation, so no node of the old
+//!   cluster takes part. Schedule that breaks it: two of three old nodes return while the restored
+//!   one runs under their cluster id, and both continue to hand out the same numbers;
+//! - the identity is written last: a directory that is only half made does not start;
+//! - a directory that is not empty is refused, never overwritten.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+
+use openraft::storage::RaftLogStorage;
+use seqsvr_core::state::State;
+
+use crate::error::Error;
+use crate::log::LogStore;
+use crate::options::Options;
+use crate::storage::data_dir::DataDir;
+use crate::storage::identity::Identity;
+use crate::storage::snapshot;
+use crate::types::{CommittedLeaderId, LogId, Peer, SnapshotMeta, StoredMembership, Vote};
+
+const RESTORED_TERM: u64 = 1;
+
+/// Makes the data directory that `options` name, for their node at their address.
+///
+/// # Errors
+/// The directory is not empty, the state has no cluster, an option is out of bounds, or the disk
+/// fails.
+pub async fn prepare(state: &State, options: &Options) -> Result<Identity, Error> {
+    options.validate()?;
+    let cluster = state.cluster().map(|c| c.id);
+    if cluster.is_none() {
+        return Err(Error::Options(String::from("the state has no cluster")));
+    }
+    let dir = &options.data_dir;
+    match std::fs::read_dir(dir).map(|mut entries| entries.next().is_some()) {
+        Ok(false) => {}
+        Ok(true) => {
+            return Err(Error::Options(format!(
+                "data directory {} is not empty: a cluster is restored into a new directory",
+                dir.display()
+            )));
+        }
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+        Err(e) => return Err(Error::io("cannot read", dir)(e)),
+    }
+    let directory = DataDir::open(dir)?;
+    let identity = Identity {
+        cluster,
+        ..Identity::new(options.node)
+    };
+    let peer = Peer {
+        address: options.address.clone(),
+        incarnation: identity.incarnation,
+    };
+    let first = LogId {
+        leader_id: CommittedLeaderId::new(RESTORED_TERM),
+        index: 1,
+    };
+    let alone = openraft::Membership::from(BTreeMap::from([(options.node, peer)]));
+    let meta = SnapshotMeta {
+        last_log_id: Some(first),
+        last_membership: StoredMembership::new(Some(first), alone),
+    };
+    let mut state = state.clone();
+    state.note_store(options.node, &mut BTreeSet::new());
+    snapshot::write_snapshot(&directory, &meta, &state)?;
+    let mut log = LogStore::open(&directory, options.log_file_bytes)?;
+    let path = directory.log_path();
+    let writing = |e| Error::io("cannot write", &path)(e);
+    log.set_stamp(identity).await.map_err(writing)?;
+    let vote = Vote::new_committed(RESTORED_TERM, options.node);
+    log.save_vote(&vote).await.map_err(writing)?;
+    log.purge(first).await.map_err(writing)?;
+    identity.store(&directory)?;
+    Ok(identity)
+}
