@@ -19,8 +19,10 @@
 #[cfg(test)]
 extern crate self as seqsvr_raft;
 
+mod blocking;
 mod detach_on_drop;
 mod error;
+mod limits;
 mod log;
 mod node;
 mod options;
@@ -34,6 +36,7 @@ mod tests;
 mod types;
 
 pub use error::{ConfirmError, Error, MemberError, ProposeError};
+pub use limits::{ADDRESS_BYTES_MAX, ENTRY_BYTES_MAX, MEMBERS_MAX};
 pub use node::leadership::{Leadership, Role};
 pub use node::{Member, Node, RaftCounters};
 pub use options::Options;
@@ -41,15 +44,3 @@ pub use rpc::server::RaftService;
 pub use state::applied_state::AppliedPosition;
 pub use storage::identity::Identity;
 pub use storage::{backup, restore, salvage};
-
-/// Longest address of a node, in bytes.
-pub const ADDRESS_MAX: usize = 256;
-/// Most members of a group, so that the stored membership stays under 4 KiB.
-pub const MEMBERS_MAX: usize = 9;
-/// Longest encoded batch, in bytes. The proposer stays under half of it.
-pub const ENTRY_BYTES_MAX: usize = 128 << 10;
-/// Most entries of one append call.
-pub(crate) const ENTRIES_PER_APPEND: u64 = 64;
-/// Bytes of entries in one append call; the last entry may pass it. Otherwise a call on a slow link
-/// could take longer than its timeout, and the same entries would be sent again without an end.
-pub(crate) const APPEND_BYTES_MAX: usize = 256 << 10;

@@ -7,8 +7,8 @@ use openraft::{Config, SnapshotPolicy};
 use seqsvr_core::state::LEVEL_MAX;
 use seqsvr_proto::os;
 
-use crate::ENTRIES_PER_APPEND;
 use crate::error::Error;
+use crate::limits::ENTRIES_PER_APPEND_MAX;
 
 /// Time in which a snapshot must reach a follower.
 const SNAPSHOT_SEND_TIMEOUT: Duration = Duration::from_secs(120);
@@ -71,10 +71,10 @@ impl Options {
         if self.node == 0 {
             return wrong(String::from("a node's id must be above 0"));
         }
-        if self.address.is_empty() || self.address.len() > crate::ADDRESS_MAX {
+        if self.address.is_empty() || self.address.len() > crate::limits::ADDRESS_BYTES_MAX {
             return wrong(format!(
                 "a node's address must have 1 to {} bytes",
-                crate::ADDRESS_MAX
+                crate::limits::ADDRESS_BYTES_MAX
             ));
         }
         if self.heartbeat_ms == 0
@@ -115,7 +115,7 @@ impl Options {
             election_timeout_min: self.election_min_ms,
             election_timeout_max: self.election_max_ms,
             install_snapshot_timeout: SNAPSHOT_SEND_TIMEOUT.as_millis() as u64,
-            max_payload_entries: ENTRIES_PER_APPEND,
+            max_payload_entries: ENTRIES_PER_APPEND_MAX,
             // Nodes do not build at the same entry: a build takes a core and the disk for a while.
             snapshot_policy: SnapshotPolicy::LogsSinceLast(every + jitter),
             max_in_snapshot_log_to_keep: self.keep_entries,

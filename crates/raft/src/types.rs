@@ -37,6 +37,9 @@ pub(crate) type StoredMembership = openraft::StoredMembership<CommittedLeaderId,
 pub(crate) type Membership = openraft::Membership<u64, Peer>;
 pub(crate) type SnapshotMeta = openraft::SnapshotMeta<CommittedLeaderId, u64, Peer>;
 
+/// A node and the incarnation of its directory.
+pub(crate) type PeerId = (u64, u64);
+
 /// A batch in the log; cloned for every reader of the log, so it is shared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Proposal(pub(crate) Arc<Batch>);

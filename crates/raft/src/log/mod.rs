@@ -10,6 +10,7 @@
 mod codec;
 #[cfg(not(sim))]
 mod durable_tail;
+pub(crate) mod extent;
 mod first_error;
 mod flush_callback;
 #[cfg(any(sim, test))]
@@ -24,13 +25,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use codec::{LogTypes, StoredValue};
+use extent::LogExtent;
 use first_error::FirstError;
 use flush_callback::FlushCallback;
 use parking_lot::Mutex;
 use seqsvr_metrics::Histogram;
 
 use crate::error::Error;
-use crate::rpc::ack_tracker::LogExtent;
 use crate::storage::data_dir::DataDir;
 use crate::storage::identity::Identity;
 use crate::types::LogId;

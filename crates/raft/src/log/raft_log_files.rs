@@ -1,7 +1,7 @@
 //! Opens the files of `raft-log`.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ pub(super) use raft_log::RaftLog;
 pub(super) use raft_log::api::raft_log_writer::RaftLogWriter;
 
 use super::codec::LogTypes;
-use super::durable_tail;
+use super::durable_tail::{self, list_log_files};
 use crate::error::Error;
-use crate::storage::data_dir::{self, DataDir};
+use crate::storage::data_dir::DataDir;
 use crate::storage::record;
 
 /// Cache for older entries, in bytes; entries younger than the last closed file are always in
@@ -44,12 +44,6 @@ pub(super) fn open(
         io::ErrorKind::WouldBlock => Error::Locked(directory.root().to_owned()),
         _ => open_error(path, e),
     })
-}
-
-pub(super) fn list_log_files(path: &Path) -> Result<Vec<PathBuf>, Error> {
-    let mut files = data_dir::list_files(path)?;
-    files.retain(|f| f.extension().is_some_and(|e| e == "wal"));
-    Ok(files)
 }
 
 /// Restores our error: `raft-log` passes it on as text, so only kind and text are left of it.

@@ -15,8 +15,8 @@ use super::codec::StoredValue;
 use super::flush_callback::FlushCallback;
 #[cfg(not(sim))]
 use super::raft_log_files::RaftLogWriter;
-use crate::APPEND_BYTES_MAX;
 use crate::error::Error;
+use crate::limits::APPEND_BYTES_MAX;
 use crate::storage::record;
 use crate::types::{Entry, LogId, Payload, TypeConfig, Vote};
 

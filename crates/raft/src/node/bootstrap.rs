@@ -17,9 +17,9 @@ use tokio::time::Instant;
 use super::{Member, Node};
 use crate::detach_on_drop::detach_on_drop;
 use crate::error::Error;
+use crate::limits::{ADDRESS_BYTES_MAX, MEMBERS_MAX};
 use crate::node::leadership::Role;
 use crate::types::Peer;
-use crate::{ADDRESS_MAX, MEMBERS_MAX};
 
 /// Time for which `init` waits for a quorum of the members.
 const INIT_TIMEOUT: Duration = Duration::from_secs(15);
@@ -149,9 +149,9 @@ impl Node {
             ..
         } in members
         {
-            if id == 0 || address.is_empty() || address.len() > ADDRESS_MAX {
+            if id == 0 || address.is_empty() || address.len() > ADDRESS_BYTES_MAX {
                 return wrong(format!(
-                    "member {id}: an id is above 0, an address has 1 to {ADDRESS_MAX} bytes"
+                    "member {id}: an id is above 0, an address has 1 to {ADDRESS_BYTES_MAX} bytes"
                 ));
             }
             if !addresses.insert(address.clone()) {

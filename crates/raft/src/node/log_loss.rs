@@ -6,7 +6,7 @@ use openraft::raft::SnapshotResponse;
 use super::Node;
 use crate::error::Error;
 use crate::rpc::ack_tracker;
-use crate::state::state_machine::Snapshot;
+use crate::storage::snapshot::Snapshot;
 use crate::types::{TypeConfig, Vote};
 
 impl Node {

@@ -32,9 +32,9 @@ use tokio::time::{Instant, sleep, timeout};
 use super::Node;
 use crate::detach_on_drop::detach_on_drop;
 use crate::error::MemberError;
+use crate::limits::{ADDRESS_BYTES_MAX, MEMBERS_MAX};
 use crate::node::leadership::NodeMetrics;
 use crate::types::{LogId, Payload, Peer};
-use crate::{ADDRESS_MAX, MEMBERS_MAX};
 
 /// Time in which a quorum must commit one entry.
 const COMMIT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -68,9 +68,9 @@ impl GroupMembers {
         next_store: u64,
     ) -> Result<(), MemberError> {
         let refuse = |text: String| Err(MemberError::Refused(text));
-        if id == 0 || candidate.address.is_empty() || candidate.address.len() > ADDRESS_MAX {
+        if id == 0 || candidate.address.is_empty() || candidate.address.len() > ADDRESS_BYTES_MAX {
             return refuse(format!(
-                "an id is above 0, an address has 1 to {ADDRESS_MAX} bytes"
+                "an id is above 0, an address has 1 to {ADDRESS_BYTES_MAX} bytes"
             ));
         }
         let above = self.peers.keys().max().map_or(1, |max| max + 1);

@@ -9,6 +9,7 @@ mod log_loss;
 mod membership;
 mod metrics;
 mod propose;
+mod service;
 #[cfg(sim)]
 pub(crate) mod sim_view;
 mod snapshot_repair;
@@ -26,7 +27,6 @@ use parking_lot::Mutex;
 use seqsvr_core::state::State;
 use seqsvr_proto::os;
 use seqsvr_proto::transport::Transport;
-use seqsvr_proto::v1::raft_server::RaftServer;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -39,10 +39,10 @@ use crate::log;
 use crate::options::Options;
 use crate::rpc::identity_check::IdentityCheck;
 use crate::rpc::lag_bound::LagBound;
-use crate::rpc::peer_network::{MESSAGE_BYTES_MAX, PeerNetwork};
-use crate::rpc::server::RaftService;
+use crate::rpc::peer_network::PeerNetwork;
 use crate::state::applied_state::{AppliedPosition, SharedState};
-use crate::state::state_machine::{SnapshotCounters, StateMachine};
+use crate::state::snapshot_builder::SnapshotCounters;
+use crate::state::state_machine::StateMachine;
 use crate::storage::backup::{About, Backup};
 use crate::storage::identity::Identity;
 use crate::storage::open::Storage;
@@ -273,16 +273,6 @@ impl Node {
     /// The address is not valid.
     pub fn channel(&self, address: &str) -> Result<Channel, String> {
         self.inner.network.new_channel(address)
-    }
-
-    /// Returns the service that the other nodes call; mount it under this node's address.
-    pub fn service(&self) -> RaftServer<RaftService> {
-        RaftServer::new(RaftService::new(
-            self.clone(),
-            self.inner.identity_check.clone(),
-        ))
-        .max_decoding_message_size(MESSAGE_BYTES_MAX)
-        .max_encoding_message_size(MESSAGE_BYTES_MAX)
     }
 
     /// Returns a watch with the reason once Raft has stopped by itself: mostly a failed write or

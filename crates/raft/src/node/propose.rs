@@ -13,9 +13,9 @@ use seqsvr_core::command::{Batch, Reply};
 
 use super::Node;
 use super::leadership;
-use crate::ENTRY_BYTES_MAX;
 use crate::detach_on_drop::detach_on_drop;
 use crate::error::{ConfirmError, ProposeError};
+use crate::limits::ENTRY_BYTES_MAX;
 use crate::storage::record;
 use crate::types::{Proposal, TypeConfig};
 

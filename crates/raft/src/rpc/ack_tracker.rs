@@ -36,10 +36,8 @@ use std::collections::HashMap;
 use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse};
 use parking_lot::Mutex;
 
-use crate::types::{TypeConfig, Vote};
-
-/// A node and the incarnation of its directory.
-type PeerId = (u64, u64);
+use crate::log::extent::LogExtent;
+use crate::types::{PeerId, TypeConfig, Vote};
 
 /// Entries that each node has acknowledged to this one as a leader: the newest vote it did so in,
 /// and one past the index of the last entry. All connections to a node share it. Otherwise a
@@ -87,15 +85,6 @@ impl AckTracker {
             _ => {}
         }
     }
-}
-
-/// Vote and end of a log at one moment.
-pub(crate) struct LogExtent {
-    /// The saved vote.
-    pub(crate) vote: Option<Vote>,
-    /// One past the last entry that is in the log, was purged from it, or is covered by a received
-    /// snapshot.
-    pub(crate) end: u64,
 }
 
 /// Returns what a log has lost of the entries that its node acknowledged to the leader of `vote`.

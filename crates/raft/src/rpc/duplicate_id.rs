@@ -73,6 +73,15 @@ pub(crate) enum VoteSource {
     Answer,
 }
 
+/// A call that bears a vote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum VoteClaim {
+    /// A candidate requests the vote.
+    Vote,
+    /// The call comes from a leader.
+    Leader,
+}
+
 /// Returns whether a vote proves that another process has the id of `node`; `saved` is the vote in
 /// its log.
 pub(crate) fn proves_duplicate(

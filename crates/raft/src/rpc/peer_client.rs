@@ -1,5 +1,6 @@
 //! One call to one peer: its header, its time limit, and the meaning of its answer or refusal.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use openraft::RPCTypes;
@@ -9,23 +10,62 @@ use seqsvr_proto::v1::raft_client::RaftClient;
 use seqsvr_proto::v1::{RaftHeader, RaftInitRequest, RaftRefusalReason, RaftRequest};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio::sync::Notify;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
 
-use super::peer_network::PeerNetwork;
+use crate::rpc::ack_tracker::AckTracker;
 use crate::rpc::duplicate_id::VoteSource;
-use crate::rpc::identity_check::rejection_reason;
+use crate::rpc::identity_check::{IdentityCheck, rejection_reason};
+use crate::rpc::lag_bound::LagBound;
+use crate::rpc::log_throttle::LogThrottle;
+use crate::rpc::peer_levels::PeerLevels;
+use crate::state::snapshot_turns::SnapshotTurns;
 use crate::storage::record;
 use crate::types::{Peer, TypeConfig, Vote};
 
+/// Longest message either way. The largest append has [`APPEND_BYTES_MAX`] bytes and an entry of
+/// [`crate::limits::ENTRY_BYTES_MAX`]; one of an older build has [`crate::limits::ENTRIES_PER_APPEND_MAX`] such
+/// entries.
+pub(crate) const MESSAGE_BYTES_MAX: usize = record::BODY_MAX + (64 << 10);
 /// Bytes a second of the slowest link over which entries pass. An append may take the time that its
 /// bytes take on such a link, in addition to its limit.
 const BYTES_PER_SECOND_MIN: u32 = 64 << 10;
 
+/// What all clients of one node share.
+#[derive(Clone)]
+pub(crate) struct PeerContext {
+    pub(super) identity_check: Arc<IdentityCheck>,
+    pub(super) acks: Arc<AckTracker>,
+    pub(super) peer_levels: Arc<PeerLevels>,
+    pub(super) rejection_log_throttle: Arc<LogThrottle>,
+    pub(super) removal_log_throttle: Arc<LogThrottle>,
+    pub(super) snapshot_log_throttle: Arc<LogThrottle>,
+    pub(super) snapshot_suspicions: Arc<Notify>,
+    pub(super) lag_bound: Option<LagBound>,
+    pub(super) turns: SnapshotTurns,
+}
+
+impl PeerContext {
+    pub(super) fn new(identity_check: Arc<IdentityCheck>) -> PeerContext {
+        PeerContext {
+            identity_check,
+            acks: Arc::default(),
+            peer_levels: Arc::default(),
+            rejection_log_throttle: Arc::default(),
+            removal_log_throttle: Arc::default(),
+            snapshot_log_throttle: Arc::default(),
+            snapshot_suspicions: Arc::default(),
+            lag_bound: None,
+            turns: SnapshotTurns::default(),
+        }
+    }
+}
+
 /// Calls to one peer.
 pub(crate) struct PeerClient {
     pub(super) client: Result<RaftClient<Channel>, String>,
-    pub(super) network: PeerNetwork,
+    pub(super) context: PeerContext,
     pub(super) target: u64,
     pub(super) peer: Peer,
 }
@@ -37,7 +77,7 @@ impl PeerClient {
         let unreachable = |text: &str| PeerCallError::Unreachable(Unreachable::from_string(text));
         let client = self.client.clone().map_err(|e| unreachable(&e))?;
         let header = self
-            .network
+            .context
             .identity_check
             .call_header(self.target, self.peer.incarnation)
             .ok_or_else(|| {
@@ -61,7 +101,7 @@ impl PeerClient {
             body: body.into(),
             acknowledged: kind.acknowledged_end(),
             checkpoint: match kind {
-                PeerCallKind::Append { .. } => self.network.identity_check.newest_checkpoint(),
+                PeerCallKind::Append { .. } => self.context.identity_check.newest_checkpoint(),
                 _ => None,
             },
         };
@@ -79,10 +119,10 @@ impl PeerClient {
             .map_err(|status| self.call_error(status))?
             .into_inner();
         let peer = (self.target, self.peer.incarnation);
-        self.network.peer_levels.record_answer(peer, answer.level);
+        self.context.peer_levels.record_answer(peer, answer.level);
         if let Some(theirs) = &answer.checkpoint {
             let counted = self
-                .network
+                .context
                 .identity_check
                 .count_checkpoint(self.target, theirs);
             counted.map_err(|why| PeerCallError::Unreachable(Unreachable::from_string(why)))?;
@@ -94,7 +134,7 @@ impl PeerClient {
     /// Checks a vote in an answer before openraft gets it.
     pub(super) fn check_vote(&self, vote: &Vote) -> Result<(), PeerCallError> {
         let checked = self
-            .network
+            .context
             .identity_check
             .check_vote(vote, VoteSource::Answer);
         checked.map_err(|why| PeerCallError::Unreachable(Unreachable::from_string(why)))
@@ -103,7 +143,7 @@ impl PeerClient {
     pub(super) fn timeout_error(&self, action: RPCTypes, timeout: Duration) -> PeerCallError {
         PeerCallError::Timeout(Timeout {
             action,
-            id: self.network.identity_check.identity().node,
+            id: self.context.identity_check.identity().node,
             target: self.target,
             timeout,
         })
@@ -113,9 +153,9 @@ impl PeerClient {
         match rejection_reason(&status) {
             Some(RaftRefusalReason::Removed) => self.log_removal(),
             Some(RaftRefusalReason::AnotherProcess) => {
-                self.network.identity_check.stop_as_vote_duplicate();
+                self.context.identity_check.stop_as_vote_duplicate();
             }
-            Some(reason) if self.network.rejection_log_throttle.allow() => tracing::warn!(
+            Some(reason) if self.context.rejection_log_throttle.allow() => tracing::warn!(
                 node = self.target,
                 address = %self.peer.address,
                 reason = reason.as_str_name(),
@@ -136,7 +176,7 @@ impl PeerClient {
         &self,
         rpc: &AppendEntriesRequest<TypeConfig>,
     ) -> Result<(), PeerCallError> {
-        let Some(lag) = &self.network.lag_bound else {
+        let Some(lag) = &self.context.lag_bound else {
             return Ok(());
         };
         if !lag.is_exceeded(rpc.prev_log_id, rpc.leader_commit) {
@@ -155,7 +195,7 @@ impl PeerClient {
 
     /// Makes this node check its own snapshot file, see [`crate::node::snapshot_repair`].
     pub(super) fn suspect_snapshot(&self, error: &dyn std::fmt::Display) {
-        if self.network.snapshot_log_throttle.allow() {
+        if self.context.snapshot_log_throttle.allow() {
             tracing::warn!(
                 node = self.target,
                 address = %self.peer.address,
@@ -163,14 +203,14 @@ impl PeerClient {
                 "snapshot not accepted as whole; checking the own file"
             );
         }
-        self.network.snapshot_suspicions.notify_one();
+        self.context.snapshot_suspicions.notify_one();
     }
 
     fn log_removal(&self) {
-        if !self.network.removal_log_throttle.allow() {
+        if !self.context.removal_log_throttle.allow() {
             return;
         }
-        let node = self.network.identity_check.identity().node;
+        let node = self.context.identity_check.identity().node;
         tracing::warn!(
             node,
             leader = self.target,

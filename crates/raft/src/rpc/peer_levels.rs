@@ -6,8 +6,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// A node and the incarnation of its directory.
-type PeerId = (u64, u64);
+use crate::types::PeerId;
 
 /// Newest answer of each peer about the level it supports. Peers come from the membership, so the
 /// map is bounded by the size of the membership over time.

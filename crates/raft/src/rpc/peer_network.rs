@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::peer_client::PeerClient;
 use openraft::RaftNetworkFactory;
 use parking_lot::Mutex;
 use seqsvr_proto::transport::{Transport, connect_lazy};
@@ -12,35 +11,22 @@ use seqsvr_proto::v1::raft_client::RaftClient;
 use tokio::sync::Notify;
 use tonic::transport::{Channel, Endpoint};
 
-use crate::rpc::ack_tracker::AckTracker;
-use crate::rpc::identity_check::{IdentityCheck, LogThrottle};
+use crate::rpc::identity_check::IdentityCheck;
 use crate::rpc::lag_bound::LagBound;
+use crate::rpc::peer_client::{MESSAGE_BYTES_MAX, PeerClient, PeerContext};
 use crate::rpc::peer_levels::PeerLevels;
 use crate::state::snapshot_turns::SnapshotTurns;
-use crate::storage::record;
 use crate::types::{Peer, TypeConfig};
 
-/// Longest message either way. The largest append has [`crate::APPEND_BYTES_MAX`] and an entry of
-/// [`crate::ENTRY_BYTES_MAX`]; one of an older build has [`crate::ENTRIES_PER_APPEND`] such
-/// entries.
-pub(crate) const MESSAGE_BYTES_MAX: usize = record::BODY_MAX + (64 << 10);
 /// Time after which a silent connection is given up.
 const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Factory of connections; keeps one channel for each address.
 #[derive(Clone)]
 pub(crate) struct PeerNetwork {
-    pub(super) identity_check: Arc<IdentityCheck>,
-    pub(super) transport: Arc<dyn Transport>,
-    pub(super) channels: Arc<Mutex<HashMap<String, Channel>>>,
-    pub(super) acks: Arc<AckTracker>,
-    pub(super) peer_levels: Arc<PeerLevels>,
-    pub(super) rejection_log_throttle: Arc<LogThrottle>,
-    pub(super) removal_log_throttle: Arc<LogThrottle>,
-    pub(super) snapshot_log_throttle: Arc<LogThrottle>,
-    pub(super) snapshot_suspicions: Arc<Notify>,
-    pub(super) lag_bound: Option<LagBound>,
-    pub(super) turns: SnapshotTurns,
+    context: PeerContext,
+    transport: Arc<dyn Transport>,
+    channels: Arc<Mutex<HashMap<String, Channel>>>,
 }
 
 impl PeerNetwork {
@@ -49,39 +35,32 @@ impl PeerNetwork {
         transport: Arc<dyn Transport>,
     ) -> PeerNetwork {
         PeerNetwork {
-            identity_check,
+            context: PeerContext::new(identity_check),
             transport,
             channels: Arc::default(),
-            acks: Arc::default(),
-            peer_levels: Arc::default(),
-            rejection_log_throttle: Arc::default(),
-            removal_log_throttle: Arc::default(),
-            snapshot_log_throttle: Arc::default(),
-            snapshot_suspicions: Arc::default(),
-            lag_bound: None,
-            turns: SnapshotTurns::default(),
         }
     }
 
     /// Sends no entries to followers that lag by more than this bound, and no snapshot while a
     /// newer one is built.
     pub(crate) fn with_bounds(self, lag: LagBound, turns: SnapshotTurns) -> PeerNetwork {
-        PeerNetwork {
+        let context = PeerContext {
             lag_bound: Some(lag),
             turns,
-            ..self
-        }
+            ..self.context
+        };
+        PeerNetwork { context, ..self }
     }
 
     /// Returns the format levels that the peers support.
     pub(crate) fn peer_levels(&self) -> &PeerLevels {
-        &self.peer_levels
+        &self.context.peer_levels
     }
 
     /// Returns a notification that a receiver refused a snapshot of this node as damaged, or that
     /// it did not read back.
     pub(crate) fn snapshot_suspicions(&self) -> Arc<Notify> {
-        self.snapshot_suspicions.clone()
+        self.context.snapshot_suspicions.clone()
     }
 
     pub(crate) fn connect(&self, target: u64, peer: &Peer) -> PeerClient {
@@ -91,7 +70,7 @@ impl PeerNetwork {
                     .max_decoding_message_size(MESSAGE_BYTES_MAX)
                     .max_encoding_message_size(MESSAGE_BYTES_MAX)
             }),
-            network: self.clone(),
+            context: self.context.clone(),
             target,
             peer: peer.clone(),
         }

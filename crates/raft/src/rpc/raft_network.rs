@@ -14,8 +14,8 @@ use tonic::{Code, Status};
 
 use super::peer_client::{PeerCallError, PeerCallKind, PeerClient};
 use crate::rpc::snapshot_transfer::SnapshotTransfer;
-use crate::state::state_machine::Snapshot;
 use crate::storage::record::{self, HasFormatLevel};
+use crate::storage::snapshot::Snapshot;
 use crate::storage::snapshot::SnapshotFile;
 use crate::types::{TypeConfig, Vote};
 
@@ -37,7 +37,7 @@ impl RaftNetworkV2<TypeConfig> for PeerClient {
             self.check_lag(&rpc)?;
         }
         let peer = (self.target, self.peer.incarnation);
-        let known = &self.network.acks;
+        let known = &self.context.acks;
         let acknowledged = known.acknowledged_end(peer, &rpc.vote);
         let levels = rpc.entries.iter().map(|entry| entry.payload.format_level());
         let kind = PeerCallKind::Append {
@@ -94,7 +94,7 @@ impl RaftNetworkV2<TypeConfig> for PeerClient {
         option: RPCOption,
     ) -> Result<SnapshotResponse<TypeConfig>, StreamingError<TypeConfig>> {
         let (mut client, header) = self.prepare_call()?;
-        let mut turn = self.network.turns.try_send().ok_or_else(|| {
+        let mut turn = self.context.turns.try_send().ok_or_else(|| {
             // openraft requests the newest snapshot again, soon.
             Unreachable::from_string("a newer snapshot is being built")
         })?;
@@ -138,7 +138,7 @@ impl RaftNetworkV2<TypeConfig> for PeerClient {
         let answer: SnapshotResponse<TypeConfig> =
             record::decode(&answer.body).map_err(|e| NetworkError::new(&e))?;
         self.check_vote(&answer.vote)?;
-        if let Some(lag) = &self.network.lag_bound {
+        if let Some(lag) = &self.context.lag_bound {
             lag.note_installed(last);
         }
         Ok(answer)

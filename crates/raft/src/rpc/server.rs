@@ -15,11 +15,13 @@ use tonic::{Request, Response, Status, Streaming};
 
 use crate::detach_on_drop::detach_on_drop;
 use crate::node::Node;
-use crate::rpc::duplicate_id::VoteSource;
-use crate::rpc::identity_check::{IdentityCheck, LogThrottle, VoteClaim};
+use crate::rpc::duplicate_id::{VoteClaim, VoteSource};
+use crate::rpc::identity_check::IdentityCheck;
+use crate::rpc::log_throttle::LogThrottle;
 use crate::rpc::snapshot_receiver::{ReceivedFile, next_chunk, prepare_snapshot, write_chunks};
-use crate::state::state_machine::Snapshot;
+use crate::rpc::status::{internal_status, unavailable_status};
 use crate::storage::record;
+use crate::storage::snapshot::Snapshot;
 use crate::storage::snapshot::SnapshotFile;
 use crate::types::{SnapshotMeta, TypeConfig, Vote};
 
@@ -133,15 +135,6 @@ type RaftAnswer = Result<Response<RaftResponse>, Status>;
 /// Returns the random number of the sender's process; 0: a build of format level 1.
 fn sender_process(header: Option<&RaftHeader>) -> u64 {
     header.map_or(0, |header| header.sender_process)
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "fits map_err")]
-pub(crate) fn internal_status(error: std::io::Error) -> Status {
-    Status::internal(error.to_string())
-}
-
-fn unavailable_status(error: impl std::fmt::Display) -> Status {
-    Status::unavailable(error.to_string())
 }
 
 #[tonic::async_trait]

@@ -9,8 +9,8 @@ use seqsvr_proto::os;
 use seqsvr_proto::v1::RaftSnapshotChunk;
 use tonic::{Status, Streaming};
 
-use crate::rpc::identity_check::LogThrottle;
-use crate::rpc::server::internal_status;
+use crate::rpc::log_throttle::LogThrottle;
+use crate::rpc::status::internal_status;
 use crate::storage::snapshot::SnapshotFile;
 use crate::types::SnapshotMeta;
 

@@ -13,8 +13,8 @@ use tokio::sync::watch;
 
 use crate::state::checkpoints::StateCheckpoints;
 use crate::state::digest::RowsDigest;
-use crate::state::sled_rows::RowsMeta;
-use crate::storage::backup::Seen;
+use crate::state::rows_meta::RowsMeta;
+use crate::storage::usage_report::Seen;
 use crate::types::{Entry, LogId, SnapshotMeta, StoredMembership};
 
 /// State with the position of its last entry. Invariant: `digest` is the sum of `digests`, which

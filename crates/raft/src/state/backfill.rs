@@ -10,7 +10,7 @@
 //!
 //! Invariant: a row is never stored over a newer one of the same key. Schedule that breaks it: a
 //! part is read from memory; an entry changes one of its rows and is stored; then the part is
-//! stored. So one lock ([`RowBackfill::lock_storing`]) covers both reading from memory and storing,
+//! stored. So one lock (`RowBackfill::lock_storing`) covers both reading from memory and storing,
 //! here and for entries.
 //!
 //! If the process ends before the last part, the rows have another digest than the one stored
@@ -19,71 +19,17 @@
 //!
 //! [`SnapshotFile::into_prepared`]: crate::storage::snapshot::SnapshotFile::into_prepared
 
-use std::collections::BTreeSet;
-use std::io;
 use std::sync::Weak;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::MutexGuard;
 use seqsvr_core::state::RowKey;
 
 use crate::error::Error;
 use crate::state::applied_state::{AppliedState, SharedState};
-use crate::state::state_machine::StateDisk;
+use crate::state::state_disk::StateDisk;
 
 /// Rows of one part. An entry waits for at most one part.
 pub(crate) const ROWS_PER_PART: usize = 1_000;
-
-/// Remaining work to store installed snapshots.
-#[derive(Default)]
-pub(crate) struct RowBackfill {
-    storing: Mutex<()>,
-    work: Mutex<BackfillWork>,
-}
-
-#[derive(Default)]
-struct BackfillWork {
-    /// Number of the newest install. A backfill of an older one stops.
-    install: u64,
-    /// Whether the rows of the newest install are being stored.
-    is_pending: bool,
-    /// Rows that no state since the last complete backfill has any more.
-    gone: BTreeSet<RowKey>,
-    /// Why a backfill failed.
-    failure: Option<String>,
-}
-
-impl RowBackfill {
-    /// Locks the order of steps: hold it from reading rows in memory until they are stored.
-    pub(crate) fn lock_storing(&self) -> MutexGuard<'_, ()> {
-        self.storing.lock()
-    }
-
-    /// Begins the backfill of another install. Returns its number.
-    pub(crate) fn begin_install(&self) -> u64 {
-        let mut work = self.work.lock();
-        work.install += 1;
-        work.is_pending = true;
-        work.install
-    }
-
-    /// Fails if a backfill has failed: the disk is broken, and the node must stop.
-    pub(crate) fn check_failure(&self) -> io::Result<()> {
-        match &self.work.lock().failure {
-            Some(why) => Err(io::Error::other(why.clone())),
-            None => Ok(()),
-        }
-    }
-
-    /// Returns whether the rows on the disk lag behind those in memory.
-    #[cfg(test)]
-    pub(crate) fn is_pending(&self) -> bool {
-        self.work.lock().is_pending
-    }
-
-    fn is_newest(&self, install: u64) -> bool {
-        self.work.lock().install == install
-    }
-}
 
 /// Stores all rows of the state that replaced `old`, until a newer install takes over or the node
 /// is closed.

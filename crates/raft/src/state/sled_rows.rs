@@ -38,25 +38,17 @@ use crate::error::Error;
 #[cfg(sim)]
 use crate::sim::memory_rows as sled;
 use crate::state::applied_state::AppliedState;
-use crate::state::digest::RowsDigest;
 use crate::state::quarantine::{quarantine, remove_unfinished_sled_snapshot};
+use crate::state::rows_meta::RowsMeta;
 use crate::state::sled_guard::{SledHandle, catch_sled_panic, recover_os_error};
 use crate::storage::data_dir::DataDir;
 use crate::storage::record;
-use crate::types::{LogId, StoredMembership};
+use crate::types::LogId;
 
 const SLED_CACHE_BYTES: u64 = 32 << 20;
 const META_KEY: &[u8] = b"m";
 const PROOF_KEY: &[u8] = b"p";
 const ROW_KEY_PREFIX: u8 = b'r';
-
-/// Values stored with the rows.
-#[derive(Serialize, Deserialize)]
-pub(crate) struct RowsMeta {
-    pub(crate) last_applied: Option<LogId>,
-    pub(crate) membership: StoredMembership,
-    pub(crate) digest: RowsDigest,
-}
 
 /// An entry that is in the log of the directory that wrote this, unless that log was tampered with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,16 +2,24 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use openraft::storage::RaftSnapshotBuilder;
 use seqsvr_core::state::State;
 
+use crate::blocking::run_blocking;
 use crate::state::applied_state::AppliedState;
 use crate::state::snapshot_turns::BuildTurn;
-use crate::state::state_machine::{Snapshot, SnapshotCounters, StateDisk, run_blocking};
-use crate::storage::snapshot::{self, SnapshotFile};
+use crate::state::state_disk::StateDisk;
+use crate::storage::snapshot::{self, Snapshot, SnapshotFile};
 use crate::types::{SnapshotMeta, TypeConfig};
+
+/// Snapshots made and received since the start.
+#[derive(Default)]
+pub(crate) struct SnapshotCounters {
+    pub(crate) built: AtomicU64,
+    pub(crate) installed: AtomicU64,
+}
 
 /// Writer of a snapshot of the state at the moment of the request.
 pub(crate) struct SnapshotBuilder {

@@ -7,42 +7,30 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use futures::{Stream, StreamExt};
 use openraft::storage::{EntryResponder, RaftStateMachine};
-use parking_lot::Mutex;
 use seqsvr_core::reached;
 use seqsvr_proto::os;
 
+use crate::blocking::run_blocking;
 use crate::error::Error;
 use crate::state::applied_state::{AppliedState, SharedState};
-use crate::state::backfill::{self, RowBackfill};
+use crate::state::backfill;
 use crate::state::sled_rows::SledRows;
-use crate::state::snapshot_builder::SnapshotBuilder;
+use crate::state::snapshot_builder::{SnapshotBuilder, SnapshotCounters};
 use crate::state::snapshot_turns::{BuildTurn, SnapshotTurns};
+#[cfg(test)]
+use crate::state::state_disk::RowBackfill;
+use crate::state::state_disk::StateDisk;
 use crate::storage::data_dir::{self, DataDir};
-use crate::storage::snapshot::{self, SnapshotFile};
+use crate::storage::snapshot::{self, Snapshot, SnapshotFile};
 use crate::types::{LogId, SnapshotMeta, StoredMembership, TypeConfig};
-
-pub(crate) type Snapshot = openraft::storage::Snapshot<
-    crate::types::CommittedLeaderId,
-    u64,
-    crate::types::Peer,
-    SnapshotFile,
->;
 
 /// Most entries of one step.
 const ENTRIES_PER_STEP_MAX: usize = 64;
-
-/// Snapshots made and received since the start.
-#[derive(Default)]
-pub(crate) struct SnapshotCounters {
-    pub(crate) built: AtomicU64,
-    pub(crate) installed: AtomicU64,
-}
 
 /// The state machine of one node.
 #[derive(Clone)]
@@ -58,16 +46,6 @@ pub(crate) struct StateMachine {
     must_rebuild: Arc<AtomicBool>,
 }
 
-pub(crate) struct StateDisk {
-    pub(crate) rows: SledRows,
-    pub(crate) backfill: RowBackfill,
-    /// The newest snapshot.
-    current_snapshot: Mutex<Option<(SnapshotMeta, PathBuf)>>,
-    /// Index of its last entry.
-    newest_index: Arc<AtomicU64>,
-    pub(crate) directory: DataDir,
-}
-
 impl StateMachine {
     pub(crate) fn new(
         directory: &DataDir,
@@ -76,20 +54,9 @@ impl StateMachine {
         newest: Option<SnapshotMeta>,
         forced_build_entries: u64,
     ) -> StateMachine {
-        let index = newest.as_ref().map_or(0, last_index_of);
-        let current = newest.map(|meta| {
-            let path = snapshot::snapshot_path(directory, &meta);
-            (meta, path)
-        });
         StateMachine {
             shared: Arc::new(SharedState::new(applied)),
-            disk: Arc::new(StateDisk {
-                rows,
-                backfill: RowBackfill::default(),
-                current_snapshot: Mutex::new(current),
-                newest_index: Arc::new(AtomicU64::new(index)),
-                directory: directory.clone(),
-            }),
+            disk: Arc::new(StateDisk::new(directory, rows, newest)),
             counters: Arc::default(),
             turns: SnapshotTurns::default(),
             forced_build_entries,
@@ -122,13 +89,13 @@ impl StateMachine {
 
     /// Returns the index of the last entry in the newest snapshot.
     pub(crate) fn newest_snapshot_index(&self) -> Arc<AtomicU64> {
-        self.disk.newest_index.clone()
+        self.disk.newest_index().clone()
     }
 
     /// Reads the newest snapshot from the disk and checks all of it.
     pub(crate) fn verify_newest(&self) -> Result<(), Error> {
         let (meta, snapshot) = {
-            let current = self.disk.current_snapshot.lock();
+            let current = self.disk.lock_current();
             let Some((meta, path)) = current.as_ref() else {
                 return Ok(());
             };
@@ -187,33 +154,8 @@ impl StateMachine {
 
     /// Returns the remaining work to store an installed snapshot.
     #[cfg(test)]
-    pub(crate) fn row_backfill(&self) -> &backfill::RowBackfill {
+    pub(crate) fn row_backfill(&self) -> &RowBackfill {
         &self.disk.backfill
-    }
-}
-
-fn last_index_of(meta: &SnapshotMeta) -> u64 {
-    meta.last_log_id.map_or(0, |id| id.index)
-}
-
-impl StateDisk {
-    /// Makes a durable snapshot the current one, unless a newer one was installed before that.
-    pub(crate) fn set_current_snapshot(
-        &self,
-        meta: &SnapshotMeta,
-        path: PathBuf,
-    ) -> Result<(), Error> {
-        let mut current = self.current_snapshot.lock();
-        if current
-            .as_ref()
-            .is_none_or(|(c, _)| c.last_log_id <= meta.last_log_id)
-        {
-            snapshot::remove_older_than(&self.directory, &path)?;
-            self.newest_index
-                .store(last_index_of(meta), Ordering::Release);
-            *current = Some((meta.clone(), path));
-        }
-        Ok(())
     }
 }
 
@@ -258,7 +200,7 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
     }
 
     async fn try_create_snapshot_builder(&mut self, force: bool) -> Option<SnapshotBuilder> {
-        let newest_index = self.disk.newest_index.load(Ordering::Acquire);
+        let newest_index = self.disk.newest_index().load(Ordering::Acquire);
         let entries = self
             .shared
             .applied
@@ -293,7 +235,7 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
     }
 
     async fn get_current_snapshot(&mut self) -> io::Result<Option<Snapshot>> {
-        let current = self.disk.current_snapshot.lock();
+        let current = self.disk.lock_current();
         let Some((meta, path)) = current.as_ref() else {
             return Ok(None);
         };
@@ -302,12 +244,4 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
             snapshot: SnapshotFile::open(path)?,
         }))
     }
-}
-
-/// Runs blocking work, away from the runtime.
-pub(crate) async fn run_blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
-) -> io::Result<T> {
-    let done = os::spawn_blocking(work).await;
-    done.map_err(io::Error::other)?.map_err(io::Error::from)
 }

@@ -16,12 +16,13 @@ use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
-use seqsvr_core::id::{ClusterId, NamespaceId};
+use seqsvr_core::id::ClusterId;
 use seqsvr_core::state::State;
 use serde::{Deserialize, Serialize};
 
 use crate::storage::record::{self, RecordError};
 use crate::storage::snapshot::{invalid_data, read_rows, write_rows};
+pub use crate::storage::usage_report::Seen;
 
 const MAGIC: &[u8; 8] = b"SEQBKUP\n";
 /// Beginning of a backup that holds [`Seen::peak`].
@@ -38,22 +39,6 @@ pub struct About {
     pub index: u64,
     /// What the leader had seen.
     pub seen: Seen,
-}
-
-/// Figures of the store that made a backup: information for people, no part of any protocol.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Seen {
-    /// Wall-clock time of the backup, seconds since 1970.
-    pub taken_at: u64,
-    /// Seconds for which the store had counted: since its process started or last installed a
-    /// snapshot of another store.
-    pub watched: u64,
-    /// Numbers that the Opens and Raises applied in that time added, by namespace.
-    pub added: Vec<(NamespaceId, u64)>,
-    /// Numbers that were added in the busiest minute since the process started, by namespace; empty
-    /// if unknown.
-    #[serde(skip)]
-    pub peak: Vec<(NamespaceId, u64)>,
 }
 
 /// A backup in memory.

@@ -10,3 +10,4 @@ pub(crate) mod record;
 pub mod restore;
 pub mod salvage;
 pub(crate) mod snapshot;
+pub(crate) mod usage_report;

@@ -25,7 +25,7 @@ use crate::state::applied_state::AppliedState;
 use crate::state::digest::RowsDigest;
 use crate::storage::data_dir::{self, DataDir};
 use crate::storage::record;
-use crate::types::SnapshotMeta;
+use crate::types::{CommittedLeaderId, Peer, SnapshotMeta};
 
 const MAGIC: &[u8; 8] = b"SEQSNAP\n";
 const ROWS_PER_RECORD: usize = 1_000;
@@ -46,6 +46,9 @@ struct RowsTrailer {
     rows: u64,
     digest: RowsDigest,
 }
+
+/// A snapshot as openraft hands it over.
+pub(crate) type Snapshot = openraft::storage::Snapshot<CommittedLeaderId, u64, Peer, SnapshotFile>;
 
 /// A whole snapshot file, held open, so it can be sent though a newer one replaces it.
 pub(crate) struct SnapshotFile {

@@ -12,7 +12,6 @@ mod vote_check;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use parking_lot::RwLock;
 use prost::Message;
@@ -21,38 +20,18 @@ use seqsvr_core::planted;
 use seqsvr_proto::os;
 use seqsvr_proto::v1::{RaftHeader, RaftRefusal, RaftRefusalReason};
 use tokio::sync::watch;
-use tokio::time::Instant;
 use tonic::{Code, Status};
-pub(crate) use vote_check::VoteClaim;
 
 use crate::error::Error;
 use crate::log::{self, LogStore};
 use crate::rpc::duplicate_id::VoteOwners;
 use crate::rpc::identity_check::sender::reject_sender;
+use crate::rpc::log_throttle::LogThrottle;
 use crate::state::applied_state::SharedState;
 use crate::state::checkpoints::DigestPoll;
 use crate::storage::data_dir::DataDir;
 use crate::storage::founder;
 use crate::storage::identity::Identity;
-
-/// Interval of a log line that would repeat with every call.
-const LOG_THROTTLE_INTERVAL: Duration = Duration::from_secs(10);
-
-/// Limiter that lets a log line through once in [`LOG_THROTTLE_INTERVAL`].
-#[derive(Default)]
-pub(crate) struct LogThrottle(parking_lot::Mutex<Option<Instant>>);
-
-impl LogThrottle {
-    pub(crate) fn allow(&self) -> bool {
-        let mut last = self.0.lock();
-        let now = Instant::now();
-        let allowed = last.is_none_or(|at| now - at >= LOG_THROTTLE_INTERVAL);
-        if allowed {
-            *last = Some(now);
-        }
-        allowed
-    }
-}
 
 /// Identity of this node, with the lock to change it.
 pub(crate) struct IdentityCheck {

@@ -10,18 +10,9 @@ use tonic::Status;
 
 use super::{IdentityCheck, rejection_status};
 use crate::error::Error;
-use crate::rpc::duplicate_id::{VoteSource, proves_duplicate};
+use crate::rpc::duplicate_id::{VoteClaim, VoteSource, proves_duplicate};
 use crate::state::checkpoints::{self, DigestAgreement};
 use crate::types::Vote;
-
-/// A call that bears a vote.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum VoteClaim {
-    /// A candidate requests the vote.
-    Vote,
-    /// The call comes from a leader.
-    Leader,
-}
 
 /// Returns whether a bug is planted that lets in every vote.
 #[cfg(sim)]

@@ -11,12 +11,12 @@ use seqsvr_proto::v1::RaftRequest;
 use seqsvr_proto::v1::raft_client::RaftClient;
 use tokio::net::TcpListener;
 
+use crate::limits::{APPEND_BYTES_MAX, ENTRY_BYTES_MAX};
 use crate::storage::record;
 use crate::tests::calls::scripted_leader::{ScriptedLeader, TEST_TIMEOUT};
 use crate::tests::power::sync_failure::append_entry_durably;
 use crate::tests::*;
 use crate::types::{SnapshotMeta, TypeConfig, Vote};
-use crate::{APPEND_BYTES_MAX, ENTRY_BYTES_MAX};
 
 /// Makes an entry of about 60 KiB, as much as the proposer puts into one.
 fn long_entry(index: u64) -> Entry {

@@ -3,8 +3,9 @@
 use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse};
 use openraft::storage::{IOFlushed, RaftLogStorage};
 
+use crate::log::extent::LogExtent;
 use crate::options::Options;
-use crate::rpc::ack_tracker::{AckTracker, LogExtent, find_log_loss};
+use crate::rpc::ack_tracker::{AckTracker, find_log_loss};
 use crate::tests::{entry, log_id, open_storage};
 use crate::types::{LogId, TypeConfig, Vote};
 

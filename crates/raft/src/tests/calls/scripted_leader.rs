@@ -17,9 +17,9 @@ use tokio_stream::wrappers::TcpListenerStream;
 use crate::node::Node;
 use crate::rpc::identity_check::IdentityCheck;
 use crate::rpc::peer_network::PeerNetwork;
-use crate::state::state_machine::Snapshot;
 use crate::storage::identity::Identity;
 use crate::storage::snapshot;
+use crate::storage::snapshot::Snapshot;
 use crate::tests::*;
 use crate::types::{SnapshotMeta, Vote};
 
