@@ -1,11 +1,11 @@
 //! Calls of openraft that run to their end even if the caller gives up.
 //!
 //! Invariant: no future of openraft's `Raft` is dropped before it is ready. Schedule that breaks
-//! it, with openraft 0.10.0-alpha.37 (`raft_inner.rs`, `join_core_task`): the core stops because
-//! its disk is full. The first call that meets this takes the core's join handle into its own
-//! future. Its caller goes away, and the handle is dropped with it. The next call finds a core that
-//! no task joins, panics, and poisons a lock. Then shutting down panics as well, before the process
-//! has said in its last line that the disk is full.
+//! it, with openraft 0.10.0-alpha.37 (`openraft:raft_inner.rs`, `join_core_task`): the core stops
+//! because its disk is full. The first call that meets this takes the core's join handle into its
+//! own future. Its caller goes away, and the handle is dropped with it. The next call finds a core
+//! that no task joins, panics, and poisons a lock. Then shutting down panics as well, before the
+//! process has said in its last line that the disk is full.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};

@@ -41,7 +41,7 @@ pub enum Error {
     },
     /// The node is in another cluster than the caller means.
     #[error(
-        "this node belongs to cluster {ours}, not to {requested}: a node belongs to one cluster for ever; use an empty data directory to join another"
+        "this node belongs to cluster {ours}, not to {requested}: a node belongs to one cluster permanently; use an empty data directory to join another"
     )]
     WrongCluster {
         /// Cluster of the node.

@@ -17,8 +17,9 @@
 //!
 //! Only the tail can differ from the disk. raft-log writes the first record of a file after the
 //! sync of the file before it succeeded, and its writer ends with the first sync that fails
-//! (chunked-wal 0.2.3, `wal/chunked_wal.rs` `try_close_full_chunk`, `wal/flush_worker.rs`
-//! `run_inner`). So each file before the last one that holds anything was synced without a failure.
+//! (chunked-wal 0.2.3, `chunked-wal:wal/chunked_wal.rs` `try_close_full_chunk`,
+//! `chunked-wal:wal/flush_worker.rs` `run_inner`). So each file before the last one that holds
+//! anything was synced without a failure.
 //!
 //! Names and lengths need no such care: they are metadata, and a journal that cannot be written
 //! ends the file system, not one sync.

@@ -60,7 +60,7 @@ impl Node {
             false => (
                 LEADER_WAIT_TIMEOUT,
                 String::from(
-                    "this store got the cluster from another store, which must make it, and hears no leader",
+                    "this store got the cluster from another store, which must make it, and has no leader",
                 ),
             ),
         };
@@ -168,7 +168,10 @@ impl Node {
         match peers.get(&ours.node) {
             Some(own) if own.incarnation == ours.incarnation => Ok(peers),
             Some(_) => wrong(format!("node {} has another incarnation", ours.node)),
-            None => wrong(format!("node {}, which was asked, is no member", ours.node)),
+            None => wrong(format!(
+                "node {}, which received the request, is no member",
+                ours.node
+            )),
         }
     }
 }

@@ -69,7 +69,7 @@ impl Node {
         };
         let text = "no other store became leader in time: see `seqsvr member list`, then repeat the command";
         let leader = leader.ok_or_else(|| MemberError::Unfinished(String::from(text)))?;
-        tracing::info!(from = own, to = leader.0, "the leadership was handed over");
+        tracing::info!(from = own, to = leader.0, "leadership transferred");
         Ok(leader)
     }
 

@@ -127,7 +127,7 @@ pub(crate) async fn follow_leadership(
             },
         };
         if !stop.is_cancelled() {
-            tracing::error!("this node stops taking part: {reason}");
+            tracing::error!(%reason, "this node takes no further part");
             failed.send_replace(Some(reason));
         }
         break;

@@ -154,7 +154,7 @@ impl Node {
         let mut with = group.clone();
         with.voters.insert(id);
         self.append_membership(&group, with).await?;
-        tracing::info!(node = id, address, "caught up: it votes now");
+        tracing::info!(node = id, address, "learner caught up and votes now");
         Ok(())
     }
 
@@ -300,7 +300,7 @@ impl Node {
             }
             if last_logged.elapsed() > PROGRESS_LOG_INTERVAL {
                 last_logged = Instant::now();
-                tracing::info!(node = id, matched, last, "the learner is catching up");
+                tracing::info!(node = id, matched, last, "learner is catching up");
             }
             sleep(POLL_INTERVAL).await;
         }

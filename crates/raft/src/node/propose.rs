@@ -61,13 +61,13 @@ impl Node {
     /// before it. Schedule that breaks leases without it: a keep-alive uses a round begun earlier.
     /// Another leader is elected in between and expires the session, and the client receives the
     /// answer that the session lives. openraft 0.10.0-alpha.37 keeps the invariant:
-    /// `RaftCore::handle_get_linearizer` (`core/raft_core.rs`) takes for each call a threshold
-    /// `SendStamp` (now, current heartbeat round). `send_heartbeat` then begins a new round.
-    /// `PendingReadQueue::drain_satisfied` answers a call only when a quorum has acknowledged calls
-    /// whose sending stamp is strictly greater. Calls do share a round, but only one begun after
-    /// the youngest of them. `ReadPolicy::ReadIndex` requests age zero, so the comparison with
-    /// earlier acknowledgements is never true. The read index is at least the first entry of the
-    /// leader's own term (`LeaderHandler::get_read_log_id`).
+    /// `RaftCore::handle_get_linearizer` (`openraft:core/raft_core.rs`) takes for each call a
+    /// threshold `SendStamp` (now, current heartbeat round). `send_heartbeat` then begins a new
+    /// round. `PendingReadQueue::drain_satisfied` answers a call only when a quorum has
+    /// acknowledged calls whose sending stamp is strictly greater. Calls do share a round, but only
+    /// one begun after the youngest of them. `ReadPolicy::ReadIndex` requests age zero, so the
+    /// comparison with earlier acknowledgements is never true. The read index is at least the first
+    /// entry of the leader's own term (`LeaderHandler::get_read_log_id`).
     ///
     /// # Errors
     /// See [`ConfirmError`]; takes at most two longest election timeouts.

@@ -14,10 +14,10 @@
 //!
 //! Why no node is accused wrongly, with openraft 0.10.0-alpha.37:
 //! - Success means durable: it is answered when all I/O accepted before is flushed
-//!   (`engine_impl.rs`, `handle_append_entries`). The vote of the append is the first of it
-//!   (`vote_handler/mod.rs`, `update_vote`; `core/raft_core.rs`, `run_save_vote` awaits it before
-//!   the next command runs). So a saved vote *below* that of a leader it has acknowledged to is a
-//!   loss by itself, independent of the log's content.
+//!   (`openraft:engine_impl.rs`, `handle_append_entries`). The vote of the append is the first of
+//!   it (`openraft:vote_handler/mod.rs`, `update_vote`; `openraft:core/raft_core.rs`,
+//!   `run_save_vote` awaits it before the next command runs). So a saved vote *below* that of a
+//!   leader it has acknowledged to is a loss by itself, independent of the log's content.
 //! - Under the leader's own vote the log is a prefix of that leader's, as far as it acknowledged. A
 //!   leader never takes entries back: the node truncates only entries that differ from the
 //!   leader's.
@@ -26,7 +26,7 @@
 //!   for it, both in one log and in that order. So vote and end are read under the log's one lock.
 //!   openraft's metrics lag behind both.
 //! - There is one exception: before a snapshot is installed over entries in conflict with it,
-//!   acknowledged entries are truncated with them (`following_handler/mod.rs`,
+//!   acknowledged entries are truncated with them (`openraft:following_handler/mod.rs`,
 //!   `install_full_snapshot`). So the entries that a snapshot covers count as held from the moment
 //!   it came ([`LogExtent::end`]). A node killed between the two has indeed lost them.
 
@@ -45,7 +45,6 @@ use crate::types::{PeerId, TypeConfig, Vote};
 /// from the other connections.
 ///
 /// Answers to snapshots do not count: a node that has the entries already answers before they are
-/// durable.
 /// durable.
 #[derive(Default)]
 pub(crate) struct AckTracker(Mutex<HashMap<PeerId, (Vote, u64)>>);

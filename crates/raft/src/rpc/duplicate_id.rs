@@ -8,9 +8,9 @@
 //! well, with another log. Two leaders share one vote.
 //!
 //! The proof: a node saves its vote before it requests others' votes, and a committed vote before
-//! it appends (openraft 0.10.0-alpha.37, `core/raft_core.rs`, `run_save_vote` is awaited before the
-//! next command runs). So the vote in its own log is at least every vote that it ever requested,
-//! also after a restart, and:
+//! it appends (openraft 0.10.0-alpha.37, `openraft:core/raft_core.rs`, `run_save_vote` is awaited
+//! before the next command runs). So the vote in its own log is at least every vote that it ever
+//! requested, also after a restart, and:
 //! - a *request* that bears this node's id comes from another process, because no node calls
 //!   itself;
 //! - an *answer* that bears this node's id, with a vote that is not at or below the saved one,
@@ -18,13 +18,13 @@
 //!   node.)
 //!
 //! Two processes may still campaign for the same term at the same moment. A voter that granted the
-//! vote to one of them would grant an equal vote to the other as well (`vote_handler/mod.rs`,
-//! `update_vote`). Both would then lead that term. So a process draws a random number at its start
-//! and sends it in each call. A receiver lets in one process for each vote ([`VoteOwners`]). A
-//! process that is started again never bears a vote that it bore before: it campaigns above its
-//! saved vote, and does not lead again without an election (`enable_leader_restore` is off). The
-//! receiver keeps this in memory only. After its own restart it rejects requests for the vote that
-//! it granted before, which costs an election at worst.
+//! vote to one of them would grant an equal vote to the other as well
+//! (`openraft:vote_handler/mod.rs`, `update_vote`). Both would then lead that term. So a process
+//! draws a random number at its start and sends it in each call. A receiver lets in one process for
+//! each vote ([`VoteOwners`]). A process that is started again never bears a vote that it bore
+//! before: it campaigns above its saved vote, and does not lead again without an election
+//! (`enable_leader_restore` is off). The receiver keeps this in memory only. After its own restart
+//! it rejects requests for the vote that it granted before, which costs an election at worst.
 //!
 //! A directory that was put back from an older copy meets the same proof, because it has lost the
 //! votes that it requested. It must end for the same reason.
@@ -109,29 +109,29 @@ mod tests {
 
     #[test]
     fn answer_with_own_id_proves_duplicate_only_if_vote_was_not_requested() {
-        let (asked, led) = (Vote::new(5, 3), Vote::new_committed(5, 3));
+        let (requested, led) = (Vote::new(5, 3), Vote::new_committed(5, 3));
         let other = Vote::new_committed(5, 1);
         for (saved, seen, proves) in [
             // Votes that this node requested, and those it led with, may return late.
-            (asked, asked, false),
-            (led, asked, false),
+            (requested, requested, false),
+            (led, requested, false),
             (led, led, false),
             (Vote::new(6, 1), led, false),
-            (other, asked, false),
+            (other, requested, false),
             // Votes that it did not request.
-            (asked, led, true),
+            (requested, led, true),
             (led, Vote::new(6, 3), true),
             (led, Vote::new_committed(6, 3), true),
-            (Vote::new(5, 1), asked, true),
+            (Vote::new(5, 1), requested, true),
             (other, led, true),
             // Others' votes prove nothing.
-            (asked, other, false),
-            (asked, Vote::new_committed(9, 1), false),
+            (requested, other, false),
+            (requested, Vote::new_committed(9, 1), false),
         ] {
             let found = proves_duplicate(3, Some(&saved), &seen, VoteSource::Answer);
             assert_eq!(found, proves, "{seen} seen, {saved} saved");
         }
-        assert!(proves_duplicate(3, None, &asked, VoteSource::Answer));
+        assert!(proves_duplicate(3, None, &requested, VoteSource::Answer));
     }
 
     #[test]

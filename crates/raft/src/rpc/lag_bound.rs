@@ -3,7 +3,7 @@
 //! Invariant: the log of a leader is bounded, also with slow followers. Schedule that breaks it: a
 //! follower takes entries more slowly than they come. openraft 0.10.0-alpha.37 streams to it
 //! everything behind the entry it acknowledged last, and purges nothing that is being streamed
-//! (`replication_handler/mod.rs`, `try_purge_log`; `progress/entry/mod.rs`,
+//! (`openraft:replication_handler/mod.rs`, `try_purge_log`; `openraft:progress/entry/mod.rs`,
 //! `is_log_range_inflight`). openraft ignores `replication_lag_threshold` there. The stream never
 //! ends, so the log grows until the disk is full.
 //!

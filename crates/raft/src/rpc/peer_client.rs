@@ -25,8 +25,11 @@ use crate::storage::record;
 use crate::types::{Peer, TypeConfig, Vote};
 
 /// Longest message either way. The largest append has [`APPEND_BYTES_MAX`] bytes and an entry of
-/// [`crate::limits::ENTRY_BYTES_MAX`]; one of an older build has [`crate::limits::ENTRIES_PER_APPEND_MAX`] such
-/// entries.
+/// [`ENTRY_BYTES_MAX`] bytes; one of an older build has [`ENTRIES_PER_APPEND_MAX`] such entries.
+///
+/// [`APPEND_BYTES_MAX`]: crate::limits::APPEND_BYTES_MAX
+/// [`ENTRY_BYTES_MAX`]: crate::limits::ENTRY_BYTES_MAX
+/// [`ENTRIES_PER_APPEND_MAX`]: crate::limits::ENTRIES_PER_APPEND_MAX
 pub(crate) const MESSAGE_BYTES_MAX: usize = record::BODY_MAX + (64 << 10);
 /// Bytes a second of the slowest link over which entries pass. An append may take the time that its
 /// bytes take on such a link, in addition to its limit.
@@ -159,8 +162,8 @@ impl PeerClient {
                 node = self.target,
                 address = %self.peer.address,
                 reason = reason.as_str_name(),
-                "the node refuses our calls: {}",
-                status.message()
+                detail = status.message(),
+                "calls of this node are rejected"
             ),
             _ => {}
         }

@@ -49,7 +49,9 @@ pub(crate) async fn next_chunk(
 ) -> Result<Option<RaftSnapshotChunk>, Status> {
     match tokio::time::timeout(CHUNK_TIMEOUT, chunks.message()).await {
         Ok(chunk) => chunk,
-        Err(_) => Err(Status::deadline_exceeded("the snapshot stopped coming")),
+        Err(_) => Err(Status::deadline_exceeded(
+            "no chunk of the snapshot came in time",
+        )),
     }
 }
 
@@ -84,7 +86,7 @@ pub(crate) async fn prepare_snapshot(
     let prepared = prepared.map_err(|e| Status::internal(e.to_string()))?;
     let snapshot = prepared.map_err(|e| {
         if log_throttle.allow() {
-            tracing::warn!(sender, error = %e, "received snapshot is damaged; asking for it again");
+            tracing::warn!(sender, error = %e, "received snapshot rejected as damaged; its sender sends it again");
         }
         Status::data_loss(e.to_string())
     })?;

@@ -23,8 +23,11 @@ struct RowsDisk {
     steps: VecDeque<MemoryBatch>,
 }
 
+/// Disks by the path of their rows.
+type DiskMap = BTreeMap<PathBuf, Arc<Mutex<RowsDisk>>>;
+
 thread_local! {
-    static DISKS: RefCell<BTreeMap<PathBuf, Arc<Mutex<RowsDisk>>>> = const { RefCell::new(BTreeMap::new()) };
+    static DISKS: RefCell<DiskMap> = const { RefCell::new(BTreeMap::new()) };
 }
 
 /// Effect of a crash on the rows.

@@ -3,9 +3,9 @@
 //! Invariant: an install keeps openraft waiting for about the time of a rename, however many
 //! sections there are. Schedule that breaks it (openraft 0.10.0-alpha.37): a replacement installs 5
 //! million rows, which takes a minute. The purge of its log waits for the install
-//! (`engine/command.rs`, `condition`). Every later command waits behind the purge, also the one
-//! that saves a vote. The leader dies, and no leader is elected before the install ends. So a
-//! snapshot is read, checked, synced and hashed before openraft gets it
+//! (`openraft:engine/command.rs`, `condition`). Every later command waits behind the purge, also
+//! the one that saves a vote. The leader dies, and no leader is elected before the install ends. So
+//! a snapshot is read, checked, synced and hashed before openraft gets it
 //! ([`SnapshotFile::into_prepared`]), and its rows are stored here after the install.
 //!
 //! Invariant: a row is never stored over a newer one of the same key. Schedule that breaks it: a

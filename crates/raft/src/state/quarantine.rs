@@ -36,7 +36,8 @@ pub(crate) fn quarantine(directory: &DataDir, what: &str) -> Result<(), Error> {
     tracing::warn!(
         directory = %directory.state_path().display(),
         set_aside_as = %to.display(),
-        "stored state cannot be used ({what}): it is set aside and rebuilt from snapshot and log; nothing is lost"
+        reason = what,
+        "stored state cannot be used: it is set aside and rebuilt from snapshot and log; nothing is lost"
     );
     data_dir::publish_file(&directory.state_path(), &to)?;
     let excess = (aside.len() + 1).saturating_sub(QUARANTINED_MAX);

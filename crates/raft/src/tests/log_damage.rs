@@ -141,8 +141,9 @@ async fn log_of_newer_build_is_rejected_by_version() {
     bytes[at + 5..at + 9].copy_from_slice(&head.to_be_bytes());
     fs::write(&file, bytes).unwrap();
     let error = open_storage(&options(dir.path())).map(drop).unwrap_err();
+    let newer = crate::storage::record::VERSION_MAX + 1;
     assert!(
-        matches!(error, Error::Version { version, .. } if version == crate::storage::record::VERSION_MAX + 1),
+        matches!(error, Error::Version { version, .. } if version == newer),
         "{error}"
     );
 }

@@ -22,7 +22,7 @@ fn change_row_on_disk(options: &Options) {
     let (rows, applied) = SledRows::open(&directory, incarnation, durable, |_| Ok(None)).unwrap();
     let mut state = applied.state.clone();
     let mut touched = BTreeSet::new();
-    state.apply(1, &session_batch("nobody-opened-this"), &mut touched);
+    state.apply(1, &session_batch("never-opened"), &mut touched);
     let changed =
         AppliedState::new(state, applied.last_applied, applied.membership.clone()).unwrap();
     let batch = rows.prepare_batch(&changed, touched).unwrap();
@@ -47,7 +47,7 @@ async fn run_diverged(leads: bool) {
     nodes.push(RunningNode::restart(options.clone()).await.unwrap());
     let strange = |n: &RunningNode| {
         n.node
-            .with_state(|s| s.session_named("nobody-opened-this").is_some())
+            .with_state(|s| s.session_named("never-opened").is_some())
     };
     assert_eq!(nodes.iter().filter(|n| strange(n)).count(), 1);
     while leads && nodes[wait_for_leader(&nodes).await].options.node != options.node {

@@ -27,7 +27,7 @@ async fn call_leader(
         let at = wait_for_leader(nodes).await;
         match call(&nodes[at].node).await {
             Err(MemberError::NotLeader { .. } | MemberError::Unfinished(_)) => {
-                assert!(Instant::now() < deadline, "asked for too long");
+                assert!(Instant::now() < deadline, "called for too long");
             }
             done => return done,
         }
@@ -207,7 +207,7 @@ async fn dead_member_can_be_replaced_and_living_one_not_removed() {
         rejection_text(remove_at_leader(&nodes, nodes[led].options.node).await)
             .contains("stand still")
     );
-    write_session(&nodes, "meanwhile").await;
+    write_session(&nodes, "during-the-outage").await;
 
     remove_at_leader(&nodes, dead).await.unwrap();
     nodes.push(start_node(dir.path(), 4, keep_few_entries).await);
@@ -315,7 +315,7 @@ async fn add_member_waits_for_new_learner() {
     for id in 2..202 {
         let add = node.add_member(id, "127.0.0.1:1", id);
         let early = tokio::time::timeout(Duration::from_millis(20), add).await;
-        assert!(early.is_err(), "nobody is there: {id} {early:?}");
+        assert!(early.is_err(), "no node is there: {id} {early:?}");
         let deadline = Instant::now() + Duration::from_secs(10);
         // A call that was given up may still be on its way.
         while let Err(error) = node.remove_member(id).await {

@@ -299,11 +299,11 @@ async fn slow_snapshot_is_followed_by_entries() {
             now.applied_index
         );
     }
-    let meanwhile = installed_at.unwrap() - begun_at;
-    println!("{meanwhile} entries came while the snapshot was on its way");
+    let entries_during_send = installed_at.unwrap() - begun_at;
+    println!("{entries_during_send} entries came while the snapshot was on its way");
     assert!(
-        meanwhile > 2 * (40 + 5),
-        "the test shows nothing: {meanwhile}"
+        entries_during_send > 2 * (40 + 5),
+        "the test shows nothing: {entries_during_send}"
     );
     assert_eq!(late.node.counters().snapshots_installed, installs + 1);
     link.set(u64::MAX);

@@ -82,9 +82,12 @@ impl LogDisk {
     }
 }
 
+/// Disks by the path of their log.
+type DiskMap = BTreeMap<PathBuf, Arc<Mutex<LogDisk>>>;
+
 thread_local! {
     /// The logs of this thread's disks, by path.
-    static DISKS: RefCell<BTreeMap<PathBuf, Arc<Mutex<LogDisk>>>> = const { RefCell::new(BTreeMap::new()) };
+    static DISKS: RefCell<DiskMap> = const { RefCell::new(BTreeMap::new()) };
 }
 
 pub(super) fn disk_at(path: &Path) -> Option<Arc<Mutex<LogDisk>>> {

@@ -254,15 +254,15 @@ impl IdentityCheck {
             RaftRefusalReason::WrongNode => tracing::warn!(
                 node = ours.node,
                 sender,
-                "a call meant for node {} came here: see the addresses of the cluster's members",
-                header.target
+                target = header.target,
+                "call rejected: it is for another node; check the addresses of the cluster's members"
             ),
             _ => tracing::warn!(
                 node = ours.node,
                 sender,
-                "a call of cluster {cluster} came here, but this node's directory belongs to another cluster, {}: if this store is meant for the former, its --data-dir is wrong; otherwise its --listen address is",
-                ours.cluster
-                    .map_or_else(|| String::from("none"), |c| c.to_string())
+                %cluster,
+                own_cluster = ours.cluster.map(|c| c.to_string()),
+                "call rejected: it is of another cluster than this node's directory; if this store belongs in that cluster, correct its --data-dir, otherwise its --listen address"
             ),
         }
     }
@@ -281,7 +281,7 @@ fn rejection_status(reason: RaftRefusalReason, ours: &Identity) -> Status {
     let text = match reason {
         RaftRefusalReason::WrongCluster => "this node belongs to another cluster",
         RaftRefusalReason::WrongNode => "another node lives at this address",
-        RaftRefusalReason::Removed => "the node that asks was removed from the cluster",
+        RaftRefusalReason::Removed => "the sending node was removed from the cluster",
         RaftRefusalReason::AnotherProcess => "another process bore this vote before",
         RaftRefusalReason::WrongSender => {
             "the membership records another data directory for the sender's id"

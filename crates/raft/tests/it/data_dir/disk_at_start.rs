@@ -65,7 +65,7 @@ async fn data_dir_in_use_is_rejected_under_every_path() {
 async fn path_of_wrong_kind_is_rejected_and_kept() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("file");
-    fs::write(&file, b"somebody's").unwrap();
+    fs::write(&file, b"foreign").unwrap();
     for data_dir in [file.clone(), file.join("data")] {
         let options = Options::new(1, "127.0.0.1:1", &data_dir);
         assert_names_path(
@@ -73,7 +73,7 @@ async fn path_of_wrong_kind_is_rejected_and_kept() {
             &data_dir,
             &["check --data-dir"],
         );
-        assert_eq!(fs::read(&file).unwrap(), b"somebody's");
+        assert_eq!(fs::read(&file).unwrap(), b"foreign");
     }
 
     let (options, state) = stopped_node_with_history(dir.path()).await;
@@ -241,11 +241,11 @@ async fn foreign_files_in_data_dir_are_kept() {
     .map(|f| options.data_dir.join(f))
     .collect();
     for file in &strange {
-        fs::write(file, b"somebody's").unwrap();
+        fs::write(file, b"foreign").unwrap();
     }
     fs::create_dir(options.data_dir.join("snapshots/old")).unwrap();
     assert_restarts_with(&options, &state).await;
     for file in &strange {
-        assert_eq!(fs::read(file).unwrap(), b"somebody's", "{}", file.display());
+        assert_eq!(fs::read(file).unwrap(), b"foreign", "{}", file.display());
     }
 }

@@ -220,7 +220,10 @@ impl PartDisk {
     /// end.
     async fn unbind(&self) {
         let part = self.part.to_str().unwrap();
-        wait_until("nobody has a file open", || run("umount", &[part]).is_ok()).await;
+        wait_until("no process has a file open", || {
+            run("umount", &[part]).is_ok()
+        })
+        .await;
     }
 }
 

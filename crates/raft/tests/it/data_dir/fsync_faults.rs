@@ -20,7 +20,10 @@ const LIBRARY_SOURCE: &str = r#"
 #include <unistd.h>
 #include <sys/syscall.h>
 static int fails(void) { const char *p = getenv("SEQSVR_SYNC_FAILS"); return p && access(p, F_OK) == 0; }
-int fdatasync(int fd) { if (fails()) { errno = EIO; return -1; } return syscall(SYS_fdatasync, fd); }
+int fdatasync(int fd) {
+  if (fails()) { errno = EIO; return -1; }
+  return syscall(SYS_fdatasync, fd);
+}
 int fsync(int fd) { if (fails()) { errno = EIO; return -1; } return syscall(SYS_fsync, fd); }
 "#;
 

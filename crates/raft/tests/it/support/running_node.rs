@@ -183,7 +183,7 @@ pub(crate) async fn wait_until(what: &str, mut check: impl FnMut() -> bool) {
 /// process's files, locks included, until it runs its own program.
 pub(crate) async fn wait_until_unlocked(data_dir: &Path) {
     let lock = data_dir.join("lock");
-    wait_until("nobody holds the directory", || {
+    wait_until("no process holds the directory", || {
         std::fs::File::open(&lock).map_or(true, |file| {
             let free = flock(&file, FlockOperation::NonBlockingLockShared).is_ok();
             // Unlocked explicitly: after a mere close such a child would still hold it.
