@@ -1,4 +1,4 @@
-//! Operators' calls, through any server: an AllocSvr forwards them to the store.
+//! Calls for operators, through any server: an AllocSvr forwards them to the store.
 
 use std::time::Duration;
 
@@ -8,24 +8,24 @@ use seqsvr_proto::limits::ALLOC_PORT;
 use seqsvr_proto::v1;
 use tokio::time::{sleep, timeout};
 
-use crate::budget::Budget;
+use crate::budget::RetryBudget;
 use crate::channels::server_address;
 use crate::client::Client;
 use crate::error::Error;
-use crate::failure::{Failure, Verdict};
+use crate::failure::{AttemptError, RetryDecision};
 use crate::rpc::Rpc;
 use seqsvr_proto::v1::Reason;
 
-/// Silence after which a backup that is being received is given up.
-const SILENCE: Duration = Duration::from_secs(30);
+/// Time without data after which the reception of a backup fails.
+const BACKUP_IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Operators' calls. All may be retried: each is idempotent.
+/// Calls for operators. All may be retried: each is idempotent.
 #[derive(Clone)]
 pub struct Admin {
     client: Client,
 }
 
-/// The changes to a namespace; None: leave as it is.
+/// Changes to a namespace; None: leave as it is.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Alter {
     /// Numbers that a raise of a cold section adds.
@@ -45,19 +45,19 @@ pub struct Backup(tonic::Streaming<v1::BackupChunk>);
 impl Backup {
     /// Returns the next bytes; None at the end. An error or 30 s of silence ends it: start again.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, Error> {
-        let broken = |code, text: String| {
+        let to_error = |code, text: String| {
             let text = format!("the backup broke off: {text}; begin it anew");
             Error::new(code, Reason::Unreachable, text)
         };
-        match timeout(SILENCE, self.0.message()).await {
+        match timeout(BACKUP_IDLE_TIMEOUT, self.0.message()).await {
             Ok(Ok(chunk)) => Ok(chunk.map(|c| c.data)),
-            Ok(Err(status)) => Err(broken(
+            Ok(Err(status)) => Err(to_error(
                 tonic::Code::Unavailable,
                 status.message().to_owned(),
             )),
-            Err(_) => Err(broken(
+            Err(_) => Err(to_error(
                 tonic::Code::DeadlineExceeded,
-                format!("nothing came for {SILENCE:?}"),
+                format!("nothing came for {BACKUP_IDLE_TIMEOUT:?}"),
             )),
         }
     }
@@ -80,10 +80,10 @@ impl Admin {
         let request = v1::CreateNamespaceRequest {
             namespace: Some(v1::Namespace::from(&wire)),
         };
-        let mut budget = Budget::new(self.client.deadline);
-        let created = self.anywhere(request, None, &mut budget).await?;
-        let created = read(&created)?;
-        self.settle(created.version, &mut budget).await;
+        let mut budget = RetryBudget::new(self.client.deadline);
+        let created = self.call_any_server(request, None, &mut budget).await?;
+        let created = decode_namespace(&created)?;
+        self.wait_for_version(created.version, &mut budget).await;
         Ok(created)
     }
 
@@ -96,22 +96,22 @@ impl Admin {
             raise_to_max: alter.raise_to_max,
             strict: alter.strict,
         };
-        let mut budget = Budget::new(self.client.deadline);
-        read(&self.anywhere(request, None, &mut budget).await?)
+        let mut budget = RetryBudget::new(self.client.deadline);
+        decode_namespace(&self.call_any_server(request, None, &mut budget).await?)
     }
 
     /// Returns all namespaces.
     pub async fn list_namespaces(&self) -> Result<Vec<Namespace>, Error> {
-        let mut budget = Budget::new(self.client.deadline);
+        let mut budget = RetryBudget::new(self.client.deadline);
         let request = v1::ListNamespacesRequest {};
-        let reply = self.anywhere(request, None, &mut budget).await?;
-        reply.namespaces.iter().map(read).collect()
+        let reply = self.call_any_server(request, None, &mut budget).await?;
+        reply.namespaces.iter().map(decode_namespace).collect()
     }
 
     /// Returns the cluster as the StoreSvr leader sees it.
     pub async fn cluster_status(&self) -> Result<v1::ClusterStatusResponse, Error> {
-        let mut budget = Budget::new(self.client.deadline);
-        self.anywhere(v1::ClusterStatusRequest {}, None, &mut budget)
+        let mut budget = RetryBudget::new(self.client.deadline);
+        self.call_any_server(v1::ClusterStatusRequest {}, None, &mut budget)
             .await
     }
 
@@ -123,8 +123,11 @@ impl Admin {
             to: name.to_owned(),
             forwarded: false,
         };
-        let mut budget = Budget::new(self.client.deadline);
-        Ok(self.anywhere(request, None, &mut budget).await?.epoch)
+        let mut budget = RetryBudget::new(self.client.deadline);
+        Ok(self
+            .call_any_server(request, None, &mut budget)
+            .await?
+            .epoch)
     }
 
     /// Begins to drain the AllocSvr of this name (or, with `undo`, lets it have slots again).
@@ -135,8 +138,11 @@ impl Admin {
             undo,
             forwarded: false,
         };
-        let mut budget = Budget::new(self.client.deadline);
-        Ok(self.anywhere(request, None, &mut budget).await?.slots)
+        let mut budget = RetryBudget::new(self.client.deadline);
+        Ok(self
+            .call_any_server(request, None, &mut budget)
+            .await?
+            .slots)
     }
 
     /// Adds the StoreSvr that runs at `address` under that id and belongs to no cluster yet.
@@ -147,96 +153,100 @@ impl Admin {
             id,
             address: address.to_owned(),
         };
-        self.members(request).await
+        self.change_members(request).await
     }
 
     /// Removes a StoreSvr, dead or alive; the removal of one that is no member succeeds. Returns
     /// the members left.
     pub async fn remove_member(&self, id: u64) -> Result<Vec<v1::StoreStatus>, Error> {
-        self.members(v1::RemoveMemberRequest { id }).await
+        self.change_members(v1::RemoveMemberRequest { id }).await
     }
 
     /// Hands over the StoreSvrs' leadership to a voter, or to one that is up to date. Returns once
     /// that StoreSvr leads.
     pub async fn transfer_leader(&self, to: Option<u64>) -> Result<Vec<v1::StoreStatus>, Error> {
         let id = to.unwrap_or(0);
-        self.members(v1::TransferLeaderRequest { id }).await
+        self.change_members(v1::TransferLeaderRequest { id }).await
     }
 
     /// Returns the replicated state at one moment, which includes everything acknowledged before
     /// the call: the bytes of a backup file, chunk by chunk. They carry their own checksums: read
     /// the file back before you rely on it.
     pub async fn backup(&self) -> Result<Backup, Error> {
-        let mut budget = Budget::new(self.client.deadline);
-        let chunks = self.anywhere(v1::BackupRequest {}, None, &mut budget);
+        let mut budget = RetryBudget::new(self.client.deadline);
+        let chunks = self.call_any_server(v1::BackupRequest {}, None, &mut budget);
         Ok(Backup(chunks.await?))
     }
 
-    async fn members<R>(&self, request: R) -> Result<Vec<v1::StoreStatus>, Error>
+    /// Sends a change of the StoreSvrs' members and returns the members after it.
+    async fn change_members<R>(&self, request: R) -> Result<Vec<v1::StoreStatus>, Error>
     where
         R: Rpc<Reply = v1::MembersResponse>,
     {
-        let mut budget = Budget::of_one_try(self.client.deadline);
-        Ok(self.anywhere(request, None, &mut budget).await?.stores)
+        let mut budget = RetryBudget::single_attempt(self.client.deadline);
+        Ok(self
+            .call_any_server(request, None, &mut budget)
+            .await?
+            .stores)
     }
 
     /// Returns one process's role and counters.
     pub async fn node_status(&self, address: &str) -> Result<v1::NodeStatusResponse, Error> {
         let address =
             server_address(address, ALLOC_PORT).map_err(|bad| Error::invalid(bad.to_string()))?;
-        let mut budget = Budget::new(self.client.deadline);
-        self.anywhere(v1::NodeStatusRequest {}, Some(&address), &mut budget)
+        let mut budget = RetryBudget::new(self.client.deadline);
+        self.call_any_server(v1::NodeStatusRequest {}, Some(&address), &mut budget)
             .await
     }
 
     /// Sends a request to one server after the other, or only to `at`. A StoreSvr that does not
     /// lead names the next one to try.
-    async fn anywhere<R: Rpc>(
+    async fn call_any_server<R: Rpc>(
         &self,
         request: R,
         at: Option<&str>,
-        budget: &mut Budget,
+        budget: &mut RetryBudget,
     ) -> Result<R::Reply, Error> {
-        let inner = &self.client.inner;
+        let core = &self.client.core;
         let mut leader = None;
         loop {
             let address = match (at, leader.take()) {
                 (Some(at), _) => at.to_owned(),
                 (None, Some(leader)) => leader,
-                (None, None) => match inner.table.known() {
-                    Some(known) => inner.servers.any(&known.addresses),
-                    None => inner.servers.any(&[]),
+                (None, None) => match core.table.snapshot() {
+                    Some(snapshot) => core.servers.pick_server(&snapshot.addresses),
+                    None => core.servers.pick_server(&[]),
                 },
             };
-            match inner.try_at(&address, request.clone(), budget).await {
+            match core.attempt_unary(&address, request.clone(), budget).await {
                 Ok(reply) => return Ok(reply),
                 Err(failure) => {
-                    sleep(inner.pause(budget, &failure)?).await;
+                    sleep(core.plan_retry(budget, &failure)?).await;
                     leader = failure.leader;
                 }
             }
         }
     }
 
-    /// Waits until our table is as new as `version`, so that the next call can use a new namespace.
+    /// Waits until the table is as new as `version`, so that the next call can use a new namespace.
     /// The namespace exists already: running out of time is no error.
-    async fn settle(&self, version: u64, budget: &mut Budget) {
-        let inner = &self.client.inner;
+    async fn wait_for_version(&self, version: u64, budget: &mut RetryBudget) {
+        let core = &self.client.core;
         loop {
-            let ours = inner.table.known().map_or(0, |k| k.table.version());
-            if ours >= version {
+            let version_now = core.table.snapshot().map_or(0, |k| k.table.version());
+            if version_now >= version {
                 return;
             }
-            let failure = match inner.fetch(ours, budget).await {
-                Ok(known) if known.table.version() >= version => return,
-                Ok(_) => Failure::new(
+            let failure = match core.fetch_table(version_now, budget).await {
+                Ok(snapshot) if snapshot.table.version() >= version => return,
+                Ok(_) => AttemptError::new(
                     Reason::NoSuchNamespace,
-                    Verdict::Retry,
+                    RetryDecision::Retry,
                     "waiting until the AllocSvr asked knows the new namespace".into(),
                 ),
                 Err(failure) => failure,
             };
-            match inner.pause(budget, &failure) {
+            match core.plan_retry(budget, &failure) {
                 Ok(pause) => sleep(pause).await,
                 Err(_) => return,
             }
@@ -244,7 +254,8 @@ impl Admin {
     }
 }
 
-fn read(wire: &v1::Namespace) -> Result<Namespace, Error> {
+/// Reads a namespace of a reply.
+fn decode_namespace(wire: &v1::Namespace) -> Result<Namespace, Error> {
     Namespace::try_from(wire).map_err(|e| {
         let text = format!("{e}; client and server do not fit together");
         Error::new(tonic::Code::Internal, Reason::Invalid, text)

@@ -1,8 +1,8 @@
-//! What calls return, read from replies and checked.
+//! Results of calls.
 
 use seqsvr_proto::v1;
 
-use crate::pipe::Got;
+use crate::pipe::RawAnswer;
 
 /// Numbers that now belong to the caller: first, first + stride, … last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,17 +23,17 @@ impl Numbers {
         (self.first..=self.last).step_by(self.stride.max(1) as usize)
     }
 
-    /// Reads a reply that holds what the caller requested: `count` numbers, all above `floor`.
-    pub(crate) fn read(
-        got: Got,
+    /// Reads an answer and checks that it has `count` numbers, all above `floor`.
+    pub(crate) fn decode(
+        raw: RawAnswer,
         stride: u32,
         count: u32,
         floor: Option<u64>,
     ) -> Result<Numbers, &'static str> {
         let numbers = Numbers {
-            first: got.value,
-            last: got.last,
-            epoch: got.epoch,
+            first: raw.value,
+            last: raw.last,
+            epoch: raw.epoch,
             stride,
         };
         let span = u64::from(count.max(1) - 1) * u64::from(numbers.stride);
@@ -70,8 +70,8 @@ pub struct Current {
 }
 
 impl Current {
-    pub(crate) fn read(got: Got) -> Result<Current, &'static str> {
-        let kind = match v1::CurrentKind::try_from(got.kind) {
+    pub(crate) fn decode(raw: RawAnswer) -> Result<Current, &'static str> {
+        let kind = match v1::CurrentKind::try_from(raw.kind) {
             Ok(v1::CurrentKind::Exact) => CurrentKind::Exact,
             Ok(v1::CurrentKind::Never) => CurrentKind::Never,
             Ok(v1::CurrentKind::AtMost) => CurrentKind::AtMost,
@@ -79,8 +79,8 @@ impl Current {
         };
         Ok(Current {
             kind,
-            value: got.value,
-            epoch: got.epoch,
+            value: raw.value,
+            epoch: raw.epoch,
         })
     }
 }

@@ -1,4 +1,4 @@
-//! One try: one request to one address.
+//! One attempt: one unary request to one address.
 //!
 //! Invariant: the client learns the routing table of a reply or an error before the caller sees the
 //! outcome. It uses nothing of a reply from another cluster. Schedule that breaks it: see
@@ -7,81 +7,89 @@
 use tokio::time::timeout;
 use tonic::Request;
 
-use crate::budget::Budget;
-use crate::client::Inner;
-use crate::failure::Failure;
+use crate::budget::RetryBudget;
+use crate::client::ClientCore;
+use crate::failure::AttemptError;
 use crate::rpc::Rpc;
 use seqsvr_proto::error::Fault;
 use seqsvr_proto::v1::{Reason, RoutingTable};
 
-impl Inner {
-    /// Sends `request` to `address` and waits for at most the budget's time for one try. The
+impl ClientCore {
+    /// Sends `request` to `address` and waits at most for the budget's time of one attempt. The
     /// request carries that time to the server.
-    pub(crate) async fn try_at<R: Rpc>(
+    pub(crate) async fn attempt_unary<R: Rpc>(
         &self,
         address: &str,
         request: R,
-        budget: &mut Budget,
-    ) -> Result<R::Reply, Failure> {
-        budget.asks(address);
-        let time = budget.try_time();
+        budget: &mut RetryBudget,
+    ) -> Result<R::Reply, AttemptError> {
+        budget.record_attempt_at(address);
+        let time_limit = budget.attempt_timeout();
         let channel = match self.channels.get(address) {
             Ok(channel) => channel,
             Err(bad) => {
-                self.servers.silent(address);
-                return Err(Failure::unreachable(address, &bad.to_string()));
+                self.servers.mark_unresponsive(address);
+                return Err(AttemptError::unreachable(address, &bad.to_string()));
             }
         };
         let client = self.table.cluster_tag();
         let mut request = request;
-        request.name_cluster(client);
+        request.set_cluster(client);
         let mut request = Request::new(request);
-        request.set_timeout(time);
-        let failure = match timeout(time, R::send(channel, request)).await {
+        request.set_timeout(time_limit);
+        let failure = match timeout(time_limit, R::send(channel, request)).await {
             Ok(Ok(reply)) => {
                 let mut reply = reply.into_inner();
-                let server = R::cluster_of(&reply);
+                let server = R::reply_cluster(&reply);
                 if server.conflicts_with(client) {
-                    self.servers.note_foreign(address);
-                    return Err(Failure::of_other_cluster(address, server, client));
+                    self.servers.mark_foreign(address);
+                    return Err(AttemptError::foreign_cluster(address, server, client));
                 }
-                self.servers.answered(address);
-                if let Some(routes) = R::routes(&mut reply) {
-                    self.learn(address, &routes)?;
+                self.servers.mark_responsive(address);
+                if let Some(routes) = R::take_routes(&mut reply) {
+                    self.learn_routes(address, &routes)?;
                 }
                 return Ok(reply);
             }
             Ok(Err(status)) => {
                 if let Some(routes) = Fault::from_status(&status).detail.routes {
-                    self.learn(address, &routes)?;
+                    self.learn_routes(address, &routes)?;
                 }
-                Failure::from_status(address, &status, time)
+                AttemptError::from_status(address, &status, time_limit)
             }
-            Err(_) => Failure::silent(address, time),
+            Err(_) => AttemptError::timed_out(address, time_limit),
         };
-        self.note_failure(address, &failure);
+        self.record_failure(address, &failure);
         Err(failure)
     }
 
-    /// Notes what a failure says about its server.
-    pub(crate) fn note_failure(&self, address: &str, failure: &Failure) {
+    /// Records what a failure says about its server.
+    pub(crate) fn record_failure(&self, address: &str, failure: &AttemptError) {
         if failure.reason == Reason::ClusterMismatch {
-            self.servers.note_foreign(address);
+            self.servers.mark_foreign(address);
         } else if failure.unanswered {
-            self.servers.silent(address);
+            self.servers.mark_unresponsive(address);
         } else {
-            self.servers.answered(address);
+            self.servers.mark_responsive(address);
         }
     }
 
-    pub(crate) fn learn(&self, address: &str, routes: &RoutingTable) -> Result<(), Failure> {
-        let newer = self.table.learn(routes).map_err(|other| {
-            self.servers.note_foreign(address);
-            Failure::of_other_cluster(address, other.theirs, other.ours)
+    /// Applies a routing table that a server attached to an answer.
+    ///
+    /// # Errors
+    /// The table is that of another cluster.
+    pub(crate) fn learn_routes(
+        &self,
+        address: &str,
+        routes: &RoutingTable,
+    ) -> Result<(), AttemptError> {
+        let is_newer = self.table.apply_update(routes).map_err(|other| {
+            self.servers.mark_foreign(address);
+            AttemptError::foreign_cluster(address, other.theirs, other.ours)
         })?;
-        if newer && let Some(known) = self.table.known() {
-            let in_table = |a: &str| known.addresses.iter().any(|b| a == b);
-            let keep = |a: &str| in_table(a) || self.servers.is_given(a);
+        if is_newer && let Some(snapshot) = self.table.snapshot() {
+            let in_table = |a: &str| snapshot.addresses.iter().any(|b| a == b);
+            let keep = |a: &str| in_table(a) || self.servers.is_configured(a);
             self.channels.retain(keep);
             self.pipes.retain(keep);
         }

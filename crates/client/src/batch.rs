@@ -1,45 +1,46 @@
-//! The forms of a call about many keys: what an item requests, and how a reply becomes its answer.
+//! Kinds of calls about many keys: what an item requests, and how a reply becomes its answer.
 
 use std::marker::PhantomData;
 
 use crate::answer::{Current, Numbers};
-use crate::client::check_count;
+use crate::client::validate_count;
 use crate::error::Error;
 use crate::item::{Item, ItemKey};
 use crate::key::Key;
-use crate::pipe::{Asks, Got};
+use crate::pipe::{PipeOperation, RawAnswer};
 
-/// A call about many keys.
-pub(crate) trait Batch {
+/// Kind of call about many keys.
+pub(crate) trait BatchCall {
     type Item: Sync;
     type Answer: Send;
-    const ASKS: Asks;
+    const OPERATION: PipeOperation;
 
     fn key(item: &Self::Item) -> ItemKey<'_>;
     /// Rejects an item that would fail the whole request.
-    fn check(item: &Self::Item) -> Result<(), Error>;
+    fn validate(item: &Self::Item) -> Result<(), Error>;
     /// Returns how many numbers the item takes.
     fn count(item: &Self::Item) -> u32;
     /// Returns the last number that the caller has seen; 0: none.
     fn floor(item: &Self::Item) -> u64;
     /// Makes the answer from a reply, in a namespace of this stride.
-    fn read(got: Got, item: &Self::Item, stride: u32) -> Result<Self::Answer, &'static str>;
+    fn decode(raw: RawAnswer, item: &Self::Item, stride: u32)
+    -> Result<Self::Answer, &'static str>;
 }
 
-/// NextMany.
+/// Call that takes numbers of many keys.
 pub(crate) struct NextBatch<I>(PhantomData<I>);
 
-impl<I: Item> Batch for NextBatch<I> {
+impl<I: Item> BatchCall for NextBatch<I> {
     type Item = I;
     type Answer = Numbers;
-    const ASKS: Asks = Asks::Next;
+    const OPERATION: PipeOperation = PipeOperation::Next;
 
     fn key(item: &I) -> ItemKey<'_> {
         item.key()
     }
 
-    fn check(item: &I) -> Result<(), Error> {
-        check_count(item.count())
+    fn validate(item: &I) -> Result<(), Error> {
+        validate_count(item.count())
     }
 
     fn count(item: &I) -> u32 {
@@ -50,24 +51,24 @@ impl<I: Item> Batch for NextBatch<I> {
         item.floor().unwrap_or(0)
     }
 
-    fn read(got: Got, item: &I, stride: u32) -> Result<Numbers, &'static str> {
-        Numbers::read(got, stride, item.count(), item.floor())
+    fn decode(raw: RawAnswer, item: &I, stride: u32) -> Result<Numbers, &'static str> {
+        Numbers::decode(raw, stride, item.count(), item.floor())
     }
 }
 
-/// CurrentMany.
+/// Call that reads the last numbers of many keys.
 pub(crate) struct CurrentBatch;
 
-impl Batch for CurrentBatch {
+impl BatchCall for CurrentBatch {
     type Item = Key;
     type Answer = Current;
-    const ASKS: Asks = Asks::Current;
+    const OPERATION: PipeOperation = PipeOperation::Current;
 
     fn key(item: &Key) -> ItemKey<'_> {
         item.key()
     }
 
-    fn check(_: &Key) -> Result<(), Error> {
+    fn validate(_: &Key) -> Result<(), Error> {
         Ok(())
     }
 
@@ -79,7 +80,7 @@ impl Batch for CurrentBatch {
         0
     }
 
-    fn read(got: Got, _: &Key, _: u32) -> Result<Current, &'static str> {
-        Current::read(got)
+    fn decode(raw: RawAnswer, _: &Key, _: u32) -> Result<Current, &'static str> {
+        Current::decode(raw)
     }
 }

@@ -1,4 +1,4 @@
-//! What one call may still spend: its deadline, its pauses, and the record of what it tried.
+//! Budget of one call: its deadline, its backoff, and the record of its attempts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,146 +6,156 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tonic::Code;
 
-use crate::error::{ASKED_MAX, Details, Error};
-use crate::failure::{Failure, Verdict};
-use crate::pipe::Patience;
-use crate::servers::Servers;
-use crate::trouble::{Trouble, Waiting};
+use crate::error::{Details, ERROR_ADDRESSES_MAX, Error};
+use crate::failure::{AttemptError, RetryDecision};
+use crate::pipe::AttemptDeadline;
+use crate::servers::ServerSet;
+use crate::trouble::{WaitStatus, WaitToken};
 
-/// Upper limit of one try, which also takes at most a quarter of the call's time, so that a silent
-/// server leaves time for others.
-const TRY_MAX: Duration = Duration::from_secs(1);
-/// Lower limit of one try: a busy server needs some time.
-const TRY_MIN: Duration = Duration::from_millis(50);
-/// Time left below which a try would only replace the last reason by "no answer".
-const LAST_TRY: Duration = Duration::from_millis(10);
-const PAUSE_FIRST: Duration = Duration::from_millis(5);
-const PAUSE_MAX: Duration = Duration::from_millis(250);
-/// Retries without a pause, after a new route; more in one call means that the table is unstable.
-const AT_ONCE_MAX: u32 = 8;
+/// Maximum time of one attempt, which also takes at most a quarter of the call's time, so that an
+/// unresponsive server leaves time for others.
+const ATTEMPT_TIMEOUT_MAX: Duration = Duration::from_secs(1);
+/// Minimum time of one attempt: a busy server needs some time.
+const ATTEMPT_TIMEOUT_MIN: Duration = Duration::from_millis(50);
+/// Time left below which an attempt would only replace the last reason by "no answer".
+const LAST_ATTEMPT_MIN: Duration = Duration::from_millis(10);
+/// Backoff before the first retry; each later one is twice as long.
+const BACKOFF_FIRST: Duration = Duration::from_millis(5);
+/// Maximum backoff.
+const BACKOFF_MAX: Duration = Duration::from_millis(250);
+/// Maximum retries of one call without a pause, after a new route. More mean that the table is
+/// unstable: they pause.
+const IMMEDIATE_RETRIES_MAX: u32 = 8;
 
+/// Time and attempts of one call, and the decision when it retries.
 #[derive(Clone)]
-pub(crate) struct Budget {
+pub(crate) struct RetryBudget {
     total: Duration,
-    try_max: Duration,
-    begin: Instant,
-    tries: u32,
-    asked: Vec<String>,
-    pause: Duration,
-    at_once: u32,
-    /// Tables fetched only because a namespace was not in ours.
+    attempt_timeout_max: Duration,
+    started: Instant,
+    attempts: u32,
+    addresses: Vec<String>,
+    backoff: Duration,
+    immediate_retries: u32,
+    /// Tables fetched only because a namespace was missing.
     pub(crate) namespace_lookups: u32,
-    waiting: Option<Arc<Waiting>>,
+    wait_token: Option<Arc<WaitToken>>,
 }
 
-impl Budget {
-    pub(crate) fn new(total: Duration) -> Budget {
-        Budget {
+impl RetryBudget {
+    pub(crate) fn new(total: Duration) -> RetryBudget {
+        RetryBudget {
             total,
-            try_max: (total / 4).clamp(TRY_MIN, TRY_MAX),
-            begin: Instant::now(),
-            tries: 0,
-            asked: Vec::new(),
-            pause: PAUSE_FIRST,
-            at_once: 0,
+            attempt_timeout_max: (total / 4).clamp(ATTEMPT_TIMEOUT_MIN, ATTEMPT_TIMEOUT_MAX),
+            started: Instant::now(),
+            attempts: 0,
+            addresses: Vec::new(),
+            backoff: BACKOFF_FIRST,
+            immediate_retries: 0,
             namespace_lookups: 0,
-            waiting: None,
+            wait_token: None,
         }
     }
 
     /// Returns a budget for a call whose answer may take as long as the call has time.
-    pub(crate) fn of_one_try(total: Duration) -> Budget {
-        Budget {
-            try_max: total,
-            ..Budget::new(total)
+    pub(crate) fn single_attempt(total: Duration) -> RetryBudget {
+        RetryBudget {
+            attempt_timeout_max: total,
+            ..RetryBudget::new(total)
         }
     }
 
     /// Returns the time left for the call.
-    pub(crate) fn left(&self) -> Duration {
-        self.total.saturating_sub(self.begin.elapsed())
+    pub(crate) fn time_left(&self) -> Duration {
+        self.total.saturating_sub(self.started.elapsed())
     }
 
-    /// Returns how long the first try may take, which begins with the call.
-    pub(crate) fn first_patience(&self) -> Patience {
-        self.patience_from(self.begin, self.total)
+    /// Returns the deadline of the first attempt, which begins with the call.
+    pub(crate) fn first_deadline(&self) -> AttemptDeadline {
+        self.bounded_deadline(self.started, self.total)
     }
 
-    /// Returns how long a try that begins then may take.
-    pub(crate) fn patience(&self, begin: Instant) -> Patience {
-        self.patience_from(begin, self.total.saturating_sub(begin - self.begin))
+    /// Returns the deadline of an attempt that begins at `begin`.
+    pub(crate) fn attempt_deadline(&self, begin: Instant) -> AttemptDeadline {
+        self.bounded_deadline(begin, self.total.saturating_sub(begin - self.started))
     }
 
-    fn patience_from(&self, begin: Instant, left: Duration) -> Patience {
-        let time = left.min(self.try_max).max(Duration::from_millis(1));
-        Patience {
-            until: begin + time,
-            time,
+    fn bounded_deadline(&self, begin: Instant, remaining: Duration) -> AttemptDeadline {
+        let timeout = remaining
+            .min(self.attempt_timeout_max)
+            .max(Duration::from_millis(1));
+        AttemptDeadline {
+            expires_at: begin + timeout,
+            timeout,
         }
     }
 
-    /// Returns how long one try may take.
-    pub(crate) fn try_time(&self) -> Duration {
-        self.patience(Instant::now()).time
+    /// Returns the time that an attempt may take that begins now.
+    pub(crate) fn attempt_timeout(&self) -> Duration {
+        self.attempt_deadline(Instant::now()).timeout
     }
 
-    /// Counts a request to the owner, whose address is noted if the request fails.
-    pub(crate) fn tried(&mut self) {
-        self.tries += 1;
+    /// Counts a request to the owner, whose address is recorded if the request fails.
+    pub(crate) fn record_attempt(&mut self) {
+        self.attempts += 1;
     }
 
-    /// Counts a request and notes its address.
-    pub(crate) fn asks(&mut self, address: &str) {
-        self.tried();
-        self.note(address);
+    /// Counts a request and records its address.
+    pub(crate) fn record_attempt_at(&mut self, address: &str) {
+        self.record_attempt();
+        self.record_address(address);
     }
 
-    /// Notes an address to which a request was sent.
-    pub(crate) fn note(&mut self, address: &str) {
-        if self.asked.len() < ASKED_MAX && !self.asked.iter().any(|a| a == address) {
-            self.asked.push(address.to_owned());
+    /// Records an address to which a request was sent.
+    pub(crate) fn record_address(&mut self, address: &str) {
+        if self.addresses.len() < ERROR_ADDRESSES_MAX
+            && !self.addresses.iter().any(|a| a == address)
+        {
+            self.addresses.push(address.to_owned());
         }
     }
 
-    /// Returns how long to wait before the next try, or the error to end with.
-    pub(crate) fn pause(
+    /// Returns how long to wait before the next attempt, or the error that ends the call.
+    pub(crate) fn plan_retry(
         &mut self,
-        failure: &Failure,
-        servers: &Servers,
-        trouble: &Trouble,
+        failure: &AttemptError,
+        servers: &ServerSet,
+        wait_status: &WaitStatus,
     ) -> Result<Duration, Error> {
-        let pause = match failure.verdict {
-            Verdict::Final => return Err(self.error(failure, false)),
+        let pause = match failure.decision {
+            RetryDecision::Stop => return Err(self.to_error(failure, false)),
             // Not earlier than the server requested, and not together with all other callers that
             // it rejected.
-            Verdict::After(hint) => hint + self.back_off(servers),
-            Verdict::Retry if failure.rerouted && self.at_once < AT_ONCE_MAX => {
-                self.at_once += 1;
+            RetryDecision::RetryAfter(hint) => hint + self.next_backoff(servers),
+            RetryDecision::Retry
+                if failure.rerouted && self.immediate_retries < IMMEDIATE_RETRIES_MAX =>
+            {
+                self.immediate_retries += 1;
                 Duration::ZERO
             }
-            Verdict::Retry => self.back_off(servers),
+            RetryDecision::Retry => self.next_backoff(servers),
         };
-        if pause + LAST_TRY > self.left() {
-            return Err(self.error(failure, true));
+        if pause + LAST_ATTEMPT_MIN > self.time_left() {
+            return Err(self.to_error(failure, true));
         }
         if !pause.is_zero() {
-            let waiting = || Arc::new(trouble.begin());
-            self.waiting
-                .get_or_insert_with(waiting)
-                .tell(&failure.message);
+            let begin_wait = || Arc::new(wait_status.begin_wait());
+            self.wait_token
+                .get_or_insert_with(begin_wait)
+                .set_reason(&failure.message);
         }
         Ok(pause)
     }
 
     /// Returns a pause twice as long as the last one, jittered and bounded.
-    fn back_off(&mut self, servers: &Servers) -> Duration {
-        let pause = servers.jitter(self.pause);
-        self.pause = (self.pause * 2).min(PAUSE_MAX);
+    fn next_backoff(&mut self, servers: &ServerSet) -> Duration {
+        let pause = servers.add_jitter(self.backoff);
+        self.backoff = (self.backoff * 2).min(BACKOFF_MAX);
         pause
     }
 
-    /// Returns the error to end with.
-    pub(crate) fn error(&self, failure: &Failure, out_of_time: bool) -> Error {
+    /// Returns the error that ends the call.
+    pub(crate) fn to_error(&self, failure: &AttemptError, out_of_time: bool) -> Error {
         Error::from(Details {
             code: if out_of_time {
                 Code::DeadlineExceeded
@@ -154,9 +164,9 @@ impl Budget {
             },
             reason: failure.reason,
             message: failure.message.clone(),
-            tries: self.tries,
-            asked: self.asked.clone(),
-            gave_up_after: out_of_time.then(|| self.begin.elapsed()),
+            tries: self.attempts,
+            asked: self.addresses.clone(),
+            gave_up_after: out_of_time.then(|| self.started.elapsed()),
         })
     }
 }

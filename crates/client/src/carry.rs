@@ -1,104 +1,116 @@
-//! One try of items at one address, through its pipe.
+//! One attempt of items at one address, through its pipe.
 //!
-//! Invariant: the pipe learns the routing table that an answer carries before the caller sees the
-//! answer. It also notes what a try says about the server itself before the failure is judged.
+//! Invariant: the pipe applies the routing table that an answer carries before the caller sees the
+//! answer. It also records what an attempt says about the server before the call decides on a
+//! retry.
 
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::budget::Budget;
-use crate::client::{Client, Inner};
-use crate::failure::Failure;
-use crate::pipe::{Answers, Entry, Got, Lot, Parcel, Patience, Pipe, Refused};
-use crate::table::Known;
+use crate::budget::RetryBudget;
+use crate::client::{Client, ClientCore};
+use crate::failure::AttemptError;
+use crate::pipe::{
+    AttemptDeadline, CallResults, FrameItem, FrameKey, ItemResult, PipeConnection, RawAnswer,
+    SubmitError,
+};
+use crate::table::TableSnapshot;
 
-/// Pipes opened for one try: the server may close each just before it takes the items.
-const PIPES_MAX: usize = 4;
+/// Maximum pipes opened for one attempt: the server may close each just before it accepts the
+/// items. Above it, the attempt counts as not answered.
+const PIPES_PER_ATTEMPT_MAX: usize = 4;
 
 impl Client {
-    /// Carries one item.
-    pub(crate) async fn carry_one(
+    /// Sends one item and waits for its answer.
+    pub(crate) async fn attempt_single(
         &self,
         address: &str,
-        lot: &Lot<'_>,
-        parcel: Parcel<'_>,
-        budget: &mut Budget,
-    ) -> Result<Got, Failure> {
+        frame_key: &FrameKey<'_>,
+        item: FrameItem<'_>,
+        budget: &mut RetryBudget,
+    ) -> Result<RawAnswer, AttemptError> {
         let answered = self
-            .carry(address, 1, budget, |pipe, patience| {
-                pipe.submit_one(lot, parcel, patience)
+            .attempt(address, 1, budget, |pipe, deadline| {
+                pipe.submit_single(frame_key, item, deadline)
             })
             .await;
-        answered.and_then(|entry: Entry| entry.map_err(|failure| *failure))
+        answered.and_then(|result: ItemResult| result.map_err(|failure| *failure))
     }
 
-    /// Carries the items of one call, at most as many as a frame holds.
-    pub(crate) async fn carry_many(
+    /// Sends the items of one batch, at most as many as a frame holds, and waits for their results.
+    pub(crate) async fn attempt_batch(
         &self,
         address: &str,
-        lot: &Lot<'_>,
+        frame_key: &FrameKey<'_>,
         weight: u64,
-        parcels: &[Parcel<'_>],
-        budget: &mut Budget,
-    ) -> Result<Answers, Failure> {
-        self.carry(address, parcels.len(), budget, |pipe, patience| {
-            pipe.submit_many(lot, weight, parcels.iter().copied(), patience)
+        frame_items: &[FrameItem<'_>],
+        budget: &mut RetryBudget,
+    ) -> Result<CallResults, AttemptError> {
+        self.attempt(address, frame_items.len(), budget, |pipe, deadline| {
+            pipe.submit_batch(frame_key, weight, frame_items.iter().copied(), deadline)
         })
         .await
     }
 
-    async fn carry<T>(
+    async fn attempt<T>(
         &self,
         address: &str,
-        items: usize,
-        budget: &mut Budget,
-        submit: impl Fn(&Pipe, Patience) -> Result<oneshot::Receiver<T>, Refused>,
-    ) -> Result<T, Failure> {
-        budget.asks(address);
-        let patience = budget.patience(Instant::now());
-        let Patience { until, time } = patience;
-        let mut gone = 0;
-        while gone < PIPES_MAX {
-            let opened = self.inner.pipes.get(&self.inner, address);
-            let pipe = opened.inspect_err(|_| self.inner.servers.silent(address))?;
-            match submit(&pipe, patience) {
+        item_count: usize,
+        budget: &mut RetryBudget,
+        submit: impl Fn(&PipeConnection, AttemptDeadline) -> Result<oneshot::Receiver<T>, SubmitError>,
+    ) -> Result<T, AttemptError> {
+        budget.record_attempt_at(address);
+        let deadline = budget.attempt_deadline(Instant::now());
+        let AttemptDeadline {
+            expires_at,
+            timeout,
+        } = deadline;
+        let mut closed_pipes = 0;
+        while closed_pipes < PIPES_PER_ATTEMPT_MAX {
+            let opened = self.core.pipes.get_or_open(&self.core, address);
+            let pipe = opened.inspect_err(|_| self.core.servers.mark_unresponsive(address))?;
+            match submit(&pipe, deadline) {
                 Ok(answer) => {
                     drop(pipe);
-                    return answer.await.map_err(|_| Failure::lost(address));
+                    return answer.await.map_err(|_| AttemptError::pipe_lost(address));
                 }
-                Err(Refused::Gone) => gone += 1,
-                Err(Refused::Full) if Instant::now() >= until => break,
-                Err(Refused::Full) => pipe.room_by(items, until).await,
+                Err(SubmitError::Closed) => closed_pipes += 1,
+                Err(SubmitError::Full) if Instant::now() >= expires_at => break,
+                Err(SubmitError::Full) => pipe.wait_for_room(item_count, expires_at).await,
             }
         }
-        self.inner.servers.silent(address);
-        Err(Failure::silent(address, time))
+        self.core.servers.mark_unresponsive(address);
+        Err(AttemptError::timed_out(address, timeout))
     }
 }
 
-impl Inner {
-    /// Submits to an owner's pipe at once; None if it is suspect or its pipe takes nothing now.
-    pub(crate) fn at_owner<T>(
+impl ClientCore {
+    /// Submits to an owner's pipe without waiting; None if it is suspect or its pipe accepts
+    /// nothing now.
+    pub(crate) fn try_submit_to_owner<T>(
         self: &Arc<Self>,
-        known: &Known,
+        snapshot: &TableSnapshot,
         owner: usize,
-        submit: impl Fn(&Pipe) -> Result<T, Refused>,
+        submit: impl Fn(&PipeConnection) -> Result<T, SubmitError>,
     ) -> Option<T> {
-        if self.servers.is_suspect(&known.addresses[owner]) {
+        if self.servers.is_suspect(&snapshot.addresses[owner]) {
             return None;
         }
-        let last = known.pipes[owner].load();
-        let submitted = last
+        let last_pipe = snapshot.connections[owner].load();
+        let submitted = last_pipe
             .as_ref()
-            .map_or(Err(Refused::Gone), |pipe| submit(pipe));
+            .map_or(Err(SubmitError::Closed), |pipe| submit(pipe));
         match submitted {
             Ok(submitted) => Some(submitted),
-            Err(Refused::Full) => None,
-            Err(Refused::Gone) => {
-                let pipe = self.pipes.get(self, &known.addresses[owner]).ok()?;
-                known.pipes[owner].store(Some(pipe.clone()));
+            Err(SubmitError::Full) => None,
+            Err(SubmitError::Closed) => {
+                let pipe = self
+                    .pipes
+                    .get_or_open(self, &snapshot.addresses[owner])
+                    .ok()?;
+                snapshot.connections[owner].store(Some(pipe.clone()));
                 submit(&pipe).ok()
             }
         }

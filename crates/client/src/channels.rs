@@ -11,11 +11,12 @@ use parking_lot::RwLock;
 use seqsvr_proto::transport::{Tcp, Transport, connect_lazy};
 use tonic::transport::{Channel, Endpoint};
 
-/// Most channels kept.
+/// Maximum channels kept. Above it, another one is dropped and connected again at its next use.
 pub const CHANNELS_MAX: usize = 1024;
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
-/// Silence after which a connection is pinged; it is given up when as much again passes in silence.
-const KEEP_ALIVE: Duration = Duration::from_secs(3);
+/// Time without traffic after which a connection is pinged; it fails when as much time again passes
+/// in silence.
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(3);
 
 /// An address that is not `host:port`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -84,8 +85,8 @@ impl Channels {
         }
         let endpoint = endpoint
             .connect_timeout(CONNECT_TIMEOUT)
-            .http2_keep_alive_interval(KEEP_ALIVE)
-            .keep_alive_timeout(KEEP_ALIVE)
+            .http2_keep_alive_interval(KEEP_ALIVE_INTERVAL)
+            .keep_alive_timeout(KEEP_ALIVE_INTERVAL)
             .keep_alive_while_idle(true);
         let channel = connect_lazy(self.transport.clone(), &endpoint);
         kept.insert(address.to_owned(), channel.clone());
@@ -149,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses() {
+    fn server_address_adds_port_and_rejects_bad_text() {
         for (text, address) in [
             ("127.0.0.1:7701", "127.0.0.1:7701"),
             ("alloc-1.example", "alloc-1.example:7700"),
@@ -176,7 +177,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn bounded_and_dropped() {
+    async fn channels_are_bounded_and_dropped_on_retain() {
         let channels = Channels::new();
         for port in 1..=CHANNELS_MAX + 10 {
             channels.get(&format!("127.0.0.1:{port}")).unwrap();

@@ -18,40 +18,40 @@ use tokio::time::sleep;
 use crate::admin::Admin;
 use crate::answer::{Current, Numbers, Raised};
 use crate::batch::{CurrentBatch, NextBatch};
-use crate::budget::Budget;
+use crate::budget::RetryBudget;
 use crate::channels::{Channels, server_address};
 use crate::error::Error;
-use crate::failure::Failure;
+use crate::failure::AttemptError;
 use crate::item::Item;
 use crate::key::Key;
-use crate::keyed::One;
+use crate::keyed::SingleCall;
 use crate::options::{NextOptions, Options};
-use crate::pipe::{Asks, Pipes};
-use crate::servers::Servers;
-use crate::table::Table;
-use crate::trouble::Trouble;
+use crate::pipe::{PipeOperation, PipePool};
+use crate::servers::ServerSet;
+use crate::table::TableCache;
+use crate::trouble::WaitStatus;
 
 /// Sender of each uid or key to its owner. Clones are cheap and share connections and table.
 #[derive(Clone)]
 pub struct Client {
-    pub(crate) inner: Arc<Inner>,
+    pub(crate) core: Arc<ClientCore>,
     pub(crate) deadline: Duration,
     pub(crate) strict: bool,
 }
 
-/// State that all clones share.
-pub(crate) struct Inner {
+/// State that all clones of a client share.
+pub(crate) struct ClientCore {
     pub(crate) channels: Channels,
-    pub(crate) pipes: Pipes,
-    pub(crate) servers: Servers,
-    pub(crate) table: Table,
-    pub(crate) trouble: Trouble,
-    /// Most items of one frame.
-    pub(crate) items_max: usize,
-    /// Lock held while a table is fetched; how the last fetch failed, if it did.
-    pub(crate) fetch: Mutex<Option<Failure>>,
-    /// Fetches ended so far.
-    pub(crate) fetches: AtomicU64,
+    pub(crate) pipes: PipePool,
+    pub(crate) servers: ServerSet,
+    pub(crate) table: TableCache,
+    pub(crate) wait_status: WaitStatus,
+    /// Maximum items of one frame.
+    pub(crate) frame_items_max: usize,
+    /// Lock held while a table is fetched; failure of the last fetch, if it failed.
+    pub(crate) last_fetch: Mutex<Option<AttemptError>>,
+    /// Number of fetches that ended.
+    pub(crate) fetches_ended: AtomicU64,
 }
 
 impl Client {
@@ -61,7 +61,7 @@ impl Client {
         Client::over(Channels::new(), options)
     }
 
-    /// Creates a client over the caller's own channels, as a simulation has them.
+    /// Creates a client over the caller's own channels, such as those of a simulation.
     pub fn over(channels: Channels, options: Options) -> Result<Client, Error> {
         let servers = options
             .servers
@@ -76,15 +76,15 @@ impl Client {
             ));
         }
         Ok(Client {
-            inner: Arc::new(Inner {
+            core: Arc::new(ClientCore {
                 channels,
-                pipes: Pipes::default(),
-                servers: Servers::new(servers, options.seed),
-                table: Table::default(),
-                trouble: Trouble::new(),
-                items_max: options.items_max.clamp(1, ITEMS_MAX),
-                fetch: Mutex::new(None),
-                fetches: AtomicU64::new(0),
+                pipes: PipePool::default(),
+                servers: ServerSet::new(servers, options.seed),
+                table: TableCache::default(),
+                wait_status: WaitStatus::new(),
+                frame_items_max: options.items_max.clamp(1, ITEMS_MAX),
+                last_fetch: Mutex::new(None),
+                fetches_ended: AtomicU64::new(0),
             }),
             deadline: options.deadline,
             strict: false,
@@ -117,7 +117,7 @@ impl Client {
         key: impl Into<Key>,
         count: u32,
     ) -> Result<Numbers, Error> {
-        self.take(namespace, &key.into(), count, None).await
+        self.take_numbers(namespace, &key.into(), count, None).await
     }
 
     /// [`Client::next`] with all options.
@@ -131,26 +131,27 @@ impl Client {
             count,
             floor,
         } = options;
-        self.take(&namespace, &key.into(), count, floor).await
+        self.take_numbers(&namespace, &key.into(), count, floor)
+            .await
     }
 
-    async fn take(
+    async fn take_numbers(
         &self,
         namespace: &str,
         key: &Key,
         count: u32,
         floor: Option<u64>,
     ) -> Result<Numbers, Error> {
-        check_count(count)?;
-        let one = One {
-            asks: Asks::Next,
+        validate_count(count)?;
+        let call = SingleCall {
+            operation: PipeOperation::Next,
             namespace,
             key,
             count,
             floor: floor.unwrap_or(0),
         };
-        self.one(one, |got, place| {
-            Numbers::read(got, place.stride, count, floor)
+        self.call_single(call, |raw, location| {
+            Numbers::decode(raw, location.stride, count, floor)
         })
         .await
     }
@@ -163,24 +164,24 @@ impl Client {
         namespace: &str,
         items: &[I],
     ) -> Vec<Result<Numbers, Error>> {
-        self.many::<NextBatch<I>>(namespace, items).await
+        self.call_batch::<NextBatch<I>>(namespace, items).await
     }
 
     /// Returns the last number given out, without taking one.
     pub async fn current(&self, namespace: &str, key: impl Into<Key>) -> Result<Current, Error> {
-        let one = One {
-            asks: Asks::Current,
+        let call = SingleCall {
+            operation: PipeOperation::Current,
             namespace,
             key: &key.into(),
             count: 0,
             floor: 0,
         };
-        self.one(one, |got, _| Current::read(got)).await
+        self.call_single(call, |raw, _| Current::decode(raw)).await
     }
 
-    /// Runs [`Client::current`] for many keys; results as with [`Client::next_many`].
+    /// Returns the last numbers of many keys, without taking any; one result a key, in their order.
     pub async fn current_many(&self, namespace: &str, keys: &[Key]) -> Vec<Result<Current, Error>> {
-        self.many::<CurrentBatch>(namespace, keys).await
+        self.call_batch::<CurrentBatch>(namespace, keys).await
     }
 
     /// Makes every later number of a key greater than `value` (rounded up to the namespace's next
@@ -203,7 +204,7 @@ impl Client {
             force,
             ..v1::RaiseToRequest::default()
         };
-        self.keyed(namespace, key.as_ref(), request, |reply, _| {
+        self.call_routed(namespace, key.as_ref(), request, |reply, _| {
             if reply.value < value {
                 return Err("a value below the one asked for");
             }
@@ -217,11 +218,11 @@ impl Client {
 
     /// Returns the routing table of this client, which fetches one if it has none.
     pub async fn routes(&self) -> Result<Arc<RoutingTable>, Error> {
-        let mut budget = Budget::new(self.deadline);
+        let mut budget = RetryBudget::new(self.deadline);
         loop {
-            match self.inner.known(&[], &mut budget).await {
-                Ok(known) => return Ok(known.table.clone()),
-                Err(failure) => sleep(self.inner.pause(&mut budget, &failure)?).await,
+            match self.core.get_table(&[], &mut budget).await {
+                Ok(snapshot) => return Ok(snapshot.table.clone()),
+                Err(failure) => sleep(self.core.plan_retry(&mut budget, &failure)?).await,
             }
         }
     }
@@ -234,26 +235,30 @@ impl Client {
     ) -> Result<(SectionKey, Slot, Route), Error> {
         let key = key.into();
         let name = namespace_name(namespace, key.as_ref());
-        let mut budget = Budget::new(self.deadline);
+        let mut budget = RetryBudget::new(self.deadline);
         loop {
-            let known = self.inner.known(&[name], &mut budget).await;
-            let placed = known.and_then(|known| {
-                let place = self.inner.place(&known, namespace, key.as_ref())?;
-                let route = known.table.route(place.slot).cloned().unwrap_or_default();
-                Ok((place.section, place.slot, route))
+            let snapshot = self.core.get_table(&[name], &mut budget).await;
+            let located = snapshot.and_then(|snapshot| {
+                let location = self.core.locate(&snapshot, namespace, key.as_ref())?;
+                let route = snapshot
+                    .table
+                    .route(location.slot)
+                    .cloned()
+                    .unwrap_or_default();
+                Ok((location.section, location.slot, route))
             });
-            match placed {
-                Ok(placed) => return Ok(placed),
-                Err(failure) => sleep(self.inner.pause(&mut budget, &failure)?).await,
+            match located {
+                Ok(located) => return Ok(located),
+                Err(failure) => sleep(self.core.plan_retry(&mut budget, &failure)?).await,
             }
         }
     }
 
-    /// Returns the tag of this client's cluster; 0 before the first table. For the judges of a
+    /// Returns the tag of this client's cluster; 0 before the first table. For the checks of a
     /// simulation.
     #[cfg(sim)]
     pub fn cluster_tag(&self) -> u64 {
-        self.inner.table.cluster_tag().0
+        self.core.table.cluster_tag().0
     }
 
     /// Returns the calls for operators.
@@ -261,32 +266,38 @@ impl Client {
         Admin::new(self.clone())
     }
 
-    /// Returns what a call is waiting for at the moment, in words; None: nothing. With several
-    /// calls in trouble, the text of the last one.
+    /// Returns what a call is waiting for now, in words; None: nothing. If several calls wait, the
+    /// text is that of the last one.
     pub fn trouble(&self) -> watch::Receiver<Option<String>> {
-        self.inner.trouble.subscribe()
+        self.core.wait_status.subscribe()
     }
 }
 
-impl Inner {
-    /// Returns how long to wait before the next try, or the error to end with.
-    pub(crate) fn pause(&self, budget: &mut Budget, failure: &Failure) -> Result<Duration, Error> {
-        let known = self.table.known();
-        let addresses = known.as_ref().map_or(&[][..], |known| &known.addresses);
+impl ClientCore {
+    /// Returns how long to wait before the next attempt, or the error that ends the call.
+    pub(crate) fn plan_retry(
+        &self,
+        budget: &mut RetryBudget,
+        failure: &AttemptError,
+    ) -> Result<Duration, Error> {
+        let snapshot = self.table.snapshot();
+        let addresses = snapshot
+            .as_ref()
+            .map_or(&[][..], |snapshot| &snapshot.addresses);
         let is_about_servers = matches!(
             failure.reason,
             Reason::Unreachable | Reason::ClusterMismatch
         );
         if is_about_servers && let Some((foreign, all)) = self.servers.count_foreign(addresses) {
-            let failure = failure.among_foreign(foreign, all);
-            return budget.pause(&failure, &self.servers, &self.trouble);
+            let failure = failure.with_foreign_count(foreign, all);
+            return budget.plan_retry(&failure, &self.servers, &self.wait_status);
         }
-        budget.pause(failure, &self.servers, &self.trouble)
+        budget.plan_retry(failure, &self.servers, &self.wait_status)
     }
 }
 
-/// Rejects a bad count here, so that it cannot fail a batch.
-pub(crate) fn check_count(count: u32) -> Result<(), Error> {
+/// Rejects a count outside the limits, before it can fail a whole batch.
+pub(crate) fn validate_count(count: u32) -> Result<(), Error> {
     if count == 0 || count > COUNT_MAX {
         return Err(Error::invalid(format!(
             "count must be 1 to {COUNT_MAX}, not {count}"

@@ -29,7 +29,7 @@ pub struct Details {
 }
 
 /// Most addresses that an error names.
-pub(crate) const ASKED_MAX: usize = 16;
+pub(crate) const ERROR_ADDRESSES_MAX: usize = 16;
 
 impl Error {
     /// Returns the error of a mistake of the caller, found before anything was sent.

@@ -1,4 +1,4 @@
-//! One try's failure, judged once: final, or worth a retry.
+//! Failure of one attempt, and the decision whether to retry.
 
 use std::time::Duration;
 
@@ -7,39 +7,39 @@ use seqsvr_proto::error::{Fault, code_of, local_cause};
 use seqsvr_proto::v1::{ItemError, Reason};
 use tonic::{Code, Status};
 
-/// What a failure means for the call.
+/// Decision that follows from a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// Another try would end the same way.
-    Final,
-    /// Retry.
+pub(crate) enum RetryDecision {
+    /// Do not retry: another attempt would end the same way.
+    Stop,
+    /// Retry after a backoff.
     Retry,
-    /// Retry, not earlier than this.
-    After(Duration),
+    /// Retry, not earlier than after this time.
+    RetryAfter(Duration),
 }
 
-/// Why one try failed.
+/// Reason why one attempt failed.
 #[derive(Clone, Debug)]
-pub(crate) struct Failure {
+pub(crate) struct AttemptError {
     pub(crate) code: Code,
     pub(crate) reason: Reason,
     pub(crate) message: String,
-    pub(crate) verdict: Verdict,
-    /// The table now routes the key elsewhere than it was sent: worth a retry at once.
+    pub(crate) decision: RetryDecision,
+    /// The table now routes the key to another server: retry without a pause.
     pub(crate) rerouted: bool,
-    /// The way to the server failed or the server was silent: there is no answer.
+    /// There was no answer: the connection failed or the server did not respond.
     pub(crate) unanswered: bool,
-    /// Where the StoreSvr leader is, if a StoreSvr that does not lead named it.
+    /// Address of the StoreSvr leader, if a StoreSvr that does not lead named it.
     pub(crate) leader: Option<String>,
 }
 
-impl Failure {
-    pub(crate) fn new(reason: Reason, verdict: Verdict, message: String) -> Failure {
-        Failure {
+impl AttemptError {
+    pub(crate) fn new(reason: Reason, decision: RetryDecision, message: String) -> AttemptError {
+        AttemptError {
             code: code_of(reason),
             reason,
             message,
-            verdict,
+            decision,
             rerouted: false,
             unanswered: false,
             leader: None,
@@ -47,29 +47,29 @@ impl Failure {
     }
 
     /// Returns the failure of a pipe that ended without a reason.
-    pub(crate) fn lost(address: &str) -> Failure {
-        Failure::unreachable(address, "the pipe was lost")
+    pub(crate) fn pipe_lost(address: &str) -> AttemptError {
+        AttemptError::unreachable(address, "the pipe was lost")
     }
 
-    /// Returns the failure of an address where nothing listens, or whose connection broke.
-    pub(crate) fn unreachable(address: &str, why: &str) -> Failure {
-        Failure {
+    /// Returns the failure of an address at which nothing listens, or whose connection broke.
+    pub(crate) fn unreachable(address: &str, why: &str) -> AttemptError {
+        AttemptError {
             unanswered: true,
-            ..Failure::new(
+            ..AttemptError::new(
                 Reason::Unreachable,
-                Verdict::Retry,
+                RetryDecision::Retry,
                 format!("no AllocSvr reachable at {address}: {why}"),
             )
         }
     }
 
-    /// Returns the failure of a try without an answer in its time.
-    pub(crate) fn silent(address: &str, time: Duration) -> Failure {
-        Failure {
+    /// Returns the failure of an attempt without an answer in its time.
+    pub(crate) fn timed_out(address: &str, time: Duration) -> AttemptError {
+        AttemptError {
             unanswered: true,
-            ..Failure::new(
+            ..AttemptError::new(
                 Reason::Unreachable,
-                Verdict::Retry,
+                RetryDecision::Retry,
                 format!("no answer from {address} within {time:.1?}"),
             )
         }
@@ -77,50 +77,50 @@ impl Failure {
 
     /// Returns the failure of a server of another cluster: its answers must not be used. Other
     /// servers may belong to the client's cluster.
-    pub(crate) fn of_other_cluster(
+    pub(crate) fn foreign_cluster(
         address: &str,
         server: ClusterTag,
         client: ClusterTag,
-    ) -> Failure {
+    ) -> AttemptError {
         let fault = mismatch(server, client);
-        Failure::new(
+        AttemptError::new(
             fault.reason(),
-            Verdict::Retry,
+            RetryDecision::Retry,
             format!("{fault} (from {address})"),
         )
     }
 
-    /// Returns this failure for the case that so many of all servers belong to another cluster and
-    /// the others are silent. If all do, a retry would not help.
+    /// Returns this failure for the case that `foreign` of `all` servers belong to another cluster
+    /// and the others do not respond. If all do, a retry would not help.
     ///
     /// Schedule that the reason is for: a client outlives its cluster, and its table names an
     /// AllocSvr that is gone. The silence of that one would hide the answers of all others.
-    pub(crate) fn among_foreign(&self, foreign: usize, all: usize) -> Failure {
-        let (servers, verdict) = match foreign == all {
-            true => (String::from("every server belongs"), Verdict::Final),
-            false => (format!("{foreign} of {all} servers belong"), self.verdict),
+    pub(crate) fn with_foreign_count(&self, foreign: usize, all: usize) -> AttemptError {
+        let (servers, decision) = match foreign == all {
+            true => (String::from("every server belongs"), RetryDecision::Stop),
+            false => (format!("{foreign} of {all} servers belong"), self.decision),
         };
         let advice = match self.reason {
             Reason::ClusterMismatch => "",
             _ => "; make a new client if the cluster was made again or restored from a backup",
         };
-        Failure {
+        AttemptError {
             code: code_of(Reason::ClusterMismatch),
             reason: Reason::ClusterMismatch,
             message: format!("{servers} to another cluster; {}{advice}", self.message),
-            verdict,
+            decision,
             ..self.clone()
         }
     }
 
     /// Returns the failure of a reply that breaks the contract. Its numbers must not be used, and a
     /// retry at a server that is broken or of another version would not help.
-    pub(crate) fn malformed(address: &str, what: &str) -> Failure {
-        Failure {
+    pub(crate) fn malformed_reply(address: &str, what: &str) -> AttemptError {
+        AttemptError {
             code: Code::Internal,
-            ..Failure::new(
+            ..AttemptError::new(
                 Reason::Unspecified,
-                Verdict::Final,
+                RetryDecision::Stop,
                 format!(
                     "malformed reply from {address}: {what}; client and server do not fit together"
                 ),
@@ -128,55 +128,55 @@ impl Failure {
         }
     }
 
-    /// Reads a gRPC status: an answer, or what the connection made of its own failure.
-    pub(crate) fn from_status(address: &str, status: &Status, time: Duration) -> Failure {
+    /// Reads a gRPC status: an answer of the server, or a failure of the connection.
+    pub(crate) fn from_status(address: &str, status: &Status, time: Duration) -> AttemptError {
         let fault = Fault::from_status(status);
         let reason = fault.reason();
         let cause = local_cause(status);
-        let silent = matches!(status.code(), Code::Cancelled | Code::DeadlineExceeded);
-        if reason == Reason::Unspecified && silent {
-            return Failure {
+        let is_timeout = matches!(status.code(), Code::Cancelled | Code::DeadlineExceeded);
+        if reason == Reason::Unspecified && is_timeout {
+            return AttemptError {
                 unanswered: cause.is_some(),
-                ..Failure::silent(address, time)
+                ..AttemptError::timed_out(address, time)
             };
         }
         if let Some(cause) = cause {
-            return Failure::unreachable(address, &cause);
+            return AttemptError::unreachable(address, &cause);
         }
         let hint = Duration::from_millis(u64::from(fault.detail.retry_after_ms));
         let leader = Some(fault.detail.leader.clone()).filter(|l| !l.is_empty());
-        Failure {
+        AttemptError {
             code: fault.code,
             leader,
-            ..Failure::new(
+            ..AttemptError::new(
                 reason,
-                judge(fault.code, reason, hint),
+                decide_retry(fault.code, reason, hint),
                 format!("{} (from {address})", fault.message),
             )
         }
     }
 
     /// Reads the error of one item of a batch.
-    pub(crate) fn from_item(address: &str, item: &ItemError) -> Failure {
+    pub(crate) fn from_item_error(address: &str, item: &ItemError) -> AttemptError {
         let code = Code::from_i32(item.code);
         let hint = Duration::from_millis(u64::from(item.retry_after_ms));
-        Failure {
+        AttemptError {
             code,
-            ..Failure::new(
+            ..AttemptError::new(
                 item.reason(),
-                judge(code, item.reason(), hint),
+                decide_retry(code, item.reason(), hint),
                 format!("{} (from {address})", item.message),
             )
         }
     }
 }
 
-/// Judges whether a retry can help; it is always safe.
-fn judge(code: Code, reason: Reason, hint: Duration) -> Verdict {
+/// Decides whether a retry can help; a retry is always safe.
+fn decide_retry(code: Code, reason: Reason, hint: Duration) -> RetryDecision {
     let retry = if hint.is_zero() {
-        Verdict::Retry
+        RetryDecision::Retry
     } else {
-        Verdict::After(hint)
+        RetryDecision::RetryAfter(hint)
     };
     match (code, reason) {
         (
@@ -192,7 +192,7 @@ fn judge(code: Code, reason: Reason, hint: Duration) -> Verdict {
         ) => retry,
         (Code::Unavailable | Code::Aborted | Code::Cancelled | Code::DeadlineExceeded, _) => retry,
         (Code::ResourceExhausted, _) if !hint.is_zero() => retry,
-        _ => Verdict::Final,
+        _ => RetryDecision::Stop,
     }
 }
 
@@ -201,10 +201,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn judgement() {
-        let verdict = |fault: Fault| {
+    fn retry_decision_follows_code_reason_and_hint() {
+        let decision = |fault: Fault| {
             let time = Duration::from_secs(1);
-            Failure::from_status("a:1", &Status::from(fault), time).verdict
+            AttemptError::from_status("a:1", &Status::from(fault), time).decision
         };
         for reason in [
             Reason::NotOwner,
@@ -212,7 +212,7 @@ mod tests {
             Reason::StaleEpoch,
             Reason::NoWindow,
         ] {
-            assert_eq!(verdict(Fault::new(reason, "")), Verdict::Retry);
+            assert_eq!(decision(Fault::new(reason, "")), RetryDecision::Retry);
         }
         for reason in [
             Reason::Invalid,
@@ -222,13 +222,13 @@ mod tests {
             Reason::Refused,
             Reason::TooMany,
         ] {
-            assert_eq!(verdict(Fault::new(reason, "")), Verdict::Final);
+            assert_eq!(decision(Fault::new(reason, "")), RetryDecision::Stop);
         }
         assert_eq!(
-            verdict(Fault::new(Reason::TooMany, "").with_retry_after_ms(20)),
-            Verdict::After(Duration::from_millis(20))
+            decision(Fault::new(Reason::TooMany, "").with_retry_after_ms(20)),
+            RetryDecision::RetryAfter(Duration::from_millis(20))
         );
         let unimplemented = Fault::new(Reason::Unspecified, "").with_code(Code::Unimplemented);
-        assert_eq!(verdict(unimplemented), Verdict::Final);
+        assert_eq!(decision(unimplemented), RetryDecision::Stop);
     }
 }

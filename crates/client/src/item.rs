@@ -1,4 +1,4 @@
-//! The items of a call about many keys.
+//! Items of a call about many keys.
 
 use bytes::Bytes;
 use seqsvr_core::id::Uid;

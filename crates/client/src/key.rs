@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_decimal_u64_is_a_uid() {
+    fn key_parse_reads_only_decimal_u64_as_uid() {
         assert_eq!(Key::parse("42"), Key::Uid(42));
         assert_eq!(Key::parse("18446744073709551615"), Key::Uid(u64::MAX));
         for key in ["18446744073709551616", "+42", "-1", "4 2", "alice", ""] {

@@ -1,25 +1,25 @@
-//! Calls about one key: place, try, learn, retry. RaiseTo is a request of its own; the others use a
-//! pipe.
+//! Calls about one key: locate it, send the request, learn routes, retry. RaiseTo is a unary
+//! request; the others use a pipe.
 
 use seqsvr_core::route::KeyRef;
 use seqsvr_proto::convert::namespace_name;
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 
-use crate::budget::Budget;
+use crate::budget::RetryBudget;
 use crate::client::Client;
 use crate::error::Error;
-use crate::failure::Failure;
+use crate::failure::AttemptError;
 use crate::item::Item;
 use crate::key::Key;
-use crate::pipe::{Asks, Entry, Got, Lot, Parcel};
-use crate::routing::{Place, Whose, whose};
-use crate::rpc::Routed;
-use crate::table::Known;
+use crate::pipe::{FrameItem, FrameKey, ItemResult, PipeOperation, RawAnswer};
+use crate::routing::{KeyLocation, RouteOwner, route_owner};
+use crate::rpc::RoutedRpc;
+use crate::table::TableSnapshot;
 
-/// One key and what the call requests for it, through a pipe.
-pub(crate) struct One<'a> {
-    pub(crate) asks: Asks,
+/// Call about one key through a pipe.
+pub(crate) struct SingleCall<'a> {
+    pub(crate) operation: PipeOperation,
     pub(crate) namespace: &'a str,
     pub(crate) key: &'a Key,
     /// Numbers to take; 0 for `current`.
@@ -29,31 +29,35 @@ pub(crate) struct One<'a> {
 }
 
 impl Client {
-    /// Tries until the item is answered, permanently rejected, or out of time. `read` makes the
-    /// answer from what the server sent, or says what is wrong with it.
-    pub(crate) async fn one<T>(
+    /// Retries until the item is answered, permanently rejected, or out of time. `decode` makes the
+    /// answer from what the server sent, or returns what is wrong with it.
+    pub(crate) async fn call_single<T>(
         &self,
-        one: One<'_>,
-        read: impl Fn(Got, Place) -> Result<T, &'static str>,
+        call: SingleCall<'_>,
+        decode: impl Fn(RawAnswer, KeyLocation) -> Result<T, &'static str>,
     ) -> Result<T, Error> {
-        let mut budget = Budget::new(self.deadline);
-        let mut failure = match self.submit_at_once(&one, &mut budget) {
-            Some((place, was, answer)) => match received(answer.await) {
-                Ok(got) => {
-                    self.inner.table.saw(place.slot, got.epoch);
-                    match read(got, place) {
+        let mut budget = RetryBudget::new(self.deadline);
+        let mut failure = match self.try_submit(&call, &mut budget) {
+            Some((location, previous_owner, answer)) => match to_item_answer(answer.await) {
+                Ok(raw) => {
+                    self.core.table.observe_epoch(location.slot, raw.epoch);
+                    match decode(raw, location) {
                         Ok(answer) => return Ok(answer),
-                        Err(what) => {
-                            let address = self.inner.address(was).unwrap_or_default();
-                            Some(Failure::malformed(&address, what))
+                        Err(problem) => {
+                            let address =
+                                self.core.owner_address(previous_owner).unwrap_or_default();
+                            Some(AttemptError::malformed_reply(&address, problem))
                         }
                     }
                 }
                 Err(failure) => {
-                    if let Some(address) = self.inner.address(was) {
-                        budget.note(&address);
+                    if let Some(address) = self.core.owner_address(previous_owner) {
+                        budget.record_address(&address);
                     }
-                    Some(self.inner.about(place.slot, was, failure))
+                    Some(
+                        self.core
+                            .with_route_context(location.slot, previous_owner, failure),
+                    )
                 }
             },
             None => None,
@@ -62,10 +66,10 @@ impl Client {
         Box::pin(async {
             loop {
                 if let Some(failure) = failure {
-                    let pause = self.inner.pause(&mut budget, &failure)?;
+                    let pause = self.core.plan_retry(&mut budget, &failure)?;
                     sleep(pause).await;
                 }
-                failure = match self.try_one(&one, &mut budget, &read).await {
+                failure = match self.attempt_single_call(&call, &mut budget, &decode).await {
                     Ok(answer) => return Ok(answer),
                     Err(failure) => Some(failure),
                 };
@@ -74,126 +78,141 @@ impl Client {
         .await
     }
 
-    /// Handles the usual case without waiting for anything: there is a table, the owner is not
-    /// suspect, and its pipe takes the item.
-    fn submit_at_once(
+    /// Submits in the usual case, without waiting: there is a table, the owner is not suspect, and
+    /// its pipe accepts the item.
+    fn try_submit(
         &self,
-        one: &One<'_>,
-        budget: &mut Budget,
-    ) -> Option<(Place, Whose, oneshot::Receiver<Entry>)> {
-        let inner = &self.inner;
-        let known = inner.table.guard();
-        let known = known.as_ref().filter(|_| !inner.table.has_gap())?;
-        let place = inner.place(known, one.namespace, one.key.as_ref()).ok()?;
-        let owner = known.owner(place.slot)?;
-        let patience = budget.first_patience();
-        let lot = self.lot(one, known);
-        let parcel = self.parcel(one, place);
-        let answer =
-            inner.at_owner(known, owner, |pipe| pipe.submit_one(&lot, parcel, patience))?;
-        budget.tried();
-        Some((place, whose(known.table.route(place.slot)), answer))
+        call: &SingleCall<'_>,
+        budget: &mut RetryBudget,
+    ) -> Option<(KeyLocation, RouteOwner, oneshot::Receiver<ItemResult>)> {
+        let core = &self.core;
+        let snapshot = core.table.snapshot_guard();
+        let snapshot = snapshot
+            .as_ref()
+            .filter(|_| !core.table.has_missed_update())?;
+        let location = core
+            .locate(snapshot, call.namespace, call.key.as_ref())
+            .ok()?;
+        let owner = snapshot.owner_index(location.slot)?;
+        let deadline = budget.first_deadline();
+        let frame_key = self.frame_key(call, snapshot);
+        let item = self.frame_item(call, location);
+        let answer = core.try_submit_to_owner(snapshot, owner, |pipe| {
+            pipe.submit_single(&frame_key, item, deadline)
+        })?;
+        budget.record_attempt();
+        Some((
+            location,
+            route_owner(snapshot.table.route(location.slot)),
+            answer,
+        ))
     }
 
-    fn lot<'a>(&self, one: &One<'a>, known: &Known) -> Lot<'a> {
-        Lot {
-            asks: one.asks,
-            namespace: one.namespace,
-            keyed: matches!(one.key, Key::Key(_)),
+    fn frame_key<'a>(&self, call: &SingleCall<'a>, snapshot: &TableSnapshot) -> FrameKey<'a> {
+        FrameKey {
+            operation: call.operation,
+            namespace: call.namespace,
+            keyed: matches!(call.key, Key::Key(_)),
             strict: self.strict,
-            version: known.table.version(),
+            table_version: snapshot.table.version(),
         }
     }
 
-    fn parcel<'a>(&self, one: &One<'a>, place: Place) -> Parcel<'a> {
-        Parcel {
-            key: one.key.key(),
-            count: one.count,
-            floor: one.floor,
-            epoch: self.inner.table.epoch(place.slot),
+    fn frame_item<'a>(&self, call: &SingleCall<'a>, location: KeyLocation) -> FrameItem<'a> {
+        FrameItem {
+            key: call.key.key(),
+            count: call.count,
+            floor: call.floor,
+            epoch: self.core.table.epoch_seen(location.slot),
         }
     }
 
-    async fn try_one<T>(
+    async fn attempt_single_call<T>(
         &self,
-        one: &One<'_>,
-        budget: &mut Budget,
-        read: &impl Fn(Got, Place) -> Result<T, &'static str>,
-    ) -> Result<T, Failure> {
-        let inner = &self.inner;
-        let key = one.key.as_ref();
-        let names = [namespace_name(one.namespace, key)];
-        let known = inner.known(&names, budget).await?;
-        let place = inner.place(&known, one.namespace, key)?;
-        let address = inner.target(&known, known.owner(place.slot));
-        let lot = self.lot(one, &known);
-        let parcel = self.parcel(one, place);
-        let got = self
-            .carry_one(&address, &lot, parcel, budget)
+        call: &SingleCall<'_>,
+        budget: &mut RetryBudget,
+        decode: &impl Fn(RawAnswer, KeyLocation) -> Result<T, &'static str>,
+    ) -> Result<T, AttemptError> {
+        let core = &self.core;
+        let key = call.key.as_ref();
+        let names = [namespace_name(call.namespace, key)];
+        let snapshot = core.get_table(&names, budget).await?;
+        let location = core.locate(&snapshot, call.namespace, key)?;
+        let address = core.choose_address(&snapshot, snapshot.owner_index(location.slot));
+        let frame_key = self.frame_key(call, &snapshot);
+        let item = self.frame_item(call, location);
+        let raw = self
+            .attempt_single(&address, &frame_key, item, budget)
             .await
             .map_err(|failure| {
-                let was = whose(known.table.route(place.slot));
-                inner.about(place.slot, was, failure)
+                let previous_owner = route_owner(snapshot.table.route(location.slot));
+                core.with_route_context(location.slot, previous_owner, failure)
             })?;
-        inner.table.saw(place.slot, got.epoch);
-        read(got, place).map_err(|what| Failure::malformed(&address, what))
+        core.table.observe_epoch(location.slot, raw.epoch);
+        decode(raw, location).map_err(|problem| AttemptError::malformed_reply(&address, problem))
     }
 
-    /// Tries `request` until it is answered, permanently rejected, or out of time. `read` makes the
-    /// answer from the reply, or says what is wrong with it.
-    pub(crate) async fn keyed<R: Routed, T>(
+    /// Retries `request` until it is answered, permanently rejected, or out of time. `decode` makes
+    /// the answer from the reply, or returns what is wrong with it.
+    pub(crate) async fn call_routed<R: RoutedRpc, T>(
         &self,
         namespace: &str,
         key: KeyRef<'_>,
         request: R,
-        read: impl Fn(R::Reply, Place) -> Result<T, &'static str>,
+        decode: impl Fn(R::Reply, KeyLocation) -> Result<T, &'static str>,
     ) -> Result<T, Error> {
-        let mut budget = Budget::new(self.deadline);
+        let mut budget = RetryBudget::new(self.deadline);
         loop {
             let failure = match self
-                .keyed_try(namespace, key, &request, &mut budget, &read)
+                .attempt_routed(namespace, key, &request, &mut budget, &decode)
                 .await
             {
                 Ok(answer) => return Ok(answer),
                 Err(failure) => failure,
             };
-            let pause = self.inner.pause(&mut budget, &failure)?;
+            let pause = self.core.plan_retry(&mut budget, &failure)?;
             sleep(pause).await;
         }
     }
 
-    async fn keyed_try<R: Routed, T>(
+    async fn attempt_routed<R: RoutedRpc, T>(
         &self,
         namespace: &str,
         key: KeyRef<'_>,
         request: &R,
-        budget: &mut Budget,
-        read: &impl Fn(R::Reply, Place) -> Result<T, &'static str>,
-    ) -> Result<T, Failure> {
-        let inner = &self.inner;
-        let known = inner
-            .known(&[namespace_name(namespace, key)], budget)
+        budget: &mut RetryBudget,
+        decode: &impl Fn(R::Reply, KeyLocation) -> Result<T, &'static str>,
+    ) -> Result<T, AttemptError> {
+        let core = &self.core;
+        let snapshot = core
+            .get_table(&[namespace_name(namespace, key)], budget)
             .await?;
-        let place = inner.place(&known, namespace, key)?;
-        let address = inner.target(&known, known.owner(place.slot));
+        let location = core.locate(&snapshot, namespace, key)?;
+        let address = core.choose_address(&snapshot, snapshot.owner_index(location.slot));
         let mut request = request.clone();
-        request.stamp(known.table.version(), inner.table.epoch(place.slot));
-        let reply = inner
-            .try_at(&address, request, budget)
+        request.set_route(
+            snapshot.table.version(),
+            core.table.epoch_seen(location.slot),
+        );
+        let reply = core
+            .attempt_unary(&address, request, budget)
             .await
             .map_err(|failure| {
-                let was = whose(known.table.route(place.slot));
-                inner.about(place.slot, was, failure)
+                let previous_owner = route_owner(snapshot.table.route(location.slot));
+                core.with_route_context(location.slot, previous_owner, failure)
             })?;
-        inner.table.saw(place.slot, R::epoch(&reply));
-        read(reply, place).map_err(|what| Failure::malformed(&address, what))
+        core.table
+            .observe_epoch(location.slot, R::reply_epoch(&reply));
+        decode(reply, location).map_err(|problem| AttemptError::malformed_reply(&address, problem))
     }
 }
 
 /// Returns the result of an item that was submitted.
-fn received(answer: Result<Entry, oneshot::error::RecvError>) -> Result<Got, Failure> {
+fn to_item_answer(
+    answer: Result<ItemResult, oneshot::error::RecvError>,
+) -> Result<RawAnswer, AttemptError> {
     match answer {
-        Ok(entry) => entry.map_err(|failure| *failure),
-        Err(_) => Err(Failure::unreachable("the owner", "the pipe was lost")),
+        Ok(result) => result.map_err(|failure| *failure),
+        Err(_) => Err(AttemptError::unreachable("the owner", "the pipe was lost")),
     }
 }

@@ -1,8 +1,8 @@
-//! Calls about many keys: split by owner, tried in parallel, each failed item retried alone.
+//! Calls about many keys: split by owner, sent in parallel, each failed item retried alone.
 //!
 //! Invariant: every item ends with exactly one result, and no item waits for another's retry. Items
-//! with one history travel as a *flock*: a flock splits by owner, and its failed items continue
-//! with their own pauses while the others are answered.
+//! with the same history form a [`RetryGroup`]: a group splits by owner, and its failed items
+//! continue with their own pauses while the others are answered.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,27 +17,27 @@ use seqsvr_proto::limits::NUMBERS_MAX;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 
-use crate::batch::Batch;
-use crate::budget::Budget;
+use crate::batch::BatchCall;
+use crate::budget::RetryBudget;
 use crate::client::Client;
 use crate::error::Error;
-use crate::failure::{Failure, Verdict};
-use crate::pipe::{Answers, FRAME_MAX, Lot, Parcel};
-use crate::routing::{namespace_in, place_in, whose};
-use crate::table::Known;
-use crate::together::{Together, is_keyed, parcels};
+use crate::failure::{AttemptError, RetryDecision};
+use crate::pipe::{CallResults, FRAME_ITEMS_MAX, FrameItem, FrameKey};
+use crate::routing::{find_namespace, locate_in, route_owner};
+use crate::table::TableSnapshot;
+use crate::together::{SingleOwnerCall, frame_items, is_keyed};
 
-/// Most requests of one call in flight.
-const PARALLEL_MAX: usize = 64;
+/// Maximum requests of one call in flight. Above it, batches wait.
+const REQUESTS_IN_FLIGHT_MAX: usize = 64;
 
-/// Items by index, with the budget that they still have.
-struct Flock {
+/// Items with the same history, by index, with the budget that they still have.
+struct RetryGroup {
     items: Vec<u32>,
-    budget: Budget,
+    budget: RetryBudget,
 }
 
-/// The content of one request: items of one owner, and of one kind of key, hence of one namespace.
-struct Part {
+/// Content of one request: items of one owner, and of one kind of key, hence of one namespace.
+struct OwnerBatch {
     /// Index in the table's addresses; None: there is no owner.
     owner: Option<usize>,
     items: Vec<u32>,
@@ -49,10 +49,10 @@ struct Part {
     stride: u32,
 }
 
-impl Part {
-    /// Returns an empty part like this one.
-    fn another(&self) -> Part {
-        Part {
+impl OwnerBatch {
+    /// Returns an empty batch of the same owner and kind of key.
+    fn new_like(&self) -> OwnerBatch {
+        OwnerBatch {
             items: Vec::new(),
             slots: Vec::new(),
             weight: 0,
@@ -61,20 +61,20 @@ impl Part {
     }
 }
 
-/// A part in flight.
-struct Group {
-    part: Part,
-    budget: Budget,
-    known: Arc<Known>,
-    /// Address to which the part was sent, if not the owner's.
+/// Batch that was sent and is not answered.
+struct InFlightBatch {
+    batch: OwnerBatch,
+    budget: RetryBudget,
+    snapshot: Arc<TableSnapshot>,
+    /// Address to which the batch was sent, if not the owner's.
     address: Option<String>,
 }
 
-impl Group {
-    /// Makes a group of all items of a call.
-    fn from_together(sent: Together, budget: Budget) -> Group {
-        Group {
-            part: Part {
+impl InFlightBatch {
+    /// Makes the batch of a call whose items all have one owner.
+    fn from_single_owner(sent: SingleOwnerCall, budget: RetryBudget) -> InFlightBatch {
+        InFlightBatch {
+            batch: OwnerBatch {
                 owner: Some(sent.owner),
                 items: (0..sent.slots.len() as u32).collect(),
                 slots: sent.slots,
@@ -83,134 +83,147 @@ impl Group {
                 stride: sent.stride,
             },
             budget,
-            known: sent.known,
+            snapshot: sent.snapshot,
             address: None,
         }
     }
 
-    /// Returns the address to which the part was sent.
+    /// Returns the address to which the batch was sent.
     fn address(&self) -> &str {
-        let owner = self.part.owner.map(|at| self.known.addresses[at].as_str());
+        let owner = self.batch.owner;
+        let owner = owner.map(|index| self.snapshot.addresses[index].as_str());
         self.address.as_deref().or(owner).unwrap_or_default()
     }
 }
 
-enum Event {
-    /// A flock's pause is over and there is a table, or the reason why there is none.
-    Ready(Flock, Result<Arc<Known>, Failure>),
-    Answered(Group, Result<Answers, Failure>),
+/// Event that a call waits for.
+enum BatchEvent {
+    /// The pause of a group ended and there is a table, or the reason why there is none.
+    TableReady(RetryGroup, Result<Arc<TableSnapshot>, AttemptError>),
+    /// A batch was answered, or failed.
+    Answered(InFlightBatch, Result<CallResults, AttemptError>),
 }
 
-type Events<'a> = FuturesUnordered<BoxFuture<'a, Event>>;
+type BatchEvents<'a> = FuturesUnordered<BoxFuture<'a, BatchEvent>>;
 
-/// One call in progress.
-struct Call<'a, B: Batch> {
+/// Call about many keys in progress.
+struct BatchExecution<'a, B: BatchCall> {
     client: &'a Client,
     namespace: &'a str,
     items: &'a [B::Item],
     results: Vec<Option<Result<B::Answer, Error>>>,
     permits: Arc<Semaphore>,
-    events: Events<'a>,
+    events: BatchEvents<'a>,
 }
 
 impl Client {
-    pub(crate) async fn many<B: Batch>(
+    /// Runs a call about many keys. Returns one result an item, in their order.
+    pub(crate) async fn call_batch<B: BatchCall>(
         &self,
         namespace: &str,
         items: &[B::Item],
     ) -> Vec<Result<B::Answer, Error>> {
-        let mut budget = Budget::new(self.deadline);
-        let mut sent = self.send_together::<B>(namespace, items, &mut budget);
+        let mut budget = RetryBudget::new(self.deadline);
+        let mut sent = self.send_to_single_owner::<B>(namespace, items, &mut budget);
         let mut answered = None;
-        if let Some(together) = &mut sent {
-            let answers = (&mut together.answers).await;
+        if let Some(single_owner) = &mut sent {
+            let answers = (&mut single_owner.answers).await;
             if let Ok(answers) = &answers
-                && let Some(results) = self.read_together::<B>(items, together, answers)
+                && let Some(results) =
+                    self.decode_from_single_owner::<B>(items, single_owner, answers)
             {
                 return results;
             }
-            answered = Some(answers.map_err(|_| Failure::lost("the owner")));
+            answered = Some(answers.map_err(|_| AttemptError::pipe_lost("the owner")));
         }
-        let sent = sent.map(|together| Group::from_together(together, budget.clone()));
+        let sent = sent.map(|call| InFlightBatch::from_single_owner(call, budget.clone()));
         let sent = sent.zip(answered);
         // Boxed, so that the future of the usual call is small.
-        Box::pin(self.many_parts::<B>(namespace, items, budget, sent)).await
+        Box::pin(self.run_batch::<B>(namespace, items, budget, sent)).await
     }
 
-    /// Runs a call in parts and with retries, after the part that was sent already, if any.
-    async fn many_parts<B: Batch>(
+    /// Runs a call in batches and with retries, after the batch that was sent already, if any.
+    async fn run_batch<B: BatchCall>(
         &self,
         namespace: &str,
         items: &[B::Item],
-        budget: Budget,
-        sent: Option<(Group, Result<Answers, Failure>)>,
+        budget: RetryBudget,
+        sent: Option<(InFlightBatch, Result<CallResults, AttemptError>)>,
     ) -> Vec<Result<B::Answer, Error>> {
-        let mut call: Call<'_, B> = Call {
+        let mut call: BatchExecution<'_, B> = BatchExecution {
             client: self,
             namespace,
             items,
             results: std::iter::repeat_with(|| None).take(items.len()).collect(),
-            permits: Arc::new(Semaphore::new(PARALLEL_MAX)),
+            permits: Arc::new(Semaphore::new(REQUESTS_IN_FLIGHT_MAX)),
             events: FuturesUnordered::new(),
         };
         match sent {
-            Some((group, outcome)) => call.settle(group, outcome),
-            None => call.begin(budget),
+            Some((in_flight, outcome)) => call.complete(in_flight, outcome),
+            None => call.start(budget),
         }
         while let Some(event) = call.events.next().await {
             match event {
-                Event::Ready(flock, Ok(known)) => call.send(flock, known),
-                Event::Ready(flock, Err(failure)) => call.again(flock, &failure),
-                Event::Answered(group, outcome) => call.settle(group, outcome),
+                BatchEvent::TableReady(group, Ok(snapshot)) => call.send_group(group, snapshot),
+                BatchEvent::TableReady(group, Err(failure)) => call.retry(group, &failure),
+                BatchEvent::Answered(in_flight, outcome) => call.complete(in_flight, outcome),
             }
         }
-        let lost = || Error::invalid("an item without a result");
+        let missing = || Error::invalid("an item without a result");
         let results = call.results.into_iter();
-        results.map(|r| r.unwrap_or_else(|| Err(lost()))).collect()
+        results
+            .map(|r| r.unwrap_or_else(|| Err(missing())))
+            .collect()
     }
 }
 
-impl<'a, B: Batch> Call<'a, B> {
-    /// Sends all items, at once if there is a table to place them by.
-    fn begin(&mut self, budget: Budget) {
-        let all = Flock {
+impl<'a, B: BatchCall> BatchExecution<'a, B> {
+    /// Sends all items, at once if there is a table to locate them by.
+    fn start(&mut self, budget: RetryBudget) {
+        let all = RetryGroup {
             items: (0..self.items.len() as u32).collect(),
             budget,
         };
-        let table = &self.client.inner.table;
-        match table.known() {
-            Some(known) if !table.has_gap() && self.has_namespaces(&known, &all.items) => {
-                self.send(all, known);
+        let table = &self.client.core.table;
+        match table.snapshot() {
+            Some(snapshot)
+                if !table.has_missed_update() && self.has_namespaces(&snapshot, &all.items) =>
+            {
+                self.send_group(all, snapshot);
             }
-            _ => self.ready_after(all, Duration::ZERO),
+            _ => self.await_table_after(all, Duration::ZERO),
         }
     }
 
-    /// Waits for the pause of the flock, then gets a table with its namespaces.
-    fn ready_after(&self, mut flock: Flock, pause: Duration) {
-        if flock.items.is_empty() {
+    /// Waits for the pause of a group, then gets a table with its namespaces.
+    fn await_table_after(&self, mut group: RetryGroup, pause: Duration) {
+        if group.items.is_empty() {
             return;
         }
         let client = self.client;
-        let names: Vec<&str> = self.names(&flock.items).into_iter().flatten().collect();
+        let names: Vec<&str> = self
+            .namespace_names(&group.items)
+            .into_iter()
+            .flatten()
+            .collect();
         let ready = async move {
             sleep(pause).await;
-            let known = client.inner.known(&names, &mut flock.budget).await;
-            Event::Ready(flock, known)
+            let snapshot = client.core.get_table(&names, &mut group.budget).await;
+            BatchEvent::TableReady(group, snapshot)
         };
         self.events.push(ready.boxed());
     }
 
     /// Returns whether a table has the namespaces of all items.
-    fn has_namespaces(&self, known: &Known, items: &[u32]) -> bool {
-        let names = self.names(items).into_iter().flatten();
+    fn has_namespaces(&self, snapshot: &TableSnapshot, items: &[u32]) -> bool {
+        let names = self.namespace_names(items).into_iter().flatten();
         names
             .into_iter()
-            .all(|name| known.table.namespace(name).is_some())
+            .all(|name| snapshot.table.namespace(name).is_some())
     }
 
     /// Returns the names of the items' namespaces: of uids, and of keys.
-    fn names(&self, items: &[u32]) -> [Option<&'a str>; 2] {
+    fn namespace_names(&self, items: &[u32]) -> [Option<&'a str>; 2] {
         let mut names = [None, None];
         for i in items {
             let key = B::key(&self.items[*i as usize]).as_ref();
@@ -220,175 +233,192 @@ impl<'a, B: Batch> Call<'a, B> {
         names
     }
 
-    /// Splits a flock by server, by kind of key (kinds do not mix in a request) and by the limits
-    /// of a request. Sends the parts. Items that no request may hold fail here.
-    fn send(&mut self, flock: Flock, known: Arc<Known>) {
-        let inner = &self.client.inner;
-        let items_max = inner.items_max.min(FRAME_MAX);
+    /// Splits a group by server, by kind of key (kinds do not mix in a request) and by the limits
+    /// of a request. Sends the batches. Items that no request may hold fail here.
+    fn send_group(&mut self, group: RetryGroup, snapshot: Arc<TableSnapshot>) {
+        let core = &self.client.core;
+        let items_max = core.frame_items_max.min(FRAME_ITEMS_MAX);
         // By owner (the last one: none) and kind of key.
-        let all = known.addresses.len() + 1;
-        let mut parts: Vec<Option<Part>> = (0..2 * all).map(|_| None).collect();
-        let mut full = Vec::new();
+        let owners = snapshot.addresses.len() + 1;
+        let mut batches: Vec<Option<OwnerBatch>> = (0..2 * owners).map(|_| None).collect();
+        let mut full_batches = Vec::new();
         // The namespaces of uids and of keys, each looked up once.
         let mut namespaces = [None, None];
-        for &i in &flock.items {
+        for &i in &group.items {
             let item = &self.items[i as usize];
-            if let Err(error) = B::check(item) {
+            if let Err(error) = B::validate(item) {
                 self.results[i as usize] = Some(Err(error));
                 continue;
             }
             let key = B::key(item).as_ref();
             let keyed = is_keyed(key);
             let namespace = namespaces[usize::from(keyed)]
-                .get_or_insert_with(|| namespace_in(&known, self.namespace, key));
-            let placed = match namespace {
-                Ok(namespace) => place_in(&known, namespace, key),
+                .get_or_insert_with(|| find_namespace(&snapshot, self.namespace, key));
+            let located = match namespace {
+                Ok(namespace) => locate_in(&snapshot, namespace, key),
                 Err(failure) => Err(failure.clone()),
             };
-            let place = match placed {
-                Ok(place) => place,
+            let location = match located {
+                Ok(location) => location,
                 Err(failure) => {
-                    let alone = Flock {
+                    let alone = RetryGroup {
                         items: vec![i],
-                        budget: flock.budget.clone(),
+                        budget: group.budget.clone(),
                     };
-                    self.again(alone, &failure);
+                    self.retry(alone, &failure);
                     continue;
                 }
             };
-            let owner = known.owner(place.slot);
-            let at = 2 * owner.unwrap_or(all - 1) + usize::from(keyed);
-            let part = parts[at].get_or_insert_with(|| {
-                let room = flock.items.len().min(items_max);
-                Part {
+            let owner = snapshot.owner_index(location.slot);
+            let index = 2 * owner.unwrap_or(owners - 1) + usize::from(keyed);
+            let batch = batches[index].get_or_insert_with(|| {
+                let capacity = group.items.len().min(items_max);
+                OwnerBatch {
                     owner,
-                    items: Vec::with_capacity(room),
-                    slots: Vec::with_capacity(room),
+                    items: Vec::with_capacity(capacity),
+                    slots: Vec::with_capacity(capacity),
                     weight: 0,
                     keyed,
-                    stride: place.stride,
+                    stride: location.stride,
                 }
             });
             let weight = u64::from(B::count(item));
-            if part.items.len() >= items_max || part.weight + weight > NUMBERS_MAX {
-                let next = part.another();
-                full.push(std::mem::replace(part, next));
+            if batch.items.len() >= items_max || batch.weight + weight > NUMBERS_MAX {
+                let next = batch.new_like();
+                full_batches.push(std::mem::replace(batch, next));
             }
-            part.items.push(i);
-            part.slots.push(place.slot);
-            part.weight += weight;
+            batch.items.push(i);
+            batch.slots.push(location.slot);
+            batch.weight += weight;
         }
-        for part in full.into_iter().chain(parts.into_iter().flatten()) {
-            self.try_part(Group {
-                part,
-                budget: flock.budget.clone(),
-                known: known.clone(),
+        let batches = batches.into_iter().flatten();
+        for batch in full_batches.into_iter().chain(batches) {
+            self.send_batch(InFlightBatch {
+                batch,
+                budget: group.budget.clone(),
+                snapshot: snapshot.clone(),
                 address: None,
             });
         }
     }
 
-    /// Sends a part: at once if the owner's pipe takes it, which is the usual case.
-    fn try_part(&self, mut group: Group) {
+    /// Sends a batch: at once if the owner's pipe accepts it, which is the usual case.
+    fn send_batch(&self, mut in_flight: InFlightBatch) {
         let (client, items) = (self.client, self.items);
-        let Part { keyed, weight, .. } = group.part;
-        let lot = Lot {
-            asks: B::ASKS,
+        let OwnerBatch { keyed, weight, .. } = in_flight.batch;
+        let frame_key = FrameKey {
+            operation: B::OPERATION,
             namespace: self.namespace,
             keyed,
             strict: client.strict,
-            version: group.known.table.version(),
+            table_version: in_flight.snapshot.table.version(),
         };
         let permit = self.permits.clone().try_acquire_owned();
-        if let (Ok(permit), Some(owner)) = (permit, group.part.owner) {
-            let patience = group.budget.patience(Instant::now());
-            let submitted = client.inner.at_owner(&group.known, owner, |pipe| {
-                let parcels = parcels_of::<B>(client, items, &group.part);
-                pipe.submit_many(&lot, weight, parcels, patience)
-            });
+        if let (Ok(permit), Some(owner)) = (permit, in_flight.batch.owner) {
+            let deadline = in_flight.budget.attempt_deadline(Instant::now());
+            let submitted = client
+                .core
+                .try_submit_to_owner(&in_flight.snapshot, owner, |pipe| {
+                    let frame_items = owner_batch_items::<B>(client, items, &in_flight.batch);
+                    pipe.submit_batch(&frame_key, weight, frame_items, deadline)
+                });
             if let Some(answers) = submitted {
-                group.budget.tried();
+                in_flight.budget.record_attempt();
                 let answered = async move {
                     let answers = answers.await;
                     drop(permit);
-                    let outcome = answers.map_err(|_| Failure::lost(group.address()));
-                    Event::Answered(group, outcome)
+                    let outcome = answers.map_err(|_| AttemptError::pipe_lost(in_flight.address()));
+                    BatchEvent::Answered(in_flight, outcome)
                 };
                 return self.events.push(answered.boxed());
             }
         }
-        let address = client.inner.target(&group.known, group.part.owner);
+        let address = client
+            .core
+            .choose_address(&in_flight.snapshot, in_flight.batch.owner);
         let permits = self.permits.clone();
         let answered = async move {
             // Never closed: an error cannot come.
             let _permit = permits.acquire().await;
-            let parcels = parcels_of::<B>(client, items, &group.part);
-            let parcels: Vec<Parcel<'_>> = parcels.collect();
+            let frame_items = owner_batch_items::<B>(client, items, &in_flight.batch);
+            let frame_items: Vec<FrameItem<'_>> = frame_items.collect();
             let outcome = client
-                .carry_many(&address, &lot, weight, &parcels, &mut group.budget)
+                .attempt_batch(
+                    &address,
+                    &frame_key,
+                    weight,
+                    &frame_items,
+                    &mut in_flight.budget,
+                )
                 .await;
-            group.address = Some(address);
-            Event::Answered(group, outcome)
+            in_flight.address = Some(address);
+            BatchEvent::Answered(in_flight, outcome)
         };
         self.events.push(answered.boxed());
     }
 
-    /// Stores the answers; the failed items are retried, those with a new route apart from those
-    /// that must pause.
-    fn settle(&mut self, mut group: Group, outcome: Result<Answers, Failure>) {
+    /// Stores the answers and retries the failed items. Those with a new route form another group
+    /// than those that must pause.
+    fn complete(
+        &mut self,
+        mut in_flight: InFlightBatch,
+        outcome: Result<CallResults, AttemptError>,
+    ) {
         let mut answers = outcome.map_err(Box::new);
-        let inner = &self.client.inner;
-        let mut parted: BTreeMap<(bool, Option<Duration>), (Vec<u32>, Failure)> = BTreeMap::new();
-        for (&i, &slot) in group.part.items.iter().zip(&group.part.slots) {
-            let entry = match &mut answers {
+        let core = &self.client.core;
+        let mut failed: BTreeMap<(bool, Option<Duration>), (Vec<u32>, AttemptError)> =
+            BTreeMap::new();
+        for (&i, &slot) in in_flight.batch.items.iter().zip(&in_flight.batch.slots) {
+            let result = match &mut answers {
                 // A pipe returns as many answers as it received items.
                 Ok(answers) => answers
                     .next()
-                    .unwrap_or_else(|| Err(Box::new(Failure::lost("the owner")))),
+                    .unwrap_or_else(|| Err(Box::new(AttemptError::pipe_lost("the owner")))),
                 Err(failure) => Err(failure.clone()),
             };
-            let failure = match entry {
+            let failure = match result {
                 Err(failure) => *failure,
-                Ok(got) => {
-                    inner.table.saw(slot, got.epoch);
-                    match B::read(got, &self.items[i as usize], group.part.stride) {
+                Ok(raw) => {
+                    core.table.observe_epoch(slot, raw.epoch);
+                    match B::decode(raw, &self.items[i as usize], in_flight.batch.stride) {
                         Ok(answer) => {
                             self.results[i as usize] = Some(Ok(answer));
                             continue;
                         }
-                        Err(what) => Failure::malformed(group.address(), what),
+                        Err(problem) => AttemptError::malformed_reply(in_flight.address(), problem),
                     }
                 }
             };
-            if parted.is_empty() {
-                let address = group.address().to_owned();
-                group.budget.note(&address);
+            if failed.is_empty() {
+                let address = in_flight.address().to_owned();
+                in_flight.budget.record_address(&address);
             }
-            let was = whose(group.known.table.route(slot));
-            let failure = inner.about(slot, was, failure);
-            let wait = match failure.verdict {
-                Verdict::Retry => None,
-                Verdict::After(hint) => Some(hint),
-                Verdict::Final => {
-                    self.results[i as usize] = Some(Err(group.budget.error(&failure, false)));
+            let previous_owner = route_owner(in_flight.snapshot.table.route(slot));
+            let failure = core.with_route_context(slot, previous_owner, failure);
+            let retry_after = match failure.decision {
+                RetryDecision::Retry => None,
+                RetryDecision::RetryAfter(hint) => Some(hint),
+                RetryDecision::Stop => {
+                    self.results[i as usize] =
+                        Some(Err(in_flight.budget.to_error(&failure, false)));
                     continue;
                 }
             };
-            let part = parted.entry((failure.rerouted, wait));
-            part.or_insert_with(|| (Vec::new(), failure)).0.push(i);
+            let group = failed.entry((failure.rerouted, retry_after));
+            group.or_insert_with(|| (Vec::new(), failure)).0.push(i);
         }
-        for (items, failure) in parted.into_values() {
-            let budget = group.budget.clone();
-            self.again(Flock { items, budget }, &failure);
+        for (items, failure) in failed.into_values() {
+            let budget = in_flight.budget.clone();
+            self.retry(RetryGroup { items, budget }, &failure);
         }
     }
 
-    /// Retries a flock, or ends it.
-    fn again(&mut self, mut flock: Flock, failure: &Failure) {
-        match self.client.inner.pause(&mut flock.budget, failure) {
-            Ok(pause) => self.ready_after(flock, pause),
+    /// Retries a group, or fails its items.
+    fn retry(&mut self, mut group: RetryGroup, failure: &AttemptError) {
+        match self.client.core.plan_retry(&mut group.budget, failure) {
+            Ok(pause) => self.await_table_after(group, pause),
             Err(error) => {
-                for i in flock.items {
+                for i in group.items {
                     self.results[i as usize] = Some(Err(error.clone()));
                 }
             }
@@ -396,12 +426,12 @@ impl<'a, B: Batch> Call<'a, B> {
     }
 }
 
-/// Returns the items of a part in the form that a pipe takes.
-fn parcels_of<'p, B: Batch>(
+/// Returns the items of a batch in the form that a pipe accepts.
+fn owner_batch_items<'p, B: BatchCall>(
     client: &'p Client,
     items: &'p [B::Item],
-    part: &'p Part,
-) -> impl ExactSizeIterator<Item = Parcel<'p>> + Clone {
-    let items = part.items.iter().map(|i| &items[*i as usize]);
-    parcels::<B>(client, items.zip(&part.slots))
+    batch: &'p OwnerBatch,
+) -> impl ExactSizeIterator<Item = FrameItem<'p>> + Clone {
+    let items = batch.items.iter().map(|i| &items[*i as usize]);
+    frame_items::<B>(client, items.zip(&batch.slots))
 }

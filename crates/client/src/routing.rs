@@ -1,4 +1,4 @@
-//! From a key to its owner: getting a table, finding the key's place in it, choosing a server.
+//! From a key to its owner: get a table, locate the key in it, choose a server.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,80 +11,83 @@ use seqsvr_proto::convert::namespace_name;
 use seqsvr_proto::v1;
 use tokio::time::{sleep, timeout};
 
-use crate::budget::Budget;
-use crate::client::Inner;
-use crate::failure::{Failure, Verdict};
-use crate::table::Known;
+use crate::budget::RetryBudget;
+use crate::client::ClientCore;
+use crate::failure::{AttemptError, RetryDecision};
+use crate::table::TableSnapshot;
 use seqsvr_proto::v1::Reason;
 
-/// How many servers are tried for a namespace that our table lacks: the namespace may be new.
-const NAMESPACE_LOOKUPS: u32 = 3;
-const NAMESPACE_PAUSE: Duration = Duration::from_millis(20);
+/// Maximum fetches for a namespace that the table lacks, since the namespace may be new. After them
+/// the namespace counts as unknown.
+const NAMESPACE_LOOKUPS_MAX: u32 = 3;
+/// Pause between two of these fetches.
+const NAMESPACE_LOOKUP_INTERVAL: Duration = Duration::from_millis(20);
 
-/// The place of a key.
+/// Section and slot of a key.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct KeyLocation {
     pub(crate) section: SectionKey,
     pub(crate) slot: Slot,
     pub(crate) stride: u32,
 }
 
-/// The owner of a slot and its epoch, by one table.
-pub(crate) type Whose = Option<(Epoch, Option<SessionId>)>;
+/// Epoch of a slot and session of its owner, by one table; None: the table has no such slot.
+pub(crate) type RouteOwner = Option<(Epoch, Option<SessionId>)>;
 
-pub(crate) fn whose(route: Option<&Route>) -> Whose {
+/// Returns the epoch and the owner that a route names.
+pub(crate) fn route_owner(route: Option<&Route>) -> RouteOwner {
     route.map(|r| (r.epoch, r.owner.as_ref().map(|o| o.session)))
 }
 
-impl Inner {
+impl ClientCore {
     /// Returns a table that has these namespaces, if any server has them.
-    pub(crate) async fn known(
+    pub(crate) async fn get_table(
         &self,
         namespaces: &[&str],
-        budget: &mut Budget,
-    ) -> Result<Arc<Known>, Failure> {
-        let gap = self.table.take_gap();
-        let mut known = match self.table.known() {
-            Some(known) if !gap => known,
-            _ => self.fetch(0, budget).await.inspect_err(|_| {
-                if gap {
-                    self.table.put_back_gap();
+        budget: &mut RetryBudget,
+    ) -> Result<Arc<TableSnapshot>, AttemptError> {
+        let missed_update = self.table.take_missed_update();
+        let mut snapshot = match self.table.snapshot() {
+            Some(snapshot) if !missed_update => snapshot,
+            _ => self.fetch_table(0, budget).await.inspect_err(|_| {
+                if missed_update {
+                    self.table.restore_missed_update();
                 }
             })?,
         };
-        let lacks = |known: &Known| {
+        let lacks = |snapshot: &TableSnapshot| {
             namespaces
                 .iter()
-                .any(|n| known.table.namespace(n).is_none())
+                .any(|n| snapshot.table.namespace(n).is_none())
         };
-        while lacks(&known) && budget.namespace_lookups < NAMESPACE_LOOKUPS {
+        while lacks(&snapshot) && budget.namespace_lookups < NAMESPACE_LOOKUPS_MAX {
             if budget.namespace_lookups > 0 {
-                sleep(NAMESPACE_PAUSE.min(budget.left())).await;
+                sleep(NAMESPACE_LOOKUP_INTERVAL.min(budget.time_left())).await;
             }
-            known = self.fetch(known.table.version(), budget).await?;
+            snapshot = self.fetch_table(snapshot.table.version(), budget).await?;
             budget.namespace_lookups += 1;
         }
-        Ok(known)
+        Ok(snapshot)
     }
 
-    /// Requests from a server what a table of version `base` lacks. Callers that come during a
+    /// Requests from a server what a table of version `base` lacks. Callers that arrive during a
     /// fetch share its outcome.
-    pub(crate) async fn fetch(
+    pub(crate) async fn fetch_table(
         &self,
         base: u64,
-        budget: &mut Budget,
-    ) -> Result<Arc<Known>, Failure> {
-        let arrived = self.fetches.load(Ordering::Acquire);
-        let Ok(mut outcome) = timeout(budget.left(), self.fetch.lock()).await else {
-            return Err(no_table());
+        budget: &mut RetryBudget,
+    ) -> Result<Arc<TableSnapshot>, AttemptError> {
+        let fetches_at_start = self.fetches_ended.load(Ordering::Acquire);
+        let Ok(mut outcome) = timeout(budget.time_left(), self.last_fetch.lock()).await else {
+            return Err(no_table_error());
         };
-        if self.fetches.load(Ordering::Acquire) == arrived {
-            let known = self.table.known();
+        if self.fetches_ended.load(Ordering::Acquire) == fetches_at_start {
+            let snapshot = self.table.snapshot();
             let address = self
                 .servers
-                .any(known.as_ref().map_or(&[], |k| k.addresses.as_slice()));
+                .pick_server(snapshot.as_ref().map_or(&[], |k| k.addresses.as_slice()));
             let reply = self
-                .try_at(
+                .attempt_unary(
                     &address,
                     v1::RoutesRequest {
                         base,
@@ -94,53 +97,62 @@ impl Inner {
                 )
                 .await;
             *outcome = reply.err();
-            self.fetches.fetch_add(1, Ordering::AcqRel);
+            self.fetches_ended.fetch_add(1, Ordering::AcqRel);
         }
         match &*outcome {
             Some(failure) => Err(failure.clone()),
-            None => self.table.known().ok_or_else(no_table),
+            None => self.table.snapshot().ok_or_else(no_table_error),
         }
     }
 
-    /// Returns the place of a key in the table, or why it has none.
-    pub(crate) fn place(
+    /// Returns the location of a key by the table, or why it has none.
+    pub(crate) fn locate(
         &self,
-        known: &Known,
+        snapshot: &TableSnapshot,
         namespace: &str,
         key: KeyRef<'_>,
-    ) -> Result<Place, Failure> {
-        place_in(known, namespace_in(known, namespace, key)?, key)
+    ) -> Result<KeyLocation, AttemptError> {
+        locate_in(snapshot, find_namespace(snapshot, namespace, key)?, key)
     }
 
-    /// Returns the server to try: the owner, by its index in the table's addresses; any server if
-    /// there is none or it is suspect.
-    pub(crate) fn target(&self, known: &Known, owner: Option<usize>) -> String {
-        match owner.and_then(|at| known.addresses.get(at)) {
+    /// Returns the address to send to: the owner's, by its index in the table's addresses; any
+    /// server if there is none or it is suspect.
+    pub(crate) fn choose_address(&self, snapshot: &TableSnapshot, owner: Option<usize>) -> String {
+        match owner.and_then(|index| snapshot.addresses.get(index)) {
             Some(address) if !self.servers.is_suspect(address) => address.clone(),
-            _ => self.servers.any(&known.addresses),
+            _ => self.servers.pick_server(&snapshot.addresses),
         }
     }
 
     /// Returns the address of the former owner, if the table still has it.
-    pub(crate) fn address(&self, was: Whose) -> Option<String> {
-        let (_, session) = was?;
-        let known = self.table.known()?;
-        let mut owners = known.table.routes().filter_map(|(_, r)| r.owner.as_ref());
+    pub(crate) fn owner_address(&self, previous_owner: RouteOwner) -> Option<String> {
+        let (_, session) = previous_owner?;
+        let snapshot = self.table.snapshot()?;
+        let mut owners = snapshot
+            .table
+            .routes()
+            .filter_map(|(_, r)| r.owner.as_ref());
         let owner = owners.find(|owner| Some(owner.session) == session)?;
         Some(owner.address.clone())
     }
 
-    /// Completes the failure of a request about a slot, sent when its owner and epoch were `was`.
-    pub(crate) fn about(&self, slot: Slot, was: Whose, mut failure: Failure) -> Failure {
+    /// Completes the failure of a request about a slot with what the table says now.
+    /// `previous_owner` is the route by which the request was sent.
+    pub(crate) fn with_route_context(
+        &self,
+        slot: Slot,
+        previous_owner: RouteOwner,
+        mut failure: AttemptError,
+    ) -> AttemptError {
         // A namespace in our table exists: a server that lacks it is only behind.
         if failure.reason == Reason::NoSuchNamespace {
-            failure.verdict = Verdict::Retry;
+            failure.decision = RetryDecision::Retry;
         }
-        let Some(now) = self.table.known() else {
+        let Some(now) = self.table.snapshot() else {
             return failure;
         };
         let route = now.table.route(slot);
-        if whose(route) != was {
+        if route_owner(route) != previous_owner {
             failure.rerouted = route.is_some_and(|r| r.owner.is_some());
         }
         if failure.reason == Reason::NotOwner && route.is_some_and(|r| r.owner.is_none()) {
@@ -150,43 +162,47 @@ impl Inner {
     }
 }
 
-/// Returns the namespace that is meant with a key of this kind.
-pub(crate) fn namespace_in<'k>(
-    known: &'k Known,
+/// Returns the namespace of a key of this kind; an empty name stands for the default of the kind.
+pub(crate) fn find_namespace<'k>(
+    snapshot: &'k TableSnapshot,
     namespace: &str,
     key: KeyRef<'_>,
-) -> Result<&'k Namespace, Failure> {
+) -> Result<&'k Namespace, AttemptError> {
     let name = namespace_name(namespace, key);
-    known.table.namespace(name).ok_or_else(|| {
-        Failure::new(
+    snapshot.table.namespace(name).ok_or_else(|| {
+        AttemptError::new(
             Reason::NoSuchNamespace,
-            Verdict::Final,
+            RetryDecision::Stop,
             format!("no namespace {name:?}; create it first, or check the name"),
         )
     })
 }
 
-/// Returns the place of a key in its namespace, or why it has none.
+/// Returns the location of a key in its namespace, or why it has none.
 #[inline]
-pub(crate) fn place_in(
-    known: &Known,
+pub(crate) fn locate_in(
+    snapshot: &TableSnapshot,
     namespace: &Namespace,
     key: KeyRef<'_>,
-) -> Result<Place, Failure> {
-    match known.table.place(namespace, key) {
-        Ok((section, slot)) => Ok(Place {
+) -> Result<KeyLocation, AttemptError> {
+    match snapshot.table.place(namespace, key) {
+        Ok((section, slot)) => Ok(KeyLocation {
             section,
             slot,
             stride: namespace.spec.progression.stride,
         }),
-        Err(e) => Err(Failure::new(Reason::Invalid, Verdict::Final, e.to_string())),
+        Err(e) => Err(AttemptError::new(
+            Reason::Invalid,
+            RetryDecision::Stop,
+            e.to_string(),
+        )),
     }
 }
 
-fn no_table() -> Failure {
-    Failure::new(
+fn no_table_error() -> AttemptError {
+    AttemptError::new(
         Reason::Unreachable,
-        Verdict::Retry,
+        RetryDecision::Retry,
         "no AllocSvr gave a usable routing table".into(),
     )
 }

@@ -1,4 +1,4 @@
-//! The calls of the contract in one form, so that one loop can try any of them.
+//! All unary calls of the contract in one form, so that one loop can attempt any of them.
 
 use std::future::Future;
 
@@ -10,7 +10,7 @@ use seqsvr_proto::v1::sequence_client::SequenceClient;
 use tonic::transport::Channel;
 use tonic::{Request, Response, Status, Streaming};
 
-/// A request that can be sent.
+/// Request of a unary call.
 pub(crate) trait Rpc: Clone + Send + 'static {
     type Reply: Send;
 
@@ -20,25 +20,28 @@ pub(crate) trait Rpc: Clone + Send + 'static {
     ) -> impl Future<Output = Result<Response<Self::Reply>, Status>> + Send;
 
     /// Takes the routing table attached to a reply.
-    fn routes(reply: &mut Self::Reply) -> Option<v1::RoutingTable>;
+    fn take_routes(reply: &mut Self::Reply) -> Option<v1::RoutingTable>;
 
-    /// Names the client's cluster, if the request can.
-    fn name_cluster(&mut self, _: ClusterTag) {}
+    /// Sets the client's cluster, if the request has such a field.
+    fn set_cluster(&mut self, _: ClusterTag) {}
 
     /// Returns the cluster that a reply names.
-    fn cluster_of(_: &Self::Reply) -> ClusterTag {
+    fn reply_cluster(_: &Self::Reply) -> ClusterTag {
         ClusterTag::NONE
     }
 }
 
-/// A request about one key, which carries the client's state of routes.
-pub(crate) trait Routed: Rpc {
-    fn stamp(&mut self, table_version: u64, epoch: u64);
-    fn epoch(reply: &Self::Reply) -> u64;
+/// Request about one key, which carries the version of the client's table and an epoch.
+pub(crate) trait RoutedRpc: Rpc {
+    fn set_route(&mut self, table_version: u64, epoch: u64);
+    fn reply_epoch(reply: &Self::Reply) -> u64;
 }
 
 macro_rules! rpc {
-    ($client:ident, $method:ident, $request:ident -> $reply:ident, $routes:expr $(, $named:item)*) => {
+    (
+        $client:ident, $method:ident, $request:ident -> $reply:ident,
+        $routes:expr $(, $named:item)*
+    ) => {
         impl Rpc for v1::$request {
             type Reply = v1::$reply;
 
@@ -50,7 +53,7 @@ macro_rules! rpc {
                 { client }.$method(request).await
             }
 
-            fn routes(reply: &mut v1::$reply) -> Option<v1::RoutingTable> {
+            fn take_routes(reply: &mut v1::$reply) -> Option<v1::RoutingTable> {
                 let routes: fn(&mut v1::$reply) -> Option<v1::RoutingTable> = $routes;
                 routes(reply)
             }
@@ -65,10 +68,10 @@ rpc!(
     raise_to,
     RaiseToRequest -> RaiseToResponse,
     |r| r.routes.take(),
-    fn name_cluster(&mut self, tag: ClusterTag) {
+    fn set_cluster(&mut self, tag: ClusterTag) {
         self.set_cluster_tag(tag);
     },
-    fn cluster_of(reply: &v1::RaiseToResponse) -> ClusterTag {
+    fn reply_cluster(reply: &v1::RaiseToResponse) -> ClusterTag {
         reply.cluster_tag()
     }
 );
@@ -78,7 +81,7 @@ rpc!(
     routes,
     RoutesRequest -> RoutingTable,
     |r| Some(std::mem::take(r)),
-    fn name_cluster(&mut self, tag: ClusterTag) {
+    fn set_cluster(&mut self, tag: ClusterTag) {
         self.set_cluster_tag(tag);
     }
 );
@@ -93,7 +96,7 @@ rpc!(AdminClient, remove_member, RemoveMemberRequest -> MembersResponse, |_| Non
 rpc!(AdminClient, transfer_leader, TransferLeaderRequest -> MembersResponse, |_| None);
 rpc!(AdminClient, node_status, NodeStatusRequest -> NodeStatusResponse, |_| None);
 
-/// The answer is a stream, which is read outside the time of a try.
+/// The answer is a stream, which is read outside the time of an attempt.
 impl Rpc for v1::BackupRequest {
     type Reply = Streaming<v1::BackupChunk>;
 
@@ -104,18 +107,18 @@ impl Rpc for v1::BackupRequest {
         AdminClient::new(channel).backup(request).await
     }
 
-    fn routes(_: &mut Self::Reply) -> Option<v1::RoutingTable> {
+    fn take_routes(_: &mut Self::Reply) -> Option<v1::RoutingTable> {
         None
     }
 }
 
-impl Routed for v1::RaiseToRequest {
-    fn stamp(&mut self, table_version: u64, epoch: u64) {
+impl RoutedRpc for v1::RaiseToRequest {
+    fn set_route(&mut self, table_version: u64, epoch: u64) {
         self.table_version = table_version;
         self.epoch = (epoch > 0).then_some(epoch);
     }
 
-    fn epoch(reply: &v1::RaiseToResponse) -> u64 {
+    fn reply_epoch(reply: &v1::RaiseToResponse) -> u64 {
         reply.epoch
     }
 }

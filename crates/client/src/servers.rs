@@ -1,8 +1,9 @@
-//! The choice of a server when the owner is unknown or does not answer.
+//! Choice of a server when the owner is unknown or does not answer.
 //!
-//! A server that could not be reached or stayed silent is *suspect* for a moment. Calls go to other
-//! servers (which forward), so that a dead machine costs one try and not one try a call. A server
-//! of another cluster is suspect for longer: it answers, but its answers are not useful.
+//! A server that could not be reached or did not respond is *suspect* for a moment. Calls go to
+//! other servers (which forward), so that a dead machine costs one attempt and not one attempt a
+//! call. A server of another cluster is suspect for longer: it answers, but its answers are not
+//! useful.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,117 +14,124 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use tokio::time::Instant;
 
-/// How long a suspicion lasts.
-const SUSPECT_FOR: Duration = Duration::from_secs(1);
-/// How long a server of another cluster is avoided. The client's cluster may get the address back.
-const FOREIGN_FOR: Duration = Duration::from_secs(10);
-/// Most suspects kept.
+/// Time for which a server that did not respond is avoided.
+const SUSPECT_PERIOD: Duration = Duration::from_secs(1);
+/// Time for which a server of another cluster is avoided. The client's cluster may get the address
+/// back.
+const FOREIGN_PERIOD: Duration = Duration::from_secs(10);
+/// Maximum suspects kept. Above it, expired ones are removed, and new ones are not added.
 const SUSPECTS_MAX: usize = 1024;
 
-/// The reason why a server is avoided. Foreign servers are tried last.
+/// Reason why a server is avoided. Foreign servers are tried last.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Suspicion {
-    /// The server was silent at this time.
-    Silent(Instant),
+    /// The server did not respond at this time.
+    Unresponsive(Instant),
     /// The server named another cluster at this time.
     Foreign(Instant),
 }
 
 impl Suspicion {
-    fn holds(self) -> bool {
+    fn is_active(self) -> bool {
         match self {
-            Suspicion::Silent(since) => since.elapsed() < SUSPECT_FOR,
-            Suspicion::Foreign(since) => since.elapsed() < FOREIGN_FOR,
+            Suspicion::Unresponsive(since) => since.elapsed() < SUSPECT_PERIOD,
+            Suspicion::Foreign(since) => since.elapsed() < FOREIGN_PERIOD,
         }
     }
 }
 
-pub(crate) struct Servers {
-    given: Vec<String>,
+/// Addresses of the configured servers, and which servers are suspect.
+pub(crate) struct ServerSet {
+    configured: Vec<String>,
     /// The last suspicion of each server. Expired entries stay until the server answers or they
-    /// make room: they give the order in which silent servers are tried again.
+    /// make room: they give the order in which unresponsive servers are tried again.
     suspects: Mutex<HashMap<String, Suspicion>>,
     /// Length of `suspects`, so that the usual case takes no lock.
-    suspected: AtomicUsize,
+    suspect_count: AtomicUsize,
     rng: Mutex<SmallRng>,
 }
 
-impl Servers {
-    pub(crate) fn new(given: Vec<String>, seed: Option<u64>) -> Servers {
-        Servers {
-            given,
+impl ServerSet {
+    pub(crate) fn new(configured: Vec<String>, seed: Option<u64>) -> ServerSet {
+        ServerSet {
+            configured,
             suspects: Mutex::default(),
-            suspected: AtomicUsize::new(0),
+            suspect_count: AtomicUsize::new(0),
             rng: Mutex::new(SmallRng::seed_from_u64(seed.unwrap_or_else(rand::random))),
         }
     }
 
-    pub(crate) fn is_given(&self, address: &str) -> bool {
-        self.given.iter().any(|a| a == address)
+    pub(crate) fn is_configured(&self, address: &str) -> bool {
+        self.configured.iter().any(|a| a == address)
     }
 
-    pub(crate) fn silent(&self, address: &str) {
-        self.suspect(address, Suspicion::Silent(Instant::now()));
+    /// Records that a server could not be reached or did not respond.
+    pub(crate) fn mark_unresponsive(&self, address: &str) {
+        self.add_suspicion(address, Suspicion::Unresponsive(Instant::now()));
     }
 
-    /// Notes that a server belongs to another cluster.
-    pub(crate) fn note_foreign(&self, address: &str) {
-        self.suspect(address, Suspicion::Foreign(Instant::now()));
+    /// Records that a server belongs to another cluster.
+    pub(crate) fn mark_foreign(&self, address: &str) {
+        self.add_suspicion(address, Suspicion::Foreign(Instant::now()));
     }
 
-    fn suspect(&self, address: &str, suspicion: Suspicion) {
+    fn add_suspicion(&self, address: &str, suspicion: Suspicion) {
         let mut suspects = self.suspects.lock();
         if suspects.len() >= SUSPECTS_MAX {
-            suspects.retain(|_, suspicion| suspicion.holds());
+            suspects.retain(|_, suspicion| suspicion.is_active());
         }
         if suspects.len() < SUSPECTS_MAX {
             suspects.insert(address.to_owned(), suspicion);
         }
-        self.suspected.store(suspects.len(), Ordering::Relaxed);
+        self.suspect_count.store(suspects.len(), Ordering::Relaxed);
     }
 
-    /// Counts the servers of another cluster among all, given or known, if they are most of them
-    /// and the others are silent. Returns how many, and how many there are.
+    /// Counts the servers of another cluster among the configured ones and those of the table, if
+    /// they are most of them and the others do not respond. Returns how many, and how many there
+    /// are.
     ///
     /// One stray server is not enough: the client's own cluster may be down for a moment.
-    pub(crate) fn count_foreign(&self, known: &[String]) -> Option<(usize, usize)> {
+    pub(crate) fn count_foreign(&self, table_addresses: &[String]) -> Option<(usize, usize)> {
         let suspects = self.suspects.lock();
-        let more = known.iter().filter(|address| !self.is_given(address));
+        let more = table_addresses
+            .iter()
+            .filter(|address| !self.is_configured(address));
         let (mut foreign, mut all) = (0, 0);
-        for address in self.given.iter().chain(more) {
+        for address in self.configured.iter().chain(more) {
             all += 1;
             match suspects.get(address)? {
-                suspicion @ Suspicion::Foreign(_) if suspicion.holds() => foreign += 1,
+                suspicion @ Suspicion::Foreign(_) if suspicion.is_active() => foreign += 1,
                 Suspicion::Foreign(_) => return None,
-                Suspicion::Silent(_) => {}
+                Suspicion::Unresponsive(_) => {}
             }
         }
         (2 * foreign > all).then_some((foreign, all))
     }
 
-    pub(crate) fn answered(&self, address: &str) {
-        if self.suspected.load(Ordering::Relaxed) > 0 {
+    /// Records that a server answered.
+    pub(crate) fn mark_responsive(&self, address: &str) {
+        if self.suspect_count.load(Ordering::Relaxed) > 0 {
             let mut suspects = self.suspects.lock();
             suspects.remove(address);
-            self.suspected.store(suspects.len(), Ordering::Relaxed);
+            self.suspect_count.store(suspects.len(), Ordering::Relaxed);
         }
     }
 
     pub(crate) fn is_suspect(&self, address: &str) -> bool {
-        self.suspected.load(Ordering::Relaxed) > 0
+        self.suspect_count.load(Ordering::Relaxed) > 0
             && self
                 .suspects
                 .lock()
                 .get(address)
-                .is_some_and(|suspicion| suspicion.holds())
+                .is_some_and(|suspicion| suspicion.is_active())
     }
 
-    /// Returns a random server of the given ones and the table's. If all are suspect, returns the
-    /// one that was silent longest ago, so that repeated calls try all of them in turn.
-    pub(crate) fn any(&self, known: &[String]) -> String {
+    /// Returns a random server of the configured ones and the table's. If all are suspect, returns
+    /// the one that failed longest ago, so that repeated calls try all of them in turn.
+    pub(crate) fn pick_server(&self, table_addresses: &[String]) -> String {
         let all: Vec<&String> = {
-            let more = known.iter().filter(|a| !self.is_given(a));
-            self.given.iter().chain(more).collect()
+            let more = table_addresses.iter().filter(|a| !self.is_configured(a));
+            self.configured.iter().chain(more).collect()
         };
         let fresh: Vec<&&String> = all.iter().filter(|a| !self.is_suspect(a)).collect();
         if !fresh.is_empty() {
@@ -132,12 +140,12 @@ impl Servers {
         }
         let suspects = self.suspects.lock();
         let oldest = all.iter().min_by_key(|a| suspects.get(a.as_str()));
-        // `given` is never empty: Client::new rejects that.
+        // `configured` is never empty: `Client::new` rejects that.
         oldest.map(|a| a.to_string()).unwrap_or_default()
     }
 
     /// Returns a random time in the upper half of `bound`.
-    pub(crate) fn jitter(&self, bound: Duration) -> Duration {
+    pub(crate) fn add_jitter(&self, bound: Duration) -> Duration {
         bound.mul_f64(self.rng.lock().random_range(0.5..1.0))
     }
 }
@@ -147,45 +155,53 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn foreign_servers_are_asked_last_until_their_time_is_over() {
-        let servers = Servers::new(vec!["a:1".into(), "b:1".into()], Some(7));
-        let known = ["b:1".to_owned(), "c:1".to_owned()];
-        servers.note_foreign("a:1");
-        servers.note_foreign("c:1");
-        assert_eq!(servers.count_foreign(&known), None, "one has not answered");
-        servers.silent("b:1");
-        assert_eq!(servers.count_foreign(&known), Some((2, 3)));
+    async fn foreign_servers_are_tried_last_until_foreign_period_ends() {
+        let servers = ServerSet::new(vec!["a:1".into(), "b:1".into()], Some(7));
+        let table_addresses = ["b:1".to_owned(), "c:1".to_owned()];
+        servers.mark_foreign("a:1");
+        servers.mark_foreign("c:1");
         assert_eq!(
-            servers.any(&known),
-            "b:1",
-            "a silent one before a foreign one"
+            servers.count_foreign(&table_addresses),
+            None,
+            "one has not answered"
         );
-        servers.silent("a:1");
-        assert_eq!(servers.count_foreign(&known), None, "one stray server");
-        servers.note_foreign("a:1");
-        servers.note_foreign("b:1");
-        assert_eq!(servers.count_foreign(&known), Some((3, 3)));
-        servers.answered("c:1");
-        assert_eq!(servers.count_foreign(&known), None);
-        servers.note_foreign("c:1");
-        tokio::time::advance(FOREIGN_FOR).await;
-        assert!(servers.count_foreign(&known).is_none() && !servers.is_suspect("a:1"));
+        servers.mark_unresponsive("b:1");
+        assert_eq!(servers.count_foreign(&table_addresses), Some((2, 3)));
+        assert_eq!(
+            servers.pick_server(&table_addresses),
+            "b:1",
+            "an unresponsive one before a foreign one"
+        );
+        servers.mark_unresponsive("a:1");
+        assert_eq!(
+            servers.count_foreign(&table_addresses),
+            None,
+            "one stray server"
+        );
+        servers.mark_foreign("a:1");
+        servers.mark_foreign("b:1");
+        assert_eq!(servers.count_foreign(&table_addresses), Some((3, 3)));
+        servers.mark_responsive("c:1");
+        assert_eq!(servers.count_foreign(&table_addresses), None);
+        servers.mark_foreign("c:1");
+        tokio::time::advance(FOREIGN_PERIOD).await;
+        assert!(servers.count_foreign(&table_addresses).is_none() && !servers.is_suspect("a:1"));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn suspects_are_avoided_then_asked_in_turn() {
-        let servers = Servers::new(vec!["a:1".into(), "b:1".into()], Some(7));
-        let known = ["b:1".to_owned(), "c:1".to_owned()];
-        servers.silent("a:1");
+    async fn suspect_servers_are_avoided_then_tried_in_turn() {
+        let servers = ServerSet::new(vec!["a:1".into(), "b:1".into()], Some(7));
+        let table_addresses = ["b:1".to_owned(), "c:1".to_owned()];
+        servers.mark_unresponsive("a:1");
         tokio::time::advance(Duration::from_millis(1)).await;
-        servers.silent("b:1");
-        assert!((0..20).all(|_| servers.any(&known) == "c:1"));
+        servers.mark_unresponsive("b:1");
+        assert!((0..20).all(|_| servers.pick_server(&table_addresses) == "c:1"));
         tokio::time::advance(Duration::from_millis(1)).await;
-        servers.silent("c:1");
-        assert_eq!(servers.any(&known), "a:1");
-        servers.answered("b:1");
-        assert_eq!(servers.any(&known), "b:1");
-        tokio::time::advance(SUSPECT_FOR).await;
+        servers.mark_unresponsive("c:1");
+        assert_eq!(servers.pick_server(&table_addresses), "a:1");
+        servers.mark_responsive("b:1");
+        assert_eq!(servers.pick_server(&table_addresses), "b:1");
+        tokio::time::advance(SUSPECT_PERIOD).await;
         assert!(!servers.is_suspect("a:1"));
     }
 }

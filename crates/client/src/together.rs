@@ -1,7 +1,8 @@
-//! The usual call about many keys: one owner has them all, one frame holds them, and nothing fails.
+//! The usual call about many keys: they all have one owner, one frame holds them, and no item
+//! fails.
 //!
-//! Such a call is one frame's worth of columns each way, without anything an item. For any other
-//! call `many` takes over with what there is: nothing here is retried.
+//! Such a call is the columns of one frame each way, without work for each item. This module
+//! retries nothing: any other call continues as a batch with retries.
 
 use std::sync::Arc;
 
@@ -9,18 +10,18 @@ use seqsvr_core::id::Slot;
 use seqsvr_core::route::KeyRef;
 use tokio::sync::oneshot;
 
-use crate::batch::Batch;
-use crate::budget::Budget;
+use crate::batch::BatchCall;
+use crate::budget::RetryBudget;
 use crate::client::Client;
 use crate::error::Error;
-use crate::pipe::{Answers, FRAME_MAX, Lot, Parcel};
-use crate::routing::{namespace_in, place_in};
-use crate::table::Known;
+use crate::pipe::{CallResults, FRAME_ITEMS_MAX, FrameItem, FrameKey};
+use crate::routing::{find_namespace, locate_in};
+use crate::table::TableSnapshot;
 use seqsvr_proto::limits::NUMBERS_MAX;
 
-/// All items of a call, sent.
-pub(crate) struct Together {
-    pub(crate) known: Arc<Known>,
+/// Call whose items were all sent in one frame to one owner.
+pub(crate) struct SingleOwnerCall {
+    pub(crate) snapshot: Arc<TableSnapshot>,
     /// Index in the table's addresses.
     pub(crate) owner: usize,
     /// Slot of each item.
@@ -30,37 +31,40 @@ pub(crate) struct Together {
     pub(crate) keyed: bool,
     /// Stride of the namespace.
     pub(crate) stride: u32,
-    pub(crate) answers: oneshot::Receiver<Answers>,
+    pub(crate) answers: oneshot::Receiver<CallResults>,
 }
 
 impl Client {
     /// Sends all items in one frame to the one owner of all; None if it cannot do that now.
-    pub(crate) fn send_together<B: Batch>(
+    pub(crate) fn send_to_single_owner<B: BatchCall>(
         &self,
         namespace: &str,
         items: &[B::Item],
-        budget: &mut Budget,
-    ) -> Option<Together> {
-        let inner = &self.inner;
-        let known = inner.table.known().filter(|_| !inner.table.has_gap())?;
+        budget: &mut RetryBudget,
+    ) -> Option<SingleOwnerCall> {
+        let core = &self.core;
+        let snapshot = core
+            .table
+            .snapshot()
+            .filter(|_| !core.table.has_missed_update())?;
         let first = B::key(items.first()?).as_ref();
-        if items.len() > inner.items_max.min(FRAME_MAX) {
+        if items.len() > core.frame_items_max.min(FRAME_ITEMS_MAX) {
             return None;
         }
         let keyed = is_keyed(first);
-        let place = namespace_in(&known, namespace, first).ok()?;
-        let stride = place.spec.progression.stride;
+        let found = find_namespace(&snapshot, namespace, first).ok()?;
+        let stride = found.spec.progression.stride;
         let mut owner = None;
         let mut weight = 0;
         let mut slots = Vec::with_capacity(items.len());
         for item in items {
             let key = B::key(item).as_ref();
-            if is_keyed(key) != keyed || B::check(item).is_err() {
+            if is_keyed(key) != keyed || B::validate(item).is_err() {
                 return None;
             }
-            let slot = place_in(&known, place, key).ok()?.slot;
-            let its = known.owner(slot)?;
-            if *owner.get_or_insert(its) != its {
+            let slot = locate_in(&snapshot, found, key).ok()?.slot;
+            let item_owner = snapshot.owner_index(slot)?;
+            if *owner.get_or_insert(item_owner) != item_owner {
                 return None;
             }
             weight += u64::from(B::count(item));
@@ -70,21 +74,21 @@ impl Client {
             return None;
         }
         let owner = owner?;
-        let lot = Lot {
-            asks: B::ASKS,
+        let frame_key = FrameKey {
+            operation: B::OPERATION,
             namespace,
             keyed,
             strict: self.strict,
-            version: known.table.version(),
+            table_version: snapshot.table.version(),
         };
-        let patience = budget.first_patience();
-        let answers = inner.at_owner(&known, owner, |pipe| {
-            let parcels = parcels::<B>(self, items.iter().zip(&slots));
-            pipe.submit_many(&lot, weight, parcels, patience)
+        let deadline = budget.first_deadline();
+        let answers = core.try_submit_to_owner(&snapshot, owner, |pipe| {
+            let frame_items = frame_items::<B>(self, items.iter().zip(&slots));
+            pipe.submit_batch(&frame_key, weight, frame_items, deadline)
         })?;
-        budget.tried();
-        Some(Together {
-            known,
+        budget.record_attempt();
+        Some(SingleOwnerCall {
+            snapshot,
             owner,
             slots,
             weight,
@@ -94,39 +98,40 @@ impl Client {
         })
     }
 
-    /// Returns the answers of all items, if none failed and all are correct.
-    pub(crate) fn read_together<B: Batch>(
+    /// Returns the results of all items, if none failed and all answers are correct.
+    pub(crate) fn decode_from_single_owner<B: BatchCall>(
         &self,
         items: &[B::Item],
-        sent: &Together,
-        answers: &Answers,
+        sent: &SingleOwnerCall,
+        answers: &CallResults,
     ) -> Option<Vec<Result<B::Answer, Error>>> {
-        let all = answers.whole()?;
+        let all = answers.all_answers()?;
         let mut results = Vec::with_capacity(items.len());
-        for ((item, slot), got) in items.iter().zip(&sent.slots).zip(all) {
-            self.inner.table.saw(*slot, got.epoch);
-            results.push(Ok(B::read(got, item, sent.stride).ok()?));
+        for ((item, slot), raw) in items.iter().zip(&sent.slots).zip(all) {
+            self.core.table.observe_epoch(*slot, raw.epoch);
+            results.push(Ok(B::decode(raw, item, sent.stride).ok()?));
         }
         (results.len() == items.len()).then_some(results)
     }
 }
 
-/// Returns items, each with its slot, in the form that a pipe takes.
-pub(crate) fn parcels<'p, B: Batch>(
+/// Returns items, each with its slot, in the form that a pipe accepts.
+pub(crate) fn frame_items<'p, B: BatchCall>(
     client: &'p Client,
-    placed: impl ExactSizeIterator<Item = (&'p B::Item, &'p Slot)> + Clone,
-) -> impl ExactSizeIterator<Item = Parcel<'p>> + Clone
+    located: impl ExactSizeIterator<Item = (&'p B::Item, &'p Slot)> + Clone,
+) -> impl ExactSizeIterator<Item = FrameItem<'p>> + Clone
 where
     B::Item: 'p,
 {
-    placed.map(move |(item, slot)| Parcel {
+    located.map(move |(item, slot)| FrameItem {
         key: B::key(item),
         count: B::count(item),
         floor: B::floor(item),
-        epoch: client.inner.table.epoch(*slot),
+        epoch: client.core.table.epoch_seen(*slot),
     })
 }
 
+/// Returns whether a key belongs to keyed namespaces.
 pub(crate) fn is_keyed(key: KeyRef<'_>) -> bool {
     matches!(key, KeyRef::Key(_))
 }

@@ -1,27 +1,27 @@
-//! What calls are waiting for, in words, for a person who watches the client.
+//! What calls are waiting for, in words, for an operator who watches the client.
 //!
-//! Invariant: the text is gone once no call is in trouble, also when calls are dropped half-way.
+//! Invariant: the text is cleared once no call waits, also when calls are dropped half-way.
 
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-/// State that all calls of a client share.
+/// Text that all calls of a client share.
 #[derive(Clone)]
-pub(crate) struct Trouble {
+pub(crate) struct WaitStatus {
     text: Arc<watch::Sender<Option<String>>>,
-    waiting: Arc<Mutex<usize>>,
+    waiting_calls: Arc<Mutex<usize>>,
 }
 
-/// Guard that a call in trouble holds.
-pub(crate) struct Waiting(Trouble);
+/// Guard that a waiting call holds.
+pub(crate) struct WaitToken(WaitStatus);
 
-impl Trouble {
-    pub(crate) fn new() -> Trouble {
-        Trouble {
+impl WaitStatus {
+    pub(crate) fn new() -> WaitStatus {
+        WaitStatus {
             text: Arc::new(watch::Sender::new(None)),
-            waiting: Arc::default(),
+            waiting_calls: Arc::default(),
         }
     }
 
@@ -29,31 +29,31 @@ impl Trouble {
         self.text.subscribe()
     }
 
-    /// Begins to wait.
-    pub(crate) fn begin(&self) -> Waiting {
-        *self.waiting.lock() += 1;
-        Waiting(self.clone())
+    /// Registers a waiting call.
+    pub(crate) fn begin_wait(&self) -> WaitToken {
+        *self.waiting_calls.lock() += 1;
+        WaitToken(self.clone())
     }
 }
 
-impl Waiting {
+impl WaitToken {
     /// Sets the text that says what the call waits for.
-    pub(crate) fn tell(&self, text: &str) {
+    pub(crate) fn set_reason(&self, text: &str) {
         self.0.text.send_if_modified(|now| {
-            let news = now.as_deref() != Some(text);
-            if news {
+            let is_new = now.as_deref() != Some(text);
+            if is_new {
                 *now = Some(text.to_owned());
             }
-            news
+            is_new
         });
     }
 }
 
-impl Drop for Waiting {
+impl Drop for WaitToken {
     fn drop(&mut self) {
-        let mut waiting = self.0.waiting.lock();
-        *waiting -= 1;
-        if *waiting == 0 {
+        let mut waiting_calls = self.0.waiting_calls.lock();
+        *waiting_calls -= 1;
+        if *waiting_calls == 0 {
             self.0.text.send_if_modified(|now| now.take().is_some());
         }
     }
@@ -64,14 +64,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cleared_by_the_last() {
-        let trouble = Trouble::new();
-        let seen = trouble.subscribe();
-        let (a, b) = (trouble.begin(), trouble.begin());
-        a.tell("slot 17 has no owner yet");
-        drop(a);
+    fn wait_reason_is_cleared_when_last_call_ends() {
+        let wait_status = WaitStatus::new();
+        let seen = wait_status.subscribe();
+        let (first, last) = (wait_status.begin_wait(), wait_status.begin_wait());
+        first.set_reason("slot 17 has no owner yet");
+        drop(first);
         assert_eq!(seen.borrow().as_deref(), Some("slot 17 has no owner yet"));
-        drop(b);
+        drop(last);
         assert_eq!(*seen.borrow(), None);
     }
 }

@@ -5,7 +5,7 @@ mod fake;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fake::{Node, World, client, dead, listen, table};
+use fake::{FakeAlloc, SharedNumbers, bind_listeners, new_client, routing_table, unused_address};
 use seqsvr_client::{Client, Options};
 use seqsvr_core::id::ClusterId;
 use seqsvr_proto::cluster_tag::ClusterTag;
@@ -16,20 +16,24 @@ const OWN: ClusterId = ClusterId(1);
 const OTHER: ClusterId = ClusterId(2);
 
 #[tokio::test]
-async fn numbers_of_another_cluster_are_never_used() {
-    let ([listener], [address]) = listen().await;
-    let world = Arc::new(World::default());
-    let node = Node::start(listener, &world, &table(5, |_| Some((address.clone(), 1))));
-    node.script.lock().names = ClusterTag::of(OWN);
-    let client = client(&[&address]);
+async fn numbers_of_another_cluster_are_rejected() {
+    let ([listener], [address]) = bind_listeners().await;
+    let shared = Arc::new(SharedNumbers::default());
+    let node = FakeAlloc::start(
+        listener,
+        &shared,
+        &routing_table(5, |_| Some((address.clone(), 1))),
+    );
+    node.script.lock().cluster_tag = ClusterTag::of(OWN);
+    let client = new_client(&[&address]);
     assert_eq!(client.next("", 1, 1).await.unwrap().first, 1);
     // The same address, now of another cluster, which has none of the first one's numbers.
     {
         let mut script = node.script.lock();
-        script.names = ClusterTag::of(OTHER);
-        script.breaks = true;
+        script.cluster_tag = ClusterTag::of(OTHER);
+        script.breaks_pipe = true;
     }
-    world.numbers.lock().clear();
+    shared.numbers.lock().clear();
     for key in [1, 2] {
         let error = client.next("", key, 1).await.unwrap_err();
         assert_eq!(error.reason, Reason::ClusterMismatch, "{error}");
@@ -50,26 +54,38 @@ async fn numbers_of_another_cluster_are_never_used() {
 }
 
 #[tokio::test]
-async fn a_reply_to_a_unary_call_is_checked_too() {
-    let ([listener], [address]) = listen().await;
-    let world = Arc::new(World::default());
-    let node = Node::start(listener, &world, &table(5, |_| Some((address.clone(), 1))));
-    node.script.lock().names = ClusterTag::of(OTHER);
-    let client = client(&[&address]);
+async fn unary_reply_of_another_cluster_is_rejected() {
+    let ([listener], [address]) = bind_listeners().await;
+    let shared = Arc::new(SharedNumbers::default());
+    let node = FakeAlloc::start(
+        listener,
+        &shared,
+        &routing_table(5, |_| Some((address.clone(), 1))),
+    );
+    node.script.lock().cluster_tag = ClusterTag::of(OTHER);
+    let client = new_client(&[&address]);
     // The client learns its cluster from the table.
     let error = client.raise_to("", 3, 100, false).await.unwrap_err();
     assert_eq!(error.reason, Reason::ClusterMismatch, "{error}");
 }
 
 #[tokio::test]
-async fn other_servers_of_the_clients_cluster_are_asked_instead() {
-    let ([first, second], [stray, good]) = listen().await;
-    let world = Arc::new(World::default());
-    let stray_node = Node::start(first, &world, &table(5, |_| Some((stray.clone(), 1))));
-    stray_node.script.lock().names = ClusterTag::of(OTHER);
-    let good_node = Node::start(second, &world, &table(6, |_| Some((good.clone(), 2))));
-    good_node.script.lock().names = ClusterTag::of(OWN);
-    let client = client(&[&stray, &good]);
+async fn foreign_server_is_avoided_if_another_server_answers() {
+    let ([first, second], [stray, good]) = bind_listeners().await;
+    let shared = Arc::new(SharedNumbers::default());
+    let stray_node = FakeAlloc::start(
+        first,
+        &shared,
+        &routing_table(5, |_| Some((stray.clone(), 1))),
+    );
+    stray_node.script.lock().cluster_tag = ClusterTag::of(OTHER);
+    let good_node = FakeAlloc::start(
+        second,
+        &shared,
+        &routing_table(6, |_| Some((good.clone(), 2))),
+    );
+    good_node.script.lock().cluster_tag = ClusterTag::of(OWN);
+    let client = new_client(&[&stray, &good]);
     for expected in 1..=20 {
         assert_eq!(client.next("", 1, 1).await.unwrap().first, expected);
     }
@@ -77,11 +93,15 @@ async fn other_servers_of_the_clients_cluster_are_asked_instead() {
 }
 
 #[tokio::test]
-async fn a_server_that_names_no_cluster_is_served_by() {
-    let ([listener], [address]) = listen().await;
-    let world = Arc::new(World::default());
-    let _node = Node::start(listener, &world, &table(5, |_| Some((address.clone(), 1))));
-    let client = client(&[&address]);
+async fn server_without_cluster_tag_is_accepted() {
+    let ([listener], [address]) = bind_listeners().await;
+    let shared = Arc::new(SharedNumbers::default());
+    let _node = FakeAlloc::start(
+        listener,
+        &shared,
+        &routing_table(5, |_| Some((address.clone(), 1))),
+    );
+    let client = new_client(&[&address]);
     assert_eq!(client.next("", 1, 1).await.unwrap().first, 1);
 }
 
@@ -89,12 +109,12 @@ async fn a_server_that_names_no_cluster_is_served_by() {
 /// that answer belong to another cluster, and each call waits for the dead one. The error must say
 /// so, or the caller waits without end.
 #[tokio::test]
-async fn a_dead_owner_does_not_hide_that_the_cluster_is_gone() {
-    let ([first, second], [one, two]) = listen().await;
-    let gone = dead().await;
-    let world = Arc::new(World::default());
-    let routes = table(5, |_| Some((gone.clone(), 1)));
-    let nodes = [first, second].map(|listener| Node::start(listener, &world, &routes));
+async fn dead_owner_does_not_hide_cluster_mismatch() {
+    let ([first, second], [one, two]) = bind_listeners().await;
+    let gone = unused_address().await;
+    let shared = Arc::new(SharedNumbers::default());
+    let routes = routing_table(5, |_| Some((gone.clone(), 1)));
+    let nodes = [first, second].map(|listener| FakeAlloc::start(listener, &shared, &routes));
     let client = Client::new(Options {
         seed: Some(1),
         deadline: Duration::from_secs(1),
@@ -103,12 +123,12 @@ async fn a_dead_owner_does_not_hide_that_the_cluster_is_gone() {
     let client = client.unwrap();
     nodes
         .iter()
-        .for_each(|node| node.script.lock().names = ClusterTag::of(OWN));
+        .for_each(|node| node.script.lock().cluster_tag = ClusterTag::of(OWN));
     client.routes().await.unwrap();
     for node in &nodes {
         let mut script = node.script.lock();
-        script.names = ClusterTag::of(OTHER);
-        script.breaks = true;
+        script.cluster_tag = ClusterTag::of(OTHER);
+        script.breaks_pipe = true;
     }
     let error = client.next("", 1, 1).await.unwrap_err();
     assert_eq!(error.reason, Reason::ClusterMismatch, "{error}");

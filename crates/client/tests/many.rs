@@ -6,27 +6,30 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use fake::{Node, World, add_namespace, client, dead, listen, table};
+use fake::{
+    FakeAlloc, SharedNumbers, add_namespace, bind_listeners, new_client, routing_table,
+    unused_address,
+};
 use seqsvr_client::{Alter, Code, Key, NextItem, Options, Reason};
 use seqsvr_core::namespace::Spec;
 use seqsvr_proto::error::Fault;
 
 #[tokio::test]
-async fn items_are_independent() {
-    let ([la, lb], [a, b]) = listen().await;
-    let gone = dead().await;
+async fn batch_items_succeed_or_fail_independently() {
+    let ([listener_a, listener_b], [address_a, address_b]) = bind_listeners().await;
+    let gone = unused_address().await;
     let owner = |slot: u16| match slot {
         0 => gone.clone(),
-        s if s.is_multiple_of(2) => a.clone(),
-        _ => b.clone(),
+        s if s.is_multiple_of(2) => address_a.clone(),
+        _ => address_b.clone(),
     };
-    let routes = table(5, |slot| Some((owner(slot), 1)));
-    let world = Arc::new(World::default());
-    let (na, nb) = (
-        Node::start(la, &world, &routes),
-        Node::start(lb, &world, &routes),
+    let routes = routing_table(5, |slot| Some((owner(slot), 1)));
+    let shared = Arc::new(SharedNumbers::default());
+    let (alloc_a, alloc_b) = (
+        FakeAlloc::start(listener_a, &shared, &routes),
+        FakeAlloc::start(listener_b, &shared, &routes),
     );
-    let client = client(&[&a, &b]).with_deadline(Duration::from_secs(1));
+    let client = new_client(&[&address_a, &address_b]).with_deadline(Duration::from_secs(1));
     client.routes().await.unwrap();
 
     let mut items: Vec<NextItem> = (0..200).map(|i| NextItem::new(i * 100_000)).collect();
@@ -38,9 +41,9 @@ async fn items_are_independent() {
     });
     items.push(NextItem::new(1u64 << 40));
     items.push(NextItem::new(""));
-    for node in [&na, &nb] {
+    for node in [&alloc_a, &alloc_b] {
         let flaky = (0..100).map(|i| (i * 100_000).to_string());
-        node.script.lock().flaky = flaky.collect();
+        node.script.lock().failing_once = flaky.collect();
     }
 
     let begin = Instant::now();
@@ -77,41 +80,41 @@ async fn items_are_independent() {
     }
     assert!((1..60).contains(&orphans), "{orphans}");
     // The client did not retry the items that had an answer.
-    assert!(world.numbers.lock().values().all(|last| *last == 1));
+    assert!(shared.numbers.lock().values().all(|last| *last == 1));
 }
 
 #[tokio::test]
-async fn a_slow_owner_does_not_hold_up_the_retries_of_others() {
-    let ([la, lb], [a, b]) = listen().await;
+async fn batch_retries_do_not_wait_for_slow_owner() {
+    let ([listener_a, listener_b], [address_a, address_b]) = bind_listeners().await;
     let owner = |slot: u16| {
         if slot.is_multiple_of(2) {
-            a.clone()
+            address_a.clone()
         } else {
-            b.clone()
+            address_b.clone()
         }
     };
-    let routes = table(5, |slot| Some((owner(slot), 1)));
-    let world = Arc::new(World::default());
-    let (na, nb) = (
-        Node::start(la, &world, &routes),
-        Node::start(lb, &world, &routes),
+    let routes = routing_table(5, |slot| Some((owner(slot), 1)));
+    let shared = Arc::new(SharedNumbers::default());
+    let (alloc_a, alloc_b) = (
+        FakeAlloc::start(listener_a, &shared, &routes),
+        FakeAlloc::start(listener_b, &shared, &routes),
     );
-    let client = client(&[&a]);
+    let client = new_client(&[&address_a]);
     client.routes().await.unwrap();
     let items: Vec<NextItem> = (0..100).map(|i| NextItem::new(i * 100_000)).collect();
-    na.script.lock().flaky = (0..100).map(|i| (i * 100_000).to_string()).collect();
-    nb.script.lock().delay = Duration::from_millis(600);
+    alloc_a.script.lock().failing_once = (0..100).map(|i| (i * 100_000).to_string()).collect();
+    alloc_b.script.lock().delay = Duration::from_millis(600);
     let call = tokio::spawn(async move { client.next_many("", &items).await });
     // a's items all fail once and are answered while b still sleeps.
     let begin = Instant::now();
-    while world.numbers.lock().is_empty() && begin.elapsed() < Duration::from_secs(5) {
+    while shared.numbers.lock().is_empty() && begin.elapsed() < Duration::from_secs(5) {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     let of_b = |key: &str| {
         let place = routes.place(&routes.namespaces()[0], Key::parse(key).as_ref());
         place.unwrap().1.0 % 2 == 1
     };
-    let early: Vec<String> = world.numbers.lock().keys().map(|k| k.1.clone()).collect();
+    let early: Vec<String> = shared.numbers.lock().keys().map(|k| k.1.clone()).collect();
     assert!(
         !early.is_empty() && !early.iter().any(|key| of_b(key)),
         "{early:?}"
@@ -122,44 +125,48 @@ async fn a_slow_owner_does_not_hold_up_the_retries_of_others() {
             .iter()
             .all(|r| r.as_ref().is_ok_and(|n| n.first == 1))
     );
-    assert_eq!(nb.many.load(Ordering::SeqCst), 1);
+    assert_eq!(alloc_b.batch_calls.load(Ordering::SeqCst), 1);
 }
 
 #[tokio::test]
-async fn a_moved_slot_is_followed_item_by_item() {
-    let ([la, lb], [a, b]) = listen().await;
-    let before = table(5, |_| Some((a.clone(), 1)));
-    let after = table(6, |slot| {
+async fn batch_with_moved_slot_retries_only_its_items() {
+    let ([listener_a, listener_b], [address_a, address_b]) = bind_listeners().await;
+    let before = routing_table(5, |_| Some((address_a.clone(), 1)));
+    let after = routing_table(6, |slot| {
         Some(if slot < 8 {
-            (b.clone(), 2)
+            (address_b.clone(), 2)
         } else {
-            (a.clone(), 1)
+            (address_a.clone(), 1)
         })
     });
-    let world = Arc::new(World::default());
-    let (na, _nb) = (
-        Node::start(la, &world, &before),
-        Node::start(lb, &world, &after),
+    let shared = Arc::new(SharedNumbers::default());
+    let (alloc_a, _alloc_b) = (
+        FakeAlloc::start(listener_a, &shared, &before),
+        FakeAlloc::start(listener_b, &shared, &after),
     );
-    let client = client(&[&a]);
+    let client = new_client(&[&address_a]);
     client.routes().await.unwrap();
-    *na.table.lock() = after;
+    *alloc_a.table.lock() = after;
     let items: Vec<NextItem> = (0..100).map(|i| NextItem::new(i * 100_000)).collect();
     let results = client.next_many("", &items).await;
     let epochs: Vec<u64> = results.iter().map(|r| r.as_ref().unwrap().epoch).collect();
     assert!(epochs.contains(&1) && epochs.contains(&2));
-    assert_eq!(na.many.load(Ordering::SeqCst), 1);
+    assert_eq!(alloc_a.batch_calls.load(Ordering::SeqCst), 1);
 }
 
 #[tokio::test]
-async fn batches_above_the_limits_are_split() {
-    let ([la], [a]) = listen().await;
-    let node = Node::start(la, &Arc::default(), &table(5, |_| Some((a.clone(), 1))));
-    let client = client(&[&a]);
+async fn batch_above_limits_is_split() {
+    let ([listener_a], [address_a]) = bind_listeners().await;
+    let node = FakeAlloc::start(
+        listener_a,
+        &Arc::default(),
+        &routing_table(5, |_| Some((address_a.clone(), 1))),
+    );
+    let client = new_client(&[&address_a]);
     let items: Vec<NextItem> = (0..25_000u64).map(NextItem::new).collect();
     assert!(client.next_many("", &items).await.iter().all(Result::is_ok));
     // A frame takes 1,024 items.
-    assert_eq!(node.many.load(Ordering::SeqCst), 25);
+    assert_eq!(node.batch_calls.load(Ordering::SeqCst), 25);
     let big = |uid: u64| NextItem {
         count: 100_000,
         ..NextItem::new(uid)
@@ -167,15 +174,19 @@ async fn batches_above_the_limits_are_split() {
     let items: Vec<NextItem> = (0..150).map(big).collect();
     assert!(client.next_many("", &items).await.iter().all(Result::is_ok));
     // And 10 million numbers.
-    assert_eq!(node.many.load(Ordering::SeqCst), 27);
+    assert_eq!(node.batch_calls.load(Ordering::SeqCst), 27);
     assert!(client.next_many::<u64>("", &[]).await.is_empty());
 }
 
 #[tokio::test]
-async fn an_unknown_namespace_may_be_new() {
-    let ([la], [a]) = listen().await;
-    let node = Node::start(la, &Arc::default(), &table(5, |_| Some((a.clone(), 1))));
-    let client = client(&[&a]);
+async fn unknown_namespace_is_looked_up_before_failing() {
+    let ([listener_a], [address_a]) = bind_listeners().await;
+    let node = FakeAlloc::start(
+        listener_a,
+        &Arc::default(),
+        &routing_table(5, |_| Some((address_a.clone(), 1))),
+    );
+    let client = new_client(&[&address_a]);
     client.next("", 7u64, 1).await.unwrap();
     let error = client.next("moments", 7u64, 1).await.unwrap_err();
     assert_eq!(
@@ -183,7 +194,7 @@ async fn an_unknown_namespace_may_be_new() {
         (Code::NotFound, Reason::NoSuchNamespace)
     );
     assert!(error.to_string().contains("moments"), "{error}");
-    let fetched = node.fetched.lock().len();
+    let fetched = node.fetched_bases.lock().len();
     assert!((2..=4).contains(&fetched), "{fetched}");
     let many = client.next_many("moments", &[NextItem::new(7u64)]).await;
     assert_eq!(many[0].as_ref().unwrap_err().code, Code::NotFound);
@@ -192,11 +203,15 @@ async fn an_unknown_namespace_may_be_new() {
 }
 
 #[tokio::test]
-async fn operators_calls() {
-    let ([la], [a]) = listen().await;
-    let _node = Node::start(la, &Arc::default(), &table(5, |_| Some((a.clone(), 1))));
-    let gone = dead().await;
-    let client = client(&[&gone, &a]);
+async fn admin_calls_reach_a_server() {
+    let ([listener_a], [address_a]) = bind_listeners().await;
+    let _node = FakeAlloc::start(
+        listener_a,
+        &Arc::default(),
+        &routing_table(5, |_| Some((address_a.clone(), 1))),
+    );
+    let gone = unused_address().await;
+    let client = new_client(&[&gone, &address_a]);
     let admin = client.admin();
     let spec = Spec {
         name: "moments".into(),
@@ -210,7 +225,10 @@ async fn operators_calls() {
     assert_eq!(client.next("moments", 7u64, 1).await.unwrap().first, 1);
     assert_eq!(admin.list_namespaces().await.unwrap().len(), 3);
     assert_eq!(admin.cluster_status().await.unwrap().lease_ms, 3000);
-    assert_eq!(admin.node_status(&a).await.unwrap().address, a);
+    assert_eq!(
+        admin.node_status(&address_a).await.unwrap().address,
+        address_a
+    );
     let error = admin
         .alter_namespace("none", Alter::default())
         .await
@@ -230,7 +248,7 @@ async fn operators_calls() {
 }
 
 #[test]
-fn bad_addresses_are_refused_at_once() {
+fn client_with_bad_address_is_rejected() {
     for servers in [vec![], vec!["127.0.0.1:99999"], vec!["a:1", ""]] {
         let error = seqsvr_client::Client::new(Options::new(servers))
             .err()
@@ -240,13 +258,17 @@ fn bad_addresses_are_refused_at_once() {
 }
 
 #[tokio::test]
-async fn an_items_hint_is_kept_and_a_refusal_without_one_is_final() {
-    let ([la], [a]) = listen().await;
-    let node = Node::start(la, &Arc::default(), &table(5, |_| Some((a.clone(), 1))));
-    let client = client(&[&a]);
+async fn batch_item_with_retry_hint_is_retried_and_without_is_final() {
+    let ([listener_a], [address_a]) = bind_listeners().await;
+    let node = FakeAlloc::start(
+        listener_a,
+        &Arc::default(),
+        &routing_table(5, |_| Some((address_a.clone(), 1))),
+    );
+    let client = new_client(&[&address_a]);
     client.routes().await.unwrap();
     let busy = Fault::new(Reason::TooMany, "too many wait");
-    node.script.lock().refused = [
+    node.script.lock().rejecting_once = [
         ("100000".to_owned(), busy.clone().with_retry_after_ms(200)),
         ("200000".to_owned(), busy),
     ]
@@ -262,6 +284,10 @@ async fn an_items_hint_is_kept_and_a_refusal_without_one_is_final() {
         (Reason::TooMany, Code::ResourceExhausted)
     );
     assert_eq!(results[2].as_ref().unwrap().first, 1);
-    assert_eq!(node.many.load(Ordering::Relaxed), 1);
-    assert_eq!(node.seen.lock().len(), 1, "one more try, of one item");
+    assert_eq!(node.batch_calls.load(Ordering::Relaxed), 1);
+    assert_eq!(
+        node.next_requests.lock().len(),
+        1,
+        "one more try, of one item"
+    );
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
-use fake::{Node, World, client, listen, table};
+use fake::{FakeAlloc, SharedNumbers, bind_listeners, new_client, routing_table};
 use futures::future::join_all;
 use futures::poll;
 use futures::stream::{FuturesUnordered, StreamExt};
@@ -16,7 +16,7 @@ use seqsvr_client::{Code, Key, NextItem};
 use tokio::sync::watch;
 
 /// Waits until `what` holds.
-async fn until(what: impl Fn() -> bool) {
+async fn wait_until(what: impl Fn() -> bool) {
     let begin = Instant::now();
     while !what() {
         assert!(begin.elapsed() < Duration::from_secs(10), "it never came");
@@ -25,10 +25,14 @@ async fn until(what: impl Fn() -> bool) {
 }
 
 #[tokio::test]
-async fn calls_at_one_time_share_frames_and_one_pipe() {
-    let ([la], [a]) = listen().await;
-    let node = Node::start(la, &Arc::default(), &table(5, |_| Some((a.clone(), 1))));
-    let client = client(&[&a]);
+async fn concurrent_calls_share_frames_and_one_pipe() {
+    let ([listener_a], [address_a]) = bind_listeners().await;
+    let node = FakeAlloc::start(
+        listener_a,
+        &Arc::default(),
+        &routing_table(5, |_| Some((address_a.clone(), 1))),
+    );
+    let client = new_client(&[&address_a]);
     client.routes().await.unwrap();
     let calls = (0..1_000u64).map(|uid| client.next("", uid % 10, 1));
     let numbers = join_all(calls).await;
@@ -39,23 +43,27 @@ async fn calls_at_one_time_share_frames_and_one_pipe() {
         .collect();
     assert_eq!(all.len(), 1_000, "one was given twice");
     assert!(all.iter().all(|(_, number)| (1..=100).contains(number)));
-    assert_eq!(node.pipes.load(SeqCst), 1);
-    let frames = node.frames.load(SeqCst);
+    assert_eq!(node.pipes_opened.load(SeqCst), 1);
+    let frames = node.frames_received.load(SeqCst);
     assert!(frames < 20, "{frames} frames");
     // A call alone does not wait for others.
     let begin = Instant::now();
     for _ in 0..20 {
         client.next("", 7u64, 1).await.unwrap();
     }
-    assert_eq!(node.frames.load(SeqCst), frames + 20);
+    assert_eq!(node.frames_received.load(SeqCst), frames + 20);
     assert!(begin.elapsed() < Duration::from_secs(2));
 }
 
 #[tokio::test]
-async fn a_caller_that_goes_away_takes_nobody_along() {
-    let ([la], [a]) = listen().await;
-    let node = Node::start(la, &Arc::default(), &table(5, |_| Some((a.clone(), 1))));
-    let client = client(&[&a]);
+async fn dropped_caller_does_not_affect_other_callers() {
+    let ([listener_a], [address_a]) = bind_listeners().await;
+    let node = FakeAlloc::start(
+        listener_a,
+        &Arc::default(),
+        &routing_table(5, |_| Some((address_a.clone(), 1))),
+    );
+    let client = new_client(&[&address_a]);
     client.routes().await.unwrap();
     node.script.lock().delay = Duration::from_millis(300);
     let spawn = |uid: u64| {
@@ -63,7 +71,7 @@ async fn a_caller_that_goes_away_takes_nobody_along() {
         tokio::spawn(async move { client.next("", uid, 1).await })
     };
     let (gone, stays): (Vec<_>, Vec<_>) = (0..50).map(|uid| (spawn(uid), spawn(uid))).unzip();
-    until(|| node.frames.load(SeqCst) > 0).await;
+    wait_until(|| node.frames_received.load(SeqCst) > 0).await;
     gone.iter().for_each(|call| call.abort());
     for call in stays {
         assert!((1..=2).contains(&call.await.unwrap().unwrap().first));
@@ -76,16 +84,20 @@ async fn a_caller_that_goes_away_takes_nobody_along() {
 }
 
 #[tokio::test]
-async fn a_slow_item_of_a_frame_hides_no_other() {
-    let ([la], [a]) = listen().await;
-    let node = Node::start(la, &Arc::default(), &table(5, |_| Some((a.clone(), 1))));
-    let client = client(&[&a]);
+async fn slow_item_of_frame_delays_no_other() {
+    let ([listener_a], [address_a]) = bind_listeners().await;
+    let node = FakeAlloc::start(
+        listener_a,
+        &Arc::default(),
+        &routing_table(5, |_| Some((address_a.clone(), 1))),
+    );
+    let client = new_client(&[&address_a]);
     client.routes().await.unwrap();
-    let (now, apart) = watch::channel(false);
-    node.script.lock().apart = Some(apart);
+    let (now, second_part) = watch::channel(false);
+    node.script.lock().second_part = Some(second_part);
     let mut calls: FuturesUnordered<_> = (0..10u64).map(|uid| client.next("", uid, 1)).collect();
     calls.next().await.unwrap().unwrap();
-    assert_eq!(node.frames.load(SeqCst), 1, "all in one frame");
+    assert_eq!(node.frames_received.load(SeqCst), 1, "all in one frame");
     assert!(poll!(calls.next()).is_pending(), "the others wait");
     now.send_replace(true);
     while let Some(number) = calls.next().await {
@@ -98,69 +110,81 @@ async fn a_slow_item_of_a_frame_hides_no_other() {
 }
 
 #[tokio::test]
-async fn a_server_that_stops_gets_no_more_frames_and_loses_none() {
-    let ([la], [a]) = listen().await;
-    let node = Node::start(la, &Arc::default(), &table(5, |_| Some((a.clone(), 1))));
-    let client = client(&[&a]);
+async fn closing_pipe_gets_no_more_frames_and_loses_none() {
+    let ([listener_a], [address_a]) = bind_listeners().await;
+    let node = FakeAlloc::start(
+        listener_a,
+        &Arc::default(),
+        &routing_table(5, |_| Some((address_a.clone(), 1))),
+    );
+    let client = new_client(&[&address_a]);
     client.routes().await.unwrap();
     node.script.lock().closes_after = Some(3);
     for n in 1..=10 {
         assert_eq!(client.next("", 7u64, 1).await.unwrap().first, n);
     }
     // Each pipe took three frames, the last of them together with the notice that the server stops.
-    assert_eq!(node.pipes.load(SeqCst), 4);
+    assert_eq!(node.pipes_opened.load(SeqCst), 4);
     assert_eq!(*client.trouble().borrow(), None);
 }
 
 #[tokio::test]
-async fn a_broken_pipe_is_replaced() {
-    let ([la, lb], [a, b]) = listen().await;
-    let world = Arc::new(World::default());
-    let before = table(5, |_| Some((a.clone(), 1)));
-    let after = table(6, |_| Some((b.clone(), 2)));
-    let na = Node::start(la, &world, &before);
-    let _nb = Node::start(lb, &world, &after);
-    let client = client(&[&a]);
+async fn broken_pipe_is_replaced() {
+    let ([listener_a, listener_b], [address_a, address_b]) = bind_listeners().await;
+    let shared = Arc::new(SharedNumbers::default());
+    let before = routing_table(5, |_| Some((address_a.clone(), 1)));
+    let after = routing_table(6, |_| Some((address_b.clone(), 2)));
+    let alloc_a = FakeAlloc::start(listener_a, &shared, &before);
+    let _alloc_b = FakeAlloc::start(listener_b, &shared, &after);
+    let client = new_client(&[&address_a]);
     client.routes().await.unwrap();
-    na.script.lock().delay = Duration::from_secs(60);
+    alloc_a.script.lock().delay = Duration::from_secs(60);
     let call = |uid: u64| {
         let client = client.clone();
         tokio::spawn(async move { client.next("", uid, 1).await })
     };
     let mut calls: Vec<_> = (0..100).map(call).collect();
-    until(|| na.frames.load(SeqCst) > 0).await;
-    *na.table.lock() = after;
-    na.script.lock().delay = Duration::ZERO;
-    na.script.lock().breaks = true;
+    wait_until(|| alloc_a.frames_received.load(SeqCst) > 0).await;
+    *alloc_a.table.lock() = after;
+    alloc_a.script.lock().delay = Duration::ZERO;
+    alloc_a.script.lock().breaks_pipe = true;
     calls.push(call(100));
     for call in calls {
         assert_eq!(call.await.unwrap().unwrap().epoch, 2);
     }
-    assert_eq!(na.pipes.load(SeqCst), 2);
+    assert_eq!(alloc_a.pipes_opened.load(SeqCst), 2);
 }
 
 #[tokio::test]
-async fn a_malformed_answer_fails_its_frame_alone() {
-    let ([la], [a]) = listen().await;
-    let node = Node::start(la, &Arc::default(), &table(5, |_| Some((a.clone(), 1))));
-    let client = client(&[&a]);
+async fn malformed_answer_fails_only_its_frame() {
+    let ([listener_a], [address_a]) = bind_listeners().await;
+    let node = FakeAlloc::start(
+        listener_a,
+        &Arc::default(),
+        &routing_table(5, |_| Some((address_a.clone(), 1))),
+    );
+    let client = new_client(&[&address_a]);
     client.routes().await.unwrap();
-    node.script.lock().short = true;
+    node.script.lock().drops_last_number = true;
     let items: Vec<NextItem> = (0..10u64).map(NextItem::new).collect();
     for result in client.next_many("", &items).await {
         assert_eq!(result.unwrap_err().code, Code::Internal);
     }
-    node.script.lock().short = false;
+    node.script.lock().drops_last_number = false;
     let again = client.next_many("", &items).await;
     assert!(again.iter().all(Result::is_ok));
-    assert_eq!(node.pipes.load(SeqCst), 1);
+    assert_eq!(node.pipes_opened.load(SeqCst), 1);
 }
 
 #[tokio::test]
-async fn a_full_pipe_is_waited_for() {
-    let ([la], [a]) = listen().await;
-    let node = Node::start(la, &Arc::default(), &table(5, |_| Some((a.clone(), 1))));
-    let client = client(&[&a]);
+async fn full_pipe_makes_callers_wait() {
+    let ([listener_a], [address_a]) = bind_listeners().await;
+    let node = FakeAlloc::start(
+        listener_a,
+        &Arc::default(),
+        &routing_table(5, |_| Some((address_a.clone(), 1))),
+    );
+    let client = new_client(&[&address_a]);
     client.routes().await.unwrap();
     node.script.lock().delay = Duration::from_millis(300);
     // Not a whole number of frames: what is left of the room at the end is less than the next frame
@@ -173,14 +197,21 @@ async fn a_full_pipe_is_waited_for() {
     for current in first.iter().chain(&second) {
         current.as_ref().unwrap();
     }
-    assert!(node.frames.load(SeqCst) <= 2 * 79, "frames were sent again");
+    assert!(
+        node.frames_received.load(SeqCst) <= 2 * 79,
+        "frames were sent again"
+    );
 }
 
 #[tokio::test]
-async fn a_silent_server_costs_each_call_its_own_time() {
-    let ([la], [a]) = listen().await;
-    let node = Node::start(la, &Arc::default(), &table(5, |_| Some((a.clone(), 1))));
-    let client = client(&[&a]);
+async fn calls_to_unresponsive_server_end_at_their_own_deadline() {
+    let ([listener_a], [address_a]) = bind_listeners().await;
+    let node = FakeAlloc::start(
+        listener_a,
+        &Arc::default(),
+        &routing_table(5, |_| Some((address_a.clone(), 1))),
+    );
+    let client = new_client(&[&address_a]);
     client.routes().await.unwrap();
     node.script.lock().delay = Duration::from_secs(60);
     let call = |ms| {
@@ -200,13 +231,17 @@ async fn a_silent_server_costs_each_call_its_own_time() {
 
 /// An answer that arrives after its caller gave up is ignored, also in parts.
 #[tokio::test]
-async fn late_answers_are_ignored() {
-    let ([la], [a]) = listen().await;
-    let node = Node::start(la, &Arc::default(), &table(5, |_| Some((a.clone(), 1))));
-    let client = client(&[&a]);
+async fn answer_after_timeout_is_ignored() {
+    let ([listener_a], [address_a]) = bind_listeners().await;
+    let node = FakeAlloc::start(
+        listener_a,
+        &Arc::default(),
+        &routing_table(5, |_| Some((address_a.clone(), 1))),
+    );
+    let client = new_client(&[&address_a]);
     client.routes().await.unwrap();
-    let (now, apart) = watch::channel(false);
-    node.script.lock().apart = Some(apart);
+    let (now, second_part) = watch::channel(false);
+    node.script.lock().second_part = Some(second_part);
     let items: Vec<NextItem> = (0..10u64).map(NextItem::new).collect();
     let hurried = client.with_deadline(Duration::from_millis(200));
     let results = hurried.next_many("", &items).await;
@@ -219,5 +254,5 @@ async fn late_answers_are_ignored() {
     now.send_replace(true);
     let numbers = client.next_many("", &items).await;
     assert!(numbers.iter().all(|n| n.as_ref().unwrap().first > 1));
-    assert_eq!(node.pipes.load(SeqCst), 1, "the pipe broke");
+    assert_eq!(node.pipes_opened.load(SeqCst), 1, "the pipe broke");
 }

@@ -5,36 +5,36 @@ mod fake;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fake::{Node, World, client, dead, listen, table};
+use fake::{FakeAlloc, SharedNumbers, bind_listeners, new_client, routing_table, unused_address};
 use seqsvr_client::{Code, Key, NextOptions, Reason};
 use seqsvr_proto::error::Fault;
 use tokio::net::TcpListener;
 
 /// Returns uids in different sections, so that they spread over the slots.
-fn uids() -> impl Iterator<Item = u64> {
+fn spread_uids() -> impl Iterator<Item = u64> {
     (0..64).map(|i| i * 100_000)
 }
 
 #[tokio::test]
-async fn each_key_goes_to_its_owner() {
-    let ([la, lb], [a, b]) = listen().await;
-    let routes = table(5, |slot| {
+async fn request_goes_to_owner_of_its_key() {
+    let ([listener_a, listener_b], [address_a, address_b]) = bind_listeners().await;
+    let routes = routing_table(5, |slot| {
         Some((
             if slot.is_multiple_of(2) {
-                a.clone()
+                address_a.clone()
             } else {
-                b.clone()
+                address_b.clone()
             },
             3,
         ))
     });
-    let world = Arc::new(World::default());
+    let shared = Arc::new(SharedNumbers::default());
     let nodes = [
-        Node::start(la, &world, &routes),
-        Node::start(lb, &world, &routes),
+        FakeAlloc::start(listener_a, &shared, &routes),
+        FakeAlloc::start(listener_b, &shared, &routes),
     ];
-    let client = client(&[&a]);
-    for uid in uids() {
+    let client = new_client(&[&address_a]);
+    for uid in spread_uids() {
         let numbers = client.next("", uid, 2).await.unwrap();
         assert_eq!((numbers.first, numbers.last, numbers.epoch), (1, 2, 3));
         assert_eq!(numbers.iter().collect::<Vec<_>>(), [1, 2]);
@@ -42,7 +42,7 @@ async fn each_key_goes_to_its_owner() {
     let number = client.next("", "alice", 1).await.unwrap();
     assert_eq!(number.first, 1);
     // As many requests as calls: none went to the wrong node.
-    let seen: Vec<usize> = nodes.iter().map(|n| n.seen.lock().len()).collect();
+    let seen: Vec<usize> = nodes.iter().map(|n| n.next_requests.lock().len()).collect();
     assert_eq!(seen[0] + seen[1], 65);
     assert!(seen[0] > 10 && seen[1] > 10, "{seen:?}");
 
@@ -60,33 +60,49 @@ async fn each_key_goes_to_its_owner() {
 }
 
 #[tokio::test]
-async fn a_moved_slot_costs_one_redirect() {
-    let ([la, lb], [a, b]) = listen().await;
-    let before = table(5, |_| Some((a.clone(), 1)));
-    let after = table(6, |_| Some((b.clone(), 2)));
-    let world = Arc::new(World::default());
-    let (na, nb) = (
-        Node::start(la, &world, &before),
-        Node::start(lb, &world, &after),
+async fn moved_slot_costs_one_redirect() {
+    let ([listener_a, listener_b], [address_a, address_b]) = bind_listeners().await;
+    let before = routing_table(5, |_| Some((address_a.clone(), 1)));
+    let after = routing_table(6, |_| Some((address_b.clone(), 2)));
+    let shared = Arc::new(SharedNumbers::default());
+    let (alloc_a, alloc_b) = (
+        FakeAlloc::start(listener_a, &shared, &before),
+        FakeAlloc::start(listener_b, &shared, &after),
     );
-    let client = client(&[&a]);
+    let client = new_client(&[&address_a]);
     assert_eq!(client.next("", 7u64, 1).await.unwrap().epoch, 1);
-    *na.table.lock() = after.clone();
+    *alloc_a.table.lock() = after.clone();
     let second = client.next("", 7u64, 1).await.unwrap();
     assert_eq!((second.first, second.epoch), (2, 2));
-    assert_eq!((na.seen.lock().len(), nb.seen.lock().len()), (2, 1));
+    assert_eq!(
+        (
+            alloc_a.next_requests.lock().len(),
+            alloc_b.next_requests.lock().len()
+        ),
+        (2, 1)
+    );
     client.next("", 7u64, 1).await.unwrap();
-    assert_eq!((na.seen.lock().len(), nb.seen.lock().len()), (2, 2));
-    assert_eq!(na.fetched.lock().len(), 1, "the delta was enough");
+    assert_eq!(
+        (
+            alloc_a.next_requests.lock().len(),
+            alloc_b.next_requests.lock().len()
+        ),
+        (2, 2)
+    );
+    assert_eq!(
+        alloc_a.fetched_bases.lock().len(),
+        1,
+        "the delta was enough"
+    );
     assert_eq!(*client.trouble().borrow(), None);
 }
 
 #[tokio::test]
-async fn epoch_is_remembered_and_floor_is_the_callers() {
-    let ([la], [a]) = listen().await;
-    let routes = table(5, |_| Some((a.clone(), 4)));
-    let node = Node::start(la, &Arc::default(), &routes);
-    let client = client(&[&a]);
+async fn request_carries_last_epoch_and_floor_of_caller() {
+    let ([listener_a], [address_a]) = bind_listeners().await;
+    let routes = routing_table(5, |_| Some((address_a.clone(), 4)));
+    let node = FakeAlloc::start(listener_a, &Arc::default(), &routes);
+    let client = new_client(&[&address_a]);
     for _ in 0..2 {
         client.next("", 7u64, 1).await.unwrap();
     }
@@ -95,7 +111,7 @@ async fn epoch_is_remembered_and_floor_is_the_callers() {
         ..NextOptions::default()
     };
     assert_eq!(client.next_with(7u64, options).await.unwrap().first, 3);
-    let seen = node.seen.lock();
+    let seen = node.next_requests.lock();
     let guards: Vec<_> = seen
         .iter()
         .map(|r| (r.epoch, r.floor, r.table_version))
@@ -107,54 +123,57 @@ async fn epoch_is_remembered_and_floor_is_the_callers() {
 }
 
 #[tokio::test]
-async fn numbers_not_above_the_floor_are_refused() {
-    let ([la], [a]) = listen().await;
-    let routes = table(5, |_| Some((a.clone(), 4)));
-    let _node = Node::start(la, &Arc::default(), &routes);
+async fn numbers_not_above_floor_are_rejected() {
+    let ([listener_a], [address_a]) = bind_listeners().await;
+    let routes = routing_table(5, |_| Some((address_a.clone(), 4)));
+    let _node = FakeAlloc::start(listener_a, &Arc::default(), &routes);
     // The fake ignores floors, as a broken server would.
     let options = NextOptions {
         floor: Some(100),
         ..NextOptions::default()
     };
-    let error = client(&[&a]).next_with(7u64, options).await.unwrap_err();
+    let error = new_client(&[&address_a])
+        .next_with(7u64, options)
+        .await
+        .unwrap_err();
     assert_eq!(error.code, Code::Internal);
 }
 
 #[tokio::test]
-async fn a_slot_without_an_owner_is_waited_for() {
-    let ([la], [a]) = listen().await;
-    let free = table(5, |_| None);
-    let node = Node::start(la, &Arc::default(), &free);
-    let client = client(&[&a]);
-    let mut trouble = client.trouble();
+async fn call_to_slot_without_owner_waits() {
+    let ([listener_a], [address_a]) = bind_listeners().await;
+    let free = routing_table(5, |_| None);
+    let node = FakeAlloc::start(listener_a, &Arc::default(), &free);
+    let client = new_client(&[&address_a]);
+    let mut wait_status = client.trouble();
     let call = tokio::spawn({
         let client = client.clone();
         async move { client.next("", 7u64, 1).await }
     });
-    let told = trouble
+    let status = wait_status
         .wait_for(|t| t.is_some())
         .await
         .unwrap()
         .clone()
         .unwrap();
     assert!(
-        told.contains("has no owner yet (takeover in progress)"),
-        "{told}"
+        status.contains("has no owner yet (takeover in progress)"),
+        "{status}"
     );
-    *node.table.lock() = table(6, |_| Some((a.clone(), 1)));
+    *node.table.lock() = routing_table(6, |_| Some((address_a.clone(), 1)));
     assert_eq!(call.await.unwrap().unwrap().first, 1);
     assert_eq!(*client.trouble().borrow(), None);
 }
 
 #[tokio::test]
-async fn a_dead_server_among_the_given_is_passed_over() {
-    let ([la], [a]) = listen().await;
-    let routes = table(5, |_| Some((a.clone(), 1)));
-    let _node = Node::start(la, &Arc::default(), &routes);
-    let (x, y) = (dead().await, dead().await);
+async fn dead_configured_server_is_skipped() {
+    let ([listener_a], [address_a]) = bind_listeners().await;
+    let routes = routing_table(5, |_| Some((address_a.clone(), 1)));
+    let _node = FakeAlloc::start(listener_a, &Arc::default(), &routes);
+    let (x, y) = (unused_address().await, unused_address().await);
     for _ in 0..5 {
         assert_eq!(
-            client(&[&x, &y, &a])
+            new_client(&[&x, &y, &address_a])
                 .next("", 7u64, 1)
                 .await
                 .map(|n| n.epoch)
@@ -165,30 +184,38 @@ async fn a_dead_server_among_the_given_is_passed_over() {
 }
 
 #[tokio::test]
-async fn a_dead_owner_is_left_for_its_successor() {
-    let ([lb], [b]) = listen().await;
-    let gone = dead().await;
-    let node = Node::start(lb, &Arc::default(), &table(5, |_| Some((gone.clone(), 1))));
-    let client = client(&[&b]);
-    let mut trouble = client.trouble();
+async fn dead_owner_is_replaced_by_its_successor() {
+    let ([listener_b], [address_b]) = bind_listeners().await;
+    let gone = unused_address().await;
+    let node = FakeAlloc::start(
+        listener_b,
+        &Arc::default(),
+        &routing_table(5, |_| Some((gone.clone(), 1))),
+    );
+    let client = new_client(&[&address_b]);
+    let mut wait_status = client.trouble();
     let call = tokio::spawn({
         let client = client.clone();
         async move { client.next("", 7u64, 1).await }
     });
-    trouble.wait_for(|t| t.is_some()).await.unwrap();
-    *node.table.lock() = table(6, |_| Some((b.clone(), 2)));
+    wait_status.wait_for(|t| t.is_some()).await.unwrap();
+    *node.table.lock() = routing_table(6, |_| Some((address_b.clone(), 2)));
     assert_eq!(call.await.unwrap().unwrap().epoch, 2);
 }
 
 #[tokio::test]
-async fn a_silent_owner_costs_a_fraction_of_the_deadline() {
-    let ([silent, lb], [a, b]) = listen().await;
+async fn unresponsive_owner_costs_a_fraction_of_the_deadline() {
+    let ([silent, listener_b], [address_a, address_b]) = bind_listeners().await;
     // The listener accepts, as the kernel does for a stopped process, and never sends anything.
     let _silent: TcpListener = silent;
-    let node = Node::start(lb, &Arc::default(), &table(5, |_| Some((a.clone(), 1))));
-    let client = client(&[&b]);
+    let node = FakeAlloc::start(
+        listener_b,
+        &Arc::default(),
+        &routing_table(5, |_| Some((address_a.clone(), 1))),
+    );
+    let client = new_client(&[&address_b]);
     client.routes().await.unwrap();
-    *node.table.lock() = table(6, |_| Some((b.clone(), 2)));
+    *node.table.lock() = routing_table(6, |_| Some((address_b.clone(), 2)));
     let begin = Instant::now();
     assert_eq!(client.next("", 7u64, 1).await.unwrap().epoch, 2);
     assert!(
@@ -199,10 +226,14 @@ async fn a_silent_owner_costs_a_fraction_of_the_deadline() {
 }
 
 #[tokio::test]
-async fn the_deadline_holds_and_servers_are_told() {
-    let ([la], [a]) = listen().await;
-    let node = Node::start(la, &Arc::default(), &table(5, |_| Some((a.clone(), 1))));
-    let client = client(&[&a]).with_deadline(Duration::from_millis(800));
+async fn call_ends_at_deadline_and_servers_receive_it() {
+    let ([listener_a], [address_a]) = bind_listeners().await;
+    let node = FakeAlloc::start(
+        listener_a,
+        &Arc::default(),
+        &routing_table(5, |_| Some((address_a.clone(), 1))),
+    );
+    let client = new_client(&[&address_a]).with_deadline(Duration::from_millis(800));
     client.routes().await.unwrap();
     node.script.lock().delay = Duration::from_secs(30);
     let begin = Instant::now();
@@ -218,21 +249,23 @@ async fn the_deadline_holds_and_servers_are_told() {
     );
     assert!(error.tries >= 3, "{error}");
     assert!(
-        error.to_string().contains(&format!("no answer from {a}")),
+        error
+            .to_string()
+            .contains(&format!("no answer from {address_a}")),
         "{error}"
     );
-    let told = node.timeouts.lock()[0].clone();
-    let micros: u64 = told.trim_end_matches('u').parse().unwrap();
-    assert!(told.ends_with('u') && micros <= 200_000, "{told}");
+    let status = node.grpc_timeouts.lock()[0].clone();
+    let micros: u64 = status.trim_end_matches('u').parse().unwrap();
+    assert!(status.ends_with('u') && micros <= 200_000, "{status}");
 }
 
 #[tokio::test]
-async fn all_dead_ends_in_time_and_names_them() {
-    let (x, y) = (dead().await, dead().await);
-    let client = client(&[&x, &y]).with_deadline(Duration::from_secs(1));
-    let mut trouble = client.trouble();
-    let told = tokio::spawn(async move {
-        trouble
+async fn call_without_live_server_ends_in_time_and_names_servers() {
+    let (x, y) = (unused_address().await, unused_address().await);
+    let client = new_client(&[&x, &y]).with_deadline(Duration::from_secs(1));
+    let mut wait_status = client.trouble();
+    let status = tokio::spawn(async move {
+        wait_status
             .wait_for(|t| t.is_some())
             .await
             .unwrap()
@@ -259,44 +292,52 @@ async fn all_dead_ends_in_time_and_names_them() {
         error.tries > 3 && error.gave_up_after.is_some(),
         "{error:?}"
     );
-    let told = told.await.unwrap();
+    let status = status.await.unwrap();
     assert!(
-        told.starts_with("no AllocSvr reachable at 127.0.0.1:"),
-        "{told}"
+        status.starts_with("no AllocSvr reachable at 127.0.0.1:"),
+        "{status}"
     );
     assert_eq!(*client.trouble().borrow(), None);
 }
 
 #[tokio::test]
-async fn a_gap_brings_the_full_table() {
-    let ([la], [a]) = listen().await;
-    let node = Node::start(la, &Arc::default(), &table(5, |_| Some((a.clone(), 1))));
-    let client = client(&[&a]);
-    node.script.lock().gap = true;
+async fn table_delta_that_does_not_fit_causes_full_fetch() {
+    let ([listener_a], [address_a]) = bind_listeners().await;
+    let node = FakeAlloc::start(
+        listener_a,
+        &Arc::default(),
+        &routing_table(5, |_| Some((address_a.clone(), 1))),
+    );
+    let client = new_client(&[&address_a]);
+    node.script.lock().sends_gap = true;
     client.next("", 7u64, 1).await.unwrap();
-    node.script.lock().gap = false;
-    *node.table.lock() = table(9, |_| Some((a.clone(), 1)));
+    node.script.lock().sends_gap = false;
+    *node.table.lock() = routing_table(9, |_| Some((address_a.clone(), 1)));
     client.next("", 7u64, 1).await.unwrap();
     client.next("", 7u64, 1).await.unwrap();
-    assert_eq!(*node.fetched.lock(), [0, 0]);
+    assert_eq!(*node.fetched_bases.lock(), [0, 0]);
     assert_eq!(client.routes().await.unwrap().version(), 9);
 }
 
 #[tokio::test]
-async fn another_clusters_numbers_are_refused() {
-    let ([la], [a]) = listen().await;
-    let node = Node::start(la, &Arc::default(), &table(5, |_| Some((a.clone(), 1))));
-    let client = client(&[&a]);
+async fn routing_table_of_another_cluster_is_rejected() {
+    let ([listener_a], [address_a]) = bind_listeners().await;
+    let node = FakeAlloc::start(
+        listener_a,
+        &Arc::default(),
+        &routing_table(5, |_| Some((address_a.clone(), 1))),
+    );
+    let client = new_client(&[&address_a]);
     client.next("", 7u64, 1).await.unwrap();
-    node.script.lock().cluster = Some(0xbad);
+    node.script.lock().table_cluster = Some(0xbad);
     let error = client.next("", 7u64, 1).await.unwrap_err();
     let text = error.to_string();
     assert_eq!(error.code, Code::FailedPrecondition);
     assert!(
-        text.contains("bad") && text.contains(&a) && text.contains("cluster"),
+        text.contains("bad") && text.contains(&address_a) && text.contains("cluster"),
         "{text}"
     );
-    node.script.lock().cluster = None;
+    node.script.lock().table_cluster = None;
     assert_eq!(
         client.routes().await.unwrap().cluster(),
         seqsvr_core::id::ClusterId(1)
@@ -304,12 +345,16 @@ async fn another_clusters_numbers_are_refused() {
 }
 
 #[tokio::test]
-async fn hints_are_kept_and_refusals_are_final() {
-    let ([la], [a]) = listen().await;
-    let node = Node::start(la, &Arc::default(), &table(5, |_| Some((a.clone(), 1))));
-    let client = client(&[&a]);
+async fn retry_hint_is_respected_and_other_rejections_are_final() {
+    let ([listener_a], [address_a]) = bind_listeners().await;
+    let node = FakeAlloc::start(
+        listener_a,
+        &Arc::default(),
+        &routing_table(5, |_| Some((address_a.clone(), 1))),
+    );
+    let client = new_client(&[&address_a]);
     let hint = Fault::new(Reason::TooMany, "queue full").with_retry_after_ms(150);
-    node.script.lock().faults = vec![hint.clone(), hint];
+    node.script.lock().next_errors = vec![hint.clone(), hint];
     let begin = Instant::now();
     client.next("", 7u64, 1).await.unwrap();
     assert!(begin.elapsed() >= Duration::from_millis(300));
@@ -319,19 +364,26 @@ async fn hints_are_kept_and_refusals_are_final() {
         Reason::Invalid,
         Reason::FloorUnknown,
     ] {
-        let tries = node.seen.lock().len();
-        node.script.lock().faults = vec![Fault::new(reason, "do this instead")];
+        let tries = node.next_requests.lock().len();
+        node.script.lock().next_errors = vec![Fault::new(reason, "do this instead")];
         let error = client.next("", 7u64, 1).await.unwrap_err();
-        assert_eq!((error.reason, node.seen.lock().len()), (reason, tries + 1));
+        assert_eq!(
+            (error.reason, node.next_requests.lock().len()),
+            (reason, tries + 1)
+        );
         assert!(error.to_string().contains("do this instead"), "{error}");
     }
 }
 
 #[tokio::test]
-async fn wrong_input_sends_nothing() {
-    let ([la], [a]) = listen().await;
-    let node = Node::start(la, &Arc::default(), &table(5, |_| Some((a.clone(), 1))));
-    let client = client(&[&a]);
+async fn invalid_input_sends_nothing() {
+    let ([listener_a], [address_a]) = bind_listeners().await;
+    let node = FakeAlloc::start(
+        listener_a,
+        &Arc::default(),
+        &routing_table(5, |_| Some((address_a.clone(), 1))),
+    );
+    let client = new_client(&[&address_a]);
     for (namespace, key, count) in [
         ("", Key::Uid(1), 0),
         ("", Key::Uid(1), 100_001),
@@ -347,14 +399,18 @@ async fn wrong_input_sends_nothing() {
             "{error}"
         );
     }
-    assert!(node.seen.lock().is_empty());
+    assert!(node.next_requests.lock().is_empty());
 }
 
 #[tokio::test]
-async fn concurrent_first_calls_share_one_fetch() {
-    let ([la], [a]) = listen().await;
-    let node = Node::start(la, &Arc::default(), &table(5, |_| Some((a.clone(), 1))));
-    let client = client(&[&a]);
+async fn concurrent_first_calls_share_one_table_fetch() {
+    let ([listener_a], [address_a]) = bind_listeners().await;
+    let node = FakeAlloc::start(
+        listener_a,
+        &Arc::default(),
+        &routing_table(5, |_| Some((address_a.clone(), 1))),
+    );
+    let client = new_client(&[&address_a]);
     let calls: Vec<_> = (0..200u64)
         .map(|uid| {
             let client = client.clone();
@@ -364,5 +420,5 @@ async fn concurrent_first_calls_share_one_fetch() {
     for call in calls {
         assert_eq!(call.await.unwrap(), 1);
     }
-    assert_eq!(node.fetched.lock().len(), 1);
+    assert_eq!(node.fetched_bases.lock().len(), 1);
 }

@@ -1,55 +1,55 @@
-//! The answers to the items of a frame, and the part of them that belongs to one call.
+//! Answers to the items of a frame, and the part of them that belongs to one call.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use seqsvr_proto::v1;
 
-use crate::failure::Failure;
+use crate::failure::AttemptError;
 
-/// The answer to one item, unchecked: the numbers, or kind and value of `current`.
+/// Unchecked answer to one item: the numbers, or kind and value of `current`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Got {
+pub(crate) struct RawAnswer {
     pub(crate) value: u64,
     pub(crate) last: u64,
     pub(crate) kind: i32,
     pub(crate) epoch: u64,
 }
 
-/// The result of an item.
-pub(crate) type Entry = Result<Got, Box<Failure>>;
+/// Answer or failure of one item.
+pub(crate) type ItemResult = Result<RawAnswer, Box<AttemptError>>;
 
-/// The results of the items of one call, in their order.
-pub(crate) enum Answers {
-    /// Their whole frame was answered together and none failed: they are these of its columns.
-    Whole(Arc<Columns>, Range<usize>),
-    Each(std::vec::IntoIter<Entry>),
+/// Results of the items of one call, in their order.
+pub(crate) enum CallResults {
+    /// A range of the columns of a frame that was answered together without a failed item.
+    Columns(Arc<AnswerColumns>, Range<usize>),
+    PerItem(std::vec::IntoIter<ItemResult>),
 }
 
-impl Answers {
+impl CallResults {
     /// Returns all answers, if their frame was answered together and no item failed.
-    pub(crate) fn whole(&self) -> Option<impl Iterator<Item = Got>> {
+    pub(crate) fn all_answers(&self) -> Option<impl Iterator<Item = RawAnswer>> {
         match self {
-            Answers::Whole(columns, at) => Some(at.clone().map(|at| columns.got(at))),
-            Answers::Each(_) => None,
+            CallResults::Columns(columns, at) => Some(at.clone().map(|at| columns.answer_at(at))),
+            CallResults::PerItem(_) => None,
         }
     }
 }
 
-impl Iterator for Answers {
-    type Item = Entry;
+impl Iterator for CallResults {
+    type Item = ItemResult;
 
     #[inline]
-    fn next(&mut self) -> Option<Entry> {
+    fn next(&mut self) -> Option<ItemResult> {
         match self {
-            Answers::Whole(columns, at) => Some(Ok(columns.got(at.next()?))),
-            Answers::Each(entries) => entries.next(),
+            CallResults::Columns(columns, at) => Some(Ok(columns.answer_at(at.next()?))),
+            CallResults::PerItem(entries) => entries.next(),
         }
     }
 }
 
-/// Columns of an answer of either kind.
-pub(crate) struct Columns {
+/// Columns of an answer to `next` or `current`.
+pub(crate) struct AnswerColumns {
     values: Vec<u64>,
     /// Last numbers; empty: the values are also the last numbers.
     lasts: Vec<u64>,
@@ -59,9 +59,9 @@ pub(crate) struct Columns {
     pub(super) errors: Vec<v1::ItemError>,
 }
 
-impl From<v1::NextManyResponse> for Columns {
-    fn from(next: v1::NextManyResponse) -> Columns {
-        Columns {
+impl From<v1::NextManyResponse> for AnswerColumns {
+    fn from(next: v1::NextManyResponse) -> AnswerColumns {
+        AnswerColumns {
             values: next.firsts,
             lasts: next.lasts,
             kinds: Vec::new(),
@@ -71,9 +71,9 @@ impl From<v1::NextManyResponse> for Columns {
     }
 }
 
-impl From<v1::CurrentManyResponse> for Columns {
-    fn from(current: v1::CurrentManyResponse) -> Columns {
-        Columns {
+impl From<v1::CurrentManyResponse> for AnswerColumns {
+    fn from(current: v1::CurrentManyResponse) -> AnswerColumns {
+        AnswerColumns {
             values: current.values,
             lasts: Vec::new(),
             kinds: current.kinds,
@@ -83,23 +83,24 @@ impl From<v1::CurrentManyResponse> for Columns {
     }
 }
 
-impl Columns {
-    /// Returns whether they are of `n` items. `counted`: an item requests other than one number;
-    /// `kinds`: the items request the current one.
-    pub(super) fn fit(&self, n: usize, counted: bool, kinds: bool) -> bool {
-        let last = self.lasts.len();
-        let lasts = last == n || (last == 0 && !counted);
-        let kinds = self.kinds.len() == if kinds { n } else { 0 };
-        let epochs = [1, n].contains(&self.epochs.len());
-        let rising = self.errors.is_sorted_by(|a, b| a.index < b.index);
-        self.values.len() == n && lasts && kinds && epochs && rising
+impl AnswerColumns {
+    /// Returns whether the columns answer `items` items. `with_lasts`: some item requests other
+    /// than one number; `with_kinds`: the items request the current number.
+    pub(super) fn has_shape(&self, items: usize, with_lasts: bool, with_kinds: bool) -> bool {
+        let last_count = self.lasts.len();
+        let lasts_fit = last_count == items || (last_count == 0 && !with_lasts);
+        let kinds_fit = self.kinds.len() == if with_kinds { items } else { 0 };
+        let epochs_fit = [1, items].contains(&self.epochs.len());
+        let errors_rise = self.errors.is_sorted_by(|a, b| a.index < b.index);
+        self.values.len() == items && lasts_fit && kinds_fit && epochs_fit && errors_rise
     }
 
-    /// Returns the answer of an item that did not fail; the columns must [`fit`](Columns::fit).
+    /// Returns the answer of an item that did not fail; the columns must [have the
+    /// shape](AnswerColumns::has_shape) of the request.
     #[inline]
-    pub(super) fn got(&self, at: usize) -> Got {
+    pub(super) fn answer_at(&self, at: usize) -> RawAnswer {
         let value = self.values[at];
-        Got {
+        RawAnswer {
             value,
             last: self.lasts.get(at).copied().unwrap_or(value),
             kind: self.kinds.get(at).copied().unwrap_or_default(),

@@ -15,214 +15,234 @@ use tonic::metadata::MetadataMap;
 use tonic::transport::Channel;
 use tonic::{Request, Streaming};
 
-use crate::client::Inner;
-use crate::failure::Failure;
-use crate::pipe::{IDLE_TICKS, Pipe, State, TICK};
+use crate::client::ClientCore;
+use crate::failure::AttemptError;
+use crate::pipe::{IDLE_CHECKS_MAX, PipeConnection, PipeState, TIMEOUT_CHECK_INTERVAL};
 
-/// The stream of frames, each made when there is room for it.
-struct Writer {
-    pipe: Arc<Pipe>,
-    /// Other tasks had their turn since there was something to send.
-    waited: bool,
+/// Stream of frames, each sealed when the connection has room for it.
+struct FrameWriter {
+    pipe: Arc<PipeConnection>,
+    /// The writer has yielded to other tasks since there was something to send.
+    has_yielded: bool,
 }
 
-impl Stream for Writer {
+impl Stream for FrameWriter {
     type Item = PipeRequest;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<PipeRequest>> {
         let pipe = self.pipe.clone();
         let mut queue = pipe.queue.lock();
-        if queue.frames.is_empty() {
-            self.waited = false;
-            if queue.state != State::Open {
+        if queue.unsent.is_empty() {
+            self.has_yielded = false;
+            if queue.state != PipeState::Open {
                 return Poll::Ready(None);
             }
-            queue.writer = Some(cx.waker().clone());
+            queue.writer_waker = Some(cx.waker().clone());
             return Poll::Pending;
         }
-        if !self.waited {
+        if !self.has_yielded {
             // A task that is ready to run now may add items to this frame. No time passes if none
             // is ready.
-            self.waited = true;
+            self.has_yielded = true;
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
-        let Some(frame) = queue.frames.pop_front() else {
+        let Some(frame) = queue.unsent.pop_front() else {
             return Poll::Pending;
         };
-        queue.usual = (frame.len(), frame.waiters.len());
-        let id = queue.next_id;
-        queue.next_id += 1;
+        queue.typical_size = (frame.item_count(), frame.waiters.len());
+        let id = queue.next_frame_id;
+        queue.next_frame_id += 1;
         let (request, flight) = frame.seal(id);
-        queue.flying.insert(id, flight);
+        queue.in_flight.insert(id, flight);
         Poll::Ready(Some(request))
     }
 }
 
 /// Opens a pipe and reads its answers until it ends.
-pub(super) async fn run(pipe: Arc<Pipe>, channel: Channel, inner: Weak<Inner>) {
-    let writer = Writer {
+pub(super) async fn run_driver(
+    pipe: Arc<PipeConnection>,
+    channel: Channel,
+    core: Weak<ClientCore>,
+) {
+    let writer = FrameWriter {
         pipe: pipe.clone(),
-        waited: false,
+        has_yielded: false,
     };
-    // However this task ends, no caller waits for its pipe after that.
-    let _broken = Broken(&pipe);
+    // However this task ends, no caller waits for this pipe after that.
+    let _fail_on_drop = FailOnDrop(&pipe);
     let mut client = SequenceClient::new(channel).max_decoding_message_size(MESSAGE_MAX);
-    let began = Instant::now();
-    let mut looks = Looks::new();
-    let own = inner
+    let started = Instant::now();
+    let mut scanner = TimeoutScanner::new();
+    let client_tag = core
         .upgrade()
-        .map_or(ClusterTag::NONE, |inner| inner.table.cluster_tag());
+        .map_or(ClusterTag::NONE, |core| core.table.cluster_tag());
     let mut request = Request::new(writer);
-    own.write_metadata(request.metadata_mut());
+    client_tag.write_metadata(request.metadata_mut());
     let opening = client.pipe(request);
     tokio::pin!(opening);
     let opened = loop {
         tokio::select! {
             opened = &mut opening => break opened,
-            () = looks.next(&pipe, &inner) => if pipe.is_done() { return },
+            () = scanner.wait_and_scan(&pipe, &core) => if pipe.is_done() { return },
         }
     };
     let failure = match opened {
-        Ok(answers) => match check_cluster(&pipe.address, own, answers.metadata()) {
-            Ok(()) => read(&pipe, answers.into_inner(), &inner, &mut looks).await,
+        Ok(answers) => match check_cluster(&pipe.address, client_tag, answers.metadata()) {
+            Ok(()) => read_answers(&pipe, answers.into_inner(), &core, &mut scanner).await,
             Err(failure) => failure,
         },
-        Err(status) => Failure::from_status(&pipe.address, &status, began.elapsed()),
+        Err(status) => AttemptError::from_status(&pipe.address, &status, started.elapsed()),
     };
     let is_foreign = failure.reason == Reason::ClusterMismatch;
     if (is_foreign || failure.unanswered)
-        && let Some(inner) = inner.upgrade()
+        && let Some(core) = core.upgrade()
         && !pipe.is_done()
     {
-        inner.note_failure(&pipe.address, &failure);
+        core.record_failure(&pipe.address, &failure);
     }
-    pipe.fail(&failure);
+    pipe.break_off(&failure);
 }
 
 /// Checks the cluster that the server named when the pipe was opened, before any answer is read.
-fn check_cluster(address: &str, own: ClusterTag, metadata: &MetadataMap) -> Result<(), Failure> {
+fn check_cluster(
+    address: &str,
+    client: ClusterTag,
+    metadata: &MetadataMap,
+) -> Result<(), AttemptError> {
     match ClusterTag::from_metadata(metadata) {
-        Ok(server) if server.conflicts_with(own) => {
-            Err(Failure::of_other_cluster(address, server, own))
+        Ok(server) if server.conflicts_with(client) => {
+            Err(AttemptError::foreign_cluster(address, server, client))
         }
         Ok(_) => Ok(()),
-        Err(fault) => Err(Failure::malformed(address, &fault.message)),
+        Err(fault) => Err(AttemptError::malformed_reply(address, &fault.message)),
     }
 }
 
-async fn read(
-    pipe: &Pipe,
+async fn read_answers(
+    pipe: &PipeConnection,
     mut answers: Streaming<PipeResponse>,
-    inner: &Weak<Inner>,
-    looks: &mut Looks,
-) -> Failure {
+    core: &Weak<ClientCore>,
+    scanner: &mut TimeoutScanner,
+) -> AttemptError {
     while !pipe.is_done() {
         let answer = tokio::select! {
             biased;
             answer = answers.message() => answer,
-            () = looks.next(pipe, inner) => continue,
+            () = scanner.wait_and_scan(pipe, core) => continue,
         };
         match answer {
-            Ok(Some(answer)) => pipe.settle(answer, inner),
-            Ok(None) => return Failure::unreachable(&pipe.address, "the AllocSvr ended the pipe"),
+            Ok(Some(answer)) => pipe.handle_response(answer, core),
+            Ok(None) => {
+                return AttemptError::unreachable(&pipe.address, "the AllocSvr ended the pipe");
+            }
             Err(status) => {
-                return Failure::from_status(&pipe.address, &status, Duration::ZERO);
+                return AttemptError::from_status(&pipe.address, &status, Duration::ZERO);
             }
         }
     }
-    Failure::unreachable(&pipe.address, "the pipe is closed")
+    AttemptError::unreachable(&pipe.address, "the pipe is closed")
 }
 
-/// Breaks the pipe when dropped.
-struct Broken<'a>(&'a Pipe);
+/// Guard that breaks the pipe when dropped.
+struct FailOnDrop<'a>(&'a PipeConnection);
 
-impl Drop for Broken<'_> {
+impl Drop for FailOnDrop<'_> {
     fn drop(&mut self) {
         let why = "the task that reads its answers has ended";
-        self.0.fail(&Failure::unreachable(&self.0.address, why));
+        self.0
+            .break_off(&AttemptError::unreachable(&self.0.address, why));
     }
 }
 
-/// The result of a look.
-struct Late {
-    /// The time of some items was over.
-    ended: bool,
+/// Result of a search for items that timed out.
+struct ScanResult {
+    /// Some items timed out.
+    has_expired: bool,
     /// Items are left.
-    left: bool,
+    has_items: bool,
 }
 
-/// When to look for items whose time is over: at every tick while there are calls.
-struct Looks {
+/// Schedule of the searches for items that timed out: at every tick while there are calls.
+struct TimeoutScanner {
     ticks: tokio::time::Interval,
-    idle: u32,
+    idle_checks: u32,
 }
 
-impl Looks {
-    fn new() -> Looks {
-        let mut ticks = interval(TICK);
+impl TimeoutScanner {
+    fn new() -> TimeoutScanner {
+        let mut ticks = interval(TIMEOUT_CHECK_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Looks { ticks, idle: 0 }
+        TimeoutScanner {
+            ticks,
+            idle_checks: 0,
+        }
     }
 
-    /// Waits for the next look, and looks. Cancel-safe.
-    async fn next(&mut self, pipe: &Pipe, inner: &Weak<Inner>) {
-        if self.idle >= IDLE_TICKS {
-            pipe.work.notified().await;
-            self.idle = 0;
+    /// Waits for the next tick, then fails the items that timed out. Cancel-safe.
+    async fn wait_and_scan(&mut self, pipe: &PipeConnection, core: &Weak<ClientCore>) {
+        if self.idle_checks >= IDLE_CHECKS_MAX {
+            pipe.driver_wakeup.notified().await;
+            self.idle_checks = 0;
         }
         self.ticks.tick().await;
-        let Late { ended, left } = pipe.fail_late();
-        if ended && let Some(inner) = inner.upgrade() {
-            inner.servers.silent(&pipe.address);
+        let ScanResult {
+            has_expired,
+            has_items,
+        } = pipe.fail_expired();
+        if has_expired && let Some(core) = core.upgrade() {
+            core.servers.mark_unresponsive(&pipe.address);
         }
-        match left {
-            true => self.idle = 0,
-            false => self.idle += 1,
+        match has_items {
+            true => self.idle_checks = 0,
+            false => self.idle_checks += 1,
         }
-        if self.idle >= IDLE_TICKS && !pipe.sleep() {
-            self.idle = 0;
+        if self.idle_checks >= IDLE_CHECKS_MAX && !pipe.try_idle() {
+            self.idle_checks = 0;
         }
     }
 }
 
-impl Pipe {
-    /// Ends the items whose time is over.
-    fn fail_late(&self) -> Late {
+impl PipeConnection {
+    /// Fails the items that timed out.
+    fn fail_expired(&self) -> ScanResult {
         let now = Instant::now();
         let mut queue = self.queue.lock();
-        let mut ended = false;
-        for waiter in queue.frames.iter_mut().flat_map(|f| &mut f.waiters) {
-            ended |= waiter.fail_late(now, &self.address);
+        let mut has_expired = false;
+        for waiter in queue.unsent.iter_mut().flat_map(|f| &mut f.waiters) {
+            has_expired |= waiter.fail_expired(now, &self.address);
         }
-        let mut forgotten = 0;
-        queue.flying.retain(|_, flight| {
-            ended |= flight.fail_late(now, &self.address);
-            let over = flight.is_over(now);
-            forgotten += if over { flight.left() } else { 0 };
-            !over
+        let mut abandoned = 0;
+        queue.in_flight.retain(|_, flight| {
+            has_expired |= flight.fail_expired(now, &self.address);
+            let is_abandoned = flight.is_abandoned(now);
+            if is_abandoned {
+                abandoned += flight.unanswered_items();
+            }
+            !is_abandoned
         });
-        self.ended(&mut queue, forgotten);
-        Late {
-            ended,
-            left: queue.items > 0,
+        self.release_items(&mut queue, abandoned);
+        ScanResult {
+            has_expired,
+            has_items: queue.item_count > 0,
         }
     }
 
     /// Returns whether the pipe is closed and nothing is left to wait for.
     fn is_done(&self) -> bool {
         let queue = self.queue.lock();
-        queue.state != State::Open && queue.items == 0
+        queue.state != PipeState::Open && queue.item_count == 0
     }
 
-    /// Makes each later submit wake the driver; does nothing if there are items.
-    fn sleep(&self) -> bool {
+    /// Makes each later submit wake the driver, if there are no items; returns whether it did.
+    fn try_idle(&self) -> bool {
         let mut queue = self.queue.lock();
-        queue.asleep = queue.items == 0;
-        queue.asleep
+        queue.driver_idle = queue.item_count == 0;
+        queue.driver_idle
     }
 
-    fn settle(&self, response: PipeResponse, inner: &Weak<Inner>) {
+    /// Applies a response: attached routes first, then the answers of the frame's items.
+    fn handle_response(&self, response: PipeResponse, core: &Weak<ClientCore>) {
         let PipeResponse {
             id,
             items,
@@ -232,7 +252,7 @@ impl Pipe {
         if closing {
             return self.close();
         }
-        let flight = self.queue.lock().flying.remove(&id);
+        let flight = self.queue.lock().in_flight.remove(&id);
         let (Some(mut flight), Some(mut answer)) = (flight, answer) else {
             return;
         };
@@ -241,45 +261,45 @@ impl Pipe {
             pipe_response::Answer::Current(current) => current.routes.take(),
             pipe_response::Answer::Refused(_) => None,
         };
-        let left = flight.left();
-        let inner = inner.upgrade();
-        if let Some(inner) = &inner {
-            inner.servers.answered(&self.address);
+        let unanswered = flight.unanswered_items();
+        let core = core.upgrade();
+        if let Some(core) = &core {
+            core.servers.mark_responsive(&self.address);
         }
-        let learnt = match (routes, inner) {
-            (Some(routes), Some(inner)) => inner.learn(&self.address, &routes),
+        let learned = match (routes, core) {
+            (Some(routes), Some(core)) => core.learn_routes(&self.address, &routes),
             _ => Ok(()),
         };
-        let answered = match learnt {
-            Ok(()) => flight.answer(&self.address, &items, answer),
+        let answered = match learned {
+            Ok(()) => flight.deliver(&self.address, &items, answer),
             Err(failure) => {
-                flight.fail(&failure);
-                left
+                flight.fail_all(&failure);
+                unanswered
             }
         };
         let mut queue = self.queue.lock();
-        if flight.left() > 0 {
-            queue.flying.insert(id, flight);
+        if flight.unanswered_items() > 0 {
+            queue.in_flight.insert(id, flight);
         }
-        self.ended(&mut queue, answered);
+        self.release_items(&mut queue, answered);
     }
 
-    /// Breaks the pipe: every item it has ends with this failure.
-    fn fail(&self, failure: &Failure) {
-        let (frames, flying) = {
+    /// Breaks the pipe: every item in it ends with this failure.
+    fn break_off(&self, failure: &AttemptError) {
+        let (unsent, in_flight) = {
             let mut queue = self.queue.lock();
-            queue.state = State::Dead;
-            let items = queue.items;
-            self.ended(&mut queue, items);
-            let frames = std::mem::take(&mut queue.frames);
-            (frames, std::mem::take(&mut queue.flying))
+            queue.state = PipeState::Broken;
+            let items = queue.item_count;
+            self.release_items(&mut queue, items);
+            let unsent = std::mem::take(&mut queue.unsent);
+            (unsent, std::mem::take(&mut queue.in_flight))
         };
-        for mut frame in frames {
-            frame.waiters.iter_mut().for_each(|w| w.fail(failure));
+        for mut frame in unsent {
+            frame.waiters.iter_mut().for_each(|w| w.fail_all(failure));
         }
-        for mut flight in flying.into_values() {
-            flight.fail(failure);
+        for mut flight in in_flight.into_values() {
+            flight.fail_all(failure);
         }
-        self.room.notify_waiters();
+        self.room_freed.notify_waiters();
     }
 }

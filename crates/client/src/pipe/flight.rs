@@ -8,300 +8,328 @@ use seqsvr_proto::v1::pipe_response;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::failure::Failure;
-use crate::pipe::answers::{Answers, Columns, Entry};
-use crate::pipe::frame::Asks;
+use crate::failure::AttemptError;
+use crate::pipe::answers::{AnswerColumns, CallResults, ItemResult};
+use crate::pipe::frame::PipeOperation;
 
-/// How long after its last caller gave up a frame may still be answered. A correct server answers
-/// before; a place must not stay taken for one that is not.
-const FORGOTTEN_AFTER: Duration = Duration::from_secs(10);
+/// Time after the expiry of its last caller for which a frame may still be answered. A correct
+/// server answers before; the items of a server that does not must not count forever.
+const ABANDON_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a caller waits.
+/// Time until which one attempt waits for its answer.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Patience {
-    pub(crate) until: Instant,
-    /// The time at the beginning, for the error.
-    pub(crate) time: Duration,
+pub(crate) struct AttemptDeadline {
+    pub(crate) expires_at: Instant,
+    /// Length of the attempt, for the error.
+    pub(crate) timeout: Duration,
 }
 
 /// One caller, which waits for neighboring items of a frame.
-pub(super) struct Waiter {
-    to: To,
-    patience: Patience,
+pub(super) struct CallWaiter {
+    reply: ReplySlot,
+    deadline: AttemptDeadline,
 }
 
-enum To {
-    One(Option<oneshot::Sender<Entry>>),
-    Many {
-        sender: Option<oneshot::Sender<Answers>>,
+/// Where the results of a caller go; without a sender once it has them.
+enum ReplySlot {
+    Single(Option<oneshot::Sender<ItemResult>>),
+    Batch {
+        sender: Option<oneshot::Sender<CallResults>>,
         items: usize,
-        got: Vec<Option<Entry>>,
-        left: usize,
+        results: Vec<Option<ItemResult>>,
+        unanswered: usize,
     },
 }
 
-impl Waiter {
-    pub(super) fn one(sender: oneshot::Sender<Entry>, patience: Patience) -> Waiter {
-        let to = To::One(Some(sender));
-        Waiter { to, patience }
+impl CallWaiter {
+    pub(super) fn single(
+        sender: oneshot::Sender<ItemResult>,
+        deadline: AttemptDeadline,
+    ) -> CallWaiter {
+        let reply = ReplySlot::Single(Some(sender));
+        CallWaiter { reply, deadline }
     }
 
-    pub(super) fn many(
-        sender: oneshot::Sender<Answers>,
+    pub(super) fn batch(
+        sender: oneshot::Sender<CallResults>,
         items: usize,
-        patience: Patience,
-    ) -> Waiter {
-        let to = To::Many {
+        deadline: AttemptDeadline,
+    ) -> CallWaiter {
+        let reply = ReplySlot::Batch {
             sender: Some(sender),
             items,
-            got: Vec::new(),
-            left: items,
+            results: Vec::new(),
+            unanswered: items,
         };
-        Waiter { to, patience }
+        CallWaiter { reply, deadline }
     }
 
-    fn items(&self) -> usize {
-        match &self.to {
-            To::One(_) => 1,
-            To::Many { items, .. } => *items,
+    fn item_count(&self) -> usize {
+        match &self.reply {
+            ReplySlot::Single(_) => 1,
+            ReplySlot::Batch { items, .. } => *items,
         }
     }
 
     /// Takes the results of all its items at once.
-    fn take_all(&mut self, mut entries: impl FnMut() -> Entry) {
-        match &mut self.to {
-            To::One(sender) => {
-                let entry = entries();
+    fn complete_all(&mut self, mut next_result: impl FnMut() -> ItemResult) {
+        match &mut self.reply {
+            ReplySlot::Single(sender) => {
+                let result = next_result();
                 if let Some(sender) = sender.take() {
                     // A caller that went away needs nothing.
-                    let _ = sender.send(entry);
+                    let _ = sender.send(result);
                 }
             }
-            To::Many {
+            ReplySlot::Batch {
                 sender,
                 items,
-                left,
+                unanswered,
                 ..
             } => {
-                let all: Vec<Entry> = (0..*items).map(|_| entries()).collect();
-                *left = 0;
+                let all: Vec<ItemResult> = (0..*items).map(|_| next_result()).collect();
+                *unanswered = 0;
                 if let Some(sender) = sender.take() {
-                    let _ = sender.send(Answers::Each(all.into_iter()));
+                    let _ = sender.send(CallResults::PerItem(all.into_iter()));
                 }
             }
         }
     }
 
-    /// Takes the results of all its items, which are these of columns without errors.
-    fn take_whole(&mut self, columns: &Arc<Columns>, at: Range<usize>) {
-        match &mut self.to {
-            To::One(_) => self.take_all(|| Ok(columns.got(at.start))),
-            To::Many { sender, left, .. } => {
-                *left = 0;
+    /// Takes the results of all its items: this range of columns without errors.
+    fn complete_from_columns(&mut self, columns: &Arc<AnswerColumns>, range: Range<usize>) {
+        match &mut self.reply {
+            ReplySlot::Single(_) => self.complete_all(|| Ok(columns.answer_at(range.start))),
+            ReplySlot::Batch {
+                sender, unanswered, ..
+            } => {
+                *unanswered = 0;
                 if let Some(sender) = sender.take() {
-                    let _ = sender.send(Answers::Whole(columns.clone(), at));
+                    let _ = sender.send(CallResults::Columns(columns.clone(), range));
                 }
             }
         }
     }
 
-    /// Takes the result of one of its items, by place. A second answer to an item is ignored.
-    fn take(&mut self, at: usize, entry: Entry) {
-        match &mut self.to {
-            To::One(_) => self.take_all(|| entry.clone()),
-            // Its time is over, or all of it was answered.
-            To::Many { sender: None, .. } => {}
-            To::Many {
+    /// Takes the result of the item at `index` of its own. Ignores a second answer to an item.
+    fn complete_item(&mut self, index: usize, result: ItemResult) {
+        match &mut self.reply {
+            ReplySlot::Single(_) => self.complete_all(|| result.clone()),
+            // The caller timed out, or has all its answers.
+            ReplySlot::Batch { sender: None, .. } => {}
+            ReplySlot::Batch {
                 sender,
                 items,
-                got,
-                left,
+                results,
+                unanswered,
             } => {
-                got.resize(*items, None);
-                if got[at].is_none() {
-                    *left -= 1;
-                    got[at] = Some(entry);
+                results.resize(*items, None);
+                if results[index].is_none() {
+                    *unanswered -= 1;
+                    results[index] = Some(result);
                 }
-                if *left == 0
+                if *unanswered == 0
                     && let Some(sender) = sender.take()
                 {
-                    let all: Vec<Entry> = got.drain(..).flatten().collect();
-                    let _ = sender.send(Answers::Each(all.into_iter()));
+                    let all: Vec<ItemResult> = results.drain(..).flatten().collect();
+                    let _ = sender.send(CallResults::PerItem(all.into_iter()));
                 }
             }
         }
     }
 
-    /// Ends those of its items that were not answered.
-    pub(super) fn fail(&mut self, failure: &Failure) {
-        match &mut self.to {
-            To::One(None) | To::Many { sender: None, .. } => {}
-            To::One(_) => self.take_all(|| Err(Box::new(failure.clone()))),
-            To::Many { items, got, .. } => {
-                got.resize(*items, None);
-                let open: Vec<usize> = (0..*items).filter(|at| got[*at].is_none()).collect();
-                for at in open {
-                    self.take(at, Err(Box::new(failure.clone())));
+    /// Fails those of its items that were not answered.
+    pub(super) fn fail_all(&mut self, failure: &AttemptError) {
+        match &mut self.reply {
+            ReplySlot::Single(None) | ReplySlot::Batch { sender: None, .. } => {}
+            ReplySlot::Single(_) => self.complete_all(|| Err(Box::new(failure.clone()))),
+            ReplySlot::Batch { items, results, .. } => {
+                results.resize(*items, None);
+                let unanswered: Vec<usize> =
+                    (0..*items).filter(|i| results[*i].is_none()).collect();
+                for index in unanswered {
+                    self.complete_item(index, Err(Box::new(failure.clone())));
                 }
             }
         }
     }
 
-    /// Ends the caller if its time is over; returns whether it did.
-    pub(super) fn fail_late(&mut self, now: Instant, address: &str) -> bool {
-        let Patience { until, time } = self.patience;
-        let open = !matches!(self.to, To::One(None) | To::Many { sender: None, .. });
-        let late = open && until <= now;
-        if late {
-            self.fail(&Failure::silent(address, time));
+    /// Fails the caller if its attempt timed out; returns whether it did.
+    pub(super) fn fail_expired(&mut self, now: Instant, address: &str) -> bool {
+        let AttemptDeadline {
+            expires_at,
+            timeout,
+        } = self.deadline;
+        let is_answered = matches!(
+            self.reply,
+            ReplySlot::Single(None) | ReplySlot::Batch { sender: None, .. }
+        );
+        let is_expired = !is_answered && expires_at <= now;
+        if is_expired {
+            self.fail_all(&AttemptError::timed_out(address, timeout));
         }
-        late
+        is_expired
     }
 }
 
-/// A frame that was sent.
-pub(super) struct Flight {
-    asks: Asks,
-    items: usize,
-    counted: bool,
-    waiters: Vec<Waiter>,
-    /// When the first of its callers gives up, among those that still wait.
-    first_until: Option<Instant>,
-    /// When the last of its callers gives up.
-    until: Instant,
+/// Frame that was sent, with the callers that wait for its answer.
+pub(super) struct InFlightFrame {
+    operation: PipeOperation,
+    item_count: usize,
+    /// Some item requests other than one number.
+    has_counts: bool,
+    waiters: Vec<CallWaiter>,
+    /// Earliest expiry among the callers that still wait.
+    next_expiry: Option<Instant>,
+    /// Expiry of the last caller.
+    last_expiry: Instant,
     /// Items not answered.
-    left: usize,
+    unanswered: usize,
 }
 
-impl Flight {
+impl InFlightFrame {
     pub(super) fn new(
-        asks: Asks,
-        items: usize,
-        counted: bool,
-        waiters: Vec<Waiter>,
-        until: Instant,
-    ) -> Flight {
-        Flight {
-            asks,
-            items,
-            counted,
-            until,
-            first_until: waiters.iter().map(|waiter| waiter.patience.until).min(),
+        operation: PipeOperation,
+        item_count: usize,
+        has_counts: bool,
+        waiters: Vec<CallWaiter>,
+        last_expiry: Instant,
+    ) -> InFlightFrame {
+        InFlightFrame {
+            operation,
+            item_count,
+            has_counts,
+            last_expiry,
+            next_expiry: waiters
+                .iter()
+                .map(|waiter| waiter.deadline.expires_at)
+                .min(),
             waiters,
-            left: items,
+            unanswered: item_count,
         }
     }
 
     /// Returns the number of items not answered.
-    pub(super) fn left(&self) -> usize {
-        self.left
+    pub(super) fn unanswered_items(&self) -> usize {
+        self.unanswered
     }
 
-    /// Ends the callers whose time is over; returns whether there were any.
-    pub(super) fn fail_late(&mut self, now: Instant, address: &str) -> bool {
-        let mut ended = false;
-        if self.first_until.is_some_and(|until| until <= now) {
+    /// Fails the callers whose attempt timed out; returns whether there were any.
+    pub(super) fn fail_expired(&mut self, now: Instant, address: &str) -> bool {
+        let mut has_expired = false;
+        if self.next_expiry.is_some_and(|expiry| expiry <= now) {
             for waiter in &mut self.waiters {
-                ended |= waiter.fail_late(now, address);
+                has_expired |= waiter.fail_expired(now, address);
             }
-            let later = self.waiters.iter().map(|waiter| waiter.patience.until);
-            self.first_until = later.filter(|until| *until > now).min();
+            let later = self.waiters.iter().map(|waiter| waiter.deadline.expires_at);
+            self.next_expiry = later.filter(|expiry| *expiry > now).min();
         }
-        ended
+        has_expired
     }
 
-    /// Returns whether no caller has waited for it for so long that no answer will come.
-    pub(super) fn is_over(&self, now: Instant) -> bool {
-        now >= self.until + FORGOTTEN_AFTER
+    /// Returns whether its callers timed out so long ago that no answer is expected.
+    pub(super) fn is_abandoned(&self, now: Instant) -> bool {
+        now >= self.last_expiry + ABANDON_TIMEOUT
     }
 
-    /// Ends all items that are left.
-    pub(super) fn fail(&mut self, failure: &Failure) {
+    /// Fails all items that are not answered.
+    pub(super) fn fail_all(&mut self, failure: &AttemptError) {
         self.waiters
             .iter_mut()
-            .for_each(|waiter| waiter.fail(failure));
-        self.left = 0;
+            .for_each(|waiter| waiter.fail_all(failure));
+        self.unanswered = 0;
     }
 
-    /// Hands over an answer to the callers that wait for it; returns how many items it answered. An
+    /// Delivers an answer to the callers that wait for it; returns how many items it answered. An
     /// answer that breaks the contract fails the whole frame.
-    pub(super) fn answer(
+    pub(super) fn deliver(
         &mut self,
         address: &str,
         items: &[u32],
         answer: pipe_response::Answer,
     ) -> usize {
-        let before = self.left;
+        let before = self.unanswered;
         let columns = match answer {
             pipe_response::Answer::Refused(error) => {
-                self.fail(&Failure::from_item(address, &error));
+                self.fail_all(&AttemptError::from_item_error(address, &error));
                 return before;
             }
-            pipe_response::Answer::Next(next) if self.asks == Asks::Next => Columns::from(next),
-            pipe_response::Answer::Current(current) if self.asks == Asks::Current => {
-                Columns::from(current)
+            pipe_response::Answer::Next(next) if self.operation == PipeOperation::Next => {
+                AnswerColumns::from(next)
+            }
+            pipe_response::Answer::Current(current) if self.operation == PipeOperation::Current => {
+                AnswerColumns::from(current)
             }
             _ => {
-                self.fail(&Failure::malformed(address, "another kind of answer"));
+                self.fail_all(&AttemptError::malformed_reply(
+                    address,
+                    "another kind of answer",
+                ));
                 return before;
             }
         };
-        let n = match items.is_empty() {
-            true => self.items,
+        let answered = match items.is_empty() {
+            true => self.item_count,
             false => items.len(),
         };
-        let current = self.asks == Asks::Current;
-        let fit = columns.fit(n, self.counted && !current, current);
-        if !fit || !rising_below(items, self.items) {
-            self.fail(&Failure::malformed(address, "columns of unequal length"));
+        let is_current = self.operation == PipeOperation::Current;
+        let has_shape = columns.has_shape(answered, self.has_counts && !is_current, is_current);
+        if !has_shape || !are_valid_indexes(items, self.item_count) {
+            self.fail_all(&AttemptError::malformed_reply(
+                address,
+                "columns of unequal length",
+            ));
             return before;
         }
         if items.is_empty() && columns.errors.is_empty() {
-            let (columns, mut at) = (Arc::new(columns), 0);
+            let (columns, mut end) = (Arc::new(columns), 0);
             for waiter in &mut self.waiters {
-                let begin = at;
-                at += waiter.items();
-                waiter.take_whole(&columns, begin..at);
+                let begin = end;
+                end += waiter.item_count();
+                waiter.complete_from_columns(&columns, begin..end);
             }
-            self.left = 0;
+            self.unanswered = 0;
             return before;
         }
         let mut errors = columns.errors.iter().peekable();
-        let mut entry = |at: usize| match errors.next_if(|error| error.index as usize == at) {
-            Some(error) => Err(Box::new(Failure::from_item(address, error))),
-            None => Ok(columns.got(at)),
+        let mut result_at = |at: usize| match errors.next_if(|error| error.index as usize == at) {
+            Some(error) => Err(Box::new(AttemptError::from_item_error(address, error))),
+            None => Ok(columns.answer_at(at)),
         };
         if items.is_empty() {
             let mut at = 0;
             for waiter in &mut self.waiters {
-                waiter.take_all(|| {
+                waiter.complete_all(|| {
                     at += 1;
-                    entry(at - 1)
+                    result_at(at - 1)
                 });
             }
-            self.left = 0;
+            self.unanswered = 0;
         } else {
             let (mut waiters, mut begin) = (self.waiters.iter_mut(), 0);
             let mut waiter = waiters.next();
             for (at, item) in items.iter().enumerate() {
                 let item = *item as usize;
-                while let Some(past) = waiter.as_ref().filter(|w| begin + w.items() <= item) {
-                    begin += past.items();
+                while let Some(past) = waiter.as_ref().filter(|w| begin + w.item_count() <= item) {
+                    begin += past.item_count();
                     waiter = waiters.next();
                 }
                 if let Some(waiter) = waiter.as_mut() {
-                    waiter.take(item - begin, entry(at));
+                    waiter.complete_item(item - begin, result_at(at));
                 }
             }
-            self.left = self.left.saturating_sub(n);
+            self.unanswered = self.unanswered.saturating_sub(answered);
         }
-        before - self.left
+        before - self.unanswered
     }
 }
 
-/// Returns whether indices rise and stay below `n`.
-fn rising_below(items: &[u32], n: usize) -> bool {
-    items.is_sorted_by(|a, b| a < b) && items.last().is_none_or(|last| (*last as usize) < n)
+/// Returns whether indexes rise and stay below `item_count`.
+fn are_valid_indexes(indexes: &[u32], item_count: usize) -> bool {
+    indexes.is_sorted_by(|a, b| a < b)
+        && indexes
+            .last()
+            .is_none_or(|last| (*last as usize) < item_count)
 }
 
 #[cfg(test)]
@@ -309,30 +337,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_frame_that_is_never_answered_is_forgotten_after_its_callers() {
+    fn in_flight_frame_without_answer_is_abandoned_after_its_callers() {
         let now = Instant::now();
         let after = |ms| {
-            let time = Duration::from_millis(ms);
-            let until = now + time;
-            (until, Patience { until, time })
+            let timeout = Duration::from_millis(ms);
+            let expires_at = now + timeout;
+            let deadline = AttemptDeadline {
+                expires_at,
+                timeout,
+            };
+            (expires_at, deadline)
         };
-        let (mut senders, mut receivers) = (Vec::new(), Vec::new());
+        let (mut waiters, mut receivers) = (Vec::new(), Vec::new());
         for ms in [100, 300] {
             let (sender, receiver) = oneshot::channel();
-            senders.push(Waiter::one(sender, after(ms).1));
+            waiters.push(CallWaiter::single(sender, after(ms).1));
             receivers.push(receiver);
         }
-        let mut flight = Flight::new(Asks::Next, 2, false, senders, after(300).0);
-        assert!(!flight.fail_late(after(99).0, "a:1"));
-        assert!(flight.fail_late(after(100).0, "a:1"));
+        let mut flight = InFlightFrame::new(PipeOperation::Next, 2, false, waiters, after(300).0);
+        assert!(!flight.fail_expired(after(99).0, "a:1"));
+        assert!(flight.fail_expired(after(100).0, "a:1"));
         let late = receivers[0].try_recv().unwrap().unwrap_err();
         assert!(late.unanswered && late.message.contains("no answer from a:1"));
         assert!(receivers[1].try_recv().is_err(), "it still waits");
-        assert!(flight.fail_late(after(300).0, "a:1"));
+        assert!(flight.fail_expired(after(300).0, "a:1"));
         assert!(receivers[1].try_recv().unwrap().is_err());
-        assert!(!flight.fail_late(after(400).0, "a:1"), "nobody waits");
-        assert_eq!(flight.left(), 2, "an answer may still come");
-        assert!(!flight.is_over(after(10_299).0));
-        assert!(flight.is_over(after(10_300).0));
+        assert!(!flight.fail_expired(after(400).0, "a:1"), "no caller waits");
+        assert_eq!(flight.unanswered_items(), 2, "an answer may still come");
+        assert!(!flight.is_abandoned(after(10_299).0));
+        assert!(flight.is_abandoned(after(10_300).0));
     }
 }

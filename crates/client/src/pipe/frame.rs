@@ -1,4 +1,4 @@
-//! A frame while it is being filled: columns, and which callers wait for which part of them.
+//! A frame that is being filled: columns, and which callers wait for which part of them.
 
 use bytes::Bytes;
 use seqsvr_proto::limits::NUMBERS_MAX;
@@ -6,33 +6,33 @@ use seqsvr_proto::v1::{self, pipe_request};
 use tokio::time::Instant;
 
 use crate::item::ItemKey;
-use crate::pipe::flight::{Flight, Waiter};
+use crate::pipe::flight::{CallWaiter, InFlightFrame};
 
-/// Most items of a frame: as many as a server answers at one time.
-pub(crate) const FRAME_MAX: usize = 1_024;
+/// Maximum items of a frame: as many as a server answers at one time. A longer batch is split.
+pub(crate) const FRAME_ITEMS_MAX: usize = 1_024;
 
-/// What the items of one frame have in common.
+/// Properties that the items of one frame have in common.
 #[derive(Clone, Copy)]
-pub(crate) struct Lot<'a> {
-    pub(crate) asks: Asks,
+pub(crate) struct FrameKey<'a> {
+    pub(crate) operation: PipeOperation,
     pub(crate) namespace: &'a str,
     /// The items are keys, not uids.
     pub(crate) keyed: bool,
     pub(crate) strict: bool,
-    /// Version of the table by which they were placed.
-    pub(crate) version: u64,
+    /// Version of the table by which the items were located.
+    pub(crate) table_version: u64,
 }
 
-/// The kind of call of a frame.
+/// Operation that all items of a frame request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asks {
+pub(crate) enum PipeOperation {
     Next,
     Current,
 }
 
-/// One item.
+/// One item of a frame.
 #[derive(Clone, Copy)]
-pub(crate) struct Parcel<'a> {
+pub(crate) struct FrameItem<'a> {
     pub(crate) key: ItemKey<'a>,
     /// Numbers that the item takes; 0 for `current`.
     pub(crate) count: u32,
@@ -42,115 +42,139 @@ pub(crate) struct Parcel<'a> {
     pub(crate) epoch: u64,
 }
 
-/// A frame being filled.
-pub(super) struct Frame {
-    asks: Asks,
+/// Frame that is being filled.
+pub(super) struct FrameBuilder {
+    operation: PipeOperation,
     namespace: String,
     keyed: bool,
     strict: bool,
-    version: u64,
-    items: usize,
+    table_version: u64,
+    item_count: usize,
     uids: Vec<u64>,
     keys: Vec<Bytes>,
-    counts: Column<u32>,
-    floors: Column<u64>,
-    epochs: Column<u64>,
+    counts: FrameColumn<u32>,
+    floors: FrameColumn<u64>,
+    epochs: FrameColumn<u64>,
     weight: u64,
-    pub(super) waiters: Vec<Waiter>,
-    /// When the last of its callers gives up.
-    until: Instant,
+    pub(super) waiters: Vec<CallWaiter>,
+    /// Expiry of the last caller.
+    last_expiry: Instant,
 }
 
-impl Frame {
-    /// Creates a frame with room for about so many items of so many callers.
-    pub(super) fn new(lot: &Lot<'_>, items: usize, callers: usize) -> Frame {
-        let (uids, keys) = if lot.keyed { (0, items) } else { (items, 0) };
-        Frame {
-            asks: lot.asks,
-            namespace: lot.namespace.to_owned(),
-            keyed: lot.keyed,
-            strict: lot.strict,
-            version: lot.version,
-            items: 0,
+impl FrameBuilder {
+    /// Creates a frame with capacity for this many items and callers.
+    pub(super) fn new(frame_key: &FrameKey<'_>, items: usize, callers: usize) -> FrameBuilder {
+        let (uids, keys) = if frame_key.keyed {
+            (0, items)
+        } else {
+            (items, 0)
+        };
+        FrameBuilder {
+            operation: frame_key.operation,
+            namespace: frame_key.namespace.to_owned(),
+            keyed: frame_key.keyed,
+            strict: frame_key.strict,
+            table_version: frame_key.table_version,
+            item_count: 0,
             uids: Vec::with_capacity(uids),
             keys: Vec::with_capacity(keys),
-            counts: Column::new(),
-            floors: Column::new(),
-            epochs: Column::new(),
+            counts: FrameColumn::new(),
+            floors: FrameColumn::new(),
+            epochs: FrameColumn::new(),
             weight: 0,
             waiters: Vec::with_capacity(callers),
-            until: Instant::now(),
+            last_expiry: Instant::now(),
         }
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.items
+    pub(super) fn item_count(&self) -> usize {
+        self.item_count
     }
 
-    /// Returns whether more items of this lot may join.
-    pub(super) fn takes(&self, lot: &Lot<'_>, items: usize, weight: u64, most: usize) -> bool {
-        self.len() + items <= most
+    /// Returns whether this many more items with this key fit into the frame.
+    pub(super) fn may_join(
+        &self,
+        frame_key: &FrameKey<'_>,
+        items: usize,
+        weight: u64,
+        items_max: usize,
+    ) -> bool {
+        self.item_count() + items <= items_max
             && self.weight + weight <= NUMBERS_MAX
-            && self.version == lot.version
-            && (self.asks, self.keyed, self.strict) == (lot.asks, lot.keyed, lot.strict)
-            && self.namespace == lot.namespace
+            && self.table_version == frame_key.table_version
+            && (self.operation, self.keyed, self.strict)
+                == (frame_key.operation, frame_key.keyed, frame_key.strict)
+            && self.namespace == frame_key.namespace
     }
 
-    /// Adds items: mostly all are alike except for their keys.
+    /// Adds items. Usually they differ only in their keys.
     #[inline]
-    pub(super) fn extend<'p>(
+    pub(super) fn push_items<'p>(
         &mut self,
-        parcels: impl ExactSizeIterator<Item = Parcel<'p>> + Clone,
+        frame_items: impl ExactSizeIterator<Item = FrameItem<'p>> + Clone,
     ) {
-        let (at, n) = (self.items, parcels.len());
-        if at == 0
-            && let Some(first) = parcels.clone().next()
+        let (first_index, added) = (self.item_count, frame_items.len());
+        if first_index == 0
+            && let Some(first) = frame_items.clone().next()
         {
-            self.counts = Column::Same(first.count);
-            self.floors = Column::Same(first.floor);
-            self.epochs = Column::Same(first.epoch);
+            self.counts = FrameColumn::Uniform(first.count);
+            self.floors = FrameColumn::Uniform(first.floor);
+            self.epochs = FrameColumn::Uniform(first.epoch);
         }
-        let same = (self.counts.same(), self.floors.same(), self.epochs.same());
-        let mut alike = true;
-        for parcel in parcels.clone() {
-            alike &= same == (Some(parcel.count), Some(parcel.floor), Some(parcel.epoch));
-            match parcel.key {
+        let uniform = (
+            self.counts.uniform_value(),
+            self.floors.uniform_value(),
+            self.epochs.uniform_value(),
+        );
+        let mut is_uniform = true;
+        for item in frame_items.clone() {
+            is_uniform &= uniform == (Some(item.count), Some(item.floor), Some(item.epoch));
+            match item.key {
                 ItemKey::Uid(uid) => self.uids.push(uid),
                 ItemKey::Key(key) => self.keys.push(key.clone()),
             }
         }
-        if !alike {
-            self.counts.extend(at, parcels.clone().map(|p| p.count));
-            self.floors.extend(at, parcels.clone().map(|p| p.floor));
-            self.epochs.extend(at, parcels.map(|p| p.epoch));
+        if !is_uniform {
+            self.counts
+                .push_values(first_index, frame_items.clone().map(|item| item.count));
+            self.floors
+                .push_values(first_index, frame_items.clone().map(|item| item.floor));
+            self.epochs
+                .push_values(first_index, frame_items.map(|item| item.epoch));
         }
-        self.items += n;
+        self.item_count += added;
     }
 
-    /// Notes how many numbers the items take, which caller waits for them, and until when.
-    pub(super) fn await_by(&mut self, weight: u64, waiter: Waiter, until: Instant) {
+    /// Adds the caller that waits for the last items, which take `weight` numbers.
+    pub(super) fn add_waiter(&mut self, weight: u64, waiter: CallWaiter, expires_at: Instant) {
         self.weight += weight;
         self.waiters.push(waiter);
-        self.until = self.until.max(until);
+        self.last_expiry = self.last_expiry.max(expires_at);
     }
 
-    /// Returns the frame in the form that is sent, and in the form that waits for its answer.
-    pub(super) fn seal(self, id: u64) -> (v1::PipeRequest, Flight) {
-        let items = self.len();
-        // What all items have in common and a server assumes is left out.
-        let counts = self.counts.unless_all(items, 1);
-        let counted = !counts.is_empty();
-        let floors = self.floors.unless_all(items, 0);
+    /// Returns the request to send, and the frame that waits for its answer.
+    pub(super) fn seal(self, id: u64) -> (v1::PipeRequest, InFlightFrame) {
+        let items = self.item_count();
+        // A value that all items share and that the server assumes is left out.
+        let counts = self.counts.into_values_unless(items, 1);
+        let has_counts = !counts.is_empty();
+        let floors = self.floors.into_values_unless(items, 0);
         let epochs = match self.epochs {
             // One for all, or none if none was seen.
-            Column::Same(0) => Vec::new(),
-            Column::Same(epoch) => vec![epoch],
-            Column::Each(epochs) => epochs,
+            FrameColumn::Uniform(0) => Vec::new(),
+            FrameColumn::Uniform(epoch) => vec![epoch],
+            FrameColumn::PerItem(epochs) => epochs,
         };
-        let left = self.until.saturating_duration_since(Instant::now());
-        let flight = Flight::new(self.asks, items, counted, self.waiters, self.until);
-        let ask = match self.asks {
-            Asks::Next => pipe_request::Ask::Next(v1::NextManyRequest {
+        let timeout = self.last_expiry.saturating_duration_since(Instant::now());
+        let flight = InFlightFrame::new(
+            self.operation,
+            items,
+            has_counts,
+            self.waiters,
+            self.last_expiry,
+        );
+        let ask = match self.operation {
+            PipeOperation::Next => pipe_request::Ask::Next(v1::NextManyRequest {
                 namespace: self.namespace,
                 uids: self.uids,
                 keys: self.keys,
@@ -158,17 +182,17 @@ impl Frame {
                 floors,
                 epochs,
                 strict: self.strict,
-                table_version: self.version,
+                table_version: self.table_version,
                 forwarded: false,
                 // The cluster is named once, when the pipe is opened.
                 cluster_tag: 0,
             }),
-            Asks::Current => pipe_request::Ask::Current(v1::CurrentManyRequest {
+            PipeOperation::Current => pipe_request::Ask::Current(v1::CurrentManyRequest {
                 namespace: self.namespace,
                 uids: self.uids,
                 keys: self.keys,
                 strict: self.strict,
-                table_version: self.version,
+                table_version: self.table_version,
                 forwarded: false,
                 epochs,
                 cluster_tag: 0,
@@ -176,53 +200,55 @@ impl Frame {
         };
         let request = v1::PipeRequest {
             id,
-            timeout_ms: u32::try_from(left.as_millis()).unwrap_or(u32::MAX).max(1),
+            timeout_ms: u32::try_from(timeout.as_millis())
+                .unwrap_or(u32::MAX)
+                .max(1),
             ask: Some(ask),
         };
         (request, flight)
     }
 }
 
-/// A column that mostly has the same entry for all items.
-enum Column<T> {
-    Same(T),
-    Each(Vec<T>),
+/// Column that usually has the same value for all items.
+enum FrameColumn<T> {
+    Uniform(T),
+    PerItem(Vec<T>),
 }
 
-impl<T: Copy + Default + PartialEq> Column<T> {
-    fn new() -> Column<T> {
-        Column::Same(T::default())
+impl<T: Copy + Default + PartialEq> FrameColumn<T> {
+    fn new() -> FrameColumn<T> {
+        FrameColumn::Uniform(T::default())
     }
 
-    /// Returns the entry that all items have; None: not all have the same.
+    /// Returns the value that all items share, if they do.
     #[inline]
-    fn same(&self) -> Option<T> {
+    fn uniform_value(&self) -> Option<T> {
         match self {
-            Column::Same(same) => Some(*same),
-            Column::Each(_) => None,
+            FrameColumn::Uniform(value) => Some(*value),
+            FrameColumn::PerItem(_) => None,
         }
     }
 
-    /// Adds the entries of the next items, of which the first is item `at`.
-    fn extend(&mut self, at: usize, entries: impl Iterator<Item = T> + Clone) {
-        if let Column::Same(same) = self {
-            let same = *same;
-            if entries.clone().all(|entry| entry == same) {
+    /// Adds the values of the next items; the first of them is the item at `first_index`.
+    fn push_values(&mut self, first_index: usize, added: impl Iterator<Item = T> + Clone) {
+        if let FrameColumn::Uniform(uniform) = self {
+            let uniform = *uniform;
+            if added.clone().all(|value| value == uniform) {
                 return;
             }
-            *self = Column::Each(vec![same; at]);
+            *self = FrameColumn::PerItem(vec![uniform; first_index]);
         }
-        if let Column::Each(each) = self {
-            each.extend(entries);
+        if let FrameColumn::PerItem(values) = self {
+            values.extend(added);
         }
     }
 
-    /// Returns the entries of `items` items; none if all are `usual`.
-    fn unless_all(self, items: usize, usual: T) -> Vec<T> {
+    /// Returns the values of all items; none if every value is `implied`.
+    fn into_values_unless(self, items: usize, implied: T) -> Vec<T> {
         match self {
-            Column::Same(same) if same == usual => Vec::new(),
-            Column::Same(same) => vec![same; items],
-            Column::Each(each) => each,
+            FrameColumn::Uniform(value) if value == implied => Vec::new(),
+            FrameColumn::Uniform(value) => vec![value; items],
+            FrameColumn::PerItem(values) => values,
         }
     }
 }

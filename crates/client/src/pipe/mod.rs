@@ -1,18 +1,19 @@
 //! A Pipe: one stream each way to one AllocSvr, into which all calls of a client are merged.
 //!
 //! ```text
-//! callers --submit--> Queue (one Frame a kind of call) --Writer--> HTTP/2
-//!    ^                                                               |
-//!    '---- Waiter <---- Flight (frames sent, by id) <---- drive <----'
+//! callers --submit--> PipeQueue (FrameBuilders) --FrameWriter--> HTTP/2
+//!    ^                                                              |
+//!    '---- CallWaiter <---- InFlightFrame, by id <---- driver <-----'
 //! ```
 //!
 //! A frame takes what waits when the stream has room for one: with one call it is sent at once,
 //! with thousands in flight it holds many. Nothing ever waits for a frame to fill.
 //!
-//! Invariants: each item submitted ends once, with its answer or a failure: when it is answered,
-//! when its time is over, when the pipe breaks. A caller that goes away leaves its items in the
-//! pipe, and their answers are discarded. A retry never repeats a number, so what was lost is only
-//! burned. Items submitted and not answered are at most [`ITEMS_MAX`]; more callers wait for room.
+//! Invariants: each submitted item ends once, with its answer or a failure: when it is answered,
+//! when it times out, or when the pipe breaks. A caller that goes away leaves its items in the
+//! pipe, and their answers are discarded. A retry never repeats a number, so lost numbers are only
+//! burned. Items submitted and not answered are at most [`PIPE_ITEMS_MAX`]; more callers wait for
+//! room.
 
 mod answers;
 mod drive;
@@ -28,101 +29,110 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, timeout_at};
 
-pub(crate) use answers::{Answers, Entry, Got};
-pub(crate) use flight::Patience;
-pub(crate) use frame::{Asks, FRAME_MAX, Lot, Parcel};
+pub(crate) use answers::{CallResults, ItemResult, RawAnswer};
+pub(crate) use flight::AttemptDeadline;
+pub(crate) use frame::{FRAME_ITEMS_MAX, FrameItem, FrameKey, PipeOperation};
 
-use crate::client::Inner;
-use crate::failure::Failure;
-use flight::{Flight, Waiter};
-use frame::Frame;
+use crate::client::ClientCore;
+use crate::failure::AttemptError;
+use flight::{CallWaiter, InFlightFrame};
+use frame::FrameBuilder;
 
-/// Most items submitted to one pipe and not answered.
-const ITEMS_MAX: usize = 128 * 1024;
-/// How many frames, from the newest, are searched for one of the same kind.
-const KINDS_LOOKED_AT: usize = 16;
-/// How often the pipe looks for items whose time is over.
-const TICK: Duration = Duration::from_millis(10);
-/// Ticks without calls after which a pipe looks no more until the next call.
-const IDLE_TICKS: u32 = 200;
+/// Maximum items submitted to one pipe and not answered. Above it, callers wait for room.
+const PIPE_ITEMS_MAX: usize = 128 * 1024;
+/// Frames, from the newest on, that are searched for one with the same key. Above it, a new frame
+/// begins.
+const MERGE_CANDIDATES_MAX: usize = 16;
+/// Time between two searches for items that timed out.
+const TIMEOUT_CHECK_INTERVAL: Duration = Duration::from_millis(10);
+/// Searches without calls after which the driver stops searching until the next call.
+const IDLE_CHECKS_MAX: u32 = 200;
 
-/// One client's pipes, by address.
+/// Pipes of one client, by address.
 #[derive(Default)]
-pub(crate) struct Pipes(RwLock<HashMap<String, Arc<Pipe>>>);
+pub(crate) struct PipePool(RwLock<HashMap<String, Arc<PipeConnection>>>);
 
-/// One pipe.
-pub(crate) struct Pipe {
+/// One pipe to one AllocSvr.
+pub(crate) struct PipeConnection {
     pub(crate) address: String,
-    /// Most items of a frame.
-    frame_max: usize,
-    queue: Mutex<Queue>,
-    /// Notified when there is room again.
-    room: Notify,
-    /// Notified when the pipe has work and its driver does not look at the time.
-    work: Notify,
+    /// Maximum items of a frame.
+    frame_items_max: usize,
+    queue: Mutex<PipeQueue>,
+    /// Notified when items ended, so that there may be room.
+    room_freed: Notify,
+    /// Notified when the pipe has work and its driver does not search for timed-out items.
+    driver_wakeup: Notify,
 }
 
 #[derive(Default)]
-struct Queue {
-    frames: VecDeque<Frame>,
-    flying: HashMap<u64, Flight>,
-    next_id: u64,
-    /// Items and callers of the last frame sent: an estimate for the next one.
-    usual: (usize, usize),
-    /// Items in `frames` and in `flying`.
-    items: usize,
-    writer: Option<Waker>,
-    state: State,
-    /// The driver does not look at the time.
-    asleep: bool,
+struct PipeQueue {
+    unsent: VecDeque<FrameBuilder>,
+    in_flight: HashMap<u64, InFlightFrame>,
+    next_frame_id: u64,
+    /// Items and callers of the last sent frame: an estimate for the next one.
+    typical_size: (usize, usize),
+    /// Items in `unsent` and in `in_flight`.
+    item_count: usize,
+    writer_waker: Option<Waker>,
+    state: PipeState,
+    /// The driver does not search for timed-out items until it is woken.
+    driver_idle: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum State {
+enum PipeState {
     #[default]
     Open,
-    /// Sends what it has and takes no more.
+    /// Sends its frames and accepts no more items.
     Closing,
-    /// Broken; has nothing.
-    Dead,
+    /// Failed; has no items.
+    Broken,
 }
 
-/// The reason why a pipe did not take items.
-pub(crate) enum Refused {
-    /// The pipe is closing or broken: open another.
-    Gone,
+/// Reason why a pipe did not accept items.
+pub(crate) enum SubmitError {
+    /// The pipe is closing or broken: open another one.
+    Closed,
     /// The pipe has too many items: wait for room.
     Full,
 }
 
-impl Drop for Pipes {
+impl Drop for PipePool {
     fn drop(&mut self) {
         self.0.get_mut().values().for_each(|pipe| pipe.close());
     }
 }
 
-impl Pipes {
-    /// Returns the pipe to an address; opens one if there is none that takes calls.
-    pub(crate) fn get(&self, inner: &Arc<Inner>, address: &str) -> Result<Arc<Pipe>, Failure> {
+impl PipePool {
+    /// Returns the pipe to an address; opens one if there is none that accepts items.
+    pub(crate) fn get_or_open(
+        &self,
+        core: &Arc<ClientCore>,
+        address: &str,
+    ) -> Result<Arc<PipeConnection>, AttemptError> {
         if let Some(pipe) = self.0.read().get(address).filter(|pipe| pipe.is_open()) {
             return Ok(pipe.clone());
         }
-        let channel = inner
+        let channel = core
             .channels
             .get(address)
-            .map_err(|bad| Failure::unreachable(address, &bad.to_string()))?;
+            .map_err(|bad| AttemptError::unreachable(address, &bad.to_string()))?;
         let mut pipes = self.0.write();
         if let Some(pipe) = pipes.get(address).filter(|pipe| pipe.is_open()) {
             return Ok(pipe.clone());
         }
-        let pipe = Arc::new(Pipe {
+        let pipe = Arc::new(PipeConnection {
             address: address.to_owned(),
-            frame_max: inner.items_max.min(FRAME_MAX),
+            frame_items_max: core.frame_items_max.min(FRAME_ITEMS_MAX),
             queue: Mutex::default(),
-            room: Notify::new(),
-            work: Notify::new(),
+            room_freed: Notify::new(),
+            driver_wakeup: Notify::new(),
         });
-        tokio::spawn(drive::run(pipe.clone(), channel, Arc::downgrade(inner)));
+        tokio::spawn(drive::run_driver(
+            pipe.clone(),
+            channel,
+            Arc::downgrade(core),
+        ));
         pipes.insert(address.to_owned(), pipe.clone());
         Ok(pipe)
     }
@@ -139,94 +149,104 @@ impl Pipes {
     }
 }
 
-impl Queue {
-    /// Returns whether so many items may join; any number may if there is none.
+impl PipeQueue {
+    /// Returns whether this many items may join. Any number may join an empty queue.
     fn has_room(&self, items: usize) -> bool {
-        self.items == 0 || self.items + items <= ITEMS_MAX
+        self.item_count == 0 || self.item_count + items <= PIPE_ITEMS_MAX
     }
 }
 
-impl Pipe {
+impl PipeConnection {
     pub(crate) fn is_open(&self) -> bool {
-        self.queue.lock().state == State::Open
+        self.queue.lock().state == PipeState::Open
     }
 
-    /// Lets the items that it has end, and takes no more.
+    /// Accepts no more items; those in the pipe still end.
     fn close(&self) {
         let mut queue = self.queue.lock();
-        if queue.state == State::Open {
-            queue.state = State::Closing;
+        if queue.state == PipeState::Open {
+            queue.state = PipeState::Closing;
         }
-        if let Some(writer) = queue.writer.take() {
+        if let Some(writer) = queue.writer_waker.take() {
             writer.wake();
         }
-        self.work.notify_one();
+        self.driver_wakeup.notify_one();
     }
 
     /// Adds one item; its answer comes through the returned receiver.
     #[inline]
-    pub(crate) fn submit_one(
+    pub(crate) fn submit_single(
         &self,
-        lot: &Lot<'_>,
-        parcel: Parcel<'_>,
-        patience: Patience,
-    ) -> Result<oneshot::Receiver<Entry>, Refused> {
+        frame_key: &FrameKey<'_>,
+        item: FrameItem<'_>,
+        deadline: AttemptDeadline,
+    ) -> Result<oneshot::Receiver<ItemResult>, SubmitError> {
         let (sender, receiver) = oneshot::channel();
-        let weight = u64::from(parcel.count);
-        self.add(lot, 1, weight, |frame| {
-            frame.extend(std::iter::once(parcel));
-            frame.await_by(weight, Waiter::one(sender, patience), patience.until);
+        let weight = u64::from(item.count);
+        self.enqueue(frame_key, 1, weight, |frame| {
+            frame.push_items(std::iter::once(item));
+            frame.add_waiter(
+                weight,
+                CallWaiter::single(sender, deadline),
+                deadline.expires_at,
+            );
         })?;
         Ok(receiver)
     }
 
     /// Adds the items of one call, at most as many as a frame holds; their answers come together.
-    pub(crate) fn submit_many<'p>(
+    pub(crate) fn submit_batch<'p>(
         &self,
-        lot: &Lot<'_>,
+        frame_key: &FrameKey<'_>,
         weight: u64,
-        parcels: impl ExactSizeIterator<Item = Parcel<'p>> + Clone,
-        patience: Patience,
-    ) -> Result<oneshot::Receiver<Answers>, Refused> {
+        frame_items: impl ExactSizeIterator<Item = FrameItem<'p>> + Clone,
+        deadline: AttemptDeadline,
+    ) -> Result<oneshot::Receiver<CallResults>, SubmitError> {
         let (sender, receiver) = oneshot::channel();
-        let n = parcels.len();
-        self.add(lot, n, weight, |frame| {
-            frame.extend(parcels);
-            frame.await_by(weight, Waiter::many(sender, n, patience), patience.until);
+        let item_count = frame_items.len();
+        self.enqueue(frame_key, item_count, weight, |frame| {
+            frame.push_items(frame_items);
+            frame.add_waiter(
+                weight,
+                CallWaiter::batch(sender, item_count, deadline),
+                deadline.expires_at,
+            );
         })?;
         Ok(receiver)
     }
 
-    fn add(
+    fn enqueue(
         &self,
-        lot: &Lot<'_>,
+        frame_key: &FrameKey<'_>,
         items: usize,
         weight: u64,
-        push: impl FnOnce(&mut Frame),
-    ) -> Result<(), Refused> {
+        push: impl FnOnce(&mut FrameBuilder),
+    ) -> Result<(), SubmitError> {
         let mut queue = self.queue.lock();
-        if queue.state != State::Open {
-            return Err(Refused::Gone);
+        if queue.state != PipeState::Open {
+            return Err(SubmitError::Closed);
         }
         if !queue.has_room(items) {
-            return Err(Refused::Full);
+            return Err(SubmitError::Full);
         }
-        queue.items += items;
-        let usual = queue.usual;
-        let newest = queue.frames.iter_mut().rev().take(KINDS_LOOKED_AT);
-        let mut fitting = newest.filter(|frame| frame.takes(lot, items, weight, self.frame_max));
+        queue.item_count += items;
+        let (typical_items, typical_callers) = queue.typical_size;
+        let newest = queue.unsent.iter_mut().rev().take(MERGE_CANDIDATES_MAX);
+        let mut fitting =
+            newest.filter(|frame| frame.may_join(frame_key, items, weight, self.frame_items_max));
         match fitting.next() {
             Some(frame) => push(frame),
             None => {
-                let mut frame = Frame::new(lot, items.max(usual.0), usual.1);
+                let mut frame =
+                    FrameBuilder::new(frame_key, items.max(typical_items), typical_callers);
                 push(&mut frame);
-                queue.frames.push_back(frame);
+                queue.unsent.push_back(frame);
             }
         }
-        if std::mem::take(&mut queue.asleep) {
-            self.work.notify_one();
+        if std::mem::take(&mut queue.driver_idle) {
+            self.driver_wakeup.notify_one();
         }
-        let writer = queue.writer.take();
+        let writer = queue.writer_waker.take();
         drop(queue);
         if let Some(writer) = writer {
             writer.wake();
@@ -234,23 +254,23 @@ impl Pipe {
         Ok(())
     }
 
-    /// Waits for room for so many items, until that time at most.
-    pub(crate) async fn room_by(&self, items: usize, until: Instant) {
-        let room = self.room.notified();
-        tokio::pin!(room);
-        room.as_mut().enable();
+    /// Waits for room for this many items, until `until` at most.
+    pub(crate) async fn wait_for_room(&self, items: usize, until: Instant) {
+        let freed = self.room_freed.notified();
+        tokio::pin!(freed);
+        freed.as_mut().enable();
         if self.queue.lock().has_room(items) {
             return;
         }
-        let _ = timeout_at(until, room).await;
+        let _ = timeout_at(until, freed).await;
     }
 
-    /// Notes that so many items ended.
-    fn ended(&self, queue: &mut Queue, items: usize) {
-        let was_full = queue.items >= ITEMS_MAX / 2;
-        queue.items -= items;
+    /// Frees the room of items that ended.
+    fn release_items(&self, queue: &mut PipeQueue, items: usize) {
+        let was_full = queue.item_count >= PIPE_ITEMS_MAX / 2;
+        queue.item_count -= items;
         if was_full {
-            self.room.notify_waiters();
+            self.room_freed.notify_waiters();
         }
     }
 }

@@ -7,7 +7,7 @@ use tonic::{Request, Response, Status};
 use super::*;
 
 #[tonic::async_trait]
-impl Admin for Node {
+impl Admin for FakeAlloc {
     /// Shows the namespace in the routing table only a moment later, as with a forwarded creation.
     async fn create_namespace(
         &self,
@@ -73,35 +73,35 @@ impl Admin for Node {
         &self,
         _: Request<v1::AdminMoveSlotRequest>,
     ) -> Result<Response<v1::AdminMoveSlotResponse>, Status> {
-        Err(not_here())
+        Err(unimplemented())
     }
 
     async fn drain(
         &self,
         _: Request<v1::DrainRequest>,
     ) -> Result<Response<v1::DrainResponse>, Status> {
-        Err(not_here())
+        Err(unimplemented())
     }
 
     async fn add_member(
         &self,
         _: Request<v1::AddMemberRequest>,
     ) -> Result<Response<v1::MembersResponse>, Status> {
-        Err(not_here())
+        Err(unimplemented())
     }
 
     async fn remove_member(
         &self,
         _: Request<v1::RemoveMemberRequest>,
     ) -> Result<Response<v1::MembersResponse>, Status> {
-        Err(not_here())
+        Err(unimplemented())
     }
 
     async fn transfer_leader(
         &self,
         _: Request<v1::TransferLeaderRequest>,
     ) -> Result<Response<v1::MembersResponse>, Status> {
-        Err(not_here())
+        Err(unimplemented())
     }
 
     type BackupStream = tonic::codegen::BoxStream<v1::BackupChunk>;
@@ -110,11 +110,11 @@ impl Admin for Node {
         &self,
         _: Request<v1::BackupRequest>,
     ) -> Result<Response<Self::BackupStream>, Status> {
-        Err(not_here())
+        Err(unimplemented())
     }
 }
 
 /// Rejects the calls that the client's tests do not use.
-fn not_here() -> Status {
+fn unimplemented() -> Status {
     Status::unimplemented("the fake has no cluster behind it")
 }

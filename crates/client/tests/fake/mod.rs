@@ -36,54 +36,54 @@ pub const SLOTS: u16 = 16;
 
 /// The script of a node; changed while it runs.
 #[derive(Default)]
-pub struct Script {
+pub struct FakeScript {
     /// Before any answer but Routes.
     pub delay: Duration,
     /// Attach deltas from a version the client cannot have.
-    pub gap: bool,
+    pub sends_gap: bool,
     /// Attach the table of this cluster.
-    pub cluster: Option<u128>,
+    pub table_cluster: Option<u128>,
     /// Name this cluster at the opening of a Pipe and in answers of RaiseTo; reject nothing.
-    pub names: ClusterTag,
+    pub cluster_tag: ClusterTag,
     /// Answer with these first, one a call of Next.
-    pub faults: Vec<Fault>,
+    pub next_errors: Vec<Fault>,
     /// Keys that fail once in NextMany, as UNAVAILABLE.
-    pub flaky: BTreeSet<String>,
+    pub failing_once: BTreeSet<String>,
     /// Keys that fail once in NextMany, with this fault.
-    pub refused: HashMap<String, Fault>,
+    pub rejecting_once: HashMap<String, Fault>,
     /// Answer frames of a Pipe in two parts, the second one when this turns true.
-    pub apart: Option<watch::Receiver<bool>>,
+    pub second_part: Option<watch::Receiver<bool>>,
     /// Leave the last number out of frames of several items.
-    pub short: bool,
+    pub drops_last_number: bool,
     /// End the Pipe at the next frame, once.
-    pub breaks: bool,
+    pub breaks_pipe: bool,
     /// Announce to the callers of a Pipe after so many frames that this server stops.
     pub closes_after: Option<u64>,
 }
 
 /// The state that all nodes of a test share.
 #[derive(Default)]
-pub struct World {
+pub struct SharedNumbers {
     pub numbers: Mutex<HashMap<(u32, String), u64>>,
 }
 
 #[derive(Clone)]
-pub struct Node {
+pub struct FakeAlloc {
     pub address: String,
-    pub world: Arc<World>,
+    pub shared: Arc<SharedNumbers>,
     pub table: Arc<Mutex<RoutingTable>>,
-    pub script: Arc<Mutex<Script>>,
-    pub seen: Arc<Mutex<Vec<v1::NextRequest>>>,
-    pub timeouts: Arc<Mutex<Vec<String>>>,
-    pub fetched: Arc<Mutex<Vec<u64>>>,
-    pub many: Arc<AtomicU64>,
+    pub script: Arc<Mutex<FakeScript>>,
+    pub next_requests: Arc<Mutex<Vec<v1::NextRequest>>>,
+    pub grpc_timeouts: Arc<Mutex<Vec<String>>>,
+    pub fetched_bases: Arc<Mutex<Vec<u64>>>,
+    pub batch_calls: Arc<AtomicU64>,
     /// Pipes opened, and frames received by all of them.
-    pub pipes: Arc<AtomicU64>,
-    pub frames: Arc<AtomicU64>,
+    pub pipes_opened: Arc<AtomicU64>,
+    pub frames_received: Arc<AtomicU64>,
 }
 
 /// Returns a table of the first two namespaces; `owner` gives the owner of a slot and its epoch.
-pub fn table(version: u64, owner: impl Fn(u16) -> Option<(String, u64)>) -> RoutingTable {
+pub fn routing_table(version: u64, owner: impl Fn(u16) -> Option<(String, u64)>) -> RoutingTable {
     let routes = (0..SLOTS).map(|slot| {
         let owner = owner(slot);
         let route = Route {
@@ -106,14 +106,14 @@ pub fn table(version: u64, owner: impl Fn(u16) -> Option<(String, u64)>) -> Rout
         namespaces: namespaces
             .into_iter()
             .zip(1..)
-            .map(|(s, i)| namespace(s, i, 1))
+            .map(|(s, i)| new_namespace(s, i, 1))
             .collect(),
         routes: routes.collect(),
     })
     .unwrap()
 }
 
-pub fn namespace(spec: Spec, id: u32, version: u64) -> Namespace {
+pub fn new_namespace(spec: Spec, id: u32, version: u64) -> Namespace {
     Namespace {
         id: NamespaceId(id),
         spec,
@@ -126,7 +126,7 @@ pub fn add_namespace(table: &mut RoutingTable, name: &str) -> Namespace {
         name: name.into(),
         ..Spec::default_dense()
     };
-    let added = namespace(spec, 9, table.version() + 1);
+    let added = new_namespace(spec, 9, table.version() + 1);
     table
         .apply(Delta {
             cluster: table.cluster(),
@@ -141,7 +141,7 @@ pub fn add_namespace(table: &mut RoutingTable, name: &str) -> Namespace {
 }
 
 /// Listens on free ports first, so that tables can name them.
-pub async fn listen<const N: usize>() -> ([TcpListener; N], [String; N]) {
+pub async fn bind_listeners<const N: usize>() -> ([TcpListener; N], [String; N]) {
     let mut listeners = Vec::new();
     for _ in 0..N {
         listeners.push(TcpListener::bind("127.0.0.1:0").await.unwrap());
@@ -157,12 +157,12 @@ pub async fn listen<const N: usize>() -> ([TcpListener; N], [String; N]) {
 }
 
 /// Returns an address at which nothing listens.
-pub async fn dead() -> String {
+pub async fn unused_address() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     listener.local_addr().unwrap().to_string()
 }
 
-pub fn client(servers: &[&String]) -> Client {
+pub fn new_client(servers: &[&String]) -> Client {
     let options = Options {
         seed: Some(1),
         ..Options::new(servers.iter().map(|s| s.to_string()))
@@ -170,20 +170,24 @@ pub fn client(servers: &[&String]) -> Client {
     Client::new(options).unwrap()
 }
 
-impl Node {
-    pub fn start(listener: TcpListener, world: &Arc<World>, table: &RoutingTable) -> Node {
+impl FakeAlloc {
+    pub fn start(
+        listener: TcpListener,
+        shared: &Arc<SharedNumbers>,
+        table: &RoutingTable,
+    ) -> FakeAlloc {
         let address: SocketAddr = listener.local_addr().unwrap();
-        let node = Node {
+        let node = FakeAlloc {
             address: address.to_string(),
-            world: world.clone(),
+            shared: shared.clone(),
             table: Arc::new(Mutex::new(table.clone())),
             script: Arc::default(),
-            seen: Arc::default(),
-            timeouts: Arc::default(),
-            fetched: Arc::default(),
-            many: Arc::default(),
-            pipes: Arc::default(),
-            frames: Arc::default(),
+            next_requests: Arc::default(),
+            grpc_timeouts: Arc::default(),
+            fetched_bases: Arc::default(),
+            batch_calls: Arc::default(),
+            pipes_opened: Arc::default(),
+            frames_received: Arc::default(),
         };
         let server = tonic::transport::Server::builder()
             .add_service(SequenceServer::new(node.clone()))
@@ -194,24 +198,29 @@ impl Node {
     }
 
     /// Returns what a caller with this version lacks, in the form that the script requires.
-    fn news(&self, version: u64) -> Option<v1::RoutingTable> {
+    fn attached_routes(&self, version: u64) -> Option<v1::RoutingTable> {
         let script = self.script.lock();
         let table = self.table.lock();
         let mut delta = table.delta_since(version);
-        if script.gap {
+        if script.sends_gap {
             delta.base = delta.version + 1;
             delta.version += 2;
         }
-        if let Some(cluster) = script.cluster {
+        if let Some(cluster) = script.table_cluster {
             delta.cluster = ClusterId(cluster);
         }
-        let tell =
-            version > 0 && (table.version() > version || script.gap || script.cluster.is_some());
+        let tell = version > 0
+            && (table.version() > version || script.sends_gap || script.table_cluster.is_some());
         tell.then(|| v1::RoutingTable::from(&delta))
     }
 
     /// Takes numbers if this node's table says that the key is its own.
-    fn take(&self, name: &str, key: KeyRef<'_>, count: u32) -> Result<(u64, u64, u64), Fault> {
+    fn take_numbers(
+        &self,
+        name: &str,
+        key: KeyRef<'_>,
+        count: u32,
+    ) -> Result<(u64, u64, u64), Fault> {
         let (namespace, epoch) = {
             let table = self.table.lock();
             let name = namespace_name(name, key);
@@ -228,8 +237,8 @@ impl Node {
             }
             (namespace.id.0, route.epoch.0)
         };
-        let mut numbers = self.world.numbers.lock();
-        let last = numbers.entry((namespace, text(key))).or_default();
+        let mut numbers = self.shared.numbers.lock();
+        let last = numbers.entry((namespace, key_text(key))).or_default();
         *last += u64::from(count);
         Ok((*last + 1 - u64::from(count), *last, epoch))
     }
@@ -240,7 +249,7 @@ impl Node {
     }
 }
 
-fn text(key: KeyRef<'_>) -> String {
+fn key_text(key: KeyRef<'_>) -> String {
     match key {
         KeyRef::Uid(uid) => uid.to_string(),
         KeyRef::Key(key) => String::from_utf8_lossy(key).into_owned(),

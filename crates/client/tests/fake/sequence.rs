@@ -12,26 +12,26 @@ use tonic::{Request, Response, Status, Streaming};
 use super::*;
 
 #[tonic::async_trait]
-impl Sequence for Node {
+impl Sequence for FakeAlloc {
     async fn next(
         &self,
         request: Request<v1::NextRequest>,
     ) -> Result<Response<v1::NextResponse>, Status> {
         if let Some(timeout) = request.metadata().get("grpc-timeout") {
-            self.timeouts
+            self.grpc_timeouts
                 .lock()
                 .push(timeout.to_str().unwrap().to_owned());
         }
         let request = request.into_inner();
-        self.seen.lock().push(request.clone());
+        self.next_requests.lock().push(request.clone());
         self.delay().await;
-        let fault = self.script.lock().faults.pop();
+        let fault = self.script.lock().next_errors.pop();
         if let Some(fault) = fault {
             return Err(fault.into());
         }
         let key = request.key_ref().unwrap();
-        let taken = self.take(&request.namespace, key, request.count());
-        let routes = self.news(request.table_version);
+        let taken = self.take_numbers(&request.namespace, key, request.count());
+        let routes = self.attached_routes(request.table_version);
         match taken {
             Ok((first, last, epoch)) => Ok(Response::new(v1::NextResponse {
                 first,
@@ -49,7 +49,7 @@ impl Sequence for Node {
         request: Request<v1::NextManyRequest>,
     ) -> Result<Response<v1::NextManyResponse>, Status> {
         let request = request.into_inner();
-        self.many.fetch_add(1, Ordering::SeqCst);
+        self.batch_calls.fetch_add(1, Ordering::SeqCst);
         self.delay().await;
         let uids = request.uids.iter().map(|uid| Key::Uid(*uid));
         let keys: Vec<Key> = uids
@@ -57,15 +57,15 @@ impl Sequence for Node {
             .collect();
         let mut reply = v1::NextManyResponse::default();
         for (i, key) in keys.iter().enumerate() {
-            let flaky = self.script.lock().flaky.remove(&key.to_string());
-            let refused = self.script.lock().refused.remove(&key.to_string());
+            let flaky = self.script.lock().failing_once.remove(&key.to_string());
+            let refused = self.script.lock().rejecting_once.remove(&key.to_string());
             let taken = if let Some(fault) = refused {
                 Err(fault)
             } else if flaky {
                 Err(Fault::new(Reason::NoWindow, "the store is slow"))
             } else {
                 let count = request.counts.get(i).copied().unwrap_or(1);
-                self.take(&request.namespace, key.as_ref(), count)
+                self.take_numbers(&request.namespace, key.as_ref(), count)
             };
             let (first, last, epoch) = taken.unwrap_or_else(|fault| {
                 reply.errors.push(item_error(i, &fault));
@@ -75,10 +75,10 @@ impl Sequence for Node {
             reply.lasts.push(last);
             reply.epochs.push(epoch);
         }
-        if self.script.lock().short {
+        if self.script.lock().drops_last_number {
             reply.firsts.pop();
         }
-        reply.routes = self.news(request.table_version);
+        reply.routes = self.attached_routes(request.table_version);
         Ok(Response::new(reply))
     }
 
@@ -87,8 +87,8 @@ impl Sequence for Node {
         request: Request<v1::CurrentRequest>,
     ) -> Result<Response<v1::CurrentResponse>, Status> {
         let request = request.into_inner();
-        let key = text(request.key_ref().unwrap());
-        let value = self.world.numbers.lock().get(&(1, key)).copied();
+        let key = key_text(request.key_ref().unwrap());
+        let value = self.shared.numbers.lock().get(&(1, key)).copied();
         let kind = if value.is_some() {
             v1::CurrentKind::Exact
         } else {
@@ -110,7 +110,7 @@ impl Sequence for Node {
         let request = request.into_inner();
         self.delay().await;
         let n = request.uids.len();
-        let numbers = self.world.numbers.lock();
+        let numbers = self.shared.numbers.lock();
         let value = |uid: &u64| numbers.get(&(1, uid.to_string())).copied().unwrap_or(0);
         Ok(Response::new(v1::CurrentManyResponse {
             kinds: vec![v1::CurrentKind::Exact.into(); n],
@@ -130,13 +130,13 @@ impl Sequence for Node {
     ) -> Result<Response<Self::PipeStream>, Status> {
         let (answers, out) = tokio::sync::mpsc::channel(64);
         let (node, mut frames) = (self.clone(), request.into_inner());
-        self.pipes.fetch_add(1, Ordering::SeqCst);
+        self.pipes_opened.fetch_add(1, Ordering::SeqCst);
         tokio::spawn(async move {
             let mut received = 0;
             while let Ok(Some(frame)) = frames.message().await {
                 received += 1;
-                node.frames.fetch_add(1, Ordering::SeqCst);
-                if std::mem::take(&mut node.script.lock().breaks) {
+                node.frames_received.fetch_add(1, Ordering::SeqCst);
+                if std::mem::take(&mut node.script.lock().breaks_pipe) {
                     let broken = Status::unavailable("broken");
                     let _ = answers.send(Err(broken)).await;
                     return;
@@ -150,17 +150,17 @@ impl Sequence for Node {
                 }
                 let (node, answers) = (node.clone(), answers.clone());
                 tokio::spawn(async move {
-                    let answer = node.frame(frame).await;
-                    let mut apart = node.script.lock().apart.clone();
-                    let parts = match apart {
+                    let answer = node.answer_frame(frame).await;
+                    let mut second_part = node.script.lock().second_part.clone();
+                    let parts = match second_part {
                         None => vec![answer],
-                        Some(_) => halves(answer),
+                        Some(_) => split_first_item(answer),
                     };
                     for (i, part) in parts.into_iter().enumerate() {
                         if i > 0
-                            && let Some(apart) = &mut apart
+                            && let Some(second_part) = &mut second_part
                         {
-                            let _ = apart.wait_for(|now| *now).await;
+                            let _ = second_part.wait_for(|now| *now).await;
                         }
                         let _ = answers.send(Ok(part)).await;
                     }
@@ -168,7 +168,7 @@ impl Sequence for Node {
             }
         });
         let mut response = Response::new(ReceiverStream::new(out));
-        let names = self.script.lock().names;
+        let names = self.script.lock().cluster_tag;
         names.write_metadata(response.metadata_mut());
         Ok(response)
     }
@@ -178,16 +178,16 @@ impl Sequence for Node {
         request: Request<v1::RaiseToRequest>,
     ) -> Result<Response<v1::RaiseToResponse>, Status> {
         let request = request.into_inner();
-        let mut numbers = self.world.numbers.lock();
+        let mut numbers = self.shared.numbers.lock();
         let last = numbers
-            .entry((1, text(request.key_ref().unwrap())))
+            .entry((1, key_text(request.key_ref().unwrap())))
             .or_default();
         *last = (*last).max(request.value);
         Ok(Response::new(v1::RaiseToResponse {
             value: *last,
             epoch: 1,
             routes: None,
-            cluster_tag: self.script.lock().names.0,
+            cluster_tag: self.script.lock().cluster_tag.0,
         }))
     }
 
@@ -196,19 +196,19 @@ impl Sequence for Node {
         request: Request<v1::RoutesRequest>,
     ) -> Result<Response<v1::RoutingTable>, Status> {
         let base = request.into_inner().base;
-        self.fetched.lock().push(base);
+        self.fetched_bases.lock().push(base);
         let delta = self.table.lock().delta_since(base);
         Ok(Response::new(v1::RoutingTable::from(&delta)))
     }
 }
 
-impl Node {
-    async fn frame(&self, frame: v1::PipeRequest) -> v1::PipeResponse {
+impl FakeAlloc {
+    async fn answer_frame(&self, frame: v1::PipeRequest) -> v1::PipeResponse {
         let id = frame.id;
         let timeout = frame.timeout_ms;
         let answer = match frame.ask.unwrap() {
             pipe_request::Ask::Next(many) if many.uids.len() + many.keys.len() == 1 => {
-                let mut one = Request::new(single(&many));
+                let mut one = Request::new(to_single_request(&many));
                 one.set_timeout(Duration::from_millis(u64::from(timeout)));
                 Answer::Next(match self.next(one).await {
                     Ok(reply) => {
@@ -255,7 +255,7 @@ impl Node {
 }
 
 /// Splits an answer into its first item and the others.
-fn halves(whole: v1::PipeResponse) -> Vec<v1::PipeResponse> {
+fn split_first_item(whole: v1::PipeResponse) -> Vec<v1::PipeResponse> {
     let Some(Answer::Next(next)) = &whole.answer else {
         return vec![whole];
     };
@@ -277,7 +277,7 @@ fn halves(whole: v1::PipeResponse) -> Vec<v1::PipeResponse> {
     }
 }
 
-fn single(many: &v1::NextManyRequest) -> v1::NextRequest {
+fn to_single_request(many: &v1::NextManyRequest) -> v1::NextRequest {
     v1::NextRequest {
         namespace: many.namespace.clone(),
         key_kind: Some(match many.uids.first() {
