@@ -46,7 +46,7 @@ impl Backup {
     /// Returns the next bytes; None at the end. An error or 30 s of silence ends it: start again.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, Error> {
         let to_error = |code, text: String| {
-            let text = format!("the backup broke off: {text}; begin it anew");
+            let text = format!("the backup broke off: {text}; start it again");
             Error::new(code, Reason::Unreachable, text)
         };
         match timeout(BACKUP_IDLE_TIMEOUT, self.0.message()).await {
@@ -57,7 +57,7 @@ impl Backup {
             )),
             Err(_) => Err(to_error(
                 tonic::Code::DeadlineExceeded,
-                format!("nothing came for {BACKUP_IDLE_TIMEOUT:?}"),
+                format!("no data for {BACKUP_IDLE_TIMEOUT:?}"),
             )),
         }
     }
@@ -242,7 +242,7 @@ impl Admin {
                 Ok(_) => AttemptError::new(
                     Reason::NoSuchNamespace,
                     RetryDecision::Retry,
-                    "waiting until the AllocSvr asked knows the new namespace".into(),
+                    "waiting for a routing table with the new namespace".into(),
                 ),
                 Err(failure) => failure,
             };
@@ -257,7 +257,7 @@ impl Admin {
 /// Reads a namespace of a reply.
 fn decode_namespace(wire: &v1::Namespace) -> Result<Namespace, Error> {
     Namespace::try_from(wire).map_err(|e| {
-        let text = format!("{e}; client and server do not fit together");
+        let text = format!("{e}; client and server versions are incompatible");
         Error::new(tonic::Code::Internal, Reason::Invalid, text)
     })
 }

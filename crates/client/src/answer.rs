@@ -38,10 +38,10 @@ impl Numbers {
         };
         let span = u64::from(count.max(1) - 1) * u64::from(numbers.stride);
         if numbers.first == 0 || numbers.last.checked_sub(numbers.first) != Some(span) {
-            return Err("not as many numbers as asked for");
+            return Err("number count differs from the request");
         }
         if floor.is_some_and(|floor| numbers.first <= floor) {
-            return Err("numbers not above the floor");
+            return Err("numbers are not above the floor");
         }
         Ok(numbers)
     }
@@ -75,7 +75,7 @@ impl Current {
             Ok(v1::CurrentKind::Exact) => CurrentKind::Exact,
             Ok(v1::CurrentKind::Never) => CurrentKind::Never,
             Ok(v1::CurrentKind::AtMost) => CurrentKind::AtMost,
-            Ok(v1::CurrentKind::Unspecified) | Err(_) => return Err("no kind of current"),
+            Ok(v1::CurrentKind::Unspecified) | Err(_) => return Err("unknown kind of current"),
         };
         Ok(Current {
             kind,

@@ -206,7 +206,7 @@ impl Client {
         };
         self.call_routed(namespace, key.as_ref(), request, |reply, _| {
             if reply.value < value {
-                return Err("a value below the one asked for");
+                return Err("value is below the requested value");
             }
             Ok(Raised {
                 value: reply.value,

@@ -48,7 +48,7 @@ impl AttemptError {
 
     /// Returns the failure of a pipe that ended without a reason.
     pub(crate) fn pipe_lost(address: &str) -> AttemptError {
-        AttemptError::unreachable(address, "the pipe was lost")
+        AttemptError::unreachable(address, "the pipe ended without a reason")
     }
 
     /// Returns the failure of an address at which nothing listens, or whose connection broke.
@@ -122,7 +122,7 @@ impl AttemptError {
                 Reason::Unspecified,
                 RetryDecision::Stop,
                 format!(
-                    "malformed reply from {address}: {what}; client and server do not fit together"
+                    "malformed reply from {address}: {what}; client and server versions are incompatible"
                 ),
             )
         }

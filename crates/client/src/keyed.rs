@@ -213,6 +213,9 @@ fn to_item_answer(
 ) -> Result<RawAnswer, AttemptError> {
     match answer {
         Ok(result) => result.map_err(|failure| *failure),
-        Err(_) => Err(AttemptError::unreachable("the owner", "the pipe was lost")),
+        Err(_) => Err(AttemptError::unreachable(
+            "the owner",
+            "the pipe ended without a reason",
+        )),
     }
 }

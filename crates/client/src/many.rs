@@ -169,7 +169,7 @@ impl Client {
                 BatchEvent::Answered(in_flight, outcome) => call.complete(in_flight, outcome),
             }
         }
-        let missing = || Error::invalid("an item without a result");
+        let missing = || Error::invalid("internal error: an item has no result");
         let results = call.results.into_iter();
         results
             .map(|r| r.unwrap_or_else(|| Err(missing())))

@@ -116,7 +116,7 @@ impl TableCache {
         let delta = match Delta::try_from(wire) {
             Ok(delta) => delta,
             Err(e) => {
-                tracing::warn!(error = %e, "routing table ignored");
+                tracing::warn!(error = %e, "ignoring invalid routing table");
                 return Ok(false);
             }
         };
@@ -154,7 +154,7 @@ impl TableCache {
                 Ok(false)
             }
             Err(e @ Error::NoSuchSlot(_)) => {
-                tracing::warn!(error = %e, "routing table ignored");
+                tracing::warn!(error = %e, "ignoring invalid routing table");
                 Ok(false)
             }
         }

@@ -263,7 +263,7 @@ impl InFlightFrame {
             _ => {
                 self.fail_all(&AttemptError::malformed_reply(
                     address,
-                    "another kind of answer",
+                    "answer kind does not match the request",
                 ));
                 return before;
             }
@@ -277,7 +277,7 @@ impl InFlightFrame {
         if !has_shape || !are_valid_indexes(items, self.item_count) {
             self.fail_all(&AttemptError::malformed_reply(
                 address,
-                "columns of unequal length",
+                "columns differ in length",
             ));
             return before;
         }
