@@ -8,12 +8,12 @@ use seqsvr_proto::limits::ALLOC_PORT;
 use seqsvr_proto::v1;
 use tokio::time::{sleep, timeout};
 
-use crate::budget::RetryBudget;
+use crate::call::attempt_error::{AttemptError, RetryDecision};
+use crate::call::retry_budget::RetryBudget;
+use crate::call::rpc::Rpc;
 use crate::channels::server_address;
 use crate::client::Client;
 use crate::error::Error;
-use crate::failure::{AttemptError, RetryDecision};
-use crate::rpc::Rpc;
 use seqsvr_proto::v1::Reason;
 
 /// Time without data after which the reception of a backup fails.

@@ -16,20 +16,20 @@ use tokio::sync::{Mutex, watch};
 use tokio::time::sleep;
 
 use crate::admin::Admin;
-use crate::answer::{Current, Numbers, Raised};
-use crate::batch::{CurrentBatch, NextBatch};
-use crate::budget::RetryBudget;
+use crate::batch_item::Item;
+use crate::call::attempt_error::AttemptError;
+use crate::call::batch_call::{CurrentBatch, NextBatch};
+use crate::call::retry_budget::RetryBudget;
+use crate::call::single::SingleCall;
+use crate::call::wait_status::WaitStatus;
 use crate::channels::{Channels, server_address};
 use crate::error::Error;
-use crate::failure::AttemptError;
-use crate::item::Item;
 use crate::key::Key;
-use crate::keyed::SingleCall;
 use crate::options::{NextOptions, Options};
 use crate::pipe::{PipeOperation, PipePool};
-use crate::servers::ServerSet;
-use crate::table::TableCache;
-use crate::trouble::WaitStatus;
+use crate::routing::server_set::ServerSet;
+use crate::routing::table_cache::TableCache;
+use crate::types::{Current, Numbers, Raised};
 
 /// Sender of each uid or key to its owner. Clones are cheap and share connections and table.
 #[derive(Clone)]

@@ -3,21 +3,22 @@
 //! What lives here: the [`Client`] with its calls, [`Admin`] for operators, and [`Channels`], the
 //! kept connections that AllocSvr shares for forwarding.
 //!
-//! How data passes through: a call is *placed* with the routing table (key -> section -> slot ->
-//! owner) and *tried* at one address. The client learns what the reply attaches to the table before
-//! it reads the rest of the reply. A failure is judged once (`failure.rs`): final, or worth a
-//! retry. A `Budget` counts tries, waits and the deadline and makes the final [`Error`] from them.
+//! How data passes through: a call *locates* the key with the routing table (key -> section -> slot
+//! -> owner) and *attempts* the request at one address. The client applies the routing table that a
+//! reply carries before it reads the rest of the reply. `call/attempt_error.rs` decides once whether
+//! a failure is final or worth a retry. A `RetryBudget` counts attempts, pauses and the deadline and
+//! makes the final [`Error`] from them.
 //!
 //! ```text
-//! next ----> keyed.rs --place--> table.rs
-//! next_many> together.rs            (the usual call: one owner, one frame, no failure)
-//!            many.rs  --choose-> servers.rs        (owner, or any server while it is suspect)
-//!                     --try----> carry.rs -> pipe  (next, current: merged with all other calls)
-//!                                attempt.rs        (the rest: a call of its own)
-//!                     --again--> budget.rs         (pause, or the final error)
+//! next ------> call/single.rs --locate--> routing/
+//! next_many -> call/single_owner.rs  (the usual call: one owner, one frame, no failure)
+//!              call/batch.rs  --choose--> routing/server_set.rs   (owner, or any server while it is suspect)
+//!                             --attempt-> call/pipe_attempt.rs    (next, current: merged with all other calls)
+//!                                         call/unary_attempt.rs   (the rest: a call of its own)
+//!                             --retry---> call/retry_budget.rs    (pause, or the final error)
 //! ```
 //!
-//! One try of items at one address is the seam: the modules below it do not handle routes and
+//! One attempt of items at one address is the seam: the modules below it do not handle routes and
 //! retries.
 //!
 //! A retry of `next` never repeats a number: what a lost reply carried is burned.
@@ -25,35 +26,24 @@
 //! What it may not know: how numbers are made durable, leases, clocks other than the runtime's.
 
 mod admin;
-mod answer;
-mod attempt;
-mod batch;
-mod budget;
-mod carry;
+mod batch_item;
+mod call;
 mod channels;
 mod client;
 mod error;
-mod failure;
-mod item;
 mod key;
-mod keyed;
-mod many;
 mod options;
 mod pipe;
 mod routing;
-mod rpc;
-mod servers;
-mod table;
-mod together;
-mod trouble;
+mod types;
 
 pub use admin::{Admin, Alter, Backup};
-pub use answer::{Current, CurrentKind, Numbers, Raised};
+pub use batch_item::{Item, ItemKey};
 pub use channels::{BadAddress, CHANNELS_MAX, Channels, server_address};
 pub use client::Client;
 pub use error::{Details, Error};
-pub use item::{Item, ItemKey};
 pub use key::Key;
 pub use options::{NextItem, NextOptions, Options};
 pub use seqsvr_proto::v1::Reason;
 pub use tonic::Code;
+pub use types::{Current, CurrentKind, Numbers, Raised};

@@ -16,9 +16,9 @@
 //! room.
 
 mod answers;
-mod drive;
-mod flight;
-mod frame;
+mod driver;
+mod frame_builder;
+mod in_flight;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -30,13 +30,13 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, timeout_at};
 
 pub(crate) use answers::{CallResults, ItemResult, RawAnswer};
-pub(crate) use flight::AttemptDeadline;
-pub(crate) use frame::{FRAME_ITEMS_MAX, FrameItem, FrameKey, PipeOperation};
+pub(crate) use frame_builder::{FRAME_ITEMS_MAX, FrameItem, FrameKey, PipeOperation};
+pub(crate) use in_flight::AttemptDeadline;
 
+use crate::call::attempt_error::AttemptError;
 use crate::client::ClientCore;
-use crate::failure::AttemptError;
-use flight::{CallWaiter, InFlightFrame};
-use frame::FrameBuilder;
+use frame_builder::FrameBuilder;
+use in_flight::{CallWaiter, InFlightFrame};
 
 /// Maximum items submitted to one pipe and not answered. Above it, callers wait for room.
 const PIPE_ITEMS_MAX: usize = 128 * 1024;
@@ -128,7 +128,7 @@ impl PipePool {
             room_freed: Notify::new(),
             driver_wakeup: Notify::new(),
         });
-        tokio::spawn(drive::run_driver(
+        tokio::spawn(driver::run_driver(
             pipe.clone(),
             channel,
             Arc::downgrade(core),

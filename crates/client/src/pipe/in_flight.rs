@@ -8,9 +8,9 @@ use seqsvr_proto::v1::pipe_response;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::failure::AttemptError;
+use crate::call::attempt_error::AttemptError;
 use crate::pipe::answers::{AnswerColumns, CallResults, ItemResult};
-use crate::pipe::frame::PipeOperation;
+use crate::pipe::frame_builder::PipeOperation;
 
 /// Time after the expiry of its last caller for which a frame may still be answered. A correct
 /// server answers before; the items of a server that does not must not count forever.

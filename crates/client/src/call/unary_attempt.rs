@@ -7,10 +7,10 @@
 use tokio::time::timeout;
 use tonic::Request;
 
-use crate::budget::RetryBudget;
+use crate::call::attempt_error::AttemptError;
+use crate::call::retry_budget::RetryBudget;
+use crate::call::rpc::Rpc;
 use crate::client::ClientCore;
-use crate::failure::AttemptError;
-use crate::rpc::Rpc;
 use seqsvr_proto::error::Fault;
 use seqsvr_proto::v1::{Reason, RoutingTable};
 

@@ -15,8 +15,8 @@ use tonic::metadata::MetadataMap;
 use tonic::transport::Channel;
 use tonic::{Request, Streaming};
 
+use crate::call::attempt_error::AttemptError;
 use crate::client::ClientCore;
-use crate::failure::AttemptError;
 use crate::pipe::{IDLE_CHECKS_MAX, PipeConnection, PipeState, TIMEOUT_CHECK_INTERVAL};
 
 /// Stream of frames, each sealed when the connection has room for it.

@@ -5,8 +5,8 @@ use seqsvr_proto::limits::NUMBERS_MAX;
 use seqsvr_proto::v1::{self, pipe_request};
 use tokio::time::Instant;
 
-use crate::item::ItemKey;
-use crate::pipe::flight::{CallWaiter, InFlightFrame};
+use crate::batch_item::ItemKey;
+use crate::pipe::in_flight::{CallWaiter, InFlightFrame};
 
 /// Maximum items of a frame: as many as a server answers at one time. A longer batch is split.
 pub(crate) const FRAME_ITEMS_MAX: usize = 1_024;

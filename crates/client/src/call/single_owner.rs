@@ -10,13 +10,13 @@ use seqsvr_core::id::Slot;
 use seqsvr_core::route::KeyRef;
 use tokio::sync::oneshot;
 
-use crate::batch::BatchCall;
-use crate::budget::RetryBudget;
+use crate::call::batch_call::BatchCall;
+use crate::call::retry_budget::RetryBudget;
 use crate::client::Client;
 use crate::error::Error;
 use crate::pipe::{CallResults, FRAME_ITEMS_MAX, FrameItem, FrameKey};
-use crate::routing::{find_namespace, locate_in};
-use crate::table::TableSnapshot;
+use crate::routing::locate::{find_namespace, locate_in};
+use crate::routing::table_cache::TableSnapshot;
 use seqsvr_proto::limits::NUMBERS_MAX;
 
 /// Call whose items were all sent in one frame to one owner.

@@ -11,10 +11,10 @@ use seqsvr_proto::convert::namespace_name;
 use seqsvr_proto::v1;
 use tokio::time::{sleep, timeout};
 
-use crate::budget::RetryBudget;
+use crate::call::attempt_error::{AttemptError, RetryDecision};
+use crate::call::retry_budget::RetryBudget;
 use crate::client::ClientCore;
-use crate::failure::{AttemptError, RetryDecision};
-use crate::table::TableSnapshot;
+use crate::routing::table_cache::TableSnapshot;
 use seqsvr_proto::v1::Reason;
 
 /// Maximum fetches for a namespace that the table lacks, since the namespace may be new. After them

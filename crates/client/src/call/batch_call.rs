@@ -2,12 +2,12 @@
 
 use std::marker::PhantomData;
 
-use crate::answer::{Current, Numbers};
+use crate::batch_item::{Item, ItemKey};
 use crate::client::validate_count;
 use crate::error::Error;
-use crate::item::{Item, ItemKey};
 use crate::key::Key;
 use crate::pipe::{PipeOperation, RawAnswer};
+use crate::types::{Current, Numbers};
 
 /// Kind of call about many keys.
 pub(crate) trait BatchCall {

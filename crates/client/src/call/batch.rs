@@ -17,15 +17,15 @@ use seqsvr_proto::limits::NUMBERS_MAX;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 
-use crate::batch::BatchCall;
-use crate::budget::RetryBudget;
+use crate::call::attempt_error::{AttemptError, RetryDecision};
+use crate::call::batch_call::BatchCall;
+use crate::call::retry_budget::RetryBudget;
+use crate::call::single_owner::{SingleOwnerCall, frame_items, is_keyed};
 use crate::client::Client;
 use crate::error::Error;
-use crate::failure::{AttemptError, RetryDecision};
 use crate::pipe::{CallResults, FRAME_ITEMS_MAX, FrameItem, FrameKey};
-use crate::routing::{find_namespace, locate_in, route_owner};
-use crate::table::TableSnapshot;
-use crate::together::{SingleOwnerCall, frame_items, is_keyed};
+use crate::routing::locate::{find_namespace, locate_in, route_owner};
+use crate::routing::table_cache::TableSnapshot;
 
 /// Maximum requests of one call in flight. Above it, batches wait.
 const REQUESTS_IN_FLIGHT_MAX: usize = 64;

@@ -6,16 +6,16 @@ use seqsvr_proto::convert::namespace_name;
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 
-use crate::budget::RetryBudget;
+use crate::batch_item::Item;
+use crate::call::attempt_error::AttemptError;
+use crate::call::retry_budget::RetryBudget;
+use crate::call::rpc::RoutedRpc;
 use crate::client::Client;
 use crate::error::Error;
-use crate::failure::AttemptError;
-use crate::item::Item;
 use crate::key::Key;
 use crate::pipe::{FrameItem, FrameKey, ItemResult, PipeOperation, RawAnswer};
-use crate::routing::{KeyLocation, RouteOwner, route_owner};
-use crate::rpc::RoutedRpc;
-use crate::table::TableSnapshot;
+use crate::routing::locate::{KeyLocation, RouteOwner, route_owner};
+use crate::routing::table_cache::TableSnapshot;
 
 /// Call about one key through a pipe.
 pub(crate) struct SingleCall<'a> {

@@ -9,14 +9,14 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::budget::RetryBudget;
+use crate::call::attempt_error::AttemptError;
+use crate::call::retry_budget::RetryBudget;
 use crate::client::{Client, ClientCore};
-use crate::failure::AttemptError;
 use crate::pipe::{
     AttemptDeadline, CallResults, FrameItem, FrameKey, ItemResult, PipeConnection, RawAnswer,
     SubmitError,
 };
-use crate::table::TableSnapshot;
+use crate::routing::table_cache::TableSnapshot;
 
 /// Maximum pipes opened for one attempt: the server may close each just before it accepts the
 /// items. Above it, the attempt counts as not answered.

@@ -1,0 +1,5 @@
+//! Routing: the newest table, where a key belongs, and which server to send to.
+
+pub(crate) mod locate;
+pub(crate) mod server_set;
+pub(crate) mod table_cache;
