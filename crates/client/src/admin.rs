@@ -5,16 +5,17 @@ use std::time::Duration;
 use bytes::Bytes;
 use seqsvr_core::namespace::{Namespace, Spec};
 use seqsvr_proto::limits::ALLOC_PORT;
-use seqsvr_proto::v1;
+use seqsvr_proto::v1::{self, Reason};
 use tokio::time::{sleep, timeout};
 
 use crate::call::attempt_error::{AttemptError, RetryDecision};
+use crate::call::context::CallContext;
 use crate::call::retry_budget::RetryBudget;
 use crate::call::rpc::Rpc;
+use crate::call::table_fetch::fetch_table;
+use crate::call::unary_attempt::attempt_unary;
 use crate::channels::server_address;
-use crate::client::Client;
 use crate::error::Error;
-use seqsvr_proto::v1::Reason;
 
 /// Time without data after which the reception of a backup fails.
 const BACKUP_IDLE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -22,7 +23,7 @@ const BACKUP_IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Calls for operators. All may be retried: each is idempotent.
 #[derive(Clone)]
 pub struct Admin {
-    client: Client,
+    context: CallContext,
 }
 
 /// Changes to a namespace; None: leave as it is.
@@ -64,8 +65,8 @@ impl Backup {
 }
 
 impl Admin {
-    pub(crate) fn new(client: Client) -> Admin {
-        Admin { client }
+    pub(crate) fn new(context: CallContext) -> Admin {
+        Admin { context }
     }
 
     /// Creates a namespace. A repeated call with the same settings returns the same namespace.
@@ -80,7 +81,7 @@ impl Admin {
         let request = v1::CreateNamespaceRequest {
             namespace: Some(v1::Namespace::from(&wire)),
         };
-        let mut budget = RetryBudget::new(self.client.deadline);
+        let mut budget = RetryBudget::new(self.context.deadline);
         let created = self.call_any_server(request, None, &mut budget).await?;
         let created = decode_namespace(&created)?;
         self.wait_for_version(created.version, &mut budget).await;
@@ -96,13 +97,13 @@ impl Admin {
             raise_to_max: alter.raise_to_max,
             strict: alter.strict,
         };
-        let mut budget = RetryBudget::new(self.client.deadline);
+        let mut budget = RetryBudget::new(self.context.deadline);
         decode_namespace(&self.call_any_server(request, None, &mut budget).await?)
     }
 
     /// Returns all namespaces.
     pub async fn list_namespaces(&self) -> Result<Vec<Namespace>, Error> {
-        let mut budget = RetryBudget::new(self.client.deadline);
+        let mut budget = RetryBudget::new(self.context.deadline);
         let request = v1::ListNamespacesRequest {};
         let reply = self.call_any_server(request, None, &mut budget).await?;
         reply.namespaces.iter().map(decode_namespace).collect()
@@ -110,7 +111,7 @@ impl Admin {
 
     /// Returns the cluster as the StoreSvr leader sees it.
     pub async fn cluster_status(&self) -> Result<v1::ClusterStatusResponse, Error> {
-        let mut budget = RetryBudget::new(self.client.deadline);
+        let mut budget = RetryBudget::new(self.context.deadline);
         self.call_any_server(v1::ClusterStatusRequest {}, None, &mut budget)
             .await
     }
@@ -123,7 +124,7 @@ impl Admin {
             to: name.to_owned(),
             forwarded: false,
         };
-        let mut budget = RetryBudget::new(self.client.deadline);
+        let mut budget = RetryBudget::new(self.context.deadline);
         Ok(self
             .call_any_server(request, None, &mut budget)
             .await?
@@ -138,7 +139,7 @@ impl Admin {
             undo,
             forwarded: false,
         };
-        let mut budget = RetryBudget::new(self.client.deadline);
+        let mut budget = RetryBudget::new(self.context.deadline);
         Ok(self
             .call_any_server(request, None, &mut budget)
             .await?
@@ -173,7 +174,7 @@ impl Admin {
     /// the call: the bytes of a backup file, chunk by chunk. They carry their own checksums: read
     /// the file back before you rely on it.
     pub async fn backup(&self) -> Result<Backup, Error> {
-        let mut budget = RetryBudget::new(self.client.deadline);
+        let mut budget = RetryBudget::new(self.context.deadline);
         let chunks = self.call_any_server(v1::BackupRequest {}, None, &mut budget);
         Ok(Backup(chunks.await?))
     }
@@ -183,7 +184,7 @@ impl Admin {
     where
         R: Rpc<Reply = v1::MembersResponse>,
     {
-        let mut budget = RetryBudget::single_attempt(self.client.deadline);
+        let mut budget = RetryBudget::single_attempt(self.context.deadline);
         Ok(self
             .call_any_server(request, None, &mut budget)
             .await?
@@ -194,7 +195,7 @@ impl Admin {
     pub async fn node_status(&self, address: &str) -> Result<v1::NodeStatusResponse, Error> {
         let address =
             server_address(address, ALLOC_PORT).map_err(|bad| Error::invalid(bad.to_string()))?;
-        let mut budget = RetryBudget::new(self.client.deadline);
+        let mut budget = RetryBudget::new(self.context.deadline);
         self.call_any_server(v1::NodeStatusRequest {}, Some(&address), &mut budget)
             .await
     }
@@ -207,7 +208,7 @@ impl Admin {
         at: Option<&str>,
         budget: &mut RetryBudget,
     ) -> Result<R::Reply, Error> {
-        let core = &self.client.core;
+        let core = &self.context.core;
         let mut leader = None;
         loop {
             let address = match (at, leader.take()) {
@@ -218,7 +219,7 @@ impl Admin {
                     None => core.servers.pick_server(&[]),
                 },
             };
-            match core.attempt_unary(&address, request.clone(), budget).await {
+            match attempt_unary(core, &address, request.clone(), budget).await {
                 Ok(reply) => return Ok(reply),
                 Err(failure) => {
                     sleep(core.plan_retry(budget, &failure)?).await;
@@ -231,13 +232,13 @@ impl Admin {
     /// Waits until the table is as new as `version`, so that the next call can use a new namespace.
     /// The namespace exists already: running out of time is no error.
     async fn wait_for_version(&self, version: u64, budget: &mut RetryBudget) {
-        let core = &self.client.core;
+        let core = &self.context.core;
         loop {
             let version_now = core.table.snapshot().map_or(0, |k| k.table.version());
             if version_now >= version {
                 return;
             }
-            let failure = match core.fetch_table(version_now, budget).await {
+            let failure = match fetch_table(core, version_now, budget).await {
                 Ok(snapshot) if snapshot.table.version() >= version => return,
                 Ok(_) => AttemptError::new(
                     Reason::NoSuchNamespace,

@@ -5,7 +5,6 @@ use seqsvr_core::id::Uid;
 use seqsvr_core::route::KeyRef;
 
 use crate::key::Key;
-use crate::options::NextItem;
 
 /// One entry of [`Client::next_many`](crate::Client::next_many): a uid or a [`Key`] for its next
 /// number, a [`NextItem`] to say more. A type of the caller's that has a uid or a key can be one as
@@ -40,6 +39,28 @@ impl<'a> ItemKey<'a> {
         match self {
             ItemKey::Uid(uid) => KeyRef::Uid(Uid(uid)),
             ItemKey::Key(key) => KeyRef::Key(key),
+        }
+    }
+}
+
+/// One item of [`Client::next_many`](crate::Client::next_many).
+#[derive(Clone, Debug)]
+pub struct NextItem {
+    /// Key whose numbers are taken.
+    pub key: Key,
+    /// Numbers to take, 1 to 100,000.
+    pub count: u32,
+    /// Last number of this sequence that the caller has seen.
+    pub floor: Option<u64>,
+}
+
+impl NextItem {
+    /// Returns an item that takes one number of a key.
+    pub fn new(key: impl Into<Key>) -> NextItem {
+        NextItem {
+            key: key.into(),
+            count: 1,
+            floor: None,
         }
     }
 }

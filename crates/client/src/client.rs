@@ -1,57 +1,41 @@
 //! The client and its calls.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use seqsvr_core::geometry::COUNT_MAX;
 use seqsvr_core::id::SectionKey;
 use seqsvr_core::id::Slot;
 use seqsvr_core::route::{Route, RoutingTable};
 use seqsvr_proto::convert::namespace_name;
 use seqsvr_proto::limits::{ALLOC_PORT, ITEMS_MAX};
 use seqsvr_proto::v1;
-use seqsvr_proto::v1::{Reason, raise_to_request};
-use tokio::sync::{Mutex, watch};
+use seqsvr_proto::v1::raise_to_request;
+use tokio::sync::watch;
 use tokio::time::sleep;
 
 use crate::admin::Admin;
 use crate::batch_item::Item;
-use crate::call::attempt_error::AttemptError;
+use crate::call::batch::call_batch;
 use crate::call::batch_call::{CurrentBatch, NextBatch};
+use crate::call::context::CallContext;
+use crate::call::decode::{decode_current, decode_numbers};
 use crate::call::retry_budget::RetryBudget;
-use crate::call::single::SingleCall;
-use crate::call::wait_status::WaitStatus;
+use crate::call::single::{SingleCall, call_routed};
+use crate::call::table_fetch::get_table;
 use crate::channels::{Channels, server_address};
+use crate::client_core::ClientCore;
 use crate::error::Error;
 use crate::key::Key;
 use crate::options::{NextOptions, Options};
-use crate::pipe::{PipeOperation, PipePool};
+use crate::pipe::PipeOperation;
+use crate::routing::locate::locate;
 use crate::routing::server_set::ServerSet;
-use crate::routing::table_cache::TableCache;
-use crate::types::{Current, Numbers, Raised};
+use crate::types::{Current, Numbers, Raised, validate_count};
 
 /// Sender of each uid or key to its owner. Clones are cheap and share connections and table.
 #[derive(Clone)]
 pub struct Client {
-    pub(crate) core: Arc<ClientCore>,
-    pub(crate) deadline: Duration,
-    pub(crate) strict: bool,
-}
-
-/// State that all clones of a client share.
-pub(crate) struct ClientCore {
-    pub(crate) channels: Channels,
-    pub(crate) pipes: PipePool,
-    pub(crate) servers: ServerSet,
-    pub(crate) table: TableCache,
-    pub(crate) wait_status: WaitStatus,
-    /// Maximum items of one frame.
-    pub(crate) frame_items_max: usize,
-    /// Lock held while a table is fetched; failure of the last fetch, if it failed.
-    pub(crate) last_fetch: Mutex<Option<AttemptError>>,
-    /// Number of fetches that ended.
-    pub(crate) fetches_ended: AtomicU64,
+    context: CallContext,
 }
 
 impl Client {
@@ -75,38 +59,31 @@ impl Client {
                 "no server address; give at least one AllocSvr, such as 127.0.0.1:7700",
             ));
         }
+        let servers = ServerSet::new(servers, options.seed);
+        let items_max = options.items_max.clamp(1, ITEMS_MAX);
         Ok(Client {
-            core: Arc::new(ClientCore {
-                channels,
-                pipes: PipePool::default(),
-                servers: ServerSet::new(servers, options.seed),
-                table: TableCache::default(),
-                wait_status: WaitStatus::new(),
-                frame_items_max: options.items_max.clamp(1, ITEMS_MAX),
-                last_fetch: Mutex::new(None),
-                fetches_ended: AtomicU64::new(0),
-            }),
-            deadline: options.deadline,
-            strict: false,
+            context: CallContext {
+                core: Arc::new(ClientCore::new(channels, servers, items_max)),
+                deadline: options.deadline,
+                strict: false,
+            },
         })
     }
 
     /// Returns this client with another deadline.
     pub fn with_deadline(&self, deadline: Duration) -> Client {
-        Client {
-            deadline,
-            ..self.clone()
-        }
+        let mut client = self.clone();
+        client.context.deadline = deadline;
+        client
     }
 
     /// Returns this client in strict mode: the store confirms every answer of `next` and `current`
     /// after the call began, so that the order does not depend on clocks. Costs a round trip to the
     /// store.
     pub fn strict(&self) -> Client {
-        Client {
-            strict: true,
-            ..self.clone()
-        }
+        let mut client = self.clone();
+        client.context.strict = true;
+        client
     }
 
     /// Takes the next `count` numbers of a key. A call that fails may have burned numbers, but
@@ -150,8 +127,8 @@ impl Client {
             count,
             floor: floor.unwrap_or(0),
         };
-        self.call_single(call, |raw, location| {
-            Numbers::decode(raw, location.stride, count, floor)
+        call.run(&self.context, |raw, location| {
+            decode_numbers(raw, location.stride, count, floor)
         })
         .await
     }
@@ -164,7 +141,7 @@ impl Client {
         namespace: &str,
         items: &[I],
     ) -> Vec<Result<Numbers, Error>> {
-        self.call_batch::<NextBatch<I>>(namespace, items).await
+        call_batch::<NextBatch<I>>(&self.context, namespace, items).await
     }
 
     /// Returns the last number given out, without taking one.
@@ -176,12 +153,12 @@ impl Client {
             count: 0,
             floor: 0,
         };
-        self.call_single(call, |raw, _| Current::decode(raw)).await
+        call.run(&self.context, |raw, _| decode_current(raw)).await
     }
 
     /// Returns the last numbers of many keys, without taking any; one result a key, in their order.
     pub async fn current_many(&self, namespace: &str, keys: &[Key]) -> Vec<Result<Current, Error>> {
-        self.call_batch::<CurrentBatch>(namespace, keys).await
+        call_batch::<CurrentBatch>(&self.context, namespace, keys).await
     }
 
     /// Makes every later number of a key greater than `value` (rounded up to the namespace's next
@@ -204,25 +181,32 @@ impl Client {
             force,
             ..v1::RaiseToRequest::default()
         };
-        self.call_routed(namespace, key.as_ref(), request, |reply, _| {
-            if reply.value < value {
-                return Err("value is below the requested value");
-            }
-            Ok(Raised {
-                value: reply.value,
-                epoch: reply.epoch,
-            })
-        })
+        call_routed(
+            &self.context,
+            namespace,
+            key.as_ref(),
+            request,
+            |reply, _| {
+                if reply.value < value {
+                    return Err("value is below the requested value");
+                }
+                Ok(Raised {
+                    value: reply.value,
+                    epoch: reply.epoch,
+                })
+            },
+        )
         .await
     }
 
     /// Returns the routing table of this client, which fetches one if it has none.
     pub async fn routes(&self) -> Result<Arc<RoutingTable>, Error> {
-        let mut budget = RetryBudget::new(self.deadline);
+        let mut budget = RetryBudget::new(self.context.deadline);
+        let core = &self.context.core;
         loop {
-            match self.core.get_table(&[], &mut budget).await {
+            match get_table(core, &[], &mut budget).await {
                 Ok(snapshot) => return Ok(snapshot.table.clone()),
-                Err(failure) => sleep(self.core.plan_retry(&mut budget, &failure)?).await,
+                Err(failure) => sleep(core.plan_retry(&mut budget, &failure)?).await,
             }
         }
     }
@@ -235,11 +219,12 @@ impl Client {
     ) -> Result<(SectionKey, Slot, Route), Error> {
         let key = key.into();
         let name = namespace_name(namespace, key.as_ref());
-        let mut budget = RetryBudget::new(self.deadline);
+        let mut budget = RetryBudget::new(self.context.deadline);
+        let core = &self.context.core;
         loop {
-            let snapshot = self.core.get_table(&[name], &mut budget).await;
+            let snapshot = get_table(core, &[name], &mut budget).await;
             let located = snapshot.and_then(|snapshot| {
-                let location = self.core.locate(&snapshot, namespace, key.as_ref())?;
+                let location = locate(&snapshot.table, namespace, key.as_ref())?;
                 let route = snapshot
                     .table
                     .route(location.slot)
@@ -249,7 +234,7 @@ impl Client {
             });
             match located {
                 Ok(located) => return Ok(located),
-                Err(failure) => sleep(self.core.plan_retry(&mut budget, &failure)?).await,
+                Err(failure) => sleep(core.plan_retry(&mut budget, &failure)?).await,
             }
         }
     }
@@ -258,50 +243,17 @@ impl Client {
     /// simulation.
     #[cfg(sim)]
     pub fn cluster_tag(&self) -> u64 {
-        self.core.table.cluster_tag().0
+        self.context.core.table.cluster_tag().0
     }
 
     /// Returns the calls for operators.
     pub fn admin(&self) -> Admin {
-        Admin::new(self.clone())
+        Admin::new(self.context.clone())
     }
 
     /// Returns what a call is waiting for now, in words; None: nothing. If several calls wait, the
     /// text is that of the last one.
     pub fn trouble(&self) -> watch::Receiver<Option<String>> {
-        self.core.wait_status.subscribe()
+        self.context.core.wait_status.subscribe()
     }
-}
-
-impl ClientCore {
-    /// Returns how long to wait before the next attempt, or the error that ends the call.
-    pub(crate) fn plan_retry(
-        &self,
-        budget: &mut RetryBudget,
-        failure: &AttemptError,
-    ) -> Result<Duration, Error> {
-        let snapshot = self.table.snapshot();
-        let addresses = snapshot
-            .as_ref()
-            .map_or(&[][..], |snapshot| &snapshot.addresses);
-        let is_about_servers = matches!(
-            failure.reason,
-            Reason::Unreachable | Reason::ClusterMismatch
-        );
-        if is_about_servers && let Some((foreign, all)) = self.servers.count_foreign(addresses) {
-            let failure = failure.with_foreign_count(foreign, all);
-            return budget.plan_retry(&failure, &self.servers, &self.wait_status);
-        }
-        budget.plan_retry(failure, &self.servers, &self.wait_status)
-    }
-}
-
-/// Rejects a count outside the limits, before it can fail a whole batch.
-pub(crate) fn validate_count(count: u32) -> Result<(), Error> {
-    if count == 0 || count > COUNT_MAX {
-        return Err(Error::invalid(format!(
-            "count must be 1 to {COUNT_MAX}, not {count}"
-        )));
-    }
-    Ok(())
 }

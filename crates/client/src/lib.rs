@@ -5,17 +5,17 @@
 //!
 //! How data passes through: a call *locates* the key with the routing table (key -> section -> slot
 //! -> owner) and *attempts* the request at one address. The client applies the routing table that a
-//! reply carries before it reads the rest of the reply. `call/attempt_error.rs` decides once whether
-//! a failure is final or worth a retry. A `RetryBudget` counts attempts, pauses and the deadline and
-//! makes the final [`Error`] from them.
+//! reply carries before it reads the rest of the reply. `call/attempt_error.rs` decides once
+//! whether a failure is final or worth a retry. A `RetryBudget` counts attempts, pauses and the
+//! deadline and makes the final [`Error`] from them.
 //!
 //! ```text
-//! next ------> call/single.rs --locate--> routing/
-//! next_many -> call/single_owner.rs  (the usual call: one owner, one frame, no failure)
-//!              call/batch.rs  --choose--> routing/server_set.rs   (owner, or any server while it is suspect)
-//!                             --attempt-> call/pipe_attempt.rs    (next, current: merged with all other calls)
-//!                                         call/unary_attempt.rs   (the rest: a call of its own)
-//!                             --retry---> call/retry_budget.rs    (pause, or the final error)
+//! next ------> call/single.rs       --locate--> routing/
+//! next_many -> call/single_owner.rs (the usual call: one owner, one frame, no failure)
+//!              call/batch.rs --choose--> routing/server_set.rs (owner, or any server while suspect)
+//!                            --attempt-> call/pipe_attempt.rs  (next, current: merged in frames)
+//!                                        call/unary_attempt.rs (the rest: a request of its own)
+//!                            --retry---> call/retry_budget.rs  (pause, or the final error)
 //! ```
 //!
 //! One attempt of items at one address is the seam: the modules below it do not handle routes and
@@ -30,6 +30,7 @@ mod batch_item;
 mod call;
 mod channels;
 mod client;
+mod client_core;
 mod error;
 mod key;
 mod options;
@@ -38,12 +39,12 @@ mod routing;
 mod types;
 
 pub use admin::{Admin, Alter, Backup};
-pub use batch_item::{Item, ItemKey};
+pub use batch_item::{Item, ItemKey, NextItem};
 pub use channels::{BadAddress, CHANNELS_MAX, Channels, server_address};
 pub use client::Client;
 pub use error::{Details, Error};
 pub use key::Key;
-pub use options::{NextItem, NextOptions, Options};
+pub use options::{NextOptions, Options};
 pub use seqsvr_proto::v1::Reason;
 pub use tonic::Code;
 pub use types::{Current, CurrentKind, Numbers, Raised};

@@ -4,8 +4,6 @@ use std::time::Duration;
 
 use seqsvr_proto::limits::{DEADLINE_DEFAULT, ITEMS_MAX};
 
-use crate::key::Key;
-
 /// Plain settings of a [`Client`](crate::Client).
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -49,28 +47,6 @@ impl Default for NextOptions {
     fn default() -> NextOptions {
         NextOptions {
             namespace: String::new(),
-            count: 1,
-            floor: None,
-        }
-    }
-}
-
-/// One item of [`Client::next_many`](crate::Client::next_many).
-#[derive(Clone, Debug)]
-pub struct NextItem {
-    /// Key whose numbers are taken.
-    pub key: Key,
-    /// Numbers to take, 1 to 100,000.
-    pub count: u32,
-    /// Last number of this sequence that the caller has seen.
-    pub floor: Option<u64>,
-}
-
-impl NextItem {
-    /// Returns an item that takes one number of a key.
-    pub fn new(key: impl Into<Key>) -> NextItem {
-        NextItem {
-            key: key.into(),
             count: 1,
             floor: None,
         }

@@ -1,8 +1,8 @@
 //! Results of calls.
 
-use seqsvr_proto::v1;
+use seqsvr_core::geometry::COUNT_MAX;
 
-use crate::pipe::RawAnswer;
+use crate::error::Error;
 
 /// Numbers that now belong to the caller: first, first + stride, … last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,29 +21,6 @@ impl Numbers {
     /// Returns all of them, rising.
     pub fn iter(&self) -> impl Iterator<Item = u64> + use<> {
         (self.first..=self.last).step_by(self.stride.max(1) as usize)
-    }
-
-    /// Reads an answer and checks that it has `count` numbers, all above `floor`.
-    pub(crate) fn decode(
-        raw: RawAnswer,
-        stride: u32,
-        count: u32,
-        floor: Option<u64>,
-    ) -> Result<Numbers, &'static str> {
-        let numbers = Numbers {
-            first: raw.value,
-            last: raw.last,
-            epoch: raw.epoch,
-            stride,
-        };
-        let span = u64::from(count.max(1) - 1) * u64::from(numbers.stride);
-        if numbers.first == 0 || numbers.last.checked_sub(numbers.first) != Some(span) {
-            return Err("number count differs from the request");
-        }
-        if floor.is_some_and(|floor| numbers.first <= floor) {
-            return Err("numbers are not above the floor");
-        }
-        Ok(numbers)
     }
 }
 
@@ -69,22 +46,6 @@ pub struct Current {
     pub epoch: u64,
 }
 
-impl Current {
-    pub(crate) fn decode(raw: RawAnswer) -> Result<Current, &'static str> {
-        let kind = match v1::CurrentKind::try_from(raw.kind) {
-            Ok(v1::CurrentKind::Exact) => CurrentKind::Exact,
-            Ok(v1::CurrentKind::Never) => CurrentKind::Never,
-            Ok(v1::CurrentKind::AtMost) => CurrentKind::AtMost,
-            Ok(v1::CurrentKind::Unspecified) | Err(_) => return Err("unknown kind of current"),
-        };
-        Ok(Current {
-            kind,
-            value: raw.value,
-            epoch: raw.epoch,
-        })
-    }
-}
-
 /// The result of RaiseTo for a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Raised {
@@ -92,4 +53,14 @@ pub struct Raised {
     pub value: u64,
     /// Epoch of the slot.
     pub epoch: u64,
+}
+
+/// Rejects a count outside the limits, before it can fail a whole batch.
+pub(crate) fn validate_count(count: u32) -> Result<(), Error> {
+    if count == 0 || count > COUNT_MAX {
+        return Err(Error::invalid(format!(
+            "count must be 1 to {COUNT_MAX}, not {count}"
+        )));
+    }
+    Ok(())
 }

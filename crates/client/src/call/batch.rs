@@ -18,14 +18,16 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 
 use crate::call::attempt_error::{AttemptError, RetryDecision};
-use crate::call::batch_call::BatchCall;
+use crate::call::batch_call::{BatchCall, is_keyed, to_frame_items};
+use crate::call::context::CallContext;
+use crate::call::pipe_attempt::{attempt_items, try_submit_to_owner};
 use crate::call::retry_budget::RetryBudget;
-use crate::call::single_owner::{SingleOwnerCall, frame_items, is_keyed};
-use crate::client::Client;
+use crate::call::single_owner::SingleOwnerCall;
+use crate::call::table_fetch::get_table;
+use crate::client_core::{ClientCore, OwnerTable};
 use crate::error::Error;
-use crate::pipe::{CallResults, FRAME_ITEMS_MAX, FrameItem, FrameKey};
+use crate::pipe::{CallResults, FrameItem, FrameKey};
 use crate::routing::locate::{find_namespace, locate_in, route_owner};
-use crate::routing::table_cache::TableSnapshot;
 
 /// Maximum requests of one call in flight. Above it, batches wait.
 const REQUESTS_IN_FLIGHT_MAX: usize = 64;
@@ -65,7 +67,7 @@ impl OwnerBatch {
 struct InFlightBatch {
     batch: OwnerBatch,
     budget: RetryBudget,
-    snapshot: Arc<TableSnapshot>,
+    snapshot: Arc<OwnerTable>,
     /// Address to which the batch was sent, if not the owner's.
     address: Option<String>,
 }
@@ -99,7 +101,7 @@ impl InFlightBatch {
 /// Event that a call waits for.
 enum BatchEvent {
     /// The pause of a group ended and there is a table, or the reason why there is none.
-    TableReady(RetryGroup, Result<Arc<TableSnapshot>, AttemptError>),
+    TableReady(RetryGroup, Result<Arc<OwnerTable>, AttemptError>),
     /// A batch was answered, or failed.
     Answered(InFlightBatch, Result<CallResults, AttemptError>),
 }
@@ -108,7 +110,7 @@ type BatchEvents<'a> = FuturesUnordered<BoxFuture<'a, BatchEvent>>;
 
 /// Call about many keys in progress.
 struct BatchExecution<'a, B: BatchCall> {
-    client: &'a Client,
+    context: &'a CallContext,
     namespace: &'a str,
     items: &'a [B::Item],
     results: Vec<Option<Result<B::Answer, Error>>>,
@@ -116,65 +118,62 @@ struct BatchExecution<'a, B: BatchCall> {
     events: BatchEvents<'a>,
 }
 
-impl Client {
-    /// Runs a call about many keys. Returns one result an item, in their order.
-    pub(crate) async fn call_batch<B: BatchCall>(
-        &self,
-        namespace: &str,
-        items: &[B::Item],
-    ) -> Vec<Result<B::Answer, Error>> {
-        let mut budget = RetryBudget::new(self.deadline);
-        let mut sent = self.send_to_single_owner::<B>(namespace, items, &mut budget);
-        let mut answered = None;
-        if let Some(single_owner) = &mut sent {
-            let answers = (&mut single_owner.answers).await;
-            if let Ok(answers) = &answers
-                && let Some(results) =
-                    self.decode_from_single_owner::<B>(items, single_owner, answers)
-            {
-                return results;
-            }
-            answered = Some(answers.map_err(|_| AttemptError::pipe_lost("the owner")));
+/// Runs a call about many keys. Returns one result an item, in their order.
+pub(crate) async fn call_batch<B: BatchCall>(
+    context: &CallContext,
+    namespace: &str,
+    items: &[B::Item],
+) -> Vec<Result<B::Answer, Error>> {
+    let mut budget = RetryBudget::new(context.deadline);
+    let mut sent = SingleOwnerCall::try_send::<B>(context, namespace, items, &mut budget);
+    let mut answered = None;
+    if let Some(single_owner) = &mut sent {
+        let answers = (&mut single_owner.answers).await;
+        if let Ok(answers) = &answers
+            && let Some(results) = single_owner.decode_all::<B>(&context.core, items, answers)
+        {
+            return results;
         }
-        let sent = sent.map(|call| InFlightBatch::from_single_owner(call, budget.clone()));
-        let sent = sent.zip(answered);
-        // Boxed, so that the future of the usual call is small.
-        Box::pin(self.run_batch::<B>(namespace, items, budget, sent)).await
+        answered = Some(answers.map_err(|_| AttemptError::pipe_lost("the owner")));
     }
+    let sent = sent.map(|call| InFlightBatch::from_single_owner(call, budget.clone()));
+    let sent = sent.zip(answered);
+    // Boxed, so that the future of the usual call is small.
+    Box::pin(run_batch::<B>(context, namespace, items, budget, sent)).await
+}
 
-    /// Runs a call in batches and with retries, after the batch that was sent already, if any.
-    async fn run_batch<B: BatchCall>(
-        &self,
-        namespace: &str,
-        items: &[B::Item],
-        budget: RetryBudget,
-        sent: Option<(InFlightBatch, Result<CallResults, AttemptError>)>,
-    ) -> Vec<Result<B::Answer, Error>> {
-        let mut call: BatchExecution<'_, B> = BatchExecution {
-            client: self,
-            namespace,
-            items,
-            results: std::iter::repeat_with(|| None).take(items.len()).collect(),
-            permits: Arc::new(Semaphore::new(REQUESTS_IN_FLIGHT_MAX)),
-            events: FuturesUnordered::new(),
-        };
-        match sent {
-            Some((in_flight, outcome)) => call.complete(in_flight, outcome),
-            None => call.start(budget),
-        }
-        while let Some(event) = call.events.next().await {
-            match event {
-                BatchEvent::TableReady(group, Ok(snapshot)) => call.send_group(group, snapshot),
-                BatchEvent::TableReady(group, Err(failure)) => call.retry(group, &failure),
-                BatchEvent::Answered(in_flight, outcome) => call.complete(in_flight, outcome),
-            }
-        }
-        let missing = || Error::invalid("internal error: an item has no result");
-        let results = call.results.into_iter();
-        results
-            .map(|r| r.unwrap_or_else(|| Err(missing())))
-            .collect()
+/// Runs a call in batches and with retries, after the batch that was sent already, if any.
+async fn run_batch<B: BatchCall>(
+    context: &CallContext,
+    namespace: &str,
+    items: &[B::Item],
+    budget: RetryBudget,
+    sent: Option<(InFlightBatch, Result<CallResults, AttemptError>)>,
+) -> Vec<Result<B::Answer, Error>> {
+    let mut call: BatchExecution<'_, B> = BatchExecution {
+        context,
+        namespace,
+        items,
+        results: std::iter::repeat_with(|| None).take(items.len()).collect(),
+        permits: Arc::new(Semaphore::new(REQUESTS_IN_FLIGHT_MAX)),
+        events: FuturesUnordered::new(),
+    };
+    match sent {
+        Some((in_flight, outcome)) => call.complete(in_flight, outcome),
+        None => call.start(budget),
     }
+    while let Some(event) = call.events.next().await {
+        match event {
+            BatchEvent::TableReady(group, Ok(snapshot)) => call.send_group(group, snapshot),
+            BatchEvent::TableReady(group, Err(failure)) => call.retry(group, &failure),
+            BatchEvent::Answered(in_flight, outcome) => call.complete(in_flight, outcome),
+        }
+    }
+    let missing = || Error::invalid("internal error: an item has no result");
+    let results = call.results.into_iter();
+    results
+        .map(|r| r.unwrap_or_else(|| Err(missing())))
+        .collect()
 }
 
 impl<'a, B: BatchCall> BatchExecution<'a, B> {
@@ -184,7 +183,7 @@ impl<'a, B: BatchCall> BatchExecution<'a, B> {
             items: (0..self.items.len() as u32).collect(),
             budget,
         };
-        let table = &self.client.core.table;
+        let table = &self.context.core.table;
         match table.snapshot() {
             Some(snapshot)
                 if !table.has_missed_update() && self.has_namespaces(&snapshot, &all.items) =>
@@ -200,7 +199,7 @@ impl<'a, B: BatchCall> BatchExecution<'a, B> {
         if group.items.is_empty() {
             return;
         }
-        let client = self.client;
+        let core = &self.context.core;
         let names: Vec<&str> = self
             .namespace_names(&group.items)
             .into_iter()
@@ -208,14 +207,14 @@ impl<'a, B: BatchCall> BatchExecution<'a, B> {
             .collect();
         let ready = async move {
             sleep(pause).await;
-            let snapshot = client.core.get_table(&names, &mut group.budget).await;
+            let snapshot = get_table(core, &names, &mut group.budget).await;
             BatchEvent::TableReady(group, snapshot)
         };
         self.events.push(ready.boxed());
     }
 
     /// Returns whether a table has the namespaces of all items.
-    fn has_namespaces(&self, snapshot: &TableSnapshot, items: &[u32]) -> bool {
+    fn has_namespaces(&self, snapshot: &OwnerTable, items: &[u32]) -> bool {
         let names = self.namespace_names(items).into_iter().flatten();
         names
             .into_iter()
@@ -235,9 +234,9 @@ impl<'a, B: BatchCall> BatchExecution<'a, B> {
 
     /// Splits a group by server, by kind of key (kinds do not mix in a request) and by the limits
     /// of a request. Sends the batches. Items that no request may hold fail here.
-    fn send_group(&mut self, group: RetryGroup, snapshot: Arc<TableSnapshot>) {
-        let core = &self.client.core;
-        let items_max = core.frame_items_max.min(FRAME_ITEMS_MAX);
+    fn send_group(&mut self, group: RetryGroup, snapshot: Arc<OwnerTable>) {
+        let core = &self.context.core;
+        let items_max = core.frame_items_max;
         // By owner (the last one: none) and kind of key.
         let owners = snapshot.addresses.len() + 1;
         let mut batches: Vec<Option<OwnerBatch>> = (0..2 * owners).map(|_| None).collect();
@@ -253,9 +252,9 @@ impl<'a, B: BatchCall> BatchExecution<'a, B> {
             let key = B::key(item).as_ref();
             let keyed = is_keyed(key);
             let namespace = namespaces[usize::from(keyed)]
-                .get_or_insert_with(|| find_namespace(&snapshot, self.namespace, key));
+                .get_or_insert_with(|| find_namespace(&snapshot.table, self.namespace, key));
             let located = match namespace {
-                Ok(namespace) => locate_in(&snapshot, namespace, key),
+                Ok(namespace) => locate_in(&snapshot.table, namespace, key),
                 Err(failure) => Err(failure.clone()),
             };
             let location = match located {
@@ -304,24 +303,22 @@ impl<'a, B: BatchCall> BatchExecution<'a, B> {
 
     /// Sends a batch: at once if the owner's pipe accepts it, which is the usual case.
     fn send_batch(&self, mut in_flight: InFlightBatch) {
-        let (client, items) = (self.client, self.items);
+        let (core, items) = (&self.context.core, self.items);
         let OwnerBatch { keyed, weight, .. } = in_flight.batch;
         let frame_key = FrameKey {
             operation: B::OPERATION,
             namespace: self.namespace,
             keyed,
-            strict: client.strict,
+            strict: self.context.strict,
             table_version: in_flight.snapshot.table.version(),
         };
         let permit = self.permits.clone().try_acquire_owned();
         if let (Ok(permit), Some(owner)) = (permit, in_flight.batch.owner) {
             let deadline = in_flight.budget.attempt_deadline(Instant::now());
-            let submitted = client
-                .core
-                .try_submit_to_owner(&in_flight.snapshot, owner, |pipe| {
-                    let frame_items = owner_batch_items::<B>(client, items, &in_flight.batch);
-                    pipe.submit_batch(&frame_key, weight, frame_items, deadline)
-                });
+            let submitted = try_submit_to_owner(core, &in_flight.snapshot, owner, |pipe| {
+                let frame_items = owner_batch_items::<B>(core, items, &in_flight.batch);
+                pipe.submit_batch(&frame_key, weight, frame_items, deadline)
+            });
             if let Some(answers) = submitted {
                 in_flight.budget.record_attempt();
                 let answered = async move {
@@ -333,24 +330,22 @@ impl<'a, B: BatchCall> BatchExecution<'a, B> {
                 return self.events.push(answered.boxed());
             }
         }
-        let address = client
-            .core
-            .choose_address(&in_flight.snapshot, in_flight.batch.owner);
+        let address = core.choose_address(&in_flight.snapshot, in_flight.batch.owner);
         let permits = self.permits.clone();
         let answered = async move {
             // Never closed: an error cannot come.
             let _permit = permits.acquire().await;
-            let frame_items = owner_batch_items::<B>(client, items, &in_flight.batch);
+            let frame_items = owner_batch_items::<B>(core, items, &in_flight.batch);
             let frame_items: Vec<FrameItem<'_>> = frame_items.collect();
-            let outcome = client
-                .attempt_batch(
-                    &address,
-                    &frame_key,
-                    weight,
-                    &frame_items,
-                    &mut in_flight.budget,
-                )
-                .await;
+            let outcome = attempt_items(
+                core,
+                &address,
+                &frame_key,
+                weight,
+                &frame_items,
+                &mut in_flight.budget,
+            )
+            .await;
             in_flight.address = Some(address);
             BatchEvent::Answered(in_flight, outcome)
         };
@@ -365,7 +360,7 @@ impl<'a, B: BatchCall> BatchExecution<'a, B> {
         outcome: Result<CallResults, AttemptError>,
     ) {
         let mut answers = outcome.map_err(Box::new);
-        let core = &self.client.core;
+        let core = &self.context.core;
         let mut failed: BTreeMap<(bool, Option<Duration>), (Vec<u32>, AttemptError)> =
             BTreeMap::new();
         for (&i, &slot) in in_flight.batch.items.iter().zip(&in_flight.batch.slots) {
@@ -415,7 +410,7 @@ impl<'a, B: BatchCall> BatchExecution<'a, B> {
 
     /// Retries a group, or fails its items.
     fn retry(&mut self, mut group: RetryGroup, failure: &AttemptError) {
-        match self.client.core.plan_retry(&mut group.budget, failure) {
+        match self.context.core.plan_retry(&mut group.budget, failure) {
             Ok(pause) => self.await_table_after(group, pause),
             Err(error) => {
                 for i in group.items {
@@ -428,10 +423,10 @@ impl<'a, B: BatchCall> BatchExecution<'a, B> {
 
 /// Returns the items of a batch in the form that a pipe accepts.
 fn owner_batch_items<'p, B: BatchCall>(
-    client: &'p Client,
+    core: &'p ClientCore,
     items: &'p [B::Item],
     batch: &'p OwnerBatch,
 ) -> impl ExactSizeIterator<Item = FrameItem<'p>> + Clone {
     let items = batch.items.iter().map(|i| &items[*i as usize]);
-    frame_items::<B>(client, items.zip(&batch.slots))
+    to_frame_items::<B>(core, items.zip(&batch.slots))
 }

@@ -2,12 +2,16 @@
 
 use std::marker::PhantomData;
 
+use seqsvr_core::id::Slot;
+use seqsvr_core::route::KeyRef;
+
 use crate::batch_item::{Item, ItemKey};
-use crate::client::validate_count;
+use crate::call::decode::{decode_current, decode_numbers};
+use crate::client_core::ClientCore;
 use crate::error::Error;
 use crate::key::Key;
-use crate::pipe::{PipeOperation, RawAnswer};
-use crate::types::{Current, Numbers};
+use crate::pipe::{FrameItem, PipeOperation, RawAnswer};
+use crate::types::{Current, Numbers, validate_count};
 
 /// Kind of call about many keys.
 pub(crate) trait BatchCall {
@@ -52,7 +56,7 @@ impl<I: Item> BatchCall for NextBatch<I> {
     }
 
     fn decode(raw: RawAnswer, item: &I, stride: u32) -> Result<Numbers, &'static str> {
-        Numbers::decode(raw, stride, item.count(), item.floor())
+        decode_numbers(raw, stride, item.count(), item.floor())
     }
 }
 
@@ -81,6 +85,27 @@ impl BatchCall for CurrentBatch {
     }
 
     fn decode(raw: RawAnswer, _: &Key, _: u32) -> Result<Current, &'static str> {
-        Current::decode(raw)
+        decode_current(raw)
     }
+}
+
+/// Returns items, each with its slot, in the form that a pipe accepts.
+pub(crate) fn to_frame_items<'p, B: BatchCall>(
+    core: &'p ClientCore,
+    located: impl ExactSizeIterator<Item = (&'p B::Item, &'p Slot)> + Clone,
+) -> impl ExactSizeIterator<Item = FrameItem<'p>> + Clone
+where
+    B::Item: 'p,
+{
+    located.map(move |(item, slot)| FrameItem {
+        key: B::key(item),
+        count: B::count(item),
+        floor: B::floor(item),
+        epoch: core.table.epoch_seen(*slot),
+    })
+}
+
+/// Returns whether a key belongs to keyed namespaces.
+pub(crate) fn is_keyed(key: KeyRef<'_>) -> bool {
+    matches!(key, KeyRef::Key(_))
 }

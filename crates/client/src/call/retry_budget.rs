@@ -6,10 +6,10 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tonic::Code;
 
+use crate::call::attempt_deadline::AttemptDeadline;
 use crate::call::attempt_error::{AttemptError, RetryDecision};
 use crate::call::wait_status::{WaitStatus, WaitToken};
 use crate::error::{Details, ERROR_ADDRESSES_MAX, Error};
-use crate::pipe::AttemptDeadline;
 use crate::routing::server_set::ServerSet;
 
 /// Maximum time of one attempt, which also takes at most a quarter of the call's time, so that an

@@ -8,14 +8,17 @@ use tokio::time::sleep;
 
 use crate::batch_item::Item;
 use crate::call::attempt_error::AttemptError;
+use crate::call::context::CallContext;
+use crate::call::pipe_attempt::{attempt_item, try_submit_to_owner};
 use crate::call::retry_budget::RetryBudget;
 use crate::call::rpc::RoutedRpc;
-use crate::client::Client;
+use crate::call::table_fetch::get_table;
+use crate::call::unary_attempt::attempt_unary;
+use crate::client_core::{ClientCore, OwnerTable};
 use crate::error::Error;
 use crate::key::Key;
 use crate::pipe::{FrameItem, FrameKey, ItemResult, PipeOperation, RawAnswer};
-use crate::routing::locate::{KeyLocation, RouteOwner, route_owner};
-use crate::routing::table_cache::TableSnapshot;
+use crate::routing::locate::{KeyLocation, RouteOwner, locate, route_owner};
 
 /// Call about one key through a pipe.
 pub(crate) struct SingleCall<'a> {
@@ -28,36 +31,33 @@ pub(crate) struct SingleCall<'a> {
     pub(crate) floor: u64,
 }
 
-impl Client {
+impl SingleCall<'_> {
     /// Retries until the item is answered, permanently rejected, or out of time. `decode` makes the
     /// answer from what the server sent, or returns what is wrong with it.
-    pub(crate) async fn call_single<T>(
-        &self,
-        call: SingleCall<'_>,
+    pub(crate) async fn run<T>(
+        self,
+        context: &CallContext,
         decode: impl Fn(RawAnswer, KeyLocation) -> Result<T, &'static str>,
     ) -> Result<T, Error> {
-        let mut budget = RetryBudget::new(self.deadline);
-        let mut failure = match self.try_submit(&call, &mut budget) {
+        let mut budget = RetryBudget::new(context.deadline);
+        let core = &context.core;
+        let mut failure = match self.try_submit(context, &mut budget) {
             Some((location, previous_owner, answer)) => match to_item_answer(answer.await) {
                 Ok(raw) => {
-                    self.core.table.observe_epoch(location.slot, raw.epoch);
+                    core.table.observe_epoch(location.slot, raw.epoch);
                     match decode(raw, location) {
                         Ok(answer) => return Ok(answer),
                         Err(problem) => {
-                            let address =
-                                self.core.owner_address(previous_owner).unwrap_or_default();
+                            let address = core.owner_address(previous_owner).unwrap_or_default();
                             Some(AttemptError::malformed_reply(&address, problem))
                         }
                     }
                 }
                 Err(failure) => {
-                    if let Some(address) = self.core.owner_address(previous_owner) {
+                    if let Some(address) = core.owner_address(previous_owner) {
                         budget.record_address(&address);
                     }
-                    Some(
-                        self.core
-                            .with_route_context(location.slot, previous_owner, failure),
-                    )
+                    Some(core.with_route_context(location.slot, previous_owner, failure))
                 }
             },
             None => None,
@@ -66,10 +66,10 @@ impl Client {
         Box::pin(async {
             loop {
                 if let Some(failure) = failure {
-                    let pause = self.core.plan_retry(&mut budget, &failure)?;
+                    let pause = core.plan_retry(&mut budget, &failure)?;
                     sleep(pause).await;
                 }
-                failure = match self.attempt_single_call(&call, &mut budget, &decode).await {
+                failure = match self.attempt(context, &mut budget, &decode).await {
                     Ok(answer) => return Ok(answer),
                     Err(failure) => Some(failure),
                 };
@@ -82,22 +82,20 @@ impl Client {
     /// its pipe accepts the item.
     fn try_submit(
         &self,
-        call: &SingleCall<'_>,
+        context: &CallContext,
         budget: &mut RetryBudget,
     ) -> Option<(KeyLocation, RouteOwner, oneshot::Receiver<ItemResult>)> {
-        let core = &self.core;
+        let core = &context.core;
         let snapshot = core.table.snapshot_guard();
         let snapshot = snapshot
             .as_ref()
             .filter(|_| !core.table.has_missed_update())?;
-        let location = core
-            .locate(snapshot, call.namespace, call.key.as_ref())
-            .ok()?;
+        let location = locate(&snapshot.table, self.namespace, self.key.as_ref()).ok()?;
         let owner = snapshot.owner_index(location.slot)?;
         let deadline = budget.first_deadline();
-        let frame_key = self.frame_key(call, snapshot);
-        let item = self.frame_item(call, location);
-        let answer = core.try_submit_to_owner(snapshot, owner, |pipe| {
+        let frame_key = self.frame_key(context, snapshot);
+        let item = self.frame_item(core, location);
+        let answer = try_submit_to_owner(core, snapshot, owner, |pipe| {
             pipe.submit_single(&frame_key, item, deadline)
         })?;
         budget.record_attempt();
@@ -108,41 +106,40 @@ impl Client {
         ))
     }
 
-    fn frame_key<'a>(&self, call: &SingleCall<'a>, snapshot: &TableSnapshot) -> FrameKey<'a> {
+    fn frame_key(&self, context: &CallContext, snapshot: &OwnerTable) -> FrameKey<'_> {
         FrameKey {
-            operation: call.operation,
-            namespace: call.namespace,
-            keyed: matches!(call.key, Key::Key(_)),
-            strict: self.strict,
+            operation: self.operation,
+            namespace: self.namespace,
+            keyed: matches!(self.key, Key::Key(_)),
+            strict: context.strict,
             table_version: snapshot.table.version(),
         }
     }
 
-    fn frame_item<'a>(&self, call: &SingleCall<'a>, location: KeyLocation) -> FrameItem<'a> {
+    fn frame_item(&self, core: &ClientCore, location: KeyLocation) -> FrameItem<'_> {
         FrameItem {
-            key: call.key.key(),
-            count: call.count,
-            floor: call.floor,
-            epoch: self.core.table.epoch_seen(location.slot),
+            key: self.key.key(),
+            count: self.count,
+            floor: self.floor,
+            epoch: core.table.epoch_seen(location.slot),
         }
     }
 
-    async fn attempt_single_call<T>(
+    async fn attempt<T>(
         &self,
-        call: &SingleCall<'_>,
+        context: &CallContext,
         budget: &mut RetryBudget,
         decode: &impl Fn(RawAnswer, KeyLocation) -> Result<T, &'static str>,
     ) -> Result<T, AttemptError> {
-        let core = &self.core;
-        let key = call.key.as_ref();
-        let names = [namespace_name(call.namespace, key)];
-        let snapshot = core.get_table(&names, budget).await?;
-        let location = core.locate(&snapshot, call.namespace, key)?;
+        let core = &context.core;
+        let key = self.key.as_ref();
+        let names = [namespace_name(self.namespace, key)];
+        let snapshot = get_table(core, &names, budget).await?;
+        let location = locate(&snapshot.table, self.namespace, key)?;
         let address = core.choose_address(&snapshot, snapshot.owner_index(location.slot));
-        let frame_key = self.frame_key(call, &snapshot);
-        let item = self.frame_item(call, location);
-        let raw = self
-            .attempt_single(&address, &frame_key, item, budget)
+        let frame_key = self.frame_key(context, &snapshot);
+        let item = self.frame_item(core, location);
+        let raw = attempt_item(core, &address, &frame_key, item, budget)
             .await
             .map_err(|failure| {
                 let previous_owner = route_owner(snapshot.table.route(location.slot));
@@ -151,60 +148,55 @@ impl Client {
         core.table.observe_epoch(location.slot, raw.epoch);
         decode(raw, location).map_err(|problem| AttemptError::malformed_reply(&address, problem))
     }
+}
 
-    /// Retries `request` until it is answered, permanently rejected, or out of time. `decode` makes
-    /// the answer from the reply, or returns what is wrong with it.
-    pub(crate) async fn call_routed<R: RoutedRpc, T>(
-        &self,
-        namespace: &str,
-        key: KeyRef<'_>,
-        request: R,
-        decode: impl Fn(R::Reply, KeyLocation) -> Result<T, &'static str>,
-    ) -> Result<T, Error> {
-        let mut budget = RetryBudget::new(self.deadline);
-        loop {
-            let failure = match self
-                .attempt_routed(namespace, key, &request, &mut budget, &decode)
-                .await
-            {
+/// Retries `request` until it is answered, permanently rejected, or out of time. `decode` makes
+/// the answer from the reply, or returns what is wrong with it.
+pub(crate) async fn call_routed<R: RoutedRpc, T>(
+    context: &CallContext,
+    namespace: &str,
+    key: KeyRef<'_>,
+    request: R,
+    decode: impl Fn(R::Reply, KeyLocation) -> Result<T, &'static str>,
+) -> Result<T, Error> {
+    let mut budget = RetryBudget::new(context.deadline);
+    loop {
+        let failure =
+            match attempt_routed(context, namespace, key, &request, &mut budget, &decode).await {
                 Ok(answer) => return Ok(answer),
                 Err(failure) => failure,
             };
-            let pause = self.core.plan_retry(&mut budget, &failure)?;
-            sleep(pause).await;
-        }
+        let pause = context.core.plan_retry(&mut budget, &failure)?;
+        sleep(pause).await;
     }
+}
 
-    async fn attempt_routed<R: RoutedRpc, T>(
-        &self,
-        namespace: &str,
-        key: KeyRef<'_>,
-        request: &R,
-        budget: &mut RetryBudget,
-        decode: &impl Fn(R::Reply, KeyLocation) -> Result<T, &'static str>,
-    ) -> Result<T, AttemptError> {
-        let core = &self.core;
-        let snapshot = core
-            .get_table(&[namespace_name(namespace, key)], budget)
-            .await?;
-        let location = core.locate(&snapshot, namespace, key)?;
-        let address = core.choose_address(&snapshot, snapshot.owner_index(location.slot));
-        let mut request = request.clone();
-        request.set_route(
-            snapshot.table.version(),
-            core.table.epoch_seen(location.slot),
-        );
-        let reply = core
-            .attempt_unary(&address, request, budget)
-            .await
-            .map_err(|failure| {
-                let previous_owner = route_owner(snapshot.table.route(location.slot));
-                core.with_route_context(location.slot, previous_owner, failure)
-            })?;
-        core.table
-            .observe_epoch(location.slot, R::reply_epoch(&reply));
-        decode(reply, location).map_err(|problem| AttemptError::malformed_reply(&address, problem))
-    }
+async fn attempt_routed<R: RoutedRpc, T>(
+    context: &CallContext,
+    namespace: &str,
+    key: KeyRef<'_>,
+    request: &R,
+    budget: &mut RetryBudget,
+    decode: &impl Fn(R::Reply, KeyLocation) -> Result<T, &'static str>,
+) -> Result<T, AttemptError> {
+    let core = &context.core;
+    let snapshot = get_table(core, &[namespace_name(namespace, key)], budget).await?;
+    let location = locate(&snapshot.table, namespace, key)?;
+    let address = core.choose_address(&snapshot, snapshot.owner_index(location.slot));
+    let mut request = request.clone();
+    request.set_route(
+        snapshot.table.version(),
+        core.table.epoch_seen(location.slot),
+    );
+    let reply = attempt_unary(core, &address, request, budget)
+        .await
+        .map_err(|failure| {
+            let previous_owner = route_owner(snapshot.table.route(location.slot));
+            core.with_route_context(location.slot, previous_owner, failure)
+        })?;
+    core.table
+        .observe_epoch(location.slot, R::reply_epoch(&reply));
+    decode(reply, location).map_err(|problem| AttemptError::malformed_reply(&address, problem))
 }
 
 /// Returns the result of an item that was submitted.

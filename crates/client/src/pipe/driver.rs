@@ -9,15 +9,20 @@ use futures::Stream;
 use seqsvr_proto::cluster_tag::ClusterTag;
 use seqsvr_proto::limits::MESSAGE_MAX;
 use seqsvr_proto::v1::sequence_client::SequenceClient;
-use seqsvr_proto::v1::{PipeRequest, PipeResponse, Reason, pipe_response};
+use seqsvr_proto::v1::{PipeRequest, PipeResponse, Reason};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tonic::metadata::MetadataMap;
 use tonic::transport::Channel;
 use tonic::{Request, Streaming};
 
 use crate::call::attempt_error::AttemptError;
-use crate::client::ClientCore;
-use crate::pipe::{IDLE_CHECKS_MAX, PipeConnection, PipeState, TIMEOUT_CHECK_INTERVAL};
+use crate::pipe::connection::{PipeConnection, PipeState, ScanResult};
+use crate::pipe::observer::PipeObserver;
+
+/// Time between two searches for items that timed out.
+const TIMEOUT_CHECK_INTERVAL: Duration = Duration::from_millis(10);
+/// Searches without calls after which the driver stops searching until the next call.
+const IDLE_CHECKS_MAX: u32 = 200;
 
 /// Stream of frames, each sealed when the connection has room for it.
 struct FrameWriter {
@@ -60,10 +65,10 @@ impl Stream for FrameWriter {
 }
 
 /// Opens a pipe and reads its answers until it ends.
-pub(super) async fn run_driver(
+pub(super) async fn run_driver<O: PipeObserver>(
     pipe: Arc<PipeConnection>,
     channel: Channel,
-    core: Weak<ClientCore>,
+    observer: Weak<O>,
 ) {
     let writer = FrameWriter {
         pipe: pipe.clone(),
@@ -74,9 +79,9 @@ pub(super) async fn run_driver(
     let mut client = SequenceClient::new(channel).max_decoding_message_size(MESSAGE_MAX);
     let started = Instant::now();
     let mut scanner = TimeoutScanner::new();
-    let client_tag = core
+    let client_tag = observer
         .upgrade()
-        .map_or(ClusterTag::NONE, |core| core.table.cluster_tag());
+        .map_or(ClusterTag::NONE, |observer| observer.cluster_tag());
     let mut request = Request::new(writer);
     client_tag.write_metadata(request.metadata_mut());
     let opening = client.pipe(request);
@@ -84,22 +89,22 @@ pub(super) async fn run_driver(
     let opened = loop {
         tokio::select! {
             opened = &mut opening => break opened,
-            () = scanner.wait_and_scan(&pipe, &core) => if pipe.is_done() { return },
+            () = scanner.wait_and_scan(&pipe, &observer) => if pipe.is_done() { return },
         }
     };
     let failure = match opened {
         Ok(answers) => match check_cluster(&pipe.address, client_tag, answers.metadata()) {
-            Ok(()) => read_answers(&pipe, answers.into_inner(), &core, &mut scanner).await,
+            Ok(()) => read_answers(&pipe, answers.into_inner(), &observer, &mut scanner).await,
             Err(failure) => failure,
         },
         Err(status) => AttemptError::from_status(&pipe.address, &status, started.elapsed()),
     };
     let is_foreign = failure.reason == Reason::ClusterMismatch;
     if (is_foreign || failure.unanswered)
-        && let Some(core) = core.upgrade()
+        && let Some(observer) = observer.upgrade()
         && !pipe.is_done()
     {
-        core.record_failure(&pipe.address, &failure);
+        observer.record_failure(&pipe.address, &failure);
     }
     pipe.break_off(&failure);
 }
@@ -119,20 +124,20 @@ fn check_cluster(
     }
 }
 
-async fn read_answers(
+async fn read_answers<O: PipeObserver>(
     pipe: &PipeConnection,
     mut answers: Streaming<PipeResponse>,
-    core: &Weak<ClientCore>,
+    observer: &Weak<O>,
     scanner: &mut TimeoutScanner,
 ) -> AttemptError {
     while !pipe.is_done() {
         let answer = tokio::select! {
             biased;
             answer = answers.message() => answer,
-            () = scanner.wait_and_scan(pipe, core) => continue,
+            () = scanner.wait_and_scan(pipe, observer) => continue,
         };
         match answer {
-            Ok(Some(answer)) => pipe.handle_response(answer, core),
+            Ok(Some(answer)) => pipe.handle_response(answer, observer),
             Ok(None) => {
                 return AttemptError::unreachable(&pipe.address, "the AllocSvr ended the pipe");
             }
@@ -155,14 +160,6 @@ impl Drop for FailOnDrop<'_> {
     }
 }
 
-/// Result of a search for items that timed out.
-struct ScanResult {
-    /// Some items timed out.
-    has_expired: bool,
-    /// Items are left.
-    has_items: bool,
-}
-
 /// Schedule of the searches for items that timed out: at every tick while there are calls.
 struct TimeoutScanner {
     ticks: tokio::time::Interval,
@@ -180,7 +177,7 @@ impl TimeoutScanner {
     }
 
     /// Waits for the next tick, then fails the items that timed out. Cancel-safe.
-    async fn wait_and_scan(&mut self, pipe: &PipeConnection, core: &Weak<ClientCore>) {
+    async fn wait_and_scan<O: PipeObserver>(&mut self, pipe: &PipeConnection, observer: &Weak<O>) {
         if self.idle_checks >= IDLE_CHECKS_MAX {
             pipe.driver_wakeup.notified().await;
             self.idle_checks = 0;
@@ -190,8 +187,8 @@ impl TimeoutScanner {
             has_expired,
             has_items,
         } = pipe.fail_expired();
-        if has_expired && let Some(core) = core.upgrade() {
-            core.servers.mark_unresponsive(&pipe.address);
+        if has_expired && let Some(observer) = observer.upgrade() {
+            observer.mark_unresponsive(&pipe.address);
         }
         match has_items {
             true => self.idle_checks = 0,
@@ -200,106 +197,5 @@ impl TimeoutScanner {
         if self.idle_checks >= IDLE_CHECKS_MAX && !pipe.try_idle() {
             self.idle_checks = 0;
         }
-    }
-}
-
-impl PipeConnection {
-    /// Fails the items that timed out.
-    fn fail_expired(&self) -> ScanResult {
-        let now = Instant::now();
-        let mut queue = self.queue.lock();
-        let mut has_expired = false;
-        for waiter in queue.unsent.iter_mut().flat_map(|f| &mut f.waiters) {
-            has_expired |= waiter.fail_expired(now, &self.address);
-        }
-        let mut abandoned = 0;
-        queue.in_flight.retain(|_, flight| {
-            has_expired |= flight.fail_expired(now, &self.address);
-            let is_abandoned = flight.is_abandoned(now);
-            if is_abandoned {
-                abandoned += flight.unanswered_items();
-            }
-            !is_abandoned
-        });
-        self.release_items(&mut queue, abandoned);
-        ScanResult {
-            has_expired,
-            has_items: queue.item_count > 0,
-        }
-    }
-
-    /// Returns whether the pipe is closed and nothing is left to wait for.
-    fn is_done(&self) -> bool {
-        let queue = self.queue.lock();
-        queue.state != PipeState::Open && queue.item_count == 0
-    }
-
-    /// Makes each later submit wake the driver, if there are no items; returns whether it did.
-    fn try_idle(&self) -> bool {
-        let mut queue = self.queue.lock();
-        queue.driver_idle = queue.item_count == 0;
-        queue.driver_idle
-    }
-
-    /// Applies a response: attached routes first, then the answers of the frame's items.
-    fn handle_response(&self, response: PipeResponse, core: &Weak<ClientCore>) {
-        let PipeResponse {
-            id,
-            items,
-            answer,
-            closing,
-        } = response;
-        if closing {
-            return self.close();
-        }
-        let flight = self.queue.lock().in_flight.remove(&id);
-        let (Some(mut flight), Some(mut answer)) = (flight, answer) else {
-            return;
-        };
-        let routes = match &mut answer {
-            pipe_response::Answer::Next(next) => next.routes.take(),
-            pipe_response::Answer::Current(current) => current.routes.take(),
-            pipe_response::Answer::Refused(_) => None,
-        };
-        let unanswered = flight.unanswered_items();
-        let core = core.upgrade();
-        if let Some(core) = &core {
-            core.servers.mark_responsive(&self.address);
-        }
-        let learned = match (routes, core) {
-            (Some(routes), Some(core)) => core.learn_routes(&self.address, &routes),
-            _ => Ok(()),
-        };
-        let answered = match learned {
-            Ok(()) => flight.deliver(&self.address, &items, answer),
-            Err(failure) => {
-                flight.fail_all(&failure);
-                unanswered
-            }
-        };
-        let mut queue = self.queue.lock();
-        if flight.unanswered_items() > 0 {
-            queue.in_flight.insert(id, flight);
-        }
-        self.release_items(&mut queue, answered);
-    }
-
-    /// Breaks the pipe: every item in it ends with this failure.
-    fn break_off(&self, failure: &AttemptError) {
-        let (unsent, in_flight) = {
-            let mut queue = self.queue.lock();
-            queue.state = PipeState::Broken;
-            let items = queue.item_count;
-            self.release_items(&mut queue, items);
-            let unsent = std::mem::take(&mut queue.unsent);
-            (unsent, std::mem::take(&mut queue.in_flight))
-        };
-        for mut frame in unsent {
-            frame.waiters.iter_mut().for_each(|w| w.fail_all(failure));
-        }
-        for mut flight in in_flight.into_values() {
-            flight.fail_all(failure);
-        }
-        self.room_freed.notify_waiters();
     }
 }

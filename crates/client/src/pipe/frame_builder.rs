@@ -6,41 +6,9 @@ use seqsvr_proto::v1::{self, pipe_request};
 use tokio::time::Instant;
 
 use crate::batch_item::ItemKey;
-use crate::pipe::in_flight::{CallWaiter, InFlightFrame};
-
-/// Maximum items of a frame: as many as a server answers at one time. A longer batch is split.
-pub(crate) const FRAME_ITEMS_MAX: usize = 1_024;
-
-/// Properties that the items of one frame have in common.
-#[derive(Clone, Copy)]
-pub(crate) struct FrameKey<'a> {
-    pub(crate) operation: PipeOperation,
-    pub(crate) namespace: &'a str,
-    /// The items are keys, not uids.
-    pub(crate) keyed: bool,
-    pub(crate) strict: bool,
-    /// Version of the table by which the items were located.
-    pub(crate) table_version: u64,
-}
-
-/// Operation that all items of a frame request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PipeOperation {
-    Next,
-    Current,
-}
-
-/// One item of a frame.
-#[derive(Clone, Copy)]
-pub(crate) struct FrameItem<'a> {
-    pub(crate) key: ItemKey<'a>,
-    /// Numbers that the item takes; 0 for `current`.
-    pub(crate) count: u32,
-    /// Last number that the caller has seen; 0: none.
-    pub(crate) floor: u64,
-    /// Highest epoch seen of the slot; 0: none.
-    pub(crate) epoch: u64,
-}
+use crate::pipe::call_waiter::CallWaiter;
+use crate::pipe::frame_key::{FrameItem, FrameKey, PipeOperation};
+use crate::pipe::in_flight::InFlightFrame;
 
 /// Frame that is being filled.
 pub(super) struct FrameBuilder {

@@ -15,21 +15,19 @@ use seqsvr_core::route::{Delta, Error, Owner, RoutingTable};
 use seqsvr_proto::cluster_tag::ClusterTag;
 use seqsvr_proto::v1;
 
-use crate::pipe::PipeConnection;
-
 /// Routing table at one version, indexed for calls.
-pub(crate) struct TableSnapshot {
+pub(crate) struct TableSnapshot<C> {
     pub(crate) table: Arc<RoutingTable>,
     /// Owners' addresses, each once.
     pub(crate) addresses: Vec<String>,
     /// Index of each slot's owner in `addresses`.
     owner_indexes: Box<[Option<u16>]>,
-    /// The last used pipe to each address.
-    pub(crate) connections: Box<[ArcSwapOption<PipeConnection>]>,
+    /// Place for a connection to each address.
+    pub(crate) connections: Box<[C]>,
 }
 
-impl TableSnapshot {
-    fn new(table: RoutingTable) -> TableSnapshot {
+impl<C: Default> TableSnapshot<C> {
+    fn new(table: RoutingTable) -> TableSnapshot<C> {
         let owners = table.routes().filter_map(|(_, r)| r.owner.as_ref());
         let addresses: BTreeSet<&String> = owners.map(|o| &o.address).collect();
         let addresses: Vec<String> = addresses.into_iter().cloned().collect();
@@ -40,7 +38,7 @@ impl TableSnapshot {
         });
         TableSnapshot {
             owner_indexes: owner_indexes.collect(),
-            connections: addresses.iter().map(|_| ArcSwapOption::empty()).collect(),
+            connections: addresses.iter().map(|_| C::default()).collect(),
             addresses,
             table: Arc::new(table),
         }
@@ -73,10 +71,10 @@ impl ForeignCluster {
     }
 }
 
-/// Newest routing table, and the highest epochs seen.
+/// Newest routing table, and the highest epochs seen. `C` keeps a connection to each owner.
 #[derive(Default)]
-pub(crate) struct TableCache {
-    snapshot: ArcSwapOption<TableSnapshot>,
+pub(crate) struct TableCache<C> {
+    snapshot: ArcSwapOption<TableSnapshot<C>>,
     update_lock: Mutex<()>,
     /// One epoch a slot; the number of slots is the cluster's and never changes.
     epochs: OnceLock<Box<[AtomicU64]>>,
@@ -84,13 +82,13 @@ pub(crate) struct TableCache {
     missed_update: AtomicBool,
 }
 
-impl TableCache {
-    pub(crate) fn snapshot(&self) -> Option<Arc<TableSnapshot>> {
+impl<C: Default> TableCache<C> {
+    pub(crate) fn snapshot(&self) -> Option<Arc<TableSnapshot<C>>> {
         self.snapshot.load_full()
     }
 
     /// Returns the table without a reference count; must not be held across an await.
-    pub(crate) fn snapshot_guard(&self) -> Guard<Option<Arc<TableSnapshot>>> {
+    pub(crate) fn snapshot_guard(&self) -> Guard<Option<Arc<TableSnapshot<C>>>> {
         self.snapshot.load()
     }
 
@@ -218,7 +216,7 @@ mod tests {
 
     #[test]
     fn table_update_is_applied_only_if_newer_and_of_own_cluster() {
-        let table = TableCache::default();
+        let table = TableCache::<()>::default();
         assert!(!table.apply_update(&table_delta(1, 3, 4, "a:1")).unwrap());
         assert!(table.snapshot().is_none() && table.take_missed_update());
         assert!(table.apply_update(&table_delta(1, 0, 4, "a:1")).unwrap());
@@ -233,7 +231,7 @@ mod tests {
 
     #[test]
     fn epoch_seen_never_falls() {
-        let table = TableCache::default();
+        let table = TableCache::<()>::default();
         table.observe_epoch(Slot(1), 5);
         assert_eq!(table.epoch_seen(Slot(1)), 0, "no table, no slots");
         table.apply_update(&table_delta(1, 0, 4, "a:1")).unwrap();

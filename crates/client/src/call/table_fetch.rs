@@ -1,0 +1,87 @@
+//! Getting a routing table that has what a call needs.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use seqsvr_proto::v1::{self, Reason};
+use tokio::time::{sleep, timeout};
+
+use crate::call::attempt_error::{AttemptError, RetryDecision};
+use crate::call::retry_budget::RetryBudget;
+use crate::call::unary_attempt::attempt_unary;
+use crate::client_core::{ClientCore, OwnerTable};
+
+/// Maximum fetches for a namespace that the table lacks, since the namespace may be new. After them
+/// the namespace counts as unknown.
+const NAMESPACE_LOOKUPS_MAX: u32 = 3;
+/// Pause between two of these fetches.
+const NAMESPACE_LOOKUP_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Returns a table that has these namespaces, if any server has them.
+pub(crate) async fn get_table(
+    core: &ClientCore,
+    namespaces: &[&str],
+    budget: &mut RetryBudget,
+) -> Result<Arc<OwnerTable>, AttemptError> {
+    let missed_update = core.table.take_missed_update();
+    let mut snapshot = match core.table.snapshot() {
+        Some(snapshot) if !missed_update => snapshot,
+        _ => fetch_table(core, 0, budget).await.inspect_err(|_| {
+            if missed_update {
+                core.table.restore_missed_update();
+            }
+        })?,
+    };
+    let lacks = |snapshot: &OwnerTable| {
+        namespaces
+            .iter()
+            .any(|n| snapshot.table.namespace(n).is_none())
+    };
+    while lacks(&snapshot) && budget.namespace_lookups < NAMESPACE_LOOKUPS_MAX {
+        if budget.namespace_lookups > 0 {
+            sleep(NAMESPACE_LOOKUP_INTERVAL.min(budget.time_left())).await;
+        }
+        snapshot = fetch_table(core, snapshot.table.version(), budget).await?;
+        budget.namespace_lookups += 1;
+    }
+    Ok(snapshot)
+}
+
+/// Requests from a server what a table of version `base` lacks. Callers that arrive during a
+/// fetch share its outcome.
+pub(crate) async fn fetch_table(
+    core: &ClientCore,
+    base: u64,
+    budget: &mut RetryBudget,
+) -> Result<Arc<OwnerTable>, AttemptError> {
+    let fetches_at_start = core.fetches_ended.load(Ordering::Acquire);
+    let Ok(mut outcome) = timeout(budget.time_left(), core.last_fetch.lock()).await else {
+        return Err(no_table_error());
+    };
+    if core.fetches_ended.load(Ordering::Acquire) == fetches_at_start {
+        let snapshot = core.table.snapshot();
+        let address = core
+            .servers
+            .pick_server(snapshot.as_ref().map_or(&[], |k| k.addresses.as_slice()));
+        let request = v1::RoutesRequest {
+            base,
+            ..v1::RoutesRequest::default()
+        };
+        let reply = attempt_unary(core, &address, request, budget).await;
+        *outcome = reply.err();
+        core.fetches_ended.fetch_add(1, Ordering::AcqRel);
+    }
+    match &*outcome {
+        Some(failure) => Err(failure.clone()),
+        None => core.table.snapshot().ok_or_else(no_table_error),
+    }
+}
+
+fn no_table_error() -> AttemptError {
+    AttemptError::new(
+        Reason::Unreachable,
+        RetryDecision::Retry,
+        "no AllocSvr gave a usable routing table".into(),
+    )
+}

@@ -1,0 +1,160 @@
+//! State that all clones of a client share.
+
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use seqsvr_core::id::Slot;
+use seqsvr_proto::cluster_tag::ClusterTag;
+use seqsvr_proto::v1::{Reason, RoutingTable};
+use tokio::sync::Mutex;
+
+use crate::call::attempt_error::{AttemptError, RetryDecision};
+use crate::call::retry_budget::RetryBudget;
+use crate::call::wait_status::WaitStatus;
+use crate::channels::Channels;
+use crate::error::Error;
+use crate::pipe::{FRAME_ITEMS_MAX, PipeConnection, PipeObserver, PipePool};
+use crate::routing::locate::{RouteOwner, route_owner};
+use crate::routing::server_set::ServerSet;
+use crate::routing::table_cache::{TableCache, TableSnapshot};
+
+/// Routing table with the last used pipe to each owner.
+pub(crate) type OwnerTable = TableSnapshot<ArcSwapOption<PipeConnection>>;
+
+/// State that all clones of a client share.
+pub(crate) struct ClientCore {
+    pub(crate) channels: Channels,
+    pub(crate) pipes: PipePool,
+    pub(crate) servers: ServerSet,
+    pub(crate) table: TableCache<ArcSwapOption<PipeConnection>>,
+    pub(crate) wait_status: WaitStatus,
+    /// Maximum items of one frame.
+    pub(crate) frame_items_max: usize,
+    /// Lock held while a table is fetched; failure of the last fetch, if it failed.
+    pub(crate) last_fetch: Mutex<Option<AttemptError>>,
+    /// Number of fetches that ended.
+    pub(crate) fetches_ended: AtomicU64,
+}
+
+impl ClientCore {
+    /// Creates the state of a client that has no table and no connection yet.
+    pub(crate) fn new(channels: Channels, servers: ServerSet, items_max: usize) -> ClientCore {
+        let frame_items_max = items_max.min(FRAME_ITEMS_MAX);
+        ClientCore {
+            pipes: PipePool::new(channels.clone(), frame_items_max),
+            channels,
+            servers,
+            table: TableCache::default(),
+            wait_status: WaitStatus::new(),
+            frame_items_max,
+            last_fetch: Mutex::new(None),
+            fetches_ended: AtomicU64::new(0),
+        }
+    }
+
+    /// Returns how long to wait before the next attempt, or the error that ends the call.
+    pub(crate) fn plan_retry(
+        &self,
+        budget: &mut RetryBudget,
+        failure: &AttemptError,
+    ) -> Result<Duration, Error> {
+        let snapshot = self.table.snapshot();
+        let addresses = snapshot
+            .as_ref()
+            .map_or(&[][..], |snapshot| &snapshot.addresses);
+        let is_about_servers = matches!(
+            failure.reason,
+            Reason::Unreachable | Reason::ClusterMismatch
+        );
+        if is_about_servers && let Some((foreign, all)) = self.servers.count_foreign(addresses) {
+            let failure = failure.with_foreign_count(foreign, all);
+            return budget.plan_retry(&failure, &self.servers, &self.wait_status);
+        }
+        budget.plan_retry(failure, &self.servers, &self.wait_status)
+    }
+
+    /// Returns the address to send to: the owner's, by its index in the table's addresses; any
+    /// server if there is none or it is suspect.
+    pub(crate) fn choose_address(&self, snapshot: &OwnerTable, owner: Option<usize>) -> String {
+        match owner.and_then(|index| snapshot.addresses.get(index)) {
+            Some(address) if !self.servers.is_suspect(address) => address.clone(),
+            _ => self.servers.pick_server(&snapshot.addresses),
+        }
+    }
+
+    /// Returns the address of the former owner, if the table still has it.
+    pub(crate) fn owner_address(&self, previous_owner: RouteOwner) -> Option<String> {
+        let (_, session) = previous_owner?;
+        let snapshot = self.table.snapshot()?;
+        let mut owners = snapshot
+            .table
+            .routes()
+            .filter_map(|(_, r)| r.owner.as_ref());
+        let owner = owners.find(|owner| Some(owner.session) == session)?;
+        Some(owner.address.clone())
+    }
+
+    /// Completes the failure of a request about a slot with what the table says now.
+    /// `previous_owner` is the route by which the request was sent.
+    pub(crate) fn with_route_context(
+        &self,
+        slot: Slot,
+        previous_owner: RouteOwner,
+        mut failure: AttemptError,
+    ) -> AttemptError {
+        // A namespace in our table exists: a server that lacks it is only behind.
+        if failure.reason == Reason::NoSuchNamespace {
+            failure.decision = RetryDecision::Retry;
+        }
+        let Some(now) = self.table.snapshot() else {
+            return failure;
+        };
+        let route = now.table.route(slot);
+        if route_owner(route) != previous_owner {
+            failure.rerouted = route.is_some_and(|r| r.owner.is_some());
+        }
+        if failure.reason == Reason::NotOwner && route.is_some_and(|r| r.owner.is_none()) {
+            failure.message = format!("slot {slot} has no owner yet (takeover in progress)");
+        }
+        failure
+    }
+}
+
+impl PipeObserver for ClientCore {
+    fn cluster_tag(&self) -> ClusterTag {
+        self.table.cluster_tag()
+    }
+
+    fn record_failure(&self, address: &str, failure: &AttemptError) {
+        if failure.reason == Reason::ClusterMismatch {
+            self.servers.mark_foreign(address);
+        } else if failure.unanswered {
+            self.servers.mark_unresponsive(address);
+        } else {
+            self.servers.mark_responsive(address);
+        }
+    }
+
+    fn learn_routes(&self, address: &str, routes: &RoutingTable) -> Result<(), AttemptError> {
+        let is_newer = self.table.apply_update(routes).map_err(|other| {
+            self.servers.mark_foreign(address);
+            AttemptError::foreign_cluster(address, other.theirs, other.ours)
+        })?;
+        if is_newer && let Some(snapshot) = self.table.snapshot() {
+            let in_table = |a: &str| snapshot.addresses.iter().any(|b| a == b);
+            let keep = |a: &str| in_table(a) || self.servers.is_configured(a);
+            self.channels.retain(keep);
+            self.pipes.retain(keep);
+        }
+        Ok(())
+    }
+
+    fn mark_responsive(&self, address: &str) {
+        self.servers.mark_responsive(address);
+    }
+
+    fn mark_unresponsive(&self, address: &str) {
+        self.servers.mark_unresponsive(address);
+    }
+}
