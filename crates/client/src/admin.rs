@@ -41,9 +41,9 @@ pub struct Alter {
 }
 
 /// A backup that is being received.
-pub struct Backup(tonic::Streaming<v1::BackupChunk>);
+pub struct BackupStream(tonic::Streaming<v1::BackupChunk>);
 
-impl Backup {
+impl BackupStream {
     /// Returns the next bytes; None at the end. An error or 30 s of silence ends it: start again.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, Error> {
         let to_error = |code, text: String| {
@@ -173,10 +173,10 @@ impl Admin {
     /// Returns the replicated state at one moment, which includes everything acknowledged before
     /// the call: the bytes of a backup file, chunk by chunk. They carry their own checksums: read
     /// the file back before you rely on it.
-    pub async fn backup(&self) -> Result<Backup, Error> {
+    pub async fn backup(&self) -> Result<BackupStream, Error> {
         let mut budget = RetryBudget::new(self.context.deadline);
         let chunks = self.call_any_server(v1::BackupRequest {}, None, &mut budget);
-        Ok(Backup(chunks.await?))
+        Ok(BackupStream(chunks.await?))
     }
 
     /// Sends a change of the StoreSvrs' members and returns the members after it.

@@ -9,9 +9,9 @@ use crate::key::Key;
 /// One entry of [`Client::next_many`](crate::Client::next_many): a uid or a [`Key`] for its next
 /// number, a [`NextItem`] to say more. A type of the caller's that has a uid or a key can be one as
 /// it is.
-pub trait Item: Sync {
+pub trait BatchItem: Sync {
     /// Returns the key whose numbers the item takes.
-    fn key(&self) -> ItemKey<'_>;
+    fn key(&self) -> BatchItemKey<'_>;
 
     /// Returns how many numbers it takes, 1 to 100,000.
     fn count(&self) -> u32 {
@@ -24,21 +24,21 @@ pub trait Item: Sync {
     }
 }
 
-/// The key of an [`Item`], without a copy of it.
+/// The key of an [`BatchItem`], without a copy of it.
 #[derive(Clone, Copy, Debug)]
-pub enum ItemKey<'a> {
+pub enum BatchItemKey<'a> {
     /// As [`Key::Uid`].
     Uid(u64),
     /// As [`Key::Key`].
     Key(&'a Bytes),
 }
 
-impl<'a> ItemKey<'a> {
+impl<'a> BatchItemKey<'a> {
     /// Returns the form from which core computes sections.
     pub(crate) fn as_ref(self) -> KeyRef<'a> {
         match self {
-            ItemKey::Uid(uid) => KeyRef::Uid(Uid(uid)),
-            ItemKey::Key(key) => KeyRef::Key(key),
+            BatchItemKey::Uid(uid) => KeyRef::Uid(Uid(uid)),
+            BatchItemKey::Key(key) => KeyRef::Key(key),
         }
     }
 }
@@ -65,23 +65,23 @@ impl NextItem {
     }
 }
 
-impl Item for u64 {
-    fn key(&self) -> ItemKey<'_> {
-        ItemKey::Uid(*self)
+impl BatchItem for u64 {
+    fn key(&self) -> BatchItemKey<'_> {
+        BatchItemKey::Uid(*self)
     }
 }
 
-impl Item for Key {
-    fn key(&self) -> ItemKey<'_> {
+impl BatchItem for Key {
+    fn key(&self) -> BatchItemKey<'_> {
         match self {
-            Key::Uid(uid) => ItemKey::Uid(*uid),
-            Key::Key(key) => ItemKey::Key(key),
+            Key::Uid(uid) => BatchItemKey::Uid(*uid),
+            Key::Key(key) => BatchItemKey::Key(key),
         }
     }
 }
 
-impl Item for NextItem {
-    fn key(&self) -> ItemKey<'_> {
+impl BatchItem for NextItem {
+    fn key(&self) -> BatchItemKey<'_> {
         self.key.key()
     }
 

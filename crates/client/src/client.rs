@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use crate::admin::Admin;
-use crate::batch_item::Item;
+use crate::batch_item::BatchItem;
 use crate::call::batch::call_batch;
 use crate::call::batch_call::{CurrentBatch, NextBatch};
 use crate::call::context::CallContext;
@@ -134,9 +134,9 @@ impl Client {
     }
 
     /// Takes numbers of many keys, in parallel from their owners: of uids as they are, or of
-    /// [`Item`]s that say more. Returns one result an item, in their order. One bad or slow item
+    /// [`BatchItem`]s that say more. Returns one result an item, in their order. One bad or slow item
     /// never fails or hides the others, and the client retries only failed items.
-    pub async fn next_many<I: Item>(
+    pub async fn next_many<I: BatchItem>(
         &self,
         namespace: &str,
         items: &[I],

@@ -38,8 +38,8 @@ mod pipe;
 mod routing;
 mod types;
 
-pub use admin::{Admin, Alter, Backup};
-pub use batch_item::{Item, ItemKey, NextItem};
+pub use admin::{Admin, Alter, BackupStream};
+pub use batch_item::{BatchItem, BatchItemKey, NextItem};
 pub use channels::{BadAddress, CHANNELS_MAX, Channels, server_address};
 pub use client::Client;
 pub use error::{Details, Error};

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use seqsvr_core::id::Slot;
 use seqsvr_core::route::KeyRef;
 
-use crate::batch_item::{Item, ItemKey};
+use crate::batch_item::{BatchItem, BatchItemKey};
 use crate::call::decode::{decode_current, decode_numbers};
 use crate::client_core::ClientCore;
 use crate::error::Error;
@@ -19,7 +19,7 @@ pub(crate) trait BatchCall {
     type Answer: Send;
     const OPERATION: PipeOperation;
 
-    fn key(item: &Self::Item) -> ItemKey<'_>;
+    fn key(item: &Self::Item) -> BatchItemKey<'_>;
     /// Rejects an item that would fail the whole request.
     fn validate(item: &Self::Item) -> Result<(), Error>;
     /// Returns how many numbers the item takes.
@@ -34,12 +34,12 @@ pub(crate) trait BatchCall {
 /// Call that takes numbers of many keys.
 pub(crate) struct NextBatch<I>(PhantomData<I>);
 
-impl<I: Item> BatchCall for NextBatch<I> {
+impl<I: BatchItem> BatchCall for NextBatch<I> {
     type Item = I;
     type Answer = Numbers;
     const OPERATION: PipeOperation = PipeOperation::Next;
 
-    fn key(item: &I) -> ItemKey<'_> {
+    fn key(item: &I) -> BatchItemKey<'_> {
         item.key()
     }
 
@@ -68,7 +68,7 @@ impl BatchCall for CurrentBatch {
     type Answer = Current;
     const OPERATION: PipeOperation = PipeOperation::Current;
 
-    fn key(item: &Key) -> ItemKey<'_> {
+    fn key(item: &Key) -> BatchItemKey<'_> {
         item.key()
     }
 

@@ -6,7 +6,7 @@ use seqsvr_proto::convert::namespace_name;
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 
-use crate::batch_item::Item;
+use crate::batch_item::BatchItem;
 use crate::call::attempt_error::AttemptError;
 use crate::call::context::CallContext;
 use crate::call::pipe_attempt::{attempt_item, try_submit_to_owner};

@@ -5,7 +5,7 @@ use seqsvr_proto::limits::NUMBERS_MAX;
 use seqsvr_proto::v1::{self, pipe_request};
 use tokio::time::Instant;
 
-use crate::batch_item::ItemKey;
+use crate::batch_item::BatchItemKey;
 use crate::pipe::call_waiter::CallWaiter;
 use crate::pipe::frame_key::{FrameItem, FrameKey, PipeOperation};
 use crate::pipe::in_flight::InFlightFrame;
@@ -98,8 +98,8 @@ impl FrameBuilder {
         for item in frame_items.clone() {
             is_uniform &= uniform == (Some(item.count), Some(item.floor), Some(item.epoch));
             match item.key {
-                ItemKey::Uid(uid) => self.uids.push(uid),
-                ItemKey::Key(key) => self.keys.push(key.clone()),
+                BatchItemKey::Uid(uid) => self.uids.push(uid),
+                BatchItemKey::Key(key) => self.keys.push(key.clone()),
             }
         }
         if !is_uniform {

@@ -1,6 +1,6 @@
 //! Properties and items of a frame, as callers give them.
 
-use crate::batch_item::ItemKey;
+use crate::batch_item::BatchItemKey;
 
 /// Maximum items of a frame: as many as a server answers at one time. A longer batch is split.
 pub(crate) const FRAME_ITEMS_MAX: usize = 1_024;
@@ -27,7 +27,7 @@ pub(crate) enum PipeOperation {
 /// One item of a frame.
 #[derive(Clone, Copy)]
 pub(crate) struct FrameItem<'a> {
-    pub(crate) key: ItemKey<'a>,
+    pub(crate) key: BatchItemKey<'a>,
     /// Numbers that the item takes; 0 for `current`.
     pub(crate) count: u32,
     /// Last number that the caller has seen; 0: none.
