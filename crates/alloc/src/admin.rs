@@ -21,7 +21,7 @@ use tonic::{Request, Response, Status};
 use crate::admin_client::{RelayClient, relay_client};
 use crate::hot::hottest;
 use crate::node::Node;
-use crate::survey::Survey;
+use crate::survey::SectionTotals;
 
 /// How long one store may take.
 const TRY: Duration = Duration::from_secs(2);
@@ -205,7 +205,7 @@ impl Admin for AdminService {
         let walk = os::spawn_blocking(move || {
             let _turn = turn;
             let sections = node.sections.all();
-            let figures = node.figures(Survey::of(sections.iter()));
+            let figures = node.figures(SectionTotals::of(sections.iter()));
             NodeStatusResponse {
                 role: "alloc".into(),
                 name: node.name.clone(),

@@ -19,13 +19,13 @@ use tonic::{Request, Status};
 use crate::own_cluster::OwnCluster;
 
 /// Client of the `Admin` service that names the cluster of this process.
-pub(crate) type RelayClient = AdminClient<InterceptedService<Channel, NameCluster>>;
+pub(crate) type RelayClient = AdminClient<InterceptedService<Channel, ClusterTagWriter>>;
 
 /// Writes the cluster of this process into the metadata of each call.
 #[derive(Clone)]
-pub(crate) struct NameCluster(Arc<OwnCluster>);
+pub(crate) struct ClusterTagWriter(Arc<OwnCluster>);
 
-impl Interceptor for NameCluster {
+impl Interceptor for ClusterTagWriter {
     fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
         self.0.tag().write_metadata(request.metadata_mut());
         Ok(request)
@@ -34,9 +34,9 @@ impl Interceptor for NameCluster {
 
 /// Refuses calls whose metadata names another cluster. A caller that names none is served.
 #[derive(Clone)]
-pub(crate) struct CheckCluster(pub(crate) Arc<OwnCluster>);
+pub(crate) struct ClusterTagCheck(pub(crate) Arc<OwnCluster>);
 
-impl Interceptor for CheckCluster {
+impl Interceptor for ClusterTagCheck {
     fn call(&mut self, request: Request<()>) -> Result<Request<()>, Status> {
         let caller = ClusterTag::from_metadata(request.metadata())?;
         self.0.check(caller)?;
@@ -46,7 +46,7 @@ impl Interceptor for CheckCluster {
 
 /// Makes a client over a channel.
 pub(crate) fn relay_client(cluster: &Arc<OwnCluster>, channel: Channel) -> RelayClient {
-    AdminClient::with_interceptor(channel, NameCluster(cluster.clone()))
+    AdminClient::with_interceptor(channel, ClusterTagWriter(cluster.clone()))
 }
 
 #[cfg(test)]
@@ -61,8 +61,8 @@ mod tests {
             own
         });
         let call = |cluster: &Arc<OwnCluster>| {
-            let named = NameCluster(cluster.clone()).call(Request::new(()));
-            CheckCluster(one.clone()).call(named.unwrap())
+            let named = ClusterTagWriter(cluster.clone()).call(Request::new(()));
+            ClusterTagCheck(one.clone()).call(named.unwrap())
         };
         assert!(call(&one).is_ok());
         assert!(call(&two).is_err());

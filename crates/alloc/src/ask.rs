@@ -19,10 +19,10 @@ use seqsvr_proto::v1::{CurrentKind, Reason};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use crate::loaded::Loaded;
+use crate::loaded::LoadedSection;
 
 /// The circumstances all items of one request share.
-pub(crate) struct Call {
+pub(crate) struct RequestContext {
     /// As the caller wrote it; may be empty.
     pub(crate) namespace: String,
     /// When the answer must be under way.
@@ -49,23 +49,23 @@ pub(crate) const OPENS_OF_ONE: usize = 32;
 
 /// One key and what is asked of it.
 #[derive(Clone, Debug)]
-pub(crate) struct Item {
-    pub(crate) key: ItemKey,
-    pub(crate) ask: Ask,
+pub(crate) struct RequestItem {
+    pub(crate) key: OwnedKey,
+    pub(crate) ask: ItemOperation,
     /// Highest epoch of the slot the caller has seen, 0: none.
     pub(crate) epoch: u64,
 }
 
 /// The key as the caller gave it.
 #[derive(Clone, Debug)]
-pub(crate) enum ItemKey {
+pub(crate) enum OwnedKey {
     Uid(u64),
     Key(Bytes),
 }
 
 /// What is asked.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Ask {
+pub(crate) enum ItemOperation {
     /// The next numbers; `floor` is the last one the caller has seen, 0: none.
     Next { count: NonZeroU32, floor: u64 },
     /// The last number given out.
@@ -74,19 +74,19 @@ pub(crate) enum Ask {
     RaiseTo { value: u64, force: bool },
 }
 
-impl Ask {
+impl ItemOperation {
     /// Numbers it takes.
     pub(crate) fn count(self) -> u64 {
         match self {
-            Ask::Next { count, .. } => u64::from(count.get()),
-            Ask::Current | Ask::RaiseTo { .. } => 0,
+            ItemOperation::Next { count, .. } => u64::from(count.get()),
+            ItemOperation::Current | ItemOperation::RaiseTo { .. } => 0,
         }
     }
 }
 
 /// What is answered.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Answer {
+pub(crate) enum ItemAnswer {
     Numbers {
         first: u64,
         last: u64,
@@ -104,31 +104,31 @@ pub(crate) enum Answer {
 }
 
 /// Why an item could not be answered at once.
-pub(crate) enum Miss {
+pub(crate) enum MissReason {
     /// It never can.
     Final(Fault),
     /// The section is ours but not loaded.
     Open(SectionKey, Slot),
     /// The window must reach this number first.
-    Refill(Arc<Loaded>, u64),
+    Refill(Arc<LoadedSection>, u64),
     /// A RaiseTo needs the window raised to this number first.
-    Raise(Arc<Loaded>, u64, bool),
+    Raise(Arc<LoadedSection>, u64, bool),
     /// `Current` of a section that is not loaded.
     Read(SectionKey),
     /// The caller has seen more than this object would give.
-    Guard(Arc<Loaded>),
+    VerifyOwnership(Arc<LoadedSection>),
     /// Taken from this object; a strict call is answered once a store has confirmed it.
-    Confirm(Arc<Loaded>, Answer),
+    ConfirmAnswer(Arc<LoadedSection>, ItemAnswer),
     /// Another AllocSvr owns it.
     Remote(String),
     /// This owner has no memory for a new key until it has closed sections.
-    Memory,
+    NoMemory,
     /// Nobody can serve it at the moment; says why.
     Wait(Reason, String),
 }
 
 /// Where a key lives.
-pub(crate) struct Place<'a> {
+pub(crate) struct ItemLocation<'a> {
     pub(crate) section: SectionKey,
     pub(crate) slot: Slot,
     index: u32,
@@ -136,7 +136,7 @@ pub(crate) struct Place<'a> {
     dense: bool,
 }
 
-impl Place<'_> {
+impl ItemLocation<'_> {
     /// The key within its section.
     pub(crate) fn key(&self) -> Key<'_> {
         if self.dense {
@@ -147,11 +147,11 @@ impl Place<'_> {
     }
 }
 
-impl ItemKey {
+impl OwnedKey {
     pub(crate) fn key_ref(&self) -> KeyRef<'_> {
         match self {
-            ItemKey::Uid(uid) => KeyRef::Uid(Uid(*uid)),
-            ItemKey::Key(key) => KeyRef::Key(key),
+            OwnedKey::Uid(uid) => KeyRef::Uid(Uid(*uid)),
+            OwnedKey::Key(key) => KeyRef::Key(key),
         }
     }
 
@@ -160,21 +160,21 @@ impl ItemKey {
         &self,
         namespace: &Namespace,
         table: &RoutingTable,
-    ) -> Result<Place<'_>, Fault> {
+    ) -> Result<ItemLocation<'_>, Fault> {
         let section = SectionKey {
             namespace: namespace.id,
             section: section_of(namespace, self.key_ref())?,
         };
         let (index, dense, key) = match (namespace.spec.geometry, self) {
-            (Geometry::Dense { section_size, .. }, ItemKey::Uid(uid)) => (
+            (Geometry::Dense { section_size, .. }, OwnedKey::Uid(uid)) => (
                 (uid % u64::from(section_size)) as u32,
                 true,
                 Cow::Borrowed(&[][..]),
             ),
-            (_, ItemKey::Uid(uid)) => (0, false, Cow::Owned(uid_as_key(Uid(*uid)).into_bytes())),
-            (_, ItemKey::Key(key)) => (0, false, Cow::Borrowed(&key[..])),
+            (_, OwnedKey::Uid(uid)) => (0, false, Cow::Owned(uid_as_key(Uid(*uid)).into_bytes())),
+            (_, OwnedKey::Key(key)) => (0, false, Cow::Borrowed(&key[..])),
         };
-        Ok(Place {
+        Ok(ItemLocation {
             section,
             slot: table.slot_of(section),
             index,

@@ -29,16 +29,16 @@ thread_local! {
 }
 
 /// The runtime of what has to wait.
-pub(crate) struct Background {
+pub(crate) struct BackgroundExecutor {
     runtime: Handle,
     /// It has threads of its own.
     apart: bool,
 }
 
-impl Background {
+impl BackgroundExecutor {
     /// On this runtime; None: on the one this is called in.
-    pub(crate) fn new(runtime: Option<Handle>) -> Background {
-        Background {
+    pub(crate) fn new(runtime: Option<Handle>) -> BackgroundExecutor {
+        BackgroundExecutor {
             apart: runtime.is_some(),
             runtime: runtime.unwrap_or_else(Handle::current),
         }

@@ -4,11 +4,11 @@ use seqsvr_core::id::Epoch;
 use seqsvr_proto::error::Fault;
 use seqsvr_proto::v1::{CurrentKind, CurrentManyResponse, ItemError, NextManyResponse};
 
-use crate::ask::Answer;
+use crate::ask::ItemAnswer;
 
 /// Answers of some items, in their order.
 #[derive(Default)]
-pub(crate) struct Columns {
+pub(crate) struct BatchResponse {
     /// First numbers, or values of `current`; 0 where the item failed.
     pub(crate) values: Vec<u64>,
     pub(crate) lasts: Vec<u64>,
@@ -18,16 +18,16 @@ pub(crate) struct Columns {
     errors: Vec<ItemError>,
 }
 
-impl Columns {
-    pub(crate) fn with_capacity(n: usize) -> Columns {
-        Columns {
+impl BatchResponse {
+    pub(crate) fn with_capacity(n: usize) -> BatchResponse {
+        BatchResponse {
             values: Vec::with_capacity(n),
-            ..Columns::default()
+            ..BatchResponse::default()
         }
     }
 
     /// With an entry for each item in every column.
-    pub(crate) fn whole(mut self) -> Columns {
+    pub(crate) fn whole(mut self) -> BatchResponse {
         if self.lasts.is_empty() {
             self.lasts = self.values.clone();
         }
@@ -36,13 +36,13 @@ impl Columns {
     }
 
     /// Puts the answers of the missed among those of the others, whole.
-    pub(crate) fn merge(self, missed: &[u32], mut rest: Columns) -> Columns {
+    pub(crate) fn merge(self, missed: &[u32], mut rest: BatchResponse) -> BatchResponse {
         let others = self.whole();
         rest.spread_epochs();
         for error in &mut rest.errors {
             error.index = missed[error.index as usize];
         }
-        Columns {
+        BatchResponse {
             values: interleave(others.values, missed, &rest.values),
             lasts: interleave(others.lasts, missed, &rest.lasts),
             kinds: interleave(others.kinds, missed, &rest.kinds),
@@ -52,8 +52,8 @@ impl Columns {
     }
 
     /// What was read of the only item, if it was.
-    pub(crate) fn single(&self) -> Option<Answer> {
-        Some(Answer::Current {
+    pub(crate) fn single(&self) -> Option<ItemAnswer> {
+        Some(ItemAnswer::Current {
             kind: CurrentKind::try_from(*self.kinds.first()?).unwrap_or_default(),
             value: *self.values.first()?,
             epoch: Epoch(*self.epochs.first()?),
@@ -61,13 +61,15 @@ impl Columns {
     }
 
     /// The next item's answer.
-    pub(crate) fn push(&mut self, answer: &Result<Answer, Fault>) {
+    pub(crate) fn push(&mut self, answer: &Result<ItemAnswer, Fault>) {
         let (value, last, kind, epoch) = match answer {
-            Ok(Answer::Numbers { first, last, epoch }) => {
+            Ok(ItemAnswer::Numbers { first, last, epoch }) => {
                 (*first, *last, CurrentKind::Unspecified, epoch.0)
             }
-            Ok(Answer::Current { kind, value, epoch }) => (*value, 0, *kind, epoch.0),
-            Ok(Answer::Raised { value, epoch }) => (*value, 0, CurrentKind::Unspecified, epoch.0),
+            Ok(ItemAnswer::Current { kind, value, epoch }) => (*value, 0, *kind, epoch.0),
+            Ok(ItemAnswer::Raised { value, epoch }) => {
+                (*value, 0, CurrentKind::Unspecified, epoch.0)
+            }
             Err(fault) => {
                 self.errors.push(item_error(self.values.len(), fault));
                 (0, 0, CurrentKind::Unspecified, 0)

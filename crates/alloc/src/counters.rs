@@ -9,11 +9,11 @@ macro_rules! counters {
     ($(#[doc = $doc:literal] $name:ident),* $(,)?) => {
         /// Counters of one AllocSvr.
         #[derive(Debug, Default)]
-        pub(crate) struct Counters {
-            $(#[doc = $doc] pub(crate) $name: Counter,)*
+        pub(crate) struct AllocCounters {
+            $(#[doc = $doc] pub(crate) $name: EventCounter,)*
         }
 
-        impl Counters {
+        impl AllocCounters {
             /// All, with what is said of them above.
             pub(crate) fn figures(&self) -> Vec<Figure> {
                 vec![$(Figure::counter(stringify!($name), $doc, self.$name.get()),)*]
@@ -61,9 +61,9 @@ counters! {
 
 /// A number that only grows.
 #[derive(Debug, Default)]
-pub(crate) struct Counter(AtomicU64);
+pub(crate) struct EventCounter(AtomicU64);
 
-impl Counter {
+impl EventCounter {
     pub(crate) fn add(&self, n: u64) {
         self.0.fetch_add(n, Relaxed);
     }

@@ -10,14 +10,14 @@ use seqsvr_metrics::{
 
 use crate::Alloc;
 use crate::node::Node;
-use crate::survey::Survey;
+use crate::survey::SectionTotals;
 
 /// What the names begin with.
 const PREFIX: &str = "seqsvr_alloc";
 
 impl Node {
     /// All figures, those over sections from `survey`.
-    pub(crate) fn figures(&self, survey: Survey) -> Vec<Figure> {
+    pub(crate) fn figures(&self, survey: SectionTotals) -> Vec<Figure> {
         let (gauge, counter) = (Figure::gauge, Figure::counter);
         let (draining, planned) = self.plan();
         let counters = seqsvr_core::section::memory();
@@ -135,17 +135,17 @@ impl Node {
 }
 
 /// What is scraped of a node.
-struct Scraped(Arc<Node>);
+struct AllocCollector(Arc<Node>);
 
-impl fmt::Debug for Scraped {
+impl fmt::Debug for AllocCollector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Scraped").field(&self.0.name).finish()
     }
 }
 
-impl Collector for Scraped {
+impl Collector for AllocCollector {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
-        let survey = Survey::of(self.0.sections.all().iter());
+        let survey = SectionTotals::of(self.0.sections.all().iter());
         encode(&self.0.figures(survey), &mut encoder)?;
         self.0.timing.encode(&mut encoder)
     }
@@ -154,7 +154,7 @@ impl Collector for Scraped {
 impl Watched for Alloc {
     fn register(&self, registry: &mut Registry) {
         let ours = registry.sub_registry_with_prefix(PREFIX);
-        ours.register_collector(Box::new(Scraped(self.node.clone())));
+        ours.register_collector(Box::new(AllocCollector(self.node.clone())));
     }
 
     fn failed_with(&self) -> Option<String> {

@@ -16,19 +16,19 @@ use tokio::time::{Instant, timeout_at};
 use tonic::transport::Channel;
 use tonic::{Request, Status};
 
-use crate::ask::{Answer, Ask, Call, Item, ItemKey};
+use crate::ask::{ItemAnswer, ItemOperation, OwnedKey, RequestContext, RequestItem};
 use crate::node::Node;
-use crate::work::{Outcome, again, done, passing};
+use crate::work::{Resolution, again, done, passing};
 
 /// How long an owner may take before the item is tried anew (the owner may be dead).
 const TRY: Duration = Duration::from_secs(1);
 
 /// What an owner answered.
-struct Forwarded {
+struct OwnerResponse {
     /// The cluster that it named.
     cluster: ClusterTag,
     /// Outcome of each item.
-    results: Vec<Result<Answer, Fault>>,
+    results: Vec<Result<ItemAnswer, Fault>>,
     /// Its newer routes.
     routes: Option<RoutingTable>,
 }
@@ -36,15 +36,15 @@ struct Forwarded {
 impl Node {
     pub(crate) async fn forward(
         self: &Arc<Self>,
-        call: &Call,
-        items: &[Item],
+        call: &RequestContext,
+        items: &[RequestItem],
         address: String,
         members: Vec<u32>,
-    ) -> Vec<Outcome> {
+    ) -> Vec<Resolution> {
         self.counters.forwarded.add(members.len() as u64);
         let deadline = call.deadline.min(Instant::now() + TRY);
         let last_try = deadline == call.deadline;
-        let picked: Vec<&Item> = members.iter().map(|i| &items[*i as usize]).collect();
+        let picked: Vec<&RequestItem> = members.iter().map(|i| &items[*i as usize]).collect();
         let sent = async {
             let channel = self
                 .channels
@@ -68,7 +68,7 @@ impl Node {
             false => self.cluster.check_answer(answer, |answer| answer.cluster),
         };
         let mut fault = match checked {
-            Ok(Forwarded {
+            Ok(OwnerResponse {
                 results, routes, ..
             }) => {
                 self.learn(routes.as_ref());
@@ -90,9 +90,9 @@ impl Node {
     async fn sort_forwarded(
         &self,
         members: Vec<u32>,
-        results: Vec<Result<Answer, Fault>>,
+        results: Vec<Result<ItemAnswer, Fault>>,
         last_try: bool,
-    ) -> Vec<Outcome> {
+    ) -> Vec<Resolution> {
         let mut outcomes = Vec::with_capacity(members.len());
         let mut retry = false;
         for (index, result) in members.into_iter().zip(results) {
@@ -114,16 +114,18 @@ impl Node {
     async fn send(
         &self,
         client: SequenceClient<Channel>,
-        call: &Call,
-        items: &[&Item],
+        call: &RequestContext,
+        items: &[&RequestItem],
         deadline: Instant,
-    ) -> Result<Forwarded, Status> {
+    ) -> Result<OwnerResponse, Status> {
         // All items of one call ask the same kind of thing.
         match items.first().map(|item| item.ask) {
-            Some(Ask::Next { .. }) => self.send_next(client, call, items, deadline).await,
-            Some(Ask::Current) => self.send_current(client, call, items, deadline).await,
-            Some(Ask::RaiseTo { .. }) => self.send_raise(client, call, items, deadline).await,
-            None => Ok(Forwarded {
+            Some(ItemOperation::Next { .. }) => self.send_next(client, call, items, deadline).await,
+            Some(ItemOperation::Current) => self.send_current(client, call, items, deadline).await,
+            Some(ItemOperation::RaiseTo { .. }) => {
+                self.send_raise(client, call, items, deadline).await
+            }
+            None => Ok(OwnerResponse {
                 cluster: ClusterTag::NONE,
                 results: Vec::new(),
                 routes: None,
@@ -134,10 +136,10 @@ impl Node {
     async fn send_next(
         &self,
         mut client: SequenceClient<Channel>,
-        call: &Call,
-        items: &[&Item],
+        call: &RequestContext,
+        items: &[&RequestItem],
         deadline: Instant,
-    ) -> Result<Forwarded, Status> {
+    ) -> Result<OwnerResponse, Status> {
         let (uids, keys) = columns(items);
         let mut request = NextManyRequest {
             namespace: call.namespace.clone(),
@@ -150,7 +152,7 @@ impl Node {
             ..NextManyRequest::default()
         };
         for item in items {
-            if let Ask::Next { count, floor } = item.ask {
+            if let ItemOperation::Next { count, floor } = item.ask {
                 request.counts.push(count.get());
                 request.floors.push(floor);
                 request.epochs.push(item.epoch);
@@ -165,14 +167,14 @@ impl Node {
             response.lasts.len(),
             response.epochs.len(),
         ];
-        let mut results = whole(columns, items.len(), |i| Answer::Numbers {
+        let mut results = whole(columns, items.len(), |i| ItemAnswer::Numbers {
             first: response.firsts[i],
             last: response.lasts[i],
             epoch: Epoch(response.epochs[i]),
         })?;
         let cluster = response.cluster_tag();
         failed(&mut results, response.errors);
-        Ok(Forwarded {
+        Ok(OwnerResponse {
             cluster,
             results,
             routes: response.routes,
@@ -182,10 +184,10 @@ impl Node {
     async fn send_current(
         &self,
         mut client: SequenceClient<Channel>,
-        call: &Call,
-        items: &[&Item],
+        call: &RequestContext,
+        items: &[&RequestItem],
         deadline: Instant,
-    ) -> Result<Forwarded, Status> {
+    ) -> Result<OwnerResponse, Status> {
         let (uids, keys) = columns(items);
         let request = CurrentManyRequest {
             namespace: call.namespace.clone(),
@@ -207,14 +209,14 @@ impl Node {
             response.epochs.len(),
         ];
         let kinds: Vec<_> = response.kinds().collect();
-        let mut results = whole(columns, items.len(), |i| Answer::Current {
+        let mut results = whole(columns, items.len(), |i| ItemAnswer::Current {
             kind: kinds.get(i).copied().unwrap_or_default(),
             value: response.values[i],
             epoch: Epoch(response.epochs[i]),
         })?;
         let cluster = response.cluster_tag();
         failed(&mut results, response.errors);
-        Ok(Forwarded {
+        Ok(OwnerResponse {
             cluster,
             results,
             routes: response.routes,
@@ -224,21 +226,21 @@ impl Node {
     async fn send_raise(
         &self,
         mut client: SequenceClient<Channel>,
-        call: &Call,
-        items: &[&Item],
+        call: &RequestContext,
+        items: &[&RequestItem],
         deadline: Instant,
-    ) -> Result<Forwarded, Status> {
+    ) -> Result<OwnerResponse, Status> {
         let mut results = Vec::with_capacity(items.len());
         let (mut cluster, mut routes) = (ClusterTag::NONE, None);
         for item in items {
-            let Ask::RaiseTo { value, force } = item.ask else {
+            let ItemOperation::RaiseTo { value, force } = item.ask else {
                 continue;
             };
             let request = RaiseToRequest {
                 namespace: call.namespace.clone(),
                 key_kind: Some(match &item.key {
-                    ItemKey::Uid(uid) => raise_to_request::KeyKind::Uid(*uid),
-                    ItemKey::Key(key) => raise_to_request::KeyKind::Key(key.clone()),
+                    OwnedKey::Uid(uid) => raise_to_request::KeyKind::Uid(*uid),
+                    OwnedKey::Key(key) => raise_to_request::KeyKind::Key(key.clone()),
                 }),
                 value,
                 force,
@@ -255,13 +257,13 @@ impl Node {
             if cluster.conflicts_with(self.cluster.tag()) {
                 break;
             }
-            results.push(Ok(Answer::Raised {
+            results.push(Ok(ItemAnswer::Raised {
                 value: response.value,
                 epoch: Epoch(response.epoch),
             }));
             routes = response.routes.or(routes);
         }
-        Ok(Forwarded {
+        Ok(OwnerResponse {
             cluster,
             results,
             routes,
@@ -282,18 +284,18 @@ fn worth_another(reason: Reason, last_try: bool) -> bool {
     passing(reason) || (reason == Reason::NoWindow && !last_try)
 }
 
-fn columns(items: &[&Item]) -> (Vec<u64>, Vec<bytes::Bytes>) {
+fn columns(items: &[&RequestItem]) -> (Vec<u64>, Vec<bytes::Bytes>) {
     let mut columns = (Vec::new(), Vec::new());
     for item in items {
         match &item.key {
-            ItemKey::Uid(uid) => columns.0.push(*uid),
-            ItemKey::Key(key) => columns.1.push(key.clone()),
+            OwnedKey::Uid(uid) => columns.0.push(*uid),
+            OwnedKey::Key(key) => columns.1.push(key.clone()),
         }
     }
     columns
 }
 
-fn until<T>(message: T, deadline: Instant, call: &Call) -> Request<T> {
+fn until<T>(message: T, deadline: Instant, call: &RequestContext) -> Request<T> {
     let mut request = Request::new(message);
     if let Some(trace) = &call.trace {
         trace.pass_on(&mut request);
@@ -305,8 +307,8 @@ fn until<T>(message: T, deadline: Instant, call: &Call) -> Request<T> {
 fn whole(
     columns: [usize; 3],
     items: usize,
-    answer: impl Fn(usize) -> Answer,
-) -> Result<Vec<Result<Answer, Fault>>, Status> {
+    answer: impl Fn(usize) -> ItemAnswer,
+) -> Result<Vec<Result<ItemAnswer, Fault>>, Status> {
     if columns != [items; 3] {
         return Err(Status::internal(
             "the owner answered another number of items",
@@ -315,7 +317,7 @@ fn whole(
     Ok((0..items).map(|i| Ok(answer(i))).collect())
 }
 
-fn failed(results: &mut [Result<Answer, Fault>], errors: Vec<ItemError>) {
+fn failed(results: &mut [Result<ItemAnswer, Fault>], errors: Vec<ItemError>) {
     for error in errors {
         if let Some(result) = results.get_mut(error.index as usize) {
             let code = tonic::Code::from(error.code);

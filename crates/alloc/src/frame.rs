@@ -20,7 +20,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tonic::Code;
 
-use crate::ask::{Ask, Call, Item, ItemKey, OPENS_OF_ONE};
+use crate::ask::{ItemOperation, OPENS_OF_ONE, OwnedKey, RequestContext, RequestItem};
 use crate::request::{column, count, namespace};
 
 /// What an item takes that waits: itself, its answer, and what tells why it waits.
@@ -28,14 +28,14 @@ const ITEM_BYTES: usize = 512;
 
 /// Which of the two it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asks {
+pub(crate) enum BatchOperation {
     Next,
     Current,
 }
 
 /// A NextMany or a CurrentMany. The i-th entries of all non-empty columns belong together.
-pub(crate) struct Frame {
-    pub(crate) asks: Asks,
+pub(crate) struct BatchRequest {
+    pub(crate) asks: BatchOperation,
     /// As the caller wrote it; may be empty.
     pub(crate) namespace: String,
     pub(crate) strict: bool,
@@ -52,18 +52,18 @@ pub(crate) struct Frame {
 
 /// What an item of Next wants besides its key.
 #[derive(Clone, Copy)]
-pub(crate) struct Wanted {
+pub(crate) struct TakeArgs {
     pub(crate) count: NonZeroU32,
-    /// As [`Frame::floor`].
+    /// As [`BatchRequest::floor`].
     pub(crate) floor: u64,
-    /// As [`Frame::epoch`].
+    /// As [`BatchRequest::epoch`].
     pub(crate) epoch: u64,
 }
 
-impl From<NextManyRequest> for Frame {
-    fn from(request: NextManyRequest) -> Frame {
-        Frame {
-            asks: Asks::Next,
+impl From<NextManyRequest> for BatchRequest {
+    fn from(request: NextManyRequest) -> BatchRequest {
+        BatchRequest {
+            asks: BatchOperation::Next,
             namespace: request.namespace,
             strict: request.strict,
             table_version: request.table_version,
@@ -78,10 +78,10 @@ impl From<NextManyRequest> for Frame {
     }
 }
 
-impl From<CurrentManyRequest> for Frame {
-    fn from(request: CurrentManyRequest) -> Frame {
-        Frame {
-            asks: Asks::Current,
+impl From<CurrentManyRequest> for BatchRequest {
+    fn from(request: CurrentManyRequest) -> BatchRequest {
+        BatchRequest {
+            asks: BatchOperation::Current,
             namespace: request.namespace,
             strict: request.strict,
             table_version: request.table_version,
@@ -96,15 +96,15 @@ impl From<CurrentManyRequest> for Frame {
     }
 }
 
-impl From<NextRequest> for Frame {
-    fn from(request: NextRequest) -> Frame {
+impl From<NextRequest> for BatchRequest {
+    fn from(request: NextRequest) -> BatchRequest {
         let (uids, keys) = match request.key_kind {
             Some(next_request::KeyKind::Uid(uid)) => (vec![uid], Vec::new()),
             Some(next_request::KeyKind::Key(key)) => (Vec::new(), vec![key]),
             None => Default::default(),
         };
-        Frame {
-            asks: Asks::Next,
+        BatchRequest {
+            asks: BatchOperation::Next,
             namespace: request.namespace,
             strict: request.strict,
             table_version: request.table_version,
@@ -119,15 +119,15 @@ impl From<NextRequest> for Frame {
     }
 }
 
-impl From<CurrentRequest> for Frame {
-    fn from(request: CurrentRequest) -> Frame {
+impl From<CurrentRequest> for BatchRequest {
+    fn from(request: CurrentRequest) -> BatchRequest {
         let (uids, keys) = match request.key_kind {
             Some(current_request::KeyKind::Uid(uid)) => (vec![uid], Vec::new()),
             Some(current_request::KeyKind::Key(key)) => (Vec::new(), vec![key]),
             None => Default::default(),
         };
-        Frame {
-            asks: Asks::Current,
+        BatchRequest {
+            asks: BatchOperation::Current,
             namespace: request.namespace,
             strict: request.strict,
             table_version: request.table_version,
@@ -142,10 +142,10 @@ impl From<CurrentRequest> for Frame {
     }
 }
 
-impl Frame {
+impl BatchRequest {
     /// These items alone, without keeping the bytes of the others, nor anything else of the message
-    /// they came in: only what [`Frame::bytes`] counts is kept.
-    pub(crate) fn only(self, items: &[u32]) -> Frame {
+    /// they came in: only what [`BatchRequest::bytes`] counts is kept.
+    pub(crate) fn only(self, items: &[u32]) -> BatchRequest {
         fn pick<T: Clone>(column: Vec<T>, items: &[u32], all: usize) -> Vec<T> {
             match column.len() == all && items.len() < all {
                 true => items.iter().map(|i| column[*i as usize].clone()).collect(),
@@ -153,7 +153,7 @@ impl Frame {
             }
         }
         let all = self.len();
-        Frame {
+        BatchRequest {
             keys: together(&pick(self.keys, items, all)),
             uids: pick(self.uids, items, all),
             counts: pick(self.counts, items, all),
@@ -212,8 +212,8 @@ impl Frame {
         deadline: Instant,
         share: Option<Share>,
         trace: Option<Trace>,
-    ) -> Call {
-        Call {
+    ) -> RequestContext {
+        RequestContext {
             namespace: self.namespace.clone(),
             deadline,
             forwarded: self.forwarded,
@@ -282,8 +282,8 @@ impl Frame {
 
     /// What the i-th item of Next wants; None: a count that no namespace allows.
     #[inline]
-    pub(crate) fn wanted(&self, i: usize) -> Option<Wanted> {
-        Some(Wanted {
+    pub(crate) fn wanted(&self, i: usize) -> Option<TakeArgs> {
+        Some(TakeArgs {
             count: self.count(i)?,
             floor: self.floor(i),
             epoch: self.epoch(i),
@@ -291,24 +291,24 @@ impl Frame {
     }
 
     /// The same, if all items want the same.
-    pub(crate) fn wanted_by_all(&self) -> Option<Wanted> {
+    pub(crate) fn wanted_by_all(&self) -> Option<TakeArgs> {
         let same = self.counts.is_empty() && self.floors.is_empty() && self.epochs.len() <= 1;
         same.then(|| self.wanted(0)).flatten()
     }
 
     /// The i-th item apart from the frame.
-    pub(crate) fn item(&self, i: usize) -> Result<Item, Fault> {
+    pub(crate) fn item(&self, i: usize) -> Result<RequestItem, Fault> {
         let ask = match self.asks {
-            Asks::Current => Ask::Current,
-            Asks::Next => Ask::Next {
+            BatchOperation::Current => ItemOperation::Current,
+            BatchOperation::Next => ItemOperation::Next {
                 count: count(self.counts.get(i).copied().unwrap_or(1))?,
                 floor: self.floor(i),
             },
         };
-        Ok(Item {
+        Ok(RequestItem {
             key: match self.key(i) {
-                KeyRef::Uid(uid) => ItemKey::Uid(uid.0),
-                KeyRef::Key(_) => ItemKey::Key(self.keys[i].clone()),
+                KeyRef::Uid(uid) => OwnedKey::Uid(uid.0),
+                KeyRef::Key(_) => OwnedKey::Key(self.keys[i].clone()),
             },
             ask,
             epoch: self.epoch(i),
@@ -337,7 +337,7 @@ mod tests {
         let message = Bytes::from(vec![b'k'; 1_000_000]);
         let keys: Vec<Bytes> = (0..4).map(|i| message.slice(i * 10..i * 10 + 3)).collect();
         for items in [&[0, 1, 2, 3][..], &[0, 1, 3], &[2]] {
-            let frame = Frame::from(NextManyRequest {
+            let frame = BatchRequest::from(NextManyRequest {
                 keys: keys.clone(),
                 counts: vec![1, 2, 3, 4],
                 ..NextManyRequest::default()

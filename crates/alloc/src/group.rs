@@ -10,102 +10,104 @@ use seqsvr_core::section::Refusal;
 use seqsvr_proto::error::Fault;
 use seqsvr_proto::v1::Reason;
 
-use crate::ask::{Call, Miss, out_of_time};
-use crate::guard::Holding;
-use crate::loaded::Loaded;
+use crate::ask::{MissReason, RequestContext, out_of_time};
+use crate::guard::SlotOwnership;
+use crate::loaded::LoadedSection;
 use crate::node::Node;
-use crate::serve::SoFar;
-use crate::waiting::{Places, RETRY_MS};
+use crate::serve::RequestProgress;
+use crate::waiting::{RETRY_MS, WaitPermits};
 
 /// Items that wait for the same thing.
 #[derive(PartialEq, Eq, Hash)]
-pub(crate) enum Group {
+pub(crate) enum WaitKey {
     Open(SectionKey, Slot),
-    Refill(Object, u64),
-    Raise(Object, u64, bool),
+    Refill(SectionPtr, u64),
+    Raise(SectionPtr, u64, bool),
     Read(SectionKey),
-    Guard(Holding),
-    Confirm(Holding),
+    VerifyOwnership(SlotOwnership),
+    ConfirmAnswers(SlotOwnership),
     Remote(String),
-    Refresh,
+    Renewal,
     Wait,
 }
 
 /// A section object, compared by identity.
-pub(crate) struct Object(pub(crate) Arc<Loaded>);
+pub(crate) struct SectionPtr(pub(crate) Arc<LoadedSection>);
 
-impl PartialEq for Object {
-    fn eq(&self, other: &Object) -> bool {
+impl PartialEq for SectionPtr {
+    fn eq(&self, other: &SectionPtr) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
-impl Eq for Object {}
+impl Eq for SectionPtr {}
 
-impl Hash for Object {
+impl Hash for SectionPtr {
     fn hash<H: Hasher>(&self, state: &mut H) {
         Arc::as_ptr(&self.0).hash(state);
     }
 }
 
 /// Why an item is not answered yet; put into words only if it never is.
-pub(crate) enum Why {
+pub(crate) enum PendingReason {
     Opening(SectionKey),
     Window(SectionKey),
     Raising(SectionKey),
     Store,
     NotConfirmed,
     Owner(String),
-    Table,
-    Memory,
+    RoutingTableCell,
+    NoMemory,
     Other(Reason, String),
 }
 
 impl Node {
     /// The error of an item that was not answered in time.
-    pub(crate) fn too_late(&self, why: Option<&Why>) -> Fault {
+    pub(crate) fn too_late(&self, why: Option<&PendingReason>) -> Fault {
         let stores = || self.stores.list();
         let (reason, text) = match why {
-            Some(Why::Opening(section)) => (
+            Some(PendingReason::Opening(section)) => (
                 Reason::NoWindow,
                 format!(
                     "section {section} is being opened at the store ({})",
                     stores()
                 ),
             ),
-            Some(Why::Window(section)) => (
+            Some(PendingReason::Window(section)) => (
                 Reason::NoWindow,
                 format!(
                     "the window of section {section} is used up and no store of {} has confirmed a raise",
                     stores()
                 ),
             ),
-            Some(Why::Raising(section)) => (
+            Some(PendingReason::Raising(section)) => (
                 Reason::NoWindow,
                 format!("the raise of section {section} is not confirmed yet"),
             ),
-            Some(Why::Store) => (
+            Some(PendingReason::Store) => (
                 Reason::Unreachable,
                 format!("no store of {} has answered", stores()),
             ),
-            Some(Why::NotConfirmed) => (
+            Some(PendingReason::NotConfirmed) => (
                 Reason::Unreachable,
                 format!("no store of {} has confirmed this owner", stores()),
             ),
-            Some(Why::Owner(address)) => (
+            Some(PendingReason::Owner(address)) => (
                 Reason::NotOwner,
                 format!("the owner at {address} has not answered"),
             ),
             // The client retries this reason only if it has a hint.
-            Some(Why::Memory) => {
+            Some(PendingReason::NoMemory) => {
                 let text = format!(
                     "{} while sections are closed; if this lasts, raise --memory-mib of AllocSvr",
                     Refusal::NoMemory
                 );
                 return Fault::new(Reason::TooMany, text).with_retry_after_ms(RETRY_MS);
             }
-            Some(Why::Other(reason, text)) => (*reason, text.clone()),
-            Some(Why::Table) | None => (Reason::Unreachable, "it was still under way".to_owned()),
+            Some(PendingReason::Other(reason, text)) => (*reason, text.clone()),
+            Some(PendingReason::RoutingTableCell) | None => {
+                (Reason::Unreachable, "it was still under way".to_owned())
+            }
         };
         out_of_time(reason, &text)
     }
@@ -115,12 +117,12 @@ impl Node {
     /// and nobody has asked for it yet.
     pub(crate) fn sort(
         &self,
-        call: &Call,
+        call: &RequestContext,
         behind: bool,
         table: &RoutingTable,
-        misses: impl Iterator<Item = (u32, Miss)>,
-        so_far: &mut SoFar,
-        places: &mut Places<'_>,
+        misses: impl Iterator<Item = (u32, MissReason)>,
+        so_far: &mut RequestProgress,
+        places: &mut WaitPermits<'_>,
     ) {
         // A caller that routes by itself and is behind is redirected; any other is forwarded.
         let redirect =
@@ -134,36 +136,48 @@ impl Node {
             };
             // What it waits for, or why it is refused at once.
             let waits = match miss {
-                Miss::Final(fault) => Err(fault),
-                Miss::Remote(_) | Miss::Wait(Reason::NotOwner, _) if behind => {
+                MissReason::Final(fault) => Err(fault),
+                MissReason::Remote(_) | MissReason::Wait(Reason::NotOwner, _) if behind => {
                     so_far.refreshed = true;
-                    Ok((Group::Refresh, Why::Table))
+                    Ok((WaitKey::Renewal, PendingReason::RoutingTableCell))
                 }
-                Miss::Remote(address) if redirect => {
+                MissReason::Remote(address) if redirect => {
                     refuse(Reason::NotOwner, format!("the owner is at {address}"))
                 }
                 // Another AllocSvr may own the slot.
-                Miss::Wait(reason, text) if call.forwarded => refuse(reason, text),
-                Miss::Wait(reason, text) => Ok((Group::Wait, Why::Other(reason, text))),
-                Miss::Memory => Ok((Group::Wait, Why::Memory)),
-                Miss::Open(section, slot) => {
-                    Ok((Group::Open(section, slot), Why::Opening(section)))
+                MissReason::Wait(reason, text) if call.forwarded => refuse(reason, text),
+                MissReason::Wait(reason, text) => {
+                    Ok((WaitKey::Wait, PendingReason::Other(reason, text)))
                 }
-                Miss::Refill(loaded, needed) => {
-                    let why = Why::Window(loaded.key());
-                    Ok((Group::Refill(Object(loaded), needed), why))
+                MissReason::NoMemory => Ok((WaitKey::Wait, PendingReason::NoMemory)),
+                MissReason::Open(section, slot) => Ok((
+                    WaitKey::Open(section, slot),
+                    PendingReason::Opening(section),
+                )),
+                MissReason::Refill(loaded, needed) => {
+                    let why = PendingReason::Window(loaded.key());
+                    Ok((WaitKey::Refill(SectionPtr(loaded), needed), why))
                 }
-                Miss::Raise(loaded, to, force) => {
-                    let why = Why::Raising(loaded.key());
-                    Ok((Group::Raise(Object(loaded), to, force), why))
+                MissReason::Raise(loaded, to, force) => {
+                    let why = PendingReason::Raising(loaded.key());
+                    Ok((WaitKey::Raise(SectionPtr(loaded), to, force), why))
                 }
-                Miss::Read(section) => Ok((Group::Read(section), Why::Store)),
-                Miss::Guard(loaded) => Ok((Group::Guard(loaded.holding()), Why::NotConfirmed)),
-                Miss::Confirm(loaded, answer) => {
+                MissReason::Read(section) => Ok((WaitKey::Read(section), PendingReason::Store)),
+                MissReason::VerifyOwnership(loaded) => Ok((
+                    WaitKey::VerifyOwnership(loaded.holding()),
+                    PendingReason::NotConfirmed,
+                )),
+                MissReason::ConfirmAnswer(loaded, answer) => {
                     so_far.held.insert(index, answer);
-                    Ok((Group::Confirm(loaded.holding()), Why::NotConfirmed))
+                    Ok((
+                        WaitKey::ConfirmAnswers(loaded.holding()),
+                        PendingReason::NotConfirmed,
+                    ))
                 }
-                Miss::Remote(address) => Ok((Group::Remote(address.clone()), Why::Owner(address))),
+                MissReason::Remote(address) => Ok((
+                    WaitKey::Remote(address.clone()),
+                    PendingReason::Owner(address),
+                )),
             };
             let (group, why) = match waits {
                 Ok(waits) => waits,
@@ -192,38 +206,38 @@ mod tests {
     use tokio::time::Instant;
 
     use super::*;
-    use crate::frame::Frame;
-    use crate::hits::tests::World;
+    use crate::frame::BatchRequest;
+    use crate::hits::tests::FastPathFixture;
     use crate::idle::tests::node;
 
     /// Schedule: another AllocSvr forwarded the call, and this owner closes sections to make room.
     #[tokio::test]
     async fn a_forwarded_item_waits_for_memory() {
-        let world = World::new().await;
-        let frame = Frame::from(NextManyRequest {
+        let world = FastPathFixture::new().await;
+        let frame = BatchRequest::from(NextManyRequest {
             uids: vec![7],
             forwarded: true,
             ..NextManyRequest::default()
         });
         let call = frame.call(Instant::now(), None, None);
         let table = world.node.table.load().unwrap();
-        let mut so_far = SoFar {
+        let mut so_far = RequestProgress {
             answers: vec![None],
-            ..SoFar::default()
+            ..RequestProgress::default()
         };
         let mut places = world.node.waiting.places(None, 1);
-        let misses = std::iter::once((0, Miss::Memory));
+        let misses = std::iter::once((0, MissReason::NoMemory));
         world
             .node
             .sort(&call, false, &table, misses, &mut so_far, &mut places);
         assert!(so_far.answers[0].is_none(), "not refused");
-        assert_eq!(so_far.groups[&Group::Wait], [0]);
+        assert_eq!(so_far.groups[&WaitKey::Wait], [0]);
     }
 
     #[tokio::test]
     async fn an_item_that_got_no_memory_in_time_may_be_retried() {
         let (_alloc, node) = node().await;
-        let fault = node.too_late(Some(&Why::Memory));
+        let fault = node.too_late(Some(&PendingReason::NoMemory));
         assert_eq!(fault.code, tonic::Code::ResourceExhausted);
         assert!(fault.detail.retry_after_ms > 0);
     }

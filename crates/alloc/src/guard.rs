@@ -33,33 +33,36 @@ const TRY: Duration = Duration::from_millis(300);
 
 /// What a confirmation found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum OwnershipVerdict {
     /// The slot is ours at the epoch we hold: the caller's value was wrong.
-    Ours,
+    Current,
     /// It is not, or our session is over.
     Stale,
 }
 
 /// What a section object rests on: its slot, at this epoch, is this session's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Holding {
+pub(crate) struct SlotOwnership {
     pub(crate) slot: Slot,
     pub(crate) epoch: Epoch,
     pub(crate) session: SessionId,
 }
 
-type Asked = (Holding, oneshot::Sender<Result<Verdict, Fault>>);
+type PendingCheck = (
+    SlotOwnership,
+    oneshot::Sender<Result<OwnershipVerdict, Fault>>,
+);
 
 /// Callers waiting for the next round.
 #[derive(Default)]
-pub(crate) struct Guard {
-    waiting: Mutex<Vec<Asked>>,
+pub(crate) struct OwnershipVerifier {
+    waiting: Mutex<Vec<PendingCheck>>,
     ready: Notify,
 }
 
 impl Node {
     /// Confirms with the store that a holding stands, by a round that starts after now.
-    pub(crate) async fn confirm(&self, holding: Holding) -> Result<Verdict, Fault> {
+    pub(crate) async fn confirm(&self, holding: SlotOwnership) -> Result<OwnershipVerdict, Fault> {
         let (tx, rx) = oneshot::channel();
         {
             let mut waiting = self.guard.waiting.lock();
@@ -99,7 +102,7 @@ impl Node {
         self.guard.waiting.lock().clear();
     }
 
-    async fn round(&self, asked: Vec<Asked>) {
+    async fn round(&self, asked: Vec<PendingCheck>) {
         let slots: BTreeSet<Slot> = asked.iter().map(|(holding, _)| holding.slot).collect();
         let request = ReadRequest {
             slots: slots.iter().map(|s| u32::from(s.0)).collect(),
@@ -123,10 +126,12 @@ impl Node {
             let stands = (holding.epoch.0, holding.session.0);
             let verdict = found.as_ref().map_err(Clone::clone);
             let verdict = verdict.map(|found| match found.get(&holding.slot) {
-                Some(now) if *now == stands || planted!(ConfirmAnyOwner) => Verdict::Ours,
+                Some(now) if *now == stands || planted!(ConfirmAnyOwner) => {
+                    OwnershipVerdict::Current
+                }
                 _ => {
                     reached!("alloc: a holding was stale");
-                    Verdict::Stale
+                    OwnershipVerdict::Stale
                 }
             });
             let _ = tx.send(verdict);

@@ -37,13 +37,13 @@ use seqsvr_core::reached;
 use seqsvr_core::route::RoutingTable;
 
 use place::place;
-use take::Taking;
+use take::BatchTaker;
 
-use crate::columns::Columns;
-use crate::frame::{Asks, Frame};
+use crate::columns::BatchResponse;
+use crate::frame::{BatchOperation, BatchRequest};
 use crate::node::Node;
-use crate::section_cache::SectionCache;
-use crate::session::Session;
+use crate::section_cache::LookupCache;
+use crate::session::LeasedSession;
 
 /// Most items of a frame served at one go: beyond that other calls of the thread would wait too
 /// long for it.
@@ -58,27 +58,27 @@ const UNTOUCHED_MAX: usize = 16;
 
 /// What became of a frame.
 #[derive(Default)]
-pub(crate) struct Hits {
+pub(crate) struct FastPathResult {
     /// Answers of all items that are not missed, in their order.
-    pub(crate) columns: Columns,
+    pub(crate) columns: BatchResponse,
     /// The others, rising.
     pub(crate) missed: Vec<u32>,
     /// Numbers taken for them.
     numbers: u64,
 }
 
-impl Hits {
-    fn for_items(n: usize) -> Hits {
-        Hits {
-            columns: Columns::with_capacity(n),
+impl FastPathResult {
+    fn for_items(n: usize) -> FastPathResult {
+        FastPathResult {
+            columns: BatchResponse::with_capacity(n),
             missed: Vec::new(),
             numbers: 0,
         }
     }
 
-    fn none(frame: &Frame) -> Hits {
-        Hits {
-            columns: Columns::default(),
+    fn none(frame: &BatchRequest) -> FastPathResult {
+        FastPathResult {
+            columns: BatchResponse::default(),
             missed: (0..frame.len() as u32).collect(),
             numbers: 0,
         }
@@ -87,28 +87,32 @@ impl Hits {
 
 impl Node {
     /// Answers what it can of a checked frame of a unary call.
-    pub(crate) fn hit(self: &Arc<Self>, frame: &Frame) -> Hits {
+    pub(crate) fn hit(self: &Arc<Self>, frame: &BatchRequest) -> FastPathResult {
         let hits = self.hit_each(std::slice::from_ref(frame), MISSED_MAX).pop();
-        hits.unwrap_or_else(|| Hits::none(frame))
+        hits.unwrap_or_else(|| FastPathResult::none(frame))
     }
 
     /// Answers what it can of checked frames that have come together, in their order.
-    pub(crate) fn hit_all(self: &Arc<Self>, frames: &[Frame]) -> Vec<Hits> {
+    pub(crate) fn hit_all(self: &Arc<Self>, frames: &[BatchRequest]) -> Vec<FastPathResult> {
         self.hit_each(frames, usize::MAX)
     }
 
-    fn hit_each(self: &Arc<Self>, frames: &[Frame], missed_max: usize) -> Vec<Hits> {
+    fn hit_each(
+        self: &Arc<Self>,
+        frames: &[BatchRequest],
+        missed_max: usize,
+    ) -> Vec<FastPathResult> {
         let table = self.table.guard();
         let session = self.session.load();
         let (Some(table), Some(session)) = (table.as_ref(), session.as_ref()) else {
-            return frames.iter().map(Hits::none).collect();
+            return frames.iter().map(FastPathResult::none).collect();
         };
-        let items = frames.iter().map(Frame::len).sum();
+        let items = frames.iter().map(BatchRequest::len).sum();
         let map = self.sections.pin();
         let mut cache = self.sections.caches.take(session);
-        let none = SectionCache::default();
+        let none = LookupCache::default();
         let known = cache.as_deref().unwrap_or(&none);
-        let mut taking = Taking::new(self, table, session, &map, known, items);
+        let mut taking = BatchTaker::new(self, table, session, &map, known, items);
         let taken = frames.iter().map(|frame| {
             let known = table.namespace(frame.namespace_name());
             let usual = known.filter(|namespace| {
@@ -116,12 +120,16 @@ impl Node {
                 !strict && frame.len() <= FRAME_MAX && self.may_serve()
             });
             match (usual, frame.asks) {
-                (Some(namespace), Asks::Next) => taking.next(frame, namespace, missed_max),
-                (Some(namespace), Asks::Current) => taking.current(frame, namespace, missed_max),
-                (None, _) => Hits::none(frame),
+                (Some(namespace), BatchOperation::Next) => {
+                    taking.next(frame, namespace, missed_max)
+                }
+                (Some(namespace), BatchOperation::Current) => {
+                    taking.current(frame, namespace, missed_max)
+                }
+                (None, _) => FastPathResult::none(frame),
             }
         });
-        let mut all: Vec<Hits> = taken.collect();
+        let mut all: Vec<FastPathResult> = taken.collect();
         let found = taking.leave();
         if let Some(cache) = &mut cache
             && !found.is_empty()
@@ -138,7 +146,7 @@ impl Node {
             }
             self.counters.burned.add(burned);
             self.lapsed.store(true, Relaxed);
-            return frames.iter().map(Hits::none).collect();
+            return frames.iter().map(FastPathResult::none).collect();
         }
         let newest = self.table.guard();
         if let Some(newest) = newest.as_ref().filter(|newest| !Arc::ptr_eq(newest, table)) {
@@ -147,7 +155,7 @@ impl Node {
             }
         }
         for (frame, hits) in frames.iter().zip(&all) {
-            if frame.asks == Asks::Next {
+            if frame.asks == BatchOperation::Next {
                 self.counters.nexts.add(hits.columns.values.len() as u64);
                 self.counters.numbers.add(hits.numbers);
             }
@@ -160,17 +168,17 @@ impl Node {
     /// only read is asked again.
     fn withdraw(
         &self,
-        frame: &Frame,
-        hits: &mut Hits,
+        frame: &BatchRequest,
+        hits: &mut FastPathResult,
         table: &RoutingTable,
         newest: &RoutingTable,
-        session: &Session,
+        session: &LeasedSession,
     ) {
         let namespace = table.namespace(frame.namespace_name());
         let strict = namespace.is_none_or(|known| newest.is_strict(known));
-        let (Some(namespace), Asks::Next, false) = (namespace, frame.asks, strict) else {
+        let (Some(namespace), BatchOperation::Next, false) = (namespace, frame.asks, strict) else {
             self.counters.burned.add(hits.numbers);
-            *hits = Hits::none(frame);
+            *hits = FastPathResult::none(frame);
             return;
         };
         let old = std::mem::take(hits);

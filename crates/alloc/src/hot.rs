@@ -8,30 +8,30 @@ use seqsvr_core::route::RoutingTable;
 use seqsvr_proto::v1::HotSection;
 use tokio::time::Instant;
 
-use crate::loaded::Loaded;
+use crate::loaded::LoadedSection;
 
 /// Most sections told.
 const HOTTEST: usize = 10;
 
 /// How fast a section's furthest counter went on between the last two looks.
 #[derive(Default)]
-pub(crate) struct Heat(Mutex<Looked>);
+pub(crate) struct RateMeter(Mutex<RateSample>);
 
 #[derive(Default)]
-struct Looked {
+struct RateSample {
     at: Option<Instant>,
     highest: u64,
     per_second: u64,
 }
 
-impl Heat {
+impl RateMeter {
     /// Notes where the furthest counter stands.
     pub(crate) fn look(&self, now: Instant, highest: u64) {
         let mut last = self.0.lock();
         let gone = highest.saturating_sub(last.highest);
         // The first look knows no time before it.
         let elapsed = last.at.map(|at| (now - at).as_secs_f64().max(0.001));
-        *last = Looked {
+        *last = RateSample {
             at: Some(now),
             highest,
             per_second: elapsed.map_or(0, |s| (gone as f64 / s).ceil() as u64),
@@ -49,10 +49,13 @@ impl Heat {
 }
 
 /// The hottest of these sections, those first.
-pub(crate) fn hottest(sections: &[Arc<Loaded>], table: Option<&RoutingTable>) -> Vec<HotSection> {
+pub(crate) fn hottest(
+    sections: &[Arc<LoadedSection>],
+    table: Option<&RoutingTable>,
+) -> Vec<HotSection> {
     let rated = sections.iter().map(|l| (l.heat.per_second(), l));
     let mut hot: Vec<_> = rated.filter(|(rate, _)| *rate > 0).collect();
-    let order = |a: &(u64, &Arc<Loaded>), b: &(u64, &Arc<Loaded>)| {
+    let order = |a: &(u64, &Arc<LoadedSection>), b: &(u64, &Arc<LoadedSection>)| {
         (b.0.cmp(&a.0)).then_with(|| a.1.key().cmp(&b.1.key()))
     };
     if hot.len() > HOTTEST {
@@ -109,7 +112,7 @@ mod tests {
 
     #[test]
     fn a_jump_is_no_pace_and_a_pause_cools() {
-        let heat = Heat::default();
+        let heat = RateMeter::default();
         let at = |s| Instant::now() + Duration::from_secs(s);
         heat.look(at(0), 5_000);
         assert_eq!(

@@ -17,7 +17,7 @@ use seqsvr_core::section::memory;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use crate::loaded::Loaded;
+use crate::loaded::LoadedSection;
 use crate::node::Node;
 
 /// Sweeps without use after which a section is idle.
@@ -85,7 +85,7 @@ impl Node {
     /// sealed; their callers wait for an Open, although the windows would have served them until
     /// the lease ends. After that nothing is handed out, so memory grows for at most D without a
     /// store.
-    async fn close_all(self: &Arc<Self>, victims: Vec<Arc<Loaded>>) {
+    async fn close_all(self: &Arc<Self>, victims: Vec<Arc<LoadedSection>>) {
         if victims.is_empty() || !self.refresh(Instant::now() + BUDGET_EVERY).await {
             return;
         }
@@ -99,7 +99,7 @@ impl Node {
 
 /// The sections to close: idle ones at a sweep, and above the budget (bytes) those worth least; of
 /// equals those unused since the last look before those in use, and the largest first.
-fn pick(sections: Vec<Arc<Loaded>>, sweep: bool, budget: u64) -> Vec<Arc<Loaded>> {
+fn pick(sections: Vec<Arc<LoadedSection>>, sweep: bool, budget: u64) -> Vec<Arc<LoadedSection>> {
     let mut victims = Vec::new();
     let mut rest = Vec::new();
     for loaded in sections {
@@ -116,7 +116,7 @@ fn pick(sections: Vec<Arc<Loaded>>, sweep: bool, budget: u64) -> Vec<Arc<Loaded>
 }
 
 /// Returns the sections to close between two looks, ranked without a look.
-fn pick_above(sections: Vec<Arc<Loaded>>, budget: u64) -> Vec<Arc<Loaded>> {
+fn pick_above(sections: Vec<Arc<LoadedSection>>, budget: u64) -> Vec<Arc<LoadedSection>> {
     let ranked = sections.into_iter().map(|loaded| {
         let (used, worth) = loaded.rank();
         let bytes = loaded.section.bytes() as u64;
@@ -127,10 +127,13 @@ fn pick_above(sections: Vec<Arc<Loaded>>, budget: u64) -> Vec<Arc<Loaded>> {
 
 /// Order in which sections are kept: those that compare greater are closed first. Last: their
 /// bytes.
-type Rank = (Reverse<u32>, bool, u64);
+type EvictionRank = (Reverse<u32>, bool, u64);
 
 /// Returns the sections above the budget (bytes), those of the greatest rank.
-fn above(mut ranked: Vec<(Rank, Arc<Loaded>)>, budget: u64) -> Vec<Arc<Loaded>> {
+fn above(
+    mut ranked: Vec<(EvictionRank, Arc<LoadedSection>)>,
+    budget: u64,
+) -> Vec<Arc<LoadedSection>> {
     let mut bytes: u64 = ranked.iter().map(|((.., bytes), _)| bytes).sum();
     let mut victims = Vec::new();
     if bytes > budget {
@@ -154,11 +157,11 @@ pub(crate) mod tests {
     use seqsvr_core::section::{Key, Open, Section};
 
     use super::*;
-    use crate::session::Session;
+    use crate::session::LeasedSession;
     use crate::{Alloc, Options};
 
     /// A section object with a window of 1,000.
-    pub(crate) fn loaded(section: u32, size: u32) -> Arc<Loaded> {
+    pub(crate) fn loaded(section: u32, size: u32) -> Arc<LoadedSection> {
         let key = SectionKey {
             namespace: NamespaceId(1),
             section: SectionId(section),
@@ -168,8 +171,8 @@ pub(crate) mod tests {
             epoch: Epoch(1),
             section: key,
         };
-        let session = Arc::new(Session::new(SessionId(1)));
-        Arc::new(Loaded::new(fence, session, object(size), 10))
+        let session = Arc::new(LeasedSession::new(SessionId(1)));
+        Arc::new(LoadedSection::new(fence, session, object(size), 10))
     }
 
     fn object(size: u32) -> Section {
@@ -197,7 +200,7 @@ pub(crate) mod tests {
     async fn nothing_is_sealed_for_memory_while_no_store_answers() {
         let (_alloc, node) = node().await;
         let session = loaded(1, 10).session.clone();
-        let one = Loaded::new(loaded(1, 10).fence, session, object(10), 10);
+        let one = LoadedSection::new(loaded(1, 10).fence, session, object(10), 10);
         let key = one.key();
         node.sections.publish(one);
         let victims = pick(node.sections.all(), false, 0);
@@ -208,7 +211,7 @@ pub(crate) mod tests {
         touch(&found);
     }
 
-    fn touch(loaded: &Loaded) {
+    fn touch(loaded: &LoadedSection) {
         let taken = loaded.section.next(Key::Dense(0), NonZeroU32::MIN);
         taken.expect("a number");
     }

@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Error;
 use crate::node::Node;
-use crate::session::Session;
+use crate::session::LeasedSession;
 use crate::table::ApplyError;
 
 /// Least time between two renewals asked for out of turn.
@@ -33,7 +33,7 @@ const REFRESH_MIN: Duration = Duration::from_millis(20);
 const REGISTER_TRY: Duration = Duration::from_secs(1);
 
 /// Counts renewals, so that one that started after a moment can be waited for.
-pub(crate) struct Rounds {
+pub(crate) struct RenewalSignal {
     asked: tokio::sync::Notify,
     /// (started, the last one that succeeded)
     counts: watch::Sender<(u64, u64)>,
@@ -41,9 +41,9 @@ pub(crate) struct Rounds {
     lease_ms: AtomicU64,
 }
 
-impl Rounds {
-    pub(crate) fn new() -> Rounds {
-        Rounds {
+impl RenewalSignal {
+    pub(crate) fn new() -> RenewalSignal {
+        RenewalSignal {
             asked: tokio::sync::Notify::new(),
             counts: watch::Sender::new((0, 0)),
             lease_ms: AtomicU64::new(0),
@@ -96,7 +96,7 @@ impl Node {
     }
 
     /// Opens a session, waiting for an older one under the name to end.
-    async fn register(&self) -> Result<(Arc<Session>, Duration), Error> {
+    async fn register(&self) -> Result<(Arc<LeasedSession>, Duration), Error> {
         // Since when the name is taken.
         let mut taken: Option<Instant> = None;
         let nonce = Nonce(self.random.draw());
@@ -124,7 +124,7 @@ impl Node {
             let fault = match asked {
                 Ok(opened) if self.cluster.join(opened.cluster_tag()).is_ok() => {
                     self.counters.sessions_opened.add(1);
-                    let session = Arc::new(Session::new(SessionId(opened.session)));
+                    let session = Arc::new(LeasedSession::new(SessionId(opened.session)));
                     tracing::info!(session = %session.id, name = %self.name, "session opened");
                     self.keep_proof(Proof {
                         session: session.id,
@@ -199,7 +199,7 @@ impl Node {
     /// Renews until the store says that the session is over.
     async fn keep(
         self: &Arc<Self>,
-        session: &Arc<Session>,
+        session: &Arc<LeasedSession>,
         mut lease: Duration,
     ) -> Result<(), Error> {
         loop {
@@ -237,7 +237,7 @@ impl Node {
     /// One try at one store.
     async fn renew(
         self: &Arc<Self>,
-        session: &Arc<Session>,
+        session: &Arc<LeasedSession>,
         lease: Duration,
     ) -> Result<Duration, Fault> {
         let (address, channel) = self.stores.preferred()?;

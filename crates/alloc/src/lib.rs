@@ -93,9 +93,9 @@ pub use clock::{Clock, SystemClock};
 pub use look::{AllocView, SectionView, SessionView};
 pub use options::{Environment, Error, Options};
 
-use crate::counters::Counters;
+use crate::counters::AllocCounters;
 use crate::node::Node;
-use crate::random::Random;
+use crate::random::RandomSource;
 use crate::state_dir::StateDir;
 
 /// How long a shutdown may take to hand over its slots; what is left then is freed with the session.
@@ -156,9 +156,9 @@ impl Alloc {
         let listener = transport.listen(options.listen).await.map_err(refused)?;
         let local_addr = listener.local_addr().map_err(refused)?;
         let channels = Channels::over(transport);
-        let random = Random::new(options.seed);
+        let random = RandomSource::new(options.seed);
         let cluster = Arc::new(own_cluster::OwnCluster::default());
-        let stores = stores::Stores::new(
+        let stores = stores::StoreGroupClient::new(
             &options.stores,
             channels.clone(),
             random.clone(),
@@ -176,25 +176,25 @@ impl Alloc {
             state_dir: state_dir.map(Arc::new),
             clock,
             channels,
-            submitter: submit::Submitter::new(stores.clone()),
+            submitter: submit::CommandQueue::new(stores.clone()),
             stores,
-            table: table::Table::new(cluster.clone()),
+            table: table::RoutingTableCell::new(cluster.clone()),
             cluster,
             session: ArcSwapOption::empty(),
             lapsed: AtomicBool::new(false),
-            sections: sections::Sections::new(random.draw()),
-            guard: guard::Guard::default(),
-            reads: reads::Reads::default(),
-            waiting: waiting::Waiting::new(options.waiting_max.max(items_max)),
-            moves: moves::Moves::new(),
-            rounds: keeper::Rounds::new(),
-            counters: Counters::default(),
-            timing: timing::Timing::default(),
+            sections: sections::SectionMap::new(random.draw()),
+            guard: guard::OwnershipVerifier::default(),
+            reads: reads::SectionReader::default(),
+            waiting: waiting::WaitLimiter::new(options.waiting_max.max(items_max)),
+            moves: moves::SlotMoveTracker::new(),
+            rounds: keeper::RenewalSignal::new(),
+            counters: AllocCounters::default(),
+            timing: timing::CallMetrics::default(),
             connections: Connections::new(options.connections_max),
             calls: Calls::new("/seqsvr.v1.Sequence/", "Pipe"),
             items_max,
             random,
-            background: background::Background::new(background),
+            background: background::BackgroundExecutor::new(background),
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
         });

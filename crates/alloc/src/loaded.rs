@@ -22,9 +22,9 @@ use seqsvr_proto::v1::CurrentKind;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::guard::Holding;
-use crate::hot::Heat;
-use crate::session::Session;
+use crate::guard::SlotOwnership;
+use crate::hot::RateMeter;
+use crate::session::LeasedSession;
 
 /// A hot section should raise about once in this time.
 const RAISE_INTERVAL: Duration = Duration::from_secs(4);
@@ -32,11 +32,11 @@ const RAISE_INTERVAL: Duration = Duration::from_secs(4);
 const WORTH_MAX: u32 = 64;
 
 /// One generation of a section, owned by this process.
-pub(crate) struct Loaded {
+pub(crate) struct LoadedSection {
     pub(crate) fence: Fence,
     pub(crate) generation: Generation,
     pub(crate) section: Section,
-    pub(crate) session: Arc<Session>,
+    pub(crate) session: Arc<LeasedSession>,
     /// Version of a table by which it was current; 0: none yet.
     current_at: AtomicU64,
     /// Notified whenever the window grew or the object became useless.
@@ -47,26 +47,31 @@ pub(crate) struct Loaded {
     /// Greatest max_seq a waiting caller needs.
     needed: AtomicU64,
     step: AtomicU64,
-    pace: Mutex<Pace>,
+    pace: Mutex<ConsumptionRate>,
     idle_sweeps: AtomicU32,
-    /// See [`Loaded::look`].
+    /// See [`LoadedSection::look`].
     worth: AtomicU32,
     /// Keys touched by the last look.
     touched: AtomicU64,
     /// Used since the last sweep, as a look has found.
     used: AtomicBool,
-    pub(crate) heat: Heat,
+    pub(crate) heat: RateMeter,
 }
 
 /// Where the furthest counter stood at the last raise, and when that was.
-struct Pace {
+struct ConsumptionRate {
     at: Option<Reading>,
     highest: u64,
 }
 
-impl Loaded {
-    pub(crate) fn new(fence: Fence, session: Arc<Session>, section: Section, step: u32) -> Loaded {
-        Loaded {
+impl LoadedSection {
+    pub(crate) fn new(
+        fence: Fence,
+        session: Arc<LeasedSession>,
+        section: Section,
+        step: u32,
+    ) -> LoadedSection {
+        LoadedSection {
             fence,
             generation: Generation(section.generation()),
             section,
@@ -77,7 +82,7 @@ impl Loaded {
             raising: AtomicBool::new(false),
             needed: AtomicU64::new(0),
             step: AtomicU64::new(u64::from(step)),
-            pace: Mutex::new(Pace {
+            pace: Mutex::new(ConsumptionRate {
                 at: None,
                 highest: 0,
             }),
@@ -85,7 +90,7 @@ impl Loaded {
             worth: AtomicU32::new(0),
             touched: AtomicU64::new(0),
             used: AtomicBool::new(false),
-            heat: Heat::default(),
+            heat: RateMeter::default(),
         }
     }
 
@@ -94,8 +99,8 @@ impl Loaded {
     }
 
     /// What the right to answer from this object rests on.
-    pub(crate) fn holding(&self) -> Holding {
-        Holding {
+    pub(crate) fn holding(&self) -> SlotOwnership {
+        SlotOwnership {
             slot: self.fence.slot,
             epoch: self.fence.epoch,
             session: self.session.id,
@@ -107,7 +112,7 @@ impl Loaded {
         self.session.owns(self.fence.slot, self.fence.epoch, table)
     }
 
-    /// [`Loaded::is_current`], looked up once for each version of the table: this process has one
+    /// [`LoadedSection::is_current`], looked up once for each version of the table: this process has one
     /// table of a version, and it never changes.
     #[inline]
     pub(crate) fn is_current_at(&self, table: &RoutingTable) -> bool {
@@ -196,7 +201,7 @@ impl Loaded {
                 }
                 None => low,
             };
-            *pace = Pace {
+            *pace = ConsumptionRate {
                 at: Some(now),
                 highest,
             };
@@ -288,7 +293,7 @@ mod tests {
 
     use super::*;
 
-    fn loaded() -> Loaded {
+    fn loaded() -> LoadedSection {
         let section = SectionKey {
             namespace: NamespaceId(1),
             section: SectionId(0),
@@ -305,8 +310,8 @@ mod tests {
             first: Some(1),
             stride: 1,
         };
-        let session = Arc::new(Session::new(SessionId(1)));
-        Loaded::new(fence, session, Section::dense(open, 10), 10)
+        let session = Arc::new(LeasedSession::new(SessionId(1)));
+        LoadedSection::new(fence, session, Section::dense(open, 10), 10)
     }
 
     #[test]

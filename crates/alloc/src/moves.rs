@@ -33,7 +33,7 @@ use tokio::sync::{RwLock, Semaphore};
 use tokio::time::Instant;
 
 use crate::node::Node;
-use crate::session::Session;
+use crate::session::LeasedSession;
 
 /// Most slots being moved at one time.
 const AT_ONCE: usize = 32;
@@ -43,7 +43,7 @@ const ASK_FOR: Duration = Duration::from_secs(5);
 const TRY: Duration = Duration::from_secs(1);
 
 /// What goes on with slots of this node.
-pub(crate) struct Moves {
+pub(crate) struct SlotMoveTracker {
     turns: Semaphore,
     /// Planned moves that wait for a turn or are under way.
     planned_here: Mutex<HashSet<(Slot, Epoch)>>,
@@ -58,9 +58,9 @@ pub(crate) struct Moves {
 
 const UNKNOWN: u32 = u32::MAX;
 
-impl Moves {
-    pub(crate) fn new() -> Moves {
-        Moves {
+impl SlotMoveTracker {
+    pub(crate) fn new() -> SlotMoveTracker {
+        SlotMoveTracker {
             turns: Semaphore::new(AT_ONCE),
             planned_here: Mutex::default(),
             taking: RwLock::new(()),
@@ -117,7 +117,7 @@ impl Node {
     /// Follows what the store has planned for this session.
     pub(crate) fn follow_plan(
         self: &Arc<Self>,
-        session: &Arc<Session>,
+        session: &Arc<LeasedSession>,
         asked_draining: bool,
         planned: u32,
         moves: &[PlannedMove],
@@ -147,7 +147,7 @@ impl Node {
     /// then (None: nobody, or not known). Must not be dropped half-way: spawn it.
     pub(crate) async fn move_slot(
         self: &Arc<Self>,
-        session: &Arc<Session>,
+        session: &Arc<LeasedSession>,
         slot: Slot,
         epoch: Epoch,
         to: SessionId,
@@ -216,7 +216,7 @@ impl Node {
         }
     }
 
-    fn owns(&self, session: &Arc<Session>, slot: Slot, epoch: Epoch) -> bool {
+    fn owns(&self, session: &Arc<LeasedSession>, slot: Slot, epoch: Epoch) -> bool {
         let current = self.session.load();
         let current = current.as_ref().is_some_and(|s| Arc::ptr_eq(s, session));
         current && session.lives() && self.route_of(slot) == Some((epoch, Some(session.id)))

@@ -14,23 +14,23 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::background::Background;
+use crate::background::BackgroundExecutor;
 use crate::clock::Clock;
-use crate::counters::Counters;
-use crate::guard::Guard;
-use crate::keeper::Rounds;
-use crate::moves::Moves;
+use crate::counters::AllocCounters;
+use crate::guard::OwnershipVerifier;
+use crate::keeper::RenewalSignal;
+use crate::moves::SlotMoveTracker;
 use crate::own_cluster::OwnCluster;
-use crate::random::Random;
-use crate::reads::Reads;
-use crate::sections::Sections;
-use crate::session::Session;
+use crate::random::RandomSource;
+use crate::reads::SectionReader;
+use crate::sections::SectionMap;
+use crate::session::LeasedSession;
 use crate::state_dir::StateDir;
-use crate::stores::Stores;
-use crate::submit::Submitter;
-use crate::table::Table;
-use crate::timing::Timing;
-use crate::waiting::Waiting;
+use crate::stores::StoreGroupClient;
+use crate::submit::CommandQueue;
+use crate::table::RoutingTableCell;
+use crate::timing::CallMetrics;
+use crate::waiting::WaitLimiter;
 
 /// State of one AllocSvr process.
 pub(crate) struct Node {
@@ -41,27 +41,27 @@ pub(crate) struct Node {
     pub(crate) state_dir: Option<Arc<StateDir>>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) channels: Channels,
-    pub(crate) stores: Stores,
-    pub(crate) submitter: Submitter,
+    pub(crate) stores: StoreGroupClient,
+    pub(crate) submitter: CommandQueue,
     pub(crate) cluster: Arc<OwnCluster>,
-    pub(crate) table: Table,
-    pub(crate) session: ArcSwapOption<Session>,
+    pub(crate) table: RoutingTableCell,
+    pub(crate) session: ArcSwapOption<LeasedSession>,
     /// The lease had run out when a frame was last checked.
     pub(crate) lapsed: AtomicBool,
-    pub(crate) sections: Sections,
-    pub(crate) guard: Guard,
-    pub(crate) reads: Reads,
-    pub(crate) waiting: Waiting,
-    pub(crate) moves: Moves,
-    pub(crate) rounds: Rounds,
-    pub(crate) counters: Counters,
-    pub(crate) timing: Timing,
+    pub(crate) sections: SectionMap,
+    pub(crate) guard: OwnershipVerifier,
+    pub(crate) reads: SectionReader,
+    pub(crate) waiting: WaitLimiter,
+    pub(crate) moves: SlotMoveTracker,
+    pub(crate) rounds: RenewalSignal,
+    pub(crate) counters: AllocCounters,
+    pub(crate) timing: CallMetrics,
     pub(crate) connections: Arc<Connections>,
     pub(crate) calls: Calls,
     /// Most items of one NextMany or CurrentMany.
     pub(crate) items_max: usize,
-    pub(crate) random: Random,
-    pub(crate) background: Background,
+    pub(crate) random: RandomSource,
+    pub(crate) background: BackgroundExecutor,
     pub(crate) tasks: TaskTracker,
     /// Cancelled when calls under way are to end.
     pub(crate) stopping: CancellationToken,

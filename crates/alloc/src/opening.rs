@@ -19,10 +19,10 @@ use seqsvr_proto::v1::{self, Reason, SectionCommand, SectionFinal, section_comma
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::loaded::Loaded;
+use crate::loaded::LoadedSection;
 use crate::node::Node;
-use crate::sections::{Outcome, outcome};
-use crate::session::Session;
+use crate::sections::{TransitionResult, outcome};
+use crate::session::LeasedSession;
 
 /// How long a table with a newer step is waited for.
 const REFRESH: Duration = Duration::from_secs(1);
@@ -32,16 +32,20 @@ const REFRESH: Duration = Duration::from_secs(1);
 /// Invariant: an opening or a closing ends, however its task ends. Schedule that breaks it: the
 /// task panics; its section stays among those under way; each later call of it, each move of its
 /// slot and the shutdown wait for an outcome that never comes.
-struct Exclusive {
+struct SectionTransition {
     node: Arc<Node>,
     key: SectionKey,
-    tx: watch::Sender<Outcome>,
+    tx: watch::Sender<TransitionResult>,
     done: Option<Result<(), Fault>>,
 }
 
-impl Exclusive {
-    fn new(node: Arc<Node>, key: SectionKey, tx: watch::Sender<Outcome>) -> Exclusive {
-        Exclusive {
+impl SectionTransition {
+    fn new(
+        node: Arc<Node>,
+        key: SectionKey,
+        tx: watch::Sender<TransitionResult>,
+    ) -> SectionTransition {
+        SectionTransition {
             node,
             key,
             tx,
@@ -54,7 +58,7 @@ impl Exclusive {
     }
 }
 
-impl Drop for Exclusive {
+impl Drop for SectionTransition {
     fn drop(&mut self) {
         let done = self.done.take().unwrap_or_else(|| {
             let text = "internal error: opening or closing the section broke off; retry";
@@ -70,7 +74,7 @@ impl Node {
     pub(crate) async fn open(
         self: &Arc<Self>,
         fence: Fence,
-        session: Arc<Session>,
+        session: Arc<LeasedSession>,
     ) -> Result<(), Fault> {
         let key = fence.section;
         // Never closed: an error cannot come.
@@ -83,7 +87,7 @@ impl Node {
             }
         };
         let rx = tx.subscribe();
-        let exclusive = Exclusive::new(self.clone(), key, tx);
+        let exclusive = SectionTransition::new(self.clone(), key, tx);
         self.spawn(async move {
             let _permit = permit;
             let opened = exclusive.node.open_now(fence, session).await;
@@ -92,7 +96,7 @@ impl Node {
         outcome(rx).await
     }
 
-    async fn open_now(&self, fence: Fence, session: Arc<Session>) -> Result<(), Fault> {
+    async fn open_now(&self, fence: Fence, session: Arc<LeasedSession>) -> Result<(), Fault> {
         if self
             .sections
             .get(fence.section)
@@ -125,7 +129,7 @@ impl Node {
                     self.counters.opens.add(1);
                     let section = self.sections.build(&namespace, &opened);
                     self.sections
-                        .publish(Loaded::new(fence, session, section, step));
+                        .publish(LoadedSection::new(fence, session, section, step));
                     return Ok(());
                 }
                 Reply::Refused(refused) if refused.kind() == Kind::Invalid => {
@@ -176,12 +180,12 @@ impl Node {
 
     /// Hands an idle section back: the next owner (or we) go on right above the highest number
     /// used. Once begun it goes on if the caller gives up, because the section is sealed by then.
-    pub(crate) async fn close(self: &Arc<Self>, loaded: Arc<Loaded>) {
+    pub(crate) async fn close(self: &Arc<Self>, loaded: Arc<LoadedSection>) {
         let Ok(tx) = self.sections.begin(loaded.fence) else {
             return;
         };
         let rx = tx.subscribe();
-        let exclusive = Exclusive::new(self.clone(), loaded.key(), tx);
+        let exclusive = SectionTransition::new(self.clone(), loaded.key(), tx);
         self.spawn(async move {
             exclusive.node.close_now(loaded).await;
             exclusive.finish(Ok(()));
@@ -189,7 +193,7 @@ impl Node {
         let _ = outcome(rx).await;
     }
 
-    async fn close_now(&self, loaded: Arc<Loaded>) {
+    async fn close_now(&self, loaded: Arc<LoadedSection>) {
         let key = loaded.key();
         if self.sections.retire(&loaded) {
             self.sections
@@ -266,7 +270,7 @@ mod tests {
         let fence = loaded(1, 10).fence;
         let tx = node.sections.begin(fence).unwrap();
         let waits = outcome(tx.subscribe());
-        drop(Exclusive::new(node.clone(), fence.section, tx));
+        drop(SectionTransition::new(node.clone(), fence.section, tx));
         let fault = waits.await.expect_err("it broke off");
         assert_eq!(fault.reason(), Reason::Unreachable);
         node.sections.quiet(fence.slot).await;

@@ -26,12 +26,12 @@ use tokio::time::Instant;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 use tonic::{Request, Status, Streaming};
 
-use crate::columns::{Columns, item_error};
-use crate::frame::{Asks, Frame};
-use crate::hits::Hits;
+use crate::columns::{BatchResponse, item_error};
+use crate::frame::{BatchOperation, BatchRequest};
+use crate::hits::FastPathResult;
 use crate::node::Node;
 use crate::request::within;
-use crate::timing::Method;
+use crate::timing::CallMethod;
 
 /// Frames answered together, and looked at before other tasks of the thread have their turn.
 const FRAMES_AT_ONCE: usize = 32;
@@ -39,7 +39,7 @@ const FRAMES_AT_ONCE: usize = 32;
 const ITEMS_AT_ONCE: usize = 1_024;
 
 /// The answers of one Pipe.
-pub(crate) struct Pipe {
+pub(crate) struct PipeResponses {
     node: Arc<Node>,
     share: Option<Share>,
     messages: Option<Messages>,
@@ -58,15 +58,15 @@ pub(crate) struct Pipe {
 }
 
 /// What is known of a frame besides.
-struct Asked {
+struct FrameMeta {
     at: Instant,
     id: u64,
     timeout_ms: u32,
 }
 
-impl Pipe {
-    pub(crate) fn new(node: Arc<Node>, request: Request<Streaming<PipeRequest>>) -> Pipe {
-        Pipe {
+impl PipeResponses {
+    pub(crate) fn new(node: Arc<Node>, request: Request<Streaming<PipeRequest>>) -> PipeResponses {
+        PipeResponses {
             stopping: Box::pin(node.stopping.clone().cancelled_owned()),
             node,
             share: request.extensions().get().cloned(),
@@ -81,7 +81,7 @@ impl Pipe {
     }
 
     /// Reads what has come, as much as is answered together.
-    fn read(&mut self, cx: &mut Context<'_>) -> (Vec<Asked>, Vec<Frame>) {
+    fn read(&mut self, cx: &mut Context<'_>) -> (Vec<FrameMeta>, Vec<BatchRequest>) {
         let (mut asked, mut frames, mut items) = (Vec::new(), Vec::new(), 0);
         // One reading for all of them.
         let mut begun = None;
@@ -98,7 +98,7 @@ impl Pipe {
                         Ok(frame) => {
                             items += frame.len();
                             frames.push(frame);
-                            asked.push(Asked { at, id, timeout_ms });
+                            asked.push(FrameMeta { at, id, timeout_ms });
                         }
                         Err(fault) => self.refuse(id, &fault),
                     }
@@ -114,10 +114,10 @@ impl Pipe {
     }
 
     /// What a request asks for.
-    fn frame(&self, request: PipeRequest) -> Result<Frame, Fault> {
+    fn frame(&self, request: PipeRequest) -> Result<BatchRequest, Fault> {
         let frame = match request.ask {
-            Some(pipe_request::Ask::Next(next)) => Frame::from(next),
-            Some(pipe_request::Ask::Current(current)) => Frame::from(current),
+            Some(pipe_request::Ask::Next(next)) => BatchRequest::from(next),
+            Some(pipe_request::Ask::Current(current)) => BatchRequest::from(current),
             None => {
                 let text = "the frame asks nothing; give `next` or `current`";
                 return Err(Fault::new(Reason::Invalid, text));
@@ -129,9 +129,9 @@ impl Pipe {
     }
 
     /// What could be answered of a frame at once; the rest goes on by itself.
-    fn answer(&mut self, asked: Asked, frame: Frame, hits: Hits) {
-        let Asked { id, .. } = asked;
-        let Hits {
+    fn answer(&mut self, asked: FrameMeta, frame: BatchRequest, hits: FastPathResult) {
+        let FrameMeta { id, .. } = asked;
+        let FastPathResult {
             columns, missed, ..
         } = hits;
         let (all, version) = (frame.len(), frame.table_version);
@@ -157,7 +157,7 @@ impl Pipe {
                 missed
                     .iter()
                     .for_each(|_| self.node.timing.failed(fault.reason()));
-                let mut columns = Columns::with_capacity(missed.len());
+                let mut columns = BatchResponse::with_capacity(missed.len());
                 missed
                     .iter()
                     .for_each(|_| columns.push(&Err(fault.clone())));
@@ -173,8 +173,14 @@ impl Pipe {
         self.answers.push_back((refused(id, fault), 0));
     }
 
-    fn serve_later(&mut self, asked: Asked, frame: Frame, missed: Vec<u32>, kept: Option<Kept>) {
-        let Asked { at, id, timeout_ms } = asked;
+    fn serve_later(
+        &mut self,
+        asked: FrameMeta,
+        frame: BatchRequest,
+        missed: Vec<u32>,
+        kept: Option<Kept>,
+    ) {
+        let FrameMeta { at, id, timeout_ms } = asked;
         let timeout = match timeout_ms {
             0 => DEADLINE_DEFAULT,
             ms => Duration::from_millis(u64::from(ms)),
@@ -183,7 +189,7 @@ impl Pipe {
         let deadline = within(at, timeout);
         let served = async move {
             let _kept = kept;
-            let underway = node.timing.begin(Method::Pipe, at);
+            let underway = node.timing.begin(CallMethod::Pipe, at);
             let call = frame.call(deadline, share.clone(), None);
             let columns = node.serve_frame(&call, &frame).await;
             let mut answer = part(id, missed, &frame, columns);
@@ -195,7 +201,7 @@ impl Pipe {
     }
 }
 
-impl Stream for Pipe {
+impl Stream for PipeResponses {
     type Item = Result<PipeResponse, Status>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -241,7 +247,7 @@ impl Stream for Pipe {
             if let Some(first) = asked.first() {
                 let whole = all.iter().filter(|hits| hits.missed.is_empty()).count();
                 let took = first.at.elapsed();
-                self.node.timing.took(Method::Pipe, took, whole as u64);
+                self.node.timing.took(CallMethod::Pipe, took, whole as u64);
             }
             for ((asked, frame), hits) in asked.into_iter().zip(frames).zip(all) {
                 self.answer(asked, frame, hits);
@@ -268,11 +274,16 @@ impl Node {
 }
 
 /// The answers of these items of a frame (none named: of all).
-fn part(id: u64, items: Vec<u32>, frame: &Frame, mut columns: Columns) -> PipeResponse {
+fn part(
+    id: u64,
+    items: Vec<u32>,
+    frame: &BatchRequest,
+    mut columns: BatchResponse,
+) -> PipeResponse {
     columns.pack(frame.is_counted());
     let answer = match frame.asks {
-        Asks::Next => pipe_response::Answer::Next(columns.into_next()),
-        Asks::Current => pipe_response::Answer::Current(columns.into_current()),
+        BatchOperation::Next => pipe_response::Answer::Next(columns.into_next()),
+        BatchOperation::Current => pipe_response::Answer::Current(columns.into_current()),
     };
     PipeResponse {
         id,

@@ -10,16 +10,16 @@ use rand::{RngExt, SeedableRng};
 
 /// One generator for all of a node; clones share it. Not for the hot path: it takes a lock.
 #[derive(Clone)]
-pub(crate) struct Random(Arc<Mutex<StdRng>>);
+pub(crate) struct RandomSource(Arc<Mutex<StdRng>>);
 
-impl Random {
+impl RandomSource {
     /// From a seed, or from the operating system's randomness.
-    pub(crate) fn new(seed: Option<u64>) -> Random {
+    pub(crate) fn new(seed: Option<u64>) -> RandomSource {
         let rng = match seed {
             Some(seed) => StdRng::seed_from_u64(seed),
             None => StdRng::from_rng(&mut rand::rng()),
         };
-        Random(Arc::new(Mutex::new(rng)))
+        RandomSource(Arc::new(Mutex::new(rng)))
     }
 
     /// A random value.

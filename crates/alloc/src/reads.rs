@@ -28,24 +28,32 @@ const READ_FOR: Duration = Duration::from_secs(1);
 
 /// What a read found.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Row {
+pub(crate) struct ConfirmedSection {
     pub(crate) max_seq: u64,
     /// Of the section's slot, in the same read.
     pub(crate) epoch: Epoch,
 }
 
-type Asked = (SectionKey, Slot, oneshot::Sender<Result<Row, Fault>>);
+type PendingRead = (
+    SectionKey,
+    Slot,
+    oneshot::Sender<Result<ConfirmedSection, Fault>>,
+);
 
 /// Sections waiting for the next read.
 #[derive(Default)]
-pub(crate) struct Reads {
-    waiting: Mutex<Vec<Asked>>,
+pub(crate) struct SectionReader {
+    waiting: Mutex<Vec<PendingRead>>,
     ready: Notify,
 }
 
 impl Node {
     /// Reads a section and its slot at the store, in a read that begins after now.
-    pub(crate) async fn read_section(&self, section: SectionKey, slot: Slot) -> Result<Row, Fault> {
+    pub(crate) async fn read_section(
+        &self,
+        section: SectionKey,
+        slot: Slot,
+    ) -> Result<ConfirmedSection, Fault> {
         let (tx, rx) = oneshot::channel();
         {
             let mut waiting = self.reads.waiting.lock();
@@ -85,7 +93,7 @@ impl Node {
         self.reads.waiting.lock().clear();
     }
 
-    async fn read_all(&self, asked: Vec<Asked>) {
+    async fn read_all(&self, asked: Vec<PendingRead>) {
         let sections = asked.iter().map(|(section, ..)| SectionRef {
             namespace: section.namespace.0,
             section: section.section.0,
@@ -112,10 +120,13 @@ impl Node {
                     .ok_or_else(|| Fault::new(Reason::Unspecified, short))
             });
         for (at, (_, _, tx)) in asked.into_iter().enumerate() {
-            let row = read.as_ref().map_err(Clone::clone).map(|read| Row {
-                max_seq: read.sections[at].max_seq,
-                epoch: Epoch(read.epochs[at]),
-            });
+            let row = read
+                .as_ref()
+                .map_err(Clone::clone)
+                .map(|read| ConfirmedSection {
+                    max_seq: read.sections[at].max_seq,
+                    epoch: Epoch(read.epochs[at]),
+                });
             // Whoever is gone needs no answer.
             let _ = tx.send(row);
         }

@@ -16,8 +16,8 @@ use seqsvr_proto::v1::{self, Reason, SectionCommand, section_command};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::ask::ItemKey;
-use crate::loaded::Loaded;
+use crate::ask::OwnedKey;
+use crate::loaded::LoadedSection;
 use crate::node::Node;
 use crate::opening::unexpected;
 
@@ -29,9 +29,9 @@ const MEMORY_WAIT: Duration = Duration::from_secs(60);
 
 /// One waiting caller. Counted off on drop, because a caller that cancels is dropped while it
 /// waits.
-struct Waiting<'a>(&'a Loaded);
+struct WindowWaiter<'a>(&'a LoadedSection);
 
-impl Drop for Waiting<'_> {
+impl Drop for WindowWaiter<'_> {
     fn drop(&mut self) {
         self.0.waiting.fetch_sub(1, AcqRel);
     }
@@ -39,7 +39,7 @@ impl Drop for Waiting<'_> {
 
 impl Node {
     /// Starts a raise if one is due and none is in flight.
-    pub(crate) fn refill(self: &Arc<Self>, loaded: &Arc<Loaded>) {
+    pub(crate) fn refill(self: &Arc<Self>, loaded: &Arc<LoadedSection>) {
         if loaded.begin_raise() {
             let (node, loaded) = (self.clone(), loaded.clone());
             self.spawn(async move {
@@ -51,7 +51,7 @@ impl Node {
         }
     }
 
-    async fn raise_ahead(&self, loaded: &Arc<Loaded>) {
+    async fn raise_ahead(&self, loaded: &Arc<LoadedSection>) {
         let Some(table) = self.table.load() else {
             return;
         };
@@ -83,10 +83,10 @@ impl Node {
     /// effect, so setting the counter is one of the outcomes it has to expect.
     pub(crate) async fn raise_to(
         self: &Arc<Self>,
-        loaded: Arc<Loaded>,
+        loaded: Arc<LoadedSection>,
         to: u64,
         force: bool,
-        keys: Vec<ItemKey>,
+        keys: Vec<OwnedKey>,
     ) -> Result<(), Fault> {
         let (done, raised) = oneshot::channel();
         let node = self.clone();
@@ -107,7 +107,7 @@ impl Node {
 
     /// Sets the counters of keys of a section whose window reaches `to`; never lowers one. Waits
     /// for memory, which `idle` makes by closing sections.
-    async fn set_counters(&self, loaded: &Loaded, to: u64, keys: &[ItemKey]) {
+    async fn set_counters(&self, loaded: &LoadedSection, to: u64, keys: &[OwnedKey]) {
         let end = Instant::now() + MEMORY_WAIT;
         while self.lacks_memory_to_set(loaded, to, keys)
             && Instant::now() < end
@@ -119,7 +119,7 @@ impl Node {
     }
 
     /// Sets the counters for which there is memory, and returns whether one was left out.
-    fn lacks_memory_to_set(&self, loaded: &Loaded, to: u64, keys: &[ItemKey]) -> bool {
+    fn lacks_memory_to_set(&self, loaded: &LoadedSection, to: u64, keys: &[OwnedKey]) -> bool {
         let Some(table) = self.table.load() else {
             return false;
         };
@@ -141,7 +141,7 @@ impl Node {
     /// Raises max_seq of this very generation and widens its window.
     pub(crate) async fn raise(
         &self,
-        loaded: &Arc<Loaded>,
+        loaded: &Arc<LoadedSection>,
         to: u64,
         raise_to: bool,
         force: bool,
@@ -186,12 +186,12 @@ impl Node {
     /// Waits until the window reaches `needed`, the object is retired, or the deadline passes.
     pub(crate) async fn wait_for_window(
         self: &Arc<Self>,
-        loaded: &Arc<Loaded>,
+        loaded: &Arc<LoadedSection>,
         needed: u64,
         deadline: Instant,
     ) -> Result<(), Fault> {
         let before = loaded.waiting.fetch_add(1, AcqRel);
-        let _waiting = Waiting(loaded);
+        let _waiting = WindowWaiter(loaded);
         if before >= WAITING_MAX {
             return Err(Fault::new(
                 Reason::TooMany,

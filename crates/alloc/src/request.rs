@@ -18,24 +18,24 @@ use tokio::time::Instant;
 use tonic::metadata::MetadataMap;
 use tonic::{Code, Request, Status};
 
-use crate::ask::{Call, ItemKey, OPENS_OF_ONE};
+use crate::ask::{OPENS_OF_ONE, OwnedKey, RequestContext};
 
 /// Longest a caller is kept waiting, whatever it asks for.
 const DEADLINE_MAX: Duration = Duration::from_secs(60);
 
 /// How a request came.
-pub(crate) struct Received {
+pub(crate) struct RequestArrival {
     pub(crate) at: Instant,
     pub(crate) deadline: Instant,
     pub(crate) share: Option<Share>,
     pub(crate) trace: Option<Trace>,
 }
 
-impl Received {
+impl RequestArrival {
     /// Parts a request from how it came.
-    pub(crate) fn new<T>(request: Request<T>) -> (Received, T) {
+    pub(crate) fn new<T>(request: Request<T>) -> (RequestArrival, T) {
         let at = Instant::now();
-        let received = Received {
+        let received = RequestArrival {
             at,
             deadline: deadline(at, request.metadata()),
             share: request.extensions().get::<Share>().cloned(),
@@ -45,9 +45,9 @@ impl Received {
     }
 
     /// One that came within this process.
-    pub(crate) fn here(share: &Share) -> Received {
+    pub(crate) fn here(share: &Share) -> RequestArrival {
         let at = Instant::now();
-        Received {
+        RequestArrival {
             at,
             deadline: within(at, DEADLINE_DEFAULT),
             share: Some(share.clone()),
@@ -63,8 +63,8 @@ impl Received {
         table_version: u64,
         forwarded: bool,
         strict: bool,
-    ) -> Call {
-        Call {
+    ) -> RequestContext {
+        RequestContext {
             namespace,
             cluster,
             deadline: self.deadline,
@@ -147,10 +147,10 @@ pub(crate) fn named(key: Option<KeyRef<'_>>) -> Result<KeyRef<'_>, Fault> {
 }
 
 /// The same, to be kept.
-pub(crate) fn key(key: Option<KeyRef<'_>>) -> Result<ItemKey, Fault> {
+pub(crate) fn key(key: Option<KeyRef<'_>>) -> Result<OwnedKey, Fault> {
     Ok(match named(key)? {
-        KeyRef::Uid(uid) => ItemKey::Uid(uid.0),
-        KeyRef::Key(key) => ItemKey::Key(Bytes::copy_from_slice(key)),
+        KeyRef::Uid(uid) => OwnedKey::Uid(uid.0),
+        KeyRef::Key(key) => OwnedKey::Key(Bytes::copy_from_slice(key)),
     })
 }
 

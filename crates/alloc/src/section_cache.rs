@@ -21,8 +21,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use parking_lot::{Mutex, MutexGuard};
 use seqsvr_core::id::SectionKey;
 
-use crate::loaded::Loaded;
-use crate::session::Session;
+use crate::loaded::LoadedSection;
+use crate::session::LeasedSession;
 
 /// Fewest and most places of a cache: 24 KiB to 1.5 MiB. With more sections than places the rest is
 /// found in the map.
@@ -34,31 +34,31 @@ const SPARE: usize = 4;
 #[derive(Default)]
 // Threads write to the locks of theirs all the time.
 #[repr(align(128))]
-pub(crate) struct SectionCache {
+pub(crate) struct LookupCache {
     /// All in it are of this session.
-    session: Option<Arc<Session>>,
+    session: Option<Arc<LeasedSession>>,
     /// None or a power of two.
-    places: Box<[Option<Place>]>,
+    places: Box<[Option<CacheEntry>]>,
 }
 
-struct Place {
+struct CacheEntry {
     section: SectionKey,
     /// Of the table by which it was current.
     version: u64,
-    loaded: Arc<Loaded>,
+    loaded: Arc<LoadedSection>,
 }
 
-impl SectionCache {
+impl LookupCache {
     /// The section, if it is kept and was current by a table of this version.
     #[inline]
-    pub(crate) fn get(&self, section: SectionKey, version: u64) -> Option<&Loaded> {
+    pub(crate) fn get(&self, section: SectionKey, version: u64) -> Option<&LoadedSection> {
         let place = self.places.get(self.place(section))?.as_ref()?;
         (place.section == section && place.version == version).then_some(&*place.loaded)
     }
 
     /// Keeps sections that were found in the map and are current by a table of this version. There
     /// are so many in all.
-    pub(crate) fn note(&mut self, found: Vec<Arc<Loaded>>, version: u64, sections: usize) {
+    pub(crate) fn note(&mut self, found: Vec<Arc<LoadedSection>>, version: u64, sections: usize) {
         let wanted = sections.saturating_mul(SPARE).min(*PLACES.end());
         let wanted = wanted.max(*PLACES.start()).next_power_of_two();
         if self.places.len() < wanted {
@@ -66,7 +66,7 @@ impl SectionCache {
         }
         for loaded in found {
             let section = loaded.key();
-            self.places[self.place(section)] = Some(Place {
+            self.places[self.place(section)] = Some(CacheEntry {
                 section,
                 version,
                 loaded,
@@ -74,7 +74,7 @@ impl SectionCache {
         }
     }
 
-    fn forget(&mut self, gone: &Arc<Loaded>) {
+    fn forget(&mut self, gone: &Arc<LoadedSection>) {
         let at = self.place(gone.key());
         if let Some(place) = self.places.get_mut(at) {
             place.take_if(|place| Arc::ptr_eq(&place.loaded, gone));
@@ -91,23 +91,23 @@ impl SectionCache {
 }
 
 /// The caches of a process.
-pub(crate) struct SectionCaches(Box<[Mutex<SectionCache>]>);
+pub(crate) struct LookupCaches(Box<[Mutex<LookupCache>]>);
 
-impl SectionCaches {
+impl LookupCaches {
     /// One for each of so many threads.
-    pub(crate) fn new(threads: usize) -> SectionCaches {
-        SectionCaches((0..threads.max(1)).map(|_| Mutex::default()).collect())
+    pub(crate) fn new(threads: usize) -> LookupCaches {
+        LookupCaches((0..threads.max(1)).map(|_| Mutex::default()).collect())
     }
 
     /// A cache that nobody uses now, for as long as it is held: across no await, and not while
     /// anything is taken out of the map.
-    pub(crate) fn take(&self, session: &Arc<Session>) -> Option<MutexGuard<'_, SectionCache>> {
+    pub(crate) fn take(&self, session: &Arc<LeasedSession>) -> Option<MutexGuard<'_, LookupCache>> {
         let (others, mine) = self.0.split_at(thread() % self.0.len());
         let mut cache = mine.iter().chain(others).find_map(Mutex::try_lock)?;
         if !(cache.session.as_ref()).is_some_and(|known| Arc::ptr_eq(known, session)) {
-            *cache = SectionCache {
+            *cache = LookupCache {
                 session: Some(session.clone()),
-                ..SectionCache::default()
+                ..LookupCache::default()
             };
         }
         Some(cache)
@@ -115,7 +115,7 @@ impl SectionCaches {
 
     /// Forgets objects that were taken out of the map. Not under a lock that others wait for: each
     /// cache is waited for, up to what a batch of frames takes.
-    pub(crate) fn forget(&self, gone: &[Arc<Loaded>]) {
+    pub(crate) fn forget(&self, gone: &[Arc<LoadedSection>]) {
         for cache in &self.0 {
             let mut cache = cache.lock();
             gone.iter().for_each(|loaded| cache.forget(loaded));
@@ -124,7 +124,7 @@ impl SectionCaches {
 
     /// What all of them keep.
     #[cfg(test)]
-    pub(crate) fn all(&self) -> Vec<Arc<Loaded>> {
+    pub(crate) fn all(&self) -> Vec<Arc<LoadedSection>> {
         let caches = self.0.iter().map(Mutex::lock);
         let kept = caches.flat_map(|cache| {
             let places = cache.places.iter().flatten();

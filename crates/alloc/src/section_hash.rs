@@ -17,13 +17,13 @@ use siphasher::sip::SipHasher13;
 
 /// The hash under a secret of the process, so that nobody can choose sections that collide.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct SectionHash(pub(crate) [u64; 2]);
+pub(crate) struct SectionHashBuilder(pub(crate) [u64; 2]);
 
-impl BuildHasher for SectionHash {
+impl BuildHasher for SectionHashBuilder {
     type Hasher = SipHasher13;
 
     fn build_hasher(&self) -> SipHasher13 {
-        let SectionHash([first, second]) = *self;
+        let SectionHashBuilder([first, second]) = *self;
         SipHasher13::new_with_keys(first, second)
     }
 }
@@ -36,19 +36,19 @@ mod tests {
 
     /// Sections, and places of a table that is half full of them.
     const SECTIONS: u32 = 4_096;
-    const PLACES: usize = 2 * SECTIONS as usize;
+    const BUCKETS: usize = 2 * SECTIONS as usize;
     /// Most that may begin at one place. By chance it is 8 or 9; a search may be 65 long.
-    const AT_ONE_MAX: u32 = 16;
+    const COLLISIONS_MAX: u32 = 16;
 
     /// How many sections begin where most do.
-    fn at_one(hash: impl BuildHasher, number: impl Fn(u32) -> u32) -> u32 {
-        let mut places = vec![0; PLACES];
+    fn largest_bucket(hash: impl BuildHasher, number: impl Fn(u32) -> u32) -> u32 {
+        let mut places = vec![0; BUCKETS];
         for n in 0..SECTIONS {
             let key = SectionKey {
                 namespace: NamespaceId(2),
                 section: SectionId(number(n)),
             };
-            places[hash.hash_one(key) as usize % PLACES] += 1;
+            places[hash.hash_one(key) as usize % BUCKETS] += 1;
         }
         places.into_iter().max().unwrap()
     }
@@ -64,8 +64,8 @@ mod tests {
         for secret in secrets() {
             for stride in [1, 3, 1_000, 1 << 10, 1 << 20] {
                 // All of them are below 2^32.
-                let most = at_one(SectionHash(secret), |n| n * stride);
-                assert!(most <= AT_ONE_MAX, "{secret:?}, {stride}: {most}");
+                let most = largest_bucket(SectionHashBuilder(secret), |n| n * stride);
+                assert!(most <= COLLISIONS_MAX, "{secret:?}, {stride}: {most}");
             }
         }
     }
@@ -74,9 +74,9 @@ mod tests {
     #[test]
     fn a_multiplication_alone_does_not_spread_them() {
         #[derive(Clone)]
-        struct Quick(u64, u64);
+        struct MultiplyHasher(u64, u64);
 
-        impl std::hash::Hasher for Quick {
+        impl std::hash::Hasher for MultiplyHasher {
             fn finish(&self) -> u64 {
                 self.1.wrapping_mul(self.0)
             }
@@ -88,13 +88,15 @@ mod tests {
             }
         }
 
-        impl BuildHasher for Quick {
-            type Hasher = Quick;
+        impl BuildHasher for MultiplyHasher {
+            type Hasher = MultiplyHasher;
 
-            fn build_hasher(&self) -> Quick {
+            fn build_hasher(&self) -> MultiplyHasher {
                 self.clone()
             }
         }
-        assert!(at_one(Quick(0xD6E8_FEB8_6659_FD93 << 8, 0), |n| n) > AT_ONE_MAX);
+        assert!(
+            largest_bucket(MultiplyHasher(0xD6E8_FEB8_6659_FD93 << 8, 0), |n| n) > COLLISIONS_MAX
+        );
     }
 }

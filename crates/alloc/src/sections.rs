@@ -21,10 +21,10 @@ use seqsvr_proto::error::Fault;
 use seqsvr_proto::v1::{self, Reason, SectionFinal};
 use tokio::sync::{Semaphore, watch};
 
-use crate::loaded::Loaded;
-use crate::section_cache::SectionCaches;
-use crate::section_hash::SectionHash;
-use crate::session::Session;
+use crate::loaded::LoadedSection;
+use crate::section_cache::LookupCaches;
+use crate::section_hash::SectionHashBuilder;
+use crate::session::LeasedSession;
 
 /// Most sections being opened at one time; more wait in the order they came, each call for few of
 /// its own. (Closings have a bound where they are begun.)
@@ -33,17 +33,17 @@ const OPENING_MAX: usize = 4_096;
 const GENERATIONS_MAX: usize = 100_000;
 
 /// What became of an opening or closing; None while it goes on.
-pub(crate) type Outcome = Option<Result<(), Fault>>;
+pub(crate) type TransitionResult = Option<Result<(), Fault>>;
 
 /// Map of loaded sections.
-pub(crate) struct Sections {
+pub(crate) struct SectionMap {
     /// Looked up without locks; changed only under `busy`, and what leaves it is forgotten by
     /// `caches`.
-    pub(crate) map: papaya::HashMap<SectionKey, Arc<Loaded>, SectionHash>,
+    pub(crate) map: papaya::HashMap<SectionKey, Arc<LoadedSection>, SectionHashBuilder>,
     /// Also the lock under which objects are published and removed.
-    pub(crate) busy: Mutex<Busy>,
+    pub(crate) busy: Mutex<SectionTransitions>,
     /// What was found in the map lately.
-    pub(crate) caches: SectionCaches,
+    pub(crate) caches: LookupCaches,
     /// Permits to open.
     pub(crate) opening: Arc<Semaphore>,
     /// Permit to walk over all of them for somebody who asked: one at a time.
@@ -53,14 +53,19 @@ pub(crate) struct Sections {
 }
 
 /// The loaded sections for a moment: none of them goes away meanwhile.
-pub(crate) type Pinned<'a> =
-    papaya::HashMapRef<'a, SectionKey, Arc<Loaded>, SectionHash, papaya::LocalGuard<'a>>;
+pub(crate) type PinnedSections<'a> = papaya::HashMapRef<
+    'a,
+    SectionKey,
+    Arc<LoadedSection>,
+    SectionHashBuilder,
+    papaya::LocalGuard<'a>,
+>;
 
 /// What goes on.
 #[derive(Default)]
-pub(crate) struct Busy {
+pub(crate) struct SectionTransitions {
     /// Sections being opened or closed, with their slots.
-    pub(crate) going_on: HashMap<SectionKey, (Slot, watch::Receiver<Outcome>)>,
+    pub(crate) going_on: HashMap<SectionKey, (Slot, watch::Receiver<TransitionResult>)>,
     /// Slots stopped for a move, and at which epoch: nothing of them is opened at it again.
     pub(crate) stopped: HashMap<Slot, Epoch>,
     /// Closes whose answer never came: their finals go along with a move.
@@ -69,20 +74,20 @@ pub(crate) struct Busy {
     generations: HashMap<SectionKey, (Epoch, u64)>,
 }
 
-impl Sections {
+impl SectionMap {
     /// `hash_key`: a random secret of this process.
-    pub(crate) fn new(hash_key: [u64; 2]) -> Sections {
+    pub(crate) fn new(hash_key: [u64; 2]) -> SectionMap {
         // A simulation has one thread, on every machine.
         let threads = match cfg!(sim) {
             true => 1,
             false => std::thread::available_parallelism().map_or(1, usize::from),
         };
-        Sections {
-            caches: SectionCaches::new(threads),
+        SectionMap {
+            caches: LookupCaches::new(threads),
             // Frees closed sections one by one. A batch of them would keep counters that others
             // wait for.
             map: papaya::HashMap::builder()
-                .hasher(SectionHash(hash_key))
+                .hasher(SectionHashBuilder(hash_key))
                 .collector(Collector::new().batch_size(1))
                 .build(),
             busy: Mutex::default(),
@@ -93,16 +98,16 @@ impl Sections {
     }
 
     /// A look at the loaded sections, to be held across no await.
-    pub(crate) fn pin(&self) -> Pinned<'_> {
+    pub(crate) fn pin(&self) -> PinnedSections<'_> {
         self.map.pin()
     }
 
-    pub(crate) fn get(&self, key: SectionKey) -> Option<Arc<Loaded>> {
+    pub(crate) fn get(&self, key: SectionKey) -> Option<Arc<LoadedSection>> {
         self.map.pin().get(&key).cloned()
     }
 
     /// All loaded sections now.
-    pub(crate) fn all(&self) -> Vec<Arc<Loaded>> {
+    pub(crate) fn all(&self) -> Vec<Arc<LoadedSection>> {
         self.map.pin().values().cloned().collect()
     }
 
@@ -111,7 +116,7 @@ impl Sections {
     }
 
     /// Seals an object and takes it out, if it is still the one installed.
-    pub(crate) fn retire(&self, loaded: &Arc<Loaded>) -> bool {
+    pub(crate) fn retire(&self, loaded: &Arc<LoadedSection>) -> bool {
         let removed = {
             let _lock = self.busy.lock();
             self.remove(loaded)
@@ -123,7 +128,7 @@ impl Sections {
     }
 
     /// The same under the lock; the caches are to forget it when that is let go.
-    pub(crate) fn remove(&self, loaded: &Arc<Loaded>) -> bool {
+    pub(crate) fn remove(&self, loaded: &Arc<LoadedSection>) -> bool {
         loaded.retire();
         let map = self.map.pin();
         let mine = map
@@ -133,7 +138,7 @@ impl Sections {
     }
 
     /// Ends a session and drops every section object of it. After this nothing is published for it.
-    pub(crate) fn end_session(&self, session: &Arc<Session>) -> Vec<Arc<Loaded>> {
+    pub(crate) fn end_session(&self, session: &Arc<LeasedSession>) -> Vec<Arc<LoadedSection>> {
         let lock = self.busy.lock();
         session.end();
         let old: Vec<_> = self
@@ -172,7 +177,8 @@ impl Sections {
     pub(crate) fn begin(
         &self,
         fence: Fence,
-    ) -> Result<watch::Sender<Outcome>, Result<watch::Receiver<Outcome>, Fault>> {
+    ) -> Result<watch::Sender<TransitionResult>, Result<watch::Receiver<TransitionResult>, Fault>>
+    {
         let (key, slot) = (fence.section, fence.slot);
         let mut busy = self.busy.lock();
         if let Some((_, going_on)) = busy.going_on.get(&key) {
@@ -213,7 +219,7 @@ impl Sections {
     pub(crate) fn end(
         &self,
         key: SectionKey,
-        tx: &watch::Sender<Outcome>,
+        tx: &watch::Sender<TransitionResult>,
         outcome: Result<(), Fault>,
     ) {
         self.busy.lock().going_on.remove(&key);
@@ -221,7 +227,7 @@ impl Sections {
     }
 
     /// Publishes a newly opened object unless its session ended or a newer one is there.
-    pub(crate) fn publish(&self, loaded: Loaded) {
+    pub(crate) fn publish(&self, loaded: LoadedSection) {
         let mut busy = self.busy.lock();
         if !loaded.session.lives() {
             return;
@@ -259,7 +265,7 @@ impl Sections {
     }
 }
 
-pub(crate) async fn outcome(mut going_on: watch::Receiver<Outcome>) -> Result<(), Fault> {
+pub(crate) async fn outcome(mut going_on: watch::Receiver<TransitionResult>) -> Result<(), Fault> {
     match going_on.wait_for(Option::is_some).await {
         Ok(done) => done.clone().unwrap_or(Ok(())),
         Err(_) => Err(Fault::new(

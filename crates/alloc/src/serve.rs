@@ -15,37 +15,41 @@ use seqsvr_proto::v1::Reason;
 use tokio::task::yield_now;
 use tokio::time::{Instant, timeout_at};
 
-use crate::ask::{Answer, Call, Item};
-use crate::columns::Columns;
-use crate::frame::Frame;
-use crate::group::{Group, Why};
+use crate::ask::{ItemAnswer, RequestContext, RequestItem};
+use crate::columns::BatchResponse;
+use crate::frame::BatchRequest;
+use crate::group::{PendingReason, WaitKey};
 use crate::node::Node;
-use crate::waiting::Places;
-use crate::work::Outcome;
+use crate::waiting::WaitPermits;
+use crate::work::Resolution;
 
 /// Items of a batch looked at, or outcomes taken in, at one go; then other calls have their turn.
 /// About 50 us: whoever touches section upon section is not to keep others waiting.
 const AT_ONCE: usize = 32;
 
-type Work<'a> = FuturesUnordered<BoxFuture<'a, Vec<Outcome>>>;
+type ResolutionQueue<'a> = FuturesUnordered<BoxFuture<'a, Vec<Resolution>>>;
 
 /// What has become of a request's items so far.
 #[derive(Default)]
-pub(crate) struct SoFar {
-    pub(crate) answers: Vec<Option<Result<Answer, Fault>>>,
+pub(crate) struct RequestProgress {
+    pub(crate) answers: Vec<Option<Result<ItemAnswer, Fault>>>,
     /// Why an item is not answered yet.
-    pub(crate) why: HashMap<u32, Why>,
+    pub(crate) why: HashMap<u32, PendingReason>,
     /// Taken for strict items, and waiting for a confirmation.
-    pub(crate) held: HashMap<u32, Answer>,
+    pub(crate) held: HashMap<u32, ItemAnswer>,
     /// Whether the store was asked for a newer table.
     pub(crate) refreshed: bool,
     /// Items found to wait, by what they wait for.
-    pub(crate) groups: HashMap<Group, Vec<u32>>,
+    pub(crate) groups: HashMap<WaitKey, Vec<u32>>,
 }
 
 impl Node {
     /// Answers every item of a frame before the deadline, in order.
-    pub(crate) async fn serve_frame(self: &Arc<Self>, call: &Call, frame: &Frame) -> Columns {
+    pub(crate) async fn serve_frame(
+        self: &Arc<Self>,
+        call: &RequestContext,
+        frame: &BatchRequest,
+    ) -> BatchResponse {
         let mut items = Vec::with_capacity(frame.len());
         let mut bad = HashMap::new();
         for i in 0..frame.len() {
@@ -55,7 +59,7 @@ impl Node {
             }
         }
         let mut answers = self.serve(call, &items).await.into_iter();
-        let mut columns = Columns::with_capacity(frame.len());
+        let mut columns = BatchResponse::with_capacity(frame.len());
         for i in 0..frame.len() {
             let answer = bad.remove(&i).or_else(|| answers.next());
             if let Some(answer) = answer {
@@ -71,16 +75,16 @@ impl Node {
     /// Answers every item before the deadline, in order.
     pub(crate) async fn serve(
         self: &Arc<Self>,
-        call: &Call,
-        items: &[Item],
-    ) -> Vec<Result<Answer, Fault>> {
-        let mut so_far = SoFar {
+        call: &RequestContext,
+        items: &[RequestItem],
+    ) -> Vec<Result<ItemAnswer, Fault>> {
+        let mut so_far = RequestProgress {
             answers: vec![None; items.len()],
-            ..SoFar::default()
+            ..RequestProgress::default()
         };
         let mut places = self.waiting.places(call.share.as_ref(), items.len());
         let mut todo: Vec<u32> = (0..items.len() as u32).collect();
-        let mut work: Work<'_> = FuturesUnordered::new();
+        let mut work: ResolutionQueue<'_> = FuturesUnordered::new();
         let mut taken_in = 0;
         // Invariant: no number is taken after the deadline, because the client discards its answer.
         // Schedule that breaks it: the background gets no CPU time while a client retries. Then
@@ -125,7 +129,7 @@ impl Node {
                             yield_now().await;
                         }
                         work.push(match group {
-                            Group::Confirm(holding) => {
+                            WaitKey::ConfirmAnswers(holding) => {
                                 let held = |i: &u32| Some((*i, *so_far.held.get(i)?));
                                 let taken = members.iter().filter_map(held).collect();
                                 Box::pin(self.confirmed(call, items, holding, taken))
@@ -143,7 +147,7 @@ impl Node {
                 Ok(Some(outcomes)) => {
                     for (index, outcome) in outcomes {
                         if so_far.held.remove(&index).is_some()
-                            && let Some(Ok(Answer::Numbers { .. })) = outcome
+                            && let Some(Ok(ItemAnswer::Numbers { .. })) = outcome
                         {
                             self.counters.nexts.add(1);
                             self.counters.numbers.add(items[index as usize].ask.count());
@@ -162,7 +166,7 @@ impl Node {
         for index in so_far.held.keys() {
             self.burn(items[*index as usize].ask);
         }
-        let SoFar { answers, why, .. } = so_far;
+        let RequestProgress { answers, why, .. } = so_far;
         let late = |i: usize| Err(self.too_late(why.get(&(i as u32))));
         let answers = answers.into_iter().enumerate();
         answers
@@ -173,10 +177,10 @@ impl Node {
     /// The namespace a call means. An unknown one may be new: the store is asked once a call.
     async fn namespace(
         &self,
-        call: &Call,
-        items: &[Item],
+        call: &RequestContext,
+        items: &[RequestItem],
         refreshed: &mut bool,
-        places: &mut Places<'_>,
+        places: &mut WaitPermits<'_>,
     ) -> Result<(Arc<RoutingTable>, Namespace), Fault> {
         let name = items.first().map_or(call.namespace.as_str(), |item| {
             namespace_name(&call.namespace, item.key.key_ref())
@@ -222,14 +226,14 @@ mod tests {
     use seqsvr_proto::v1::NextManyRequest;
 
     use super::*;
-    use crate::hits::tests::World;
+    use crate::hits::tests::FastPathFixture;
 
     /// Schedule: frames of a client that retries wait for a background thread. When they get one,
     /// the client has given up, and the section is loaded.
     #[tokio::test]
     async fn a_call_after_its_deadline_takes_nothing() {
-        let world = World::new().await;
-        let frame = Frame::from(NextManyRequest {
+        let world = FastPathFixture::new().await;
+        let frame = BatchRequest::from(NextManyRequest {
             uids: vec![7],
             ..NextManyRequest::default()
         });

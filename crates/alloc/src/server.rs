@@ -12,7 +12,7 @@ use tonic::transport::Server;
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
-use crate::admin_client::CheckCluster;
+use crate::admin_client::ClusterTagCheck;
 use crate::node::Node;
 use crate::options::{Error, Options};
 use crate::{admin, service};
@@ -72,7 +72,7 @@ pub(crate) fn serve(
         let sequence = SequenceServer::new(service::SequenceService(node.clone()))
             .max_decoding_message_size(message_max)
             .max_encoding_message_size(MESSAGE_MAX);
-        let check = CheckCluster(node.cluster.clone());
+        let check = ClusterTagCheck(node.cluster.clone());
         let operators = AdminServer::with_interceptor(admin::AdminService(node.clone()), check);
         let incoming = incoming(listener, node.connections.clone());
         Server::builder()

@@ -21,14 +21,14 @@ use tokio::time::Instant;
 use tonic::{Request, Response, Status, Streaming};
 use tracing::Instrument;
 
-use crate::ask::{Answer, Ask, Call, Item};
-use crate::columns::Columns;
-use crate::frame::{Frame, Wanted};
-use crate::hits::Hits;
+use crate::ask::{ItemAnswer, ItemOperation, RequestContext, RequestItem};
+use crate::columns::BatchResponse;
+use crate::frame::{BatchRequest, TakeArgs};
+use crate::hits::FastPathResult;
 use crate::node::Node;
-use crate::pipe::Pipe;
-use crate::request::{Received, count, invalid, key, named, namespace};
-use crate::timing::Method;
+use crate::pipe::PipeResponses;
+use crate::request::{RequestArrival, count, invalid, key, named, namespace};
+use crate::timing::CallMethod;
 
 /// How long the opening of a Pipe waits for the first routing table.
 const PIPE_TABLE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -39,10 +39,10 @@ pub(crate) struct SequenceService(pub(crate) Arc<Node>);
 #[tonic::async_trait]
 impl Sequence for SequenceService {
     async fn next(&self, request: Request<NextRequest>) -> Result<Response<NextResponse>, Status> {
-        self.timed(Method::Next, request, |received, request| async move {
+        self.timed(CallMethod::Next, request, |received, request| async move {
             self.0.cluster.check(request.cluster_tag())?;
             namespace(&request.namespace)?;
-            let wanted = Wanted {
+            let wanted = TakeArgs {
                 count: count(request.count.unwrap_or(1))?,
                 floor: request.floor.unwrap_or(0),
                 epoch: request.epoch.unwrap_or(0),
@@ -65,7 +65,7 @@ impl Sequence for SequenceService {
                 return Ok(numbers(range.first, range.last, epoch));
             }
             match self.one_later(received, request.into()).await? {
-                Answer::Numbers { first, last, epoch } => Ok(numbers(first, last, epoch)),
+                ItemAnswer::Numbers { first, last, epoch } => Ok(numbers(first, last, epoch)),
                 _ => Err(mixed()),
             }
         })
@@ -76,15 +76,19 @@ impl Sequence for SequenceService {
         &self,
         request: Request<NextManyRequest>,
     ) -> Result<Response<NextManyResponse>, Status> {
-        self.timed(Method::NextMany, request, |received, request| async move {
-            let version = request.table_version;
-            let columns = self.many(received, request.into()).await?;
-            Ok(NextManyResponse {
-                routes: self.0.table.routes_for(version),
-                cluster_tag: self.0.cluster.tag().0,
-                ..columns.whole().into_next()
-            })
-        })
+        self.timed(
+            CallMethod::NextMany,
+            request,
+            |received, request| async move {
+                let version = request.table_version;
+                let columns = self.many(received, request.into()).await?;
+                Ok(NextManyResponse {
+                    routes: self.0.table.routes_for(version),
+                    cluster_tag: self.0.cluster.tag().0,
+                    ..columns.whole().into_next()
+                })
+            },
+        )
         .await
     }
 
@@ -92,28 +96,32 @@ impl Sequence for SequenceService {
         &self,
         request: Request<CurrentRequest>,
     ) -> Result<Response<CurrentResponse>, Status> {
-        self.timed(Method::Current, request, |received, request| async move {
-            self.0.cluster.check(request.cluster_tag())?;
-            namespace(&request.namespace)?;
-            named(request.key_ref())?;
-            let version = request.table_version;
-            let frame = Frame::from(request);
-            let hit = self.0.has_lease().then(|| self.0.hit(&frame));
-            let answer = match hit.and_then(|hits| hits.columns.single()) {
-                Some(answer) => answer,
-                None => self.one_later(received, frame).await?,
-            };
-            match answer {
-                Answer::Current { kind, value, epoch } => Ok(CurrentResponse {
-                    kind: kind.into(),
-                    value,
-                    epoch: epoch.0,
-                    routes: self.0.table.routes_for(version),
-                    cluster_tag: self.0.cluster.tag().0,
-                }),
-                _ => Err(mixed()),
-            }
-        })
+        self.timed(
+            CallMethod::Current,
+            request,
+            |received, request| async move {
+                self.0.cluster.check(request.cluster_tag())?;
+                namespace(&request.namespace)?;
+                named(request.key_ref())?;
+                let version = request.table_version;
+                let frame = BatchRequest::from(request);
+                let hit = self.0.has_lease().then(|| self.0.hit(&frame));
+                let answer = match hit.and_then(|hits| hits.columns.single()) {
+                    Some(answer) => answer,
+                    None => self.one_later(received, frame).await?,
+                };
+                match answer {
+                    ItemAnswer::Current { kind, value, epoch } => Ok(CurrentResponse {
+                        kind: kind.into(),
+                        value,
+                        epoch: epoch.0,
+                        routes: self.0.table.routes_for(version),
+                        cluster_tag: self.0.cluster.tag().0,
+                    }),
+                    _ => Err(mixed()),
+                }
+            },
+        )
         .await
     }
 
@@ -122,7 +130,7 @@ impl Sequence for SequenceService {
         request: Request<CurrentManyRequest>,
     ) -> Result<Response<CurrentManyResponse>, Status> {
         self.timed(
-            Method::CurrentMany,
+            CallMethod::CurrentMany,
             request,
             |received, request| async move {
                 let version = request.table_version;
@@ -137,12 +145,12 @@ impl Sequence for SequenceService {
         .await
     }
 
-    type PipeStream = Pipe;
+    type PipeStream = PipeResponses;
 
     async fn pipe(
         &self,
         request: Request<Streaming<PipeRequest>>,
-    ) -> Result<Response<Pipe>, Status> {
+    ) -> Result<Response<PipeResponses>, Status> {
         let caller = ClusterTag::from_metadata(request.metadata())?;
         if caller != ClusterTag::NONE {
             // So that the answer can name the cluster. Without a table no frame could be answered.
@@ -150,7 +158,7 @@ impl Sequence for SequenceService {
             self.0.table_by(deadline).await?;
             self.0.cluster.check(caller)?;
         }
-        let mut response = Response::new(Pipe::new(self.0.clone(), request));
+        let mut response = Response::new(PipeResponses::new(self.0.clone(), request));
         self.0.cluster.tag().write_metadata(response.metadata_mut());
         Ok(response)
     }
@@ -159,37 +167,41 @@ impl Sequence for SequenceService {
         &self,
         request: Request<RaiseToRequest>,
     ) -> Result<Response<RaiseToResponse>, Status> {
-        self.timed(Method::RaiseTo, request, |received, request| async move {
-            self.0.cluster.check(request.cluster_tag())?;
-            namespace(&request.namespace)?;
-            if request.value == 0 || request.value > seqsvr_core::SEQ_MAX {
-                return Err(invalid(format!(
-                    "RaiseTo takes a number from 1 to 2^63-1, not {}",
-                    request.value
-                )));
-            }
-            let ask = Ask::RaiseTo {
-                value: request.value,
-                force: request.force,
-            };
-            let item = Item {
-                key: key(request.key_ref())?,
-                ask,
-                epoch: request.epoch.unwrap_or(0),
-            };
-            let version = request.table_version;
-            let (cluster, forwarded) = (request.cluster_tag(), request.forwarded);
-            let call = received.call(request.namespace, cluster, version, forwarded, false);
-            match self.later(call, item).await? {
-                Answer::Raised { value, epoch } => Ok(RaiseToResponse {
-                    value,
-                    epoch: epoch.0,
-                    routes: self.0.table.routes_for(version),
-                    cluster_tag: self.0.cluster.tag().0,
-                }),
-                _ => Err(mixed()),
-            }
-        })
+        self.timed(
+            CallMethod::RaiseTo,
+            request,
+            |received, request| async move {
+                self.0.cluster.check(request.cluster_tag())?;
+                namespace(&request.namespace)?;
+                if request.value == 0 || request.value > seqsvr_core::SEQ_MAX {
+                    return Err(invalid(format!(
+                        "RaiseTo takes a number from 1 to 2^63-1, not {}",
+                        request.value
+                    )));
+                }
+                let ask = ItemOperation::RaiseTo {
+                    value: request.value,
+                    force: request.force,
+                };
+                let item = RequestItem {
+                    key: key(request.key_ref())?,
+                    ask,
+                    epoch: request.epoch.unwrap_or(0),
+                };
+                let version = request.table_version;
+                let (cluster, forwarded) = (request.cluster_tag(), request.forwarded);
+                let call = received.call(request.namespace, cluster, version, forwarded, false);
+                match self.later(call, item).await? {
+                    ItemAnswer::Raised { value, epoch } => Ok(RaiseToResponse {
+                        value,
+                        epoch: epoch.0,
+                        routes: self.0.table.routes_for(version),
+                        cluster_tag: self.0.cluster.tag().0,
+                    }),
+                    _ => Err(mixed()),
+                }
+            },
+        )
         .await
     }
 
@@ -197,17 +209,21 @@ impl Sequence for SequenceService {
         &self,
         request: Request<RoutesRequest>,
     ) -> Result<Response<RoutingTable>, Status> {
-        self.timed(Method::Routes, request, |received, request| async move {
-            let deadline = received.deadline;
-            let base = request.base;
-            let table = self.0.table_by(deadline).await?;
-            self.0.cluster.check(request.cluster_tag())?;
-            if base > table.version() {
-                self.0.refresh(deadline).await;
-            }
-            let table = self.0.table_by(deadline).await?;
-            Ok(RoutingTable::from(&table.delta_since(base)))
-        })
+        self.timed(
+            CallMethod::Routes,
+            request,
+            |received, request| async move {
+                let deadline = received.deadline;
+                let base = request.base;
+                let table = self.0.table_by(deadline).await?;
+                self.0.cluster.check(request.cluster_tag())?;
+                if base > table.version() {
+                    self.0.refresh(deadline).await;
+                }
+                let table = self.0.table_by(deadline).await?;
+                Ok(RoutingTable::from(&table.delta_since(base)))
+            },
+        )
         .await
     }
 }
@@ -215,13 +231,13 @@ impl Sequence for SequenceService {
 impl LocalSequence for SequenceService {
     fn take(&self, namespace: &str, key: KeyRef<'_>, count: u32) -> Option<NextResponse> {
         let at = Instant::now();
-        let wanted = Wanted {
+        let wanted = TakeArgs {
             count: NonZeroU32::new(count)?,
             floor: 0,
             epoch: 0,
         };
         let (range, epoch) = self.0.hit_one(namespace, key, wanted)?;
-        self.0.timing.took(Method::Next, at.elapsed(), 1);
+        self.0.timing.took(CallMethod::Next, at.elapsed(), 1);
         Some(NextResponse {
             first: range.first,
             last: range.last,
@@ -236,8 +252,8 @@ impl LocalSequence for SequenceService {
         request: NextManyRequest,
         share: &Share,
     ) -> Result<NextManyResponse, Status> {
-        let received = Received::here(share);
-        self.observed(Method::NextMany, received, |received| async move {
+        let received = RequestArrival::here(share);
+        self.observed(CallMethod::NextMany, received, |received| async move {
             Ok(self.many(received, request.into()).await?.into_next())
         })
         .await
@@ -248,14 +264,14 @@ impl SequenceService {
     /// Answers a call, and notes how long it took and how it failed.
     async fn timed<T, U, F>(
         &self,
-        method: Method,
+        method: CallMethod,
         request: Request<T>,
-        answer: impl FnOnce(Received, T) -> F,
+        answer: impl FnOnce(RequestArrival, T) -> F,
     ) -> Result<Response<U>, Status>
     where
         F: Future<Output = Result<U, Status>>,
     {
-        let (received, request) = Received::new(request);
+        let (received, request) = RequestArrival::new(request);
         let answering = |received| answer(received, request);
         self.observed(method, received, answering)
             .await
@@ -265,9 +281,9 @@ impl SequenceService {
     /// The same of whatever came.
     async fn observed<U, F>(
         &self,
-        method: Method,
-        received: Received,
-        answer: impl FnOnce(Received) -> F,
+        method: CallMethod,
+        received: RequestArrival,
+        answer: impl FnOnce(RequestArrival) -> F,
     ) -> Result<U, Status>
     where
         F: Future<Output = Result<U, Status>>,
@@ -294,10 +310,14 @@ impl SequenceService {
     }
 
     /// Answers of all items; short, if memory had them all.
-    async fn many(&self, received: Received, frame: Frame) -> Result<Columns, Fault> {
+    async fn many(
+        &self,
+        received: RequestArrival,
+        frame: BatchRequest,
+    ) -> Result<BatchResponse, Fault> {
         self.0.cluster.check(frame.cluster)?;
         frame.check(self.0.items_max)?;
-        let Hits {
+        let FastPathResult {
             columns, missed, ..
         } = self.0.hit(&frame);
         if missed.is_empty() {
@@ -313,7 +333,11 @@ impl SequenceService {
     }
 
     /// Answers a frame of one item the long way.
-    async fn one_later(&self, received: Received, frame: Frame) -> Result<Answer, Status> {
+    async fn one_later(
+        &self,
+        received: RequestArrival,
+        frame: BatchRequest,
+    ) -> Result<ItemAnswer, Status> {
         let item = frame.item(0)?;
         self.later(
             frame.call(received.deadline, received.share, received.trace),
@@ -323,7 +347,7 @@ impl SequenceService {
     }
 
     /// Answers an item the long way.
-    async fn later(&self, call: Call, item: Item) -> Result<Answer, Status> {
+    async fn later(&self, call: RequestContext, item: RequestItem) -> Result<ItemAnswer, Status> {
         let (node, version) = (self.0.clone(), call.table_version);
         let served = async move { node.serve(&call, &[item]).await.pop() };
         let answer = self.0.background.run(served.in_current_span()).await?;

@@ -21,7 +21,7 @@ use seqsvr_core::route::RoutingTable;
 
 /// A registration of this process at the store.
 #[derive(Debug)]
-pub(crate) struct Session {
+pub(crate) struct LeasedSession {
     pub(crate) id: SessionId,
     ended: AtomicBool,
     // The lease's deadline on each clock; 0 before the first renewal. Read separately: every pair
@@ -31,9 +31,9 @@ pub(crate) struct Session {
     raw_ns: AtomicU64,
 }
 
-impl Session {
-    pub(crate) fn new(id: SessionId) -> Session {
-        Session {
+impl LeasedSession {
+    pub(crate) fn new(id: SessionId) -> LeasedSession {
+        LeasedSession {
             id,
             ended: AtomicBool::new(false),
             main_ns: AtomicU64::new(0),
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn a_session_serves_only_under_its_lease() {
-        let session = Session::new(SessionId(1));
+        let session = LeasedSession::new(SessionId(1));
         assert!(!session.serves(at(10)), "OpenSession grants no lease");
         session.renew(Lease::new(at(10), Duration::from_secs(3)));
         assert!(session.serves(at(12)) && !session.serves(at(13)));
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn one_clock_past_its_deadline_is_enough() {
-        let session = Session::new(SessionId(1));
+        let session = LeasedSession::new(SessionId(1));
         session.renew(Lease::new(at(10), Duration::from_secs(3)));
         assert!(!session.serves(Reading {
             raw_ns: at(14).raw_ns,

@@ -85,14 +85,14 @@ mod tests {
     use seqsvr_core::id::{Epoch, NamespaceId, SectionId, SectionKey, SessionId};
 
     use super::*;
-    use crate::hits::tests::World;
+    use crate::hits::tests::FastPathFixture;
 
     const OPENS: u32 = 3_000;
 
     /// Schedule: no store answers; thousands of Opens wait, and a move waits for those of its slot.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_shutdown_while_no_store_answers_has_a_bound() {
-        let world = World::new().await;
+        let world = FastPathFixture::new().await;
         let (node, session) = (world.node.clone(), world.session.clone());
         let table = node.table.load().unwrap();
         let fence = |section| {

@@ -32,12 +32,12 @@ pub(crate) struct StateDir {
     dir: PathBuf,
     /// Holds the lock.
     _lock: File,
-    place: Place,
+    place: ProofBinding,
 }
 
 /// What a proof is bound to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Place {
+struct ProofBinding {
     boot: String,
     device: u64,
     inode: u64,
@@ -45,13 +45,13 @@ struct Place {
 
 /// The stored form.
 #[derive(Serialize, Deserialize)]
-struct Stored {
+struct StoredProof {
     format: u32,
     name: String,
     session: u64,
     /// Hexadecimal.
     nonce: String,
-    place: Place,
+    place: ProofBinding,
 }
 
 impl StateDir {
@@ -84,7 +84,7 @@ impl StateDir {
         Ok(StateDir {
             dir: dir.to_owned(),
             _lock: lock,
-            place: Place {
+            place: ProofBinding {
                 boot: boot.trim().to_owned(),
                 device: meta.dev(),
                 inode: meta.ino(),
@@ -101,7 +101,7 @@ impl StateDir {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return None,
             Err(e) => return self.nothing(&format!("{} cannot be read: {e}", path.display())),
         };
-        let Ok(stored) = serde_json::from_str::<Stored>(&text) else {
+        let Ok(stored) = serde_json::from_str::<StoredProof>(&text) else {
             return self.nothing(&format!(
                 "{} is damaged or of another version",
                 path.display()
@@ -139,7 +139,7 @@ impl StateDir {
 
     /// Stores the proof of a session just opened. Waits for the disk.
     pub(crate) fn store(&self, name: &str, proof: Proof) -> io::Result<()> {
-        let stored = Stored {
+        let stored = StoredProof {
             format: FORMAT,
             name: name.to_owned(),
             session: proof.session.0,

@@ -11,13 +11,13 @@ use seqsvr_core::id::{Epoch, NamespaceId, SectionId, SectionKey, Slot};
 use seqsvr_core::planted;
 use seqsvr_proto::v1::SectionFinal;
 
-use crate::loaded::Loaded;
-use crate::sections::{Sections, outcome};
+use crate::loaded::LoadedSection;
+use crate::sections::{SectionMap, outcome};
 
 /// Most closes remembered whose answer never came; one forgotten costs a gap.
 const UNSURE_MAX: usize = 100_000;
 
-impl Sections {
+impl SectionMap {
     /// Stops a slot at an epoch: from here on nothing of it is opened at it. False if it is stopped
     /// already.
     pub(crate) fn stop(&self, slot: Slot, epoch: Epoch) -> bool {
@@ -61,7 +61,7 @@ impl Sections {
     }
 
     /// Seals and takes out every object of a stopped slot.
-    pub(crate) fn retire_slot(&self, slot: Slot, epoch: Epoch) -> Vec<Arc<Loaded>> {
+    pub(crate) fn retire_slot(&self, slot: Slot, epoch: Epoch) -> Vec<Arc<LoadedSection>> {
         let lock = self.busy.lock();
         let mut all = self.all();
         all.retain(|l| l.fence.slot == slot && l.fence.epoch == epoch);
@@ -121,7 +121,7 @@ mod tests {
     use seqsvr_core::section::{Open, Section};
 
     use super::*;
-    use crate::session::Session;
+    use crate::session::LeasedSession;
 
     const SECTION: SectionKey = SectionKey {
         namespace: NamespaceId(1),
@@ -136,7 +136,7 @@ mod tests {
         }
     }
 
-    fn loaded(epoch: u64, session: &Arc<Session>) -> Loaded {
+    fn loaded(epoch: u64, session: &Arc<LeasedSession>) -> LoadedSection {
         let open = Open {
             generation: epoch,
             base: 0,
@@ -144,7 +144,7 @@ mod tests {
             first: Some(1),
             stride: 1,
         };
-        Loaded::new(fence(epoch), session.clone(), Section::dense(open, 10), 10)
+        LoadedSection::new(fence(epoch), session.clone(), Section::dense(open, 10), 10)
     }
 
     fn table(epoch: u64) -> RoutingTable {
@@ -176,7 +176,10 @@ mod tests {
     /// and its section is opened. Sealed without a close, it would skip its window.
     #[test]
     fn an_older_table_seals_nothing_of_a_later_epoch() {
-        let (sections, session) = (Sections::new([1, 2]), Arc::new(Session::new(SessionId(1))));
+        let (sections, session) = (
+            SectionMap::new([1, 2]),
+            Arc::new(LeasedSession::new(SessionId(1))),
+        );
         sections.publish(loaded(5, &session));
         sections.note_finals(&[final_of(5)]);
         sections.drop_stale(&table(4));
@@ -190,7 +193,10 @@ mod tests {
     /// What an Open after a close names, so that a late duplicate of an earlier one begins nothing.
     #[test]
     fn the_last_generation_is_known_after_a_close_at_its_epoch_alone() {
-        let (sections, session) = (Sections::new([1, 2]), Arc::new(Session::new(SessionId(1))));
+        let (sections, session) = (
+            SectionMap::new([1, 2]),
+            Arc::new(LeasedSession::new(SessionId(1))),
+        );
         assert_eq!(sections.last_generation(fence(5)), None);
         sections.note_generation(fence(5), 7);
         assert_eq!(sections.last_generation(fence(5)), Some(7));
@@ -203,7 +209,10 @@ mod tests {
     /// along with the end as well.
     #[test]
     fn the_finals_of_a_move_under_way_are_found_by_the_end_of_the_session() {
-        let (sections, session) = (Sections::new([1, 2]), Arc::new(Session::new(SessionId(1))));
+        let (sections, session) = (
+            SectionMap::new([1, 2]),
+            Arc::new(LeasedSession::new(SessionId(1))),
+        );
         sections.publish(loaded(5, &session));
         assert!(sections.stop(Slot(0), Epoch(5)));
         assert!(!sections.stop(Slot(0), Epoch(5)), "stopped twice");

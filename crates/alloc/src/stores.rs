@@ -20,7 +20,7 @@ use tonic::transport::Channel;
 use tonic::{Response, Status};
 
 use crate::own_cluster::OwnCluster;
-use crate::random::Random;
+use crate::random::RandomSource;
 
 /// Most members learnt; a group has 3 or 5.
 const LEARNT_MAX: usize = 16;
@@ -28,7 +28,7 @@ const LEARNT_MAX: usize = 16;
 /// The StoreSvr group as seen from here: the stores it was told of at the start, and the members as
 /// a leader last told them, so that it finds the group when all of the former have been replaced.
 #[derive(Clone)]
-pub(crate) struct Stores {
+pub(crate) struct StoreGroupClient {
     given: Arc<[String]>,
     learnt: Arc<Mutex<Vec<String>>>,
     channels: Channels,
@@ -36,23 +36,23 @@ pub(crate) struct Stores {
     /// first.
     runtime: Handle,
     preferred: Arc<Mutex<String>>,
-    random: Random,
+    random: RandomSource,
     cluster: Arc<OwnCluster>,
     /// Whether each store that answered last named another cluster. A store that does not answer is
     /// taken out.
     foreign: Arc<Mutex<BTreeMap<String, bool>>>,
 }
 
-impl Stores {
+impl StoreGroupClient {
     /// Its connections live in the runtime this is called in.
     pub(crate) fn new(
         addresses: &[String],
         channels: Channels,
-        random: Random,
+        random: RandomSource,
         cluster: Arc<OwnCluster>,
-    ) -> Stores {
+    ) -> StoreGroupClient {
         let preferred = addresses.first().cloned().unwrap_or_default();
-        Stores {
+        StoreGroupClient {
             given: addresses.into(),
             learnt: Arc::default(),
             channels,
@@ -147,7 +147,7 @@ impl Stores {
         every && 2 * stores.len() > all.len()
     }
 
-    /// Sends a request of the `Store` service in this process's name: see [`Stores::call`]. A store
+    /// Sends a request of the `Store` service in this process's name: see [`StoreGroupClient::call`]. A store
     /// of another cluster counts as one that does not lead.
     pub(crate) async fn send<R, T, F, Fut>(
         &self,
@@ -269,12 +269,12 @@ mod tests {
 
     use super::*;
 
-    fn stores(addresses: [&str; 3]) -> Stores {
+    fn stores(addresses: [&str; 3]) -> StoreGroupClient {
         let cluster = OwnCluster::default();
         cluster.join(ClusterTag(1)).unwrap();
-        let random = Random::new(Some(1));
+        let random = RandomSource::new(Some(1));
         let addresses = addresses.map(str::to_owned);
-        Stores::new(&addresses, Channels::new(), random, Arc::new(cluster))
+        StoreGroupClient::new(&addresses, Channels::new(), random, Arc::new(cluster))
     }
 
     fn renewed(tag: u64) -> Result<KeepAliveResponse, Fault> {
@@ -328,10 +328,10 @@ mod tests {
                 .add_service(health)
                 .serve_with_incoming(incoming),
         );
-        let stores = Stores::new(
+        let stores = StoreGroupClient::new(
             &[address],
             Channels::new(),
-            Random::new(Some(1)),
+            RandomSource::new(Some(1)),
             Arc::default(),
         );
         let background = Builder::new_multi_thread()

@@ -21,7 +21,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::stores::Stores;
+use crate::stores::StoreGroupClient;
 
 /// Most commands waiting here.
 const QUEUE_MAX: usize = 200_000;
@@ -32,22 +32,22 @@ const TRY: Duration = Duration::from_secs(1);
 /// How long a batch is repeated before its waiters are told; they decide whether to go on.
 const GIVE_UP: Duration = Duration::from_secs(10);
 
-type Waiting = (SectionCommand, oneshot::Sender<Result<Reply, Fault>>);
+type QueuedCommand = (SectionCommand, oneshot::Sender<Result<Reply, Fault>>);
 
 /// What waits.
 #[derive(Default)]
-struct Queue {
+struct PendingCommands {
     /// Raises and closes.
-    first: VecDeque<Waiting>,
-    opens: VecDeque<Waiting>,
+    first: VecDeque<QueuedCommand>,
+    opens: VecDeque<QueuedCommand>,
 }
 
-impl Queue {
+impl PendingCommands {
     fn len(&self) -> usize {
         self.first.len() + self.opens.len()
     }
 
-    fn push(&mut self, waiting: Waiting) {
+    fn push(&mut self, waiting: QueuedCommand) {
         match waiting.0.command {
             Some(section_command::Command::Open(_)) => self.opens.push_back(waiting),
             _ => self.first.push_back(waiting),
@@ -55,7 +55,7 @@ impl Queue {
     }
 
     /// What the next Submit carries.
-    fn gather(&mut self) -> Vec<Waiting> {
+    fn gather(&mut self) -> Vec<QueuedCommand> {
         let first = self.first.len().min(SUBMIT_MAX - OPENS_MAX);
         let opens = self.opens.len().min(OPENS_MAX);
         let first = self.first.drain(..first);
@@ -65,17 +65,17 @@ impl Queue {
 
 /// Queue of section commands.
 #[derive(Clone)]
-pub(crate) struct Submitter {
+pub(crate) struct CommandQueue {
     /// None once nobody sends any more.
-    queue: Arc<Mutex<Option<Queue>>>,
+    queue: Arc<Mutex<Option<PendingCommands>>>,
     ready: Arc<Notify>,
-    stores: Stores,
+    stores: StoreGroupClient,
 }
 
-impl Submitter {
-    pub(crate) fn new(stores: Stores) -> Submitter {
-        Submitter {
-            queue: Arc::new(Mutex::new(Some(Queue::default()))),
+impl CommandQueue {
+    pub(crate) fn new(stores: StoreGroupClient) -> CommandQueue {
+        CommandQueue {
+            queue: Arc::new(Mutex::new(Some(PendingCommands::default()))),
             ready: Arc::default(),
             stores,
         }
@@ -121,7 +121,7 @@ impl Submitter {
         *self.queue.lock() = None;
     }
 
-    async fn send(&self, batch: Vec<Waiting>) {
+    async fn send(&self, batch: Vec<QueuedCommand>) {
         let (commands, waiters): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
         let request = SubmitRequest {
             commands,
@@ -171,7 +171,7 @@ fn fail(waiters: Vec<oneshot::Sender<Result<Reply, Fault>>>, fault: &Fault) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use crate::random::RandomSource;
 
     #[test]
     fn raises_pass_a_crowd_of_opens_and_both_go_on() {
@@ -181,7 +181,7 @@ mod tests {
         };
         let open = || command(section_command::Command::Open(Default::default()));
         let raise = || command(section_command::Command::Raise(Default::default()));
-        let (mut queue, mut told) = (Queue::default(), Vec::new());
+        let (mut queue, mut told) = (PendingCommands::default(), Vec::new());
         let crowd = (0..2 * SUBMIT_MAX).map(|_| open()).chain([raise()]);
         for one in crowd.chain((0..2 * SUBMIT_MAX).map(|_| raise())) {
             let (tx, rx) = oneshot::channel();
@@ -190,7 +190,7 @@ mod tests {
         }
         for _ in 0..2 {
             let batch = queue.gather();
-            let is_open = |w: &&Waiting| w.0 == open();
+            let is_open = |w: &&QueuedCommand| w.0 == open();
             assert_eq!(batch.len(), SUBMIT_MAX);
             assert_eq!(batch.iter().filter(is_open).count(), OPENS_MAX);
         }
@@ -200,13 +200,13 @@ mod tests {
     /// Otherwise a task that opens or raises while the process stops would wait for ever.
     #[tokio::test]
     async fn whoever_comes_after_the_end_is_told() {
-        let nowhere = Stores::new(
+        let nowhere = StoreGroupClient::new(
             &["127.0.0.1:1".to_owned()],
             seqsvr_client::Channels::new(),
-            Random::new(Some(1)),
+            RandomSource::new(Some(1)),
             Arc::default(),
         );
-        let submitter = Submitter::new(nowhere);
+        let submitter = CommandQueue::new(nowhere);
         let cancel = CancellationToken::new();
         cancel.cancel();
         submitter.clone().run(cancel).await;

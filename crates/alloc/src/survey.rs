@@ -4,11 +4,11 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Acquire;
 
-use crate::loaded::Loaded;
+use crate::loaded::LoadedSection;
 
 /// Sums over loaded sections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Survey {
+pub(crate) struct SectionTotals {
     pub(crate) sections: u64,
     pub(crate) keys: u64,
     pub(crate) bytes: u64,
@@ -23,9 +23,9 @@ pub(crate) struct Survey {
     pub(crate) max_seq: u64,
 }
 
-impl Survey {
-    pub(crate) fn of<'a>(sections: impl Iterator<Item = &'a Arc<Loaded>>) -> Survey {
-        let mut all = Survey::default();
+impl SectionTotals {
+    pub(crate) fn of<'a>(sections: impl Iterator<Item = &'a Arc<LoadedSection>>) -> SectionTotals {
+        let mut all = SectionTotals::default();
         let mut left_min = None;
         for loaded in sections {
             let left = loaded.section.left();
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn sums_and_what_is_low() {
-        assert_eq!(Survey::of([].iter()), Survey::default());
+        assert_eq!(SectionTotals::of([].iter()), SectionTotals::default());
         let all = [loaded(0, 10), loaded(1, 10), loaded(2, 10)];
         let take = |at: usize, key, n| {
             let taken = all[at]
@@ -66,7 +66,7 @@ mod tests {
         take(0, 3, 1_000);
         take(0, 4, 5);
         take(1, 0, 999);
-        let survey = Survey::of(all.iter());
+        let survey = SectionTotals::of(all.iter());
         assert_eq!((survey.sections, survey.keys), (3, 3));
         assert_eq!(survey.max_seq, 1_000);
         assert_eq!((survey.left, survey.left_min, survey.low), (1_001, 0, 1));

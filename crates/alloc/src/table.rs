@@ -24,16 +24,16 @@ pub(crate) enum ApplyError {
 }
 
 /// Newest routing table; readers never block.
-pub(crate) struct Table {
+pub(crate) struct RoutingTableCell {
     cluster: Arc<OwnCluster>,
     current: ArcSwapOption<RoutingTable>,
     update: Mutex<()>,
     version: watch::Sender<u64>,
 }
 
-impl Table {
-    pub(crate) fn new(cluster: Arc<OwnCluster>) -> Table {
-        Table {
+impl RoutingTableCell {
+    pub(crate) fn new(cluster: Arc<OwnCluster>) -> RoutingTableCell {
+        RoutingTableCell {
             cluster,
             current: ArcSwapOption::empty(),
             update: Mutex::new(()),

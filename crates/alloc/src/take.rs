@@ -14,31 +14,33 @@ use seqsvr_proto::error::Fault;
 use seqsvr_proto::v1::Reason;
 use tonic::Code;
 
-use crate::ask::{Answer, Ask, Call, Item, Miss, Place};
-use crate::loaded::Loaded;
+use crate::ask::{
+    ItemAnswer, ItemLocation, ItemOperation, MissReason, RequestContext, RequestItem,
+};
+use crate::loaded::LoadedSection;
 use crate::node::Node;
-use crate::session::Session;
+use crate::session::LeasedSession;
 
 /// An answer that still has to pass the check.
-struct Taken<'m> {
+struct PendingAnswer<'m> {
     index: u32,
-    loaded: &'m Arc<Loaded>,
-    answer: Answer,
+    loaded: &'m Arc<LoadedSection>,
+    answer: ItemAnswer,
 }
 
 impl Node {
     /// Answers what it can of `todo` from owned sections, and tells of every other item why not.
     pub(crate) fn pass(
         self: &Arc<Self>,
-        call: &Call,
+        call: &RequestContext,
         table: &RoutingTable,
         namespace: &Namespace,
-        items: &[Item],
+        items: &[RequestItem],
         todo: &[u32],
-        answers: &mut [Option<Result<Answer, Fault>>],
-    ) -> Vec<(u32, Miss)> {
+        answers: &mut [Option<Result<ItemAnswer, Fault>>],
+    ) -> Vec<(u32, MissReason)> {
         let mut misses = Vec::new();
-        let mut taken: Vec<Taken<'_>> = Vec::with_capacity(todo.len());
+        let mut taken: Vec<PendingAnswer<'_>> = Vec::with_capacity(todo.len());
         let session = self.session.load();
         let leased = self.has_lease();
         let map = self.sections.map.pin();
@@ -55,7 +57,7 @@ impl Node {
                 misses.push((index, miss));
                 continue;
             }
-            let current = |l: &&Arc<Loaded>| {
+            let current = |l: &&Arc<LoadedSection>| {
                 l.is_current(table) && !l.section.is_sealed() && l.session.lives()
             };
             let Some(loaded) = map.get(&place.section).filter(current) else {
@@ -64,15 +66,15 @@ impl Node {
             };
             // Only spares numbers that would be burned; what decides is the check after taking.
             if !leased {
-                misses.push((index, Miss::Wait(Reason::NoLease, self.no_lease())));
+                misses.push((index, MissReason::Wait(Reason::NoLease, self.no_lease())));
                 continue;
             }
             if item.epoch > loaded.fence.epoch.0 {
-                misses.push((index, Miss::Guard(loaded.clone())));
+                misses.push((index, MissReason::VerifyOwnership(loaded.clone())));
                 continue;
             }
             match self.take(namespace, loaded, &place, item.ask) {
-                Ok(answer) => taken.push(Taken {
+                Ok(answer) => taken.push(PendingAnswer {
                     index,
                     loaded,
                     answer,
@@ -96,7 +98,7 @@ impl Node {
             || namespace.spec.limits.strict
             || table.is_some_and(|table| table.is_strict(namespace));
         let mut numbers = 0;
-        for Taken {
+        for PendingAnswer {
             index,
             loaded,
             answer,
@@ -104,11 +106,11 @@ impl Node {
         {
             if !table.is_some_and(|table| loaded.is_current(table)) {
                 self.burn(items[index as usize].ask);
-                misses.push((index, Miss::Wait(Reason::NoLease, self.no_lease())));
+                misses.push((index, MissReason::Wait(Reason::NoLease, self.no_lease())));
             } else if strict {
-                misses.push((index, Miss::Confirm(loaded.clone(), answer)));
+                misses.push((index, MissReason::ConfirmAnswer(loaded.clone(), answer)));
             } else {
-                if let Answer::Numbers { first, last, .. } = answer {
+                if let ItemAnswer::Numbers { first, last, .. } = answer {
                     numbers += (last - first) / loaded.section.stride() + 1;
                     self.counters.nexts.add(1);
                 }
@@ -120,25 +122,25 @@ impl Node {
     }
 
     /// Counts numbers that were taken and are not given.
-    pub(crate) fn burn(&self, ask: Ask) {
+    pub(crate) fn burn(&self, ask: ItemOperation) {
         self.counters.burned.add(ask.count());
     }
 
     fn take(
         self: &Arc<Self>,
         namespace: &Namespace,
-        loaded: &Arc<Loaded>,
-        place: &Place<'_>,
-        ask: Ask,
-    ) -> Result<Answer, Miss> {
+        loaded: &Arc<LoadedSection>,
+        place: &ItemLocation<'_>,
+        ask: ItemOperation,
+    ) -> Result<ItemAnswer, MissReason> {
         let section = &loaded.section;
         let epoch = loaded.fence.epoch;
         let refused = |refusal| refused(refusal, loaded, place);
         match ask {
-            Ask::Next { count, floor } => {
+            ItemOperation::Next { count, floor } => {
                 let count_max = namespace.spec.count_max();
                 if count.get() > count_max {
-                    return Err(Miss::Final(too_many(count.get(), count_max)));
+                    return Err(MissReason::Final(too_many(count.get(), count_max)));
                 }
                 let range = section.next(place.key(), count).map_err(refused)?;
                 if loaded.wants_raise() {
@@ -146,27 +148,27 @@ impl Node {
                 }
                 if range.first <= floor {
                     self.burn(ask);
-                    return Err(Miss::Guard(loaded.clone()));
+                    return Err(MissReason::VerifyOwnership(loaded.clone()));
                 }
-                Ok(Answer::Numbers {
+                Ok(ItemAnswer::Numbers {
                     first: range.first,
                     last: range.last,
                     epoch,
                 })
             }
-            Ask::Current => {
+            ItemOperation::Current => {
                 let current = loaded.current(place.key(), namespace);
-                let (kind, value) = current.ok_or(Miss::Read(place.section))?;
-                Ok(Answer::Current { kind, value, epoch })
+                let (kind, value) = current.ok_or(MissReason::Read(place.section))?;
+                Ok(ItemAnswer::Current { kind, value, epoch })
             }
-            Ask::RaiseTo { value, force } => {
+            ItemOperation::RaiseTo { value, force } => {
                 let target = namespace
                     .spec
                     .progression
                     .round_up(value)
-                    .ok_or_else(|| Miss::Final(exhausted()))?;
+                    .ok_or_else(|| MissReason::Final(exhausted()))?;
                 if section.max_seq() < target {
-                    return Err(Miss::Raise(loaded.clone(), target, force));
+                    return Err(MissReason::Raise(loaded.clone(), target, force));
                 }
                 // The window is durable up to the target, so only memory is left to set; done in an
                 // unsealed object of the generation that was raised, or not at all.
@@ -178,21 +180,26 @@ impl Node {
                 if loaded.wants_raise() {
                     self.refill(loaded);
                 }
-                Ok(Answer::Raised { value, epoch })
+                Ok(ItemAnswer::Raised { value, epoch })
             }
         }
     }
 
     /// What an item of a section that is not loaded has to wait for.
-    fn unloaded(&self, table: &RoutingTable, place: &Place<'_>, ask: Ask) -> Miss {
+    fn unloaded(
+        &self,
+        table: &RoutingTable,
+        place: &ItemLocation<'_>,
+        ask: ItemOperation,
+    ) -> MissReason {
         let epoch = table.route(place.slot).map(|route| route.epoch);
-        if let Ask::Current = ask {
-            Miss::Read(place.section)
+        if let ItemOperation::Current = ask {
+            MissReason::Read(place.section)
         } else if epoch.is_some_and(|epoch| self.sections.is_stopped(place.slot, epoch)) {
             let text = format!("slot {} is moving to another AllocSvr", place.slot);
-            Miss::Wait(Reason::NotOwner, text)
+            MissReason::Wait(Reason::NotOwner, text)
         } else {
-            Miss::Open(place.section, place.slot)
+            MissReason::Open(place.section, place.slot)
         }
     }
 
@@ -200,10 +207,10 @@ impl Node {
     fn owned(
         &self,
         table: &RoutingTable,
-        session: Option<&Session>,
-        place: &Place<'_>,
-    ) -> Result<(), Miss> {
-        let wait = |text| Err(Miss::Wait(Reason::NotOwner, text));
+        session: Option<&LeasedSession>,
+        place: &ItemLocation<'_>,
+    ) -> Result<(), MissReason> {
+        let wait = |text| Err(MissReason::Wait(Reason::NotOwner, text));
         match table
             .route(place.slot)
             .and_then(|route| route.owner.as_ref())
@@ -215,7 +222,7 @@ impl Node {
                 "slot {} is held by an earlier session of AllocSvr {:?} until its lease has run out",
                 place.slot, owner.name
             )),
-            Some(owner) => Err(Miss::Remote(owner.address.clone())),
+            Some(owner) => Err(MissReason::Remote(owner.address.clone())),
         }
     }
 
@@ -228,15 +235,15 @@ impl Node {
     }
 }
 
-fn refused(refusal: Refusal, loaded: &Arc<Loaded>, place: &Place<'_>) -> Miss {
+fn refused(refusal: Refusal, loaded: &Arc<LoadedSection>, place: &ItemLocation<'_>) -> MissReason {
     match refusal {
-        Refusal::Empty { needed } => Miss::Refill(loaded.clone(), needed),
-        Refusal::Sealed => Miss::Open(place.section, place.slot),
-        Refusal::Exhausted => Miss::Final(exhausted()),
-        Refusal::Full => Miss::Final(Fault::new(Reason::TooMany, refusal.to_string())),
+        Refusal::Empty { needed } => MissReason::Refill(loaded.clone(), needed),
+        Refusal::Sealed => MissReason::Open(place.section, place.slot),
+        Refusal::Exhausted => MissReason::Final(exhausted()),
+        Refusal::Full => MissReason::Final(Fault::new(Reason::TooMany, refusal.to_string())),
         // `idle` closes sections, then the item is tried again.
-        Refusal::NoMemory => Miss::Memory,
-        Refusal::NotHere => Miss::Final(Fault::new(Reason::Unspecified, refusal.to_string())),
+        Refusal::NoMemory => MissReason::NoMemory,
+        Refusal::NotHere => MissReason::Final(Fault::new(Reason::Unspecified, refusal.to_string())),
     }
 }
 

@@ -7,14 +7,14 @@ use seqsvr_metrics::{DescriptorEncoder, Figure, Histogram};
 use seqsvr_proto::v1::Reason;
 use tokio::time::Instant;
 
-use crate::counters::Counter;
+use crate::counters::EventCounter;
 
 /// One more than the greatest reason of the contract.
 const REASONS: usize = 18;
 
 /// What is called.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Method {
+pub(crate) enum CallMethod {
     Next,
     NextMany,
     Current,
@@ -25,7 +25,7 @@ pub(crate) enum Method {
     Routes,
 }
 
-/// In the order of [`Method`].
+/// In the order of [`CallMethod`].
 const METHODS: [&str; 7] = [
     "Next",
     "NextMany",
@@ -38,16 +38,16 @@ const METHODS: [&str; 7] = [
 
 /// What is known of the calls of one AllocSvr.
 #[derive(Debug, Default)]
-pub(crate) struct Timing {
+pub(crate) struct CallMetrics {
     took: [Histogram; METHODS.len()],
-    failed: [Counter; REASONS],
-    dropped: Counter,
+    failed: [EventCounter; REASONS],
+    dropped: EventCounter,
 }
 
-impl Timing {
+impl CallMetrics {
     /// Begins a call that was received at that moment.
-    pub(crate) fn begin(&self, method: Method, at: Instant) -> Underway<'_> {
-        Underway {
+    pub(crate) fn begin(&self, method: CallMethod, at: Instant) -> CallTimer<'_> {
+        CallTimer {
             timing: self,
             method,
             at,
@@ -56,7 +56,7 @@ impl Timing {
     }
 
     /// Notes `n` calls or frames that took so long each.
-    pub(crate) fn took(&self, method: Method, took: Duration, n: u64) {
+    pub(crate) fn took(&self, method: CallMethod, took: Duration, n: u64) {
         self.took[method as usize].observe_each(took, n);
     }
 
@@ -94,14 +94,14 @@ impl Timing {
 }
 
 /// A call that is being answered.
-pub(crate) struct Underway<'a> {
-    timing: &'a Timing,
-    method: Method,
+pub(crate) struct CallTimer<'a> {
+    timing: &'a CallMetrics,
+    method: CallMethod,
     at: Instant,
     ended: bool,
 }
 
-impl Underway<'_> {
+impl CallTimer<'_> {
     /// The answer is ready.
     pub(crate) fn end(mut self) -> Duration {
         self.ended = true;
@@ -111,7 +111,7 @@ impl Underway<'_> {
     }
 }
 
-impl Drop for Underway<'_> {
+impl Drop for CallTimer<'_> {
     fn drop(&mut self) {
         if !self.ended {
             self.timing.dropped.add(1);
@@ -123,7 +123,7 @@ impl Drop for Underway<'_> {
 mod tests {
     use super::*;
 
-    fn value(timing: &Timing, name: &str) -> u64 {
+    fn value(timing: &CallMetrics, name: &str) -> u64 {
         let figures = timing.figures();
         let named = figures.iter().find(|f| match &f.label {
             Some((_, value)) => value == name,
@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn every_reason_has_its_count() {
         assert!(Reason::try_from(REASONS as i32).is_err(), "a reason is new");
-        let timing = Timing::default();
+        let timing = CallMetrics::default();
         timing.failed(Reason::NameTaken);
         assert_eq!(value(&timing, "NAME_TAKEN"), 1);
         assert_eq!(value(&timing, "UNSPECIFIED"), 0);
@@ -143,11 +143,11 @@ mod tests {
 
     #[test]
     fn a_call_ends_or_was_dropped() {
-        let timing = Timing::default();
-        timing.begin(Method::Routes, Instant::now()).end();
-        assert_eq!(timing.took[Method::Routes as usize].count(), 1);
-        drop(timing.begin(Method::Routes, Instant::now()));
-        assert_eq!(timing.took[Method::Routes as usize].count(), 1);
+        let timing = CallMetrics::default();
+        timing.begin(CallMethod::Routes, Instant::now()).end();
+        assert_eq!(timing.took[CallMethod::Routes as usize].count(), 1);
+        drop(timing.begin(CallMethod::Routes, Instant::now()));
+        assert_eq!(timing.took[CallMethod::Routes as usize].count(), 1);
         assert_eq!(value(&timing, "calls_dropped"), 1);
     }
 }

@@ -14,7 +14,7 @@ use seqsvr_proto::error::Fault;
 use seqsvr_proto::transport::{Share, add_within};
 use seqsvr_proto::v1::Reason;
 
-use crate::counters::Counter;
+use crate::counters::EventCounter;
 
 /// Part of the places that one connection may take: one in so many.
 const SHARE: usize = 4;
@@ -23,14 +23,14 @@ pub(crate) const RETRY_MS: u32 = 100;
 
 /// Places for items that wait.
 #[derive(Debug)]
-pub(crate) struct Waiting {
+pub(crate) struct WaitLimiter {
     most: usize,
     taken: AtomicUsize,
 }
 
-impl Waiting {
-    pub(crate) fn new(most: usize) -> Waiting {
-        Waiting {
+impl WaitLimiter {
+    pub(crate) fn new(most: usize) -> WaitLimiter {
+        WaitLimiter {
             most,
             taken: AtomicUsize::new(0),
         }
@@ -42,8 +42,8 @@ impl Waiting {
     }
 
     /// For a call of so many items, which takes none yet.
-    pub(crate) fn places<'a>(&'a self, share: Option<&'a Share>, items: usize) -> Places<'a> {
-        Places {
+    pub(crate) fn places<'a>(&'a self, share: Option<&'a Share>, items: usize) -> WaitPermits<'a> {
+        WaitPermits {
             waiting: self,
             share,
             items,
@@ -53,16 +53,16 @@ impl Waiting {
 }
 
 /// The places of one call.
-pub(crate) struct Places<'a> {
-    waiting: &'a Waiting,
+pub(crate) struct WaitPermits<'a> {
+    waiting: &'a WaitLimiter,
     share: Option<&'a Share>,
     items: usize,
     taken: bool,
 }
 
-impl Places<'_> {
+impl WaitPermits<'_> {
     /// Takes the call's places unless it has them. The error tells those that would have to wait.
-    pub(crate) fn take(&mut self, refused: &Counter) -> Result<(), Fault> {
+    pub(crate) fn take(&mut self, refused: &EventCounter) -> Result<(), Fault> {
         if self.taken {
             return Ok(());
         }
@@ -90,7 +90,7 @@ impl Places<'_> {
     }
 }
 
-impl Drop for Places<'_> {
+impl Drop for WaitPermits<'_> {
     fn drop(&mut self) {
         if self.taken {
             self.waiting.taken.fetch_sub(self.items, Relaxed);
@@ -107,8 +107,8 @@ mod tests {
 
     #[test]
     fn places_are_bounded_and_given_back() {
-        let waiting = Waiting::new(10);
-        let refused = Counter::default();
+        let waiting = WaitLimiter::new(10);
+        let refused = EventCounter::default();
         let mut six = waiting.places(None, 6);
         six.take(&refused).unwrap();
         six.take(&refused).unwrap();

@@ -10,30 +10,30 @@ use seqsvr_proto::error::Fault;
 use seqsvr_proto::v1::{CurrentKind, Reason};
 use tokio::time::sleep;
 
-use crate::ask::{Answer, Call, Item};
-use crate::group::{Group, Object};
-use crate::guard::{Holding, Verdict};
+use crate::ask::{ItemAnswer, RequestContext, RequestItem};
+use crate::group::{SectionPtr, WaitKey};
+use crate::guard::{OwnershipVerdict, SlotOwnership};
 use crate::node::Node;
 
 /// What became of an item: answered, or (None) to be tried again.
-pub(crate) type Outcome = (u32, Option<Result<Answer, Fault>>);
+pub(crate) type Resolution = (u32, Option<Result<ItemAnswer, Fault>>);
 
 impl Node {
     /// Does what a group waits for; its items are then tried again or answered.
     pub(crate) fn work<'a>(
         self: &'a Arc<Self>,
-        call: &'a Call,
-        items: &'a [Item],
+        call: &'a RequestContext,
+        items: &'a [RequestItem],
         table: &RoutingTable,
-        group: Group,
+        group: WaitKey,
         members: Vec<u32>,
-    ) -> BoxFuture<'a, Vec<Outcome>> {
+    ) -> BoxFuture<'a, Vec<Resolution>> {
         match group {
-            Group::Refresh => Box::pin(async move {
+            WaitKey::Renewal => Box::pin(async move {
                 self.refresh(call.deadline).await;
                 again(members)
             }),
-            Group::Wait => {
+            WaitKey::Wait => {
                 let mut changed = self.table.watch();
                 changed.mark_unchanged();
                 Box::pin(async move {
@@ -43,7 +43,7 @@ impl Node {
                     again(members)
                 })
             }
-            Group::Open(section, slot) => {
+            WaitKey::Open(section, slot) => {
                 let fence = Node::fence(table, slot, section);
                 let session = self.session.load_full();
                 Box::pin(async move {
@@ -56,28 +56,28 @@ impl Node {
                     self.outcome(members, opened).await
                 })
             }
-            Group::Refill(Object(loaded), needed) => Box::pin(async move {
+            WaitKey::Refill(SectionPtr(loaded), needed) => Box::pin(async move {
                 match self.wait_for_window(&loaded, needed, call.deadline).await {
                     Ok(()) => again(members),
                     Err(fault) => done(members, &Err(fault)),
                 }
             }),
-            Group::Raise(Object(loaded), to, force) => {
+            WaitKey::Raise(SectionPtr(loaded), to, force) => {
                 let keys = members.iter().map(|i| items[*i as usize].key.clone());
                 let raised = self.raise_to(loaded, to, force, keys.collect());
                 Box::pin(async move { self.outcome(members, raised.await).await })
             }
-            Group::Read(section) => Box::pin(self.read(section, table.slot_of(section), members)),
+            WaitKey::Read(section) => Box::pin(self.read(section, table.slot_of(section), members)),
             // Its answers are taken out by whoever calls this: see `serve`.
-            Group::Confirm(_) => Box::pin(std::future::ready(again(members))),
-            Group::Guard(holding) => Box::pin(async move {
+            WaitKey::ConfirmAnswers(_) => Box::pin(std::future::ready(again(members))),
+            WaitKey::VerifyOwnership(holding) => Box::pin(async move {
                 match self.confirm(holding).await {
-                    Ok(Verdict::Stale) => {
+                    Ok(OwnershipVerdict::Stale) => {
                         self.step_down(holding);
                         self.refresh(call.deadline).await;
                         again(members)
                     }
-                    Ok(Verdict::Ours) => {
+                    Ok(OwnershipVerdict::Current) => {
                         self.counters.guard_alarms.add(1);
                         let text = "floor or epoch is above anything this cluster has given out; if it is genuine, numbers were lost (an old copy was restored): stop and ask an operator";
                         done(members, &Err(Fault::new(Reason::FloorUnknown, text)))
@@ -85,12 +85,12 @@ impl Node {
                     Err(fault) => self.outcome(members, Err(fault)).await,
                 }
             }),
-            Group::Remote(address) => Box::pin(self.forward(call, items, address, members)),
+            WaitKey::Remote(address) => Box::pin(self.forward(call, items, address, members)),
         }
     }
 
     /// After something a group waited for: tried again unless it failed for good.
-    async fn outcome(&self, members: Vec<u32>, result: Result<(), Fault>) -> Vec<Outcome> {
+    async fn outcome(&self, members: Vec<u32>, result: Result<(), Fault>) -> Vec<Resolution> {
         match result {
             Ok(()) => again(members),
             Err(fault) if passing(fault.reason()) => {
@@ -104,7 +104,7 @@ impl Node {
     /// `Current` of a section that is not loaded: a store read that began after the request came.
     /// The epoch is that of the same read: our table's may be one that another owner has answered
     /// above.
-    async fn read(&self, section: SectionKey, slot: Slot, members: Vec<u32>) -> Vec<Outcome> {
+    async fn read(&self, section: SectionKey, slot: Slot, members: Vec<u32>) -> Vec<Resolution> {
         match self.read_section(section, slot).await {
             Ok(row) => {
                 let table = self.table.load();
@@ -119,7 +119,7 @@ impl Node {
                 };
                 done(
                     members,
-                    &Ok(Answer::Current {
+                    &Ok(ItemAnswer::Current {
                         kind,
                         value: row.max_seq,
                         epoch: row.epoch,
@@ -133,13 +133,13 @@ impl Node {
     /// Answers of strict calls, once a store has confirmed what they rest on.
     pub(crate) async fn confirmed(
         &self,
-        call: &Call,
-        items: &[Item],
-        holding: Holding,
-        taken: Vec<(u32, Answer)>,
-    ) -> Vec<Outcome> {
+        call: &RequestContext,
+        items: &[RequestItem],
+        holding: SlotOwnership,
+        taken: Vec<(u32, ItemAnswer)>,
+    ) -> Vec<Resolution> {
         let verdict = self.confirm(holding).await;
-        if let Ok(Verdict::Ours) = verdict {
+        if let Ok(OwnershipVerdict::Current) = verdict {
             let answers = taken.into_iter();
             return answers.map(|(i, answer)| (i, Some(Ok(answer)))).collect();
         }
@@ -158,7 +158,7 @@ impl Node {
     }
 
     /// A confirmation said that a holding does not stand: nothing of it is served again.
-    fn step_down(&self, holding: Holding) {
+    fn step_down(&self, holding: SlotOwnership) {
         for loaded in self.sections.all() {
             if loaded.fence.slot == holding.slot && loaded.fence.epoch <= holding.epoch {
                 self.sections.retire(&loaded);
@@ -186,11 +186,11 @@ pub(crate) fn passing(reason: Reason) -> bool {
     )
 }
 
-pub(crate) fn again(members: Vec<u32>) -> Vec<Outcome> {
+pub(crate) fn again(members: Vec<u32>) -> Vec<Resolution> {
     members.into_iter().map(|i| (i, None)).collect()
 }
 
-pub(crate) fn done(members: Vec<u32>, answer: &Result<Answer, Fault>) -> Vec<Outcome> {
+pub(crate) fn done(members: Vec<u32>, answer: &Result<ItemAnswer, Fault>) -> Vec<Resolution> {
     members
         .into_iter()
         .map(|i| (i, Some(answer.clone())))

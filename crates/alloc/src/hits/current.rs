@@ -5,20 +5,20 @@ use seqsvr_core::namespace::Namespace;
 use seqsvr_proto::v1::CurrentKind;
 
 use super::place::{place, with_key};
-use super::take::Taking;
-use super::{Hits, UNTOUCHED_MAX};
-use crate::ask::Answer;
-use crate::frame::Frame;
+use super::take::BatchTaker;
+use super::{FastPathResult, UNTOUCHED_MAX};
+use crate::ask::ItemAnswer;
+use crate::frame::BatchRequest;
 
-impl Taking<'_> {
+impl BatchTaker<'_> {
     /// Reads the numbers of a frame of Current, of which so many items may be looked for in vain.
     pub(super) fn current(
         &mut self,
-        frame: &Frame,
+        frame: &BatchRequest,
         namespace: &Namespace,
         missed_max: usize,
-    ) -> Hits {
-        let mut hits = Hits::for_items(frame.len());
+    ) -> FastPathResult {
+        let mut hits = FastPathResult::for_items(frame.len());
         let mut untouched = 0;
         for i in 0..frame.len() {
             if hits.missed.len() >= missed_max {
@@ -36,7 +36,7 @@ impl Taking<'_> {
             });
             match found {
                 Some((kind, value, epoch)) => {
-                    let answer = Answer::Current { kind, value, epoch };
+                    let answer = ItemAnswer::Current { kind, value, epoch };
                     hits.columns.push(&Ok(answer));
                 }
                 None => hits.missed.push(i as u32),

@@ -9,21 +9,21 @@
 use seqsvr_core::id::SectionKey;
 use seqsvr_core::section::Adder;
 
-use crate::loaded::Loaded;
+use crate::loaded::LoadedSection;
 
 /// Most sections kept.
 const PLACES_MAX: usize = 1_024;
 
 /// The sections entered so far.
-pub(super) struct Entered<'m> {
-    places: Vec<Option<(&'m Loaded, Adder<'m>)>>,
+pub(super) struct EnteredSections<'m> {
+    places: Vec<Option<(&'m LoadedSection, Adder<'m>)>>,
 }
 
-impl<'m> Entered<'m> {
+impl<'m> EnteredSections<'m> {
     /// For so many items.
-    pub(super) fn new(items: usize) -> Entered<'m> {
+    pub(super) fn new(items: usize) -> EnteredSections<'m> {
         let places = items.clamp(1, PLACES_MAX).next_power_of_two();
-        Entered {
+        EnteredSections {
             places: std::iter::repeat_with(|| None).take(places).collect(),
         }
     }
@@ -31,7 +31,7 @@ impl<'m> Entered<'m> {
     /// How to take numbers of a section, entered now if it was not; None if another has its place,
     /// or it is sealed.
     #[inline]
-    pub(super) fn adder(&mut self, loaded: &'m Loaded) -> Option<&Adder<'m>> {
+    pub(super) fn adder(&mut self, loaded: &'m LoadedSection) -> Option<&Adder<'m>> {
         let at = self.place(loaded.fence.section);
         let place = &mut self.places[at];
         if place.is_none() {
@@ -43,13 +43,13 @@ impl<'m> Entered<'m> {
 
     /// The section, if it was entered.
     #[inline]
-    pub(super) fn get(&self, section: SectionKey) -> Option<&'m Loaded> {
+    pub(super) fn get(&self, section: SectionKey) -> Option<&'m LoadedSection> {
         let (entered, _) = self.places[self.place(section)].as_ref()?;
         (entered.fence.section == section).then_some(*entered)
     }
 
     /// All of them.
-    pub(super) fn all(&self) -> impl Iterator<Item = &'m Loaded> {
+    pub(super) fn all(&self) -> impl Iterator<Item = &'m LoadedSection> {
         self.places.iter().flatten().map(|(loaded, _)| *loaded)
     }
 

@@ -7,17 +7,17 @@ use seqsvr_core::namespace::Namespace;
 use seqsvr_core::section::{Key, Section, Sought, Spot};
 
 use super::place::with_key;
-use crate::frame::Frame;
-use crate::loaded::Loaded;
+use crate::frame::BatchRequest;
+use crate::loaded::LoadedSection;
 
 /// Items looked up together: as many misses as a core can have under way, a few times over.
 pub(super) const BLOCK: usize = 64;
 
 /// What was found of the items of a block. In columns: an entry of all would be copied about while
 /// its parts are still on their way to the cache.
-pub(super) struct Found<'m> {
+pub(super) struct LookupBlock<'m> {
     /// None: not as usual.
-    pub(super) loaded: [Option<&'m Loaded>; BLOCK],
+    pub(super) loaded: [Option<&'m LoadedSection>; BLOCK],
     /// Of a uid in its dense section.
     pub(super) indices: [u32; BLOCK],
     /// Of keys of keyed sections.
@@ -26,9 +26,9 @@ pub(super) struct Found<'m> {
     pub(super) spots: [Option<Spot<'m>>; BLOCK],
 }
 
-impl Found<'_> {
+impl LookupBlock<'_> {
     pub(super) fn none() -> Self {
-        Found {
+        LookupBlock {
             loaded: [None; BLOCK],
             indices: [0; BLOCK],
             sought: Vec::new(),
@@ -39,7 +39,13 @@ impl Found<'_> {
     /// Hashes `n` keys of keyed sections, and fetches where the sections will look for them first.
     /// Before hashing, which leaves a core no room to look ahead, it fetches what tells where that
     /// is.
-    pub(super) fn seek(&mut self, frame: &Frame, begin: usize, n: usize, namespace: &Namespace) {
+    pub(super) fn seek(
+        &mut self,
+        frame: &BatchRequest,
+        begin: usize,
+        n: usize,
+        namespace: &Namespace,
+    ) {
         let near = self.loaded[..n].iter().flatten();
         black_box(near.fold(0, |sum, loaded| sum | loaded.section.near()));
         self.sought.clear();

@@ -11,8 +11,8 @@ use seqsvr_proto::convert::namespace_name;
 
 use super::place::{place, with_key};
 use super::take::{is_past, raise};
-use crate::frame::Wanted;
-use crate::loaded::Loaded;
+use crate::frame::TakeArgs;
+use crate::loaded::LoadedSection;
 use crate::node::Node;
 
 impl Node {
@@ -22,7 +22,7 @@ impl Node {
         self: &Arc<Self>,
         namespace: &str,
         key: KeyRef<'_>,
-        wanted: Wanted,
+        wanted: TakeArgs,
     ) -> Option<(Range, Epoch)> {
         let table = self.table.guard();
         let session = self.session.load();
@@ -35,7 +35,7 @@ impl Node {
             return None;
         }
         let (section, index) = place(key, namespace)?;
-        let take = |loaded: &Loaded| {
+        let take = |loaded: &LoadedSection| {
             if wanted.epoch > loaded.fence.epoch.0 {
                 return None;
             }

@@ -9,55 +9,55 @@ use seqsvr_core::namespace::Namespace;
 use seqsvr_core::route::RoutingTable;
 use seqsvr_core::section::{Current, Spot};
 
-use super::entered::Entered;
-use super::found::{BLOCK, Found};
+use super::entered::EnteredSections;
+use super::found::{BLOCK, LookupBlock};
 use super::place::{place, place_uid, with_key};
-use super::{Hits, UNTOUCHED_MAX};
-use crate::frame::{Frame, Wanted};
-use crate::loaded::Loaded;
+use super::{FastPathResult, UNTOUCHED_MAX};
+use crate::frame::{BatchRequest, TakeArgs};
+use crate::loaded::LoadedSection;
 use crate::node::Node;
-use crate::section_cache::SectionCache;
-use crate::sections::Pinned;
-use crate::session::Session;
+use crate::section_cache::LookupCache;
+use crate::sections::PinnedSections;
+use crate::session::LeasedSession;
 
 /// What frames that are served together share.
-pub(super) struct Taking<'m> {
+pub(super) struct BatchTaker<'m> {
     node: &'m Arc<Node>,
     table: &'m RoutingTable,
-    session: &'m Arc<Session>,
-    map: &'m Pinned<'m>,
-    cache: &'m SectionCache,
+    session: &'m Arc<LeasedSession>,
+    map: &'m PinnedSections<'m>,
+    cache: &'m LookupCache,
     /// Found in the map, neither in the cache nor entered.
-    new: Vec<Arc<Loaded>>,
-    entered: Entered<'m>,
-    found: Found<'m>,
+    new: Vec<Arc<LoadedSection>>,
+    entered: EnteredSections<'m>,
+    found: LookupBlock<'m>,
 }
 
-impl<'m> Taking<'m> {
+impl<'m> BatchTaker<'m> {
     /// For frames of so many items in all.
     pub(super) fn new(
         node: &'m Arc<Node>,
         table: &'m RoutingTable,
-        session: &'m Arc<Session>,
-        map: &'m Pinned<'m>,
-        cache: &'m SectionCache,
+        session: &'m Arc<LeasedSession>,
+        map: &'m PinnedSections<'m>,
+        cache: &'m LookupCache,
         items: usize,
-    ) -> Taking<'m> {
-        Taking {
+    ) -> BatchTaker<'m> {
+        BatchTaker {
             node,
             table,
             session,
             map,
             cache,
             new: Vec::new(),
-            entered: Entered::new(items),
-            found: Found::none(),
+            entered: EnteredSections::new(items),
+            found: LookupBlock::none(),
         }
     }
 
     /// The section, if it is loaded and as usual. May be sealed.
     #[inline]
-    pub(super) fn find(&mut self, section: SectionKey) -> Option<&'m Loaded> {
+    pub(super) fn find(&mut self, section: SectionKey) -> Option<&'m LoadedSection> {
         match self.cache.get(section, self.table.version()) {
             Some(loaded) => Some(loaded),
             None => self.load(section),
@@ -66,7 +66,7 @@ impl<'m> Taking<'m> {
 
     /// The same of one that is not in the cache.
     #[inline(never)]
-    fn load(&mut self, section: SectionKey) -> Option<&'m Loaded> {
+    fn load(&mut self, section: SectionKey) -> Option<&'m LoadedSection> {
         if let Some(loaded) = self.entered.get(section) {
             return Some(loaded);
         }
@@ -87,14 +87,19 @@ impl<'m> Taking<'m> {
 
     /// Leaves all sections, after a look at what is left of their windows. Gives those that were
     /// not in the cache.
-    pub(super) fn leave(self) -> Vec<Arc<Loaded>> {
+    pub(super) fn leave(self) -> Vec<Arc<LoadedSection>> {
         let left = self.entered.all();
         left.for_each(|loaded| raise(self.node, self.map, loaded));
         self.new
     }
 
     /// Takes the numbers of a frame of Next, of which so many items may be looked for in vain.
-    pub(super) fn next(&mut self, frame: &Frame, namespace: &Namespace, missed_max: usize) -> Hits {
+    pub(super) fn next(
+        &mut self,
+        frame: &BatchRequest,
+        namespace: &Namespace,
+        missed_max: usize,
+    ) -> FastPathResult {
         // Mostly all items want the same, so that nothing is to be looked up for one.
         match frame.wanted_by_all() {
             Some(wanted) => self.next_of(frame, namespace, missed_max, |_| Some(wanted)),
@@ -105,12 +110,12 @@ impl<'m> Taking<'m> {
     #[inline]
     fn next_of(
         &mut self,
-        frame: &Frame,
+        frame: &BatchRequest,
         namespace: &Namespace,
         missed_max: usize,
-        wanted: impl Fn(usize) -> Option<Wanted>,
-    ) -> Hits {
-        let mut hits = Hits::for_items(frame.len());
+        wanted: impl Fn(usize) -> Option<TakeArgs>,
+    ) -> FastPathResult {
+        let mut hits = FastPathResult::for_items(frame.len());
         let mut untouched = 0;
         let count_max = namespace.spec.count_max();
         let counted = frame.is_counted();
@@ -125,7 +130,7 @@ impl<'m> Taking<'m> {
                 let i = begin + at;
                 let (spot, index) = (&self.found.spots[at], self.found.indices[at]);
                 let taken = self.found.loaded[at].and_then(|loaded| {
-                    let Wanted {
+                    let TakeArgs {
                         count,
                         floor,
                         epoch,
@@ -182,7 +187,7 @@ impl<'m> Taking<'m> {
     #[inline]
     fn look_up(
         &mut self,
-        frame: &Frame,
+        frame: &BatchRequest,
         begin: usize,
         n: usize,
         namespace: &Namespace,
@@ -222,7 +227,7 @@ impl<'m> Taking<'m> {
 
 /// Raises the window of a section of which numbers were taken, if it is time to.
 #[inline]
-pub(super) fn raise(node: &Arc<Node>, map: &Pinned<'_>, loaded: &Loaded) {
+pub(super) fn raise(node: &Arc<Node>, map: &PinnedSections<'_>, loaded: &LoadedSection) {
     if loaded.wants_raise()
         && let Some(loaded) = map.get(&loaded.key())
     {
@@ -230,10 +235,10 @@ pub(super) fn raise(node: &Arc<Node>, map: &Pinned<'_>, loaded: &Loaded) {
     }
 }
 
-impl Loaded {
+impl LoadedSection {
     /// Whether it belongs to this session and is current by this table.
     #[inline]
-    pub(super) fn is_usual(&self, table: &RoutingTable, session: &Arc<Session>) -> bool {
+    pub(super) fn is_usual(&self, table: &RoutingTable, session: &Arc<LeasedSession>) -> bool {
         self.is_current_at(table) && Arc::ptr_eq(&self.session, session)
     }
 }
@@ -241,7 +246,7 @@ impl Loaded {
 /// Whether every number to come of a key is above `floor`, seen without taking one: counters never
 /// go back.
 #[inline]
-pub(super) fn is_past(loaded: &Loaded, spot: Option<&Spot<'_>>, floor: u64) -> bool {
+pub(super) fn is_past(loaded: &LoadedSection, spot: Option<&Spot<'_>>, floor: u64) -> bool {
     floor == 0
         || match spot.map(Spot::current) {
             Some(Current::Touched(now)) => now >= floor,

@@ -15,7 +15,7 @@ use seqsvr_core::section::{Open, Section};
 use seqsvr_proto::v1::{CurrentManyRequest, NextManyRequest};
 
 use super::*;
-use crate::loaded::Loaded;
+use crate::loaded::LoadedSection;
 use crate::{Alloc, Clock, Environment, Options};
 
 mod cached;
@@ -34,13 +34,13 @@ const START: Reading = Reading {
 
 /// Stands still; at its next reading it does what the test wants first.
 #[derive(Default)]
-struct Hooked {
+struct HookedClock {
     ns: AtomicU64,
     readings: AtomicU64,
     hook: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
-impl Clock for Hooked {
+impl Clock for HookedClock {
     fn now(&self) -> Reading {
         let hook = self.hook.lock().take();
         hook.into_iter().for_each(|hook| hook());
@@ -98,18 +98,18 @@ fn strict(version: u64) -> Delta {
     }
 }
 
-pub(crate) struct World {
+pub(crate) struct FastPathFixture {
     pub(crate) node: Arc<Node>,
-    clock: Arc<Hooked>,
-    pub(crate) session: Arc<Session>,
+    clock: Arc<HookedClock>,
+    pub(crate) session: Arc<LeasedSession>,
     _alloc: Alloc,
 }
 
-impl World {
+impl FastPathFixture {
     /// A node that owns all slots at epoch 1 and has the first four sections of `default` and all
     /// of `keys` loaded.
-    pub(crate) async fn new() -> World {
-        let clock = Arc::new(Hooked::default());
+    pub(crate) async fn new() -> FastPathFixture {
+        let clock = Arc::new(HookedClock::default());
         let environment = Environment {
             clock: clock.clone(),
             ..Environment::system()
@@ -119,12 +119,12 @@ impl World {
         let options = Options::new("a1", any, vec!["127.0.0.1:1".into()]);
         let alloc = Alloc::start_in(options, environment).await.unwrap();
         let node = alloc.node.clone();
-        let session = Arc::new(Session::new(SessionId(1)));
+        let session = Arc::new(LeasedSession::new(SessionId(1)));
         session.renew(Lease::new(START, D));
         node.session.store(Some(session.clone()));
         let all = (0..SLOTS as u16).map(|slot| route(slot, 1, 1)).collect();
         node.table.apply(delta(1, all)).unwrap();
-        let world = World {
+        let world = FastPathFixture {
             node,
             clock,
             session,
@@ -163,7 +163,7 @@ impl World {
             1 => Section::dense(open, SECTION as u32),
             _ => Section::keyed(open, [1, 2]),
         };
-        let loaded = Loaded::new(fence, self.session.clone(), section, 1_000);
+        let loaded = LoadedSection::new(fence, self.session.clone(), section, 1_000);
         self.node.sections.publish(loaded);
     }
 
@@ -178,15 +178,15 @@ impl World {
         *self.clock.hook.lock() = Some(Box::new(hook));
     }
 
-    fn next(&self, uids: &[u64]) -> Hits {
+    fn next(&self, uids: &[u64]) -> FastPathResult {
         self.hit(NextManyRequest {
             uids: uids.to_vec(),
             ..NextManyRequest::default()
         })
     }
 
-    fn hit(&self, request: NextManyRequest) -> Hits {
-        let frame = Frame::from(request);
+    fn hit(&self, request: NextManyRequest) -> FastPathResult {
+        let frame = BatchRequest::from(request);
         frame.check(10_000).unwrap();
         self.node.hit(&frame)
     }
@@ -217,8 +217,8 @@ fn four() -> [u64; 4] {
     [0, 1, 2, 3].map(|section| section * SECTION + 7)
 }
 
-fn frame(uids: &[u64]) -> Frame {
-    Frame::from(NextManyRequest {
+fn frame(uids: &[u64]) -> BatchRequest {
+    BatchRequest::from(NextManyRequest {
         uids: uids.to_vec(),
         ..NextManyRequest::default()
     })

@@ -4,7 +4,7 @@ use seqsvr_core::route::{Delta, Owner, Route};
 use tokio::time::timeout;
 
 use super::*;
-use crate::hits::tests::World;
+use crate::hits::tests::FastPathFixture;
 
 /// Returns what a table of version 2 says of a slot that moved to session 2.
 fn moved(slot: Slot, slot_count: u32) -> Delta {
@@ -32,7 +32,7 @@ fn moved(slot: Slot, slot_count: u32) -> Delta {
 /// still names this process, and the slot is stopped until a later table ends that.
 #[tokio::test]
 async fn a_moved_slot_is_not_served_while_the_table_still_names_this_process() {
-    let world = World::new().await;
+    let world = FastPathFixture::new().await;
     let (node, session) = (world.node.clone(), world.session.clone());
     let table = node.table.load().unwrap();
     let section = SectionKey {

@@ -11,13 +11,13 @@ const FIRST: SectionKey = SectionKey {
     section: SectionId(0),
 };
 
-impl World {
-    fn object(&self, section: SectionKey) -> Arc<Loaded> {
+impl FastPathFixture {
+    fn object(&self, section: SectionKey) -> Arc<LoadedSection> {
         self.node.sections.get(section).unwrap()
     }
 
     fn current(&self, uid: u64) -> Option<u64> {
-        let frame = Frame::from(CurrentManyRequest {
+        let frame = BatchRequest::from(CurrentManyRequest {
             uids: vec![uid],
             ..CurrentManyRequest::default()
         });
@@ -35,7 +35,7 @@ impl World {
 /// A section is closed and opened again, with and without a moment in which it is not loaded.
 #[tokio::test]
 async fn a_section_opened_again_is_found_as_it_is_now() {
-    let world = World::new().await;
+    let world = FastPathFixture::new().await;
     world.next(&[5]);
     assert_eq!(world.next(&[5]).columns.values, [2]);
     assert_eq!(world.cached(FIRST), [1]);
@@ -56,7 +56,7 @@ async fn a_section_opened_again_is_found_as_it_is_now() {
 /// Who closes a section seals it, and takes it out a moment later.
 #[tokio::test]
 async fn of_a_sealed_section_nothing_is_told() {
-    let world = World::new().await;
+    let world = FastPathFixture::new().await;
     world.next(&[5]);
     assert_eq!(world.current(5), Some(1));
     assert_eq!(world.cached(FIRST), [1]);
@@ -68,7 +68,7 @@ async fn of_a_sealed_section_nothing_is_told() {
 /// Or the memory of its counters would be held.
 #[tokio::test]
 async fn what_was_taken_out_is_not_kept() {
-    let world = World::new().await;
+    let world = FastPathFixture::new().await;
     world.next(&four());
     let second = SectionKey {
         section: SectionId(1),
@@ -87,7 +87,7 @@ async fn what_was_taken_out_is_not_kept() {
 /// A newer table tells that slots have moved; the objects are not taken out yet.
 #[tokio::test]
 async fn what_was_current_by_an_older_table_is_looked_at_again() {
-    let world = World::new().await;
+    let world = FastPathFixture::new().await;
     let uids = four();
     world.next(&uids);
     let moved = world.slot(uids[1]);
@@ -105,7 +105,7 @@ async fn what_was_current_by_an_older_table_is_looked_at_again() {
 #[tokio::test]
 async fn sections_come_and_go_under_many_threads() {
     const OPENINGS: u64 = 10_000;
-    let world = World::new().await;
+    let world = FastPathFixture::new().await;
     let threads = 1 + std::thread::available_parallelism().map_or(1, usize::from);
     let (done, taken) = (AtomicBool::new(false), AtomicU64::new(0));
     let (cached, stale) = std::thread::scope(|scope| {

@@ -8,7 +8,7 @@ use super::*;
 
 #[tokio::test]
 async fn a_frame_is_answered_with_one_clock_reading() {
-    let world = World::new().await;
+    let world = FastPathFixture::new().await;
     // Of 8 chunks of counters, made by a first touch of each.
     world.next(&[0, 1, 2, 3, 4, 5, 6, 7].map(|chunk| chunk * 1_024 + 1));
     let uids: Vec<u64> = (0..1_000).map(|i| i * 37 % 4_000 * 2).collect();
@@ -33,7 +33,7 @@ async fn a_frame_is_answered_with_one_clock_reading() {
 /// More sections than are kept for a frame, neighbouring items never of the same.
 #[tokio::test]
 async fn sections_of_one_place_take_turns_and_none_stays_entered() {
-    let world = World::new().await;
+    let world = FastPathFixture::new().await;
     let apart = [0, 1_024, 1, 1_025, 2_048];
     for section in [1_024, 1_025, 2_048] {
         world.load(1, section);
@@ -74,7 +74,7 @@ async fn sections_of_one_place_take_turns_and_none_stays_entered() {
 /// each number.
 #[tokio::test]
 async fn each_section_that_numbers_were_taken_of_is_refilled() {
-    let world = World::new().await;
+    let world = FastPathFixture::new().await;
     world.load(1, 1_024);
     let touched = [0, 1_024 * SECTION, SECTION];
     world.next(&touched);
@@ -103,7 +103,7 @@ async fn each_section_that_numbers_were_taken_of_is_refilled() {
 
 #[tokio::test]
 async fn of_keys_nobody_touched_some_take_the_long_way() {
-    let world = World::new().await;
+    let world = FastPathFixture::new().await;
     let keys = |from: usize, to: usize| NextManyRequest {
         keys: (from..to).map(|n| n.to_string().into()).collect(),
         ..NextManyRequest::default()
@@ -117,7 +117,7 @@ async fn of_keys_nobody_touched_some_take_the_long_way() {
 
 #[tokio::test]
 async fn a_frame_of_sections_that_are_not_loaded_is_not_searched_to_its_end() {
-    let world = World::new().await;
+    let world = FastPathFixture::new().await;
     let [a, ..] = four();
     let vain = 50_000_000..;
     let mixed = |n: usize| vain.clone().take(n).chain([a]).collect::<Vec<u64>>();
@@ -129,7 +129,7 @@ async fn a_frame_of_sections_that_are_not_loaded_is_not_searched_to_its_end() {
     let many = world.next(&mixed(3 * MISSED_MAX));
     assert_eq!(many.missed.len(), 3 * MISSED_MAX + 1);
     assert!(many.columns.values.is_empty());
-    let current = Frame::from(CurrentManyRequest {
+    let current = BatchRequest::from(CurrentManyRequest {
         uids: mixed(3 * MISSED_MAX),
         ..CurrentManyRequest::default()
     });
@@ -145,7 +145,7 @@ async fn a_frame_of_sections_that_are_not_loaded_is_not_searched_to_its_end() {
 
 #[tokio::test]
 async fn keys_and_their_decimal_texts_are_one() {
-    let world = World::new().await;
+    let world = FastPathFixture::new().await;
     let texts = ["alice", "42", "0", "18446744073709551615"];
     let keys = NextManyRequest {
         keys: texts.iter().map(|key| key.as_bytes().into()).collect(),
@@ -163,7 +163,7 @@ async fn keys_and_their_decimal_texts_are_one() {
 
 #[tokio::test]
 async fn what_is_not_as_usual_is_missed_and_costs_nothing() {
-    let world = World::new().await;
+    let world = FastPathFixture::new().await;
     let [a, b, ..] = four();
     let of = |request: NextManyRequest| {
         let request = NextManyRequest {

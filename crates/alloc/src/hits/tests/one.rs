@@ -4,19 +4,19 @@
 use std::num::NonZeroU32;
 
 use super::*;
-use crate::frame::Wanted;
+use crate::frame::TakeArgs;
 
-fn wanted(count: u32) -> Wanted {
-    Wanted {
+fn wanted(count: u32) -> TakeArgs {
+    TakeArgs {
         count: NonZeroU32::new(count).unwrap(),
         floor: 0,
         epoch: 0,
     }
 }
 
-impl World {
+impl FastPathFixture {
     /// The first of so many numbers of a uid and the last.
-    fn one(&self, uid: u64, wanted: Wanted) -> Option<(u64, u64)> {
+    fn one(&self, uid: u64, wanted: TakeArgs) -> Option<(u64, u64)> {
         let uid = KeyRef::Uid(Uid(uid));
         let (range, epoch) = self.node.hit_one("", uid, wanted)?;
         assert!(epoch.0 > 0);
@@ -31,7 +31,7 @@ impl World {
 
 #[tokio::test]
 async fn one_and_many_take_from_the_same_counters() {
-    let world = World::new().await;
+    let world = FastPathFixture::new().await;
     let before = world.clock.readings.load(Relaxed);
     assert_eq!(world.one(5, wanted(1)), Some((1, 1)));
     assert_eq!(world.one(5, wanted(3)), Some((2, 4)));
@@ -49,7 +49,7 @@ async fn one_and_many_take_from_the_same_counters() {
 
 #[tokio::test]
 async fn one_number_taken_before_the_lease_ran_out_is_not_answered_after() {
-    let world = World::new().await;
+    let world = FastPathFixture::new().await;
     assert_eq!(world.one(7, wanted(1)), Some((1, 1)));
     let clock = world.clock.clone();
     world.at_the_check(move || clock.ns.store(D.as_nanos() as u64, Relaxed));
@@ -65,12 +65,12 @@ async fn one_number_taken_before_the_lease_ran_out_is_not_answered_after() {
 
 #[tokio::test]
 async fn one_number_of_a_session_that_ended_meanwhile_is_not_answered() {
-    let world = World::new().await;
+    let world = FastPathFixture::new().await;
     let (node, session) = (world.node.clone(), world.session.clone());
     world.at_the_check(move || drop(node.sections.end_session(&session)));
     assert_eq!(world.one(7, wanted(1)), None);
     assert_eq!(world.burned(), 1);
-    let new = Arc::new(Session::new(SessionId(2)));
+    let new = Arc::new(LeasedSession::new(SessionId(2)));
     new.renew(Lease::new(START, D));
     world.node.session.store(Some(new));
     assert_eq!(world.one(7, wanted(1)), None);
@@ -81,7 +81,7 @@ async fn one_number_of_a_session_that_ended_meanwhile_is_not_answered() {
 /// ones.
 #[tokio::test]
 async fn one_number_of_a_slot_that_moved_meanwhile_is_not_answered() {
-    let world = World::new().await;
+    let world = FastPathFixture::new().await;
     assert_eq!(world.one(7, wanted(1)), Some((1, 1)), "it is cached");
     let (node, moved) = (world.node.clone(), world.slot(7));
     world.at_the_check(move || {
@@ -110,7 +110,7 @@ async fn one_number_of_a_slot_that_moved_meanwhile_is_not_answered() {
 
 #[tokio::test]
 async fn a_section_opened_again_is_not_taken_for_what_it_was() {
-    let world = World::new().await;
+    let world = FastPathFixture::new().await;
     assert_eq!(world.one(5, wanted(1)), Some((1, 1)));
     world.open(1, 0, 2, 1_000);
     assert_eq!(world.one(5, wanted(1)), Some((1_001, 1_001)));
@@ -128,14 +128,14 @@ async fn a_section_opened_again_is_not_taken_for_what_it_was() {
 
 #[tokio::test]
 async fn one_that_is_not_as_usual_is_missed_and_costs_nothing() {
-    let world = World::new().await;
+    let world = FastPathFixture::new().await;
     assert_eq!(world.one(7, wanted(1)), Some((1, 1)));
     for unusual in [
-        Wanted {
+        TakeArgs {
             epoch: 2,
             ..wanted(1)
         },
-        Wanted {
+        TakeArgs {
             floor: 2,
             ..wanted(1)
         },
@@ -152,7 +152,7 @@ async fn one_that_is_not_as_usual_is_missed_and_costs_nothing() {
     assert!(!of("", KeyRef::Key(b"")));
     assert!(!of("", KeyRef::Key(&[b'k'; 129])));
     assert_eq!((world.counted(), world.burned()), ((1, 1), 0));
-    let seen = Wanted {
+    let seen = TakeArgs {
         floor: 1,
         ..wanted(1)
     };
@@ -165,7 +165,7 @@ async fn one_that_is_not_as_usual_is_missed_and_costs_nothing() {
 
 #[tokio::test]
 async fn a_section_that_single_numbers_were_taken_of_is_refilled() {
-    let world = World::new().await;
+    let world = FastPathFixture::new().await;
     let section = SectionKey {
         namespace: NamespaceId(1),
         section: SectionId(0),
@@ -180,7 +180,7 @@ async fn a_section_that_single_numbers_were_taken_of_is_refilled() {
 /// Schedule: see `withdrawn`.
 #[tokio::test]
 async fn one_number_of_a_namespace_that_became_strict_meanwhile_is_not_answered() {
-    let world = World::new().await;
+    let world = FastPathFixture::new().await;
     world.strict_at_the_check();
     assert_eq!(world.one(7, wanted(2)), None);
     assert_eq!((world.counted(), world.burned()), ((0, 0), 2));

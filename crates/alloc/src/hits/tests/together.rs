@@ -3,7 +3,7 @@
 use super::*;
 
 /// Frames of both kinds and both namespaces, over the same sections.
-fn together() -> [Frame; 4] {
+fn together() -> [BatchRequest; 4] {
     let keys = NextManyRequest {
         keys: vec!["alice".into(), "bob".into()],
         ..NextManyRequest::default()
@@ -14,15 +14,15 @@ fn together() -> [Frame; 4] {
     };
     [
         frame(&four()),
-        Frame::from(keys),
-        Frame::from(current),
+        BatchRequest::from(keys),
+        BatchRequest::from(current),
         frame(&four()[1..]),
     ]
 }
 
 #[tokio::test]
 async fn frames_that_came_together_are_answered_with_one_clock_reading() {
-    let world = World::new().await;
+    let world = FastPathFixture::new().await;
     world.next(&four());
     let before = world.clock.readings.load(Relaxed);
     let all = world.node.hit_all(&together());
@@ -36,7 +36,7 @@ async fn frames_that_came_together_are_answered_with_one_clock_reading() {
 
 #[tokio::test]
 async fn frames_that_came_together_are_withdrawn_together() {
-    let world = World::new().await;
+    let world = FastPathFixture::new().await;
     let clock = world.clock.clone();
     world.at_the_check(move || clock.ns.store(D.as_nanos() as u64, Relaxed));
     let all = world.node.hit_all(&together());
@@ -44,7 +44,7 @@ async fn frames_that_came_together_are_withdrawn_together() {
     assert_eq!(missed, [4, 2, 4, 3]);
     assert_eq!(world.burned(), 9, "what was only read is not burned");
 
-    let world = World::new().await;
+    let world = FastPathFixture::new().await;
     let moved = world.slot(four()[1]);
     let node = world.node.clone();
     world.at_the_check(move || {

@@ -7,12 +7,12 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::*;
-use crate::ask::{Ask, Call, Item, ItemKey, Miss};
+use crate::ask::{ItemOperation, MissReason, OwnedKey, RequestContext, RequestItem};
 
 /// The schedule of DESIGN 5.4: stopped between taking and checking for longer than the lease.
 #[tokio::test]
 async fn numbers_taken_before_the_lease_ran_out_are_not_answered_after() {
-    let world = World::new().await;
+    let world = FastPathFixture::new().await;
     assert_eq!(world.next(&four()).columns.values, [1; 4]);
     let clock = world.clock.clone();
     world.at_the_check(move || clock.ns.store(D.as_nanos() as u64, Relaxed));
@@ -30,13 +30,13 @@ async fn numbers_taken_before_the_lease_ran_out_are_not_answered_after() {
 
 #[tokio::test]
 async fn numbers_of_a_session_that_ended_meanwhile_are_not_answered() {
-    let world = World::new().await;
+    let world = FastPathFixture::new().await;
     let (node, session) = (world.node.clone(), world.session.clone());
     world.at_the_check(move || drop(node.sections.end_session(&session)));
     assert_eq!(world.next(&four()).missed, [0, 1, 2, 3]);
     assert_eq!(world.burned(), 4);
     // A new session never revives the old one's sections.
-    let new = Arc::new(Session::new(SessionId(2)));
+    let new = Arc::new(LeasedSession::new(SessionId(2)));
     new.renew(Lease::new(START, D));
     world.node.session.store(Some(new));
     assert_eq!(world.next(&four()).missed, [0, 1, 2, 3]);
@@ -47,7 +47,7 @@ async fn numbers_of_a_session_that_ended_meanwhile_are_not_answered() {
 /// its numbers would be answered after the new owner's greater ones.
 #[tokio::test]
 async fn numbers_of_a_slot_that_moved_meanwhile_are_not_answered() {
-    let world = World::new().await;
+    let world = FastPathFixture::new().await;
     let moved = world.slot(four()[1]);
     let hit: Vec<u64> = four()
         .into_iter()
@@ -82,13 +82,13 @@ async fn numbers_of_a_slot_that_moved_meanwhile_are_not_answered() {
 
 #[tokio::test]
 async fn current_is_answered_by_the_same_check() {
-    let world = World::new().await;
+    let world = FastPathFixture::new().await;
     let ask = |uids: &[u64]| {
         let request = CurrentManyRequest {
             uids: uids.to_vec(),
             ..CurrentManyRequest::default()
         };
-        world.node.hit(&Frame::from(request))
+        world.node.hit(&BatchRequest::from(request))
     };
     let [a, b, ..] = four();
     world.next(&[a, a, a]);
@@ -117,7 +117,7 @@ async fn current_is_answered_by_the_same_check() {
 /// pass.
 #[tokio::test]
 async fn numbers_of_a_namespace_that_became_strict_meanwhile_are_not_answered() {
-    let world = World::new().await;
+    let world = FastPathFixture::new().await;
     assert_eq!(world.next(&four()).columns.values, [1; 4]);
     world.strict_at_the_check();
     let hits = world.next(&four());
@@ -129,22 +129,25 @@ async fn numbers_of_a_namespace_that_became_strict_meanwhile_are_not_answered() 
 
 #[tokio::test]
 async fn a_number_read_of_a_namespace_that_became_strict_meanwhile_is_not_answered() {
-    let world = World::new().await;
+    let world = FastPathFixture::new().await;
     world.next(&four());
     world.strict_at_the_check();
     let request = CurrentManyRequest {
         uids: four().to_vec(),
         ..CurrentManyRequest::default()
     };
-    assert_eq!(world.node.hit(&Frame::from(request)).missed, [0, 1, 2, 3]);
+    assert_eq!(
+        world.node.hit(&BatchRequest::from(request)).missed,
+        [0, 1, 2, 3]
+    );
 }
 
 /// The same schedule on the long way: the number waits for a confirmation, as one of a strict call.
 #[tokio::test]
 async fn the_long_way_sees_that_a_namespace_became_strict_meanwhile() {
-    let world = World::new().await;
+    let world = FastPathFixture::new().await;
     world.strict_at_the_check();
-    let call = Call {
+    let call = RequestContext {
         namespace: String::new(),
         deadline: Instant::now() + D,
         cluster: Default::default(),
@@ -155,12 +158,12 @@ async fn the_long_way_sees_that_a_namespace_became_strict_meanwhile() {
         trace: None,
         opens: Semaphore::new(1),
     };
-    let ask = Ask::Next {
+    let ask = ItemOperation::Next {
         count: NonZeroU32::MIN,
         floor: 0,
     };
-    let items = [Item {
-        key: ItemKey::Uid(7),
+    let items = [RequestItem {
+        key: OwnedKey::Uid(7),
         ask,
         epoch: 0,
     }];
@@ -171,5 +174,5 @@ async fn the_long_way_sees_that_a_namespace_became_strict_meanwhile() {
         .node
         .pass(&call, &table, namespace, &items, &[0], &mut answers);
     assert!(answers[0].is_none());
-    assert!(matches!(misses[..], [(0, Miss::Confirm(..))]));
+    assert!(matches!(misses[..], [(0, MissReason::ConfirmAnswer(..))]));
 }
