@@ -19,18 +19,18 @@ use tokio::time::{Instant, timeout};
 use tonic::{Request, Response, Status};
 
 use crate::admin_client::{RelayClient, relay_client};
-use crate::hot::hottest;
+use crate::hot::top_sections;
 use crate::node::Node;
 use crate::survey::SectionTotals;
 
 /// How long one store may take.
-const TRY: Duration = Duration::from_secs(2);
+const STORE_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long stores are asked in all.
-const DEADLINE: Duration = Duration::from_secs(4);
+const RELAY_TIMEOUT: Duration = Duration::from_secs(4);
 /// How long one who asks for the status waits for others who do.
-const PATIENCE: Duration = Duration::from_secs(2);
+const STATUS_PERMIT_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a change of the membership may take: a new member has to catch up.
-const MEMBERS: Duration = Duration::from_secs(60);
+const MEMBERSHIP_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The admin service over a node.
 pub(crate) struct AdminService(pub(crate) Arc<Node>);
@@ -41,13 +41,14 @@ impl AdminService {
         F: Fn(RelayClient) -> Fut,
         Fut: Future<Output = Result<Response<T>, Status>>,
     {
-        self.relay_for(DEADLINE, TRY, ask).await
+        self.relay_with_timeout(RELAY_TIMEOUT, STORE_ATTEMPT_TIMEOUT, ask)
+            .await
     }
 
-    async fn relay_for<T, F, Fut>(
+    async fn relay_with_timeout<T, F, Fut>(
         &self,
-        deadline: Duration,
-        one_try: Duration,
+        timeout: Duration,
+        attempt_timeout: Duration,
         ask: F,
     ) -> Result<T, Fault>
     where
@@ -55,9 +56,9 @@ impl AdminService {
         Fut: Future<Output = Result<Response<T>, Status>>,
     {
         self.0
-            .stores
-            .call(Instant::now() + deadline, one_try, |channel| {
-                ask(relay_client(&self.0.cluster, channel))
+            .store_group
+            .call(Instant::now() + timeout, attempt_timeout, |channel| {
+                ask(relay_client(&self.0.own_cluster, channel))
             })
             .await
     }
@@ -77,7 +78,9 @@ impl Admin for AdminService {
             })
             .await?;
         // So that the next call through this node finds it.
-        self.0.refresh(Instant::now() + TRY).await;
+        self.0
+            .renew_and_wait(Instant::now() + STORE_ATTEMPT_TIMEOUT)
+            .await;
         Ok(Response::new(made))
     }
 
@@ -92,7 +95,9 @@ impl Admin for AdminService {
                 async move { store.alter_namespace(request).await }
             })
             .await?;
-        self.0.refresh(Instant::now() + TRY).await;
+        self.0
+            .renew_and_wait(Instant::now() + STORE_ATTEMPT_TIMEOUT)
+            .await;
         Ok(Response::new(altered))
     }
 
@@ -123,7 +128,7 @@ impl Admin for AdminService {
         request: Request<AdminMoveSlotRequest>,
     ) -> Result<Response<AdminMoveSlotResponse>, Status> {
         Ok(Response::new(
-            self.0.operate_move(request.into_inner()).await?,
+            self.0.move_slot_by_name(request.into_inner()).await?,
         ))
     }
 
@@ -132,7 +137,7 @@ impl Admin for AdminService {
         request: Request<DrainRequest>,
     ) -> Result<Response<DrainResponse>, Status> {
         Ok(Response::new(
-            self.0.operate_drain(request.into_inner()).await?,
+            self.0.drain_by_name(request.into_inner()).await?,
         ))
     }
 
@@ -142,7 +147,7 @@ impl Admin for AdminService {
     ) -> Result<Response<MembersResponse>, Status> {
         let request = request.into_inner();
         let done = self
-            .relay_for(MEMBERS, MEMBERS, |mut store| {
+            .relay_with_timeout(MEMBERSHIP_TIMEOUT, MEMBERSHIP_TIMEOUT, |mut store| {
                 let request = request.clone();
                 async move { store.add_member(request).await }
             })
@@ -156,9 +161,11 @@ impl Admin for AdminService {
     ) -> Result<Response<MembersResponse>, Status> {
         let request = request.into_inner();
         let done = self
-            .relay_for(MEMBERS, MEMBERS, |mut store| async move {
-                store.remove_member(request).await
-            })
+            .relay_with_timeout(
+                MEMBERSHIP_TIMEOUT,
+                MEMBERSHIP_TIMEOUT,
+                |mut store| async move { store.remove_member(request).await },
+            )
             .await?;
         Ok(Response::new(done))
     }
@@ -169,9 +176,11 @@ impl Admin for AdminService {
     ) -> Result<Response<MembersResponse>, Status> {
         let request = request.into_inner();
         let done = self
-            .relay_for(MEMBERS, MEMBERS, |mut store| async move {
-                store.transfer_leader(request).await
-            })
+            .relay_with_timeout(
+                MEMBERSHIP_TIMEOUT,
+                MEMBERSHIP_TIMEOUT,
+                |mut store| async move { store.transfer_leader(request).await },
+            )
             .await?;
         Ok(Response::new(done))
     }
@@ -194,31 +203,35 @@ impl Admin for AdminService {
         _: Request<NodeStatusRequest>,
     ) -> Result<Response<NodeStatusResponse>, Status> {
         let node = self.0.clone();
-        let turn = timeout(PATIENCE, node.sections.told.clone().acquire_owned()).await;
+        let permit = timeout(
+            STATUS_PERMIT_TIMEOUT,
+            node.sections.status_permit.clone().acquire_owned(),
+        )
+        .await;
         // Never closed: that error cannot come.
-        let turn = turn.map_err(|_| {
+        let permit = permit.map_err(|_| {
             let text = "others are asking for the status of this AllocSvr; retry, and less often";
             Fault::new(Reason::TooMany, text).with_retry_after_ms(1_000)
         })?;
         // A walk over all sections, which waits for whoever adds one meanwhile: they do so in the
         // background, where a thread may have been put off, and the hot path is not to wait for it.
         let walk = os::spawn_blocking(move || {
-            let _turn = turn;
+            let _permit = permit;
             let sections = node.sections.all();
-            let figures = node.figures(SectionTotals::of(sections.iter()));
+            let figures = node.collect_figures(SectionTotals::from_sections(sections.iter()));
             NodeStatusResponse {
                 role: "alloc".into(),
                 name: node.name.clone(),
                 address: node.address.clone(),
                 version: env!("CARGO_PKG_VERSION").into(),
                 counters: by_name("", figures),
-                hottest: hottest(&sections, node.table.load().as_deref()),
+                hottest: top_sections(&sections, node.table.load().as_deref()),
             }
         });
         // Only a bug ends it otherwise, or the end of the process.
-        let told = walk.await;
-        let told = told.map_err(|e| Fault::new(Reason::Unspecified, e.to_string()))?;
-        Ok(Response::new(told))
+        let status = walk.await;
+        let status = status.map_err(|e| Fault::new(Reason::Unspecified, e.to_string()))?;
+        Ok(Response::new(status))
     }
 }
 
@@ -230,20 +243,20 @@ mod tests {
     use crate::{Alloc, Environment, Options};
 
     #[tokio::test]
-    async fn who_asks_for_the_status_waits_for_others_but_not_for_ever() {
+    async fn status_request_without_permit_times_out() {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let options = Options::new("a1", any, vec!["127.0.0.1:1".into()]);
         let alloc = Alloc::start_in(options, Environment::system()).await;
         let alloc = alloc.unwrap();
         let admin = AdminService(alloc.node.clone());
-        let asked = || admin.node_status(Request::new(NodeStatusRequest {}));
+        let request_status = || admin.node_status(Request::new(NodeStatusRequest {}));
 
-        let another = alloc.node.sections.told.clone().acquire_owned();
+        let another = alloc.node.sections.status_permit.clone().acquire_owned();
         let another = another.await.unwrap();
-        let refused = Fault::from_status(&asked().await.unwrap_err());
+        let refused = Fault::from_status(&request_status().await.unwrap_err());
         assert_eq!(refused.reason(), Reason::TooMany);
         assert!(refused.detail.retry_after_ms > 0, "no hint: {refused}");
         drop(another);
-        assert_eq!(asked().await.unwrap().into_inner().role, "alloc");
+        assert_eq!(request_status().await.unwrap().into_inner().role, "alloc");
     }
 }

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_relayed_call_names_the_cluster_and_another_cluster_refuses_it() {
+    fn relayed_call_to_another_cluster_is_rejected() {
         let [one, two] = [ClusterTag(1), ClusterTag(2)].map(|tag| {
             let own = Arc::new(OwnCluster::default());
             own.join(tag).unwrap();

@@ -45,13 +45,13 @@ pub(crate) struct RequestContext {
 }
 
 /// Sections of one call being opened at one time.
-pub(crate) const OPENS_OF_ONE: usize = 32;
+pub(crate) const OPENS_PER_REQUEST_MAX: usize = 32;
 
 /// One key and what is asked of it.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestItem {
     pub(crate) key: OwnedKey,
-    pub(crate) ask: ItemOperation,
+    pub(crate) operation: ItemOperation,
     /// Highest epoch of the slot the caller has seen, 0: none.
     pub(crate) epoch: u64,
 }
@@ -76,7 +76,7 @@ pub(crate) enum ItemOperation {
 
 impl ItemOperation {
     /// Numbers it takes.
-    pub(crate) fn count(self) -> u64 {
+    pub(crate) fn number_count(self) -> u64 {
         match self {
             ItemOperation::Next { count, .. } => u64::from(count.get()),
             ItemOperation::Current | ItemOperation::RaiseTo { .. } => 0,
@@ -138,7 +138,7 @@ pub(crate) struct ItemLocation<'a> {
 
 impl ItemLocation<'_> {
     /// The key within its section.
-    pub(crate) fn key(&self) -> Key<'_> {
+    pub(crate) fn key_in_section(&self) -> Key<'_> {
         if self.dense {
             Key::Dense(self.index)
         } else {
@@ -148,7 +148,7 @@ impl ItemLocation<'_> {
 }
 
 impl OwnedKey {
-    pub(crate) fn key_ref(&self) -> KeyRef<'_> {
+    pub(crate) fn as_key_ref(&self) -> KeyRef<'_> {
         match self {
             OwnedKey::Uid(uid) => KeyRef::Uid(Uid(*uid)),
             OwnedKey::Key(key) => KeyRef::Key(key),
@@ -156,14 +156,14 @@ impl OwnedKey {
     }
 
     /// Finds the key's section and slot.
-    pub(crate) fn place(
+    pub(crate) fn locate(
         &self,
         namespace: &Namespace,
         table: &RoutingTable,
     ) -> Result<ItemLocation<'_>, Fault> {
         let section = SectionKey {
             namespace: namespace.id,
-            section: section_of(namespace, self.key_ref())?,
+            section: section_of(namespace, self.as_key_ref())?,
         };
         let (index, dense, key) = match (namespace.spec.geometry, self) {
             (Geometry::Dense { section_size, .. }, OwnedKey::Uid(uid)) => (
@@ -185,7 +185,7 @@ impl OwnedKey {
 }
 
 /// The error of an item that ran out of time.
-pub(crate) fn out_of_time(reason: Reason, why: &str) -> Fault {
+pub(crate) fn timeout_error_for(reason: Reason, why: &str) -> Fault {
     Fault::new(reason, format!("{why}; it was not done in time, retry"))
         .with_code(tonic::Code::Unavailable)
 }

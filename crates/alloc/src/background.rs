@@ -21,73 +21,81 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 /// How long a thread serves before it lets others of a higher priority have their turn: Linux
 /// leaves a running thread its slice of about a millisecond, whoever wakes up. Not oftener: on a
 /// busy machine each such offer may cost it the slices of all who wait.
-const TURN: Duration = Duration::from_micros(200);
+const YIELD_INTERVAL: Duration = Duration::from_micros(200);
 
 thread_local! {
     /// Time this thread has served since its last offer.
-    static SERVED: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+    static TIME_SINCE_YIELD: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
 /// The runtime of what has to wait.
 pub(crate) struct BackgroundExecutor {
     runtime: Handle,
     /// It has threads of its own.
-    apart: bool,
+    has_own_threads: bool,
 }
 
 impl BackgroundExecutor {
     /// On this runtime; None: on the one this is called in.
     pub(crate) fn new(runtime: Option<Handle>) -> BackgroundExecutor {
         BackgroundExecutor {
-            apart: runtime.is_some(),
+            has_own_threads: runtime.is_some(),
             runtime: runtime.unwrap_or_else(Handle::current),
         }
     }
 
     /// Runs a task that a shutdown waits for.
-    pub(crate) fn spawn(
+    pub(crate) fn spawn_tracked(
         &self,
         tasks: &TaskTracker,
         task: impl Future<Output = ()> + Send + 'static,
     ) {
-        tasks.spawn_on(courteous(self.apart, task), &self.runtime);
+        tasks.spawn_on(
+            with_periodic_yield(self.has_own_threads, task),
+            &self.runtime,
+        );
     }
 
     /// Runs a task as one of a set.
-    pub(crate) fn spawn_in<T: Send + 'static>(
+    pub(crate) fn spawn_into_set<T: Send + 'static>(
         &self,
         set: &mut JoinSet<T>,
         task: impl Future<Output = T> + Send + 'static,
     ) {
-        set.spawn_on(courteous(self.apart, task), &self.runtime);
+        set.spawn_on(
+            with_periodic_yield(self.has_own_threads, task),
+            &self.runtime,
+        );
     }
 
     /// Runs a part of a call; it ends when the call does.
-    pub(crate) async fn run<T: Send + 'static>(
+    pub(crate) async fn run_for_call<T: Send + 'static>(
         &self,
         part: impl Future<Output = T> + Send + 'static,
     ) -> Result<T, Fault> {
-        let part = self.runtime.spawn(courteous(self.apart, part));
-        let ended = AbortOnDropHandle::new(part).await;
+        let part = self
+            .runtime
+            .spawn(with_periodic_yield(self.has_own_threads, part));
+        let joined = AbortOnDropHandle::new(part).await;
         // Only a bug ends it otherwise.
-        ended.map_err(|error| Fault::new(Reason::Unspecified, error.to_string()))
+        joined.map_err(|error| Fault::new(Reason::Unspecified, error.to_string()))
     }
 }
 
-/// A task whose thread, if it is `apart`, lets those of a higher priority go first when its turn is
+/// A task whose thread, if it is `has_own_threads`, lets those of a higher priority go first when its turn is
 /// over.
-async fn courteous<T>(apart: bool, task: impl Future<Output = T>) -> T {
+async fn with_periodic_yield<T>(has_own_threads: bool, task: impl Future<Output = T>) -> T {
     let mut task = pin!(task);
     poll_fn(|cx| {
-        if !apart {
+        if !has_own_threads {
             return task.as_mut().poll(cx);
         }
         let begin = Instant::now();
         let polled = task.as_mut().poll(cx);
-        let served = SERVED.get() + begin.elapsed();
-        let over = served >= TURN;
-        SERVED.set(if over { Duration::ZERO } else { served });
-        if over {
+        let served = TIME_SINCE_YIELD.get() + begin.elapsed();
+        let is_yield_due = served >= YIELD_INTERVAL;
+        TIME_SINCE_YIELD.set(if is_yield_due { Duration::ZERO } else { served });
+        if is_yield_due {
             std::thread::yield_now();
         }
         polled

@@ -17,13 +17,13 @@ pub struct SystemClock;
 impl Clock for SystemClock {
     fn now(&self) -> Reading {
         Reading {
-            main_ns: ns(ClockId::Boottime),
-            raw_ns: ns(ClockId::MonotonicRaw),
+            main_ns: read_ns(ClockId::Boottime),
+            raw_ns: read_ns(ClockId::MonotonicRaw),
         }
     }
 }
 
-fn ns(clock: ClockId) -> u64 {
-    let t = clock_gettime(clock);
-    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+fn read_ns(clock: ClockId) -> u64 {
+    let time = clock_gettime(clock);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

@@ -27,32 +27,36 @@ impl BatchResponse {
     }
 
     /// With an entry for each item in every column.
-    pub(crate) fn whole(mut self) -> BatchResponse {
+    pub(crate) fn expand_columns(mut self) -> BatchResponse {
         if self.lasts.is_empty() {
             self.lasts = self.values.clone();
         }
-        self.spread_epochs();
+        self.expand_epochs();
         self
     }
 
     /// Puts the answers of the missed among those of the others, whole.
-    pub(crate) fn merge(self, missed: &[u32], mut rest: BatchResponse) -> BatchResponse {
-        let others = self.whole();
-        rest.spread_epochs();
-        for error in &mut rest.errors {
+    pub(crate) fn merge_missed(
+        self,
+        missed: &[u32],
+        mut missed_answers: BatchResponse,
+    ) -> BatchResponse {
+        let fast_answers = self.expand_columns();
+        missed_answers.expand_epochs();
+        for error in &mut missed_answers.errors {
             error.index = missed[error.index as usize];
         }
         BatchResponse {
-            values: interleave(others.values, missed, &rest.values),
-            lasts: interleave(others.lasts, missed, &rest.lasts),
-            kinds: interleave(others.kinds, missed, &rest.kinds),
-            epochs: interleave(others.epochs, missed, &rest.epochs),
-            errors: rest.errors,
+            values: interleave(fast_answers.values, missed, &missed_answers.values),
+            lasts: interleave(fast_answers.lasts, missed, &missed_answers.lasts),
+            kinds: interleave(fast_answers.kinds, missed, &missed_answers.kinds),
+            epochs: interleave(fast_answers.epochs, missed, &missed_answers.epochs),
+            errors: missed_answers.errors,
         }
     }
 
     /// What was read of the only item, if it was.
-    pub(crate) fn single(&self) -> Option<ItemAnswer> {
+    pub(crate) fn to_single_current(&self) -> Option<ItemAnswer> {
         Some(ItemAnswer::Current {
             kind: CurrentKind::try_from(*self.kinds.first()?).unwrap_or_default(),
             value: *self.values.first()?,
@@ -61,7 +65,7 @@ impl BatchResponse {
     }
 
     /// The next item's answer.
-    pub(crate) fn push(&mut self, answer: &Result<ItemAnswer, Fault>) {
+    pub(crate) fn push_answer(&mut self, answer: &Result<ItemAnswer, Fault>) {
         let (value, last, kind, epoch) = match answer {
             Ok(ItemAnswer::Numbers { first, last, epoch }) => {
                 (*first, *last, CurrentKind::Unspecified, epoch.0)
@@ -71,7 +75,7 @@ impl BatchResponse {
                 (*value, 0, CurrentKind::Unspecified, epoch.0)
             }
             Err(fault) => {
-                self.errors.push(item_error(self.values.len(), fault));
+                self.errors.push(to_item_error(self.values.len(), fault));
                 (0, 0, CurrentKind::Unspecified, 0)
             }
         };
@@ -87,7 +91,7 @@ impl BatchResponse {
         match self.epochs.as_slice() {
             [one] if *one == epoch => {}
             [_] => {
-                self.spread_epochs();
+                self.expand_epochs();
                 self.epochs.push(epoch);
             }
             _ => self.epochs.push(epoch),
@@ -95,22 +99,22 @@ impl BatchResponse {
     }
 
     /// Epoch of an item.
-    pub(crate) fn epoch(&self, at: usize) -> u64 {
+    pub(crate) fn epoch_at(&self, index: usize) -> u64 {
         match self.epochs.as_slice() {
             [one] => *one,
-            all => all[at],
+            all => all[index],
         }
     }
 
     /// One for each.
-    fn spread_epochs(&mut self) {
+    fn expand_epochs(&mut self) {
         if let [one] = self.epochs.as_slice() {
             self.epochs = vec![*one; self.values.len()];
         }
     }
 
     /// Leaves out what a caller of a Pipe can tell by itself, of items that were counted or not.
-    pub(crate) fn pack(&mut self, counted: bool) {
+    pub(crate) fn drop_implied_columns(&mut self, counted: bool) {
         if !counted {
             self.lasts.clear();
         }
@@ -139,25 +143,25 @@ impl BatchResponse {
     }
 }
 
-/// The entries of `rest` at the places `missed`, those of `others` between them.
-fn interleave<T: Copy>(others: Vec<T>, missed: &[u32], rest: &[T]) -> Vec<T> {
+/// The entries of `missed_answers` at the places `missed`, those of `fast_answers` between them.
+fn interleave<T: Copy>(fast_answers: Vec<T>, missed: &[u32], missed_answers: &[T]) -> Vec<T> {
     if missed.is_empty() {
-        return others;
+        return fast_answers;
     }
-    let n = others.len() + rest.len();
+    let n = fast_answers.len() + missed_answers.len();
     let mut all = Vec::with_capacity(n);
-    let mut others = others.into_iter();
-    let mut rest = missed.iter().zip(rest).peekable();
-    let next = |i| match rest.next_if(|(at, _)| **at as usize == i) {
+    let mut fast_answers = fast_answers.into_iter();
+    let mut missed_answers = missed.iter().zip(missed_answers).peekable();
+    let next = |i| match missed_answers.next_if(|(index, _)| **index as usize == i) {
         Some((_, entry)) => Some(*entry),
-        None => others.next(),
+        None => fast_answers.next(),
     };
     all.extend((0..n).filter_map(next));
     all
 }
 
 /// An item's fault as the contract has it.
-pub(crate) fn item_error(index: usize, fault: &Fault) -> ItemError {
+pub(crate) fn to_item_error(index: usize, fault: &Fault) -> ItemError {
     ItemError {
         index: index as u32,
         code: fault.code as i32,

@@ -15,7 +15,7 @@ macro_rules! counters {
 
         impl AllocCounters {
             /// All, with what is said of them above.
-            pub(crate) fn figures(&self) -> Vec<Figure> {
+            pub(crate) fn to_figures(&self) -> Vec<Figure> {
                 vec![$(Figure::counter(stringify!($name), $doc, self.$name.get()),)*]
             }
         }

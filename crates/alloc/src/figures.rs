@@ -13,63 +13,63 @@ use crate::node::Node;
 use crate::survey::SectionTotals;
 
 /// What the names begin with.
-const PREFIX: &str = "seqsvr_alloc";
+const METRIC_PREFIX: &str = "seqsvr_alloc";
 
 impl Node {
-    /// All figures, those over sections from `survey`.
-    pub(crate) fn figures(&self, survey: SectionTotals) -> Vec<Figure> {
+    /// All figures, those over sections from `totals`.
+    pub(crate) fn collect_figures(&self, totals: SectionTotals) -> Vec<Figure> {
         let (gauge, counter) = (Figure::gauge, Figure::counter);
-        let (draining, planned) = self.plan();
-        let counters = seqsvr_core::section::memory();
+        let (draining, planned) = self.move_plan();
+        let counter_memory = seqsvr_core::section::memory();
         let in_ms = |name, help, ms| Figure {
             kind: Kind::GaugeMs,
             ..gauge(name, help, ms)
         };
-        let mut all = self.counters.figures();
-        all.extend(self.timing.figures());
+        let mut all = self.counters.to_figures();
+        all.extend(self.call_metrics.to_figures());
         all.extend([
-            gauge("sections_loaded", "Sections in memory", survey.sections),
-            gauge("keys_touched", "Keys with a counter in memory", survey.keys),
-            gauge("section_bytes", "Memory of loaded sections", survey.bytes),
+            gauge("sections_loaded", "Sections in memory", totals.sections),
+            gauge("keys_touched", "Keys with a counter in memory", totals.keys),
+            gauge("section_bytes", "Memory of loaded sections", totals.bytes),
             gauge(
                 "counter_bytes_mapped",
                 "Memory of counters that the process has taken from the system",
-                counters.mapped as u64,
+                counter_memory.mapped as u64,
             ),
             gauge(
                 "counter_bytes_free",
                 "Memory of counters that no section has now, kept for the next ones",
-                counters.free as u64,
+                counter_memory.free as u64,
             ),
             gauge(
                 "waiting_for_refill",
                 "Calls that wait for a raise now",
-                survey.waiting,
+                totals.waiting,
             ),
             gauge(
                 "windows_left",
                 "Numbers left in the windows of all loaded sections together",
-                survey.left,
+                totals.left,
             ),
             gauge(
                 "window_left_min",
                 "Numbers left in the window that has the fewest; 0 without sections",
-                survey.left_min,
+                totals.left_min,
             ),
             gauge(
                 "windows_low",
                 "Loaded sections with less than a tenth of a step left",
-                survey.low,
+                totals.low,
             ),
             gauge(
                 "max_seq_highest",
                 "Greatest max_seq of a loaded section; a sequence ends at 2^63-1",
-                survey.max_seq,
+                totals.max_seq,
             ),
             gauge(
                 "slots_owned",
                 "Slots owned by this session",
-                self.slots_owned().into(),
+                self.owned_slot_count().into(),
             ),
             gauge("draining", "1 while it wants no slots", draining.into()),
             gauge(
@@ -90,7 +90,7 @@ impl Node {
             gauge(
                 "waiting",
                 "Items of calls that wait for a section, a window or a store",
-                self.waiting.taken() as u64,
+                self.wait_limiter.permits_taken() as u64,
             ),
             gauge("calls", "gRPC calls under way", self.calls.open()),
             counter(
@@ -121,7 +121,7 @@ impl Node {
             in_ms(
                 "lease_ms",
                 "Lease D; 0 before it is known",
-                self.rounds.lease_ms(),
+                self.renewals.lease_ms(),
             ),
         ]);
         all
@@ -129,7 +129,9 @@ impl Node {
 
     fn lease_left_ms(&self) -> u64 {
         let session = self.session.load();
-        let left = session.as_ref().map(|s| s.left(self.clock.now()));
+        let left = session
+            .as_ref()
+            .map(|session| session.time_left(self.clock.now()));
         left.unwrap_or_default().as_millis() as u64
     }
 }
@@ -145,15 +147,15 @@ impl fmt::Debug for AllocCollector {
 
 impl Collector for AllocCollector {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
-        let survey = SectionTotals::of(self.0.sections.all().iter());
-        encode(&self.0.figures(survey), &mut encoder)?;
-        self.0.timing.encode(&mut encoder)
+        let totals = SectionTotals::from_sections(self.0.sections.all().iter());
+        encode(&self.0.collect_figures(totals), &mut encoder)?;
+        self.0.call_metrics.encode_durations(&mut encoder)
     }
 }
 
 impl Watched for Alloc {
     fn register(&self, registry: &mut Registry) {
-        let ours = registry.sub_registry_with_prefix(PREFIX);
+        let ours = registry.sub_registry_with_prefix(METRIC_PREFIX);
         ours.register_collector(Box::new(AllocCollector(self.node.clone())));
     }
 
@@ -163,8 +165,8 @@ impl Watched for Alloc {
 
     fn checks(&self) -> Vec<Check> {
         let node = &self.node;
-        let (left, lease) = (node.lease_left_ms(), node.rounds.lease_ms());
-        let stores = node.stores.list();
+        let (left, lease) = (node.lease_left_ms(), node.renewals.lease_ms());
+        let stores = node.store_group.address_list();
         vec![
             Check::new("lease", node.has_lease(), || {
                 format!(

@@ -18,10 +18,10 @@ use tonic::{Request, Status};
 
 use crate::ask::{ItemAnswer, ItemOperation, OwnedKey, RequestContext, RequestItem};
 use crate::node::Node;
-use crate::work::{Resolution, again, done, passing};
+use crate::work::{Resolution, is_transient, resolve_all, retry_all};
 
 /// How long an owner may take before the item is tried anew (the owner may be dead).
-const TRY: Duration = Duration::from_secs(1);
+const FORWARD_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What an owner answered.
 struct OwnerResponse {
@@ -42,16 +42,16 @@ impl Node {
         members: Vec<u32>,
     ) -> Vec<Resolution> {
         self.counters.forwarded.add(members.len() as u64);
-        let deadline = call.deadline.min(Instant::now() + TRY);
-        let last_try = deadline == call.deadline;
-        let picked: Vec<&RequestItem> = members.iter().map(|i| &items[*i as usize]).collect();
+        let deadline = call.deadline.min(Instant::now() + FORWARD_ATTEMPT_TIMEOUT);
+        let is_last_attempt = deadline == call.deadline;
+        let owner_items: Vec<&RequestItem> = members.iter().map(|i| &items[*i as usize]).collect();
         let sent = async {
             let channel = self
                 .channels
                 .get(&address)
                 .map_err(|e| Status::unavailable(e.to_string()))?;
             let client = SequenceClient::new(channel);
-            self.send(client, call, &picked, deadline).await
+            self.send_items(client, call, &owner_items, deadline).await
         };
         let answer = match timeout_at(deadline, sent).await {
             Ok(Ok(forwarded)) => Ok(forwarded),
@@ -65,39 +65,45 @@ impl Node {
         // given the address of the owner.
         let checked = match planted!(ForwardAnyCluster) {
             true => answer,
-            false => self.cluster.check_answer(answer, |answer| answer.cluster),
+            false => self
+                .own_cluster
+                .check_answer(answer, |answer| answer.cluster),
         };
         let mut fault = match checked {
             Ok(OwnerResponse {
                 results, routes, ..
             }) => {
-                self.learn(routes.as_ref());
-                return self.sort_forwarded(members, results, last_try).await;
+                self.apply_attached_routes(routes.as_ref());
+                return self
+                    .resolve_forwarded(members, results, is_last_attempt)
+                    .await;
             }
             Err(fault) => fault,
         };
         // Learnt here, and not for each item to carry along.
-        self.learn(fault.detail.routes.take().as_ref());
-        if worth_another(fault.reason(), last_try) || fault.reason() == Reason::Unspecified {
+        self.apply_attached_routes(fault.detail.routes.take().as_ref());
+        if should_retry_item(fault.reason(), is_last_attempt)
+            || fault.reason() == Reason::Unspecified
+        {
             // The owner may be gone: the next table will tell.
             tracing::debug!(%address, %fault, "forwarding failed");
-            self.pause().await;
-            return again(members);
+            self.back_off().await;
+            return retry_all(members);
         }
-        done(members, &Err(fault))
+        resolve_all(members, &Err(fault))
     }
 
-    async fn sort_forwarded(
+    async fn resolve_forwarded(
         &self,
         members: Vec<u32>,
         results: Vec<Result<ItemAnswer, Fault>>,
-        last_try: bool,
+        is_last_attempt: bool,
     ) -> Vec<Resolution> {
         let mut outcomes = Vec::with_capacity(members.len());
         let mut retry = false;
         for (index, result) in members.into_iter().zip(results) {
             let outcome = match result {
-                Err(fault) if worth_another(fault.reason(), last_try) => {
+                Err(fault) if should_retry_item(fault.reason(), is_last_attempt) => {
                     retry = true;
                     None
                 }
@@ -106,12 +112,12 @@ impl Node {
             outcomes.push((index, outcome));
         }
         if retry {
-            self.pause().await;
+            self.back_off().await;
         }
         outcomes
     }
 
-    async fn send(
+    async fn send_items(
         &self,
         client: SequenceClient<Channel>,
         call: &RequestContext,
@@ -119,7 +125,7 @@ impl Node {
         deadline: Instant,
     ) -> Result<OwnerResponse, Status> {
         // All items of one call ask the same kind of thing.
-        match items.first().map(|item| item.ask) {
+        match items.first().map(|item| item.operation) {
             Some(ItemOperation::Next { .. }) => self.send_next(client, call, items, deadline).await,
             Some(ItemOperation::Current) => self.send_current(client, call, items, deadline).await,
             Some(ItemOperation::RaiseTo { .. }) => {
@@ -140,26 +146,26 @@ impl Node {
         items: &[&RequestItem],
         deadline: Instant,
     ) -> Result<OwnerResponse, Status> {
-        let (uids, keys) = columns(items);
+        let (uids, keys) = key_columns(items);
         let mut request = NextManyRequest {
             namespace: call.namespace.clone(),
             uids,
             keys,
             table_version: self.table.version(),
             forwarded: true,
-            cluster_tag: self.cluster.tag().0,
+            cluster_tag: self.own_cluster.tag().0,
             strict: call.strict,
             ..NextManyRequest::default()
         };
         for item in items {
-            if let ItemOperation::Next { count, floor } = item.ask {
+            if let ItemOperation::Next { count, floor } = item.operation {
                 request.counts.push(count.get());
                 request.floors.push(floor);
                 request.epochs.push(item.epoch);
             }
         }
         let response = client
-            .next_many(until(request, deadline, call))
+            .next_many(request_with_deadline(request, deadline, call))
             .await?
             .into_inner();
         let columns = [
@@ -167,13 +173,13 @@ impl Node {
             response.lasts.len(),
             response.epochs.len(),
         ];
-        let mut results = whole(columns, items.len(), |i| ItemAnswer::Numbers {
+        let mut results = answers_from_columns(columns, items.len(), |i| ItemAnswer::Numbers {
             first: response.firsts[i],
             last: response.lasts[i],
             epoch: Epoch(response.epochs[i]),
         })?;
         let cluster = response.cluster_tag();
-        failed(&mut results, response.errors);
+        set_item_errors(&mut results, response.errors);
         Ok(OwnerResponse {
             cluster,
             results,
@@ -188,7 +194,7 @@ impl Node {
         items: &[&RequestItem],
         deadline: Instant,
     ) -> Result<OwnerResponse, Status> {
-        let (uids, keys) = columns(items);
+        let (uids, keys) = key_columns(items);
         let request = CurrentManyRequest {
             namespace: call.namespace.clone(),
             uids,
@@ -196,11 +202,11 @@ impl Node {
             strict: call.strict,
             table_version: self.table.version(),
             forwarded: true,
-            cluster_tag: self.cluster.tag().0,
+            cluster_tag: self.own_cluster.tag().0,
             epochs: items.iter().map(|item| item.epoch).collect(),
         };
         let response = client
-            .current_many(until(request, deadline, call))
+            .current_many(request_with_deadline(request, deadline, call))
             .await?
             .into_inner();
         let columns = [
@@ -209,13 +215,13 @@ impl Node {
             response.epochs.len(),
         ];
         let kinds: Vec<_> = response.kinds().collect();
-        let mut results = whole(columns, items.len(), |i| ItemAnswer::Current {
+        let mut results = answers_from_columns(columns, items.len(), |i| ItemAnswer::Current {
             kind: kinds.get(i).copied().unwrap_or_default(),
             value: response.values[i],
             epoch: Epoch(response.epochs[i]),
         })?;
         let cluster = response.cluster_tag();
-        failed(&mut results, response.errors);
+        set_item_errors(&mut results, response.errors);
         Ok(OwnerResponse {
             cluster,
             results,
@@ -233,7 +239,7 @@ impl Node {
         let mut results = Vec::with_capacity(items.len());
         let (mut cluster, mut routes) = (ClusterTag::NONE, None);
         for item in items {
-            let ItemOperation::RaiseTo { value, force } = item.ask else {
+            let ItemOperation::RaiseTo { value, force } = item.operation else {
                 continue;
             };
             let request = RaiseToRequest {
@@ -246,15 +252,15 @@ impl Node {
                 force,
                 table_version: self.table.version(),
                 forwarded: true,
-                cluster_tag: self.cluster.tag().0,
+                cluster_tag: self.own_cluster.tag().0,
                 epoch: Some(item.epoch),
             };
             let response = client
-                .raise_to(until(request, deadline, call))
+                .raise_to(request_with_deadline(request, deadline, call))
                 .await?
                 .into_inner();
             cluster = response.cluster_tag();
-            if cluster.conflicts_with(self.cluster.tag()) {
+            if cluster.conflicts_with(self.own_cluster.tag()) {
                 break;
             }
             results.push(Ok(ItemAnswer::Raised {
@@ -271,8 +277,8 @@ impl Node {
     }
 
     /// Applies routes that another AllocSvr attached.
-    pub(crate) fn learn(&self, routes: Option<&RoutingTable>) {
-        if let Err(error) = self.take_routes(routes) {
+    pub(crate) fn apply_attached_routes(&self, routes: Option<&RoutingTable>) {
+        if let Err(error) = self.apply_routes(routes) {
             tracing::warn!(%error, "attached routes not applied");
         }
     }
@@ -280,11 +286,11 @@ impl Node {
 
 /// Whether to try an item again. One try is shorter than the caller's deadline, so that an owner
 /// which ran out of its time waiting for a window has not used up the caller's.
-fn worth_another(reason: Reason, last_try: bool) -> bool {
-    passing(reason) || (reason == Reason::NoWindow && !last_try)
+fn should_retry_item(reason: Reason, is_last_attempt: bool) -> bool {
+    is_transient(reason) || (reason == Reason::NoWindow && !is_last_attempt)
 }
 
-fn columns(items: &[&RequestItem]) -> (Vec<u64>, Vec<bytes::Bytes>) {
+fn key_columns(items: &[&RequestItem]) -> (Vec<u64>, Vec<bytes::Bytes>) {
     let mut columns = (Vec::new(), Vec::new());
     for item in items {
         match &item.key {
@@ -295,7 +301,7 @@ fn columns(items: &[&RequestItem]) -> (Vec<u64>, Vec<bytes::Bytes>) {
     columns
 }
 
-fn until<T>(message: T, deadline: Instant, call: &RequestContext) -> Request<T> {
+fn request_with_deadline<T>(message: T, deadline: Instant, call: &RequestContext) -> Request<T> {
     let mut request = Request::new(message);
     if let Some(trace) = &call.trace {
         trace.pass_on(&mut request);
@@ -304,7 +310,7 @@ fn until<T>(message: T, deadline: Instant, call: &RequestContext) -> Request<T> 
     request
 }
 
-fn whole(
+fn answers_from_columns(
     columns: [usize; 3],
     items: usize,
     answer: impl Fn(usize) -> ItemAnswer,
@@ -317,7 +323,7 @@ fn whole(
     Ok((0..items).map(|i| Ok(answer(i))).collect())
 }
 
-fn failed(results: &mut [Result<ItemAnswer, Fault>], errors: Vec<ItemError>) {
+fn set_item_errors(results: &mut [Result<ItemAnswer, Fault>], errors: Vec<ItemError>) {
     for error in errors {
         if let Some(result) = results.get_mut(error.index as usize) {
             let code = tonic::Code::from(error.code);

@@ -20,11 +20,11 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tonic::Code;
 
-use crate::ask::{ItemOperation, OPENS_OF_ONE, OwnedKey, RequestContext, RequestItem};
-use crate::request::{column, count, namespace};
+use crate::ask::{ItemOperation, OPENS_PER_REQUEST_MAX, OwnedKey, RequestContext, RequestItem};
+use crate::request::{validate_column, validate_count, validate_namespace_name};
 
 /// What an item takes that waits: itself, its answer, and what tells why it waits.
-const ITEM_BYTES: usize = 512;
+const WAITING_ITEM_BYTES: usize = 512;
 
 /// Which of the two it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub(crate) enum BatchOperation {
 
 /// A NextMany or a CurrentMany. The i-th entries of all non-empty columns belong together.
 pub(crate) struct BatchRequest {
-    pub(crate) asks: BatchOperation,
+    pub(crate) operation: BatchOperation,
     /// As the caller wrote it; may be empty.
     pub(crate) namespace: String,
     pub(crate) strict: bool,
@@ -54,16 +54,16 @@ pub(crate) struct BatchRequest {
 #[derive(Clone, Copy)]
 pub(crate) struct TakeArgs {
     pub(crate) count: NonZeroU32,
-    /// As [`BatchRequest::floor`].
+    /// As [`BatchRequest::floor_at`].
     pub(crate) floor: u64,
-    /// As [`BatchRequest::epoch`].
+    /// As [`BatchRequest::epoch_at`].
     pub(crate) epoch: u64,
 }
 
 impl From<NextManyRequest> for BatchRequest {
     fn from(request: NextManyRequest) -> BatchRequest {
         BatchRequest {
-            asks: BatchOperation::Next,
+            operation: BatchOperation::Next,
             namespace: request.namespace,
             strict: request.strict,
             table_version: request.table_version,
@@ -81,7 +81,7 @@ impl From<NextManyRequest> for BatchRequest {
 impl From<CurrentManyRequest> for BatchRequest {
     fn from(request: CurrentManyRequest) -> BatchRequest {
         BatchRequest {
-            asks: BatchOperation::Current,
+            operation: BatchOperation::Current,
             namespace: request.namespace,
             strict: request.strict,
             table_version: request.table_version,
@@ -104,7 +104,7 @@ impl From<NextRequest> for BatchRequest {
             None => Default::default(),
         };
         BatchRequest {
-            asks: BatchOperation::Next,
+            operation: BatchOperation::Next,
             namespace: request.namespace,
             strict: request.strict,
             table_version: request.table_version,
@@ -127,7 +127,7 @@ impl From<CurrentRequest> for BatchRequest {
             None => Default::default(),
         };
         BatchRequest {
-            asks: BatchOperation::Current,
+            operation: BatchOperation::Current,
             namespace: request.namespace,
             strict: request.strict,
             table_version: request.table_version,
@@ -144,8 +144,8 @@ impl From<CurrentRequest> for BatchRequest {
 
 impl BatchRequest {
     /// These items alone, without keeping the bytes of the others, nor anything else of the message
-    /// they came in: only what [`BatchRequest::bytes`] counts is kept.
-    pub(crate) fn only(self, items: &[u32]) -> BatchRequest {
+    /// they came in: only what [`BatchRequest::retained_bytes`] counts is kept.
+    pub(crate) fn retain_items(self, items: &[u32]) -> BatchRequest {
         fn pick<T: Clone>(column: Vec<T>, items: &[u32], all: usize) -> Vec<T> {
             match column.len() == all && items.len() < all {
                 true => items.iter().map(|i| column[*i as usize].clone()).collect(),
@@ -154,7 +154,7 @@ impl BatchRequest {
         }
         let all = self.len();
         BatchRequest {
-            keys: together(&pick(self.keys, items, all)),
+            keys: compact_keys(&pick(self.keys, items, all)),
             uids: pick(self.uids, items, all),
             counts: pick(self.counts, items, all),
             floors: pick(self.floors, items, all),
@@ -164,9 +164,9 @@ impl BatchRequest {
     }
 
     /// About how many bytes its items and their answers take while they wait.
-    pub(crate) fn bytes(&self) -> usize {
+    pub(crate) fn retained_bytes(&self) -> usize {
         let keys = self.keys.iter().map(Bytes::len).sum::<usize>();
-        self.len() * ITEM_BYTES + keys
+        self.len() * WAITING_ITEM_BYTES + keys
     }
 
     /// Items.
@@ -175,8 +175,8 @@ impl BatchRequest {
     }
 
     /// Refuses what fits no contract as a whole. Single items are judged as they are served.
-    pub(crate) fn check(&self, items_max: usize) -> Result<(), Fault> {
-        namespace(&self.namespace)?;
+    pub(crate) fn validate(&self, items_max: usize) -> Result<(), Fault> {
+        validate_namespace_name(&self.namespace)?;
         let wrong = |text: &str| Err(Fault::new(Reason::Invalid, text));
         match (self.uids.is_empty(), self.keys.is_empty()) {
             (true, true) => return wrong("the request has no items; give uids or keys"),
@@ -190,10 +190,10 @@ impl BatchRequest {
             let text = format!("one request takes at most {items_max} items, not {n}; split it");
             return Err(Fault::new(Reason::TooMany, text).with_code(Code::InvalidArgument));
         }
-        column("counts", self.counts.len(), n)?;
-        column("floors", self.floors.len(), n)?;
+        validate_column("counts", self.counts.len(), n)?;
+        validate_column("floors", self.floors.len(), n)?;
         if self.epochs.len() != 1 {
-            column("epochs", self.epochs.len(), n)?;
+            validate_column("epochs", self.epochs.len(), n)?;
         }
         // A bad count fails its item alone and takes no numbers.
         let good = self.counts.iter().filter(|count| **count <= COUNT_MAX);
@@ -207,7 +207,7 @@ impl BatchRequest {
     }
 
     /// The circumstances its items share.
-    pub(crate) fn call(
+    pub(crate) fn to_context(
         &self,
         deadline: Instant,
         share: Option<Share>,
@@ -222,13 +222,13 @@ impl BatchRequest {
             strict: self.strict,
             share,
             trace,
-            opens: Semaphore::new(OPENS_OF_ONE),
+            opens: Semaphore::new(OPENS_PER_REQUEST_MAX),
         }
     }
 
     /// Whether items say how many numbers they take; otherwise each takes one.
     #[inline]
-    pub(crate) fn is_counted(&self) -> bool {
+    pub(crate) fn has_counts(&self) -> bool {
         !self.counts.is_empty()
     }
 
@@ -249,7 +249,7 @@ impl BatchRequest {
 
     /// The i-th key; there must be one.
     #[inline]
-    pub(crate) fn key(&self, i: usize) -> KeyRef<'_> {
+    pub(crate) fn key_at(&self, i: usize) -> KeyRef<'_> {
         match self.uids.get(i) {
             Some(uid) => KeyRef::Uid(Uid(*uid)),
             None => KeyRef::Key(&self.keys[i]),
@@ -258,7 +258,7 @@ impl BatchRequest {
 
     /// Numbers the i-th item takes; None: a count that no namespace allows.
     #[inline]
-    pub(crate) fn count(&self, i: usize) -> Option<NonZeroU32> {
+    pub(crate) fn count_at(&self, i: usize) -> Option<NonZeroU32> {
         match self.counts.get(i) {
             Some(count) => NonZeroU32::new(*count).filter(|count| count.get() <= COUNT_MAX),
             None => Some(NonZeroU32::MIN),
@@ -267,13 +267,13 @@ impl BatchRequest {
 
     /// Last number the caller has seen, 0: none.
     #[inline]
-    pub(crate) fn floor(&self, i: usize) -> u64 {
+    pub(crate) fn floor_at(&self, i: usize) -> u64 {
         self.floors.get(i).copied().unwrap_or(0)
     }
 
     /// Highest epoch the caller has seen, 0: none.
     #[inline]
-    pub(crate) fn epoch(&self, i: usize) -> u64 {
+    pub(crate) fn epoch_at(&self, i: usize) -> u64 {
         match self.epochs.as_slice() {
             [one] => *one,
             all => all.get(i).copied().unwrap_or(0),
@@ -282,42 +282,42 @@ impl BatchRequest {
 
     /// What the i-th item of Next wants; None: a count that no namespace allows.
     #[inline]
-    pub(crate) fn wanted(&self, i: usize) -> Option<TakeArgs> {
+    pub(crate) fn take_args_at(&self, i: usize) -> Option<TakeArgs> {
         Some(TakeArgs {
-            count: self.count(i)?,
-            floor: self.floor(i),
-            epoch: self.epoch(i),
+            count: self.count_at(i)?,
+            floor: self.floor_at(i),
+            epoch: self.epoch_at(i),
         })
     }
 
     /// The same, if all items want the same.
-    pub(crate) fn wanted_by_all(&self) -> Option<TakeArgs> {
+    pub(crate) fn common_take_args(&self) -> Option<TakeArgs> {
         let same = self.counts.is_empty() && self.floors.is_empty() && self.epochs.len() <= 1;
-        same.then(|| self.wanted(0)).flatten()
+        same.then(|| self.take_args_at(0)).flatten()
     }
 
     /// The i-th item apart from the frame.
-    pub(crate) fn item(&self, i: usize) -> Result<RequestItem, Fault> {
-        let ask = match self.asks {
+    pub(crate) fn to_item(&self, i: usize) -> Result<RequestItem, Fault> {
+        let operation = match self.operation {
             BatchOperation::Current => ItemOperation::Current,
             BatchOperation::Next => ItemOperation::Next {
-                count: count(self.counts.get(i).copied().unwrap_or(1))?,
-                floor: self.floor(i),
+                count: validate_count(self.counts.get(i).copied().unwrap_or(1))?,
+                floor: self.floor_at(i),
             },
         };
         Ok(RequestItem {
-            key: match self.key(i) {
+            key: match self.key_at(i) {
                 KeyRef::Uid(uid) => OwnedKey::Uid(uid.0),
                 KeyRef::Key(_) => OwnedKey::Key(self.keys[i].clone()),
             },
-            ask,
-            epoch: self.epoch(i),
+            operation,
+            epoch: self.epoch_at(i),
         })
     }
 }
 
 /// Keys that were parts of the buffer of a whole message, as parts of one of their own.
-fn together(keys: &[Bytes]) -> Vec<Bytes> {
+fn compact_keys(keys: &[Bytes]) -> Vec<Bytes> {
     let bytes = Bytes::from(keys.concat());
     let mut end = 0;
     let parts = keys.iter().map(|key| {
@@ -333,21 +333,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_waits_keeps_nothing_of_its_message() {
+    fn retained_items_keep_no_bytes_of_their_message() {
         let message = Bytes::from(vec![b'k'; 1_000_000]);
         let keys: Vec<Bytes> = (0..4).map(|i| message.slice(i * 10..i * 10 + 3)).collect();
         for items in [&[0, 1, 2, 3][..], &[0, 1, 3], &[2]] {
-            let frame = BatchRequest::from(NextManyRequest {
+            let batch = BatchRequest::from(NextManyRequest {
                 keys: keys.clone(),
                 counts: vec![1, 2, 3, 4],
                 ..NextManyRequest::default()
             });
-            let kept = frame.only(items);
-            assert_eq!(kept.keys, vec!["kkk"; items.len()]);
+            let retained = batch.retain_items(items);
+            assert_eq!(retained.keys, vec!["kkk"; items.len()]);
             let counts: Vec<u32> = items.iter().map(|i| i + 1).collect();
-            assert_eq!(kept.counts, counts);
+            assert_eq!(retained.counts, counts);
             let within = message.as_ptr_range();
-            assert!(!kept.keys.iter().any(|key| within.contains(&key.as_ptr())));
+            assert!(
+                !retained
+                    .keys
+                    .iter()
+                    .any(|key| within.contains(&key.as_ptr()))
+            );
         }
     }
 }

@@ -10,12 +10,12 @@ use seqsvr_core::section::Refusal;
 use seqsvr_proto::error::Fault;
 use seqsvr_proto::v1::Reason;
 
-use crate::ask::{MissReason, RequestContext, out_of_time};
+use crate::ask::{MissReason, RequestContext, timeout_error_for};
 use crate::guard::SlotOwnership;
 use crate::loaded::LoadedSection;
 use crate::node::Node;
 use crate::serve::RequestProgress;
-use crate::waiting::{RETRY_MS, WaitPermits};
+use crate::waiting::{RETRY_AFTER_MS, WaitPermits};
 
 /// Items that wait for the same thing.
 #[derive(PartialEq, Eq, Hash)]
@@ -63,8 +63,8 @@ pub(crate) enum PendingReason {
 
 impl Node {
     /// The error of an item that was not answered in time.
-    pub(crate) fn too_late(&self, why: Option<&PendingReason>) -> Fault {
-        let stores = || self.stores.list();
+    pub(crate) fn timeout_error(&self, why: Option<&PendingReason>) -> Fault {
+        let stores = || self.store_group.address_list();
         let (reason, text) = match why {
             Some(PendingReason::Opening(section)) => (
                 Reason::NoWindow,
@@ -102,50 +102,50 @@ impl Node {
                     "{} while sections are closed; if this lasts, raise --memory-mib of AllocSvr",
                     Refusal::NoMemory
                 );
-                return Fault::new(Reason::TooMany, text).with_retry_after_ms(RETRY_MS);
+                return Fault::new(Reason::TooMany, text).with_retry_after_ms(RETRY_AFTER_MS);
             }
             Some(PendingReason::Other(reason, text)) => (*reason, text.clone()),
             Some(PendingReason::RoutingTableCell) | None => {
                 (Reason::Unreachable, "it was still under way".to_owned())
             }
         };
-        out_of_time(reason, &text)
+        timeout_error_for(reason, &text)
     }
 
     /// Answers the misses that are final, and those that would have to wait and get no place; adds
-    /// the others to the groups of what they wait for. `behind`: the caller knows a newer table,
+    /// the others to the groups of what they wait for. `is_behind`: the caller knows a newer table,
     /// and nobody has asked for it yet.
-    pub(crate) fn sort(
+    pub(crate) fn classify_misses(
         &self,
         call: &RequestContext,
-        behind: bool,
+        is_behind: bool,
         table: &RoutingTable,
         misses: impl Iterator<Item = (u32, MissReason)>,
-        so_far: &mut RequestProgress,
-        places: &mut WaitPermits<'_>,
+        progress: &mut RequestProgress,
+        permits: &mut WaitPermits<'_>,
     ) {
         // A caller that routes by itself and is behind is redirected; any other is forwarded.
-        let redirect =
+        let should_redirect =
             call.forwarded || (call.table_version != 0 && call.table_version < table.version());
         // Once for all, so that the many items of a batch that is turned away cost little.
-        let mut no_place: Option<Fault> = None;
+        let mut permit_error: Option<Fault> = None;
         for (index, miss) in misses {
-            let refuse = |reason, text: String| {
+            let reject = |reason, text: String| {
                 self.counters.not_owner.add(1);
                 Err(Fault::new(reason, text))
             };
             // What it waits for, or why it is refused at once.
-            let waits = match miss {
+            let waits_for = match miss {
                 MissReason::Final(fault) => Err(fault),
-                MissReason::Remote(_) | MissReason::Wait(Reason::NotOwner, _) if behind => {
-                    so_far.refreshed = true;
+                MissReason::Remote(_) | MissReason::Wait(Reason::NotOwner, _) if is_behind => {
+                    progress.is_renewed = true;
                     Ok((WaitKey::Renewal, PendingReason::RoutingTableCell))
                 }
-                MissReason::Remote(address) if redirect => {
-                    refuse(Reason::NotOwner, format!("the owner is at {address}"))
+                MissReason::Remote(address) if should_redirect => {
+                    reject(Reason::NotOwner, format!("the owner is at {address}"))
                 }
                 // Another AllocSvr may own the slot.
-                MissReason::Wait(reason, text) if call.forwarded => refuse(reason, text),
+                MissReason::Wait(reason, text) if call.forwarded => reject(reason, text),
                 MissReason::Wait(reason, text) => {
                     Ok((WaitKey::Wait, PendingReason::Other(reason, text)))
                 }
@@ -164,13 +164,13 @@ impl Node {
                 }
                 MissReason::Read(section) => Ok((WaitKey::Read(section), PendingReason::Store)),
                 MissReason::VerifyOwnership(loaded) => Ok((
-                    WaitKey::VerifyOwnership(loaded.holding()),
+                    WaitKey::VerifyOwnership(loaded.ownership()),
                     PendingReason::NotConfirmed,
                 )),
                 MissReason::ConfirmAnswer(loaded, answer) => {
-                    so_far.held.insert(index, answer);
+                    progress.awaiting_confirmation.insert(index, answer);
                     Ok((
-                        WaitKey::ConfirmAnswers(loaded.holding()),
+                        WaitKey::ConfirmAnswers(loaded.ownership()),
                         PendingReason::NotConfirmed,
                     ))
                 }
@@ -179,23 +179,27 @@ impl Node {
                     PendingReason::Owner(address),
                 )),
             };
-            let (group, why) = match waits {
-                Ok(waits) => waits,
+            let (wait_key, why) = match waits_for {
+                Ok(waits_for) => waits_for,
                 Err(fault) => {
-                    so_far.answers[index as usize] = Some(Err(fault));
+                    progress.answers[index as usize] = Some(Err(fault));
                     continue;
                 }
             };
-            if no_place.is_none() {
-                no_place = places.take(&self.counters.waiting_refused).err();
+            if permit_error.is_none() {
+                permit_error = permits.acquire(&self.counters.waiting_refused).err();
             }
-            if let Some(fault) = &no_place {
+            if let Some(fault) = &permit_error {
                 // Its number, if it took one, is burned at the end.
-                so_far.answers[index as usize] = Some(Err(fault.clone()));
+                progress.answers[index as usize] = Some(Err(fault.clone()));
                 continue;
             }
-            so_far.why.insert(index, why);
-            so_far.groups.entry(group).or_default().push(index);
+            progress.pending_reasons.insert(index, why);
+            progress
+                .waiting_items
+                .entry(wait_key)
+                .or_default()
+                .push(index);
         }
     }
 }
@@ -208,36 +212,36 @@ mod tests {
     use super::*;
     use crate::frame::BatchRequest;
     use crate::hits::tests::FastPathFixture;
-    use crate::idle::tests::node;
+    use crate::idle::tests::unconnected_node;
 
     /// Schedule: another AllocSvr forwarded the call, and this owner closes sections to make room.
     #[tokio::test]
-    async fn a_forwarded_item_waits_for_memory() {
-        let world = FastPathFixture::new().await;
-        let frame = BatchRequest::from(NextManyRequest {
+    async fn forwarded_item_without_memory_waits() {
+        let fixture = FastPathFixture::new().await;
+        let batch = BatchRequest::from(NextManyRequest {
             uids: vec![7],
             forwarded: true,
             ..NextManyRequest::default()
         });
-        let call = frame.call(Instant::now(), None, None);
-        let table = world.node.table.load().unwrap();
-        let mut so_far = RequestProgress {
+        let call = batch.to_context(Instant::now(), None, None);
+        let table = fixture.node.table.load().unwrap();
+        let mut progress = RequestProgress {
             answers: vec![None],
             ..RequestProgress::default()
         };
-        let mut places = world.node.waiting.places(None, 1);
+        let mut permits = fixture.node.wait_limiter.permits_for(None, 1);
         let misses = std::iter::once((0, MissReason::NoMemory));
-        world
+        fixture
             .node
-            .sort(&call, false, &table, misses, &mut so_far, &mut places);
-        assert!(so_far.answers[0].is_none(), "not refused");
-        assert_eq!(so_far.groups[&WaitKey::Wait], [0]);
+            .classify_misses(&call, false, &table, misses, &mut progress, &mut permits);
+        assert!(progress.answers[0].is_none(), "not refused");
+        assert_eq!(progress.waiting_items[&WaitKey::Wait], [0]);
     }
 
     #[tokio::test]
-    async fn an_item_that_got_no_memory_in_time_may_be_retried() {
-        let (_alloc, node) = node().await;
-        let fault = node.too_late(Some(&PendingReason::NoMemory));
+    async fn timeout_for_memory_has_retry_hint() {
+        let (_alloc, node) = unconnected_node().await;
+        let fault = node.timeout_error(Some(&PendingReason::NoMemory));
         assert_eq!(fault.code, tonic::Code::ResourceExhausted);
         assert!(fault.detail.retry_after_ms > 0);
     }

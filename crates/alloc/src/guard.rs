@@ -21,15 +21,15 @@ use tokio_util::sync::CancellationToken;
 use crate::node::Node;
 
 /// Most callers waiting for a confirmation.
-const WAITING_MAX: usize = 10_000;
+const PENDING_CHECKS_MAX: usize = 10_000;
 /// Least time between two rounds: strict callers wait for it, made-up floors cost the store no
 /// more.
-const INTERVAL: Duration = Duration::from_millis(1);
+const ROUND_INTERVAL_MIN: Duration = Duration::from_millis(1);
 /// How long one round may take.
-const ROUND: Duration = Duration::from_secs(2);
+const ROUND_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long one store may take before another is asked: a leader that was stopped answers nobody,
 /// and strict callers have to find the next one in time.
-const TRY: Duration = Duration::from_millis(300);
+const STORE_ATTEMPT_TIMEOUT: Duration = Duration::from_millis(300);
 
 /// What a confirmation found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,26 +56,29 @@ type PendingCheck = (
 /// Callers waiting for the next round.
 #[derive(Default)]
 pub(crate) struct OwnershipVerifier {
-    waiting: Mutex<Vec<PendingCheck>>,
+    pending: Mutex<Vec<PendingCheck>>,
     ready: Notify,
 }
 
 impl Node {
     /// Confirms with the store that a holding stands, by a round that starts after now.
-    pub(crate) async fn confirm(&self, holding: SlotOwnership) -> Result<OwnershipVerdict, Fault> {
+    pub(crate) async fn verify_ownership(
+        &self,
+        ownership: SlotOwnership,
+    ) -> Result<OwnershipVerdict, Fault> {
         let (tx, rx) = oneshot::channel();
         {
-            let mut waiting = self.guard.waiting.lock();
-            if waiting.len() >= WAITING_MAX {
+            let mut pending = self.ownership_verifier.pending.lock();
+            if pending.len() >= PENDING_CHECKS_MAX {
                 return Err(Fault::new(
                     Reason::TooMany,
                     "too many confirmations wait; retry later",
                 )
                 .with_retry_after_ms(100));
             }
-            waiting.push((holding, tx));
+            pending.push((ownership, tx));
         }
-        self.guard.ready.notify_one();
+        self.ownership_verifier.ready.notify_one();
         rx.await.unwrap_or_else(|_| {
             Err(Fault::new(
                 Reason::Unreachable,
@@ -85,34 +88,34 @@ impl Node {
     }
 
     /// Runs confirmation rounds until cancelled.
-    pub(crate) async fn run_guard(self: Arc<Self>, cancel: CancellationToken) {
+    pub(crate) async fn run_verifier(self: Arc<Self>, cancel: CancellationToken) {
         while cancel
-            .run_until_cancelled(self.guard.ready.notified())
+            .run_until_cancelled(self.ownership_verifier.ready.notified())
             .await
             .is_some()
         {
             // Whoever asked is in this round; whoever asks from here on is in the next.
-            let asked = std::mem::take(&mut *self.guard.waiting.lock());
-            if !asked.is_empty() {
+            let checks = std::mem::take(&mut *self.ownership_verifier.pending.lock());
+            if !checks.is_empty() {
                 self.counters.guard_rounds.add(1);
-                self.round(asked).await;
+                self.run_round(checks).await;
             }
-            sleep(INTERVAL).await;
+            sleep(ROUND_INTERVAL_MIN).await;
         }
-        self.guard.waiting.lock().clear();
+        self.ownership_verifier.pending.lock().clear();
     }
 
-    async fn round(&self, asked: Vec<PendingCheck>) {
-        let slots: BTreeSet<Slot> = asked.iter().map(|(holding, _)| holding.slot).collect();
+    async fn run_round(&self, checks: Vec<PendingCheck>) {
+        let slots: BTreeSet<Slot> = checks.iter().map(|(ownership, _)| ownership.slot).collect();
         let request = ReadRequest {
             slots: slots.iter().map(|s| u32::from(s.0)).collect(),
             ..ReadRequest::default()
         };
         let answer = self
-            .stores
+            .store_group
             .send(
-                Instant::now() + ROUND,
-                TRY,
+                Instant::now() + ROUND_TIMEOUT,
+                STORE_ATTEMPT_TIMEOUT,
                 request,
                 |mut store, request| async move { store.read(request).await },
             )
@@ -121,12 +124,12 @@ impl Node {
             let held = read.epochs.into_iter().zip(read.owners);
             slots.into_iter().zip(held).collect::<BTreeMap<_, _>>()
         });
-        for (holding, tx) in asked {
+        for (ownership, tx) in checks {
             // An ended session owns nothing: its slots have gone on to later epochs.
-            let stands = (holding.epoch.0, holding.session.0);
+            let expected = (ownership.epoch.0, ownership.session.0);
             let verdict = found.as_ref().map_err(Clone::clone);
-            let verdict = verdict.map(|found| match found.get(&holding.slot) {
-                Some(now) if *now == stands || planted!(ConfirmAnyOwner) => {
+            let verdict = verdict.map(|found| match found.get(&ownership.slot) {
+                Some(now) if *now == expected || planted!(ConfirmAnyOwner) => {
                     OwnershipVerdict::Current
                 }
                 _ => {

@@ -36,7 +36,7 @@ use seqsvr_core::id::Epoch;
 use seqsvr_core::reached;
 use seqsvr_core::route::RoutingTable;
 
-use place::place;
+use place::locate_key;
 use take::BatchTaker;
 
 use crate::columns::BatchResponse;
@@ -47,176 +47,187 @@ use crate::session::LeasedSession;
 
 /// Most items of a frame served at one go: beyond that other calls of the thread would wait too
 /// long for it.
-pub(crate) const FRAME_MAX: usize = 2_048;
+pub(crate) const FAST_PATH_ITEMS_MAX: usize = 2_048;
 /// Items of a unary call that are looked for in vain: beyond that it is one for the long way, and
 /// the search only keeps others waiting. Not of a Pipe's frames, whose items are of several
 /// callers: none is to wait for another's section.
-const MISSED_MAX: usize = 64;
+const UNARY_MISSES_MAX: usize = 64;
 /// Keys nobody touched yet of a frame served at one go: a counter for one is made in a microsecond
 /// or two, and whoever makes up keys is not to keep others waiting.
-const UNTOUCHED_MAX: usize = 16;
+const NEW_KEYS_MAX: usize = 16;
 
 /// What became of a frame.
 #[derive(Default)]
 pub(crate) struct FastPathResult {
     /// Answers of all items that are not missed, in their order.
-    pub(crate) columns: BatchResponse,
+    pub(crate) answers: BatchResponse,
     /// The others, rising.
     pub(crate) missed: Vec<u32>,
     /// Numbers taken for them.
-    numbers: u64,
+    numbers_taken: u64,
 }
 
 impl FastPathResult {
-    fn for_items(n: usize) -> FastPathResult {
+    fn with_capacity(n: usize) -> FastPathResult {
         FastPathResult {
-            columns: BatchResponse::with_capacity(n),
+            answers: BatchResponse::with_capacity(n),
             missed: Vec::new(),
-            numbers: 0,
+            numbers_taken: 0,
         }
     }
 
-    fn none(frame: &BatchRequest) -> FastPathResult {
+    fn all_missed(batch: &BatchRequest) -> FastPathResult {
         FastPathResult {
-            columns: BatchResponse::default(),
-            missed: (0..frame.len() as u32).collect(),
-            numbers: 0,
+            answers: BatchResponse::default(),
+            missed: (0..batch.len() as u32).collect(),
+            numbers_taken: 0,
         }
     }
 }
 
 impl Node {
     /// Answers what it can of a checked frame of a unary call.
-    pub(crate) fn hit(self: &Arc<Self>, frame: &BatchRequest) -> FastPathResult {
-        let hits = self.hit_each(std::slice::from_ref(frame), MISSED_MAX).pop();
-        hits.unwrap_or_else(|| FastPathResult::none(frame))
+    pub(crate) fn try_batch(self: &Arc<Self>, batch: &BatchRequest) -> FastPathResult {
+        let result = self
+            .try_batches_with(std::slice::from_ref(batch), UNARY_MISSES_MAX)
+            .pop();
+        result.unwrap_or_else(|| FastPathResult::all_missed(batch))
     }
 
     /// Answers what it can of checked frames that have come together, in their order.
-    pub(crate) fn hit_all(self: &Arc<Self>, frames: &[BatchRequest]) -> Vec<FastPathResult> {
-        self.hit_each(frames, usize::MAX)
+    pub(crate) fn try_batches(self: &Arc<Self>, batches: &[BatchRequest]) -> Vec<FastPathResult> {
+        self.try_batches_with(batches, usize::MAX)
     }
 
-    fn hit_each(
+    fn try_batches_with(
         self: &Arc<Self>,
-        frames: &[BatchRequest],
+        batches: &[BatchRequest],
         missed_max: usize,
     ) -> Vec<FastPathResult> {
-        let table = self.table.guard();
+        let table = self.table.peek();
         let session = self.session.load();
         let (Some(table), Some(session)) = (table.as_ref(), session.as_ref()) else {
-            return frames.iter().map(FastPathResult::none).collect();
+            return batches.iter().map(FastPathResult::all_missed).collect();
         };
-        let items = frames.iter().map(BatchRequest::len).sum();
+        let items = batches.iter().map(BatchRequest::len).sum();
         let map = self.sections.pin();
-        let mut cache = self.sections.caches.take(session);
-        let none = LookupCache::default();
-        let known = cache.as_deref().unwrap_or(&none);
-        let mut taking = BatchTaker::new(self, table, session, &map, known, items);
-        let taken = frames.iter().map(|frame| {
-            let known = table.namespace(frame.namespace_name());
-            let usual = known.filter(|namespace| {
-                let strict = frame.strict || namespace.spec.limits.strict;
-                !strict && frame.len() <= FRAME_MAX && self.may_serve()
+        let mut cache = self.sections.caches.try_acquire(session);
+        let empty_cache = LookupCache::default();
+        let cached = cache.as_deref().unwrap_or(&empty_cache);
+        let mut taker = BatchTaker::new(self, table, session, &map, cached, items);
+        let served = batches.iter().map(|batch| {
+            let namespace = table.namespace(batch.namespace_name());
+            let servable = namespace.filter(|namespace| {
+                let strict = batch.strict || namespace.spec.limits.strict;
+                !strict && batch.len() <= FAST_PATH_ITEMS_MAX && self.may_serve()
             });
-            match (usual, frame.asks) {
+            match (servable, batch.operation) {
                 (Some(namespace), BatchOperation::Next) => {
-                    taking.next(frame, namespace, missed_max)
+                    taker.take_batch(batch, namespace, missed_max)
                 }
                 (Some(namespace), BatchOperation::Current) => {
-                    taking.current(frame, namespace, missed_max)
+                    taker.read_batch(batch, namespace, missed_max)
                 }
-                (None, _) => FastPathResult::none(frame),
+                (None, _) => FastPathResult::all_missed(batch),
             }
         });
-        let mut all: Vec<FastPathResult> = taken.collect();
-        let found = taking.leave();
+        let mut results: Vec<FastPathResult> = served.collect();
+        let uncached = taker.finish();
         if let Some(cache) = &mut cache
-            && !found.is_empty()
+            && !uncached.is_empty()
         {
-            cache.note(found, table.version(), self.sections.len());
+            cache.insert_found(uncached, table.version(), self.sections.len());
         }
         drop(cache);
         // After every number was taken: see above.
         let now = self.clock.now();
-        if !session.serves(now) {
-            let burned = all.iter().map(|hits| hits.numbers).sum();
+        if !session.may_serve_at(now) {
+            let burned = results.iter().map(|result| result.numbers_taken).sum();
             if burned > 0 {
                 reached!("alloc: numbers burned, the lease was over");
             }
             self.counters.burned.add(burned);
-            self.lapsed.store(true, Relaxed);
-            return frames.iter().map(FastPathResult::none).collect();
+            self.lease_lapsed.store(true, Relaxed);
+            return batches.iter().map(FastPathResult::all_missed).collect();
         }
-        let newest = self.table.guard();
+        let newest = self.table.peek();
         if let Some(newest) = newest.as_ref().filter(|newest| !Arc::ptr_eq(newest, table)) {
-            for (frame, hits) in frames.iter().zip(&mut all) {
-                self.withdraw(frame, hits, table, newest, session);
+            for (batch, result) in batches.iter().zip(&mut results) {
+                self.withdraw_moved(batch, result, table, newest, session);
             }
         }
-        for (frame, hits) in frames.iter().zip(&all) {
-            if frame.asks == BatchOperation::Next {
-                self.counters.nexts.add(hits.columns.values.len() as u64);
-                self.counters.numbers.add(hits.numbers);
+        for (batch, result) in batches.iter().zip(&results) {
+            if batch.operation == BatchOperation::Next {
+                self.counters.nexts.add(result.answers.values.len() as u64);
+                self.counters.numbers.add(result.numbers_taken);
             }
         }
-        all
+        results
     }
 
     /// The table changed while numbers were taken: withdraws those of namespaces that have become
     /// strict, and of slots that are not ours any more as they were, which burns them. What was
     /// only read is asked again.
-    fn withdraw(
+    fn withdraw_moved(
         &self,
-        frame: &BatchRequest,
-        hits: &mut FastPathResult,
+        batch: &BatchRequest,
+        result: &mut FastPathResult,
         table: &RoutingTable,
         newest: &RoutingTable,
         session: &LeasedSession,
     ) {
-        let namespace = table.namespace(frame.namespace_name());
-        let strict = namespace.is_none_or(|known| newest.is_strict(known));
-        let (Some(namespace), BatchOperation::Next, false) = (namespace, frame.asks, strict) else {
-            self.counters.burned.add(hits.numbers);
-            *hits = FastPathResult::none(frame);
+        let namespace = table.namespace(batch.namespace_name());
+        let strict = namespace.is_none_or(|namespace| newest.is_strict(namespace));
+        let (Some(namespace), BatchOperation::Next, false) = (namespace, batch.operation, strict)
+        else {
+            self.counters.burned.add(result.numbers_taken);
+            *result = FastPathResult::all_missed(batch);
             return;
         };
-        let old = std::mem::take(hits);
-        hits.numbers = old.numbers;
-        let mut at = 0;
-        let mut missed = old.missed.into_iter().peekable();
-        for i in 0..frame.len() {
+        let previous = std::mem::take(result);
+        result.numbers_taken = previous.numbers_taken;
+        let mut answer_index = 0;
+        let mut missed = previous.missed.into_iter().peekable();
+        for i in 0..batch.len() {
             if missed.next_if_eq(&(i as u32)).is_some() {
-                hits.missed.push(i as u32);
+                result.missed.push(i as u32);
                 continue;
             }
-            let epoch = old.columns.epoch(at);
-            let ours = place(frame.key(i), namespace)
+            let epoch = previous.answers.epoch_at(answer_index);
+            let is_owned = locate_key(batch.key_at(i), namespace)
                 .map(|(section, _)| newest.slot_of(section))
-                .is_some_and(|slot| session.owns(slot, Epoch(epoch), newest));
-            if ours {
-                hits.columns.push_epoch(epoch);
-                hits.columns.values.push(old.columns.values[at]);
-                hits.columns.lasts.extend(old.columns.lasts.get(at));
+                .is_some_and(|slot| session.is_owner_of(slot, Epoch(epoch), newest));
+            if is_owned {
+                result.answers.push_epoch(epoch);
+                result
+                    .answers
+                    .values
+                    .push(previous.answers.values[answer_index]);
+                result
+                    .answers
+                    .lasts
+                    .extend(previous.answers.lasts.get(answer_index));
             } else {
-                hits.numbers -= frame.count(i).map_or(0, |count| u64::from(count.get()));
-                hits.missed.push(i as u32);
+                result.numbers_taken -= batch.count_at(i).map_or(0, |count| u64::from(count.get()));
+                result.missed.push(i as u32);
             }
-            at += 1;
+            answer_index += 1;
         }
-        if old.numbers > hits.numbers {
+        if previous.numbers_taken > result.numbers_taken {
             reached!("alloc: numbers withdrawn, the slot moved on");
         }
-        self.counters.burned.add(old.numbers - hits.numbers);
+        self.counters
+            .burned
+            .add(previous.numbers_taken - result.numbers_taken);
     }
 
     /// Whether the lease held when last looked at; only spares numbers that would be burned.
     fn may_serve(&self) -> bool {
-        if !self.lapsed.load(Relaxed) {
+        if !self.lease_lapsed.load(Relaxed) {
             return true;
         }
         let serves = self.has_lease();
-        self.lapsed.store(!serves, Relaxed);
+        self.lease_lapsed.store(!serves, Relaxed);
         serves
     }
 }

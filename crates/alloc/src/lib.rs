@@ -99,18 +99,18 @@ use crate::random::RandomSource;
 use crate::state_dir::StateDir;
 
 /// How long a shutdown may take to hand over its slots; what is left then is freed with the session.
-const HAND_OVER_MAX: Duration = Duration::from_secs(10);
+const HANDOVER_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a shutdown waits for calls in flight; a client may keep a stream open for ever.
-const DRAIN_MAX: Duration = Duration::from_secs(6);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(6);
 
 /// A running AllocSvr.
 #[derive(Clone)]
 pub struct Alloc {
     node: Arc<Node>,
     local_addr: SocketAddr,
-    keeper: CancellationToken,
-    keeper_ended: CancellationToken,
-    all: CancellationToken,
+    lease_keeper: CancellationToken,
+    lease_keeper_ended: CancellationToken,
+    stopping: CancellationToken,
     failed: watch::Receiver<Option<Error>>,
 }
 
@@ -149,12 +149,15 @@ impl Alloc {
             .as_deref()
             .map(StateDir::open)
             .transpose()?;
-        let refused = |e: std::io::Error| Error::Listen {
+        let listen_error = |e: std::io::Error| Error::Listen {
             address: options.listen,
             reason: e.to_string(),
         };
-        let listener = transport.listen(options.listen).await.map_err(refused)?;
-        let local_addr = listener.local_addr().map_err(refused)?;
+        let listener = transport
+            .listen(options.listen)
+            .await
+            .map_err(listen_error)?;
+        let local_addr = listener.local_addr().map_err(listen_error)?;
         let channels = Channels::over(transport);
         let random = RandomSource::new(options.seed);
         let cluster = Arc::new(own_cluster::OwnCluster::default());
@@ -176,25 +179,25 @@ impl Alloc {
             state_dir: state_dir.map(Arc::new),
             clock,
             channels,
-            submitter: submit::CommandQueue::new(stores.clone()),
-            stores,
+            command_queue: submit::CommandQueue::new(stores.clone()),
+            store_group: stores,
             table: table::RoutingTableCell::new(cluster.clone()),
-            cluster,
+            own_cluster: cluster,
             session: ArcSwapOption::empty(),
-            lapsed: AtomicBool::new(false),
+            lease_lapsed: AtomicBool::new(false),
             sections: sections::SectionMap::new(random.draw()),
-            guard: guard::OwnershipVerifier::default(),
-            reads: reads::SectionReader::default(),
-            waiting: waiting::WaitLimiter::new(options.waiting_max.max(items_max)),
-            moves: moves::SlotMoveTracker::new(),
-            rounds: keeper::RenewalSignal::new(),
+            ownership_verifier: guard::OwnershipVerifier::default(),
+            section_reader: reads::SectionReader::default(),
+            wait_limiter: waiting::WaitLimiter::new(options.waiting_max.max(items_max)),
+            slot_moves: moves::SlotMoveTracker::new(),
+            renewals: keeper::RenewalSignal::new(),
             counters: AllocCounters::default(),
-            timing: timing::CallMetrics::default(),
+            call_metrics: timing::CallMetrics::default(),
             connections: Connections::new(options.connections_max),
             calls: Calls::new("/seqsvr.v1.Sequence/", "Pipe"),
             items_max,
             random,
-            background: background::BackgroundExecutor::new(background),
+            background_executor: background::BackgroundExecutor::new(background),
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
         });
@@ -202,54 +205,55 @@ impl Alloc {
         // All AllocSvrs of a process share the memory of its counters.
         seqsvr_core::section::add_memory_limit(options.memory_budget);
         let alloc = Alloc {
-            all: node.stopping.clone(),
+            stopping: node.stopping.clone(),
             node,
             local_addr,
-            keeper: CancellationToken::new(),
-            keeper_ended: CancellationToken::new(),
+            lease_keeper: CancellationToken::new(),
+            lease_keeper_ended: CancellationToken::new(),
             failed,
         };
-        alloc.spawn(&options, listener, failed_tx);
+        alloc.spawn_tasks(&options, listener, failed_tx);
         Ok(alloc)
     }
 
-    fn spawn(
+    fn spawn_tasks(
         &self,
         options: &Options,
         listener: Box<dyn Listener>,
         failed: watch::Sender<Option<Error>>,
     ) {
         let node = &self.node;
-        let keeper = node.clone().run_keeper(self.keeper.clone());
-        let server = server::serve(node.clone(), listener, options, self.all.clone());
-        let all = self.all.clone();
+        let lease_keeper = node.clone().run_lease_keeper(self.lease_keeper.clone());
+        let server = server::serve_grpc(node.clone(), listener, options, self.stopping.clone());
+        let stopping = self.stopping.clone();
         let failed = Arc::new(failed);
-        let reported = failed.clone();
-        let ended = self.keeper_ended.clone().drop_guard();
+        let failed_of_keeper = failed.clone();
+        let ended_guard = self.lease_keeper_ended.clone().drop_guard();
         node.tasks.spawn(async move {
-            let _ended = ended;
-            if let Err(error) = keeper.await {
-                reported.send_replace(Some(error));
+            let _ended_guard = ended_guard;
+            if let Err(error) = lease_keeper.await {
+                failed_of_keeper.send_replace(Some(error));
             }
         });
         // Routes are followed until the last connection has ended: calls still in flight at a
         // shutdown are sent on to the new owners.
-        let served = CancellationToken::new();
-        node.tasks.spawn(node.clone().run_watch(served.clone()));
+        let connections_ended = CancellationToken::new();
+        node.tasks
+            .spawn(node.clone().run_table_watcher(connections_ended.clone()));
         node.tasks.spawn(async move {
             if let Err(error) = server.await {
                 failed.send_replace(Some(error));
             }
-            served.cancel();
+            connections_ended.cancel();
         });
-        node.spawn(node.clone().run_guard(all.clone()));
-        node.spawn(node.clone().run_reads(all.clone()));
-        node.spawn(node.clone().run_idle(
+        node.spawn_background(node.clone().run_verifier(stopping.clone()));
+        node.spawn_background(node.clone().run_section_reader(stopping.clone()));
+        node.spawn_background(node.clone().run_evictor(
             options.idle_after,
             options.memory_budget,
-            self.keeper.clone(),
+            self.lease_keeper.clone(),
         ));
-        node.spawn(node.submitter.clone().run(all));
+        node.spawn_background(node.command_queue.clone().run(stopping));
     }
 
     /// Where it listens.
@@ -287,15 +291,19 @@ impl Alloc {
     /// Hands slots over to others, as far as there are others; then ends the session and stops. Calls
     /// still in flight have 6 s to end.
     pub async fn shutdown(&self) {
-        self.node.drain(Instant::now() + HAND_OVER_MAX).await;
-        self.keeper.cancel();
-        self.keeper_ended.cancelled().await;
+        self.node
+            .drain_slots(Instant::now() + HANDOVER_TIMEOUT)
+            .await;
+        self.lease_keeper.cancel();
+        self.lease_keeper_ended.cancelled().await;
         self.node.close_session().await;
-        self.all.cancel();
+        self.stopping.cancel();
         self.node.tasks.close();
-        let ended = tokio::time::timeout(DRAIN_MAX, self.node.tasks.wait()).await;
-        if ended.is_err() {
-            tracing::warn!("calls or streams are still open after {DRAIN_MAX:?}; not waited for");
+        let drained = tokio::time::timeout(DRAIN_TIMEOUT, self.node.tasks.wait()).await;
+        if drained.is_err() {
+            tracing::warn!(
+                "calls or streams are still open after {DRAIN_TIMEOUT:?}; not waited for"
+            );
         }
     }
 }
@@ -309,7 +317,7 @@ mod tests {
 
     /// A health watch never ends by itself, and the server waits for its connections.
     #[tokio::test]
-    async fn a_stream_that_stays_open_does_not_keep_a_shutdown_from_ending() {
+    async fn shutdown_with_open_stream_ends() {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let options = Options::new("a1", any, vec!["127.0.0.1:1".into()]);
         let alloc = Alloc::start(options).await.unwrap();
@@ -318,7 +326,7 @@ mod tests {
         let watched = client.watch(HealthCheckRequest::default()).await.unwrap();
         let mut stream = watched.into_inner();
         stream.message().await.unwrap().expect("the first state");
-        tokio::time::timeout(2 * DRAIN_MAX, alloc.shutdown())
+        tokio::time::timeout(2 * DRAIN_TIMEOUT, alloc.shutdown())
             .await
             .expect("the shutdown ends");
     }

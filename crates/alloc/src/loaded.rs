@@ -29,7 +29,7 @@ use crate::session::LeasedSession;
 /// A hot section should raise about once in this time.
 const RAISE_INTERVAL: Duration = Duration::from_secs(4);
 /// Most a section can be worth: two minutes of use, forgotten in a quarter of a minute.
-const WORTH_MAX: u32 = 64;
+const RETENTION_SCORE_MAX: u32 = 64;
 
 /// One generation of a section, owned by this process.
 pub(crate) struct LoadedSection {
@@ -38,29 +38,29 @@ pub(crate) struct LoadedSection {
     pub(crate) section: Section,
     pub(crate) session: Arc<LeasedSession>,
     /// Version of a table by which it was current; 0: none yet.
-    current_at: AtomicU64,
+    current_at_version: AtomicU64,
     /// Notified whenever the window grew or the object became useless.
     pub(crate) changed: Notify,
     /// Callers waiting for the window.
-    pub(crate) waiting: AtomicU32,
-    raising: AtomicBool,
+    pub(crate) waiter_count: AtomicU32,
+    is_raising: AtomicBool,
     /// Greatest max_seq a waiting caller needs.
-    needed: AtomicU64,
+    needed_max_seq: AtomicU64,
     step: AtomicU64,
-    pace: Mutex<ConsumptionRate>,
+    rate: Mutex<ConsumptionRate>,
     idle_sweeps: AtomicU32,
-    /// See [`LoadedSection::look`].
-    worth: AtomicU32,
+    /// See [`LoadedSection::sample_usage`].
+    retention_score: AtomicU32,
     /// Keys touched by the last look.
-    touched: AtomicU64,
+    keys_at_sample: AtomicU64,
     /// Used since the last sweep, as a look has found.
-    used: AtomicBool,
-    pub(crate) heat: RateMeter,
+    used_since_sweep: AtomicBool,
+    pub(crate) rate_meter: RateMeter,
 }
 
 /// Where the furthest counter stood at the last raise, and when that was.
 struct ConsumptionRate {
-    at: Option<Reading>,
+    sampled_at: Option<Reading>,
     highest: u64,
 }
 
@@ -76,21 +76,21 @@ impl LoadedSection {
             generation: Generation(section.generation()),
             section,
             session,
-            current_at: AtomicU64::new(0),
+            current_at_version: AtomicU64::new(0),
             changed: Notify::new(),
-            waiting: AtomicU32::new(0),
-            raising: AtomicBool::new(false),
-            needed: AtomicU64::new(0),
+            waiter_count: AtomicU32::new(0),
+            is_raising: AtomicBool::new(false),
+            needed_max_seq: AtomicU64::new(0),
             step: AtomicU64::new(u64::from(step)),
-            pace: Mutex::new(ConsumptionRate {
-                at: None,
+            rate: Mutex::new(ConsumptionRate {
+                sampled_at: None,
                 highest: 0,
             }),
             idle_sweeps: AtomicU32::new(0),
-            worth: AtomicU32::new(0),
-            touched: AtomicU64::new(0),
-            used: AtomicBool::new(false),
-            heat: RateMeter::default(),
+            retention_score: AtomicU32::new(0),
+            keys_at_sample: AtomicU64::new(0),
+            used_since_sweep: AtomicBool::new(false),
+            rate_meter: RateMeter::default(),
         }
     }
 
@@ -99,7 +99,7 @@ impl LoadedSection {
     }
 
     /// What the right to answer from this object rests on.
-    pub(crate) fn holding(&self) -> SlotOwnership {
+    pub(crate) fn ownership(&self) -> SlotOwnership {
         SlotOwnership {
             slot: self.fence.slot,
             epoch: self.fence.epoch,
@@ -109,27 +109,28 @@ impl LoadedSection {
 
     /// Whether the slot still has the epoch this object was opened at, in the same session.
     pub(crate) fn is_current(&self, table: &RoutingTable) -> bool {
-        self.session.owns(self.fence.slot, self.fence.epoch, table)
+        self.session
+            .is_owner_of(self.fence.slot, self.fence.epoch, table)
     }
 
     /// [`LoadedSection::is_current`], looked up once for each version of the table: this process has one
     /// table of a version, and it never changes.
     #[inline]
-    pub(crate) fn is_current_at(&self, table: &RoutingTable) -> bool {
+    pub(crate) fn is_current_cached(&self, table: &RoutingTable) -> bool {
         let version = table.version();
-        if self.current_at.load(Relaxed) == version {
+        if self.current_at_version.load(Relaxed) == version {
             return true;
         }
         let current = self.is_current(table);
         if current {
-            self.current_at.store(version, Relaxed);
+            self.current_at_version.store(version, Relaxed);
         }
         current
     }
 
     /// What is known of a key's current number; None once sealed, or if the key does not belong
     /// here.
-    pub(crate) fn current(
+    pub(crate) fn read_current(
         &self,
         key: Key<'_>,
         namespace: &Namespace,
@@ -144,13 +145,13 @@ impl LoadedSection {
 
     /// Whether a raise is due: half of the step is used, or somebody waits.
     #[inline]
-    pub(crate) fn wants_raise(&self) -> bool {
-        !self.raising.load(Relaxed) && self.raise_due()
+    pub(crate) fn should_raise(&self) -> bool {
+        !self.is_raising.load(Relaxed) && self.is_raise_due()
     }
 
-    fn raise_due(&self) -> bool {
+    fn is_raise_due(&self) -> bool {
         let low = self.section.left() <= self.step.load(Relaxed) / 2;
-        (low || self.needed.load(Relaxed) > self.section.max_seq()) && self.can_grow()
+        (low || self.needed_max_seq.load(Relaxed) > self.section.max_seq()) && self.can_grow()
     }
 
     /// Whether less than a tenth of a step is left, which a raise under way long since should have
@@ -168,62 +169,62 @@ impl LoadedSection {
     }
 
     /// Notes that a caller needs the window to reach `max_seq`.
-    pub(crate) fn need(&self, max_seq: u64) {
-        self.needed.fetch_max(max_seq, Relaxed);
+    pub(crate) fn require_window(&self, max_seq: u64) {
+        self.needed_max_seq.fetch_max(max_seq, Relaxed);
     }
 
     /// Claims the right to raise; one raise is in flight at a time. Never for a sealed object: what
     /// is left of its window stays low for ever, so refilling it would never end.
-    pub(crate) fn begin_raise(&self) -> bool {
-        !self.section.is_sealed() && self.raise_due() && !self.raising.swap(true, AcqRel)
+    pub(crate) fn try_begin_raise(&self) -> bool {
+        !self.section.is_sealed() && self.is_raise_due() && !self.is_raising.swap(true, AcqRel)
     }
 
     /// Gives the right back.
     pub(crate) fn end_raise(&self) {
-        self.raising.store(false, Release);
+        self.is_raising.store(false, Release);
         self.changed.notify_waiters();
     }
 
     /// max_seq to ask for. The step follows the pace of the furthest counter, so that a hot section
     /// raises about once in [`RAISE_INTERVAL`] and a cold one by the namespace's step.
-    pub(crate) fn target(&self, now: Reading, spec: &Spec) -> u64 {
-        let (low, high) = (u64::from(spec.step), u64::from(spec.limits.step_max));
+    pub(crate) fn next_max_seq(&self, now: Reading, spec: &Spec) -> u64 {
+        let (step_min, step_max) = (u64::from(spec.step), u64::from(spec.limits.step_max));
         let highest = self.section.highest_offset();
         let step = {
-            let mut pace = self.pace.lock();
-            let used = highest.saturating_sub(pace.highest);
-            let step = match pace
-                .at
+            let mut rate = self.rate.lock();
+            let used = highest.saturating_sub(rate.highest);
+            let step = match rate
+                .sampled_at
                 .map(|at| now.elapsed_owner(at).max(Duration::from_millis(1)))
             {
                 Some(elapsed) => {
                     (used as f64 * (RAISE_INTERVAL.as_secs_f64() / elapsed.as_secs_f64())) as u64
                 }
-                None => low,
+                None => step_min,
             };
-            *pace = ConsumptionRate {
-                at: Some(now),
+            *rate = ConsumptionRate {
+                sampled_at: Some(now),
                 highest,
             };
-            step.clamp(low, high)
+            step.clamp(step_min, step_max)
         };
         self.step.store(step, Relaxed);
         let ahead = self
             .section
             .max_seq_for(self.section.limit().saturating_add(step));
         ahead.max(
-            self.needed.load(Relaxed).min(
+            self.needed_max_seq.load(Relaxed).min(
                 self.section
-                    .max_seq_for(self.section.limit().saturating_add(high)),
+                    .max_seq_for(self.section.limit().saturating_add(step_max)),
             ),
         )
     }
 
     /// A RaiseTo moved the furthest counter: that distance was no pace.
-    pub(crate) fn jumped(&self) {
+    pub(crate) fn record_jump(&self) {
         let highest = self.section.highest_offset();
-        self.pace.lock().highest = highest;
-        self.heat.jumped(highest);
+        self.rate.lock().highest = highest;
+        self.rate_meter.record_jump(highest);
     }
 
     /// Seals for good and wakes whoever waits, so that they look the section up again.
@@ -233,7 +234,7 @@ impl LoadedSection {
     }
 
     /// Highest number used, once sealed and drained.
-    pub(crate) async fn drained(&self) -> u64 {
+    pub(crate) async fn wait_drained(&self) -> u64 {
         loop {
             // Adders never span an await, so whoever is inside is running on another thread now.
             if let Some(last) = self.section.final_seq() {
@@ -247,36 +248,40 @@ impl LoadedSection {
     /// which it had been used and no key was new to it, half of that after one without use, nothing
     /// after one at which keys were new. So it is those that take memory who come to be worth
     /// least, not those whom they take it from. Made by one task.
-    pub(crate) fn look(&self) -> (bool, u32) {
-        let used = self.section.take_used() || self.waiting.load(Acquire) > 0;
+    pub(crate) fn sample_usage(&self) -> (bool, u32) {
+        let used = self.section.take_used() || self.waiter_count.load(Acquire) > 0;
         let touched = self.section.touched();
-        let grown = self.touched.swap(touched, Relaxed) != touched;
-        let worth = match self.worth.load(Relaxed) {
-            _ if grown => 0,
-            worth if used => (worth + 1).min(WORTH_MAX),
-            worth => worth / 2,
+        let has_new_keys = self.keys_at_sample.swap(touched, Relaxed) != touched;
+        let retention_score = match self.retention_score.load(Relaxed) {
+            _ if has_new_keys => 0,
+            retention_score if used => (retention_score + 1).min(RETENTION_SCORE_MAX),
+            retention_score => retention_score / 2,
         };
-        self.worth.store(worth, Relaxed);
-        self.heat
-            .look(Instant::now(), self.section.highest_offset());
+        self.retention_score.store(retention_score, Relaxed);
+        self.rate_meter
+            .sample(Instant::now(), self.section.highest_offset());
         if used {
-            self.used.store(true, Relaxed);
+            self.used_since_sweep.store(true, Relaxed);
         }
-        (used, worth)
+        (used, retention_score)
     }
 
     /// Returns whether the section was used since the last [`look`](Self::look), and its worth at
     /// that look, or 0 if keys were new since. Changes nothing.
-    pub(crate) fn rank(&self) -> (bool, u32) {
-        let used = self.section.is_used() || self.waiting.load(Acquire) > 0;
-        let grown = self.touched.load(Relaxed) != self.section.touched();
-        let worth = if grown { 0 } else { self.worth.load(Relaxed) };
-        (used, worth)
+    pub(crate) fn peek_usage(&self) -> (bool, u32) {
+        let used = self.section.is_used() || self.waiter_count.load(Acquire) > 0;
+        let has_new_keys = self.keys_at_sample.load(Relaxed) != self.section.touched();
+        let retention_score = if has_new_keys {
+            0
+        } else {
+            self.retention_score.load(Relaxed)
+        };
+        (used, retention_score)
     }
 
     /// Counts sweeps without use; 0 if it was used since the last one. Made after a look.
-    pub(crate) fn sweep(&self) -> u32 {
-        if self.used.swap(false, Relaxed) {
+    pub(crate) fn count_idle_sweep(&self) -> u32 {
+        if self.used_since_sweep.swap(false, Relaxed) {
             self.idle_sweeps.store(0, Relaxed);
             return 0;
         }
@@ -315,28 +320,28 @@ mod tests {
     }
 
     #[test]
-    fn one_raise_is_in_flight_from_half_of_the_step() {
+    fn raise_begins_once_at_half_of_the_step() {
         let loaded = loaded();
         let five = NonZeroU32::new(5).unwrap();
-        assert!(!loaded.begin_raise(), "nothing is used yet");
+        assert!(!loaded.try_begin_raise(), "nothing is used yet");
         loaded.section.next(Key::Dense(0), five).unwrap();
-        assert!(loaded.begin_raise());
-        assert!(!loaded.begin_raise(), "one at a time");
+        assert!(loaded.try_begin_raise());
+        assert!(!loaded.try_begin_raise(), "one at a time");
         loaded.section.widen(20);
         loaded.end_raise();
-        assert!(!loaded.begin_raise(), "the window was widened");
+        assert!(!loaded.try_begin_raise(), "the window was widened");
     }
 
     /// A section retired while its raise was in flight stays low for ever: without the rule its
     /// refill asked for the next raise without end, and no shutdown came through.
     #[test]
-    fn a_sealed_section_is_not_refilled() {
+    fn sealed_section_is_not_raised() {
         let loaded = loaded();
         let five = NonZeroU32::new(5).unwrap();
         loaded.section.next(Key::Dense(0), five).unwrap();
-        assert!(loaded.begin_raise());
+        assert!(loaded.try_begin_raise());
         loaded.retire();
         loaded.end_raise();
-        assert!(!loaded.begin_raise());
+        assert!(!loaded.try_begin_raise());
     }
 }

@@ -52,13 +52,17 @@ impl Alloc {
     /// Looks at this AllocSvr. Waits for nothing.
     pub fn look(&self) -> AllocView {
         let node = &self.node;
-        let session = node.session.load_full().filter(|session| session.lives());
+        let session = node
+            .session
+            .load_full()
+            .filter(|session| session.is_alive());
         let table = node.table.load();
         let slots = match (&session, &table) {
             (Some(session), Some(table)) => {
                 let owned = table.routes().map(|(slot, route)| (slot, route.epoch));
                 let owned = owned.filter(|(slot, epoch)| {
-                    session.owns(*slot, *epoch, table) && !node.sections.is_stopped(*slot, *epoch)
+                    session.is_owner_of(*slot, *epoch, table)
+                        && !node.sections.is_frozen(*slot, *epoch)
                 });
                 owned.collect()
             }
@@ -73,7 +77,7 @@ impl Alloc {
                 epoch: loaded.fence.epoch,
                 generation: loaded.generation.0,
                 max_seq: loaded.section.max_seq(),
-                is_sealed: loaded.section.is_sealed() || !loaded.session.lives(),
+                is_sealed: loaded.section.is_sealed() || !loaded.session.is_alive(),
             })
             .collect();
         sections.sort_by_key(|section| section.key);
@@ -85,7 +89,7 @@ impl Alloc {
             table: table.map(|table| (table.cluster(), table.version())),
             slots,
             sections,
-            waiting: node.waiting.taken(),
+            waiting: node.wait_limiter.permits_taken(),
             failure: self.failed.borrow().as_ref().map(ToString::to_string),
         }
     }

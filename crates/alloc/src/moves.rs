@@ -36,61 +36,63 @@ use crate::node::Node;
 use crate::session::LeasedSession;
 
 /// Most slots being moved at one time.
-const AT_ONCE: usize = 32;
+const MOVES_IN_FLIGHT_MAX: usize = 32;
 /// How long the stores are asked before the way of things is looked at again.
-const ASK_FOR: Duration = Duration::from_secs(5);
+const MOVE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long one store may take.
-const TRY: Duration = Duration::from_secs(1);
+const MOVE_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What goes on with slots of this node.
 pub(crate) struct SlotMoveTracker {
-    turns: Semaphore,
+    permits: Semaphore,
     /// Planned moves that wait for a turn or are under way.
-    planned_here: Mutex<HashSet<(Slot, Epoch)>>,
+    in_progress: Mutex<HashSet<(Slot, Epoch)>>,
     /// Held (shared) from before a slot is stopped until its finals are noted.
-    taking: RwLock<()>,
+    collecting: RwLock<()>,
     /// Wants no slots: told with every renewal.
-    draining: std::sync::atomic::AtomicBool,
-    /// Slots the store planned for this session at the last renewal; `UNKNOWN` before the first one
+    is_draining: std::sync::atomic::AtomicBool,
+    /// Slots the store planned for this session at the last renewal; `PLANNED_UNKNOWN` before the first one
     /// since `draining` changed.
-    planned: std::sync::atomic::AtomicU32,
+    planned_count: std::sync::atomic::AtomicU32,
 }
 
-const UNKNOWN: u32 = u32::MAX;
+const PLANNED_UNKNOWN: u32 = u32::MAX;
 
 impl SlotMoveTracker {
     pub(crate) fn new() -> SlotMoveTracker {
         SlotMoveTracker {
-            turns: Semaphore::new(AT_ONCE),
-            planned_here: Mutex::default(),
-            taking: RwLock::new(()),
-            draining: false.into(),
-            planned: UNKNOWN.into(),
+            permits: Semaphore::new(MOVES_IN_FLIGHT_MAX),
+            in_progress: Mutex::default(),
+            collecting: RwLock::new(()),
+            is_draining: false.into(),
+            planned_count: PLANNED_UNKNOWN.into(),
         }
     }
 
     /// Waits until every slot that is stopped has its finals noted. Whoever comes later must find
     /// the session gone.
-    pub(crate) async fn all_noted(&self) {
-        let _none = self.taking.write().await;
+    pub(crate) async fn wait_until_finals_recorded(&self) {
+        let _none = self.collecting.write().await;
     }
 
-    pub(crate) fn draining(&self) -> bool {
-        self.draining.load(Acquire)
+    pub(crate) fn is_draining(&self) -> bool {
+        self.is_draining.load(Acquire)
     }
 }
 
 impl Node {
     /// Whether this node wants slots; told to the store at once.
     pub(crate) fn set_draining(&self, draining: bool) {
-        if self.moves.draining.swap(draining, AcqRel) != draining {
-            self.moves.planned.store(UNKNOWN, Release);
+        if self.slot_moves.is_draining.swap(draining, AcqRel) != draining {
+            self.slot_moves
+                .planned_count
+                .store(PLANNED_UNKNOWN, Release);
         }
-        self.refresh_soon();
+        self.request_renewal();
     }
 
     /// Slots this node owns by its table.
-    pub(crate) fn slots_owned(&self) -> u32 {
+    pub(crate) fn owned_slot_count(&self) -> u32 {
         let (Some(table), Some(session)) = (self.table.load(), self.session.load_full()) else {
             return 0;
         };
@@ -102,43 +104,46 @@ impl Node {
     }
 
     /// Hands all slots over to others, as far as there are others, until the deadline.
-    pub(crate) async fn drain(self: &Arc<Self>, deadline: Instant) {
+    pub(crate) async fn drain_slots(self: &Arc<Self>, deadline: Instant) {
         self.set_draining(true);
         while Instant::now() < deadline && self.has_lease() {
             // A renewal that started after `draining` was set brings what is planned, and the
             // table.
-            let renewed = self.refresh(deadline).await;
-            if renewed && (self.slots_owned() == 0 || self.moves.planned.load(Acquire) == 0) {
+            let renewed = self.renew_and_wait(deadline).await;
+            if renewed
+                && (self.owned_slot_count() == 0
+                    || self.slot_moves.planned_count.load(Acquire) == 0)
+            {
                 return;
             }
         }
     }
 
     /// Follows what the store has planned for this session.
-    pub(crate) fn follow_plan(
+    pub(crate) fn start_planned_moves(
         self: &Arc<Self>,
         session: &Arc<LeasedSession>,
-        asked_draining: bool,
-        planned: u32,
+        sent_draining: bool,
+        planned_count: u32,
         moves: &[PlannedMove],
     ) {
-        if asked_draining == self.moves.draining() {
-            self.moves.planned.store(planned, Release);
+        if sent_draining == self.slot_moves.is_draining() {
+            self.slot_moves.planned_count.store(planned_count, Release);
         }
-        for m in moves {
-            let Ok(slot) = u16::try_from(m.slot).map(Slot) else {
+        for planned_move in moves {
+            let Ok(slot) = u16::try_from(planned_move.slot).map(Slot) else {
                 continue;
             };
             let (node, session) = (self.clone(), session.clone());
-            let (epoch, to) = (Epoch(m.epoch), SessionId(m.to));
-            if !self.moves.planned_here.lock().insert((slot, epoch)) {
+            let (epoch, to) = (Epoch(planned_move.epoch), SessionId(planned_move.to));
+            if !self.slot_moves.in_progress.lock().insert((slot, epoch)) {
                 continue;
             }
             self.tasks.spawn(async move {
                 if let Err(fault) = node.move_slot(&session, slot, epoch, to).await {
                     tracing::debug!(%slot, %fault, "a planned move was not made");
                 }
-                node.moves.planned_here.lock().remove(&(slot, epoch));
+                node.slot_moves.in_progress.lock().remove(&(slot, epoch));
             });
         }
     }
@@ -153,29 +158,29 @@ impl Node {
         to: SessionId,
     ) -> Result<(Epoch, Option<SessionId>), Fault> {
         // Never closed, so never an error.
-        let _turn = self.moves.turns.acquire().await;
-        let taking = self.moves.taking.read().await;
-        if !self.owns(session, slot, epoch) || !self.sections.stop(slot, epoch) {
+        let _permit = self.slot_moves.permits.acquire().await;
+        let collecting = self.slot_moves.collecting.read().await;
+        if !self.is_slot_owner(session, slot, epoch) || !self.sections.freeze_slot(slot, epoch) {
             let text = format!("slot {slot} is not at epoch {epoch} any more, or moving already");
             return Err(Fault::new(Reason::NotOwner, text));
         }
-        let finals = self.finals(slot, epoch).await;
-        self.sections.note_finals(&finals);
-        drop(taking);
+        let finals = self.collect_finals(slot, epoch).await;
+        self.sections.record_finals(&finals);
+        drop(collecting);
         let mut request = MoveSlotRequest {
             session: session.id.0,
             slot: u32::from(slot.0),
             epoch: epoch.0,
-            finals: self.send_ahead(finals).await,
+            finals: self.send_overflow_finals(finals).await,
             to: to.0,
             ..MoveSlotRequest::default()
         };
         loop {
             let moved = self
-                .stores
+                .store_group
                 .send(
-                    Instant::now() + ASK_FOR,
-                    TRY,
+                    Instant::now() + MOVE_TIMEOUT,
+                    MOVE_ATTEMPT_TIMEOUT,
                     request.clone(),
                     |mut store, request| async move { store.move_slot(request).await },
                 )
@@ -184,8 +189,8 @@ impl Node {
                 Ok(moved) => {
                     self.counters.moves.add(1);
                     // Evening out goes at the pace of renewals; who drains asks for more at once.
-                    if self.moves.draining() {
-                        self.refresh_soon();
+                    if self.slot_moves.is_draining() {
+                        self.request_renewal();
                     }
                     // The answer has no table version and no address, so it changes no route here.
                     // A table that changed within a version would be passed on to clients, and no
@@ -197,13 +202,14 @@ impl Node {
                 Err(fault) => fault,
             };
             // Perhaps an earlier try was applied and its answer lost, or the session was expired.
-            self.refresh(Instant::now() + TRY).await;
-            match self.route_of(slot) {
+            self.renew_and_wait(Instant::now() + MOVE_ATTEMPT_TIMEOUT)
+                .await;
+            match self.epoch_and_owner(slot) {
                 Some((now, owner)) if now > epoch => {
                     self.counters.moves.add(1);
                     return Ok((now, owner));
                 }
-                _ if !session.lives() => return Err(fault),
+                _ if !session.is_alive() => return Err(fault),
                 _ => {}
             }
             tracing::debug!(%slot, %fault, "a move is asked for again");
@@ -212,32 +218,34 @@ impl Node {
                 // windows.
                 request.finals.clear();
             }
-            self.pause().await;
+            self.back_off().await;
         }
     }
 
-    fn owns(&self, session: &Arc<LeasedSession>, slot: Slot, epoch: Epoch) -> bool {
+    fn is_slot_owner(&self, session: &Arc<LeasedSession>, slot: Slot, epoch: Epoch) -> bool {
         let current = self.session.load();
         let current = current.as_ref().is_some_and(|s| Arc::ptr_eq(s, session));
-        current && session.lives() && self.route_of(slot) == Some((epoch, Some(session.id)))
+        current
+            && session.is_alive()
+            && self.epoch_and_owner(slot) == Some((epoch, Some(session.id)))
     }
 
     /// Epoch and owner of a slot by the newest table here.
-    fn route_of(&self, slot: Slot) -> Option<(Epoch, Option<SessionId>)> {
+    fn epoch_and_owner(&self, slot: Slot) -> Option<(Epoch, Option<SessionId>)> {
         let table = self.table.load()?;
         let route = table.route(slot)?;
         Some((route.epoch, route.owner.as_ref().map(|o| o.session)))
     }
 
     /// True finals of a stopped slot.
-    async fn finals(&self, slot: Slot, epoch: Epoch) -> Vec<SectionFinal> {
-        self.sections.quiet(slot).await;
-        let mut finals = self.sections.unsure(slot, epoch);
+    async fn collect_finals(&self, slot: Slot, epoch: Epoch) -> Vec<SectionFinal> {
+        self.sections.wait_until_idle(slot).await;
+        let mut finals = self.sections.unconfirmed_closes(slot, epoch);
         for loaded in self.sections.retire_slot(slot, epoch) {
             finals.push(SectionFinal {
                 fence: Some(loaded.fence.into()),
                 generation: loaded.generation.0,
-                value: loaded.drained().await,
+                value: loaded.wait_drained().await,
             });
         }
         finals
@@ -245,14 +253,14 @@ impl Node {
 
     /// Sends what one move cannot carry as closes before it; returns the rest. A close that fails
     /// costs a gap.
-    async fn send_ahead(&self, mut finals: Vec<SectionFinal>) -> Vec<SectionFinal> {
+    async fn send_overflow_finals(&self, mut finals: Vec<SectionFinal>) -> Vec<SectionFinal> {
         let rest = finals.split_off(finals.len().min(FINALS_MAX));
         let closes = rest.into_iter().map(|last| {
             let close = v1::Close {
                 generation: last.generation,
                 value: last.value,
             };
-            self.submitter.submit(SectionCommand {
+            self.command_queue.submit(SectionCommand {
                 fence: last.fence,
                 command: Some(section_command::Command::Close(close)),
             })
@@ -266,11 +274,15 @@ impl Node {
     }
 
     /// For counters: (draining, planned by the store).
-    pub(crate) fn plan(&self) -> (bool, u32) {
-        let planned = self.moves.planned.load(Relaxed);
+    pub(crate) fn move_plan(&self) -> (bool, u32) {
+        let planned = self.slot_moves.planned_count.load(Relaxed);
         (
-            self.moves.draining(),
-            if planned == UNKNOWN { 0 } else { planned },
+            self.slot_moves.is_draining(),
+            if planned == PLANNED_UNKNOWN {
+                0
+            } else {
+                planned
+            },
         )
     }
 }

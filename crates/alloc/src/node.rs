@@ -41,27 +41,27 @@ pub(crate) struct Node {
     pub(crate) state_dir: Option<Arc<StateDir>>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) channels: Channels,
-    pub(crate) stores: StoreGroupClient,
-    pub(crate) submitter: CommandQueue,
-    pub(crate) cluster: Arc<OwnCluster>,
+    pub(crate) store_group: StoreGroupClient,
+    pub(crate) command_queue: CommandQueue,
+    pub(crate) own_cluster: Arc<OwnCluster>,
     pub(crate) table: RoutingTableCell,
     pub(crate) session: ArcSwapOption<LeasedSession>,
     /// The lease had run out when a frame was last checked.
-    pub(crate) lapsed: AtomicBool,
+    pub(crate) lease_lapsed: AtomicBool,
     pub(crate) sections: SectionMap,
-    pub(crate) guard: OwnershipVerifier,
-    pub(crate) reads: SectionReader,
-    pub(crate) waiting: WaitLimiter,
-    pub(crate) moves: SlotMoveTracker,
-    pub(crate) rounds: RenewalSignal,
+    pub(crate) ownership_verifier: OwnershipVerifier,
+    pub(crate) section_reader: SectionReader,
+    pub(crate) wait_limiter: WaitLimiter,
+    pub(crate) slot_moves: SlotMoveTracker,
+    pub(crate) renewals: RenewalSignal,
     pub(crate) counters: AllocCounters,
-    pub(crate) timing: CallMetrics,
+    pub(crate) call_metrics: CallMetrics,
     pub(crate) connections: Arc<Connections>,
     pub(crate) calls: Calls,
     /// Most items of one NextMany or CurrentMany.
     pub(crate) items_max: usize,
     pub(crate) random: RandomSource,
-    pub(crate) background: BackgroundExecutor,
+    pub(crate) background_executor: BackgroundExecutor,
     pub(crate) tasks: TaskTracker,
     /// Cancelled when calls under way are to end.
     pub(crate) stopping: CancellationToken,
@@ -69,22 +69,25 @@ pub(crate) struct Node {
 
 impl Node {
     /// Runs a task in the background; a shutdown waits for it.
-    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.background.spawn(&self.tasks, task);
+    pub(crate) fn spawn_background(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.background_executor.spawn_tracked(&self.tasks, task);
     }
 
     /// The routing table, waited for until the deadline.
-    pub(crate) async fn table_by(&self, deadline: Instant) -> Result<Arc<RoutingTable>, Fault> {
+    pub(crate) async fn wait_for_table(
+        &self,
+        deadline: Instant,
+    ) -> Result<Arc<RoutingTable>, Fault> {
         if let Some(table) = self.table.load() {
             return Ok(table);
         }
-        let mut version = self.table.watch();
+        let mut version = self.table.subscribe();
         let _ = timeout_at(deadline, version.wait_for(|v| *v > 0)).await;
         self.table.load().ok_or_else(|| {
             let text = format!(
                 "AllocSvr {} has learnt no routing table yet; is a store reachable at {} and the cluster initialised?",
                 self.name,
-                self.stores.list()
+                self.store_group.address_list()
             );
             Fault::new(Reason::Unreachable, text)
         })
@@ -95,6 +98,6 @@ impl Node {
         self.session
             .load()
             .as_ref()
-            .is_some_and(|session| session.serves(self.clock.now()))
+            .is_some_and(|session| session.may_serve_at(self.clock.now()))
     }
 }

@@ -21,11 +21,11 @@ use tokio::time::Instant;
 
 use crate::loaded::LoadedSection;
 use crate::node::Node;
-use crate::sections::{TransitionResult, outcome};
+use crate::sections::{TransitionResult, wait_for_transition};
 use crate::session::LeasedSession;
 
 /// How long a table with a newer step is waited for.
-const REFRESH: Duration = Duration::from_secs(1);
+const STEP_RENEWAL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// An opening or a closing under way. When it is dropped, callers that wait for it get its outcome.
 ///
@@ -35,68 +35,70 @@ const REFRESH: Duration = Duration::from_secs(1);
 struct SectionTransition {
     node: Arc<Node>,
     key: SectionKey,
-    tx: watch::Sender<TransitionResult>,
-    done: Option<Result<(), Fault>>,
+    result_sender: watch::Sender<TransitionResult>,
+    result: Option<Result<(), Fault>>,
 }
 
 impl SectionTransition {
     fn new(
         node: Arc<Node>,
         key: SectionKey,
-        tx: watch::Sender<TransitionResult>,
+        result_sender: watch::Sender<TransitionResult>,
     ) -> SectionTransition {
         SectionTransition {
             node,
             key,
-            tx,
-            done: None,
+            result_sender,
+            result: None,
         }
     }
 
-    fn finish(mut self, done: Result<(), Fault>) {
-        self.done = Some(done);
+    fn finish(mut self, result: Result<(), Fault>) {
+        self.result = Some(result);
     }
 }
 
 impl Drop for SectionTransition {
     fn drop(&mut self) {
-        let done = self.done.take().unwrap_or_else(|| {
+        let result = self.result.take().unwrap_or_else(|| {
             let text = "internal error: opening or closing the section broke off; retry";
             Err(Fault::new(Reason::Unreachable, text))
         });
-        self.node.sections.end(self.key, &self.tx, done);
+        self.node
+            .sections
+            .end_transition(self.key, &self.result_sender, result);
     }
 }
 
 impl Node {
     /// Loads a section this node owns at `fence`; whoever asks meanwhile joins. The work goes on if
     /// the caller gives up.
-    pub(crate) async fn open(
+    pub(crate) async fn open_section(
         self: &Arc<Self>,
         fence: Fence,
         session: Arc<LeasedSession>,
     ) -> Result<(), Fault> {
         let key = fence.section;
         // Never closed: an error cannot come.
-        let permit = self.sections.opening.clone().acquire_owned().await;
-        let tx = match self.sections.begin(fence) {
-            Ok(tx) => tx,
+        let permit = self.sections.open_permits.clone().acquire_owned().await;
+        let result_sender = match self.sections.begin_transition(fence) {
+            Ok(result_sender) => result_sender,
             Err(joined) => {
                 drop(permit);
-                return outcome(joined?).await;
+                return wait_for_transition(joined?).await;
             }
         };
-        let rx = tx.subscribe();
-        let exclusive = SectionTransition::new(self.clone(), key, tx);
-        self.spawn(async move {
+        let result_receiver = result_sender.subscribe();
+        let transition = SectionTransition::new(self.clone(), key, result_sender);
+        self.spawn_background(async move {
             let _permit = permit;
-            let opened = exclusive.node.open_now(fence, session).await;
-            exclusive.finish(opened);
+            let opened = transition.node.open_at_store(fence, session).await;
+            transition.finish(opened);
         });
-        outcome(rx).await
+        wait_for_transition(result_receiver).await
     }
 
-    async fn open_now(&self, fence: Fence, session: Arc<LeasedSession>) -> Result<(), Fault> {
+    async fn open_at_store(&self, fence: Fence, session: Arc<LeasedSession>) -> Result<(), Fault> {
         if self
             .sections
             .get(fence.section)
@@ -105,7 +107,7 @@ impl Node {
             return Ok(());
         }
         loop {
-            let namespace = self.namespace_by_id(fence.section)?;
+            let namespace = self.namespace_of(fence.section)?;
             let step = namespace.spec.step;
             let nonce: u128 = self.random.draw();
             // If this process does not know the last generation, the store fills in what it has
@@ -124,24 +126,25 @@ impl Node {
                 fence: Some(fence.into()),
                 command: Some(section_command::Command::Open(open)),
             };
-            match self.submitter.submit(command).await? {
+            match self.command_queue.submit(command).await? {
                 Reply::Opened(opened) => {
                     self.counters.opens.add(1);
-                    let section = self.sections.build(&namespace, &opened);
+                    let section = self.sections.build_section(&namespace, &opened);
                     self.sections
                         .publish(LoadedSection::new(fence, session, section, step));
                     return Ok(());
                 }
                 Reply::Refused(refused) if refused.kind() == Kind::Invalid => {
-                    self.newer_step(fence.section, step, &refused).await?;
+                    self.wait_for_new_step(fence.section, step, &refused)
+                        .await?;
                 }
                 Reply::Refused(refused) => {
                     if refused.kind() == Kind::StaleGeneration {
-                        self.sections.note_generation(fence, refused.value);
+                        self.sections.record_generation(fence, refused.value);
                     }
-                    return Err(self.refusal(&refused));
+                    return Err(self.fault_from_refusal(&refused));
                 }
-                Reply::Raised(_) | Reply::Closed(_) => return Err(unexpected()),
+                Reply::Raised(_) | Reply::Closed(_) => return Err(unexpected_reply()),
             }
         }
     }
@@ -152,16 +155,18 @@ impl Node {
     /// that breaks it: an Open waits for the store; step and step_max are lowered; the Open arrives
     /// with the step of before, and the state refuses it. Another step is tried only if there is
     /// one, so this ends.
-    async fn newer_step(
+    async fn wait_for_new_step(
         &self,
         section: SectionKey,
         step: u32,
         refused: &v1::Refused,
     ) -> Result<(), Fault> {
-        let renewed = self.refresh(Instant::now() + REFRESH).await;
-        match self.namespace_by_id(section)?.spec.step != step {
+        let is_renewed = self
+            .renew_and_wait(Instant::now() + STEP_RENEWAL_TIMEOUT)
+            .await;
+        match self.namespace_of(section)?.spec.step != step {
             true => Ok(()),
-            false if renewed => Err(self.refusal(refused)),
+            false if is_renewed => Err(self.fault_from_refusal(refused)),
             false => {
                 let text = format!(
                     "the step of section {section} was changed and no store has sent the new one yet; retry"
@@ -171,7 +176,7 @@ impl Node {
         }
     }
 
-    fn namespace_by_id(&self, section: SectionKey) -> Result<Namespace, Fault> {
+    fn namespace_of(&self, section: SectionKey) -> Result<Namespace, Fault> {
         let table = self.table.load();
         let table = table.ok_or_else(|| Fault::new(Reason::NotOwner, "no routing table yet"))?;
         let namespace = table.namespace_by_id(section.namespace).cloned();
@@ -180,25 +185,25 @@ impl Node {
 
     /// Hands an idle section back: the next owner (or we) go on right above the highest number
     /// used. Once begun it goes on if the caller gives up, because the section is sealed by then.
-    pub(crate) async fn close(self: &Arc<Self>, loaded: Arc<LoadedSection>) {
-        let Ok(tx) = self.sections.begin(loaded.fence) else {
+    pub(crate) async fn close_section(self: &Arc<Self>, loaded: Arc<LoadedSection>) {
+        let Ok(result_sender) = self.sections.begin_transition(loaded.fence) else {
             return;
         };
-        let rx = tx.subscribe();
-        let exclusive = SectionTransition::new(self.clone(), loaded.key(), tx);
-        self.spawn(async move {
-            exclusive.node.close_now(loaded).await;
-            exclusive.finish(Ok(()));
+        let result_receiver = result_sender.subscribe();
+        let transition = SectionTransition::new(self.clone(), loaded.key(), result_sender);
+        self.spawn_background(async move {
+            transition.node.close_at_store(loaded).await;
+            transition.finish(Ok(()));
         });
-        let _ = outcome(rx).await;
+        let _ = wait_for_transition(result_receiver).await;
     }
 
-    async fn close_now(&self, loaded: Arc<LoadedSection>) {
+    async fn close_at_store(&self, loaded: Arc<LoadedSection>) {
         let key = loaded.key();
         if self.sections.retire(&loaded) {
             self.sections
-                .note_generation(loaded.fence, loaded.generation.0);
-            let value = loaded.drained().await;
+                .record_generation(loaded.fence, loaded.generation.0);
+            let value = loaded.wait_drained().await;
             let close = v1::Close {
                 generation: loaded.generation.0,
                 value,
@@ -208,10 +213,10 @@ impl Node {
                 command: Some(section_command::Command::Close(close)),
             };
             // Whatever the answer: this generation is dead here.
-            match self.submitter.submit(command).await {
+            match self.command_queue.submit(command).await {
                 Ok(Reply::Closed(_)) => self.counters.closes.add(1),
                 Ok(_) => {}
-                Err(_) => self.sections.note_unsure(
+                Err(_) => self.sections.record_unconfirmed_close(
                     key,
                     SectionFinal {
                         fence: Some(loaded.fence.into()),
@@ -224,10 +229,10 @@ impl Node {
     }
 
     /// What a refusal by the state means to a caller.
-    pub(crate) fn refusal(&self, refused: &v1::Refused) -> Fault {
+    pub(crate) fn fault_from_refusal(&self, refused: &v1::Refused) -> Fault {
         match refused.kind() {
             Kind::NotOwner => {
-                self.refresh_soon();
+                self.request_renewal();
                 Fault::new(Reason::NotOwner, refused.message.clone())
             }
             // Another generation came first: look again.
@@ -242,7 +247,7 @@ impl Node {
     }
 
     /// Fence for a section of a slot this node owns by the table.
-    pub(crate) fn fence(table: &RoutingTable, slot: Slot, section: SectionKey) -> Fence {
+    pub(crate) fn section_fence(table: &RoutingTable, slot: Slot, section: SectionKey) -> Fence {
         Fence {
             slot,
             epoch: table.route(slot).map(|r| r.epoch).unwrap_or_default(),
@@ -251,7 +256,7 @@ impl Node {
     }
 }
 
-pub(crate) fn unexpected() -> Fault {
+pub(crate) fn unexpected_reply() -> Fault {
     Fault::new(
         Reason::Unspecified,
         "the store answered another command than the one asked",
@@ -261,19 +266,23 @@ pub(crate) fn unexpected() -> Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::idle::tests::{loaded, node};
+    use crate::idle::tests::{test_section, unconnected_node};
 
     /// The task of an opening is dropped before its end, as a panic does it.
     #[tokio::test]
-    async fn an_opening_that_breaks_off_ends() {
-        let (_alloc, node) = node().await;
-        let fence = loaded(1, 10).fence;
-        let tx = node.sections.begin(fence).unwrap();
-        let waits = outcome(tx.subscribe());
-        drop(SectionTransition::new(node.clone(), fence.section, tx));
+    async fn aborted_open_ends_with_error() {
+        let (_alloc, node) = unconnected_node().await;
+        let fence = test_section(1, 10).fence;
+        let result_sender = node.sections.begin_transition(fence).unwrap();
+        let waits = wait_for_transition(result_sender.subscribe());
+        drop(SectionTransition::new(
+            node.clone(),
+            fence.section,
+            result_sender,
+        ));
         let fault = waits.await.expect_err("it broke off");
         assert_eq!(fault.reason(), Reason::Unreachable);
-        node.sections.quiet(fence.slot).await;
-        assert!(node.sections.begin(fence).is_ok());
+        node.sections.wait_until_idle(fence.slot).await;
+        assert!(node.sections.begin_transition(fence).is_ok());
     }
 }

@@ -16,17 +16,17 @@ use crate::admin_client::{RelayClient, relay_client};
 use crate::node::Node;
 
 /// How long a move or a drain may take to reach the AllocSvr it is about, and to be done there.
-const DEADLINE: Duration = Duration::from_secs(10);
+const OPERATION_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long one process may take to answer.
-const TRY: Duration = Duration::from_secs(5);
+const STATUS_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Node {
     /// Moves a slot to the AllocSvr of a name, through its owner.
-    pub(crate) async fn operate_move(
+    pub(crate) async fn move_slot_by_name(
         self: &Arc<Self>,
         request: AdminMoveSlotRequest,
     ) -> Result<AdminMoveSlotResponse, Fault> {
-        let deadline = Instant::now() + DEADLINE;
+        let deadline = Instant::now() + OPERATION_TIMEOUT;
         let no_slot = || {
             let text = format!("there is no slot {}; see `seqsvr route`", request.slot);
             Fault::new(Reason::Invalid, text)
@@ -35,8 +35,8 @@ impl Node {
         let slot = slot.map_err(|_| no_slot())?;
         loop {
             // Anew each time: it may have been started again meanwhile.
-            let to = self.session_named(&request.to).await?;
-            let table = self.table_by(deadline).await?;
+            let to = self.find_session(&request.to).await?;
+            let table = self.wait_for_table(deadline).await?;
             let route = table.route(slot).ok_or_else(no_slot)?;
             let fault = match &route.owner {
                 None => Fault::new(
@@ -48,7 +48,7 @@ impl Node {
                     return Ok(AdminMoveSlotResponse { epoch });
                 }
                 Some(owner) if owner.address == self.address => {
-                    match self.move_own(slot, to.session, deadline).await {
+                    match self.move_owned_slot(slot, to.session, deadline).await {
                         Ok((epoch, true)) => return Ok(AdminMoveSlotResponse { epoch }),
                         Ok(_) => Fault::new(
                             Reason::NotOwner,
@@ -67,7 +67,10 @@ impl Node {
                         ..request.clone()
                     };
                     let send = async |mut owner: RelayClient| owner.move_slot(request).await;
-                    match self.send_on(&owner.address, deadline, send).await {
+                    match self
+                        .forward_admin_call(&owner.address, deadline, send)
+                        .await
+                    {
                         Ok(moved) => return Ok(moved),
                         Err(fault) => fault,
                     }
@@ -77,19 +80,19 @@ impl Node {
             if fault.reason() == Reason::Invalid || Instant::now() >= deadline {
                 return Err(fault);
             }
-            self.refresh(deadline).await;
-            self.pause().await;
+            self.renew_and_wait(deadline).await;
+            self.back_off().await;
         }
     }
 
     /// Epoch after the move, and whether it went where it should.
-    async fn move_own(
+    async fn move_owned_slot(
         self: &Arc<Self>,
         slot: Slot,
         to: u64,
         deadline: Instant,
     ) -> Result<(u64, bool), Fault> {
-        let no_lease = || Fault::new(Reason::NoLease, self.no_lease());
+        let no_lease = || Fault::new(Reason::NoLease, self.no_lease_text());
         let session = self.session.load_full().ok_or_else(no_lease)?;
         let table = self.table.load().ok_or_else(no_lease)?;
         let epoch = table.route(slot).map(|r| r.epoch).unwrap_or_default();
@@ -102,24 +105,24 @@ impl Node {
         let late = |_| {
             let text = format!(
                 "slot {slot} is stopped and waits for a store of {} to confirm its move",
-                self.stores.list()
+                self.store_group.address_list()
             );
             Fault::new(Reason::Unreachable, text)
         };
         let ended = |_| Fault::new(Reason::Unreachable, "this AllocSvr is shutting down");
-        let moved = timeout_at(deadline, moving).await.map_err(late)?;
-        let (epoch, owner) = moved.map_err(ended)??;
+        let joined = timeout_at(deadline, moving).await.map_err(late)?;
+        let (epoch, owner) = joined.map_err(ended)??;
         Ok((epoch.0, owner == Some(to)))
     }
 
     /// Begins, undoes or follows the draining of the AllocSvr of a name.
-    pub(crate) async fn operate_drain(
+    pub(crate) async fn drain_by_name(
         self: &Arc<Self>,
         request: DrainRequest,
     ) -> Result<DrainResponse, Fault> {
-        let deadline = Instant::now() + DEADLINE;
+        let deadline = Instant::now() + OPERATION_TIMEOUT;
         if request.name != self.name {
-            let named = self.session_named(&request.name).await?;
+            let named = self.find_session(&request.name).await?;
             if request.forwarded || named.address == self.address {
                 let text = format!("AllocSvr {:?} is not here any more; retry", request.name);
                 return Err(Fault::new(Reason::NotOwner, text));
@@ -129,9 +132,11 @@ impl Node {
                 ..request
             };
             let send = async |mut named: RelayClient| named.drain(request).await;
-            return self.send_on(&named.address, deadline, send).await;
+            return self
+                .forward_admin_call(&named.address, deadline, send)
+                .await;
         }
-        if !request.undo && !self.moves.draining() {
+        if !request.undo && !self.slot_moves.is_draining() {
             let status = self.cluster_status().await?;
             let takes = |s: &&SessionStatus| s.name != self.name && !s.draining;
             if status.sessions.iter().find(takes).is_none() {
@@ -143,16 +148,16 @@ impl Node {
             }
         }
         self.set_draining(!request.undo);
-        if !self.refresh(deadline).await || self.session.load().is_none() {
-            return Err(Fault::new(Reason::NoLease, self.no_lease()));
+        if !self.renew_and_wait(deadline).await || self.session.load().is_none() {
+            return Err(Fault::new(Reason::NoLease, self.no_lease_text()));
         }
         Ok(DrainResponse {
-            slots: self.slots_owned(),
+            slots: self.owned_slot_count(),
         })
     }
 
     /// The living session of a name.
-    async fn session_named(&self, name: &str) -> Result<SessionStatus, Fault> {
+    async fn find_session(&self, name: &str) -> Result<SessionStatus, Fault> {
         let status = self.cluster_status().await?;
         let mut sessions = status.sessions;
         if let Some(found) = sessions.iter().position(|s| s.name == name) {
@@ -168,16 +173,20 @@ impl Node {
     }
 
     async fn cluster_status(&self) -> Result<ClusterStatusResponse, Fault> {
-        self.stores
-            .call(Instant::now() + TRY, TRY / 2, |channel| async move {
-                relay_client(&self.cluster, channel)
-                    .cluster_status(ClusterStatusRequest {})
-                    .await
-            })
+        self.store_group
+            .call(
+                Instant::now() + STATUS_TIMEOUT,
+                STATUS_TIMEOUT / 2,
+                |channel| async move {
+                    relay_client(&self.own_cluster, channel)
+                        .cluster_status(ClusterStatusRequest {})
+                        .await
+                },
+            )
             .await
     }
 
-    async fn send_on<T>(
+    async fn forward_admin_call<T>(
         &self,
         address: &str,
         deadline: Instant,
@@ -189,7 +198,7 @@ impl Node {
             let text = format!("AllocSvr {address} did not answer: {why}; retry");
             Fault::new(Reason::Unreachable, text)
         };
-        match timeout_at(deadline, send(relay_client(&self.cluster, channel))).await {
+        match timeout_at(deadline, send(relay_client(&self.own_cluster, channel))).await {
             Ok(Ok(answer)) => Ok(answer.into_inner()),
             Ok(Err(status)) => Err(match local_cause(&status) {
                 Some(cause) => unreachable(&cause),

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_belongs_to_one_cluster_for_its_life() {
+    fn own_cluster_never_changes() {
         let own = OwnCluster::default();
         own.check(ClusterTag(1)).expect("no cluster is known yet");
         own.join(ClusterTag::NONE).expect("no cluster is named");

@@ -26,17 +26,17 @@ use tokio::time::Instant;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 use tonic::{Request, Status, Streaming};
 
-use crate::columns::{BatchResponse, item_error};
+use crate::columns::{BatchResponse, to_item_error};
 use crate::frame::{BatchOperation, BatchRequest};
 use crate::hits::FastPathResult;
 use crate::node::Node;
-use crate::request::within;
+use crate::request::response_deadline;
 use crate::timing::CallMethod;
 
 /// Frames answered together, and looked at before other tasks of the thread have their turn.
-const FRAMES_AT_ONCE: usize = 32;
+const FRAMES_PER_POLL_MAX: usize = 32;
 /// Items from which on no more frames are added to those answered together.
-const ITEMS_AT_ONCE: usize = 1_024;
+const ITEMS_PER_POLL_TARGET: usize = 1_024;
 
 /// The answers of one Pipe.
 pub(crate) struct PipeResponses {
@@ -45,21 +45,21 @@ pub(crate) struct PipeResponses {
     messages: Option<Messages>,
     requests: Streaming<PipeRequest>,
     /// The caller sends no more.
-    ended: bool,
+    has_ended: bool,
     /// Why, if it was not its wish.
-    failed: Option<Status>,
+    stream_error: Option<Status>,
     /// Answers not taken yet, and which routing table their caller knows.
     answers: VecDeque<(PipeResponse, u64)>,
     /// Frames with items that wait.
-    slow: JoinSet<(PipeResponse, Option<Owed>)>,
+    deferred: JoinSet<(PipeResponse, Option<Owed>)>,
     stopping: Pin<Box<WaitForCancellationFutureOwned>>,
     /// The caller was told that this node stops.
-    told: bool,
+    is_closing_sent: bool,
 }
 
 /// What is known of a frame besides.
 struct FrameMeta {
-    at: Instant,
+    received_at: Instant,
     id: u64,
     timeout_ms: u32,
 }
@@ -72,49 +72,55 @@ impl PipeResponses {
             share: request.extensions().get().cloned(),
             messages: request.extensions().get().cloned(),
             requests: request.into_inner(),
-            ended: false,
-            failed: None,
+            has_ended: false,
+            stream_error: None,
             answers: VecDeque::new(),
-            slow: JoinSet::new(),
-            told: false,
+            deferred: JoinSet::new(),
+            is_closing_sent: false,
         }
     }
 
     /// Reads what has come, as much as is answered together.
-    fn read(&mut self, cx: &mut Context<'_>) -> (Vec<FrameMeta>, Vec<BatchRequest>) {
-        let (mut asked, mut frames, mut items) = (Vec::new(), Vec::new(), 0);
+    fn read_frames(&mut self, cx: &mut Context<'_>) -> (Vec<FrameMeta>, Vec<BatchRequest>) {
+        let (mut metas, mut frames, mut items) = (Vec::new(), Vec::new(), 0);
         // One reading for all of them.
         let mut begun = None;
-        while frames.len() + self.answers.len() < FRAMES_AT_ONCE && items < ITEMS_AT_ONCE {
+        while frames.len() + self.answers.len() < FRAMES_PER_POLL_MAX
+            && items < ITEMS_PER_POLL_TARGET
+        {
             match Pin::new(&mut self.requests).poll_next(cx) {
                 Poll::Pending => break,
                 Poll::Ready(Some(Ok(request))) => {
                     if let Some(messages) = &self.messages {
                         messages.taken();
                     }
-                    let at = *begun.get_or_insert_with(Instant::now);
+                    let received_at = *begun.get_or_insert_with(Instant::now);
                     let (id, timeout_ms) = (request.id, request.timeout_ms);
-                    match self.frame(request) {
+                    match self.to_batch_request(request) {
                         Ok(frame) => {
                             items += frame.len();
                             frames.push(frame);
-                            asked.push(FrameMeta { at, id, timeout_ms });
+                            metas.push(FrameMeta {
+                                received_at,
+                                id,
+                                timeout_ms,
+                            });
                         }
-                        Err(fault) => self.refuse(id, &fault),
+                        Err(fault) => self.reject_frame(id, &fault),
                     }
                 }
                 Poll::Ready(end) => {
-                    self.ended = true;
-                    self.failed = end.and_then(Result::err);
+                    self.has_ended = true;
+                    self.stream_error = end.and_then(Result::err);
                     break;
                 }
             }
         }
-        (asked, frames)
+        (metas, frames)
     }
 
     /// What a request asks for.
-    fn frame(&self, request: PipeRequest) -> Result<BatchRequest, Fault> {
+    fn to_batch_request(&self, request: PipeRequest) -> Result<BatchRequest, Fault> {
         let frame = match request.ask {
             Some(pipe_request::Ask::Next(next)) => BatchRequest::from(next),
             Some(pipe_request::Ask::Current(current)) => BatchRequest::from(current),
@@ -123,81 +129,92 @@ impl PipeResponses {
                 return Err(Fault::new(Reason::Invalid, text));
             }
         };
-        self.node.cluster.check(frame.cluster)?;
-        frame.check(self.node.items_max)?;
+        self.node.own_cluster.check(frame.cluster)?;
+        frame.validate(self.node.items_max)?;
         Ok(frame)
     }
 
     /// What could be answered of a frame at once; the rest goes on by itself.
-    fn answer(&mut self, asked: FrameMeta, frame: BatchRequest, hits: FastPathResult) {
-        let FrameMeta { id, .. } = asked;
+    fn push_results(&mut self, meta: FrameMeta, frame: BatchRequest, result: FastPathResult) {
+        let FrameMeta { id, .. } = meta;
         let FastPathResult {
-            columns, missed, ..
-        } = hits;
+            answers, missed, ..
+        } = result;
         let (all, version) = (frame.len(), frame.table_version);
-        let hits = all - missed.len();
-        if hits > 0 {
+        let answered_count = all - missed.len();
+        if answered_count > 0 {
             let items = match missed.is_empty() {
                 true => Vec::new(),
-                false => others(&missed, all),
+                false => answered_indexes(&missed, all),
             };
-            let answer = part(id, items, &frame, columns);
+            let answer = partial_response(id, items, &frame, answers);
             self.answers.push_back((answer, version));
         }
         if missed.is_empty() {
             return;
         }
-        let frame = frame.only(&missed);
-        let kept = self.messages.as_ref().map(|m| m.keep(frame.bytes()));
-        match kept.transpose() {
-            Ok(kept) => self.serve_later(asked, frame, missed, kept),
-            Err(status) if hits == 0 => self.refuse(id, &Fault::from_status(&status)),
+        let frame = frame.retain_items(&missed);
+        let retained = self
+            .messages
+            .as_ref()
+            .map(|m| m.keep(frame.retained_bytes()));
+        match retained.transpose() {
+            Ok(retained) => self.serve_slow(meta, frame, missed, retained),
+            Err(status) if answered_count == 0 => {
+                self.reject_frame(id, &Fault::from_status(&status))
+            }
             Err(status) => {
                 let fault = Fault::from_status(&status);
                 missed
                     .iter()
-                    .for_each(|_| self.node.timing.failed(fault.reason()));
+                    .for_each(|_| self.node.call_metrics.record_failure(fault.reason()));
                 let mut columns = BatchResponse::with_capacity(missed.len());
                 missed
                     .iter()
-                    .for_each(|_| columns.push(&Err(fault.clone())));
-                let answer = part(id, missed, &frame, columns);
+                    .for_each(|_| columns.push_answer(&Err(fault.clone())));
+                let answer = partial_response(id, missed, &frame, columns);
                 self.answers.push_back((answer, version));
             }
         }
     }
 
     /// Refuses a frame.
-    fn refuse(&mut self, id: u64, fault: &Fault) {
-        self.node.timing.failed(fault.reason());
-        self.answers.push_back((refused(id, fault), 0));
+    fn reject_frame(&mut self, id: u64, fault: &Fault) {
+        self.node.call_metrics.record_failure(fault.reason());
+        self.answers.push_back((rejected_response(id, fault), 0));
     }
 
-    fn serve_later(
+    fn serve_slow(
         &mut self,
-        asked: FrameMeta,
+        meta: FrameMeta,
         frame: BatchRequest,
         missed: Vec<u32>,
-        kept: Option<Kept>,
+        retained: Option<Kept>,
     ) {
-        let FrameMeta { at, id, timeout_ms } = asked;
+        let FrameMeta {
+            received_at,
+            id,
+            timeout_ms,
+        } = meta;
         let timeout = match timeout_ms {
             0 => DEADLINE_DEFAULT,
             ms => Duration::from_millis(u64::from(ms)),
         };
         let (node, share) = (self.node.clone(), self.share.clone());
-        let deadline = within(at, timeout);
+        let deadline = response_deadline(received_at, timeout);
         let served = async move {
-            let _kept = kept;
-            let underway = node.timing.begin(CallMethod::Pipe, at);
-            let call = frame.call(deadline, share.clone(), None);
-            let columns = node.serve_frame(&call, &frame).await;
-            let mut answer = part(id, missed, &frame, columns);
+            let _kept = retained;
+            let timer = node.call_metrics.start_call(CallMethod::Pipe, received_at);
+            let call = frame.to_context(deadline, share.clone(), None);
+            let columns = node.serve_batch_slow(&call, &frame).await;
+            let mut answer = partial_response(id, missed, &frame, columns);
             node.tell_routes(&mut answer, frame.table_version);
-            underway.end();
+            timer.stop();
             (answer, share.as_ref().map(Share::owe))
         };
-        self.node.background.spawn_in(&mut self.slow, served);
+        self.node
+            .background_executor
+            .spawn_into_set(&mut self.deferred, served);
     }
 }
 
@@ -205,8 +222,8 @@ impl Stream for PipeResponses {
     type Item = Result<PipeResponse, Status>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        if !self.told && self.stopping.as_mut().poll(cx).is_ready() {
-            self.told = true;
+        if !self.is_closing_sent && self.stopping.as_mut().poll(cx).is_ready() {
+            self.is_closing_sent = true;
             let closing = PipeResponse {
                 closing: true,
                 ..PipeResponse::default()
@@ -218,39 +235,46 @@ impl Stream for PipeResponses {
                 self.node.tell_routes(&mut answer, version);
                 return Poll::Ready(Some(Ok(answer)));
             }
-            if let Some(status) = self.failed.take() {
+            if let Some(status) = self.stream_error.take() {
                 return Poll::Ready(Some(Err(status)));
             }
             // Before each wait for a frame, since a frame may have added the first of them: an
             // empty set wakes nobody.
-            while let Poll::Ready(Some(done)) = self.slow.poll_join_next(cx) {
+            while let Poll::Ready(Some(done)) = self.deferred.poll_join_next(cx) {
                 match done {
                     Ok((answer, _taken)) => return Poll::Ready(Some(Ok(answer))),
                     // Only a bug ends a task so; its caller runs into its deadline.
                     Err(error) => tracing::error!(%error, "a frame was not served"),
                 }
             }
-            if self.ended {
-                return match self.slow.is_empty() {
+            if self.has_ended {
+                return match self.deferred.is_empty() {
                     true => Poll::Ready(None),
                     false => Poll::Pending,
                 };
             }
-            let (asked, frames) = self.read(cx);
+            let (metas, frames) = self.read_frames(cx);
             if frames.is_empty() && self.answers.is_empty() {
-                match self.ended {
+                match self.has_ended {
                     true => continue,
                     false => return Poll::Pending,
                 }
             }
-            let all = self.node.hit_all(&frames);
-            if let Some(first) = asked.first() {
-                let whole = all.iter().filter(|hits| hits.missed.is_empty()).count();
-                let took = first.at.elapsed();
-                self.node.timing.took(CallMethod::Pipe, took, whole as u64);
+            let results = self.node.try_batches(&frames);
+            if let Some(first) = metas.first() {
+                let complete_count = results
+                    .iter()
+                    .filter(|result| result.missed.is_empty())
+                    .count();
+                let duration = first.received_at.elapsed();
+                self.node.call_metrics.record_calls(
+                    CallMethod::Pipe,
+                    duration,
+                    complete_count as u64,
+                );
             }
-            for ((asked, frame), hits) in asked.into_iter().zip(frames).zip(all) {
-                self.answer(asked, frame, hits);
+            for ((meta, frame), result) in metas.into_iter().zip(frames).zip(results) {
+                self.push_results(meta, frame, result);
             }
             if self.answers.is_empty() {
                 // Other tasks have their turn before what comes next.
@@ -269,19 +293,19 @@ impl Node {
             Some(pipe_response::Answer::Current(current)) => &mut current.routes,
             Some(pipe_response::Answer::Refused(_)) | None => return,
         };
-        *routes = self.table.routes_for(known);
+        *routes = self.table.routes_since(known);
     }
 }
 
 /// The answers of these items of a frame (none named: of all).
-fn part(
+fn partial_response(
     id: u64,
     items: Vec<u32>,
     frame: &BatchRequest,
     mut columns: BatchResponse,
 ) -> PipeResponse {
-    columns.pack(frame.is_counted());
-    let answer = match frame.asks {
+    columns.drop_implied_columns(frame.has_counts());
+    let answer = match frame.operation {
         BatchOperation::Next => pipe_response::Answer::Next(columns.into_next()),
         BatchOperation::Current => pipe_response::Answer::Current(columns.into_current()),
     };
@@ -294,16 +318,16 @@ fn part(
 }
 
 /// Indices below `all` that are not missed.
-fn others(missed: &[u32], all: usize) -> Vec<u32> {
+fn answered_indexes(missed: &[u32], all: usize) -> Vec<u32> {
     let mut missed = missed.iter().peekable();
     let hit = |i: &u32| missed.next_if(|at| *at == i).is_none();
     (0..all as u32).filter(hit).collect()
 }
 
-fn refused(id: u64, fault: &Fault) -> PipeResponse {
+fn rejected_response(id: u64, fault: &Fault) -> PipeResponse {
     PipeResponse {
         id,
-        answer: Some(pipe_response::Answer::Refused(item_error(0, fault))),
+        answer: Some(pipe_response::Answer::Refused(to_item_error(0, fault))),
         ..PipeResponse::default()
     }
 }

@@ -20,11 +20,11 @@ use tokio_util::sync::CancellationToken;
 use crate::node::Node;
 
 /// Most sections waiting for a read.
-const WAITING_MAX: usize = 50_000;
+const PENDING_READS_MAX: usize = 50_000;
 /// Most sections of one read, each with its slot: few enough that what else the store does goes on.
-const SECTIONS_MAX: usize = READ_MAX / 8;
+const SECTIONS_PER_READ_MAX: usize = READ_MAX / 8;
 /// How long one read may take before the callers' items are tried anew.
-const READ_FOR: Duration = Duration::from_secs(1);
+const READ_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What a read found.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +43,7 @@ type PendingRead = (
 /// Sections waiting for the next read.
 #[derive(Default)]
 pub(crate) struct SectionReader {
-    waiting: Mutex<Vec<PendingRead>>,
+    pending: Mutex<Vec<PendingRead>>,
     ready: Notify,
 }
 
@@ -56,76 +56,77 @@ impl Node {
     ) -> Result<ConfirmedSection, Fault> {
         let (tx, rx) = oneshot::channel();
         {
-            let mut waiting = self.reads.waiting.lock();
-            if waiting.len() >= WAITING_MAX {
+            let mut pending = self.section_reader.pending.lock();
+            if pending.len() >= PENDING_READS_MAX {
                 let text = "too many sections wait to be read at the store; retry later";
                 return Err(Fault::new(Reason::TooMany, text).with_retry_after_ms(100));
             }
-            waiting.push((section, slot, tx));
+            pending.push((section, slot, tx));
         }
-        self.reads.ready.notify_one();
+        self.section_reader.ready.notify_one();
         let stopping = |_| Fault::new(Reason::Unreachable, "this AllocSvr is shutting down");
         rx.await.map_err(stopping)?
     }
 
     /// Reads until cancelled.
-    pub(crate) async fn run_reads(self: Arc<Self>, cancel: CancellationToken) {
+    pub(crate) async fn run_section_reader(self: Arc<Self>, cancel: CancellationToken) {
         while cancel
-            .run_until_cancelled(self.reads.ready.notified())
+            .run_until_cancelled(self.section_reader.ready.notified())
             .await
             .is_some()
         {
             loop {
-                let mut asked = {
-                    let mut waiting = self.reads.waiting.lock();
-                    let n = waiting.len().min(SECTIONS_MAX);
-                    waiting.drain(..n).collect::<Vec<_>>()
+                let mut batch = {
+                    let mut pending = self.section_reader.pending.lock();
+                    let n = pending.len().min(SECTIONS_PER_READ_MAX);
+                    pending.drain(..n).collect::<Vec<_>>()
                 };
-                if asked.is_empty() {
+                if batch.is_empty() {
                     break;
                 }
-                asked.retain(|(_, _, tx)| !tx.is_closed());
-                if !asked.is_empty() {
-                    self.read_all(asked).await;
+                batch.retain(|(_, _, tx)| !tx.is_closed());
+                if !batch.is_empty() {
+                    self.read_batch(batch).await;
                 }
             }
         }
-        self.reads.waiting.lock().clear();
+        self.section_reader.pending.lock().clear();
     }
 
-    async fn read_all(&self, asked: Vec<PendingRead>) {
-        let sections = asked.iter().map(|(section, ..)| SectionRef {
+    async fn read_batch(&self, batch: Vec<PendingRead>) {
+        let sections = batch.iter().map(|(section, ..)| SectionRef {
             namespace: section.namespace.0,
             section: section.section.0,
         });
         let request = ReadRequest {
             sections: sections.collect(),
-            slots: asked.iter().map(|(_, slot, _)| u32::from(slot.0)).collect(),
+            slots: batch.iter().map(|(_, slot, _)| u32::from(slot.0)).collect(),
             ..ReadRequest::default()
         };
         let read = self
-            .stores
+            .store_group
             .send(
-                Instant::now() + READ_FOR,
-                READ_FOR,
+                Instant::now() + READ_TIMEOUT,
+                READ_TIMEOUT,
                 request,
                 |mut store, request| async move { store.read(request).await },
             )
             .await
             .and_then(|read| {
-                let whole = read.sections.len() == asked.len() && read.epochs.len() == asked.len();
-                let short = "the store answered another number of sections";
-                whole
+                let is_complete =
+                    read.sections.len() == batch.len() && read.epochs.len() == batch.len();
+                let mismatch = "the store answered another number of sections";
+                is_complete
                     .then_some(read)
-                    .ok_or_else(|| Fault::new(Reason::Unspecified, short))
+                    .ok_or_else(|| Fault::new(Reason::Unspecified, mismatch))
             });
-        for (at, (_, _, tx)) in asked.into_iter().enumerate() {
+        for (index, (_, _, tx)) in batch.into_iter().enumerate() {
             let row = read
                 .as_ref()
                 .map_err(Clone::clone)
                 .map(|read| ConfirmedSection {
-                    max_seq: read.sections[at].max_seq,
-                    epoch: Epoch(read.epochs[at]),
+                    max_seq: read.sections[index].max_seq,
+                    epoch: Epoch(read.epochs[index]),
                 });
             // Whoever is gone needs no answer.
             let _ = tx.send(row);

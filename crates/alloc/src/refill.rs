@@ -19,13 +19,13 @@ use tokio::time::Instant;
 use crate::ask::OwnedKey;
 use crate::loaded::LoadedSection;
 use crate::node::Node;
-use crate::opening::unexpected;
+use crate::opening::unexpected_reply;
 
 /// Most callers that may wait for one section's window.
-const WAITING_MAX: u32 = 100_000;
+const WINDOW_WAITERS_MAX: u32 = 100_000;
 
 /// Longest wait of a RaiseTo for memory after its window was raised.
-const MEMORY_WAIT: Duration = Duration::from_secs(60);
+const MEMORY_WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// One waiting caller. Counted off on drop, because a caller that cancels is dropped while it
 /// waits.
@@ -33,20 +33,20 @@ struct WindowWaiter<'a>(&'a LoadedSection);
 
 impl Drop for WindowWaiter<'_> {
     fn drop(&mut self) {
-        self.0.waiting.fetch_sub(1, AcqRel);
+        self.0.waiter_count.fetch_sub(1, AcqRel);
     }
 }
 
 impl Node {
     /// Starts a raise if one is due and none is in flight.
-    pub(crate) fn refill(self: &Arc<Self>, loaded: &Arc<LoadedSection>) {
-        if loaded.begin_raise() {
+    pub(crate) fn start_refill(self: &Arc<Self>, loaded: &Arc<LoadedSection>) {
+        if loaded.try_begin_raise() {
             let (node, loaded) = (self.clone(), loaded.clone());
-            self.spawn(async move {
+            self.spawn_background(async move {
                 node.raise_ahead(&loaded).await;
                 loaded.end_raise();
                 // What was used meanwhile may have made the next one due.
-                node.refill(&loaded);
+                node.start_refill(&loaded);
             });
         }
     }
@@ -58,17 +58,17 @@ impl Node {
         let Some(namespace) = table.namespace_by_id(loaded.key().namespace) else {
             return;
         };
-        let to = loaded.target(self.clock.now(), &namespace.spec);
-        match self.raise(loaded, to, false, false).await {
+        let to = loaded.next_max_seq(self.clock.now(), &namespace.spec);
+        match self.raise_window(loaded, to, false, false).await {
             Ok(()) => {}
             Err(fault) if fault.reason() == Reason::AboveBound => {
                 // step_max was lowered meanwhile: the table will tell.
-                self.refresh_soon();
-                self.pause().await;
+                self.request_renewal();
+                self.back_off().await;
             }
             Err(fault) => {
                 tracing::debug!(section = %loaded.key(), %fault, "raise failed");
-                self.pause().await;
+                self.back_off().await;
             }
         }
     }
@@ -90,8 +90,8 @@ impl Node {
     ) -> Result<(), Fault> {
         let (done, raised) = oneshot::channel();
         let node = self.clone();
-        self.spawn(async move {
-            let outcome = node.raise(&loaded, to, true, force).await;
+        self.spawn_background(async move {
+            let outcome = node.raise_window(&loaded, to, true, force).await;
             if outcome.is_ok() {
                 node.set_counters(&loaded, to, &keys).await;
             }
@@ -108,18 +108,23 @@ impl Node {
     /// Sets the counters of keys of a section whose window reaches `to`; never lowers one. Waits
     /// for memory, which `idle` makes by closing sections.
     async fn set_counters(&self, loaded: &LoadedSection, to: u64, keys: &[OwnedKey]) {
-        let end = Instant::now() + MEMORY_WAIT;
-        while self.lacks_memory_to_set(loaded, to, keys)
+        let end = Instant::now() + MEMORY_WAIT_TIMEOUT;
+        while self.set_counters_within_memory(loaded, to, keys)
             && Instant::now() < end
             && !self.stopping.is_cancelled()
         {
-            self.pause().await;
+            self.back_off().await;
         }
-        loaded.jumped();
+        loaded.record_jump();
     }
 
     /// Sets the counters for which there is memory, and returns whether one was left out.
-    fn lacks_memory_to_set(&self, loaded: &LoadedSection, to: u64, keys: &[OwnedKey]) -> bool {
+    fn set_counters_within_memory(
+        &self,
+        loaded: &LoadedSection,
+        to: u64,
+        keys: &[OwnedKey],
+    ) -> bool {
         let Some(table) = self.table.load() else {
             return false;
         };
@@ -128,10 +133,10 @@ impl Node {
         };
         let mut lacks_memory = false;
         for key in keys {
-            if let Ok(place) = key.place(namespace, &table) {
+            if let Ok(location) = key.locate(namespace, &table) {
                 // Sealed meanwhile: its final was or is taken, and the next generation starts above
                 // it.
-                let set = loaded.section.raise_to(place.key(), to);
+                let set = loaded.section.raise_to(location.key_in_section(), to);
                 lacks_memory |= set == Err(Refusal::NoMemory);
             }
         }
@@ -139,7 +144,7 @@ impl Node {
     }
 
     /// Raises max_seq of this very generation and widens its window.
-    pub(crate) async fn raise(
+    pub(crate) async fn raise_window(
         &self,
         loaded: &Arc<LoadedSection>,
         to: u64,
@@ -159,7 +164,7 @@ impl Node {
             fence: Some(loaded.fence.into()),
             command: Some(section_command::Command::Raise(raise)),
         };
-        match self.submitter.submit(command).await? {
+        match self.command_queue.submit(command).await? {
             Reply::Raised(raised) => {
                 self.counters.raises.add(1);
                 if raised.generation == loaded.generation.0 {
@@ -169,17 +174,17 @@ impl Node {
                 Ok(())
             }
             Reply::Refused(refused) => {
-                let gone = match refused.kind() {
+                let is_gone = match refused.kind() {
                     Kind::NotOwner | Kind::NoSuchNamespace => true,
                     Kind::StaleGeneration => refused.refused == loaded.generation.0,
                     _ => false,
                 };
-                if gone {
+                if is_gone {
                     self.sections.retire(loaded);
                 }
-                Err(self.refusal(&refused))
+                Err(self.fault_from_refusal(&refused))
             }
-            Reply::Opened(_) | Reply::Closed(_) => Err(unexpected()),
+            Reply::Opened(_) | Reply::Closed(_) => Err(unexpected_reply()),
         }
     }
 
@@ -190,9 +195,9 @@ impl Node {
         needed: u64,
         deadline: Instant,
     ) -> Result<(), Fault> {
-        let before = loaded.waiting.fetch_add(1, AcqRel);
-        let _waiting = WindowWaiter(loaded);
-        if before >= WAITING_MAX {
+        let before = loaded.waiter_count.fetch_add(1, AcqRel);
+        let _waiter = WindowWaiter(loaded);
+        if before >= WINDOW_WAITERS_MAX {
             return Err(Fault::new(
                 Reason::TooMany,
                 "too many callers wait for this section's window; retry later",
@@ -201,7 +206,7 @@ impl Node {
         }
         self.counters.waited_for_refill.add(1);
         reached!("alloc: a call waited for the window");
-        loaded.need(needed);
+        loaded.require_window(needed);
         let waited = tokio::time::timeout_at(deadline, async {
             loop {
                 let changed = loaded.changed.notified();
@@ -210,7 +215,7 @@ impl Node {
                 if loaded.section.max_seq() >= needed || loaded.section.is_sealed() {
                     return;
                 }
-                self.refill(loaded);
+                self.start_refill(loaded);
                 changed.await;
             }
         })
@@ -218,7 +223,7 @@ impl Node {
         waited.map_err(|_| {
             Fault::new(Reason::NoWindow, format!(
                 "the window of section {} is used up and no store of {} confirmed a raise in time; check the stores and retry",
-                loaded.key(), self.stores.list()
+                loaded.key(), self.store_group.address_list()
             ))
         })
     }

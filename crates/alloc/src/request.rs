@@ -18,14 +18,14 @@ use tokio::time::Instant;
 use tonic::metadata::MetadataMap;
 use tonic::{Code, Request, Status};
 
-use crate::ask::{OPENS_OF_ONE, OwnedKey, RequestContext};
+use crate::ask::{OPENS_PER_REQUEST_MAX, OwnedKey, RequestContext};
 
 /// Longest a caller is kept waiting, whatever it asks for.
-const DEADLINE_MAX: Duration = Duration::from_secs(60);
+const CALL_DEADLINE_MAX: Duration = Duration::from_secs(60);
 
 /// How a request came.
 pub(crate) struct RequestArrival {
-    pub(crate) at: Instant,
+    pub(crate) received_at: Instant,
     pub(crate) deadline: Instant,
     pub(crate) share: Option<Share>,
     pub(crate) trace: Option<Trace>,
@@ -33,30 +33,30 @@ pub(crate) struct RequestArrival {
 
 impl RequestArrival {
     /// Parts a request from how it came.
-    pub(crate) fn new<T>(request: Request<T>) -> (RequestArrival, T) {
-        let at = Instant::now();
-        let received = RequestArrival {
-            at,
-            deadline: deadline(at, request.metadata()),
+    pub(crate) fn split<T>(request: Request<T>) -> (RequestArrival, T) {
+        let received_at = Instant::now();
+        let arrival = RequestArrival {
+            received_at,
+            deadline: requested_deadline(received_at, request.metadata()),
             share: request.extensions().get::<Share>().cloned(),
             trace: Trace::of(request.metadata()),
         };
-        (received, request.into_inner())
+        (arrival, request.into_inner())
     }
 
     /// One that came within this process.
-    pub(crate) fn here(share: &Share) -> RequestArrival {
-        let at = Instant::now();
+    pub(crate) fn local(share: &Share) -> RequestArrival {
+        let received_at = Instant::now();
         RequestArrival {
-            at,
-            deadline: within(at, DEADLINE_DEFAULT),
+            received_at,
+            deadline: response_deadline(received_at, DEADLINE_DEFAULT),
             share: Some(share.clone()),
             trace: None,
         }
     }
 
     /// The circumstances of its items.
-    pub(crate) fn call(
+    pub(crate) fn into_context(
         self,
         namespace: String,
         cluster: ClusterTag,
@@ -73,13 +73,13 @@ impl RequestArrival {
             strict,
             share: self.share,
             trace: self.trace,
-            opens: Semaphore::new(OPENS_OF_ONE),
+            opens: Semaphore::new(OPENS_PER_REQUEST_MAX),
         }
     }
 }
 
 /// A count within the contract's bounds. A namespace's own bound is checked with its window.
-pub(crate) fn count(count: u32) -> Result<NonZeroU32, Fault> {
+pub(crate) fn validate_count(count: u32) -> Result<NonZeroU32, Fault> {
     let max = COUNT_MAX;
     match NonZeroU32::new(count).filter(|c| c.get() <= max) {
         Some(count) => Ok(count),
@@ -99,22 +99,22 @@ pub(crate) fn count(count: u32) -> Result<NonZeroU32, Fault> {
 }
 
 /// When the answer must be under way: shortly before the caller's own deadline.
-fn deadline(at: Instant, metadata: &MetadataMap) -> Instant {
-    let asked = metadata
+fn requested_deadline(received_at: Instant, metadata: &MetadataMap) -> Instant {
+    let timeout = metadata
         .get("grpc-timeout")
         .and_then(|v| v.to_str().ok())
-        .and_then(grpc_timeout);
-    within(at, asked.unwrap_or(DEADLINE_DEFAULT))
+        .and_then(parse_grpc_timeout);
+    response_deadline(received_at, timeout.unwrap_or(DEADLINE_DEFAULT))
 }
 
 /// When the answer must be under way to a caller that waits so long from then on.
-pub(crate) fn within(at: Instant, asked: Duration) -> Instant {
-    let total = asked.min(DEADLINE_MAX);
-    at + total - (total / 10).min(Duration::from_millis(50))
+pub(crate) fn response_deadline(received_at: Instant, timeout: Duration) -> Instant {
+    let total = timeout.min(CALL_DEADLINE_MAX);
+    received_at + total - (total / 10).min(Duration::from_millis(50))
 }
 
 /// Reads `grpc-timeout`: up to 8 digits and a unit.
-fn grpc_timeout(value: &str) -> Option<Duration> {
+fn parse_grpc_timeout(value: &str) -> Option<Duration> {
     let (digits, unit) = value.split_at_checked(value.len().checked_sub(1)?)?;
     let n: u64 = digits.parse().ok().filter(|_| digits.len() <= 8)?;
     match unit {
@@ -129,7 +129,7 @@ fn grpc_timeout(value: &str) -> Option<Duration> {
 }
 
 /// A name that a namespace may have: an error would repeat it for every item.
-pub(crate) fn namespace(name: &str) -> Result<(), Fault> {
+pub(crate) fn validate_namespace_name(name: &str) -> Result<(), Fault> {
     if name.len() <= NAME_MAX {
         return Ok(());
     }
@@ -141,21 +141,21 @@ pub(crate) fn namespace(name: &str) -> Result<(), Fault> {
 }
 
 /// The one key of a request, as it lies there.
-pub(crate) fn named(key: Option<KeyRef<'_>>) -> Result<KeyRef<'_>, Fault> {
+pub(crate) fn require_key(key: Option<KeyRef<'_>>) -> Result<KeyRef<'_>, Fault> {
     let text = "the request names neither a uid nor a key";
     key.ok_or_else(|| Fault::new(Reason::Invalid, text))
 }
 
 /// The same, to be kept.
-pub(crate) fn key(key: Option<KeyRef<'_>>) -> Result<OwnedKey, Fault> {
-    Ok(match named(key)? {
+pub(crate) fn require_owned_key(key: Option<KeyRef<'_>>) -> Result<OwnedKey, Fault> {
+    Ok(match require_key(key)? {
         KeyRef::Uid(uid) => OwnedKey::Uid(uid.0),
         KeyRef::Key(key) => OwnedKey::Key(Bytes::copy_from_slice(key)),
     })
 }
 
 /// A column is empty or has an entry for each item.
-pub(crate) fn column(name: &str, entries: usize, items: usize) -> Result<(), Fault> {
+pub(crate) fn validate_column(name: &str, entries: usize, items: usize) -> Result<(), Fault> {
     if entries == 0 || entries == items {
         return Ok(());
     }
@@ -165,7 +165,7 @@ pub(crate) fn column(name: &str, entries: usize, items: usize) -> Result<(), Fau
     Err(Fault::new(Reason::Invalid, text))
 }
 
-pub(crate) fn invalid(text: String) -> Status {
+pub(crate) fn invalid_status(text: String) -> Status {
     Fault::new(Reason::Invalid, text).into()
 }
 
@@ -174,15 +174,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn grpc_timeouts() {
-        assert_eq!(grpc_timeout("5S"), Some(Duration::from_secs(5)));
-        assert_eq!(grpc_timeout("250m"), Some(Duration::from_millis(250)));
+    fn grpc_timeout_is_parsed() {
+        assert_eq!(parse_grpc_timeout("5S"), Some(Duration::from_secs(5)));
+        assert_eq!(parse_grpc_timeout("250m"), Some(Duration::from_millis(250)));
         assert_eq!(
-            grpc_timeout("99999999H"),
+            parse_grpc_timeout("99999999H"),
             Some(Duration::from_secs(99_999_999 * 3600))
         );
         for bad in ["", "S", "5", "-5S", "123456789S", "5x", "é"] {
-            assert_eq!(grpc_timeout(bad), None, "{bad}");
+            assert_eq!(parse_grpc_timeout(bad), None, "{bad}");
         }
     }
 }

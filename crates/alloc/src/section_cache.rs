@@ -26,9 +26,9 @@ use crate::session::LeasedSession;
 
 /// Fewest and most places of a cache: 24 KiB to 1.5 MiB. With more sections than places the rest is
 /// found in the map.
-const PLACES: std::ops::RangeInclusive<usize> = 1_024..=65_536;
+const CACHE_ENTRIES: std::ops::RangeInclusive<usize> = 1_024..=65_536;
 /// Places for each section: few shall share one.
-const SPARE: usize = 4;
+const CACHE_ENTRIES_PER_SECTION: usize = 4;
 
 /// Sections by a hash of their number.
 #[derive(Default)]
@@ -38,7 +38,7 @@ pub(crate) struct LookupCache {
     /// All in it are of this session.
     session: Option<Arc<LeasedSession>>,
     /// None or a power of two.
-    places: Box<[Option<CacheEntry>]>,
+    entries: Box<[Option<CacheEntry>]>,
 }
 
 struct CacheEntry {
@@ -51,22 +51,29 @@ struct CacheEntry {
 impl LookupCache {
     /// The section, if it is kept and was current by a table of this version.
     #[inline]
-    pub(crate) fn get(&self, section: SectionKey, version: u64) -> Option<&LoadedSection> {
-        let place = self.places.get(self.place(section))?.as_ref()?;
-        (place.section == section && place.version == version).then_some(&*place.loaded)
+    pub(crate) fn find(&self, section: SectionKey, version: u64) -> Option<&LoadedSection> {
+        let entry = self.entries.get(self.index_of(section))?.as_ref()?;
+        (entry.section == section && entry.version == version).then_some(&*entry.loaded)
     }
 
     /// Keeps sections that were found in the map and are current by a table of this version. There
     /// are so many in all.
-    pub(crate) fn note(&mut self, found: Vec<Arc<LoadedSection>>, version: u64, sections: usize) {
-        let wanted = sections.saturating_mul(SPARE).min(*PLACES.end());
-        let wanted = wanted.max(*PLACES.start()).next_power_of_two();
-        if self.places.len() < wanted {
-            self.places = std::iter::repeat_with(|| None).take(wanted).collect();
+    pub(crate) fn insert_found(
+        &mut self,
+        found: Vec<Arc<LoadedSection>>,
+        version: u64,
+        sections: usize,
+    ) {
+        let entry_count = sections
+            .saturating_mul(CACHE_ENTRIES_PER_SECTION)
+            .min(*CACHE_ENTRIES.end());
+        let entry_count = entry_count.max(*CACHE_ENTRIES.start()).next_power_of_two();
+        if self.entries.len() < entry_count {
+            self.entries = std::iter::repeat_with(|| None).take(entry_count).collect();
         }
         for loaded in found {
             let section = loaded.key();
-            self.places[self.place(section)] = Some(CacheEntry {
+            self.entries[self.index_of(section)] = Some(CacheEntry {
                 section,
                 version,
                 loaded,
@@ -75,17 +82,17 @@ impl LookupCache {
     }
 
     fn forget(&mut self, gone: &Arc<LoadedSection>) {
-        let at = self.place(gone.key());
-        if let Some(place) = self.places.get_mut(at) {
-            place.take_if(|place| Arc::ptr_eq(&place.loaded, gone));
+        let index = self.index_of(gone.key());
+        if let Some(entry) = self.entries.get_mut(index) {
+            entry.take_if(|entry| Arc::ptr_eq(&entry.loaded, gone));
         }
     }
 
     /// Beyond the end if there are none.
     #[inline]
-    fn place(&self, section: SectionKey) -> usize {
+    fn index_of(&self, section: SectionKey) -> usize {
         let key = u64::from(section.namespace.0) << 32 | u64::from(section.section.0);
-        let bits = self.places.len().trailing_zeros();
+        let bits = self.entries.len().trailing_zeros();
         (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - bits)) as usize
     }
 }
@@ -101,8 +108,11 @@ impl LookupCaches {
 
     /// A cache that nobody uses now, for as long as it is held: across no await, and not while
     /// anything is taken out of the map.
-    pub(crate) fn take(&self, session: &Arc<LeasedSession>) -> Option<MutexGuard<'_, LookupCache>> {
-        let (others, mine) = self.0.split_at(thread() % self.0.len());
+    pub(crate) fn try_acquire(
+        &self,
+        session: &Arc<LeasedSession>,
+    ) -> Option<MutexGuard<'_, LookupCache>> {
+        let (others, mine) = self.0.split_at(thread_number() % self.0.len());
         let mut cache = mine.iter().chain(others).find_map(Mutex::try_lock)?;
         if !(cache.session.as_ref()).is_some_and(|known| Arc::ptr_eq(known, session)) {
             *cache = LookupCache {
@@ -126,17 +136,19 @@ impl LookupCaches {
     #[cfg(test)]
     pub(crate) fn all(&self) -> Vec<Arc<LoadedSection>> {
         let caches = self.0.iter().map(Mutex::lock);
-        let kept = caches.flat_map(|cache| {
-            let places = cache.places.iter().flatten();
-            places.map(|place| place.loaded.clone()).collect::<Vec<_>>()
+        let cached = caches.flat_map(|cache| {
+            let entries = cache.entries.iter().flatten();
+            entries
+                .map(|entry| entry.loaded.clone())
+                .collect::<Vec<_>>()
         });
-        kept.collect()
+        cached.collect()
     }
 }
 
 /// Number of this thread, the same at each call: they are counted from 0 as they first ask.
 #[inline]
-fn thread() -> usize {
+fn thread_number() -> usize {
     static THREADS: AtomicUsize = AtomicUsize::new(0);
     thread_local!(static NUMBER: Cell<usize> = Cell::new(THREADS.fetch_add(1, Relaxed)));
     NUMBER.with(Cell::get)

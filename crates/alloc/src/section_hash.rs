@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn sections_begin_at_places_of_their_own_under_every_secret() {
+    fn section_hash_spreads_sections_under_every_secret() {
         for secret in secrets() {
             for stride in [1, 3, 1_000, 1 << 10, 1 << 20] {
                 // All of them are below 2^32.
@@ -72,7 +72,7 @@ mod tests {
 
     /// The test above fails for a hash that is one multiplication, by an unlucky number.
     #[test]
-    fn a_multiplication_alone_does_not_spread_them() {
+    fn multiplication_hash_does_not_spread_sections() {
         #[derive(Clone)]
         struct MultiplyHasher(u64, u64);
 

@@ -28,7 +28,7 @@ use crate::session::LeasedSession;
 
 /// Most sections being opened at one time; more wait in the order they came, each call for few of
 /// its own. (Closings have a bound where they are begun.)
-const OPENING_MAX: usize = 4_096;
+const OPENS_IN_FLIGHT_MAX: usize = 4_096;
 /// Maximum number of sections whose last generation is remembered; above it all are forgotten.
 const GENERATIONS_MAX: usize = 100_000;
 
@@ -37,17 +37,17 @@ pub(crate) type TransitionResult = Option<Result<(), Fault>>;
 
 /// Map of loaded sections.
 pub(crate) struct SectionMap {
-    /// Looked up without locks; changed only under `busy`, and what leaves it is forgotten by
+    /// Looked up without locks; changed only under `transitions`, and what leaves it is forgotten by
     /// `caches`.
     pub(crate) map: papaya::HashMap<SectionKey, Arc<LoadedSection>, SectionHashBuilder>,
     /// Also the lock under which objects are published and removed.
-    pub(crate) busy: Mutex<SectionTransitions>,
+    pub(crate) transitions: Mutex<SectionTransitions>,
     /// What was found in the map lately.
     pub(crate) caches: LookupCaches,
     /// Permits to open.
-    pub(crate) opening: Arc<Semaphore>,
+    pub(crate) open_permits: Arc<Semaphore>,
     /// Permit to walk over all of them for somebody who asked: one at a time.
-    pub(crate) told: Arc<Semaphore>,
+    pub(crate) status_permit: Arc<Semaphore>,
     /// Secret of this process, so that nobody can choose keys that collide.
     hash_key: [u64; 2],
 }
@@ -65,11 +65,11 @@ pub(crate) type PinnedSections<'a> = papaya::HashMapRef<
 #[derive(Default)]
 pub(crate) struct SectionTransitions {
     /// Sections being opened or closed, with their slots.
-    pub(crate) going_on: HashMap<SectionKey, (Slot, watch::Receiver<TransitionResult>)>,
+    pub(crate) in_progress: HashMap<SectionKey, (Slot, watch::Receiver<TransitionResult>)>,
     /// Slots stopped for a move, and at which epoch: nothing of them is opened at it again.
-    pub(crate) stopped: HashMap<Slot, Epoch>,
+    pub(crate) frozen: HashMap<Slot, Epoch>,
     /// Closes whose answer never came: their finals go along with a move.
-    pub(crate) unsure: HashMap<SectionKey, SectionFinal>,
+    pub(crate) unconfirmed_closes: HashMap<SectionKey, SectionFinal>,
     /// Last generations of sections that were loaded here, with the epoch they were loaded at.
     generations: HashMap<SectionKey, (Epoch, u64)>,
 }
@@ -90,9 +90,9 @@ impl SectionMap {
                 .hasher(SectionHashBuilder(hash_key))
                 .collector(Collector::new().batch_size(1))
                 .build(),
-            busy: Mutex::default(),
-            opening: Arc::new(Semaphore::new(OPENING_MAX)),
-            told: Arc::new(Semaphore::new(1)),
+            transitions: Mutex::default(),
+            open_permits: Arc::new(Semaphore::new(OPENS_IN_FLIGHT_MAX)),
+            status_permit: Arc::new(Semaphore::new(1)),
             hash_key,
         }
     }
@@ -118,8 +118,8 @@ impl SectionMap {
     /// Seals an object and takes it out, if it is still the one installed.
     pub(crate) fn retire(&self, loaded: &Arc<LoadedSection>) -> bool {
         let removed = {
-            let _lock = self.busy.lock();
-            self.remove(loaded)
+            let _lock = self.transitions.lock();
+            self.remove_locked(loaded)
         };
         if removed {
             self.caches.forget(std::slice::from_ref(loaded));
@@ -128,18 +128,18 @@ impl SectionMap {
     }
 
     /// The same under the lock; the caches are to forget it when that is let go.
-    pub(crate) fn remove(&self, loaded: &Arc<LoadedSection>) -> bool {
+    pub(crate) fn remove_locked(&self, loaded: &Arc<LoadedSection>) -> bool {
         loaded.retire();
         let map = self.map.pin();
-        let mine = map
+        let is_installed = map
             .get(&loaded.key())
             .is_some_and(|found| Arc::ptr_eq(found, loaded));
-        mine && map.remove(&loaded.key()).is_some()
+        is_installed && map.remove(&loaded.key()).is_some()
     }
 
     /// Ends a session and drops every section object of it. After this nothing is published for it.
     pub(crate) fn end_session(&self, session: &Arc<LeasedSession>) -> Vec<Arc<LoadedSection>> {
-        let lock = self.busy.lock();
+        let lock = self.transitions.lock();
         session.end();
         let old: Vec<_> = self
             .all()
@@ -147,7 +147,7 @@ impl SectionMap {
             .filter(|l| Arc::ptr_eq(&l.session, session))
             .collect();
         for loaded in &old {
-            self.remove(loaded);
+            self.remove_locked(loaded);
         }
         drop(lock);
         self.caches.forget(&old);
@@ -163,10 +163,11 @@ impl SectionMap {
                 self.retire(&loaded);
             }
         }
-        let mut busy = self.busy.lock();
-        busy.stopped
+        let mut transitions = self.transitions.lock();
+        transitions
+            .frozen
             .retain(|slot, at| epoch(*slot).is_none_or(|now| now <= *at));
-        busy.unsure.retain(|_, last| {
+        transitions.unconfirmed_closes.retain(|_, last| {
             let fence = last.fence.unwrap_or_default();
             epoch(Slot(fence.slot as u16)).is_none_or(|now| now.0 <= fence.epoch)
         });
@@ -174,22 +175,26 @@ impl SectionMap {
 
     /// Starts something exclusive on a section, or joins what goes on. `Ok` means the caller has to
     /// do it and then to send the outcome.
-    pub(crate) fn begin(
+    pub(crate) fn begin_transition(
         &self,
         fence: Fence,
     ) -> Result<watch::Sender<TransitionResult>, Result<watch::Receiver<TransitionResult>, Fault>>
     {
         let (key, slot) = (fence.section, fence.slot);
-        let mut busy = self.busy.lock();
-        if let Some((_, going_on)) = busy.going_on.get(&key) {
-            return Err(Ok(going_on.clone()));
+        let mut transitions = self.transitions.lock();
+        if let Some((_, in_progress)) = transitions.in_progress.get(&key) {
+            return Err(Ok(in_progress.clone()));
         }
-        if busy.stopped.get(&slot).is_some_and(|at| *at >= fence.epoch) {
+        if transitions
+            .frozen
+            .get(&slot)
+            .is_some_and(|at| *at >= fence.epoch)
+        {
             let text = format!("slot {slot} is moving to another AllocSvr");
             return Err(Err(Fault::new(Reason::NotOwner, text)));
         }
         let (tx, rx) = watch::channel(None);
-        busy.going_on.insert(key, (slot, rx));
+        transitions.in_progress.insert(key, (slot, rx));
         Ok(tx)
     }
 
@@ -202,39 +207,41 @@ impl SectionMap {
     /// that nothing uses, and the next Open would start above its window. For the first Open at an
     /// epoch that gap remains.
     pub(crate) fn last_generation(&self, fence: Fence) -> Option<u64> {
-        let busy = self.busy.lock();
-        let (epoch, last) = busy.generations.get(&fence.section)?;
+        let transitions = self.transitions.lock();
+        let (epoch, last) = transitions.generations.get(&fence.section)?;
         (*epoch == fence.epoch).then_some(*last)
     }
 
     /// Remembers the last generation of a section that is closed, or that the store named.
-    pub(crate) fn note_generation(&self, fence: Fence, last: u64) {
-        let mut busy = self.busy.lock();
-        if busy.generations.len() >= GENERATIONS_MAX {
-            busy.generations.clear();
+    pub(crate) fn record_generation(&self, fence: Fence, last: u64) {
+        let mut transitions = self.transitions.lock();
+        if transitions.generations.len() >= GENERATIONS_MAX {
+            transitions.generations.clear();
         }
-        busy.generations.insert(fence.section, (fence.epoch, last));
+        transitions
+            .generations
+            .insert(fence.section, (fence.epoch, last));
     }
 
-    pub(crate) fn end(
+    pub(crate) fn end_transition(
         &self,
         key: SectionKey,
         tx: &watch::Sender<TransitionResult>,
         outcome: Result<(), Fault>,
     ) {
-        self.busy.lock().going_on.remove(&key);
+        self.transitions.lock().in_progress.remove(&key);
         tx.send_replace(Some(outcome));
     }
 
     /// Publishes a newly opened object unless its session ended or a newer one is there.
     pub(crate) fn publish(&self, loaded: LoadedSection) {
-        let mut busy = self.busy.lock();
-        if !loaded.session.lives() {
+        let mut transitions = self.transitions.lock();
+        if !loaded.session.is_alive() {
             return;
         }
         // Its Open was applied after the close, or instead of it.
-        busy.unsure.remove(&loaded.key());
-        busy.generations.remove(&loaded.key());
+        transitions.unconfirmed_closes.remove(&loaded.key());
+        transitions.generations.remove(&loaded.key());
         let map = self.map.pin();
         if let Some(old) = map.get(&loaded.key()) {
             if old.generation >= loaded.generation {
@@ -243,13 +250,13 @@ impl SectionMap {
             old.retire();
         }
         let old = map.insert(loaded.key(), Arc::new(loaded));
-        drop(busy);
+        drop(transitions);
         if let Some(old) = old {
             self.caches.forget(std::slice::from_ref(old));
         }
     }
 
-    pub(crate) fn build(&self, namespace: &Namespace, opened: &v1::Opened) -> Section {
+    pub(crate) fn build_section(&self, namespace: &Namespace, opened: &v1::Opened) -> Section {
         let progression = namespace.spec.progression;
         let open = Open {
             generation: opened.generation,
@@ -265,8 +272,10 @@ impl SectionMap {
     }
 }
 
-pub(crate) async fn outcome(mut going_on: watch::Receiver<TransitionResult>) -> Result<(), Fault> {
-    match going_on.wait_for(Option::is_some).await {
+pub(crate) async fn wait_for_transition(
+    mut in_progress: watch::Receiver<TransitionResult>,
+) -> Result<(), Fault> {
+    match in_progress.wait_for(Option::is_some).await {
         Ok(done) => done.clone().unwrap_or(Ok(())),
         Err(_) => Err(Fault::new(
             Reason::Unreachable,

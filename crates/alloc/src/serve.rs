@@ -25,7 +25,7 @@ use crate::work::Resolution;
 
 /// Items of a batch looked at, or outcomes taken in, at one go; then other calls have their turn.
 /// About 50 us: whoever touches section upon section is not to keep others waiting.
-const AT_ONCE: usize = 32;
+const ITEMS_PER_POLL: usize = 32;
 
 type ResolutionQueue<'a> = FuturesUnordered<BoxFuture<'a, Vec<Resolution>>>;
 
@@ -34,127 +34,142 @@ type ResolutionQueue<'a> = FuturesUnordered<BoxFuture<'a, Vec<Resolution>>>;
 pub(crate) struct RequestProgress {
     pub(crate) answers: Vec<Option<Result<ItemAnswer, Fault>>>,
     /// Why an item is not answered yet.
-    pub(crate) why: HashMap<u32, PendingReason>,
+    pub(crate) pending_reasons: HashMap<u32, PendingReason>,
     /// Taken for strict items, and waiting for a confirmation.
-    pub(crate) held: HashMap<u32, ItemAnswer>,
+    pub(crate) awaiting_confirmation: HashMap<u32, ItemAnswer>,
     /// Whether the store was asked for a newer table.
-    pub(crate) refreshed: bool,
+    pub(crate) is_renewed: bool,
     /// Items found to wait, by what they wait for.
-    pub(crate) groups: HashMap<WaitKey, Vec<u32>>,
+    pub(crate) waiting_items: HashMap<WaitKey, Vec<u32>>,
 }
 
 impl Node {
     /// Answers every item of a frame before the deadline, in order.
-    pub(crate) async fn serve_frame(
+    pub(crate) async fn serve_batch_slow(
         self: &Arc<Self>,
         call: &RequestContext,
-        frame: &BatchRequest,
+        batch: &BatchRequest,
     ) -> BatchResponse {
-        let mut items = Vec::with_capacity(frame.len());
-        let mut bad = HashMap::new();
-        for i in 0..frame.len() {
-            match frame.item(i) {
+        let mut items = Vec::with_capacity(batch.len());
+        let mut invalid_items = HashMap::new();
+        for i in 0..batch.len() {
+            match batch.to_item(i) {
                 Ok(item) => items.push(item),
-                Err(fault) => drop(bad.insert(i, Err(fault))),
+                Err(fault) => drop(invalid_items.insert(i, Err(fault))),
             }
         }
-        let mut answers = self.serve(call, &items).await.into_iter();
-        let mut columns = BatchResponse::with_capacity(frame.len());
-        for i in 0..frame.len() {
-            let answer = bad.remove(&i).or_else(|| answers.next());
+        let mut answers = self.serve_items(call, &items).await.into_iter();
+        let mut columns = BatchResponse::with_capacity(batch.len());
+        for i in 0..batch.len() {
+            let answer = invalid_items.remove(&i).or_else(|| answers.next());
             if let Some(answer) = answer {
                 if let Err(fault) = &answer {
-                    self.timing.failed(fault.reason());
+                    self.call_metrics.record_failure(fault.reason());
                 }
-                columns.push(&answer);
+                columns.push_answer(&answer);
             }
         }
         columns
     }
 
     /// Answers every item before the deadline, in order.
-    pub(crate) async fn serve(
+    pub(crate) async fn serve_items(
         self: &Arc<Self>,
         call: &RequestContext,
         items: &[RequestItem],
     ) -> Vec<Result<ItemAnswer, Fault>> {
-        let mut so_far = RequestProgress {
+        let mut progress = RequestProgress {
             answers: vec![None; items.len()],
             ..RequestProgress::default()
         };
-        let mut places = self.waiting.places(call.share.as_ref(), items.len());
-        let mut todo: Vec<u32> = (0..items.len() as u32).collect();
-        let mut work: ResolutionQueue<'_> = FuturesUnordered::new();
-        let mut taken_in = 0;
+        let mut permits = self
+            .wait_limiter
+            .permits_for(call.share.as_ref(), items.len());
+        let mut open_items: Vec<u32> = (0..items.len() as u32).collect();
+        let mut resolutions: ResolutionQueue<'_> = FuturesUnordered::new();
+        let mut rounds = 0;
         // Invariant: no number is taken after the deadline, because the client discards its answer.
         // Schedule that breaks it: the background gets no CPU time while a client retries. Then
         // each frame that timed out takes a number: a gap for each retry.
         while Instant::now() < call.deadline {
-            let known = self
-                .namespace(call, items, &mut so_far.refreshed, &mut places)
+            let found = self
+                .find_namespace(call, items, &mut progress.is_renewed, &mut permits)
                 .await;
-            match known {
-                Err(fault) => todo
+            match found {
+                Err(fault) => open_items
                     .drain(..)
-                    .for_each(|i| so_far.answers[i as usize] = Some(Err(fault.clone()))),
+                    .for_each(|i| progress.answers[i as usize] = Some(Err(fault.clone()))),
                 Ok((table, namespace)) => {
                     let mut misses = Vec::new();
-                    for (n, some) in todo.chunks(AT_ONCE).enumerate() {
+                    for (n, chunk) in open_items.chunks(ITEMS_PER_POLL).enumerate() {
                         if n > 0 {
                             yield_now().await;
                         }
-                        let answers = &mut so_far.answers;
-                        misses
-                            .append(&mut self.pass(call, &table, &namespace, items, some, answers));
+                        let answers = &mut progress.answers;
+                        misses.append(
+                            &mut self.try_owned(call, &table, &namespace, items, chunk, answers),
+                        );
                     }
-                    todo.clear();
+                    open_items.clear();
                     // A caller that knows a newer table than ours is not sent away before we have
                     // asked.
-                    let behind = call.table_version > table.version() && !so_far.refreshed;
+                    let behind = call.table_version > table.version() && !progress.is_renewed;
                     let mut misses = misses.into_iter().peekable();
                     while misses.peek().is_some() {
-                        let some = misses.by_ref().take(AT_ONCE);
-                        self.sort(call, behind, &table, some, &mut so_far, &mut places);
+                        let chunk = misses.by_ref().take(ITEMS_PER_POLL);
+                        self.classify_misses(
+                            call,
+                            behind,
+                            &table,
+                            chunk,
+                            &mut progress,
+                            &mut permits,
+                        );
                         if misses.peek().is_some() {
                             yield_now().await;
                         }
                     }
                     // By their first items: what is sent first does not depend on addresses of
                     // memory.
-                    let mut groups: Vec<_> =
-                        std::mem::take(&mut so_far.groups).into_iter().collect();
+                    let mut groups: Vec<_> = std::mem::take(&mut progress.waiting_items)
+                        .into_iter()
+                        .collect();
                     groups.sort_unstable_by_key(|(_, members)| members.first().copied());
-                    for (n, (group, members)) in groups.into_iter().enumerate() {
-                        if n > 0 && n % AT_ONCE == 0 {
+                    for (n, (wait_key, members)) in groups.into_iter().enumerate() {
+                        if n > 0 && n % ITEMS_PER_POLL == 0 {
                             yield_now().await;
                         }
-                        work.push(match group {
-                            WaitKey::ConfirmAnswers(holding) => {
-                                let held = |i: &u32| Some((*i, *so_far.held.get(i)?));
-                                let taken = members.iter().filter_map(held).collect();
-                                Box::pin(self.confirmed(call, items, holding, taken))
+                        resolutions.push(match wait_key {
+                            WaitKey::ConfirmAnswers(ownership) => {
+                                let awaiting_confirmation =
+                                    |i: &u32| Some((*i, *progress.awaiting_confirmation.get(i)?));
+                                let taken =
+                                    members.iter().filter_map(awaiting_confirmation).collect();
+                                Box::pin(self.confirm_answers(call, items, ownership, taken))
                             }
-                            group => self.work(call, items, &table, group, members),
+                            wait_key => self.resolve(call, items, &table, wait_key, members),
                         });
                     }
                 }
             }
-            taken_in += 1;
-            if taken_in % AT_ONCE == 0 {
+            rounds += 1;
+            if rounds % ITEMS_PER_POLL == 0 {
                 yield_now().await;
             }
-            match timeout_at(call.deadline, work.next()).await {
+            match timeout_at(call.deadline, resolutions.next()).await {
                 Ok(Some(outcomes)) => {
                     for (index, outcome) in outcomes {
-                        if so_far.held.remove(&index).is_some()
+                        if progress.awaiting_confirmation.remove(&index).is_some()
                             && let Some(Ok(ItemAnswer::Numbers { .. })) = outcome
                         {
                             self.counters.nexts.add(1);
-                            self.counters.numbers.add(items[index as usize].ask.count());
+                            self.counters
+                                .numbers
+                                .add(items[index as usize].operation.number_count());
                         }
                         match outcome {
-                            Some(outcome) => so_far.answers[index as usize] = Some(outcome),
-                            None => todo.push(index),
+                            Some(outcome) => progress.answers[index as usize] = Some(outcome),
+                            None => open_items.push(index),
                         }
                     }
                 }
@@ -163,11 +178,15 @@ impl Node {
             }
         }
         // Never confirmed in time.
-        for index in so_far.held.keys() {
-            self.burn(items[*index as usize].ask);
+        for index in progress.awaiting_confirmation.keys() {
+            self.record_burned(items[*index as usize].operation);
         }
-        let RequestProgress { answers, why, .. } = so_far;
-        let late = |i: usize| Err(self.too_late(why.get(&(i as u32))));
+        let RequestProgress {
+            answers,
+            pending_reasons,
+            ..
+        } = progress;
+        let late = |i: usize| Err(self.timeout_error(pending_reasons.get(&(i as u32))));
         let answers = answers.into_iter().enumerate();
         answers
             .map(|(i, answer)| answer.unwrap_or_else(|| late(i)))
@@ -175,43 +194,43 @@ impl Node {
     }
 
     /// The namespace a call means. An unknown one may be new: the store is asked once a call.
-    async fn namespace(
+    async fn find_namespace(
         &self,
         call: &RequestContext,
         items: &[RequestItem],
-        refreshed: &mut bool,
-        places: &mut WaitPermits<'_>,
+        is_renewed: &mut bool,
+        permits: &mut WaitPermits<'_>,
     ) -> Result<(Arc<RoutingTable>, Namespace), Fault> {
         let name = items.first().map_or(call.namespace.as_str(), |item| {
-            namespace_name(&call.namespace, item.key.key_ref())
+            namespace_name(&call.namespace, item.key.as_key_ref())
         });
         loop {
             let table = match self.table.load() {
                 Some(table) => table,
                 None => {
-                    places.take(&self.counters.waiting_refused)?;
-                    self.table_by(call.deadline).await?
+                    permits.acquire(&self.counters.waiting_refused)?;
+                    self.wait_for_table(call.deadline).await?
                 }
             };
             // Checked again here: before the first table this process did not know its cluster.
-            self.cluster.check(call.cluster)?;
+            self.own_cluster.check(call.cluster)?;
             if let Some(namespace) = table.namespace(name) {
                 let namespace = namespace.clone();
                 return Ok((table, namespace));
             }
-            if *refreshed {
+            if *is_renewed {
                 let text = format!(
                     "there is no namespace {name:?}; see `seqsvr namespace list` or make it with `seqsvr namespace create`"
                 );
                 return Err(Fault::new(Reason::NoSuchNamespace, text));
             }
-            places.take(&self.counters.waiting_refused)?;
-            if self.refresh(call.deadline).await {
-                *refreshed = true;
+            permits.acquire(&self.counters.waiting_refused)?;
+            if self.renew_and_wait(call.deadline).await {
+                *is_renewed = true;
             } else if Instant::now() >= call.deadline {
                 let text = format!(
                     "no store of {} has told whether there is a namespace {name:?}; retry",
-                    self.stores.list()
+                    self.store_group.address_list()
                 );
                 return Err(Fault::new(Reason::Unreachable, text));
             }
@@ -231,18 +250,18 @@ mod tests {
     /// Schedule: frames of a client that retries wait for a background thread. When they get one,
     /// the client has given up, and the section is loaded.
     #[tokio::test]
-    async fn a_call_after_its_deadline_takes_nothing() {
-        let world = FastPathFixture::new().await;
-        let frame = BatchRequest::from(NextManyRequest {
+    async fn batch_after_deadline_takes_no_number() {
+        let fixture = FastPathFixture::new().await;
+        let batch = BatchRequest::from(NextManyRequest {
             uids: vec![7],
             ..NextManyRequest::default()
         });
         let begun = Instant::now();
-        let late = frame.call(begun, None, None);
-        let late = world.node.serve_frame(&late, &frame).await;
+        let late = batch.to_context(begun, None, None);
+        let late = fixture.node.serve_batch_slow(&late, &batch).await;
         assert_eq!(late.values, [0], "no number");
-        let timely = frame.call(begun + Duration::from_secs(60), None, None);
-        let timely = world.node.serve_frame(&timely, &frame).await;
+        let timely = batch.to_context(begun + Duration::from_secs(60), None, None);
+        let timely = fixture.node.serve_batch_slow(&timely, &batch).await;
         assert_eq!(timely.values, [1]);
     }
 }

@@ -28,9 +28,9 @@ const STREAM_WINDOW: u32 = 256 << 10;
 /// How often the lease is looked at for the health service.
 const HEALTH_INTERVAL: Duration = Duration::from_millis(500);
 /// Whose health is told; "" is the whole server.
-const REPORTED: [&str; 3] = ["", "seqsvr.v1.Sequence", "seqsvr.v1.Admin"];
+const HEALTH_SERVICES: [&str; 3] = ["", "seqsvr.v1.Sequence", "seqsvr.v1.Admin"];
 /// What reflection lists.
-const LISTED: [&str; 5] = [
+const REFLECTED_SERVICES: [&str; 5] = [
     "seqsvr.v1.Sequence",
     "seqsvr.v1.Admin",
     "grpc.health.v1.Health",
@@ -39,7 +39,7 @@ const LISTED: [&str; 5] = [
 ];
 
 /// Serves until cancelled, and then what is in flight.
-pub(crate) fn serve(
+pub(crate) fn serve_grpc(
     node: Arc<Node>,
     listener: Box<dyn Listener>,
     options: &Options,
@@ -48,9 +48,9 @@ pub(crate) fn serve(
     let streams_max = options.streams_max;
     let message_max = options.message_max.min(MESSAGE_MAX);
     async move {
-        let failed = |e: &dyn std::fmt::Display| Error::Serve(e.to_string());
+        let serve_error = |e: &dyn std::fmt::Display| Error::Serve(e.to_string());
         let (reporter, health) = tonic_health::server::health_reporter();
-        tell_health(&reporter, false).await;
+        set_health(&reporter, false).await;
         let reporting = report_health(node.clone(), reporter, cancel.clone());
         node.tasks.spawn(reporting);
         let reflection = || {
@@ -62,17 +62,17 @@ pub(crate) fn serve(
                     tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,
                 );
             // Those of the store are described as well, and not served here.
-            LISTED
+            REFLECTED_SERVICES
                 .iter()
                 .fold(described, |all, name| all.with_service_name(*name))
         };
-        let reflection_v1 = reflection().build_v1().map_err(|e| failed(&e))?;
+        let reflection_v1 = reflection().build_v1().map_err(|e| serve_error(&e))?;
         // What older tools ask.
-        let reflection_v1alpha = reflection().build_v1alpha().map_err(|e| failed(&e))?;
+        let reflection_v1alpha = reflection().build_v1alpha().map_err(|e| serve_error(&e))?;
         let sequence = SequenceServer::new(service::SequenceService(node.clone()))
             .max_decoding_message_size(message_max)
             .max_encoding_message_size(MESSAGE_MAX);
-        let check = ClusterTagCheck(node.cluster.clone());
+        let check = ClusterTagCheck(node.own_cluster.clone());
         let operators = AdminServer::with_interceptor(admin::AdminService(node.clone()), check);
         let incoming = incoming(listener, node.connections.clone());
         Server::builder()
@@ -88,21 +88,21 @@ pub(crate) fn serve(
             .add_service(operators)
             .serve_with_incoming_shutdown(incoming, cancel.cancelled_owned())
             .await
-            .map_err(|e| failed(&e))
+            .map_err(|e| serve_error(&e))
     }
 }
 
 /// SERVING while the lease holds; what comes after it has ended, or after the stop, is better asked
 /// elsewhere.
 async fn report_health(node: Arc<Node>, reporter: HealthReporter, cancel: CancellationToken) {
-    let mut told = false;
+    let mut last_reported = false;
     loop {
         let stopped = cancel.is_cancelled();
-        let serving = node.has_lease() && !stopped;
+        let is_serving = node.has_lease() && !stopped;
         // Who watches hears of changes only.
-        if told != serving {
-            tell_health(&reporter, serving).await;
-            told = serving;
+        if last_reported != is_serving {
+            set_health(&reporter, is_serving).await;
+            last_reported = is_serving;
         }
         if stopped {
             return;
@@ -112,12 +112,12 @@ async fn report_health(node: Arc<Node>, reporter: HealthReporter, cancel: Cancel
     }
 }
 
-async fn tell_health(reporter: &HealthReporter, serving: bool) {
-    let status = match serving {
+async fn set_health(reporter: &HealthReporter, is_serving: bool) {
+    let status = match is_serving {
         true => ServingStatus::Serving,
         false => ServingStatus::NotServing,
     };
-    for name in REPORTED {
+    for name in HEALTH_SERVICES {
         reporter.set_service_status(name, status).await;
     }
 }

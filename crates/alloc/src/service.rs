@@ -27,7 +27,10 @@ use crate::frame::{BatchRequest, TakeArgs};
 use crate::hits::FastPathResult;
 use crate::node::Node;
 use crate::pipe::PipeResponses;
-use crate::request::{RequestArrival, count, invalid, key, named, namespace};
+use crate::request::{
+    RequestArrival, invalid_status, require_key, require_owned_key, validate_count,
+    validate_namespace_name,
+};
 use crate::timing::CallMethod;
 
 /// How long the opening of a Pipe waits for the first routing table.
@@ -39,34 +42,34 @@ pub(crate) struct SequenceService(pub(crate) Arc<Node>);
 #[tonic::async_trait]
 impl Sequence for SequenceService {
     async fn next(&self, request: Request<NextRequest>) -> Result<Response<NextResponse>, Status> {
-        self.timed(CallMethod::Next, request, |received, request| async move {
-            self.0.cluster.check(request.cluster_tag())?;
-            namespace(&request.namespace)?;
+        self.with_metrics(CallMethod::Next, request, |arrival, request| async move {
+            self.0.own_cluster.check(request.cluster_tag())?;
+            validate_namespace_name(&request.namespace)?;
             let wanted = TakeArgs {
-                count: count(request.count.unwrap_or(1))?,
+                count: validate_count(request.count.unwrap_or(1))?,
                 floor: request.floor.unwrap_or(0),
                 epoch: request.epoch.unwrap_or(0),
             };
-            let version = request.table_version;
+            let table_version = request.table_version;
             let numbers = |first, last, epoch: Epoch| NextResponse {
                 first,
                 last,
                 epoch: epoch.0,
-                routes: self.0.table.routes_for(version),
-                cluster_tag: self.0.cluster.tag().0,
+                routes: self.0.table.routes_since(table_version),
+                cluster_tag: self.0.own_cluster.tag().0,
             };
-            let known = named(request.key_ref())?;
+            let key = require_key(request.key_ref())?;
             // One more look at the clock than a frame of many takes, so that a lease that is over
             // burns nothing.
             if !request.strict
                 && self.0.has_lease()
-                && let Some((range, epoch)) = self.0.hit_one(&request.namespace, known, wanted)
+                && let Some((range, epoch)) = self.0.try_one(&request.namespace, key, wanted)
             {
                 return Ok(numbers(range.first, range.last, epoch));
             }
-            match self.one_later(received, request.into()).await? {
+            match self.serve_single_slow(arrival, request.into()).await? {
                 ItemAnswer::Numbers { first, last, epoch } => Ok(numbers(first, last, epoch)),
-                _ => Err(mixed()),
+                _ => Err(mismatched_answer()),
             }
         })
         .await
@@ -76,16 +79,16 @@ impl Sequence for SequenceService {
         &self,
         request: Request<NextManyRequest>,
     ) -> Result<Response<NextManyResponse>, Status> {
-        self.timed(
+        self.with_metrics(
             CallMethod::NextMany,
             request,
-            |received, request| async move {
-                let version = request.table_version;
-                let columns = self.many(received, request.into()).await?;
+            |arrival, request| async move {
+                let table_version = request.table_version;
+                let columns = self.serve_batch(arrival, request.into()).await?;
                 Ok(NextManyResponse {
-                    routes: self.0.table.routes_for(version),
-                    cluster_tag: self.0.cluster.tag().0,
-                    ..columns.whole().into_next()
+                    routes: self.0.table.routes_since(table_version),
+                    cluster_tag: self.0.own_cluster.tag().0,
+                    ..columns.expand_columns().into_next()
                 })
             },
         )
@@ -96,29 +99,29 @@ impl Sequence for SequenceService {
         &self,
         request: Request<CurrentRequest>,
     ) -> Result<Response<CurrentResponse>, Status> {
-        self.timed(
+        self.with_metrics(
             CallMethod::Current,
             request,
-            |received, request| async move {
-                self.0.cluster.check(request.cluster_tag())?;
-                namespace(&request.namespace)?;
-                named(request.key_ref())?;
-                let version = request.table_version;
-                let frame = BatchRequest::from(request);
-                let hit = self.0.has_lease().then(|| self.0.hit(&frame));
-                let answer = match hit.and_then(|hits| hits.columns.single()) {
+            |arrival, request| async move {
+                self.0.own_cluster.check(request.cluster_tag())?;
+                validate_namespace_name(&request.namespace)?;
+                require_key(request.key_ref())?;
+                let table_version = request.table_version;
+                let batch = BatchRequest::from(request);
+                let result = self.0.has_lease().then(|| self.0.try_batch(&batch));
+                let answer = match result.and_then(|result| result.answers.to_single_current()) {
                     Some(answer) => answer,
-                    None => self.one_later(received, frame).await?,
+                    None => self.serve_single_slow(arrival, batch).await?,
                 };
                 match answer {
                     ItemAnswer::Current { kind, value, epoch } => Ok(CurrentResponse {
                         kind: kind.into(),
                         value,
                         epoch: epoch.0,
-                        routes: self.0.table.routes_for(version),
-                        cluster_tag: self.0.cluster.tag().0,
+                        routes: self.0.table.routes_since(table_version),
+                        cluster_tag: self.0.own_cluster.tag().0,
                     }),
-                    _ => Err(mixed()),
+                    _ => Err(mismatched_answer()),
                 }
             },
         )
@@ -129,16 +132,16 @@ impl Sequence for SequenceService {
         &self,
         request: Request<CurrentManyRequest>,
     ) -> Result<Response<CurrentManyResponse>, Status> {
-        self.timed(
+        self.with_metrics(
             CallMethod::CurrentMany,
             request,
-            |received, request| async move {
-                let version = request.table_version;
-                let columns = self.many(received, request.into()).await?;
+            |arrival, request| async move {
+                let table_version = request.table_version;
+                let columns = self.serve_batch(arrival, request.into()).await?;
                 Ok(CurrentManyResponse {
-                    routes: self.0.table.routes_for(version),
-                    cluster_tag: self.0.cluster.tag().0,
-                    ..columns.whole().into_current()
+                    routes: self.0.table.routes_since(table_version),
+                    cluster_tag: self.0.own_cluster.tag().0,
+                    ..columns.expand_columns().into_current()
                 })
             },
         )
@@ -155,11 +158,14 @@ impl Sequence for SequenceService {
         if caller != ClusterTag::NONE {
             // So that the answer can name the cluster. Without a table no frame could be answered.
             let deadline = Instant::now() + PIPE_TABLE_TIMEOUT;
-            self.0.table_by(deadline).await?;
-            self.0.cluster.check(caller)?;
+            self.0.wait_for_table(deadline).await?;
+            self.0.own_cluster.check(caller)?;
         }
         let mut response = Response::new(PipeResponses::new(self.0.clone(), request));
-        self.0.cluster.tag().write_metadata(response.metadata_mut());
+        self.0
+            .own_cluster
+            .tag()
+            .write_metadata(response.metadata_mut());
         Ok(response)
     }
 
@@ -167,38 +173,44 @@ impl Sequence for SequenceService {
         &self,
         request: Request<RaiseToRequest>,
     ) -> Result<Response<RaiseToResponse>, Status> {
-        self.timed(
+        self.with_metrics(
             CallMethod::RaiseTo,
             request,
-            |received, request| async move {
-                self.0.cluster.check(request.cluster_tag())?;
-                namespace(&request.namespace)?;
+            |arrival, request| async move {
+                self.0.own_cluster.check(request.cluster_tag())?;
+                validate_namespace_name(&request.namespace)?;
                 if request.value == 0 || request.value > seqsvr_core::SEQ_MAX {
-                    return Err(invalid(format!(
+                    return Err(invalid_status(format!(
                         "RaiseTo takes a number from 1 to 2^63-1, not {}",
                         request.value
                     )));
                 }
-                let ask = ItemOperation::RaiseTo {
+                let operation = ItemOperation::RaiseTo {
                     value: request.value,
                     force: request.force,
                 };
                 let item = RequestItem {
-                    key: key(request.key_ref())?,
-                    ask,
+                    key: require_owned_key(request.key_ref())?,
+                    operation,
                     epoch: request.epoch.unwrap_or(0),
                 };
-                let version = request.table_version;
+                let table_version = request.table_version;
                 let (cluster, forwarded) = (request.cluster_tag(), request.forwarded);
-                let call = received.call(request.namespace, cluster, version, forwarded, false);
-                match self.later(call, item).await? {
+                let call = arrival.into_context(
+                    request.namespace,
+                    cluster,
+                    table_version,
+                    forwarded,
+                    false,
+                );
+                match self.serve_slow(call, item).await? {
                     ItemAnswer::Raised { value, epoch } => Ok(RaiseToResponse {
                         value,
                         epoch: epoch.0,
-                        routes: self.0.table.routes_for(version),
-                        cluster_tag: self.0.cluster.tag().0,
+                        routes: self.0.table.routes_since(table_version),
+                        cluster_tag: self.0.own_cluster.tag().0,
                     }),
-                    _ => Err(mixed()),
+                    _ => Err(mismatched_answer()),
                 }
             },
         )
@@ -209,21 +221,17 @@ impl Sequence for SequenceService {
         &self,
         request: Request<RoutesRequest>,
     ) -> Result<Response<RoutingTable>, Status> {
-        self.timed(
-            CallMethod::Routes,
-            request,
-            |received, request| async move {
-                let deadline = received.deadline;
-                let base = request.base;
-                let table = self.0.table_by(deadline).await?;
-                self.0.cluster.check(request.cluster_tag())?;
-                if base > table.version() {
-                    self.0.refresh(deadline).await;
-                }
-                let table = self.0.table_by(deadline).await?;
-                Ok(RoutingTable::from(&table.delta_since(base)))
-            },
-        )
+        self.with_metrics(CallMethod::Routes, request, |arrival, request| async move {
+            let deadline = arrival.deadline;
+            let base = request.base;
+            let table = self.0.wait_for_table(deadline).await?;
+            self.0.own_cluster.check(request.cluster_tag())?;
+            if base > table.version() {
+                self.0.renew_and_wait(deadline).await;
+            }
+            let table = self.0.wait_for_table(deadline).await?;
+            Ok(RoutingTable::from(&table.delta_since(base)))
+        })
         .await
     }
 }
@@ -236,8 +244,10 @@ impl LocalSequence for SequenceService {
             floor: 0,
             epoch: 0,
         };
-        let (range, epoch) = self.0.hit_one(namespace, key, wanted)?;
-        self.0.timing.took(CallMethod::Next, at.elapsed(), 1);
+        let (range, epoch) = self.0.try_one(namespace, key, wanted)?;
+        self.0
+            .call_metrics
+            .record_calls(CallMethod::Next, at.elapsed(), 1);
         Some(NextResponse {
             first: range.first,
             last: range.last,
@@ -252,9 +262,9 @@ impl LocalSequence for SequenceService {
         request: NextManyRequest,
         share: &Share,
     ) -> Result<NextManyResponse, Status> {
-        let received = RequestArrival::here(share);
-        self.observed(CallMethod::NextMany, received, |received| async move {
-            Ok(self.many(received, request.into()).await?.into_next())
+        let arrival = RequestArrival::local(share);
+        self.with_metrics_and_trace(CallMethod::NextMany, arrival, |arrival| async move {
+            Ok(self.serve_batch(arrival, request.into()).await?.into_next())
         })
         .await
     }
@@ -262,7 +272,7 @@ impl LocalSequence for SequenceService {
 
 impl SequenceService {
     /// Answers a call, and notes how long it took and how it failed.
-    async fn timed<T, U, F>(
+    async fn with_metrics<T, U, F>(
         &self,
         method: CallMethod,
         request: Request<T>,
@@ -271,97 +281,108 @@ impl SequenceService {
     where
         F: Future<Output = Result<U, Status>>,
     {
-        let (received, request) = RequestArrival::new(request);
-        let answering = |received| answer(received, request);
-        self.observed(method, received, answering)
+        let (arrival, request) = RequestArrival::split(request);
+        let answering = |arrival| answer(arrival, request);
+        self.with_metrics_and_trace(method, arrival, answering)
             .await
             .map(Response::new)
     }
 
     /// The same of whatever came.
-    async fn observed<U, F>(
+    async fn with_metrics_and_trace<U, F>(
         &self,
         method: CallMethod,
-        received: RequestArrival,
+        arrival: RequestArrival,
         answer: impl FnOnce(RequestArrival) -> F,
     ) -> Result<U, Status>
     where
         F: Future<Output = Result<U, Status>>,
     {
-        let underway = self.0.timing.begin(method, received.at);
-        let trace = received.trace.as_ref();
+        let timer = self.0.call_metrics.start_call(method, arrival.received_at);
+        let trace = arrival.trace.as_ref();
         let span = trace.map(|trace| tracing::info_span!("call", ?method, trace = trace.id()));
-        let answering = answer(received);
-        let answered = match &span {
+        let answering = answer(arrival);
+        let result = match &span {
             None => answering.await,
             Some(span) => answering.instrument(span.clone()).await,
         };
-        let took = underway.end();
-        let answered = answered.map_err(|status| {
+        let duration = timer.stop();
+        let result = result.map_err(|status| {
             let fault = Fault::from_status(&status);
-            self.0.timing.failed(fault.reason());
-            Status::from(fault.with_cluster_tag(self.0.cluster.tag()))
+            self.0.call_metrics.record_failure(fault.reason());
+            Status::from(fault.with_cluster_tag(self.0.own_cluster.tag()))
         });
         if let Some(span) = span {
-            let error = answered.as_ref().err().map(Status::message);
-            span.in_scope(|| tracing::debug!(?took, error, "answered"));
+            let error = result.as_ref().err().map(Status::message);
+            span.in_scope(|| tracing::debug!(?duration, error, "answered"));
         }
-        answered
+        result
     }
 
     /// Answers of all items; short, if memory had them all.
-    async fn many(
+    async fn serve_batch(
         &self,
-        received: RequestArrival,
-        frame: BatchRequest,
+        arrival: RequestArrival,
+        batch: BatchRequest,
     ) -> Result<BatchResponse, Fault> {
-        self.0.cluster.check(frame.cluster)?;
-        frame.check(self.0.items_max)?;
+        self.0.own_cluster.check(batch.cluster)?;
+        batch.validate(self.0.items_max)?;
         let FastPathResult {
-            columns, missed, ..
-        } = self.0.hit(&frame);
+            answers, missed, ..
+        } = self.0.try_batch(&batch);
         if missed.is_empty() {
-            return Ok(columns);
+            return Ok(answers);
         }
-        let frame = frame.only(&missed);
+        let batch = batch.retain_items(&missed);
         let node = self.0.clone();
-        let rest = async move {
-            let call = frame.call(received.deadline, received.share, received.trace);
-            columns.merge(&missed, node.serve_frame(&call, &frame).await)
+        let missed_answers = async move {
+            let call = batch.to_context(arrival.deadline, arrival.share, arrival.trace);
+            answers.merge_missed(&missed, node.serve_batch_slow(&call, &batch).await)
         };
-        self.0.background.run(rest.in_current_span()).await
+        self.0
+            .background_executor
+            .run_for_call(missed_answers.in_current_span())
+            .await
     }
 
     /// Answers a frame of one item the long way.
-    async fn one_later(
+    async fn serve_single_slow(
         &self,
-        received: RequestArrival,
-        frame: BatchRequest,
+        arrival: RequestArrival,
+        batch: BatchRequest,
     ) -> Result<ItemAnswer, Status> {
-        let item = frame.item(0)?;
-        self.later(
-            frame.call(received.deadline, received.share, received.trace),
+        let item = batch.to_item(0)?;
+        self.serve_slow(
+            batch.to_context(arrival.deadline, arrival.share, arrival.trace),
             item,
         )
         .await
     }
 
     /// Answers an item the long way.
-    async fn later(&self, call: RequestContext, item: RequestItem) -> Result<ItemAnswer, Status> {
-        let (node, version) = (self.0.clone(), call.table_version);
-        let served = async move { node.serve(&call, &[item]).await.pop() };
-        let answer = self.0.background.run(served.in_current_span()).await?;
+    async fn serve_slow(
+        &self,
+        call: RequestContext,
+        item: RequestItem,
+    ) -> Result<ItemAnswer, Status> {
+        let (node, table_version) = (self.0.clone(), call.table_version);
+        let served = async move { node.serve_items(&call, &[item]).await.pop() };
+        let answer = self
+            .0
+            .background_executor
+            .run_for_call(served.in_current_span())
+            .await?;
         let answer = answer.unwrap_or_else(|| Err(Fault::new(Reason::Unspecified, "no answer")));
         Ok(answer.map_err(|fault| match fault.reason() {
             // What else a caller may know better by a newer table.
             Reason::NotOwner | Reason::NoLease | Reason::NoSuchNamespace => {
-                fault.with_routes(self.0.table.routes_for(version))
+                fault.with_routes(self.0.table.routes_since(table_version))
             }
             _ => fault,
         })?)
     }
 }
 
-fn mixed() -> Status {
+fn mismatched_answer() -> Status {
     Status::internal("an item was answered by another kind of answer")
 }

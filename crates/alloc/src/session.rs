@@ -23,7 +23,7 @@ use seqsvr_core::route::RoutingTable;
 #[derive(Debug)]
 pub(crate) struct LeasedSession {
     pub(crate) id: SessionId,
-    ended: AtomicBool,
+    has_ended: AtomicBool,
     // The lease's deadline on each clock; 0 before the first renewal. Read separately: every pair
     // of values seen consists of deadlines that a confirmed renewal once granted, so a torn pair
     // only means the older, shorter lease on one clock.
@@ -35,7 +35,7 @@ impl LeasedSession {
     pub(crate) fn new(id: SessionId) -> LeasedSession {
         LeasedSession {
             id,
-            ended: AtomicBool::new(false),
+            has_ended: AtomicBool::new(false),
             main_ns: AtomicU64::new(0),
             raw_ns: AtomicU64::new(0),
         }
@@ -51,9 +51,9 @@ impl LeasedSession {
     }
 
     /// Whether this session may serve at a reading made after the request was received.
-    pub(crate) fn serves(&self, now: Reading) -> bool {
+    pub(crate) fn may_serve_at(&self, now: Reading) -> bool {
         let is_leased = || now.is_before(self.deadline());
-        self.lives() && (cfg!(unleased) || planted!(SkipLeaseCheck) || is_leased())
+        self.is_alive() && (cfg!(unleased) || planted!(SkipLeaseCheck) || is_leased())
     }
 
     pub(crate) fn deadline(&self) -> Reading {
@@ -65,18 +65,18 @@ impl LeasedSession {
 
     /// How long the lease holds from `now` on, by the clock that ends it first; zero once ended.
     /// For operators: nothing is served by it.
-    pub(crate) fn left(&self, now: Reading) -> Duration {
+    pub(crate) fn time_left(&self, now: Reading) -> Duration {
         let deadline = self.deadline();
         let main = deadline.main_ns.saturating_sub(now.main_ns);
         let raw = deadline.raw_ns.saturating_sub(now.raw_ns);
-        match self.lives() {
+        match self.is_alive() {
             true => Duration::from_nanos(main.min(raw)),
             false => Duration::ZERO,
         }
     }
 
     /// Whether a slot is this session's at this epoch, by this table.
-    pub(crate) fn owns(&self, slot: Slot, epoch: Epoch, table: &RoutingTable) -> bool {
+    pub(crate) fn is_owner_of(&self, slot: Slot, epoch: Epoch, table: &RoutingTable) -> bool {
         table.route(slot).is_some_and(|route| {
             let owner = route.owner.as_ref();
             route.epoch == epoch && owner.is_some_and(|owner| owner.session == self.id)
@@ -85,11 +85,11 @@ impl LeasedSession {
 
     /// Ends it for good in this process.
     pub(crate) fn end(&self) {
-        self.ended.store(true, Release);
+        self.has_ended.store(true, Release);
     }
 
-    pub(crate) fn lives(&self) -> bool {
-        !self.ended.load(Acquire)
+    pub(crate) fn is_alive(&self) -> bool {
+        !self.has_ended.load(Acquire)
     }
 }
 
@@ -105,30 +105,30 @@ mod tests {
     }
 
     #[test]
-    fn a_session_serves_only_under_its_lease() {
+    fn session_serves_only_within_lease() {
         let session = LeasedSession::new(SessionId(1));
-        assert!(!session.serves(at(10)), "OpenSession grants no lease");
+        assert!(!session.may_serve_at(at(10)), "OpenSession grants no lease");
         session.renew(Lease::new(at(10), Duration::from_secs(3)));
-        assert!(session.serves(at(12)) && !session.serves(at(13)));
+        assert!(session.may_serve_at(at(12)) && !session.may_serve_at(at(13)));
         // An older renewal's answer arriving late does not shorten it.
         session.renew(Lease::new(at(9), Duration::from_secs(3)));
-        assert!(session.serves(at(12)));
-        assert_eq!(session.left(at(12)), Duration::from_secs(1));
-        assert_eq!(session.left(at(14)), Duration::ZERO);
+        assert!(session.may_serve_at(at(12)));
+        assert_eq!(session.time_left(at(12)), Duration::from_secs(1));
+        assert_eq!(session.time_left(at(14)), Duration::ZERO);
         session.end();
-        assert!(!session.serves(at(11)));
-        assert_eq!(session.left(at(11)), Duration::ZERO);
+        assert!(!session.may_serve_at(at(11)));
+        assert_eq!(session.time_left(at(11)), Duration::ZERO);
     }
 
     #[test]
-    fn one_clock_past_its_deadline_is_enough() {
+    fn session_past_deadline_on_one_clock_does_not_serve() {
         let session = LeasedSession::new(SessionId(1));
         session.renew(Lease::new(at(10), Duration::from_secs(3)));
-        assert!(!session.serves(Reading {
+        assert!(!session.may_serve_at(Reading {
             raw_ns: at(14).raw_ns,
             ..at(11)
         }));
-        assert!(!session.serves(Reading {
+        assert!(!session.may_serve_at(Reading {
             main_ns: at(14).main_ns,
             ..at(11)
         }));

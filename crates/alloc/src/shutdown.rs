@@ -14,11 +14,11 @@ use tokio::time::{Instant, timeout_at};
 use crate::node::Node;
 
 /// How long the stores are asked for one chunk.
-const DEADLINE: Duration = Duration::from_secs(3);
+const CHUNK_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long moves, openings and closings under way are waited for; what takes longer costs a gap.
-const QUIET_MAX: Duration = Duration::from_secs(2);
+const IDLE_WAIT_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long the stores are asked for all chunks.
-const CLOSE_MAX: Duration = Duration::from_secs(8);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(8);
 
 impl Node {
     /// Ends the session; the keeper must have stopped.
@@ -33,13 +33,13 @@ impl Node {
         //
         // No move begins any more; those under way have noted what they took out. One that has not
         // come so far has taken nothing out yet: its sections are found below, like all others.
-        let quiet = Instant::now() + QUIET_MAX;
-        let _ = timeout_at(quiet, self.moves.all_noted()).await;
+        let idle_deadline = Instant::now() + IDLE_WAIT_TIMEOUT;
+        let _ = timeout_at(idle_deadline, self.slot_moves.wait_until_finals_recorded()).await;
         // A close under way would come after the end of the session, and be refused.
-        let _ = timeout_at(quiet, self.sections.all_quiet()).await;
-        let mut finals = self.sections.all_unsure();
+        let _ = timeout_at(idle_deadline, self.sections.wait_until_all_idle()).await;
+        let mut finals = self.sections.all_unconfirmed_closes();
         for loaded in self.sections.end_session(&session) {
-            let value = loaded.drained().await;
+            let value = loaded.wait_drained().await;
             let fence = Some(loaded.fence.into());
             finals.push(SectionFinal {
                 fence,
@@ -53,7 +53,7 @@ impl Node {
             chunks.push(Vec::new());
         }
         let count = chunks.len();
-        let end = Instant::now() + CLOSE_MAX;
+        let end = Instant::now() + CLOSE_TIMEOUT;
         for (i, finals) in chunks.into_iter().enumerate() {
             let request = CloseSessionRequest {
                 session: session.id.0,
@@ -62,10 +62,10 @@ impl Node {
                 ..CloseSessionRequest::default()
             };
             let closed = self
-                .stores
+                .store_group
                 .send(
-                    end.min(Instant::now() + DEADLINE),
-                    DEADLINE / 3,
+                    end.min(Instant::now() + CHUNK_TIMEOUT),
+                    CHUNK_TIMEOUT / 3,
                     request,
                     |mut store, request| async move { store.close_session(request).await },
                 )
@@ -91,9 +91,9 @@ mod tests {
 
     /// Schedule: no store answers; thousands of Opens wait, and a move waits for those of its slot.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn a_shutdown_while_no_store_answers_has_a_bound() {
-        let world = FastPathFixture::new().await;
-        let (node, session) = (world.node.clone(), world.session.clone());
+    async fn close_session_without_store_is_bounded() {
+        let fixture = FastPathFixture::new().await;
+        let (node, session) = (fixture.node.clone(), fixture.session.clone());
         let table = node.table.load().unwrap();
         let fence = |section| {
             let key = SectionKey {
@@ -106,11 +106,11 @@ mod tests {
                 section: key,
             }
         };
-        let under_way = || node.sections.busy.lock().going_on.len();
+        let under_way = || node.sections.transitions.lock().in_progress.len();
         for section in 0..OPENS {
             let (node, session) = (node.clone(), session.clone());
             let fence = fence(10_000 + section);
-            tokio::spawn(async move { node.open(fence, session).await });
+            tokio::spawn(async move { node.open_section(fence, session).await });
         }
         while under_way() < OPENS as usize {
             tokio::task::yield_now().await;
@@ -122,12 +122,12 @@ mod tests {
             let (node, session) = moving;
             node.move_slot(&session, slot, Epoch(1), SessionId(2)).await
         });
-        while !node.sections.is_stopped(slot, Epoch(1)) {
+        while !node.sections.is_frozen(slot, Epoch(1)) {
             tokio::task::yield_now().await;
         }
-        let bound = QUIET_MAX + CLOSE_MAX;
+        let bound = IDLE_WAIT_TIMEOUT + CLOSE_TIMEOUT;
         let closed = tokio::time::timeout(bound, node.close_session()).await;
         assert!(closed.is_ok(), "not closed after {bound:?}");
-        assert!(!session.lives() && under_way() > 0);
+        assert!(!session.is_alive() && under_way() > 0);
     }
 }

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Error;
 
-const FORMAT: u32 = 1;
+const PROOF_FORMAT: u32 = 1;
 
 /// An open state directory, locked until it is dropped.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub(crate) struct StateDir {
     dir: PathBuf,
     /// Holds the lock.
     _lock: File,
-    place: ProofBinding,
+    binding: ProofBinding,
 }
 
 /// What a proof is bound to.
@@ -57,18 +57,18 @@ struct StoredProof {
 impl StateDir {
     /// Opens and locks it; makes it if it is not there.
     pub(crate) fn open(dir: &Path) -> Result<StateDir, Error> {
-        let failed = |what: &str, e: &dyn std::fmt::Display| {
+        let state_dir_error = |what: &str, e: &dyn std::fmt::Display| {
             Error::StateDir(format!(
                 "cannot {what} the state directory {}: {e}; check --state-dir",
                 dir.display()
             ))
         };
-        std::fs::create_dir_all(dir).map_err(|e| failed("make", &e))?;
+        std::fs::create_dir_all(dir).map_err(|e| state_dir_error("make", &e))?;
         let mut options = OpenOptions::new();
         options.create(true).truncate(false).write(true).mode(0o600);
         let lock = options
             .open(dir.join("lock"))
-            .map_err(|e| failed("use", &e))?;
+            .map_err(|e| state_dir_error("use", &e))?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => {
@@ -77,14 +77,14 @@ impl StateDir {
                     dir.display()
                 )));
             }
-            Err(e) => return Err(failed("lock", &e)),
+            Err(e) => return Err(state_dir_error("lock", &e)),
         }
-        let meta = lock.metadata().map_err(|e| failed("use", &e))?;
-        let boot = os::boot_id().map_err(|e| failed("read this boot's id for", &e))?;
+        let meta = lock.metadata().map_err(|e| state_dir_error("use", &e))?;
+        let boot = os::boot_id().map_err(|e| state_dir_error("read this boot's id for", &e))?;
         Ok(StateDir {
             dir: dir.to_owned(),
             _lock: lock,
-            place: ProofBinding {
+            binding: ProofBinding {
                 boot: boot.trim().to_owned(),
                 device: meta.dev(),
                 inode: meta.ino(),
@@ -94,34 +94,35 @@ impl StateDir {
 
     /// What proves that the session last opened here, under this name, has no living process. None,
     /// told in the log, if nothing proves it.
-    pub(crate) fn proof(&self, name: &str) -> Option<Proof> {
+    pub(crate) fn load_proof(&self, name: &str) -> Option<Proof> {
         let path = self.dir.join("proof");
         let text = match std::fs::read_to_string(&path) {
             Ok(text) => text,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return None,
-            Err(e) => return self.nothing(&format!("{} cannot be read: {e}", path.display())),
+            Err(e) => return self.reject_proof(&format!("{} cannot be read: {e}", path.display())),
         };
         let Ok(stored) = serde_json::from_str::<StoredProof>(&text) else {
-            return self.nothing(&format!(
+            return self.reject_proof(&format!(
                 "{} is damaged or of another version",
                 path.display()
             ));
         };
         let nonce = u128::from_str_radix(&stored.nonce, 16);
-        let (FORMAT, Ok(nonce)) = (stored.format, nonce) else {
-            return self.nothing(&format!(
+        let (PROOF_FORMAT, Ok(nonce)) = (stored.format, nonce) else {
+            return self.reject_proof(&format!(
                 "{} is damaged or of another version",
                 path.display()
             ));
         };
         if stored.name != name {
-            return self.nothing(&format!("it is of an AllocSvr named {:?}", stored.name));
+            return self.reject_proof(&format!("it is of an AllocSvr named {:?}", stored.name));
         }
-        if stored.place.boot != self.place.boot {
-            return self.nothing("it was written before this host was started, or on another host");
+        if stored.place.boot != self.binding.boot {
+            return self
+                .reject_proof("it was written before this host was started, or on another host");
         }
-        if stored.place != self.place {
-            return self.nothing("it was copied from another directory");
+        if stored.place != self.binding {
+            return self.reject_proof("it was copied from another directory");
         }
         Some(Proof {
             session: SessionId(stored.session),
@@ -129,7 +130,7 @@ impl StateDir {
         })
     }
 
-    fn nothing(&self, why: &str) -> Option<Proof> {
+    fn reject_proof(&self, why: &str) -> Option<Proof> {
         tracing::warn!(
             "the state directory {} proves nothing: {why}; an older session under this name is waited for",
             self.dir.display()
@@ -138,13 +139,13 @@ impl StateDir {
     }
 
     /// Stores the proof of a session just opened. Waits for the disk.
-    pub(crate) fn store(&self, name: &str, proof: Proof) -> io::Result<()> {
+    pub(crate) fn write_proof(&self, name: &str, proof: Proof) -> io::Result<()> {
         let stored = StoredProof {
-            format: FORMAT,
+            format: PROOF_FORMAT,
             name: name.to_owned(),
             session: proof.session.0,
             nonce: format!("{:032x}", proof.nonce.0),
-            place: self.place.clone(),
+            place: self.binding.clone(),
         };
         let text = serde_json::to_string(&stored).map_err(io::Error::other)?;
         let new = self.dir.join("proof.new");
@@ -168,52 +169,52 @@ mod tests {
     };
 
     #[test]
-    fn a_proof_is_found_again_by_the_next_process_only() {
+    fn proof_is_loaded_by_next_process_only() {
         let dir = tempfile::tempdir().unwrap();
         let first = StateDir::open(dir.path()).unwrap();
-        assert_eq!(first.proof("a1"), None);
-        first.store("a1", PROOF).unwrap();
+        assert_eq!(first.load_proof("a1"), None);
+        first.write_proof("a1", PROOF).unwrap();
         let second = StateDir::open(dir.path()).unwrap_err().to_string();
         assert!(second.contains("in use"), "{second}");
         drop(first);
         let next = StateDir::open(dir.path()).unwrap();
-        assert_eq!(next.proof("a1"), Some(PROOF));
-        assert_eq!(next.proof("a2"), None);
+        assert_eq!(next.load_proof("a1"), Some(PROOF));
+        assert_eq!(next.load_proof("a2"), None);
     }
 
     #[test]
-    fn a_copied_directory_proves_nothing() {
+    fn proof_in_copied_directory_is_rejected() {
         let [dir, copy] = [(); 2].map(|()| tempfile::tempdir().unwrap());
         let first = StateDir::open(dir.path()).unwrap();
-        first.store("a1", PROOF).unwrap();
+        first.write_proof("a1", PROOF).unwrap();
         for file in ["lock", "proof"] {
             std::fs::copy(dir.path().join(file), copy.path().join(file)).unwrap();
         }
         let second = StateDir::open(copy.path()).unwrap();
-        assert_eq!(second.proof("a1"), None);
+        assert_eq!(second.load_proof("a1"), None);
     }
 
     #[test]
-    fn another_boot_damage_and_other_versions_prove_nothing() {
+    fn proof_of_other_boot_or_format_or_damaged_is_rejected() {
         let dir = tempfile::tempdir().unwrap();
         let state = StateDir::open(dir.path()).unwrap();
-        state.store("a1", PROOF).unwrap();
+        state.write_proof("a1", PROOF).unwrap();
         let path = dir.path().join("proof");
         let good = std::fs::read_to_string(&path).unwrap();
-        let other_boot = good.replace(&state.place.boot, "00000000-0000-0000-0000-000000000000");
+        let other_boot = good.replace(&state.binding.boot, "00000000-0000-0000-0000-000000000000");
         let other_format = good.replace("\"format\":1", "\"format\":2");
         let cut = good[..good.len() / 2].to_owned();
         for bad in [other_boot, other_format, cut, String::new()] {
             assert_ne!(bad, good);
             std::fs::write(&path, bad).unwrap();
-            assert_eq!(state.proof("a1"), None);
+            assert_eq!(state.load_proof("a1"), None);
         }
         std::fs::write(&path, good).unwrap();
-        assert_eq!(state.proof("a1"), Some(PROOF));
+        assert_eq!(state.load_proof("a1"), Some(PROOF));
     }
 
     #[test]
-    fn a_file_in_its_place_is_an_error_in_words() {
+    fn state_dir_that_is_a_file_gives_clear_error() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("file");
         std::fs::write(&file, "").unwrap();

@@ -23,14 +23,14 @@ use crate::own_cluster::OwnCluster;
 use crate::random::RandomSource;
 
 /// Most members learnt; a group has 3 or 5.
-const LEARNT_MAX: usize = 16;
+const MEMBERS_MAX: usize = 16;
 
 /// The StoreSvr group as seen from here: the stores it was told of at the start, and the members as
 /// a leader last told them, so that it finds the group when all of the former have been replaced.
 #[derive(Clone)]
 pub(crate) struct StoreGroupClient {
-    given: Arc<[String]>,
-    learnt: Arc<Mutex<Vec<String>>>,
+    seeds: Arc<[String]>,
+    members: Arc<Mutex<Vec<String>>>,
     channels: Channels,
     /// Where the connections live: leases hang on them, so never in the background, whoever asks
     /// first.
@@ -53,8 +53,8 @@ impl StoreGroupClient {
     ) -> StoreGroupClient {
         let preferred = addresses.first().cloned().unwrap_or_default();
         StoreGroupClient {
-            given: addresses.into(),
-            learnt: Arc::default(),
+            seeds: addresses.into(),
+            members: Arc::default(),
             channels,
             runtime: Handle::current(),
             preferred: Arc::new(Mutex::new(preferred)),
@@ -65,27 +65,27 @@ impl StoreGroupClient {
     }
 
     /// All addresses, for messages.
-    pub(crate) fn list(&self) -> String {
+    pub(crate) fn address_list(&self) -> String {
         self.addresses().join(", ")
     }
 
     /// Notes the members as the leader tells them.
-    pub(crate) fn learn(&self, mut members: Vec<String>) {
-        members.truncate(LEARNT_MAX);
-        *self.learnt.lock() = members;
+    pub(crate) fn set_members(&self, mut members: Vec<String>) {
+        members.truncate(MEMBERS_MAX);
+        *self.members.lock() = members;
     }
 
     /// Those learnt, then those given that are not among them.
     fn addresses(&self) -> Vec<String> {
-        let mut all = self.learnt.lock().clone();
-        let given = self.given.iter();
-        let more: Vec<_> = given.filter(|a| !all.contains(a)).cloned().collect();
+        let mut all = self.members.lock().clone();
+        let seeds = self.seeds.iter();
+        let more: Vec<_> = seeds.filter(|a| !all.contains(a)).cloned().collect();
         all.extend(more);
         all
     }
 
     /// Channel to the store asked last with success, or the next to try.
-    pub(crate) fn preferred(&self) -> Result<(String, Channel), Fault> {
+    pub(crate) fn preferred_channel(&self) -> Result<(String, Channel), Fault> {
         let address = self.preferred.lock().clone();
         let _in = self.runtime.enter();
         let channel = self
@@ -97,7 +97,7 @@ impl StoreGroupClient {
 
     /// Notes that the store at `address` was of no use; `leader` is its hint. A reply that comes
     /// late, after somebody else has moved on already, changes nothing.
-    pub(crate) fn turn_from(&self, address: &str, leader: &str) {
+    pub(crate) fn prefer_next(&self, address: &str, leader: &str) {
         let mut preferred = self.preferred.lock();
         if *preferred != address {
             return;
@@ -115,7 +115,7 @@ impl StoreGroupClient {
     }
 
     /// Notes which cluster an answer names, and passes the answer on if it is this process's.
-    pub(crate) fn checked<T: NamesCluster>(
+    pub(crate) fn check_answer<T: NamesCluster>(
         &self,
         address: &str,
         answer: Result<T, Fault>,
@@ -139,7 +139,7 @@ impl StoreGroupClient {
 
     /// Whether every store that answered last, and more than half of all stores, name another
     /// cluster. One stray store is not enough, even if the others do not answer.
-    pub(crate) fn are_foreign(&self) -> bool {
+    pub(crate) fn is_foreign(&self) -> bool {
         let all = self.addresses();
         let mut stores = self.foreign.lock();
         stores.retain(|address, _| all.contains(address));
@@ -152,7 +152,7 @@ impl StoreGroupClient {
     pub(crate) async fn send<R, T, F, Fut>(
         &self,
         deadline: Instant,
-        try_for: Duration,
+        attempt_timeout: Duration,
         request: R,
         send: F,
     ) -> Result<T, Fault>
@@ -162,86 +162,86 @@ impl StoreGroupClient {
         F: Fn(StoreClient<Channel>, R) -> Fut,
         Fut: Future<Output = Result<Response<T>, Status>>,
     {
-        let ask = |channel| {
+        let send_once = |channel| {
             let mut request = request.clone();
             request.set_cluster_tag(self.cluster.tag());
             send(StoreClient::new(channel), request)
         };
-        self.call_checked(deadline, try_for, ask, |address, answer| {
-            self.checked(address, answer)
+        self.call_with_check(deadline, attempt_timeout, send_once, |address, answer| {
+            self.check_answer(address, answer)
         })
         .await
     }
 
     /// Asks the leader until it answers, refuses for good, or `deadline` passes. One try takes at
-    /// most `try_for`.
+    /// most `attempt_timeout`.
     pub(crate) async fn call<T, F, Fut>(
         &self,
         deadline: Instant,
-        try_for: Duration,
-        ask: F,
+        attempt_timeout: Duration,
+        send_once: F,
     ) -> Result<T, Fault>
     where
         F: Fn(Channel) -> Fut,
         Fut: Future<Output = Result<Response<T>, Status>>,
     {
-        self.call_checked(deadline, try_for, ask, |_, answer| answer)
+        self.call_with_check(deadline, attempt_timeout, send_once, |_, answer| answer)
             .await
     }
 
-    async fn call_checked<T, F, Fut>(
+    async fn call_with_check<T, F, Fut>(
         &self,
         deadline: Instant,
-        try_for: Duration,
-        ask: F,
+        attempt_timeout: Duration,
+        send_once: F,
         check: impl Fn(&str, Result<T, Fault>) -> Result<T, Fault>,
     ) -> Result<T, Fault>
     where
         F: Fn(Channel) -> Fut,
         Fut: Future<Output = Result<Response<T>, Status>>,
     {
-        let mut tries = 0u32;
+        let mut attempts = 0u32;
         loop {
-            let (address, channel) = self.preferred()?;
-            let until = deadline.min(Instant::now() + try_for);
-            let answer = match timeout_at(until, ask(channel)).await {
+            let (address, channel) = self.preferred_channel()?;
+            let until = deadline.min(Instant::now() + attempt_timeout);
+            let answer = match timeout_at(until, send_once(channel)).await {
                 Ok(Ok(response)) => Ok(response.into_inner()),
                 Ok(Err(status)) => Err(Fault::from_status(&status)),
                 Err(_) => Err(Fault::new(
                     Reason::Unreachable,
-                    format!("store {address} did not answer within {try_for:?}"),
+                    format!("store {address} did not answer within {attempt_timeout:?}"),
                 )),
             };
             let fault = match check(&address, answer) {
                 Ok(answer) => return Ok(answer),
                 Err(fault) => fault,
             };
-            if !worth_another(&fault) {
+            if !should_retry(&fault) {
                 return Err(fault);
             }
-            tries += 1;
-            self.turn_from(&address, &fault.detail.leader);
+            attempts += 1;
+            self.prefer_next(&address, &fault.detail.leader);
             // A leader hint is followed at once; a full round without success waits a little.
-            let pause =
-                if fault.detail.leader.is_empty() || tries > 2 * self.addresses().len() as u32 {
+            let delay =
+                if fault.detail.leader.is_empty() || attempts > 2 * self.addresses().len() as u32 {
                     self.random
-                        .jitter(Duration::from_millis(10 << tries.min(4)))
+                        .jitter(Duration::from_millis(10 << attempts.min(4)))
                 } else {
                     Duration::ZERO
                 };
-            if Instant::now() + pause >= deadline {
+            if Instant::now() + delay >= deadline {
                 let text = format!(
-                    "no store answered ({}) after {tries} tries: {fault}",
-                    self.list()
+                    "no store answered ({}) after {attempts} tries: {fault}",
+                    self.address_list()
                 );
                 return Err(Fault::new(Reason::Unreachable, text));
             }
-            sleep(pause).await;
+            sleep(delay).await;
         }
     }
 }
 
-fn worth_another(fault: &Fault) -> bool {
+fn should_retry(fault: &Fault) -> bool {
     match fault.reason() {
         Reason::NotLeader
         | Reason::NotInitialised
@@ -289,28 +289,28 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_stray_store_is_not_enough() {
+    async fn store_group_is_foreign_only_by_majority() {
         let stores = stores(["a:1", "b:1", "c:1"]);
-        assert!(!stores.are_foreign(), "no store has answered");
-        let stray = stores.checked("a:1", renewed(2)).unwrap_err();
+        assert!(!stores.is_foreign(), "no store has answered");
+        let stray = stores.check_answer("a:1", renewed(2)).unwrap_err();
         assert_eq!(stray.reason(), Reason::ClusterMismatch);
-        let dead = stores.checked("b:1", failed(Reason::Unreachable, 0));
+        let dead = stores.check_answer("b:1", failed(Reason::Unreachable, 0));
         assert_eq!(dead.unwrap_err().reason(), Reason::Unreachable);
-        assert!(!stores.are_foreign(), "the others may be starting");
+        assert!(!stores.is_foreign(), "the others may be starting");
         // A store of this cluster that cannot help yet.
-        let waiting = stores.checked("b:1", failed(Reason::NotLeader, 1));
+        let waiting = stores.check_answer("b:1", failed(Reason::NotLeader, 1));
         assert_eq!(waiting.unwrap_err().reason(), Reason::NotLeader);
-        let stray = stores.checked("c:1", failed(Reason::NoSuchSession, 2));
+        let stray = stores.check_answer("c:1", failed(Reason::NoSuchSession, 2));
         let stray = stray.unwrap_err().reason();
         assert_eq!(
             stray,
             Reason::ClusterMismatch,
             "another cluster ends no session"
         );
-        assert!(!stores.are_foreign(), "one store is of this cluster");
-        let _ = stores.checked("b:1", failed(Reason::Unreachable, 0));
+        assert!(!stores.is_foreign(), "one store is of this cluster");
+        let _ = stores.check_answer("b:1", failed(Reason::Unreachable, 0));
         assert!(
-            stores.are_foreign(),
+            stores.is_foreign(),
             "two of three, and none of this cluster"
         );
     }
@@ -319,7 +319,7 @@ mod tests {
     /// background gets no processor. Were the connection one of its tasks, no keep-alive would come
     /// through.
     #[tokio::test]
-    async fn a_connection_outlives_a_background_that_made_it() {
+    async fn store_connection_outlives_background_runtime() {
         let incoming = TcpIncoming::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = incoming.local_addr().unwrap().to_string();
         let (_, health) = tonic_health::server::health_reporter();
@@ -340,7 +340,7 @@ mod tests {
             .build()
             .unwrap();
         let asking = stores.clone();
-        let made = background.spawn(async move { asking.preferred().unwrap().1 });
+        let made = background.spawn(async move { asking.preferred_channel().unwrap().1 });
         let channel = made.await.unwrap();
         let (give_back, taken) = mpsc::channel::<()>();
         let (begun, has_begun) = mpsc::channel();

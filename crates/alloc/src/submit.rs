@@ -24,13 +24,13 @@ use tokio_util::sync::CancellationToken;
 use crate::stores::StoreGroupClient;
 
 /// Most commands waiting here.
-const QUEUE_MAX: usize = 200_000;
+const QUEUED_COMMANDS_MAX: usize = 200_000;
 /// Most Opens of one Submit: what comes after it waits no longer than these take.
-const OPENS_MAX: usize = 256;
+const OPENS_PER_SUBMIT_MAX: usize = 256;
 /// How long one Submit may take before another store is asked.
-const TRY: Duration = Duration::from_secs(1);
+const SUBMIT_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a batch is repeated before its waiters are told; they decide whether to go on.
-const GIVE_UP: Duration = Duration::from_secs(10);
+const BATCH_TIMEOUT: Duration = Duration::from_secs(10);
 
 type QueuedCommand = (SectionCommand, oneshot::Sender<Result<Reply, Fault>>);
 
@@ -38,28 +38,28 @@ type QueuedCommand = (SectionCommand, oneshot::Sender<Result<Reply, Fault>>);
 #[derive(Default)]
 struct PendingCommands {
     /// Raises and closes.
-    first: VecDeque<QueuedCommand>,
+    urgent: VecDeque<QueuedCommand>,
     opens: VecDeque<QueuedCommand>,
 }
 
 impl PendingCommands {
     fn len(&self) -> usize {
-        self.first.len() + self.opens.len()
+        self.urgent.len() + self.opens.len()
     }
 
     fn push(&mut self, waiting: QueuedCommand) {
         match waiting.0.command {
             Some(section_command::Command::Open(_)) => self.opens.push_back(waiting),
-            _ => self.first.push_back(waiting),
+            _ => self.urgent.push_back(waiting),
         }
     }
 
     /// What the next Submit carries.
-    fn gather(&mut self) -> Vec<QueuedCommand> {
-        let first = self.first.len().min(SUBMIT_MAX - OPENS_MAX);
-        let opens = self.opens.len().min(OPENS_MAX);
-        let first = self.first.drain(..first);
-        first.chain(self.opens.drain(..opens)).collect()
+    fn next_batch(&mut self) -> Vec<QueuedCommand> {
+        let urgent = self.urgent.len().min(SUBMIT_MAX - OPENS_PER_SUBMIT_MAX);
+        let opens = self.opens.len().min(OPENS_PER_SUBMIT_MAX);
+        let urgent = self.urgent.drain(..urgent);
+        urgent.chain(self.opens.drain(..opens)).collect()
     }
 }
 
@@ -87,9 +87,9 @@ impl CommandQueue {
         {
             let mut queue = self.queue.lock();
             let Some(queue) = queue.as_mut() else {
-                return Err(stopping());
+                return Err(shutting_down());
             };
-            if queue.len() >= QUEUE_MAX {
+            if queue.len() >= QUEUED_COMMANDS_MAX {
                 return Err(Fault::new(
                     Reason::TooMany,
                     "too many section commands wait for the store; retry later",
@@ -99,7 +99,7 @@ impl CommandQueue {
             queue.push((command, tx));
         }
         self.ready.notify_one();
-        rx.await.unwrap_or_else(|_| Err(stopping()))
+        rx.await.unwrap_or_else(|_| Err(shutting_down()))
     }
 
     /// Sends until cancelled.
@@ -110,8 +110,12 @@ impl CommandQueue {
             .is_some()
         {
             loop {
-                let batch = self.queue.lock().get_or_insert_default().gather();
-                if batch.is_empty() || cancel.run_until_cancelled(self.send(batch)).await.is_none()
+                let batch = self.queue.lock().get_or_insert_default().next_batch();
+                if batch.is_empty()
+                    || cancel
+                        .run_until_cancelled(self.send_batch(batch))
+                        .await
+                        .is_none()
                 {
                     break;
                 }
@@ -121,7 +125,7 @@ impl CommandQueue {
         *self.queue.lock() = None;
     }
 
-    async fn send(&self, batch: Vec<QueuedCommand>) {
+    async fn send_batch(&self, batch: Vec<QueuedCommand>) {
         let (commands, waiters): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
         let request = SubmitRequest {
             commands,
@@ -130,8 +134,8 @@ impl CommandQueue {
         let answer = self
             .stores
             .send(
-                Instant::now() + GIVE_UP,
-                TRY,
+                Instant::now() + BATCH_TIMEOUT,
+                SUBMIT_ATTEMPT_TIMEOUT,
                 request,
                 |mut store, request| async move { store.submit(request).await },
             )
@@ -146,23 +150,23 @@ impl CommandQueue {
                     let _ = waiter.send(reply);
                 }
             }
-            Ok(_) => fail(
+            Ok(_) => fail_all(
                 waiters,
                 &Fault::new(
                     Reason::Unspecified,
                     "the store answered another number of commands",
                 ),
             ),
-            Err(fault) => fail(waiters, &fault),
+            Err(fault) => fail_all(waiters, &fault),
         }
     }
 }
 
-fn stopping() -> Fault {
+fn shutting_down() -> Fault {
     Fault::new(Reason::Unreachable, "this AllocSvr is shutting down")
 }
 
-fn fail(waiters: Vec<oneshot::Sender<Result<Reply, Fault>>>, fault: &Fault) {
+fn fail_all(waiters: Vec<oneshot::Sender<Result<Reply, Fault>>>, fault: &Fault) {
     for waiter in waiters {
         let _ = waiter.send(Err(fault.clone()));
     }
@@ -174,7 +178,7 @@ mod tests {
     use crate::random::RandomSource;
 
     #[test]
-    fn raises_pass_a_crowd_of_opens_and_both_go_on() {
+    fn command_queue_sends_raises_before_opens_and_some_opens() {
         let command = |command| SectionCommand {
             command: Some(command),
             ..SectionCommand::default()
@@ -189,17 +193,17 @@ mod tests {
             told.push(rx);
         }
         for _ in 0..2 {
-            let batch = queue.gather();
+            let batch = queue.next_batch();
             let is_open = |w: &&QueuedCommand| w.0 == open();
             assert_eq!(batch.len(), SUBMIT_MAX);
-            assert_eq!(batch.iter().filter(is_open).count(), OPENS_MAX);
+            assert_eq!(batch.iter().filter(is_open).count(), OPENS_PER_SUBMIT_MAX);
         }
-        assert_eq!(queue.opens.len(), 2 * SUBMIT_MAX - 2 * OPENS_MAX);
+        assert_eq!(queue.opens.len(), 2 * SUBMIT_MAX - 2 * OPENS_PER_SUBMIT_MAX);
     }
 
     /// Otherwise a task that opens or raises while the process stops would wait for ever.
     #[tokio::test]
-    async fn whoever_comes_after_the_end_is_told() {
+    async fn submit_after_shutdown_is_rejected() {
         let nowhere = StoreGroupClient::new(
             &["127.0.0.1:1".to_owned()],
             seqsvr_client::Channels::new(),

@@ -24,22 +24,24 @@ pub(crate) struct SectionTotals {
 }
 
 impl SectionTotals {
-    pub(crate) fn of<'a>(sections: impl Iterator<Item = &'a Arc<LoadedSection>>) -> SectionTotals {
-        let mut all = SectionTotals::default();
+    pub(crate) fn from_sections<'a>(
+        sections: impl Iterator<Item = &'a Arc<LoadedSection>>,
+    ) -> SectionTotals {
+        let mut totals = SectionTotals::default();
         let mut left_min = None;
         for loaded in sections {
             let left = loaded.section.left();
-            all.sections += 1;
-            all.keys += loaded.section.touched();
-            all.bytes += loaded.section.bytes() as u64;
-            all.waiting += u64::from(loaded.waiting.load(Acquire));
-            all.left = all.left.saturating_add(left);
+            totals.sections += 1;
+            totals.keys += loaded.section.touched();
+            totals.bytes += loaded.section.bytes() as u64;
+            totals.waiting += u64::from(loaded.waiter_count.load(Acquire));
+            totals.left = totals.left.saturating_add(left);
             left_min = Some(left_min.unwrap_or(left).min(left));
-            all.low += u64::from(loaded.is_low());
-            all.max_seq = all.max_seq.max(loaded.section.max_seq());
+            totals.low += u64::from(loaded.is_low());
+            totals.max_seq = totals.max_seq.max(loaded.section.max_seq());
         }
-        all.left_min = left_min.unwrap_or(0);
-        all
+        totals.left_min = left_min.unwrap_or(0);
+        totals
     }
 }
 
@@ -50,12 +52,19 @@ mod tests {
     use seqsvr_core::section::Key;
 
     use super::*;
-    use crate::idle::tests::loaded;
+    use crate::idle::tests::test_section;
 
     #[test]
-    fn sums_and_what_is_low() {
-        assert_eq!(SectionTotals::of([].iter()), SectionTotals::default());
-        let all = [loaded(0, 10), loaded(1, 10), loaded(2, 10)];
+    fn section_totals_sum_and_count_low_windows() {
+        assert_eq!(
+            SectionTotals::from_sections([].iter()),
+            SectionTotals::default()
+        );
+        let all = [
+            test_section(0, 10),
+            test_section(1, 10),
+            test_section(2, 10),
+        ];
         let take = |at: usize, key, n| {
             let taken = all[at]
                 .section
@@ -66,9 +75,9 @@ mod tests {
         take(0, 3, 1_000);
         take(0, 4, 5);
         take(1, 0, 999);
-        let survey = SectionTotals::of(all.iter());
-        assert_eq!((survey.sections, survey.keys), (3, 3));
-        assert_eq!(survey.max_seq, 1_000);
-        assert_eq!((survey.left, survey.left_min, survey.low), (1_001, 0, 1));
+        let totals = SectionTotals::from_sections(all.iter());
+        assert_eq!((totals.sections, totals.keys), (3, 3));
+        assert_eq!(totals.max_seq, 1_000);
+        assert_eq!((totals.left, totals.left_min, totals.low), (1_001, 0, 1));
     }
 }

@@ -47,7 +47,7 @@ impl RoutingTableCell {
     }
 
     /// The same for a moment: cheaper, to be held across no await.
-    pub(crate) fn guard(&self) -> Guard<Option<Arc<RoutingTable>>> {
+    pub(crate) fn peek(&self) -> Guard<Option<Arc<RoutingTable>>> {
         self.current.load()
     }
 
@@ -57,7 +57,7 @@ impl RoutingTableCell {
     }
 
     /// Wakes at every newer version.
-    pub(crate) fn watch(&self) -> watch::Receiver<u64> {
+    pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
         self.version.subscribe()
     }
 
@@ -86,7 +86,7 @@ impl RoutingTableCell {
     }
 
     /// What a caller with a table of `version` misses; None if nothing, or if it wants none (0).
-    pub(crate) fn routes_for(&self, version: u64) -> Option<v1::RoutingTable> {
+    pub(crate) fn routes_since(&self, version: u64) -> Option<v1::RoutingTable> {
         let table = self.current.load();
         let table = table.as_deref()?;
         (version != 0 && version < table.version())

@@ -30,7 +30,7 @@ struct PendingAnswer<'m> {
 
 impl Node {
     /// Answers what it can of `todo` from owned sections, and tells of every other item why not.
-    pub(crate) fn pass(
+    pub(crate) fn try_owned(
         self: &Arc<Self>,
         call: &RequestContext,
         table: &RoutingTable,
@@ -42,38 +42,44 @@ impl Node {
         let mut misses = Vec::new();
         let mut taken: Vec<PendingAnswer<'_>> = Vec::with_capacity(todo.len());
         let session = self.session.load();
-        let leased = self.has_lease();
+        let has_lease = self.has_lease();
         let map = self.sections.map.pin();
         for &index in todo {
             let item = &items[index as usize];
-            let place = match item.key.place(namespace, table) {
-                Ok(place) => place,
+            let location = match item.key.locate(namespace, table) {
+                Ok(location) => location,
                 Err(fault) => {
                     answers[index as usize] = Some(Err(fault));
                     continue;
                 }
             };
-            if let Err(miss) = self.owned(table, session.as_deref(), &place) {
+            if let Err(miss) = self.check_owner(table, session.as_deref(), &location) {
                 misses.push((index, miss));
                 continue;
             }
             let current = |l: &&Arc<LoadedSection>| {
-                l.is_current(table) && !l.section.is_sealed() && l.session.lives()
+                l.is_current(table) && !l.section.is_sealed() && l.session.is_alive()
             };
-            let Some(loaded) = map.get(&place.section).filter(current) else {
-                misses.push((index, self.unloaded(table, &place, item.ask)));
+            let Some(loaded) = map.get(&location.section).filter(current) else {
+                misses.push((
+                    index,
+                    self.miss_of_unloaded(table, &location, item.operation),
+                ));
                 continue;
             };
             // Only spares numbers that would be burned; what decides is the check after taking.
-            if !leased {
-                misses.push((index, MissReason::Wait(Reason::NoLease, self.no_lease())));
+            if !has_lease {
+                misses.push((
+                    index,
+                    MissReason::Wait(Reason::NoLease, self.no_lease_text()),
+                ));
                 continue;
             }
             if item.epoch > loaded.fence.epoch.0 {
                 misses.push((index, MissReason::VerifyOwnership(loaded.clone())));
                 continue;
             }
-            match self.take(namespace, loaded, &place, item.ask) {
+            match self.apply_operation(namespace, loaded, &location, item.operation) {
                 Ok(answer) => taken.push(PendingAnswer {
                     index,
                     loaded,
@@ -89,9 +95,11 @@ impl Node {
         // newest table: a renewal stores the table first, so a lease that it brought is never
         // believed without it.
         let now = self.clock.now();
-        let leased = taken.iter().all(|taken| taken.loaded.session.serves(now));
+        let has_lease = taken
+            .iter()
+            .all(|taken| taken.loaded.session.may_serve_at(now));
         let table = self.table.load();
-        let table = table.as_deref().filter(|_| leased);
+        let table = table.as_deref().filter(|_| has_lease);
         // By both tables: that of this pass was read after the request was received, and the
         // namespace may have become strict while this node had no lease (see `hits`).
         let strict = call.strict
@@ -105,8 +113,11 @@ impl Node {
         } in taken
         {
             if !table.is_some_and(|table| loaded.is_current(table)) {
-                self.burn(items[index as usize].ask);
-                misses.push((index, MissReason::Wait(Reason::NoLease, self.no_lease())));
+                self.record_burned(items[index as usize].operation);
+                misses.push((
+                    index,
+                    MissReason::Wait(Reason::NoLease, self.no_lease_text()),
+                ));
             } else if strict {
                 misses.push((index, MissReason::ConfirmAnswer(loaded.clone(), answer)));
             } else {
@@ -122,32 +133,34 @@ impl Node {
     }
 
     /// Counts numbers that were taken and are not given.
-    pub(crate) fn burn(&self, ask: ItemOperation) {
-        self.counters.burned.add(ask.count());
+    pub(crate) fn record_burned(&self, operation: ItemOperation) {
+        self.counters.burned.add(operation.number_count());
     }
 
-    fn take(
+    fn apply_operation(
         self: &Arc<Self>,
         namespace: &Namespace,
         loaded: &Arc<LoadedSection>,
-        place: &ItemLocation<'_>,
-        ask: ItemOperation,
+        location: &ItemLocation<'_>,
+        operation: ItemOperation,
     ) -> Result<ItemAnswer, MissReason> {
         let section = &loaded.section;
         let epoch = loaded.fence.epoch;
-        let refused = |refusal| refused(refusal, loaded, place);
-        match ask {
+        let miss_from_refusal = |refusal| miss_from_refusal(refusal, loaded, location);
+        match operation {
             ItemOperation::Next { count, floor } => {
                 let count_max = namespace.spec.count_max();
                 if count.get() > count_max {
-                    return Err(MissReason::Final(too_many(count.get(), count_max)));
+                    return Err(MissReason::Final(count_too_large(count.get(), count_max)));
                 }
-                let range = section.next(place.key(), count).map_err(refused)?;
-                if loaded.wants_raise() {
-                    self.refill(loaded);
+                let range = section
+                    .next(location.key_in_section(), count)
+                    .map_err(miss_from_refusal)?;
+                if loaded.should_raise() {
+                    self.start_refill(loaded);
                 }
                 if range.first <= floor {
-                    self.burn(ask);
+                    self.record_burned(operation);
                     return Err(MissReason::VerifyOwnership(loaded.clone()));
                 }
                 Ok(ItemAnswer::Numbers {
@@ -157,8 +170,8 @@ impl Node {
                 })
             }
             ItemOperation::Current => {
-                let current = loaded.current(place.key(), namespace);
-                let (kind, value) = current.ok_or(MissReason::Read(place.section))?;
+                let current = loaded.read_current(location.key_in_section(), namespace);
+                let (kind, value) = current.ok_or(MissReason::Read(location.section))?;
                 Ok(ItemAnswer::Current { kind, value, epoch })
             }
             ItemOperation::RaiseTo { value, force } => {
@@ -166,19 +179,22 @@ impl Node {
                     .spec
                     .progression
                     .round_up(value)
-                    .ok_or_else(|| MissReason::Final(exhausted()))?;
+                    .ok_or_else(|| MissReason::Final(sequence_exhausted()))?;
                 if section.max_seq() < target {
                     return Err(MissReason::Raise(loaded.clone(), target, force));
                 }
                 // The window is durable up to the target, so only memory is left to set; done in an
                 // unsealed object of the generation that was raised, or not at all.
-                let value = match section.raise_to(place.key(), target).map_err(refused)? {
+                let value = match section
+                    .raise_to(location.key_in_section(), target)
+                    .map_err(miss_from_refusal)?
+                {
                     Current::Touched(n) => n,
                     Current::Untouched => target,
                 };
-                loaded.jumped();
-                if loaded.wants_raise() {
-                    self.refill(loaded);
+                loaded.record_jump();
+                if loaded.should_raise() {
+                    self.start_refill(loaded);
                 }
                 Ok(ItemAnswer::Raised { value, epoch })
             }
@@ -186,60 +202,64 @@ impl Node {
     }
 
     /// What an item of a section that is not loaded has to wait for.
-    fn unloaded(
+    fn miss_of_unloaded(
         &self,
         table: &RoutingTable,
-        place: &ItemLocation<'_>,
-        ask: ItemOperation,
+        location: &ItemLocation<'_>,
+        operation: ItemOperation,
     ) -> MissReason {
-        let epoch = table.route(place.slot).map(|route| route.epoch);
-        if let ItemOperation::Current = ask {
-            MissReason::Read(place.section)
-        } else if epoch.is_some_and(|epoch| self.sections.is_stopped(place.slot, epoch)) {
-            let text = format!("slot {} is moving to another AllocSvr", place.slot);
+        let epoch = table.route(location.slot).map(|route| route.epoch);
+        if let ItemOperation::Current = operation {
+            MissReason::Read(location.section)
+        } else if epoch.is_some_and(|epoch| self.sections.is_frozen(location.slot, epoch)) {
+            let text = format!("slot {} is moving to another AllocSvr", location.slot);
             MissReason::Wait(Reason::NotOwner, text)
         } else {
-            MissReason::Open(place.section, place.slot)
+            MissReason::Open(location.section, location.slot)
         }
     }
 
     /// Whether this node owns the place's slot by the table, or who does.
-    fn owned(
+    fn check_owner(
         &self,
         table: &RoutingTable,
         session: Option<&LeasedSession>,
-        place: &ItemLocation<'_>,
+        location: &ItemLocation<'_>,
     ) -> Result<(), MissReason> {
         let wait = |text| Err(MissReason::Wait(Reason::NotOwner, text));
         match table
-            .route(place.slot)
+            .route(location.slot)
             .and_then(|route| route.owner.as_ref())
         {
-            None => wait(format!("slot {} has no owner yet", place.slot)),
-            Some(owner) if session.is_some_and(|s| s.id == owner.session && s.lives()) => Ok(()),
+            None => wait(format!("slot {} has no owner yet", location.slot)),
+            Some(owner) if session.is_some_and(|s| s.id == owner.session && s.is_alive()) => Ok(()),
             // Whoever held this address before is gone; asking it would be asking ourselves.
             Some(owner) if owner.address == self.address => wait(format!(
                 "slot {} is held by an earlier session of AllocSvr {:?} until its lease has run out",
-                place.slot, owner.name
+                location.slot, owner.name
             )),
             Some(owner) => Err(MissReason::Remote(owner.address.clone())),
         }
     }
 
-    pub(crate) fn no_lease(&self) -> String {
+    pub(crate) fn no_lease_text(&self) -> String {
         format!(
             "AllocSvr {} holds no valid lease now; it renews at {}",
             self.name,
-            self.stores.list()
+            self.store_group.address_list()
         )
     }
 }
 
-fn refused(refusal: Refusal, loaded: &Arc<LoadedSection>, place: &ItemLocation<'_>) -> MissReason {
+fn miss_from_refusal(
+    refusal: Refusal,
+    loaded: &Arc<LoadedSection>,
+    location: &ItemLocation<'_>,
+) -> MissReason {
     match refusal {
         Refusal::Empty { needed } => MissReason::Refill(loaded.clone(), needed),
-        Refusal::Sealed => MissReason::Open(place.section, place.slot),
-        Refusal::Exhausted => MissReason::Final(exhausted()),
+        Refusal::Sealed => MissReason::Open(location.section, location.slot),
+        Refusal::Exhausted => MissReason::Final(sequence_exhausted()),
         Refusal::Full => MissReason::Final(Fault::new(Reason::TooMany, refusal.to_string())),
         // `idle` closes sections, then the item is tried again.
         Refusal::NoMemory => MissReason::NoMemory,
@@ -247,14 +267,14 @@ fn refused(refusal: Refusal, loaded: &Arc<LoadedSection>, place: &ItemLocation<'
     }
 }
 
-fn too_many(count: u32, max: u32) -> Fault {
+fn count_too_large(count: u32, max: u32) -> Fault {
     let text = format!(
         "count must be 1 to {max} in this namespace, not {count}: a window holds no more; ask in several calls"
     );
     Fault::new(Reason::TooMany, text).with_code(Code::InvalidArgument)
 }
 
-fn exhausted() -> Fault {
+fn sequence_exhausted() -> Fault {
     Fault::new(
         Reason::SequenceExhausted,
         "the sequence would pass 2^63-1, the last number there is; use another key or a namespace with a lower start",

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use crate::counters::EventCounter;
 
 /// One more than the greatest reason of the contract.
-const REASONS: usize = 18;
+const REASON_COUNT: usize = 18;
 
 /// What is called.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +26,7 @@ pub(crate) enum CallMethod {
 }
 
 /// In the order of [`CallMethod`].
-const METHODS: [&str; 7] = [
+const METHOD_NAMES: [&str; 7] = [
     "Next",
     "NextMany",
     "Current",
@@ -39,39 +39,39 @@ const METHODS: [&str; 7] = [
 /// What is known of the calls of one AllocSvr.
 #[derive(Debug, Default)]
 pub(crate) struct CallMetrics {
-    took: [Histogram; METHODS.len()],
-    failed: [EventCounter; REASONS],
+    durations: [Histogram; METHOD_NAMES.len()],
+    failures: [EventCounter; REASON_COUNT],
     dropped: EventCounter,
 }
 
 impl CallMetrics {
     /// Begins a call that was received at that moment.
-    pub(crate) fn begin(&self, method: CallMethod, at: Instant) -> CallTimer<'_> {
+    pub(crate) fn start_call(&self, method: CallMethod, started_at: Instant) -> CallTimer<'_> {
         CallTimer {
-            timing: self,
+            metrics: self,
             method,
-            at,
-            ended: false,
+            started_at,
+            is_stopped: false,
         }
     }
 
     /// Notes `n` calls or frames that took so long each.
-    pub(crate) fn took(&self, method: CallMethod, took: Duration, n: u64) {
-        self.took[method as usize].observe_each(took, n);
+    pub(crate) fn record_calls(&self, method: CallMethod, duration: Duration, call_count: u64) {
+        self.durations[method as usize].observe_each(duration, call_count);
     }
 
     /// Notes a call, a frame or an item that is answered by an error.
-    pub(crate) fn failed(&self, reason: Reason) {
-        if let Some(failed) = self.failed.get(reason as usize) {
+    pub(crate) fn record_failure(&self, reason: Reason) {
+        if let Some(failed) = self.failures.get(reason as usize) {
             failed.add(1);
         }
     }
 
     /// What counts failures.
-    pub(crate) fn figures(&self) -> Vec<Figure> {
+    pub(crate) fn to_figures(&self) -> Vec<Figure> {
         let help =
             "Calls, frames of Pipes, and items of others, answered by an error, by its reason";
-        let failed = (0..).zip(&self.failed).map(|(reason, count)| {
+        let failed = (0..).zip(&self.failures).map(|(reason, count)| {
             let name = Reason::try_from(reason).unwrap_or_default().as_str_name();
             let name = name.strip_prefix("REASON_").unwrap_or(name);
             Figure::counter("errors", help, count.get()).of("reason", name)
@@ -82,9 +82,9 @@ impl CallMetrics {
     }
 
     /// Writes how long calls took.
-    pub(crate) fn encode(&self, encoder: &mut DescriptorEncoder) -> std::fmt::Result {
+    pub(crate) fn encode_durations(&self, encoder: &mut DescriptorEncoder) -> std::fmt::Result {
         Histogram::encode_all(
-            METHODS.into_iter().zip(&self.took),
+            METHOD_NAMES.into_iter().zip(&self.durations),
             "call_duration_seconds",
             "method",
             "From when a call, or a frame of a Pipe, was received until its answer was ready",
@@ -95,26 +95,26 @@ impl CallMetrics {
 
 /// A call that is being answered.
 pub(crate) struct CallTimer<'a> {
-    timing: &'a CallMetrics,
+    metrics: &'a CallMetrics,
     method: CallMethod,
-    at: Instant,
-    ended: bool,
+    started_at: Instant,
+    is_stopped: bool,
 }
 
 impl CallTimer<'_> {
     /// The answer is ready.
-    pub(crate) fn end(mut self) -> Duration {
-        self.ended = true;
-        let took = self.at.elapsed();
-        self.timing.took(self.method, took, 1);
-        took
+    pub(crate) fn stop(mut self) -> Duration {
+        self.is_stopped = true;
+        let duration = self.started_at.elapsed();
+        self.metrics.record_calls(self.method, duration, 1);
+        duration
     }
 }
 
 impl Drop for CallTimer<'_> {
     fn drop(&mut self) {
-        if !self.ended {
-            self.timing.dropped.add(1);
+        if !self.is_stopped {
+            self.metrics.dropped.add(1);
         }
     }
 }
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     fn value(timing: &CallMetrics, name: &str) -> u64 {
-        let figures = timing.figures();
+        let figures = timing.to_figures();
         let named = figures.iter().find(|f| match &f.label {
             Some((_, value)) => value == name,
             None => f.name == name,
@@ -133,21 +133,24 @@ mod tests {
     }
 
     #[test]
-    fn every_reason_has_its_count() {
-        assert!(Reason::try_from(REASONS as i32).is_err(), "a reason is new");
+    fn call_metrics_have_a_counter_for_each_reason() {
+        assert!(
+            Reason::try_from(REASON_COUNT as i32).is_err(),
+            "a reason is new"
+        );
         let timing = CallMetrics::default();
-        timing.failed(Reason::NameTaken);
+        timing.record_failure(Reason::NameTaken);
         assert_eq!(value(&timing, "NAME_TAKEN"), 1);
         assert_eq!(value(&timing, "UNSPECIFIED"), 0);
     }
 
     #[test]
-    fn a_call_ends_or_was_dropped() {
+    fn call_timer_records_end_or_drop() {
         let timing = CallMetrics::default();
-        timing.begin(CallMethod::Routes, Instant::now()).end();
-        assert_eq!(timing.took[CallMethod::Routes as usize].count(), 1);
-        drop(timing.begin(CallMethod::Routes, Instant::now()));
-        assert_eq!(timing.took[CallMethod::Routes as usize].count(), 1);
+        timing.start_call(CallMethod::Routes, Instant::now()).stop();
+        assert_eq!(timing.durations[CallMethod::Routes as usize].count(), 1);
+        drop(timing.start_call(CallMethod::Routes, Instant::now()));
+        assert_eq!(timing.durations[CallMethod::Routes as usize].count(), 1);
         assert_eq!(value(&timing, "calls_dropped"), 1);
     }
 }

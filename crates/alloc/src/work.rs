@@ -20,69 +20,71 @@ pub(crate) type Resolution = (u32, Option<Result<ItemAnswer, Fault>>);
 
 impl Node {
     /// Does what a group waits for; its items are then tried again or answered.
-    pub(crate) fn work<'a>(
+    pub(crate) fn resolve<'a>(
         self: &'a Arc<Self>,
         call: &'a RequestContext,
         items: &'a [RequestItem],
         table: &RoutingTable,
-        group: WaitKey,
+        wait_key: WaitKey,
         members: Vec<u32>,
     ) -> BoxFuture<'a, Vec<Resolution>> {
-        match group {
+        match wait_key {
             WaitKey::Renewal => Box::pin(async move {
-                self.refresh(call.deadline).await;
-                again(members)
+                self.renew_and_wait(call.deadline).await;
+                retry_all(members)
             }),
             WaitKey::Wait => {
-                let mut changed = self.table.watch();
+                let mut changed = self.table.subscribe();
                 changed.mark_unchanged();
                 Box::pin(async move {
                     // A newer table, or a lease renewed meanwhile.
                     let _ =
                         tokio::time::timeout(Duration::from_millis(20), changed.changed()).await;
-                    again(members)
+                    retry_all(members)
                 })
             }
             WaitKey::Open(section, slot) => {
-                let fence = Node::fence(table, slot, section);
+                let fence = Node::section_fence(table, slot, section);
                 let session = self.session.load_full();
                 Box::pin(async move {
                     let Some(session) = session else {
-                        return again(members);
+                        return retry_all(members);
                     };
                     // Never closed: an error cannot come.
                     let _permit = call.opens.acquire().await;
-                    let opened = self.open(fence, session).await;
-                    self.outcome(members, opened).await
+                    let opened = self.open_section(fence, session).await;
+                    self.retry_or_fail(members, opened).await
                 })
             }
             WaitKey::Refill(SectionPtr(loaded), needed) => Box::pin(async move {
                 match self.wait_for_window(&loaded, needed, call.deadline).await {
-                    Ok(()) => again(members),
-                    Err(fault) => done(members, &Err(fault)),
+                    Ok(()) => retry_all(members),
+                    Err(fault) => resolve_all(members, &Err(fault)),
                 }
             }),
             WaitKey::Raise(SectionPtr(loaded), to, force) => {
                 let keys = members.iter().map(|i| items[*i as usize].key.clone());
                 let raised = self.raise_to(loaded, to, force, keys.collect());
-                Box::pin(async move { self.outcome(members, raised.await).await })
+                Box::pin(async move { self.retry_or_fail(members, raised.await).await })
             }
-            WaitKey::Read(section) => Box::pin(self.read(section, table.slot_of(section), members)),
+            WaitKey::Read(section) => {
+                Box::pin(self.resolve_read(section, table.slot_of(section), members))
+            }
             // Its answers are taken out by whoever calls this: see `serve`.
-            WaitKey::ConfirmAnswers(_) => Box::pin(std::future::ready(again(members))),
-            WaitKey::VerifyOwnership(holding) => Box::pin(async move {
-                match self.confirm(holding).await {
+            WaitKey::ConfirmAnswers(_) => Box::pin(std::future::ready(retry_all(members))),
+            WaitKey::VerifyOwnership(ownership) => Box::pin(async move {
+                match self.verify_ownership(ownership).await {
                     Ok(OwnershipVerdict::Stale) => {
-                        self.step_down(holding);
-                        self.refresh(call.deadline).await;
-                        again(members)
+                        self.retire_stale_slot(ownership);
+                        self.renew_and_wait(call.deadline).await;
+                        retry_all(members)
                     }
                     Ok(OwnershipVerdict::Current) => {
                         self.counters.guard_alarms.add(1);
                         let text = "floor or epoch is above anything this cluster has given out; if it is genuine, numbers were lost (an old copy was restored): stop and ask an operator";
-                        done(members, &Err(Fault::new(Reason::FloorUnknown, text)))
+                        resolve_all(members, &Err(Fault::new(Reason::FloorUnknown, text)))
                     }
-                    Err(fault) => self.outcome(members, Err(fault)).await,
+                    Err(fault) => self.retry_or_fail(members, Err(fault)).await,
                 }
             }),
             WaitKey::Remote(address) => Box::pin(self.forward(call, items, address, members)),
@@ -90,21 +92,26 @@ impl Node {
     }
 
     /// After something a group waited for: tried again unless it failed for good.
-    async fn outcome(&self, members: Vec<u32>, result: Result<(), Fault>) -> Vec<Resolution> {
+    async fn retry_or_fail(&self, members: Vec<u32>, result: Result<(), Fault>) -> Vec<Resolution> {
         match result {
-            Ok(()) => again(members),
-            Err(fault) if passing(fault.reason()) => {
-                self.pause().await;
-                again(members)
+            Ok(()) => retry_all(members),
+            Err(fault) if is_transient(fault.reason()) => {
+                self.back_off().await;
+                retry_all(members)
             }
-            Err(fault) => done(members, &Err(fault)),
+            Err(fault) => resolve_all(members, &Err(fault)),
         }
     }
 
     /// `Current` of a section that is not loaded: a store read that began after the request came.
     /// The epoch is that of the same read: our table's may be one that another owner has answered
     /// above.
-    async fn read(&self, section: SectionKey, slot: Slot, members: Vec<u32>) -> Vec<Resolution> {
+    async fn resolve_read(
+        &self,
+        section: SectionKey,
+        slot: Slot,
+        members: Vec<u32>,
+    ) -> Vec<Resolution> {
         match self.read_section(section, slot).await {
             Ok(row) => {
                 let table = self.table.load();
@@ -117,7 +124,7 @@ impl Node {
                 } else {
                     CurrentKind::AtMost
                 };
-                done(
+                resolve_all(
                     members,
                     &Ok(ItemAnswer::Current {
                         kind,
@@ -126,54 +133,54 @@ impl Node {
                     }),
                 )
             }
-            Err(fault) => self.outcome(members, Err(fault)).await,
+            Err(fault) => self.retry_or_fail(members, Err(fault)).await,
         }
     }
 
     /// Answers of strict calls, once a store has confirmed what they rest on.
-    pub(crate) async fn confirmed(
+    pub(crate) async fn confirm_answers(
         &self,
         call: &RequestContext,
         items: &[RequestItem],
-        holding: SlotOwnership,
+        ownership: SlotOwnership,
         taken: Vec<(u32, ItemAnswer)>,
     ) -> Vec<Resolution> {
-        let verdict = self.confirm(holding).await;
+        let verdict = self.verify_ownership(ownership).await;
         if let Ok(OwnershipVerdict::Current) = verdict {
             let answers = taken.into_iter();
             return answers.map(|(i, answer)| (i, Some(Ok(answer)))).collect();
         }
         let members = taken.iter().map(|(i, _)| *i).collect();
         for (index, _) in &taken {
-            self.burn(items[*index as usize].ask);
+            self.record_burned(items[*index as usize].operation);
         }
         match verdict {
-            Err(fault) => self.outcome(members, Err(fault)).await,
+            Err(fault) => self.retry_or_fail(members, Err(fault)).await,
             Ok(_) => {
-                self.step_down(holding);
-                self.refresh(call.deadline).await;
-                again(members)
+                self.retire_stale_slot(ownership);
+                self.renew_and_wait(call.deadline).await;
+                retry_all(members)
             }
         }
     }
 
     /// A confirmation said that a holding does not stand: nothing of it is served again.
-    fn step_down(&self, holding: SlotOwnership) {
+    fn retire_stale_slot(&self, ownership: SlotOwnership) {
         for loaded in self.sections.all() {
-            if loaded.fence.slot == holding.slot && loaded.fence.epoch <= holding.epoch {
+            if loaded.fence.slot == ownership.slot && loaded.fence.epoch <= ownership.epoch {
                 self.sections.retire(&loaded);
             }
         }
     }
 
     /// A short wait before trying again what failed for a passing reason.
-    pub(crate) async fn pause(&self) {
+    pub(crate) async fn back_off(&self) {
         sleep(self.random.jitter(Duration::from_millis(20))).await;
     }
 }
 
 /// Whether trying again may help.
-pub(crate) fn passing(reason: Reason) -> bool {
+pub(crate) fn is_transient(reason: Reason) -> bool {
     matches!(
         reason,
         Reason::NotOwner
@@ -186,11 +193,14 @@ pub(crate) fn passing(reason: Reason) -> bool {
     )
 }
 
-pub(crate) fn again(members: Vec<u32>) -> Vec<Resolution> {
+pub(crate) fn retry_all(members: Vec<u32>) -> Vec<Resolution> {
     members.into_iter().map(|i| (i, None)).collect()
 }
 
-pub(crate) fn done(members: Vec<u32>, answer: &Result<ItemAnswer, Fault>) -> Vec<Resolution> {
+pub(crate) fn resolve_all(
+    members: Vec<u32>,
+    answer: &Result<ItemAnswer, Fault>,
+) -> Vec<Resolution> {
     members
         .into_iter()
         .map(|i| (i, Some(answer.clone())))

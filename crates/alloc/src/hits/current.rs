@@ -4,44 +4,46 @@
 use seqsvr_core::namespace::Namespace;
 use seqsvr_proto::v1::CurrentKind;
 
-use super::place::{place, with_key};
+use super::place::{locate_key, with_section_key};
 use super::take::BatchTaker;
-use super::{FastPathResult, UNTOUCHED_MAX};
+use super::{FastPathResult, NEW_KEYS_MAX};
 use crate::ask::ItemAnswer;
 use crate::frame::BatchRequest;
 
 impl BatchTaker<'_> {
     /// Reads the numbers of a frame of Current, of which so many items may be looked for in vain.
-    pub(super) fn current(
+    pub(super) fn read_batch(
         &mut self,
-        frame: &BatchRequest,
+        batch: &BatchRequest,
         namespace: &Namespace,
         missed_max: usize,
     ) -> FastPathResult {
-        let mut hits = FastPathResult::for_items(frame.len());
-        let mut untouched = 0;
-        for i in 0..frame.len() {
-            if hits.missed.len() >= missed_max {
-                hits.missed.extend(i as u32..frame.len() as u32);
+        let mut result = FastPathResult::with_capacity(batch.len());
+        let mut new_keys = 0;
+        for i in 0..batch.len() {
+            if result.missed.len() >= missed_max {
+                result.missed.extend(i as u32..batch.len() as u32);
                 break;
             }
-            let found = place(frame.key(i), namespace).and_then(|(section, index)| {
-                let loaded = self.find(section).filter(|_| untouched < UNTOUCHED_MAX)?;
-                let known = frame.epoch(i) <= loaded.fence.epoch.0;
-                let (kind, value) = with_key(frame.key(i), namespace, index, |key| {
-                    known.then(|| loaded.current(key, namespace))
+            let read = locate_key(batch.key_at(i), namespace).and_then(|(section, index)| {
+                let loaded = self
+                    .find_section(section)
+                    .filter(|_| new_keys < NEW_KEYS_MAX)?;
+                let is_epoch_known = batch.epoch_at(i) <= loaded.fence.epoch.0;
+                let (kind, value) = with_section_key(batch.key_at(i), namespace, index, |key| {
+                    is_epoch_known.then(|| loaded.read_current(key, namespace))
                 })??;
-                untouched += usize::from(kind != CurrentKind::Exact);
+                new_keys += usize::from(kind != CurrentKind::Exact);
                 Some((kind, value, loaded.fence.epoch))
             });
-            match found {
+            match read {
                 Some((kind, value, epoch)) => {
                     let answer = ItemAnswer::Current { kind, value, epoch };
-                    hits.columns.push(&Ok(answer));
+                    result.answers.push_answer(&Ok(answer));
                 }
-                None => hits.missed.push(i as u32),
+                None => result.missed.push(i as u32),
             }
         }
-        hits
+        result
     }
 }

@@ -12,50 +12,50 @@ use seqsvr_core::section::Adder;
 use crate::loaded::LoadedSection;
 
 /// Most sections kept.
-const PLACES_MAX: usize = 1_024;
+const ENTERED_SECTIONS_MAX: usize = 1_024;
 
 /// The sections entered so far.
 pub(super) struct EnteredSections<'m> {
-    places: Vec<Option<(&'m LoadedSection, Adder<'m>)>>,
+    entries: Vec<Option<(&'m LoadedSection, Adder<'m>)>>,
 }
 
 impl<'m> EnteredSections<'m> {
     /// For so many items.
-    pub(super) fn new(items: usize) -> EnteredSections<'m> {
-        let places = items.clamp(1, PLACES_MAX).next_power_of_two();
+    pub(super) fn with_capacity(items: usize) -> EnteredSections<'m> {
+        let entries = items.clamp(1, ENTERED_SECTIONS_MAX).next_power_of_two();
         EnteredSections {
-            places: std::iter::repeat_with(|| None).take(places).collect(),
+            entries: std::iter::repeat_with(|| None).take(entries).collect(),
         }
     }
 
     /// How to take numbers of a section, entered now if it was not; None if another has its place,
     /// or it is sealed.
     #[inline]
-    pub(super) fn adder(&mut self, loaded: &'m LoadedSection) -> Option<&Adder<'m>> {
-        let at = self.place(loaded.fence.section);
-        let place = &mut self.places[at];
-        if place.is_none() {
-            *place = Some((loaded, loaded.section.enter()?));
+    pub(super) fn adder_of(&mut self, loaded: &'m LoadedSection) -> Option<&Adder<'m>> {
+        let index = self.entry_index(loaded.fence.section);
+        let entry = &mut self.entries[index];
+        if entry.is_none() {
+            *entry = Some((loaded, loaded.section.enter()?));
         }
-        let (entered, adder) = place.as_ref()?;
+        let (entered, adder) = entry.as_ref()?;
         std::ptr::eq(*entered, loaded).then_some(adder)
     }
 
     /// The section, if it was entered.
     #[inline]
-    pub(super) fn get(&self, section: SectionKey) -> Option<&'m LoadedSection> {
-        let (entered, _) = self.places[self.place(section)].as_ref()?;
+    pub(super) fn find(&self, section: SectionKey) -> Option<&'m LoadedSection> {
+        let (entered, _) = self.entries[self.entry_index(section)].as_ref()?;
         (entered.fence.section == section).then_some(*entered)
     }
 
     /// All of them.
-    pub(super) fn all(&self) -> impl Iterator<Item = &'m LoadedSection> {
-        self.places.iter().flatten().map(|(loaded, _)| *loaded)
+    pub(super) fn iter(&self) -> impl Iterator<Item = &'m LoadedSection> {
+        self.entries.iter().flatten().map(|(loaded, _)| *loaded)
     }
 
     #[inline]
-    fn place(&self, section: SectionKey) -> usize {
+    fn entry_index(&self, section: SectionKey) -> usize {
         let number = section.section.0.wrapping_add(section.namespace.0);
-        number as usize & (self.places.len() - 1)
+        number as usize & (self.entries.len() - 1)
     }
 }

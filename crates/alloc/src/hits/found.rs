@@ -6,71 +6,72 @@ use std::hint::black_box;
 use seqsvr_core::namespace::Namespace;
 use seqsvr_core::section::{Key, Section, Sought, Spot};
 
-use super::place::with_key;
+use super::place::with_section_key;
 use crate::frame::BatchRequest;
 use crate::loaded::LoadedSection;
 
 /// Items looked up together: as many misses as a core can have under way, a few times over.
-pub(super) const BLOCK: usize = 64;
+pub(super) const LOOKUP_BLOCK_ITEMS: usize = 64;
 
 /// What was found of the items of a block. In columns: an entry of all would be copied about while
 /// its parts are still on their way to the cache.
 pub(super) struct LookupBlock<'m> {
     /// None: not as usual.
-    pub(super) loaded: [Option<&'m LoadedSection>; BLOCK],
+    pub(super) sections: [Option<&'m LoadedSection>; LOOKUP_BLOCK_ITEMS],
     /// Of a uid in its dense section.
-    pub(super) indices: [u32; BLOCK],
+    pub(super) dense_indices: [u32; LOOKUP_BLOCK_ITEMS],
     /// Of keys of keyed sections.
-    sought: Vec<Option<Sought>>,
+    key_lookups: Vec<Option<Sought>>,
     /// None: nobody touched it or a neighbour yet.
-    pub(super) spots: [Option<Spot<'m>>; BLOCK],
+    pub(super) counters: [Option<Spot<'m>>; LOOKUP_BLOCK_ITEMS],
 }
 
 impl LookupBlock<'_> {
-    pub(super) fn none() -> Self {
+    pub(super) fn empty() -> Self {
         LookupBlock {
-            loaded: [None; BLOCK],
-            indices: [0; BLOCK],
-            sought: Vec::new(),
-            spots: [None; BLOCK],
+            sections: [None; LOOKUP_BLOCK_ITEMS],
+            dense_indices: [0; LOOKUP_BLOCK_ITEMS],
+            key_lookups: Vec::new(),
+            counters: [None; LOOKUP_BLOCK_ITEMS],
         }
     }
 
     /// Hashes `n` keys of keyed sections, and fetches where the sections will look for them first.
     /// Before hashing, which leaves a core no room to look ahead, it fetches what tells where that
     /// is.
-    pub(super) fn seek(
+    pub(super) fn prefetch_keys(
         &mut self,
-        frame: &BatchRequest,
+        batch: &BatchRequest,
         begin: usize,
         n: usize,
         namespace: &Namespace,
     ) {
-        let near = self.loaded[..n].iter().flatten();
-        black_box(near.fold(0, |sum, loaded| sum | loaded.section.near()));
-        self.sought.clear();
-        self.sought.extend((0..n).map(|at| {
-            let loaded = self.loaded[at]?;
-            with_key(frame.key(begin + at), namespace, 0, |key| {
+        let known_sections = self.sections[..n].iter().flatten();
+        black_box(known_sections.fold(0, |sum, loaded| sum | loaded.section.near()));
+        self.key_lookups.clear();
+        self.key_lookups.extend((0..n).map(|at| {
+            let loaded = self.sections[at]?;
+            with_section_key(batch.key_at(begin + at), namespace, 0, |key| {
                 loaded.section.sought(key)
             })
         }));
-        let found = self.loaded[..n].iter().zip(&self.sought);
-        let fetched = found.filter_map(|(l, sought)| Some((*l)?.section.fetch((*sought)?)));
+        let lookups = self.sections[..n].iter().zip(&self.key_lookups);
+        let fetched =
+            lookups.filter_map(|(loaded, sought)| Some((*loaded)?.section.fetch((*sought)?)));
         black_box(fetched.fold(0, u32::wrapping_add));
     }
 
     /// For keys of dense sections there is nothing to hash.
-    pub(super) fn seek_none(&mut self) {
-        self.sought.clear();
+    pub(super) fn clear_lookups(&mut self) {
+        self.key_lookups.clear();
     }
 
     /// What to look for in the section of the item.
     #[inline]
-    pub(super) fn sought(&self, at: usize, section: &Section) -> Option<Sought> {
-        match self.sought.get(at) {
+    pub(super) fn key_lookup(&self, at: usize, section: &Section) -> Option<Sought> {
+        match self.key_lookups.get(at) {
             Some(sought) => *sought,
-            None => section.sought(Key::Dense(self.indices[at])),
+            None => section.sought(Key::Dense(self.dense_indices[at])),
         }
     }
 }

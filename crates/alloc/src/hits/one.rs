@@ -9,8 +9,8 @@ use seqsvr_core::route::KeyRef;
 use seqsvr_core::section::Range;
 use seqsvr_proto::convert::namespace_name;
 
-use super::place::{place, with_key};
-use super::take::{is_past, raise};
+use super::place::{locate_key, with_section_key};
+use super::take::{is_above_floor, refill_if_due};
 use crate::frame::TakeArgs;
 use crate::loaded::LoadedSection;
 use crate::node::Node;
@@ -18,66 +18,68 @@ use crate::node::Node;
 impl Node {
     /// Takes the numbers of one key, if memory has them; and the epoch they are of. None: the long
     /// way.
-    pub(crate) fn hit_one(
+    pub(crate) fn try_one(
         self: &Arc<Self>,
         namespace: &str,
         key: KeyRef<'_>,
-        wanted: TakeArgs,
+        args: TakeArgs,
     ) -> Option<(Range, Epoch)> {
-        let table = self.table.guard();
+        let table = self.table.peek();
         let session = self.session.load();
         let (table, session) = (table.as_ref()?, session.as_ref()?);
         let namespace = table.namespace(namespace_name(namespace, key))?;
         if namespace.spec.limits.strict
-            || wanted.count.get() > namespace.spec.count_max()
+            || args.count.get() > namespace.spec.count_max()
             || !self.may_serve()
         {
             return None;
         }
-        let (section, index) = place(key, namespace)?;
-        let take = |loaded: &LoadedSection| {
-            if wanted.epoch > loaded.fence.epoch.0 {
+        let (section, index) = locate_key(key, namespace)?;
+        let take_from = |loaded: &LoadedSection| {
+            if args.epoch > loaded.fence.epoch.0 {
                 return None;
             }
-            let range = with_key(key, namespace, index, |key| {
+            let range = with_section_key(key, namespace, index, |key| {
                 let spot = loaded.section.spot(loaded.section.sought(key)?);
                 match spot {
-                    _ if !is_past(loaded, spot.as_ref(), wanted.floor) => None,
-                    Some(spot) => spot.next(wanted.count).ok(),
-                    None => loaded.section.next(key, wanted.count).ok(),
+                    _ if !is_above_floor(loaded, spot.as_ref(), args.floor) => None,
+                    Some(spot) => spot.next(args.count).ok(),
+                    None => loaded.section.next(key, args.count).ok(),
                 }
             })?;
-            if loaded.wants_raise() {
-                raise(self, &self.sections.pin(), loaded);
+            if loaded.should_raise() {
+                refill_if_due(self, &self.sections.pin(), loaded);
             }
             Some((range, loaded.fence))
         };
-        let mut cache = self.sections.caches.take(session);
-        let known = cache.as_deref();
-        let (range, fence) = match known.and_then(|cache| cache.get(section, table.version())) {
-            Some(loaded) => take(loaded),
+        let mut cache = self.sections.caches.try_acquire(session);
+        let cached = cache.as_deref();
+        let (range, fence) = match cached.and_then(|cache| cache.find(section, table.version())) {
+            Some(loaded) => take_from(loaded),
             None => {
                 let loaded = self.sections.get(section)?;
-                let taken = loaded.is_usual(table, session).then(|| take(&loaded))?;
+                let taken = loaded
+                    .is_current_in(table, session)
+                    .then(|| take_from(&loaded))?;
                 if let Some(cache) = &mut cache {
-                    cache.note(vec![loaded], table.version(), self.sections.len());
+                    cache.insert_found(vec![loaded], table.version(), self.sections.len());
                 }
                 taken
             }
         }?;
         drop(cache);
         // After the numbers were taken: see `hits`.
-        let lapsed = !session.serves(self.clock.now());
-        if lapsed {
-            self.lapsed.store(true, Relaxed);
+        let has_lapsed = !session.may_serve_at(self.clock.now());
+        if has_lapsed {
+            self.lease_lapsed.store(true, Relaxed);
         }
-        let newest = self.table.guard();
+        let newest = self.table.peek();
         let newest = newest.as_ref().filter(|newest| !Arc::ptr_eq(newest, table));
-        let moved = newest.is_some_and(|newest| {
-            !session.owns(fence.slot, fence.epoch, newest) || newest.is_strict(namespace)
+        let has_changed = newest.is_some_and(|newest| {
+            !session.is_owner_of(fence.slot, fence.epoch, newest) || newest.is_strict(namespace)
         });
-        let count = u64::from(wanted.count.get());
-        if lapsed || moved {
+        let count = u64::from(args.count.get());
+        if has_lapsed || has_changed {
             self.counters.burned.add(count);
             return None;
         }

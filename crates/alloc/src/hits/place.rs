@@ -9,14 +9,14 @@ use seqsvr_core::section::Key;
 /// Section of a key, and of a uid the index in a dense one; None if it has no place in the
 /// namespace.
 #[inline]
-pub(super) fn place(key: KeyRef<'_>, namespace: &Namespace) -> Option<(SectionKey, u32)> {
+pub(super) fn locate_key(key: KeyRef<'_>, namespace: &Namespace) -> Option<(SectionKey, u32)> {
     let geometry = &namespace.spec.geometry;
     let section = match (geometry.kind(), key) {
-        (Kind::Dense, KeyRef::Uid(uid)) => return place_uid(uid, namespace),
+        (Kind::Dense, KeyRef::Uid(uid)) => return locate_uid(uid, namespace),
         (Kind::Dense, KeyRef::Key(_)) => return None,
         (Kind::Keyed, KeyRef::Uid(uid)) => {
-            let mut text = [0; DECIMAL_MAX];
-            geometry.locate_key(decimal(uid, &mut text))?
+            let mut text = [0; DECIMAL_DIGITS_MAX];
+            geometry.locate_key(write_decimal(uid, &mut text))?
         }
         (Kind::Keyed, KeyRef::Key(key)) => {
             let whole = (1..=KEY_MAX).contains(&key.len());
@@ -29,7 +29,7 @@ pub(super) fn place(key: KeyRef<'_>, namespace: &Namespace) -> Option<(SectionKe
 
 /// The same of a uid in a dense namespace.
 #[inline]
-pub(super) fn place_uid(uid: Uid, namespace: &Namespace) -> Option<(SectionKey, u32)> {
+pub(super) fn locate_uid(uid: Uid, namespace: &Namespace) -> Option<(SectionKey, u32)> {
     let (section, index) = namespace.spec.geometry.locate_uid(uid)?;
     let namespace = namespace.id;
     Some((SectionKey { namespace, section }, index))
@@ -37,7 +37,7 @@ pub(super) fn place_uid(uid: Uid, namespace: &Namespace) -> Option<(SectionKey, 
 
 /// Does something with a key, whose place and index were found.
 #[inline]
-pub(super) fn with_key<T>(
+pub(super) fn with_section_key<T>(
     key: KeyRef<'_>,
     namespace: &Namespace,
     index: u32,
@@ -45,23 +45,25 @@ pub(super) fn with_key<T>(
 ) -> T {
     match (namespace.spec.geometry.kind(), key) {
         (Kind::Dense, _) => then(Key::Dense(index)),
-        (Kind::Keyed, KeyRef::Uid(uid)) => then(Key::Keyed(decimal(uid, &mut [0; DECIMAL_MAX]))),
+        (Kind::Keyed, KeyRef::Uid(uid)) => {
+            then(Key::Keyed(write_decimal(uid, &mut [0; DECIMAL_DIGITS_MAX])))
+        }
         (Kind::Keyed, KeyRef::Key(key)) => then(Key::Keyed(key)),
     }
 }
 
 /// Digits of the greatest u64.
-pub(super) const DECIMAL_MAX: usize = 20;
+pub(super) const DECIMAL_DIGITS_MAX: usize = 20;
 
 /// The decimal text of a uid, which is its key in a keyed namespace, without allocating.
-pub(super) fn decimal(uid: Uid, text: &mut [u8; DECIMAL_MAX]) -> &[u8] {
-    let mut at = DECIMAL_MAX;
-    let mut left = uid.0;
+pub(super) fn write_decimal(uid: Uid, text: &mut [u8; DECIMAL_DIGITS_MAX]) -> &[u8] {
+    let mut at = DECIMAL_DIGITS_MAX;
+    let mut rest = uid.0;
     loop {
         at -= 1;
-        text[at] = b'0' + (left % 10) as u8;
-        left /= 10;
-        if left == 0 {
+        text[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
             return &text[at..];
         }
     }

@@ -10,9 +10,9 @@ use seqsvr_core::route::RoutingTable;
 use seqsvr_core::section::{Current, Spot};
 
 use super::entered::EnteredSections;
-use super::found::{BLOCK, LookupBlock};
-use super::place::{place, place_uid, with_key};
-use super::{FastPathResult, UNTOUCHED_MAX};
+use super::found::{LOOKUP_BLOCK_ITEMS, LookupBlock};
+use super::place::{locate_key, locate_uid, with_section_key};
+use super::{FastPathResult, NEW_KEYS_MAX};
 use crate::frame::{BatchRequest, TakeArgs};
 use crate::loaded::LoadedSection;
 use crate::node::Node;
@@ -28,9 +28,9 @@ pub(super) struct BatchTaker<'m> {
     map: &'m PinnedSections<'m>,
     cache: &'m LookupCache,
     /// Found in the map, neither in the cache nor entered.
-    new: Vec<Arc<LoadedSection>>,
+    uncached: Vec<Arc<LoadedSection>>,
     entered: EnteredSections<'m>,
-    found: LookupBlock<'m>,
+    block: LookupBlock<'m>,
 }
 
 impl<'m> BatchTaker<'m> {
@@ -49,107 +49,110 @@ impl<'m> BatchTaker<'m> {
             session,
             map,
             cache,
-            new: Vec::new(),
-            entered: EnteredSections::new(items),
-            found: LookupBlock::none(),
+            uncached: Vec::new(),
+            entered: EnteredSections::with_capacity(items),
+            block: LookupBlock::empty(),
         }
     }
 
     /// The section, if it is loaded and as usual. May be sealed.
     #[inline]
-    pub(super) fn find(&mut self, section: SectionKey) -> Option<&'m LoadedSection> {
-        match self.cache.get(section, self.table.version()) {
+    pub(super) fn find_section(&mut self, section: SectionKey) -> Option<&'m LoadedSection> {
+        match self.cache.find(section, self.table.version()) {
             Some(loaded) => Some(loaded),
-            None => self.load(section),
+            None => self.find_uncached(section),
         }
     }
 
     /// The same of one that is not in the cache.
     #[inline(never)]
-    fn load(&mut self, section: SectionKey) -> Option<&'m LoadedSection> {
-        if let Some(loaded) = self.entered.get(section) {
+    fn find_uncached(&mut self, section: SectionKey) -> Option<&'m LoadedSection> {
+        if let Some(loaded) = self.entered.find(section) {
             return Some(loaded);
         }
         let loaded = self.map.get(&section)?;
-        if !loaded.is_usual(self.table, self.session) {
+        if !loaded.is_current_in(self.table, self.session) {
             return None;
         }
         // Of a block of one section once.
         if !self
-            .new
+            .uncached
             .last()
             .is_some_and(|last| Arc::ptr_eq(last, loaded))
         {
-            self.new.push(loaded.clone());
+            self.uncached.push(loaded.clone());
         }
         Some(loaded)
     }
 
     /// Leaves all sections, after a look at what is left of their windows. Gives those that were
     /// not in the cache.
-    pub(super) fn leave(self) -> Vec<Arc<LoadedSection>> {
-        let left = self.entered.all();
-        left.for_each(|loaded| raise(self.node, self.map, loaded));
-        self.new
+    pub(super) fn finish(self) -> Vec<Arc<LoadedSection>> {
+        let entered = self.entered.iter();
+        entered.for_each(|loaded| refill_if_due(self.node, self.map, loaded));
+        self.uncached
     }
 
     /// Takes the numbers of a frame of Next, of which so many items may be looked for in vain.
-    pub(super) fn next(
+    pub(super) fn take_batch(
         &mut self,
-        frame: &BatchRequest,
+        batch: &BatchRequest,
         namespace: &Namespace,
         missed_max: usize,
     ) -> FastPathResult {
         // Mostly all items want the same, so that nothing is to be looked up for one.
-        match frame.wanted_by_all() {
-            Some(wanted) => self.next_of(frame, namespace, missed_max, |_| Some(wanted)),
-            None => self.next_of(frame, namespace, missed_max, |i| frame.wanted(i)),
+        match batch.common_take_args() {
+            Some(take_args) => self.take_numbers(batch, namespace, missed_max, |_| Some(take_args)),
+            None => self.take_numbers(batch, namespace, missed_max, |i| batch.take_args_at(i)),
         }
     }
 
     #[inline]
-    fn next_of(
+    fn take_numbers(
         &mut self,
-        frame: &BatchRequest,
+        batch: &BatchRequest,
         namespace: &Namespace,
         missed_max: usize,
-        wanted: impl Fn(usize) -> Option<TakeArgs>,
+        take_args_of: impl Fn(usize) -> Option<TakeArgs>,
     ) -> FastPathResult {
-        let mut hits = FastPathResult::for_items(frame.len());
-        let mut untouched = 0;
+        let mut result = FastPathResult::with_capacity(batch.len());
+        let mut new_keys = 0;
         let count_max = namespace.spec.count_max();
-        let counted = frame.is_counted();
-        for begin in (0..frame.len()).step_by(BLOCK) {
-            if untouched > UNTOUCHED_MAX || hits.missed.len() >= missed_max {
-                hits.missed.extend(begin as u32..frame.len() as u32);
+        let has_counts = batch.has_counts();
+        for begin in (0..batch.len()).step_by(LOOKUP_BLOCK_ITEMS) {
+            if new_keys > NEW_KEYS_MAX || result.missed.len() >= missed_max {
+                result.missed.extend(begin as u32..batch.len() as u32);
                 break;
             }
-            let n = BLOCK.min(frame.len() - begin);
-            self.look_up(frame, begin, n, namespace, &mut untouched);
-            for at in 0..n {
+            let item_count = LOOKUP_BLOCK_ITEMS.min(batch.len() - begin);
+            self.locate_block(batch, begin, item_count, namespace, &mut new_keys);
+            for at in 0..item_count {
                 let i = begin + at;
-                let (spot, index) = (&self.found.spots[at], self.found.indices[at]);
-                let taken = self.found.loaded[at].and_then(|loaded| {
+                let (spot, index) = (&self.block.counters[at], self.block.dense_indices[at]);
+                let taken = self.block.sections[at].and_then(|loaded| {
                     let TakeArgs {
                         count,
                         floor,
                         epoch,
-                    } = wanted(i).filter(|wanted| wanted.count.get() <= count_max)?;
-                    if epoch > loaded.fence.epoch.0 || !is_past(loaded, spot.as_ref(), floor) {
+                    } = take_args_of(i).filter(|take_args| take_args.count.get() <= count_max)?;
+                    if epoch > loaded.fence.epoch.0 || !is_above_floor(loaded, spot.as_ref(), floor)
+                    {
                         return None;
                     }
-                    let range = match (spot, self.entered.adder(loaded)) {
+                    let range = match (spot, self.entered.adder_of(loaded)) {
                         (Some(spot), Some(adder)) => adder.next_spot(*spot, count),
                         (spot, adder) => {
-                            let alone = adder.is_none();
+                            let is_not_entered = adder.is_none();
                             let range = match spot {
                                 Some(spot) => spot.next(count),
-                                None => with_key(frame.key(i), namespace, index, |key| {
-                                    loaded.section.next(key, count)
-                                }),
+                                None => {
+                                    with_section_key(batch.key_at(i), namespace, index, |key| {
+                                        loaded.section.next(key, count)
+                                    })
+                                }
                             };
-                            if alone {
-                                raise(self.node, self.map, loaded);
+                            if is_not_entered {
+                                refill_if_due(self.node, self.map, loaded);
                             }
                             range
                         }
@@ -157,27 +160,27 @@ impl<'m> BatchTaker<'m> {
                     Some((loaded, count, range.ok()?))
                 });
                 let Some((loaded, count, range)) = taken else {
-                    hits.missed.push(i as u32);
+                    result.missed.push(i as u32);
                     continue;
                 };
-                debug_assert!(range.first > frame.floor(i), "counters never go back");
-                hits.columns.push_epoch(loaded.fence.epoch.0);
-                hits.columns.values.push(range.first);
-                if counted {
-                    hits.columns.lasts.push(range.last);
+                debug_assert!(range.first > batch.floor_at(i), "counters never go back");
+                result.answers.push_epoch(loaded.fence.epoch.0);
+                result.answers.values.push(range.first);
+                if has_counts {
+                    result.answers.lasts.push(range.last);
                 }
-                hits.numbers += u64::from(count.get());
+                result.numbers_taken += u64::from(count.get());
             }
         }
-        hits
+        result
     }
 
     /// Notes the section of an item.
     #[inline]
-    fn found_at(&mut self, at: usize, placed: Option<(SectionKey, u32)>) {
-        self.found.loaded[at] = placed.and_then(|(section, index)| {
-            self.found.indices[at] = index;
-            self.find(section)
+    fn set_section(&mut self, at: usize, location: Option<(SectionKey, u32)>) {
+        self.block.sections[at] = location.and_then(|(section, index)| {
+            self.block.dense_indices[at] = index;
+            self.find_section(section)
         });
     }
 
@@ -185,68 +188,73 @@ impl<'m> BatchTaker<'m> {
     /// memory, so that what many items wait for is on its way at once: the sections, where the
     /// counters are, the counters.
     #[inline]
-    fn look_up(
+    fn locate_block(
         &mut self,
-        frame: &BatchRequest,
+        batch: &BatchRequest,
         begin: usize,
-        n: usize,
+        item_count: usize,
         namespace: &Namespace,
-        untouched: &mut usize,
+        new_keys: &mut usize,
     ) {
         match (
             namespace.spec.geometry.kind(),
-            frame.uids().get(begin..begin + n),
+            batch.uids().get(begin..begin + item_count),
         ) {
             (Kind::Dense, Some(uids)) => {
                 for (at, uid) in uids.iter().enumerate() {
-                    let placed = place_uid(Uid(*uid), namespace);
-                    self.found_at(at, placed);
+                    let location = locate_uid(Uid(*uid), namespace);
+                    self.set_section(at, location);
                 }
-                self.found.seek_none();
+                self.block.clear_lookups();
             }
-            (Kind::Dense, None) => self.found.loaded[..n].fill(None),
+            (Kind::Dense, None) => self.block.sections[..item_count].fill(None),
             (Kind::Keyed, _) => {
-                for at in 0..n {
-                    let placed = place(frame.key(begin + at), namespace);
-                    self.found_at(at, placed);
+                for at in 0..item_count {
+                    let location = locate_key(batch.key_at(begin + at), namespace);
+                    self.set_section(at, location);
                 }
-                self.found.seek(frame, begin, n, namespace);
+                self.block
+                    .prefetch_keys(batch, begin, item_count, namespace);
             }
         }
-        let found = &mut self.found;
-        for at in 0..n {
-            let loaded = found.loaded[at].filter(|_| *untouched <= UNTOUCHED_MAX);
-            found.spots[at] = loaded.and_then(|l| l.section.spot(found.sought(at, &l.section)?));
-            *untouched += usize::from(loaded.is_some() && found.spots[at].is_none());
-            found.loaded[at] = loaded.filter(|_| *untouched <= UNTOUCHED_MAX);
+        let block = &mut self.block;
+        for at in 0..item_count {
+            let loaded = block.sections[at].filter(|_| *new_keys <= NEW_KEYS_MAX);
+            block.counters[at] = loaded
+                .and_then(|loaded| loaded.section.spot(block.key_lookup(at, &loaded.section)?));
+            *new_keys += usize::from(loaded.is_some() && block.counters[at].is_none());
+            block.sections[at] = loaded.filter(|_| *new_keys <= NEW_KEYS_MAX);
         }
-        let fetched = found.spots[..n].iter().flatten().map(Spot::fetch);
+        let fetched = block.counters[..item_count]
+            .iter()
+            .flatten()
+            .map(Spot::fetch);
         black_box(fetched.fold(0, u32::wrapping_add));
     }
 }
 
 /// Raises the window of a section of which numbers were taken, if it is time to.
 #[inline]
-pub(super) fn raise(node: &Arc<Node>, map: &PinnedSections<'_>, loaded: &LoadedSection) {
-    if loaded.wants_raise()
+pub(super) fn refill_if_due(node: &Arc<Node>, map: &PinnedSections<'_>, loaded: &LoadedSection) {
+    if loaded.should_raise()
         && let Some(loaded) = map.get(&loaded.key())
     {
-        node.refill(loaded);
+        node.start_refill(loaded);
     }
 }
 
 impl LoadedSection {
     /// Whether it belongs to this session and is current by this table.
     #[inline]
-    pub(super) fn is_usual(&self, table: &RoutingTable, session: &Arc<LeasedSession>) -> bool {
-        self.is_current_at(table) && Arc::ptr_eq(&self.session, session)
+    pub(super) fn is_current_in(&self, table: &RoutingTable, session: &Arc<LeasedSession>) -> bool {
+        self.is_current_cached(table) && Arc::ptr_eq(&self.session, session)
     }
 }
 
 /// Whether every number to come of a key is above `floor`, seen without taking one: counters never
 /// go back.
 #[inline]
-pub(super) fn is_past(loaded: &LoadedSection, spot: Option<&Spot<'_>>, floor: u64) -> bool {
+pub(super) fn is_above_floor(loaded: &LoadedSection, spot: Option<&Spot<'_>>, floor: u64) -> bool {
     floor == 0
         || match spot.map(Spot::current) {
             Some(Current::Touched(now)) => now >= floor,

@@ -24,9 +24,9 @@ mod one;
 mod together;
 mod withdrawn;
 
-const SLOTS: u32 = 8;
-const SECTION: u64 = 100_000;
-const D: Duration = Duration::from_secs(3);
+const SLOT_COUNT: u32 = 8;
+const SECTION_SIZE: u64 = 100_000;
+const LEASE: Duration = Duration::from_secs(3);
 const START: Reading = Reading {
     main_ns: 0,
     raw_ns: 0,
@@ -53,7 +53,7 @@ impl Clock for HookedClock {
     }
 }
 
-fn route(slot: u16, session: u64, version: u64) -> (Slot, Route) {
+fn owned_route(slot: u16, session: u64, version: u64) -> (Slot, Route) {
     let owner = Owner {
         session: SessionId(session),
         name: format!("a{session}"),
@@ -67,7 +67,7 @@ fn route(slot: u16, session: u64, version: u64) -> (Slot, Route) {
     (Slot(slot), route)
 }
 
-fn delta(version: u64, routes: Vec<(Slot, Route)>) -> Delta {
+fn table_delta(version: u64, routes: Vec<(Slot, Route)>) -> Delta {
     let namespaces = [Spec::default_dense(), Spec::default_keyed()];
     let namespaces = namespaces.into_iter().zip(1..).map(|(spec, id)| Namespace {
         id: NamespaceId(id),
@@ -78,14 +78,14 @@ fn delta(version: u64, routes: Vec<(Slot, Route)>) -> Delta {
         cluster: ClusterId(1),
         base: version - 1,
         version,
-        slot_count: SLOTS,
+        slot_count: SLOT_COUNT,
         namespaces: namespaces.filter(|_| version == 1).collect(),
         routes,
     }
 }
 
 /// An alteration of `default` that makes it strict, at a version.
-fn strict(version: u64) -> Delta {
+fn strict_delta(version: u64) -> Delta {
     let mut spec = Spec::default_dense();
     spec.limits.strict = true;
     Delta {
@@ -94,7 +94,7 @@ fn strict(version: u64) -> Delta {
             spec,
             version,
         }],
-        ..delta(version, Vec::new())
+        ..table_delta(version, Vec::new())
     }
 }
 
@@ -120,27 +120,29 @@ impl FastPathFixture {
         let alloc = Alloc::start_in(options, environment).await.unwrap();
         let node = alloc.node.clone();
         let session = Arc::new(LeasedSession::new(SessionId(1)));
-        session.renew(Lease::new(START, D));
+        session.renew(Lease::new(START, LEASE));
         node.session.store(Some(session.clone()));
-        let all = (0..SLOTS as u16).map(|slot| route(slot, 1, 1)).collect();
-        node.table.apply(delta(1, all)).unwrap();
-        let world = FastPathFixture {
+        let all = (0..SLOT_COUNT as u16)
+            .map(|slot| owned_route(slot, 1, 1))
+            .collect();
+        node.table.apply(table_delta(1, all)).unwrap();
+        let fixture = FastPathFixture {
             node,
             clock,
             session,
             _alloc: alloc,
         };
-        (0..4).for_each(|section| world.load(1, section));
-        (0..4_096).for_each(|section| world.load(2, section));
-        world
+        (0..4).for_each(|section| fixture.load_section(1, section));
+        (0..4_096).for_each(|section| fixture.load_section(2, section));
+        fixture
     }
 
-    fn load(&self, namespace: u32, section: u32) {
-        self.open(namespace, section, 1, 0);
+    fn load_section(&self, namespace: u32, section: u32) {
+        self.publish_section(namespace, section, 1, 0);
     }
 
     /// Publishes a section as it is opened again and again.
-    fn open(&self, namespace: u32, section: u32, generation: u64, base: u64) {
+    fn publish_section(&self, namespace: u32, section: u32, generation: u64, base: u64) {
         let key = SectionKey {
             namespace: NamespaceId(namespace),
             section: SectionId(section),
@@ -160,7 +162,7 @@ impl FastPathFixture {
             stride: 1,
         };
         let section = match namespace {
-            1 => Section::dense(open, SECTION as u32),
+            1 => Section::dense(open, SECTION_SIZE as u32),
             _ => Section::keyed(open, [1, 2]),
         };
         let loaded = LoadedSection::new(fence, self.session.clone(), section, 1_000);
@@ -168,56 +170,56 @@ impl FastPathFixture {
     }
 
     /// The slot of a uid's section.
-    fn slot(&self, uid: u64) -> Slot {
+    fn slot_of_uid(&self, uid: u64) -> Slot {
         let table = self.node.table.load().unwrap();
         let namespace = &table.namespaces()[0];
         table.place(namespace, KeyRef::Uid(Uid(uid))).unwrap().1
     }
 
-    fn at_the_check(&self, hook: impl FnOnce() + Send + 'static) {
+    fn run_at_check(&self, hook: impl FnOnce() + Send + 'static) {
         *self.clock.hook.lock() = Some(Box::new(hook));
     }
 
-    fn next(&self, uids: &[u64]) -> FastPathResult {
-        self.hit(NextManyRequest {
+    fn take_next(&self, uids: &[u64]) -> FastPathResult {
+        self.try_batch(NextManyRequest {
             uids: uids.to_vec(),
             ..NextManyRequest::default()
         })
     }
 
-    fn hit(&self, request: NextManyRequest) -> FastPathResult {
-        let frame = BatchRequest::from(request);
-        frame.check(10_000).unwrap();
-        self.node.hit(&frame)
+    fn try_batch(&self, request: NextManyRequest) -> FastPathResult {
+        let batch = BatchRequest::from(request);
+        batch.validate(10_000).unwrap();
+        self.node.try_batch(&batch)
     }
 
     /// At the check the lease has run out, the namespace is strict since more than D, and a renewal
     /// brings both.
-    fn strict_at_the_check(&self) {
+    fn become_strict_at_check(&self) {
         let (node, clock, session) = (self.node.clone(), self.clock.clone(), self.session.clone());
-        self.at_the_check(move || {
-            let late = 3 * D.as_nanos() as u64;
+        self.run_at_check(move || {
+            let late = 3 * LEASE.as_nanos() as u64;
             clock.ns.store(late, Relaxed);
-            assert!(node.table.apply(strict(2)).unwrap());
+            assert!(node.table.apply(strict_delta(2)).unwrap());
             let now = Reading {
                 main_ns: late,
                 raw_ns: late,
             };
-            session.renew(Lease::new(now, D));
+            session.renew(Lease::new(now, LEASE));
         });
     }
 
-    fn burned(&self) -> u64 {
+    fn burned_count(&self) -> u64 {
         self.node.counters.burned.get()
     }
 }
 
 /// One uid of each of the four sections.
-fn four() -> [u64; 4] {
-    [0, 1, 2, 3].map(|section| section * SECTION + 7)
+fn uid_of_each_section() -> [u64; 4] {
+    [0, 1, 2, 3].map(|section| section * SECTION_SIZE + 7)
 }
 
-fn frame(uids: &[u64]) -> BatchRequest {
+fn next_batch(uids: &[u64]) -> BatchRequest {
     BatchRequest::from(NextManyRequest {
         uids: uids.to_vec(),
         ..NextManyRequest::default()

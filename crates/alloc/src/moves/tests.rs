@@ -7,7 +7,7 @@ use super::*;
 use crate::hits::tests::FastPathFixture;
 
 /// Returns what a table of version 2 says of a slot that moved to session 2.
-fn moved(slot: Slot, slot_count: u32) -> Delta {
+fn moved_delta(slot: Slot, slot_count: u32) -> Delta {
     let owner = Owner {
         session: SessionId(2),
         name: "a2".into(),
@@ -31,9 +31,9 @@ fn moved(slot: Slot, slot_count: u32) -> Delta {
 /// The answer of a move changes no route, so it does not matter that it is lost here. The table
 /// still names this process, and the slot is stopped until a later table ends that.
 #[tokio::test]
-async fn a_moved_slot_is_not_served_while_the_table_still_names_this_process() {
-    let world = FastPathFixture::new().await;
-    let (node, session) = (world.node.clone(), world.session.clone());
+async fn moved_slot_is_not_served_before_newer_table() {
+    let fixture = FastPathFixture::new().await;
+    let (node, session) = (fixture.node.clone(), fixture.session.clone());
     let table = node.table.load().unwrap();
     let section = SectionKey {
         namespace: NamespaceId(1),
@@ -52,15 +52,15 @@ async fn a_moved_slot_is_not_served_while_the_table_still_names_this_process() {
         node.move_slot(&session, slot, epoch, SessionId(2)).await
     });
     let stopped = async {
-        while !node.sections.is_stopped(slot, epoch) || node.sections.get(section).is_some() {
+        while !node.sections.is_frozen(slot, epoch) || node.sections.get(section).is_some() {
             tokio::task::yield_now().await;
         }
     };
     let limit = Duration::from_secs(10);
     timeout(limit, stopped).await.expect("the slot is stopped");
 
-    assert_eq!(node.route_of(slot), Some((epoch, Some(session.id))));
-    let opened = timeout(limit, node.open(fence, session.clone())).await;
+    assert_eq!(node.epoch_and_owner(slot), Some((epoch, Some(session.id))));
+    let opened = timeout(limit, node.open_section(fence, session.clone())).await;
     let refused = opened.expect("no store is asked").unwrap_err();
     assert_eq!(refused.reason(), Reason::NotOwner);
     let again = timeout(limit, node.move_slot(&session, slot, epoch, SessionId(3))).await;
@@ -68,8 +68,11 @@ async fn a_moved_slot_is_not_served_while_the_table_still_names_this_process() {
     assert_eq!(refused.reason(), Reason::NotOwner);
 
     let slots = table.routes().count() as u32;
-    assert!(node.table.apply(moved(slot, slots)).unwrap());
+    assert!(node.table.apply(moved_delta(slot, slots)).unwrap());
     node.sections.drop_stale(&node.table.load().unwrap());
-    assert_eq!(node.route_of(slot), Some((Epoch(2), Some(SessionId(2)))));
-    assert!(!node.sections.is_stopped(slot, epoch));
+    assert_eq!(
+        node.epoch_and_owner(slot),
+        Some((Epoch(2), Some(SessionId(2))))
+    );
+    assert!(!node.sections.is_frozen(slot, epoch));
 }

@@ -2,57 +2,57 @@
 
 use seqsvr_core::geometry::uid_as_key;
 
-use super::super::found::BLOCK;
-use super::super::place::{DECIMAL_MAX, decimal};
+use super::super::found::LOOKUP_BLOCK_ITEMS;
+use super::super::place::{DECIMAL_DIGITS_MAX, write_decimal};
 use super::*;
 
 #[tokio::test]
-async fn a_frame_is_answered_with_one_clock_reading() {
-    let world = FastPathFixture::new().await;
+async fn batch_is_answered_with_one_clock_reading() {
+    let fixture = FastPathFixture::new().await;
     // Of 8 chunks of counters, made by a first touch of each.
-    world.next(&[0, 1, 2, 3, 4, 5, 6, 7].map(|chunk| chunk * 1_024 + 1));
+    fixture.take_next(&[0, 1, 2, 3, 4, 5, 6, 7].map(|chunk| chunk * 1_024 + 1));
     let uids: Vec<u64> = (0..1_000).map(|i| i * 37 % 4_000 * 2).collect();
     for round in 1..=3 {
-        let before = world.clock.readings.load(Relaxed);
-        let hits = world.next(&uids);
-        assert!(hits.missed.is_empty());
-        assert_eq!(hits.columns.values, vec![round; 1_000]);
-        assert!((0..1_000).all(|at| hits.columns.epoch(at) == 1));
-        assert_eq!(world.clock.readings.load(Relaxed), before + 1);
+        let before = fixture.clock.readings.load(Relaxed);
+        let result = fixture.take_next(&uids);
+        assert!(result.missed.is_empty());
+        assert_eq!(result.answers.values, vec![round; 1_000]);
+        assert!((0..1_000).all(|at| result.answers.epoch_at(at) == 1));
+        assert_eq!(fixture.clock.readings.load(Relaxed), before + 1);
     }
     // The same key several times in one frame.
-    let hits = world.next(&[5, 5, 5, 0, 5]);
-    assert_eq!(hits.columns.values, [1, 2, 3, 4, 4]);
-    assert_eq!(world.node.counters.numbers.get(), 3_013);
+    let result = fixture.take_next(&[5, 5, 5, 0, 5]);
+    assert_eq!(result.answers.values, [1, 2, 3, 4, 4]);
+    assert_eq!(fixture.node.counters.numbers.get(), 3_013);
     assert_eq!(
-        (world.node.counters.nexts.get(), world.burned()),
+        (fixture.node.counters.nexts.get(), fixture.burned_count()),
         (3_013, 0)
     );
 }
 
 /// More sections than are kept for a frame, neighbouring items never of the same.
 #[tokio::test]
-async fn sections_of_one_place_take_turns_and_none_stays_entered() {
-    let world = FastPathFixture::new().await;
+async fn entered_sections_with_same_index_are_all_left() {
+    let fixture = FastPathFixture::new().await;
     let apart = [0, 1_024, 1, 1_025, 2_048];
     for section in [1_024, 1_025, 2_048] {
-        world.load(1, section);
+        fixture.load_section(1, section);
     }
-    let touch: Vec<u64> = apart.iter().map(|section| section * SECTION).collect();
-    world.next(&touch);
+    let touch: Vec<u64> = apart.iter().map(|section| section * SECTION_SIZE).collect();
+    fixture.take_next(&touch);
     let uids: Vec<u64> = (0..1_000)
-        .map(|i| apart[i % 5] * SECTION + i as u64 % 7)
+        .map(|i| apart[i % 5] * SECTION_SIZE + i as u64 % 7)
         .collect();
-    let hits = world.next(&uids);
-    assert!(hits.missed.is_empty());
+    let result = fixture.take_next(&uids);
+    assert!(result.missed.is_empty());
     let mut last = std::collections::HashMap::new();
-    for (uid, value) in uids.iter().zip(&hits.columns.values) {
+    for (uid, value) in uids.iter().zip(&result.answers.values) {
         let first = u64::from(touch.contains(uid));
         let last = last.entry(*uid).or_insert(first);
         assert_eq!(*value, *last + 1, "uid {uid}");
         *last = *value;
     }
-    let map = world.node.sections.map.pin();
+    let map = fixture.node.sections.map.pin();
     for section in apart {
         let section = SectionKey {
             namespace: NamespaceId(1),
@@ -66,29 +66,29 @@ async fn sections_of_one_place_take_turns_and_none_stays_entered() {
             "somebody is still inside"
         );
     }
-    let missed = world.next(&uids[..5]).missed;
+    let missed = fixture.take_next(&uids[..5]).missed;
     assert_eq!(missed, [0, 1, 2, 3, 4], "all are sealed");
 }
 
 /// Windows are looked at once a section, when it is left, and of one whose place another has with
 /// each number.
 #[tokio::test]
-async fn each_section_that_numbers_were_taken_of_is_refilled() {
-    let world = FastPathFixture::new().await;
-    world.load(1, 1_024);
-    let touched = [0, 1_024 * SECTION, SECTION];
-    world.next(&touched);
+async fn batch_starts_refill_of_each_section() {
+    let fixture = FastPathFixture::new().await;
+    fixture.load_section(1, 1_024);
+    let touched = [0, 1_024 * SECTION_SIZE, SECTION_SIZE];
+    fixture.take_next(&touched);
     // Of so many items that sections 0 and 1,024 share a place; whole blocks of each.
-    let mut uids = vec![0; 5 * BLOCK];
-    uids.extend([1_024 * SECTION; 5 * BLOCK]);
-    uids.push(SECTION);
-    let hits = world.hit(NextManyRequest {
+    let mut uids = vec![0; 5 * LOOKUP_BLOCK_ITEMS];
+    uids.extend([1_024 * SECTION_SIZE; 5 * LOOKUP_BLOCK_ITEMS]);
+    uids.push(SECTION_SIZE);
+    let result = fixture.try_batch(NextManyRequest {
         counts: vec![2; uids.len()],
         uids,
         ..NextManyRequest::default()
     });
-    assert!(hits.missed.is_empty());
-    let map = world.node.sections.pin();
+    assert!(result.missed.is_empty());
+    let map = fixture.node.sections.pin();
     let raising = [0, 1_024, 1].map(|section| {
         let section = SectionKey {
             namespace: NamespaceId(1),
@@ -96,81 +96,88 @@ async fn each_section_that_numbers_were_taken_of_is_refilled() {
         };
         let loaded = map.get(&section).unwrap();
         // Half of the window is used, and the raise has begun that comes of it.
-        loaded.section.left() <= 500 && !loaded.begin_raise()
+        loaded.section.left() <= 500 && !loaded.try_begin_raise()
     });
     assert_eq!(raising, [true, true, false]);
 }
 
 #[tokio::test]
-async fn of_keys_nobody_touched_some_take_the_long_way() {
-    let world = FastPathFixture::new().await;
+async fn batch_misses_new_keys_above_limit() {
+    let fixture = FastPathFixture::new().await;
     let keys = |from: usize, to: usize| NextManyRequest {
         keys: (from..to).map(|n| n.to_string().into()).collect(),
         ..NextManyRequest::default()
     };
-    assert_eq!(world.hit(keys(0, UNTOUCHED_MAX)).missed.len(), 0);
-    let hits = world.hit(keys(0, 300));
-    assert_eq!(hits.columns.values.len(), 2 * UNTOUCHED_MAX);
-    assert_eq!(hits.missed.first(), Some(&(2 * UNTOUCHED_MAX as u32)));
-    assert_eq!(hits.missed.len(), 300 - 2 * UNTOUCHED_MAX);
+    assert_eq!(fixture.try_batch(keys(0, NEW_KEYS_MAX)).missed.len(), 0);
+    let result = fixture.try_batch(keys(0, 300));
+    assert_eq!(result.answers.values.len(), 2 * NEW_KEYS_MAX);
+    assert_eq!(result.missed.first(), Some(&(2 * NEW_KEYS_MAX as u32)));
+    assert_eq!(result.missed.len(), 300 - 2 * NEW_KEYS_MAX);
 }
 
 #[tokio::test]
-async fn a_frame_of_sections_that_are_not_loaded_is_not_searched_to_its_end() {
-    let world = FastPathFixture::new().await;
-    let [a, ..] = four();
+async fn unary_batch_with_many_misses_stops_early() {
+    let fixture = FastPathFixture::new().await;
+    let [a, ..] = uid_of_each_section();
     let vain = 50_000_000..;
     let mixed = |n: usize| vain.clone().take(n).chain([a]).collect::<Vec<u64>>();
-    let few = world.next(&mixed(MISSED_MAX - 1));
+    let few = fixture.take_next(&mixed(UNARY_MISSES_MAX - 1));
     assert_eq!(
-        (few.missed.len(), few.columns.values),
-        (MISSED_MAX - 1, vec![1])
+        (few.missed.len(), few.answers.values),
+        (UNARY_MISSES_MAX - 1, vec![1])
     );
-    let many = world.next(&mixed(3 * MISSED_MAX));
-    assert_eq!(many.missed.len(), 3 * MISSED_MAX + 1);
-    assert!(many.columns.values.is_empty());
+    let many = fixture.take_next(&mixed(3 * UNARY_MISSES_MAX));
+    assert_eq!(many.missed.len(), 3 * UNARY_MISSES_MAX + 1);
+    assert!(many.answers.values.is_empty());
     let current = BatchRequest::from(CurrentManyRequest {
-        uids: mixed(3 * MISSED_MAX),
+        uids: mixed(3 * UNARY_MISSES_MAX),
         ..CurrentManyRequest::default()
     });
-    assert_eq!(world.node.hit(&current).missed.len(), 3 * MISSED_MAX + 1);
-    assert_eq!(world.next(&[a]).columns.values, [2], "nothing was taken");
+    assert_eq!(
+        fixture.node.try_batch(&current).missed.len(),
+        3 * UNARY_MISSES_MAX + 1
+    );
+    assert_eq!(
+        fixture.take_next(&[a]).answers.values,
+        [2],
+        "nothing was taken"
+    );
     // What memory holds of a Pipe's frame waits for nobody else's section.
-    let of_many = world
+    let of_many = fixture
         .node
-        .hit_all(&[frame(&mixed(3 * MISSED_MAX))])
+        .try_batches(&[next_batch(&mixed(3 * UNARY_MISSES_MAX))])
         .remove(0);
-    assert_eq!(of_many.columns.values, [3]);
+    assert_eq!(of_many.answers.values, [3]);
 }
 
 #[tokio::test]
-async fn keys_and_their_decimal_texts_are_one() {
-    let world = FastPathFixture::new().await;
+async fn uid_and_decimal_key_share_a_counter() {
+    let fixture = FastPathFixture::new().await;
     let texts = ["alice", "42", "0", "18446744073709551615"];
     let keys = NextManyRequest {
         keys: texts.iter().map(|key| key.as_bytes().into()).collect(),
         ..NextManyRequest::default()
     };
-    assert_eq!(world.hit(keys.clone()).columns.values, [1, 1, 1, 1]);
+    assert_eq!(fixture.try_batch(keys.clone()).answers.values, [1, 1, 1, 1]);
     let uids = NextManyRequest {
         namespace: "keys".into(),
         uids: vec![42, 0, u64::MAX],
         ..NextManyRequest::default()
     };
-    assert_eq!(world.hit(uids).columns.values, [2, 2, 2]);
-    assert_eq!(world.hit(keys).columns.values, [2, 3, 3, 3]);
+    assert_eq!(fixture.try_batch(uids).answers.values, [2, 2, 2]);
+    assert_eq!(fixture.try_batch(keys).answers.values, [2, 3, 3, 3]);
 }
 
 #[tokio::test]
-async fn what_is_not_as_usual_is_missed_and_costs_nothing() {
-    let world = FastPathFixture::new().await;
-    let [a, b, ..] = four();
+async fn batch_misses_unusual_items_without_burning() {
+    let fixture = FastPathFixture::new().await;
+    let [a, b, ..] = uid_of_each_section();
     let of = |request: NextManyRequest| {
         let request = NextManyRequest {
             uids: vec![a, b],
             ..request
         };
-        world.hit(request).missed
+        fixture.try_batch(request).missed
     };
     let request = NextManyRequest::default;
     assert_eq!(
@@ -215,8 +222,11 @@ async fn what_is_not_as_usual_is_missed_and_costs_nothing() {
         }),
         [0, 1]
     );
-    assert_eq!(world.next(&[4 * SECTION, a, 1 << 40]).missed, [0, 2]);
-    assert_eq!(world.burned(), 0);
+    assert_eq!(
+        fixture.take_next(&[4 * SECTION_SIZE, a, 1 << 40]).missed,
+        [0, 2]
+    );
+    assert_eq!(fixture.burned_count(), 0);
     // Past the window's end: the rest of the window stays for others.
     assert_eq!(
         of(NextManyRequest {
@@ -225,8 +235,8 @@ async fn what_is_not_as_usual_is_missed_and_costs_nothing() {
         }),
         [1]
     );
-    assert_eq!(world.burned(), 0);
-    world.next(&[a, b]);
+    assert_eq!(fixture.burned_count(), 0);
+    fixture.take_next(&[a, b]);
     assert_eq!(
         of(NextManyRequest {
             floors: vec![0, 900],
@@ -234,24 +244,33 @@ async fn what_is_not_as_usual_is_missed_and_costs_nothing() {
         }),
         [1]
     );
-    assert_eq!(world.burned(), 0);
-    let seen = world.next(&[a, b]).columns.values;
-    let next = world.hit(NextManyRequest {
+    assert_eq!(fixture.burned_count(), 0);
+    let seen = fixture.take_next(&[a, b]).answers.values;
+    let next = fixture.try_batch(NextManyRequest {
         uids: vec![a, b],
         floors: seen.clone(),
         ..request()
     });
     let above: Vec<u64> = seen.iter().map(|n| n + 1).collect();
-    assert_eq!(next.columns.values, above, "a true floor is as usual");
-    let frame: Vec<u64> = (100..=100 + FRAME_MAX as u64).map(|n| n % 1_000).collect();
-    assert_eq!(world.next(&frame).missed.len(), FRAME_MAX + 1);
-    assert_eq!(world.next(&frame[1..]).missed.len(), 0, "as many as fit");
+    assert_eq!(next.answers.values, above, "a true floor is as usual");
+    let batch: Vec<u64> = (100..=100 + FAST_PATH_ITEMS_MAX as u64)
+        .map(|n| n % 1_000)
+        .collect();
+    assert_eq!(
+        fixture.take_next(&batch).missed.len(),
+        FAST_PATH_ITEMS_MAX + 1
+    );
+    assert_eq!(
+        fixture.take_next(&batch[1..]).missed.len(),
+        0,
+        "as many as fit"
+    );
 }
 
 #[test]
-fn decimals_are_the_contracts() {
+fn decimal_matches_uid_as_key() {
     for uid in [0, 7, 10, 909, u64::MAX - 1, u64::MAX].map(Uid) {
-        let mut text = [0; DECIMAL_MAX];
-        assert_eq!(decimal(uid, &mut text), uid_as_key(uid).as_bytes());
+        let mut text = [0; DECIMAL_DIGITS_MAX];
+        assert_eq!(write_decimal(uid, &mut text), uid_as_key(uid).as_bytes());
     }
 }
