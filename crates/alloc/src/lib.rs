@@ -23,54 +23,24 @@
 //! only through `Store` and `Admin` calls, and time, randomness and network only through
 //! [`Environment`], its seed and tokio's timers, so that a simulation can drive it.
 
-mod admin;
-mod admin_client;
-mod ask;
-mod background;
+mod api;
+mod background_executor;
+mod batch;
 mod clock;
-mod columns;
-mod counters;
-mod figures;
-mod forward;
-mod frame;
-mod group;
-mod guard;
-mod hits;
-mod hot;
-mod idle;
-mod keeper;
-mod loaded;
-#[cfg(sim)]
-mod look;
-mod moves;
+mod fast_path;
+mod lease;
+mod metrics;
 mod node;
-mod opening;
-mod operate;
 mod options;
 mod own_cluster;
-mod pipe;
 mod random;
-mod reads;
-mod refill;
-mod request;
-mod section_cache;
-mod section_hash;
 mod sections;
-mod serve;
-mod server;
-mod service;
 mod session;
-mod shutdown;
-mod state_dir;
-mod stopped;
-mod stores;
-mod submit;
-mod survey;
-mod table;
-mod take;
-mod timing;
-mod waiting;
-mod work;
+#[cfg(sim)]
+mod sim_view;
+mod slots;
+mod slow_path;
+mod store_client;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -89,14 +59,14 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use clock::{Clock, SystemClock};
-#[cfg(sim)]
-pub use look::{AllocView, SectionView, SessionView};
 pub use options::{Environment, Error, Options};
+#[cfg(sim)]
+pub use sim_view::{AllocView, SectionView, SessionView};
 
-use crate::counters::AllocCounters;
+use crate::metrics::counters::AllocCounters;
 use crate::node::Node;
 use crate::random::RandomSource;
-use crate::state_dir::StateDir;
+use crate::session::state_dir::StateDir;
 
 /// How long a shutdown may take to hand over its slots; what is left then is freed with the session.
 const HANDOVER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -161,7 +131,7 @@ impl Alloc {
         let channels = Channels::over(transport);
         let random = RandomSource::new(options.seed);
         let cluster = Arc::new(own_cluster::OwnCluster::default());
-        let stores = stores::StoreGroupClient::new(
+        let stores = store_client::store_group::StoreGroupClient::new(
             &options.stores,
             channels.clone(),
             random.clone(),
@@ -179,25 +149,27 @@ impl Alloc {
             state_dir: state_dir.map(Arc::new),
             clock,
             channels,
-            command_queue: submit::CommandQueue::new(stores.clone()),
+            command_queue: store_client::command_queue::CommandQueue::new(stores.clone()),
             store_group: stores,
-            table: table::RoutingTableCell::new(cluster.clone()),
+            table: session::routing_table_cell::RoutingTableCell::new(cluster.clone()),
             own_cluster: cluster,
             session: ArcSwapOption::empty(),
             lease_lapsed: AtomicBool::new(false),
-            sections: sections::SectionMap::new(random.draw()),
-            ownership_verifier: guard::OwnershipVerifier::default(),
-            section_reader: reads::SectionReader::default(),
-            wait_limiter: waiting::WaitLimiter::new(options.waiting_max.max(items_max)),
-            slot_moves: moves::SlotMoveTracker::new(),
-            renewals: keeper::RenewalSignal::new(),
+            sections: sections::section_map::SectionMap::new(random.draw()),
+            ownership_verifier: store_client::ownership_verifier::OwnershipVerifier::default(),
+            section_reader: store_client::section_reader::SectionReader::default(),
+            wait_limiter: slow_path::wait_limiter::WaitLimiter::new(
+                options.waiting_max.max(items_max),
+            ),
+            slot_moves: slots::slot_mover::SlotMoveTracker::new(),
+            renewals: lease::lease_keeper::RenewalSignal::new(),
             counters: AllocCounters::default(),
-            call_metrics: timing::CallMetrics::default(),
+            call_metrics: metrics::call_metrics::CallMetrics::default(),
             connections: Connections::new(options.connections_max),
             calls: Calls::new("/seqsvr.v1.Sequence/", "Pipe"),
             items_max,
             random,
-            background_executor: background::BackgroundExecutor::new(background),
+            background_executor: background_executor::BackgroundExecutor::new(background),
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
         });
@@ -224,7 +196,8 @@ impl Alloc {
     ) {
         let node = &self.node;
         let lease_keeper = node.clone().run_lease_keeper(self.lease_keeper.clone());
-        let server = server::serve_grpc(node.clone(), listener, options, self.stopping.clone());
+        let server =
+            api::grpc_server::serve_grpc(node.clone(), listener, options, self.stopping.clone());
         let stopping = self.stopping.clone();
         let failed = Arc::new(failed);
         let failed_of_keeper = failed.clone();
@@ -264,12 +237,12 @@ impl Alloc {
     /// Its numbers as calls of functions: what else serves them in this process, behind another protocol,
     /// bounds its requests itself.
     pub fn sequence(&self) -> impl LocalSequence + use<> {
-        service::SequenceService(self.node.clone())
+        api::sequence_service::SequenceService(self.node.clone())
     }
 
     /// What operators ask of it, as calls of functions.
     pub fn admin(&self) -> impl Admin + use<> {
-        admin::AdminService(self.node.clone())
+        api::admin_service::AdminService(self.node.clone())
     }
 
     /// Whether it holds a valid lease now.

@@ -14,23 +14,23 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::background::BackgroundExecutor;
+use crate::background_executor::BackgroundExecutor;
 use crate::clock::Clock;
-use crate::counters::AllocCounters;
-use crate::guard::OwnershipVerifier;
-use crate::keeper::RenewalSignal;
-use crate::moves::SlotMoveTracker;
+use crate::lease::lease_keeper::RenewalSignal;
+use crate::metrics::call_metrics::CallMetrics;
+use crate::metrics::counters::AllocCounters;
 use crate::own_cluster::OwnCluster;
 use crate::random::RandomSource;
-use crate::reads::SectionReader;
-use crate::sections::SectionMap;
-use crate::session::LeasedSession;
-use crate::state_dir::StateDir;
-use crate::stores::StoreGroupClient;
-use crate::submit::CommandQueue;
-use crate::table::RoutingTableCell;
-use crate::timing::CallMetrics;
-use crate::waiting::WaitLimiter;
+use crate::sections::section_map::SectionMap;
+use crate::session::leased_session::LeasedSession;
+use crate::session::routing_table_cell::RoutingTableCell;
+use crate::session::state_dir::StateDir;
+use crate::slots::slot_mover::SlotMoveTracker;
+use crate::slow_path::wait_limiter::WaitLimiter;
+use crate::store_client::command_queue::CommandQueue;
+use crate::store_client::ownership_verifier::OwnershipVerifier;
+use crate::store_client::section_reader::SectionReader;
+use crate::store_client::store_group::StoreGroupClient;
 
 /// State of one AllocSvr process.
 pub(crate) struct Node {

@@ -1,0 +1,262 @@
+//! Admin calls: relayed to the StoreSvr leader, or to the AllocSvr they are about; NodeStatus is
+//! this process's own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use seqsvr_metrics::by_name;
+use seqsvr_proto::error::Fault;
+use seqsvr_proto::os;
+use seqsvr_proto::v1::admin_server::Admin;
+use seqsvr_proto::v1::{
+    AddMemberRequest, AdminMoveSlotRequest, AdminMoveSlotResponse, AlterNamespaceRequest,
+    BackupChunk, BackupRequest, ClusterStatusRequest, ClusterStatusResponse,
+    CreateNamespaceRequest, DrainRequest, DrainResponse, ListNamespacesRequest,
+    ListNamespacesResponse, MembersResponse, Namespace, NodeStatusRequest, NodeStatusResponse,
+    Reason, RemoveMemberRequest, TransferLeaderRequest,
+};
+use tokio::time::{Instant, timeout};
+use tonic::{Request, Response, Status};
+
+use crate::api::relay_client::{RelayClient, relay_client};
+use crate::node::Node;
+use crate::sections::rate_meter::top_sections;
+use crate::sections::totals::SectionTotals;
+
+/// How long one store may take.
+const STORE_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long stores are asked in all.
+const RELAY_TIMEOUT: Duration = Duration::from_secs(4);
+/// How long one who asks for the status waits for others who do.
+const STATUS_PERMIT_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long a change of the membership may take: a new member has to catch up.
+const MEMBERSHIP_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The admin service over a node.
+pub(crate) struct AdminService(pub(crate) Arc<Node>);
+
+impl AdminService {
+    async fn relay<T, F, Fut>(&self, ask: F) -> Result<T, Fault>
+    where
+        F: Fn(RelayClient) -> Fut,
+        Fut: Future<Output = Result<Response<T>, Status>>,
+    {
+        self.relay_with_timeout(RELAY_TIMEOUT, STORE_ATTEMPT_TIMEOUT, ask)
+            .await
+    }
+
+    async fn relay_with_timeout<T, F, Fut>(
+        &self,
+        timeout: Duration,
+        attempt_timeout: Duration,
+        ask: F,
+    ) -> Result<T, Fault>
+    where
+        F: Fn(RelayClient) -> Fut,
+        Fut: Future<Output = Result<Response<T>, Status>>,
+    {
+        self.0
+            .store_group
+            .call(Instant::now() + timeout, attempt_timeout, |channel| {
+                ask(relay_client(&self.0.own_cluster, channel))
+            })
+            .await
+    }
+}
+
+#[tonic::async_trait]
+impl Admin for AdminService {
+    async fn create_namespace(
+        &self,
+        request: Request<CreateNamespaceRequest>,
+    ) -> Result<Response<Namespace>, Status> {
+        let request = request.into_inner();
+        let made = self
+            .relay(|mut store| {
+                let request = request.clone();
+                async move { store.create_namespace(request).await }
+            })
+            .await?;
+        // So that the next call through this node finds it.
+        self.0
+            .renew_and_wait(Instant::now() + STORE_ATTEMPT_TIMEOUT)
+            .await;
+        Ok(Response::new(made))
+    }
+
+    async fn alter_namespace(
+        &self,
+        request: Request<AlterNamespaceRequest>,
+    ) -> Result<Response<Namespace>, Status> {
+        let request = request.into_inner();
+        let altered = self
+            .relay(|mut store| {
+                let request = request.clone();
+                async move { store.alter_namespace(request).await }
+            })
+            .await?;
+        self.0
+            .renew_and_wait(Instant::now() + STORE_ATTEMPT_TIMEOUT)
+            .await;
+        Ok(Response::new(altered))
+    }
+
+    async fn list_namespaces(
+        &self,
+        request: Request<ListNamespacesRequest>,
+    ) -> Result<Response<ListNamespacesResponse>, Status> {
+        let request = request.into_inner();
+        let list = self
+            .relay(|mut store| async move { store.list_namespaces(request).await })
+            .await?;
+        Ok(Response::new(list))
+    }
+
+    async fn cluster_status(
+        &self,
+        request: Request<ClusterStatusRequest>,
+    ) -> Result<Response<ClusterStatusResponse>, Status> {
+        let request = request.into_inner();
+        let status = self
+            .relay(|mut store| async move { store.cluster_status(request).await })
+            .await?;
+        Ok(Response::new(status))
+    }
+
+    async fn move_slot(
+        &self,
+        request: Request<AdminMoveSlotRequest>,
+    ) -> Result<Response<AdminMoveSlotResponse>, Status> {
+        Ok(Response::new(
+            self.0.move_slot_by_name(request.into_inner()).await?,
+        ))
+    }
+
+    async fn drain(
+        &self,
+        request: Request<DrainRequest>,
+    ) -> Result<Response<DrainResponse>, Status> {
+        Ok(Response::new(
+            self.0.drain_by_name(request.into_inner()).await?,
+        ))
+    }
+
+    async fn add_member(
+        &self,
+        request: Request<AddMemberRequest>,
+    ) -> Result<Response<MembersResponse>, Status> {
+        let request = request.into_inner();
+        let done = self
+            .relay_with_timeout(MEMBERSHIP_TIMEOUT, MEMBERSHIP_TIMEOUT, |mut store| {
+                let request = request.clone();
+                async move { store.add_member(request).await }
+            })
+            .await?;
+        Ok(Response::new(done))
+    }
+
+    async fn remove_member(
+        &self,
+        request: Request<RemoveMemberRequest>,
+    ) -> Result<Response<MembersResponse>, Status> {
+        let request = request.into_inner();
+        let done = self
+            .relay_with_timeout(
+                MEMBERSHIP_TIMEOUT,
+                MEMBERSHIP_TIMEOUT,
+                |mut store| async move { store.remove_member(request).await },
+            )
+            .await?;
+        Ok(Response::new(done))
+    }
+
+    async fn transfer_leader(
+        &self,
+        request: Request<TransferLeaderRequest>,
+    ) -> Result<Response<MembersResponse>, Status> {
+        let request = request.into_inner();
+        let done = self
+            .relay_with_timeout(
+                MEMBERSHIP_TIMEOUT,
+                MEMBERSHIP_TIMEOUT,
+                |mut store| async move { store.transfer_leader(request).await },
+            )
+            .await?;
+        Ok(Response::new(done))
+    }
+
+    type BackupStream = tonic::Streaming<BackupChunk>;
+
+    async fn backup(
+        &self,
+        request: Request<BackupRequest>,
+    ) -> Result<Response<Self::BackupStream>, Status> {
+        let request = request.into_inner();
+        let stream = self
+            .relay(|mut store| async move { store.backup(request).await })
+            .await?;
+        Ok(Response::new(stream))
+    }
+
+    async fn node_status(
+        &self,
+        _: Request<NodeStatusRequest>,
+    ) -> Result<Response<NodeStatusResponse>, Status> {
+        let node = self.0.clone();
+        let permit = timeout(
+            STATUS_PERMIT_TIMEOUT,
+            node.sections.status_permit.clone().acquire_owned(),
+        )
+        .await;
+        // Never closed: that error cannot come.
+        let permit = permit.map_err(|_| {
+            let text = "others are asking for the status of this AllocSvr; retry, and less often";
+            Fault::new(Reason::TooMany, text).with_retry_after_ms(1_000)
+        })?;
+        // A walk over all sections, which waits for whoever adds one meanwhile: they do so in the
+        // background, where a thread may have been put off, and the hot path is not to wait for it.
+        let walk = os::spawn_blocking(move || {
+            let _permit = permit;
+            let sections = node.sections.all();
+            let figures = node.collect_figures(SectionTotals::from_sections(sections.iter()));
+            NodeStatusResponse {
+                role: "alloc".into(),
+                name: node.name.clone(),
+                address: node.address.clone(),
+                version: env!("CARGO_PKG_VERSION").into(),
+                counters: by_name("", figures),
+                hottest: top_sections(&sections, node.table.load().as_deref()),
+            }
+        });
+        // Only a bug ends it otherwise, or the end of the process.
+        let status = walk.await;
+        let status = status.map_err(|e| Fault::new(Reason::Unspecified, e.to_string()))?;
+        Ok(Response::new(status))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use super::*;
+    use crate::{Alloc, Environment, Options};
+
+    #[tokio::test]
+    async fn status_request_without_permit_times_out() {
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let options = Options::new("a1", any, vec!["127.0.0.1:1".into()]);
+        let alloc = Alloc::start_in(options, Environment::system()).await;
+        let alloc = alloc.unwrap();
+        let admin = AdminService(alloc.node.clone());
+        let request_status = || admin.node_status(Request::new(NodeStatusRequest {}));
+
+        let another = alloc.node.sections.status_permit.clone().acquire_owned();
+        let another = another.await.unwrap();
+        let refused = Fault::from_status(&request_status().await.unwrap_err());
+        assert_eq!(refused.reason(), Reason::TooMany);
+        assert!(refused.detail.retry_after_ms > 0, "no hint: {refused}");
+        drop(another);
+        assert_eq!(request_status().await.unwrap().into_inner().role, "alloc");
+    }
+}

@@ -1,0 +1,124 @@
+//! The gRPC server of one AllocSvr: its services under one address, with their limits.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use seqsvr_proto::limits::MESSAGE_MAX;
+use seqsvr_proto::transport::{Listener, incoming};
+use seqsvr_proto::v1::admin_server::AdminServer;
+use seqsvr_proto::v1::sequence_server::SequenceServer;
+use tokio_util::sync::CancellationToken;
+use tonic::transport::Server;
+use tonic_health::ServingStatus;
+use tonic_health::server::HealthReporter;
+
+use crate::api::relay_client::ClusterTagCheck;
+use crate::api::{admin_service, sequence_service};
+use crate::node::Node;
+use crate::options::{Error, Options};
+
+/// A caller that does not answer a ping within the timeout is gone, and so are its calls.
+const PING_INTERVAL: Duration = Duration::from_secs(10);
+const PING_TIMEOUT: Duration = Duration::from_secs(10);
+/// Bytes of a call's request, or of a Pipe's frames, that are on their way before the first are
+/// taken: a batch of 10,000 uids with counts and floors, and no more of what is refused by its
+/// first bytes.
+const STREAM_WINDOW: u32 = 256 << 10;
+
+/// How often the lease is looked at for the health service.
+const HEALTH_INTERVAL: Duration = Duration::from_millis(500);
+/// Whose health is told; "" is the whole server.
+const HEALTH_SERVICES: [&str; 3] = ["", "seqsvr.v1.Sequence", "seqsvr.v1.Admin"];
+/// What reflection lists.
+const REFLECTED_SERVICES: [&str; 5] = [
+    "seqsvr.v1.Sequence",
+    "seqsvr.v1.Admin",
+    "grpc.health.v1.Health",
+    "grpc.reflection.v1.ServerReflection",
+    "grpc.reflection.v1alpha.ServerReflection",
+];
+
+/// Serves until cancelled, and then what is in flight.
+pub(crate) fn serve_grpc(
+    node: Arc<Node>,
+    listener: Box<dyn Listener>,
+    options: &Options,
+    cancel: CancellationToken,
+) -> impl Future<Output = Result<(), Error>> + use<> {
+    let streams_max = options.streams_max;
+    let message_max = options.message_max.min(MESSAGE_MAX);
+    async move {
+        let serve_error = |e: &dyn std::fmt::Display| Error::Serve(e.to_string());
+        let (reporter, health) = tonic_health::server::health_reporter();
+        set_health(&reporter, false).await;
+        let reporting = report_health(node.clone(), reporter, cancel.clone());
+        node.tasks.spawn(reporting);
+        let reflection = || {
+            let described = tonic_reflection::server::Builder::configure()
+                .register_encoded_file_descriptor_set(seqsvr_proto::DESCRIPTORS)
+                .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+                .register_encoded_file_descriptor_set(tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET)
+                .register_encoded_file_descriptor_set(
+                    tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,
+                );
+            // Those of the store are described as well, and not served here.
+            REFLECTED_SERVICES
+                .iter()
+                .fold(described, |all, name| all.with_service_name(*name))
+        };
+        let reflection_v1 = reflection().build_v1().map_err(|e| serve_error(&e))?;
+        // What older tools ask.
+        let reflection_v1alpha = reflection().build_v1alpha().map_err(|e| serve_error(&e))?;
+        let sequence = SequenceServer::new(sequence_service::SequenceService(node.clone()))
+            .max_decoding_message_size(message_max)
+            .max_encoding_message_size(MESSAGE_MAX);
+        let check = ClusterTagCheck(node.own_cluster.clone());
+        let operators =
+            AdminServer::with_interceptor(admin_service::AdminService(node.clone()), check);
+        let incoming = incoming(listener, node.connections.clone());
+        Server::builder()
+            .max_concurrent_streams(streams_max)
+            .initial_stream_window_size(STREAM_WINDOW)
+            .http2_keepalive_interval(Some(PING_INTERVAL))
+            .http2_keepalive_timeout(Some(PING_TIMEOUT))
+            .layer(node.calls.clone())
+            .add_service(health)
+            .add_service(reflection_v1)
+            .add_service(reflection_v1alpha)
+            .add_service(sequence)
+            .add_service(operators)
+            .serve_with_incoming_shutdown(incoming, cancel.cancelled_owned())
+            .await
+            .map_err(|e| serve_error(&e))
+    }
+}
+
+/// SERVING while the lease holds; what comes after it has ended, or after the stop, is better asked
+/// elsewhere.
+async fn report_health(node: Arc<Node>, reporter: HealthReporter, cancel: CancellationToken) {
+    let mut last_reported = false;
+    loop {
+        let stopped = cancel.is_cancelled();
+        let is_serving = node.has_lease() && !stopped;
+        // Who watches hears of changes only.
+        if last_reported != is_serving {
+            set_health(&reporter, is_serving).await;
+            last_reported = is_serving;
+        }
+        if stopped {
+            return;
+        }
+        let pause = tokio::time::sleep(HEALTH_INTERVAL);
+        cancel.run_until_cancelled(pause).await;
+    }
+}
+
+async fn set_health(reporter: &HealthReporter, is_serving: bool) {
+    let status = match is_serving {
+        true => ServingStatus::Serving,
+        false => ServingStatus::NotServing,
+    };
+    for name in HEALTH_SERVICES {
+        reporter.set_service_status(name, status).await;
+    }
+}

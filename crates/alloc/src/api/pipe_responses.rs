@@ -1,0 +1,333 @@
+//! A Pipe: frames of many calls in one stream each way.
+//!
+//! Frames are answered as they come, those that have come together together, on the connection's
+//! own task: what memory holds at once, the rest by a task of its own, so that no slow item hides
+//! another. Nothing is read while answers are not taken: HTTP/2 polls this stream only when there
+//! is room to send, and this stream polls for frames only when it is polled and has answered all it
+//! read. What is served later counts as a call of its own, with its bytes, and is refused above the
+//! bounds of calls; its items that wait are bounded by their places (`waiting`).
+//!
+//! Invariant: each item of a frame is answered once, if the caller takes the answers; a frame's
+//! bytes are not kept by items that wait.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures::Stream;
+use seqsvr_proto::error::Fault;
+use seqsvr_proto::limits::DEADLINE_DEFAULT;
+use seqsvr_proto::transport::{Kept, Messages, Owed, Share};
+use seqsvr_proto::v1::{PipeRequest, PipeResponse, Reason, pipe_request, pipe_response};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_util::sync::WaitForCancellationFutureOwned;
+use tonic::{Request, Status, Streaming};
+
+use crate::batch::request::{BatchOperation, BatchRequest};
+use crate::batch::response::{BatchResponse, to_item_error};
+use crate::batch::validate::response_deadline;
+use crate::fast_path::FastPathResult;
+use crate::metrics::call_metrics::CallMethod;
+use crate::node::Node;
+
+/// Frames answered together, and looked at before other tasks of the thread have their turn.
+const FRAMES_PER_POLL_MAX: usize = 32;
+/// Items from which on no more frames are added to those answered together.
+const ITEMS_PER_POLL_TARGET: usize = 1_024;
+
+/// The answers of one Pipe.
+pub(crate) struct PipeResponses {
+    node: Arc<Node>,
+    share: Option<Share>,
+    messages: Option<Messages>,
+    requests: Streaming<PipeRequest>,
+    /// The caller sends no more.
+    has_ended: bool,
+    /// Why, if it was not its wish.
+    stream_error: Option<Status>,
+    /// Answers not taken yet, and which routing table their caller knows.
+    answers: VecDeque<(PipeResponse, u64)>,
+    /// Frames with items that wait.
+    deferred: JoinSet<(PipeResponse, Option<Owed>)>,
+    stopping: Pin<Box<WaitForCancellationFutureOwned>>,
+    /// The caller was told that this node stops.
+    is_closing_sent: bool,
+}
+
+/// What is known of a frame besides.
+struct FrameMeta {
+    received_at: Instant,
+    id: u64,
+    timeout_ms: u32,
+}
+
+impl PipeResponses {
+    pub(crate) fn new(node: Arc<Node>, request: Request<Streaming<PipeRequest>>) -> PipeResponses {
+        PipeResponses {
+            stopping: Box::pin(node.stopping.clone().cancelled_owned()),
+            node,
+            share: request.extensions().get().cloned(),
+            messages: request.extensions().get().cloned(),
+            requests: request.into_inner(),
+            has_ended: false,
+            stream_error: None,
+            answers: VecDeque::new(),
+            deferred: JoinSet::new(),
+            is_closing_sent: false,
+        }
+    }
+
+    /// Reads what has come, as much as is answered together.
+    fn read_frames(&mut self, cx: &mut Context<'_>) -> (Vec<FrameMeta>, Vec<BatchRequest>) {
+        let (mut metas, mut frames, mut items) = (Vec::new(), Vec::new(), 0);
+        // One reading for all of them.
+        let mut begun = None;
+        while frames.len() + self.answers.len() < FRAMES_PER_POLL_MAX
+            && items < ITEMS_PER_POLL_TARGET
+        {
+            match Pin::new(&mut self.requests).poll_next(cx) {
+                Poll::Pending => break,
+                Poll::Ready(Some(Ok(request))) => {
+                    if let Some(messages) = &self.messages {
+                        messages.taken();
+                    }
+                    let received_at = *begun.get_or_insert_with(Instant::now);
+                    let (id, timeout_ms) = (request.id, request.timeout_ms);
+                    match self.to_batch_request(request) {
+                        Ok(frame) => {
+                            items += frame.len();
+                            frames.push(frame);
+                            metas.push(FrameMeta {
+                                received_at,
+                                id,
+                                timeout_ms,
+                            });
+                        }
+                        Err(fault) => self.reject_frame(id, &fault),
+                    }
+                }
+                Poll::Ready(end) => {
+                    self.has_ended = true;
+                    self.stream_error = end.and_then(Result::err);
+                    break;
+                }
+            }
+        }
+        (metas, frames)
+    }
+
+    /// What a request asks for.
+    fn to_batch_request(&self, request: PipeRequest) -> Result<BatchRequest, Fault> {
+        let frame = match request.ask {
+            Some(pipe_request::Ask::Next(next)) => BatchRequest::from(next),
+            Some(pipe_request::Ask::Current(current)) => BatchRequest::from(current),
+            None => {
+                let text = "the frame asks nothing; give `next` or `current`";
+                return Err(Fault::new(Reason::Invalid, text));
+            }
+        };
+        self.node.own_cluster.check(frame.cluster)?;
+        frame.validate(self.node.items_max)?;
+        Ok(frame)
+    }
+
+    /// What could be answered of a frame at once; the rest goes on by itself.
+    fn push_results(&mut self, meta: FrameMeta, frame: BatchRequest, result: FastPathResult) {
+        let FrameMeta { id, .. } = meta;
+        let FastPathResult {
+            answers, missed, ..
+        } = result;
+        let (all, version) = (frame.len(), frame.table_version);
+        let answered_count = all - missed.len();
+        if answered_count > 0 {
+            let items = match missed.is_empty() {
+                true => Vec::new(),
+                false => answered_indexes(&missed, all),
+            };
+            let answer = partial_response(id, items, &frame, answers);
+            self.answers.push_back((answer, version));
+        }
+        if missed.is_empty() {
+            return;
+        }
+        let frame = frame.retain_items(&missed);
+        let retained = self
+            .messages
+            .as_ref()
+            .map(|m| m.keep(frame.retained_bytes()));
+        match retained.transpose() {
+            Ok(retained) => self.serve_slow(meta, frame, missed, retained),
+            Err(status) if answered_count == 0 => {
+                self.reject_frame(id, &Fault::from_status(&status))
+            }
+            Err(status) => {
+                let fault = Fault::from_status(&status);
+                missed
+                    .iter()
+                    .for_each(|_| self.node.call_metrics.record_failure(fault.reason()));
+                let mut columns = BatchResponse::with_capacity(missed.len());
+                missed
+                    .iter()
+                    .for_each(|_| columns.push_answer(&Err(fault.clone())));
+                let answer = partial_response(id, missed, &frame, columns);
+                self.answers.push_back((answer, version));
+            }
+        }
+    }
+
+    /// Refuses a frame.
+    fn reject_frame(&mut self, id: u64, fault: &Fault) {
+        self.node.call_metrics.record_failure(fault.reason());
+        self.answers.push_back((rejected_response(id, fault), 0));
+    }
+
+    fn serve_slow(
+        &mut self,
+        meta: FrameMeta,
+        frame: BatchRequest,
+        missed: Vec<u32>,
+        retained: Option<Kept>,
+    ) {
+        let FrameMeta {
+            received_at,
+            id,
+            timeout_ms,
+        } = meta;
+        let timeout = match timeout_ms {
+            0 => DEADLINE_DEFAULT,
+            ms => Duration::from_millis(u64::from(ms)),
+        };
+        let (node, share) = (self.node.clone(), self.share.clone());
+        let deadline = response_deadline(received_at, timeout);
+        let served = async move {
+            let _kept = retained;
+            let timer = node.call_metrics.start_call(CallMethod::Pipe, received_at);
+            let call = frame.to_context(deadline, share.clone(), None);
+            let columns = node.serve_batch_slow(&call, &frame).await;
+            let mut answer = partial_response(id, missed, &frame, columns);
+            node.tell_routes(&mut answer, frame.table_version);
+            timer.stop();
+            (answer, share.as_ref().map(Share::owe))
+        };
+        self.node
+            .background_executor
+            .spawn_into_set(&mut self.deferred, served);
+    }
+}
+
+impl Stream for PipeResponses {
+    type Item = Result<PipeResponse, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if !self.is_closing_sent && self.stopping.as_mut().poll(cx).is_ready() {
+            self.is_closing_sent = true;
+            let closing = PipeResponse {
+                closing: true,
+                ..PipeResponse::default()
+            };
+            return Poll::Ready(Some(Ok(closing)));
+        }
+        loop {
+            if let Some((mut answer, version)) = self.answers.pop_front() {
+                self.node.tell_routes(&mut answer, version);
+                return Poll::Ready(Some(Ok(answer)));
+            }
+            if let Some(status) = self.stream_error.take() {
+                return Poll::Ready(Some(Err(status)));
+            }
+            // Before each wait for a frame, since a frame may have added the first of them: an
+            // empty set wakes nobody.
+            while let Poll::Ready(Some(done)) = self.deferred.poll_join_next(cx) {
+                match done {
+                    Ok((answer, _taken)) => return Poll::Ready(Some(Ok(answer))),
+                    // Only a bug ends a task so; its caller runs into its deadline.
+                    Err(error) => tracing::error!(%error, "a frame was not served"),
+                }
+            }
+            if self.has_ended {
+                return match self.deferred.is_empty() {
+                    true => Poll::Ready(None),
+                    false => Poll::Pending,
+                };
+            }
+            let (metas, frames) = self.read_frames(cx);
+            if frames.is_empty() && self.answers.is_empty() {
+                match self.has_ended {
+                    true => continue,
+                    false => return Poll::Pending,
+                }
+            }
+            let results = self.node.try_batches(&frames);
+            if let Some(first) = metas.first() {
+                let complete_count = results
+                    .iter()
+                    .filter(|result| result.missed.is_empty())
+                    .count();
+                let duration = first.received_at.elapsed();
+                self.node.call_metrics.record_calls(
+                    CallMethod::Pipe,
+                    duration,
+                    complete_count as u64,
+                );
+            }
+            for ((meta, frame), result) in metas.into_iter().zip(frames).zip(results) {
+                self.push_results(meta, frame, result);
+            }
+            if self.answers.is_empty() {
+                // Other tasks have their turn before what comes next.
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+        }
+    }
+}
+
+impl Node {
+    /// Adds newer routes to an answer, if there are any.
+    fn tell_routes(&self, answer: &mut PipeResponse, known: u64) {
+        let routes = match &mut answer.answer {
+            Some(pipe_response::Answer::Next(next)) => &mut next.routes,
+            Some(pipe_response::Answer::Current(current)) => &mut current.routes,
+            Some(pipe_response::Answer::Refused(_)) | None => return,
+        };
+        *routes = self.table.routes_since(known);
+    }
+}
+
+/// The answers of these items of a frame (none named: of all).
+fn partial_response(
+    id: u64,
+    items: Vec<u32>,
+    frame: &BatchRequest,
+    mut columns: BatchResponse,
+) -> PipeResponse {
+    columns.drop_implied_columns(frame.has_counts());
+    let answer = match frame.operation {
+        BatchOperation::Next => pipe_response::Answer::Next(columns.into_next()),
+        BatchOperation::Current => pipe_response::Answer::Current(columns.into_current()),
+    };
+    PipeResponse {
+        id,
+        items,
+        answer: Some(answer),
+        closing: false,
+    }
+}
+
+/// Indices below `all` that are not missed.
+fn answered_indexes(missed: &[u32], all: usize) -> Vec<u32> {
+    let mut missed = missed.iter().peekable();
+    let hit = |i: &u32| missed.next_if(|at| *at == i).is_none();
+    (0..all as u32).filter(hit).collect()
+}
+
+fn rejected_response(id: u64, fault: &Fault) -> PipeResponse {
+    PipeResponse {
+        id,
+        answer: Some(pipe_response::Answer::Refused(to_item_error(0, fault))),
+        ..PipeResponse::default()
+    }
+}

@@ -1,0 +1,388 @@
+//! The public contract: requests become items, answers become responses.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use seqsvr_core::id::Epoch;
+use seqsvr_core::route::KeyRef;
+use seqsvr_proto::LocalSequence;
+use seqsvr_proto::cluster_tag::{ClusterTag, NamesCluster};
+use seqsvr_proto::convert::Keyed;
+use seqsvr_proto::error::Fault;
+use seqsvr_proto::transport::Share;
+use seqsvr_proto::v1::sequence_server::Sequence;
+use seqsvr_proto::v1::{
+    CurrentManyRequest, CurrentManyResponse, CurrentRequest, CurrentResponse, NextManyRequest,
+    NextManyResponse, NextRequest, NextResponse, PipeRequest, RaiseToRequest, RaiseToResponse,
+    Reason, RoutesRequest, RoutingTable,
+};
+use tokio::time::Instant;
+use tonic::{Request, Response, Status, Streaming};
+use tracing::Instrument;
+
+use crate::api::pipe_responses::PipeResponses;
+use crate::batch::item::{ItemAnswer, ItemOperation, RequestContext, RequestItem};
+use crate::batch::request::{BatchRequest, TakeArgs};
+use crate::batch::response::BatchResponse;
+use crate::batch::validate::{
+    RequestArrival, invalid_status, require_key, require_owned_key, validate_count,
+    validate_namespace_name,
+};
+use crate::fast_path::FastPathResult;
+use crate::metrics::call_metrics::CallMethod;
+use crate::node::Node;
+
+/// How long the opening of a Pipe waits for the first routing table.
+const PIPE_TABLE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The gRPC service over a node.
+pub(crate) struct SequenceService(pub(crate) Arc<Node>);
+
+#[tonic::async_trait]
+impl Sequence for SequenceService {
+    async fn next(&self, request: Request<NextRequest>) -> Result<Response<NextResponse>, Status> {
+        self.with_metrics(CallMethod::Next, request, |arrival, request| async move {
+            self.0.own_cluster.check(request.cluster_tag())?;
+            validate_namespace_name(&request.namespace)?;
+            let wanted = TakeArgs {
+                count: validate_count(request.count.unwrap_or(1))?,
+                floor: request.floor.unwrap_or(0),
+                epoch: request.epoch.unwrap_or(0),
+            };
+            let table_version = request.table_version;
+            let numbers = |first, last, epoch: Epoch| NextResponse {
+                first,
+                last,
+                epoch: epoch.0,
+                routes: self.0.table.routes_since(table_version),
+                cluster_tag: self.0.own_cluster.tag().0,
+            };
+            let key = require_key(request.key_ref())?;
+            // One more look at the clock than a frame of many takes, so that a lease that is over
+            // burns nothing.
+            if !request.strict
+                && self.0.has_lease()
+                && let Some((range, epoch)) = self.0.try_one(&request.namespace, key, wanted)
+            {
+                return Ok(numbers(range.first, range.last, epoch));
+            }
+            match self.serve_single_slow(arrival, request.into()).await? {
+                ItemAnswer::Numbers { first, last, epoch } => Ok(numbers(first, last, epoch)),
+                _ => Err(mismatched_answer()),
+            }
+        })
+        .await
+    }
+
+    async fn next_many(
+        &self,
+        request: Request<NextManyRequest>,
+    ) -> Result<Response<NextManyResponse>, Status> {
+        self.with_metrics(
+            CallMethod::NextMany,
+            request,
+            |arrival, request| async move {
+                let table_version = request.table_version;
+                let columns = self.serve_batch(arrival, request.into()).await?;
+                Ok(NextManyResponse {
+                    routes: self.0.table.routes_since(table_version),
+                    cluster_tag: self.0.own_cluster.tag().0,
+                    ..columns.expand_columns().into_next()
+                })
+            },
+        )
+        .await
+    }
+
+    async fn current(
+        &self,
+        request: Request<CurrentRequest>,
+    ) -> Result<Response<CurrentResponse>, Status> {
+        self.with_metrics(
+            CallMethod::Current,
+            request,
+            |arrival, request| async move {
+                self.0.own_cluster.check(request.cluster_tag())?;
+                validate_namespace_name(&request.namespace)?;
+                require_key(request.key_ref())?;
+                let table_version = request.table_version;
+                let batch = BatchRequest::from(request);
+                let result = self.0.has_lease().then(|| self.0.try_batch(&batch));
+                let answer = match result.and_then(|result| result.answers.to_single_current()) {
+                    Some(answer) => answer,
+                    None => self.serve_single_slow(arrival, batch).await?,
+                };
+                match answer {
+                    ItemAnswer::Current { kind, value, epoch } => Ok(CurrentResponse {
+                        kind: kind.into(),
+                        value,
+                        epoch: epoch.0,
+                        routes: self.0.table.routes_since(table_version),
+                        cluster_tag: self.0.own_cluster.tag().0,
+                    }),
+                    _ => Err(mismatched_answer()),
+                }
+            },
+        )
+        .await
+    }
+
+    async fn current_many(
+        &self,
+        request: Request<CurrentManyRequest>,
+    ) -> Result<Response<CurrentManyResponse>, Status> {
+        self.with_metrics(
+            CallMethod::CurrentMany,
+            request,
+            |arrival, request| async move {
+                let table_version = request.table_version;
+                let columns = self.serve_batch(arrival, request.into()).await?;
+                Ok(CurrentManyResponse {
+                    routes: self.0.table.routes_since(table_version),
+                    cluster_tag: self.0.own_cluster.tag().0,
+                    ..columns.expand_columns().into_current()
+                })
+            },
+        )
+        .await
+    }
+
+    type PipeStream = PipeResponses;
+
+    async fn pipe(
+        &self,
+        request: Request<Streaming<PipeRequest>>,
+    ) -> Result<Response<PipeResponses>, Status> {
+        let caller = ClusterTag::from_metadata(request.metadata())?;
+        if caller != ClusterTag::NONE {
+            // So that the answer can name the cluster. Without a table no frame could be answered.
+            let deadline = Instant::now() + PIPE_TABLE_TIMEOUT;
+            self.0.wait_for_table(deadline).await?;
+            self.0.own_cluster.check(caller)?;
+        }
+        let mut response = Response::new(PipeResponses::new(self.0.clone(), request));
+        self.0
+            .own_cluster
+            .tag()
+            .write_metadata(response.metadata_mut());
+        Ok(response)
+    }
+
+    async fn raise_to(
+        &self,
+        request: Request<RaiseToRequest>,
+    ) -> Result<Response<RaiseToResponse>, Status> {
+        self.with_metrics(
+            CallMethod::RaiseTo,
+            request,
+            |arrival, request| async move {
+                self.0.own_cluster.check(request.cluster_tag())?;
+                validate_namespace_name(&request.namespace)?;
+                if request.value == 0 || request.value > seqsvr_core::SEQ_MAX {
+                    return Err(invalid_status(format!(
+                        "RaiseTo takes a number from 1 to 2^63-1, not {}",
+                        request.value
+                    )));
+                }
+                let operation = ItemOperation::RaiseTo {
+                    value: request.value,
+                    force: request.force,
+                };
+                let item = RequestItem {
+                    key: require_owned_key(request.key_ref())?,
+                    operation,
+                    epoch: request.epoch.unwrap_or(0),
+                };
+                let table_version = request.table_version;
+                let (cluster, forwarded) = (request.cluster_tag(), request.forwarded);
+                let call = arrival.into_context(
+                    request.namespace,
+                    cluster,
+                    table_version,
+                    forwarded,
+                    false,
+                );
+                match self.serve_slow(call, item).await? {
+                    ItemAnswer::Raised { value, epoch } => Ok(RaiseToResponse {
+                        value,
+                        epoch: epoch.0,
+                        routes: self.0.table.routes_since(table_version),
+                        cluster_tag: self.0.own_cluster.tag().0,
+                    }),
+                    _ => Err(mismatched_answer()),
+                }
+            },
+        )
+        .await
+    }
+
+    async fn routes(
+        &self,
+        request: Request<RoutesRequest>,
+    ) -> Result<Response<RoutingTable>, Status> {
+        self.with_metrics(CallMethod::Routes, request, |arrival, request| async move {
+            let deadline = arrival.deadline;
+            let base = request.base;
+            let table = self.0.wait_for_table(deadline).await?;
+            self.0.own_cluster.check(request.cluster_tag())?;
+            if base > table.version() {
+                self.0.renew_and_wait(deadline).await;
+            }
+            let table = self.0.wait_for_table(deadline).await?;
+            Ok(RoutingTable::from(&table.delta_since(base)))
+        })
+        .await
+    }
+}
+
+impl LocalSequence for SequenceService {
+    fn take(&self, namespace: &str, key: KeyRef<'_>, count: u32) -> Option<NextResponse> {
+        let at = Instant::now();
+        let wanted = TakeArgs {
+            count: NonZeroU32::new(count)?,
+            floor: 0,
+            epoch: 0,
+        };
+        let (range, epoch) = self.0.try_one(namespace, key, wanted)?;
+        self.0
+            .call_metrics
+            .record_calls(CallMethod::Next, at.elapsed(), 1);
+        Some(NextResponse {
+            first: range.first,
+            last: range.last,
+            epoch: epoch.0,
+            routes: None,
+            cluster_tag: 0,
+        })
+    }
+
+    async fn take_many(
+        &self,
+        request: NextManyRequest,
+        share: &Share,
+    ) -> Result<NextManyResponse, Status> {
+        let arrival = RequestArrival::local(share);
+        self.with_metrics_and_trace(CallMethod::NextMany, arrival, |arrival| async move {
+            Ok(self.serve_batch(arrival, request.into()).await?.into_next())
+        })
+        .await
+    }
+}
+
+impl SequenceService {
+    /// Answers a call, and notes how long it took and how it failed.
+    async fn with_metrics<T, U, F>(
+        &self,
+        method: CallMethod,
+        request: Request<T>,
+        answer: impl FnOnce(RequestArrival, T) -> F,
+    ) -> Result<Response<U>, Status>
+    where
+        F: Future<Output = Result<U, Status>>,
+    {
+        let (arrival, request) = RequestArrival::split(request);
+        let answering = |arrival| answer(arrival, request);
+        self.with_metrics_and_trace(method, arrival, answering)
+            .await
+            .map(Response::new)
+    }
+
+    /// The same of whatever came.
+    async fn with_metrics_and_trace<U, F>(
+        &self,
+        method: CallMethod,
+        arrival: RequestArrival,
+        answer: impl FnOnce(RequestArrival) -> F,
+    ) -> Result<U, Status>
+    where
+        F: Future<Output = Result<U, Status>>,
+    {
+        let timer = self.0.call_metrics.start_call(method, arrival.received_at);
+        let trace = arrival.trace.as_ref();
+        let span = trace.map(|trace| tracing::info_span!("call", ?method, trace = trace.id()));
+        let answering = answer(arrival);
+        let result = match &span {
+            None => answering.await,
+            Some(span) => answering.instrument(span.clone()).await,
+        };
+        let duration = timer.stop();
+        let result = result.map_err(|status| {
+            let fault = Fault::from_status(&status);
+            self.0.call_metrics.record_failure(fault.reason());
+            Status::from(fault.with_cluster_tag(self.0.own_cluster.tag()))
+        });
+        if let Some(span) = span {
+            let error = result.as_ref().err().map(Status::message);
+            span.in_scope(|| tracing::debug!(?duration, error, "answered"));
+        }
+        result
+    }
+
+    /// Answers of all items; short, if memory had them all.
+    async fn serve_batch(
+        &self,
+        arrival: RequestArrival,
+        batch: BatchRequest,
+    ) -> Result<BatchResponse, Fault> {
+        self.0.own_cluster.check(batch.cluster)?;
+        batch.validate(self.0.items_max)?;
+        let FastPathResult {
+            answers, missed, ..
+        } = self.0.try_batch(&batch);
+        if missed.is_empty() {
+            return Ok(answers);
+        }
+        let batch = batch.retain_items(&missed);
+        let node = self.0.clone();
+        let missed_answers = async move {
+            let call = batch.to_context(arrival.deadline, arrival.share, arrival.trace);
+            answers.merge_missed(&missed, node.serve_batch_slow(&call, &batch).await)
+        };
+        self.0
+            .background_executor
+            .run_for_call(missed_answers.in_current_span())
+            .await
+    }
+
+    /// Answers a frame of one item the long way.
+    async fn serve_single_slow(
+        &self,
+        arrival: RequestArrival,
+        batch: BatchRequest,
+    ) -> Result<ItemAnswer, Status> {
+        let item = batch.to_item(0)?;
+        self.serve_slow(
+            batch.to_context(arrival.deadline, arrival.share, arrival.trace),
+            item,
+        )
+        .await
+    }
+
+    /// Answers an item the long way.
+    async fn serve_slow(
+        &self,
+        call: RequestContext,
+        item: RequestItem,
+    ) -> Result<ItemAnswer, Status> {
+        let (node, table_version) = (self.0.clone(), call.table_version);
+        let served = async move { node.serve_items(&call, &[item]).await.pop() };
+        let answer = self
+            .0
+            .background_executor
+            .run_for_call(served.in_current_span())
+            .await?;
+        let answer = answer.unwrap_or_else(|| Err(Fault::new(Reason::Unspecified, "no answer")));
+        Ok(answer.map_err(|fault| match fault.reason() {
+            // What else a caller may know better by a newer table.
+            Reason::NotOwner | Reason::NoLease | Reason::NoSuchNamespace => {
+                fault.with_routes(self.0.table.routes_since(table_version))
+            }
+            _ => fault,
+        })?)
+    }
+}
+
+fn mismatched_answer() -> Status {
+    Status::internal("an item was answered by another kind of answer")
+}

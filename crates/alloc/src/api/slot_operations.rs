@@ -1,0 +1,210 @@
+//! What operators ask of owners: move a slot, drain. A request reaches the AllocSvr it is about by
+//! being sent on, once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use seqsvr_core::id::{SessionId, Slot};
+use seqsvr_proto::error::{Fault, local_cause};
+use seqsvr_proto::v1::{
+    AdminMoveSlotRequest, AdminMoveSlotResponse, ClusterStatusRequest, ClusterStatusResponse,
+    DrainRequest, DrainResponse, Reason, SessionStatus,
+};
+use tokio::time::{Instant, timeout_at};
+
+use crate::api::relay_client::{RelayClient, relay_client};
+use crate::node::Node;
+
+/// How long a move or a drain may take to reach the AllocSvr it is about, and to be done there.
+const OPERATION_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long one process may take to answer.
+const STATUS_TIMEOUT: Duration = Duration::from_secs(5);
+
+impl Node {
+    /// Moves a slot to the AllocSvr of a name, through its owner.
+    pub(crate) async fn move_slot_by_name(
+        self: &Arc<Self>,
+        request: AdminMoveSlotRequest,
+    ) -> Result<AdminMoveSlotResponse, Fault> {
+        let deadline = Instant::now() + OPERATION_TIMEOUT;
+        let no_slot = || {
+            let text = format!("there is no slot {}; see `seqsvr route`", request.slot);
+            Fault::new(Reason::Invalid, text)
+        };
+        let slot = u16::try_from(request.slot).map(Slot);
+        let slot = slot.map_err(|_| no_slot())?;
+        loop {
+            // Anew each time: it may have been started again meanwhile.
+            let to = self.find_session(&request.to).await?;
+            let table = self.wait_for_table(deadline).await?;
+            let route = table.route(slot).ok_or_else(no_slot)?;
+            let fault = match &route.owner {
+                None => Fault::new(
+                    Reason::NotOwner,
+                    format!("slot {slot} has no owner at the moment; retry"),
+                ),
+                Some(owner) if owner.session.0 == to.session => {
+                    let epoch = route.epoch.0;
+                    return Ok(AdminMoveSlotResponse { epoch });
+                }
+                Some(owner) if owner.address == self.address => {
+                    match self.move_owned_slot(slot, to.session, deadline).await {
+                        Ok((epoch, true)) => return Ok(AdminMoveSlotResponse { epoch }),
+                        Ok(_) => Fault::new(
+                            Reason::NotOwner,
+                            format!("slot {slot} moved, but not to {:?}", request.to),
+                        ),
+                        Err(fault) => fault,
+                    }
+                }
+                Some(_) if request.forwarded => {
+                    let text = format!("slot {slot} has another owner by now");
+                    return Err(Fault::new(Reason::NotOwner, text));
+                }
+                Some(owner) => {
+                    let request = AdminMoveSlotRequest {
+                        forwarded: true,
+                        ..request.clone()
+                    };
+                    let send = async |mut owner: RelayClient| owner.move_slot(request).await;
+                    match self
+                        .forward_admin_call(&owner.address, deadline, send)
+                        .await
+                    {
+                        Ok(moved) => return Ok(moved),
+                        Err(fault) => fault,
+                    }
+                }
+            };
+            // It may have moved meanwhile, or its owner may have died: the next table tells.
+            if fault.reason() == Reason::Invalid || Instant::now() >= deadline {
+                return Err(fault);
+            }
+            self.renew_and_wait(deadline).await;
+            self.back_off().await;
+        }
+    }
+
+    /// Epoch after the move, and whether it went where it should.
+    async fn move_owned_slot(
+        self: &Arc<Self>,
+        slot: Slot,
+        to: u64,
+        deadline: Instant,
+    ) -> Result<(u64, bool), Fault> {
+        let no_lease = || Fault::new(Reason::NoLease, self.no_lease_text());
+        let session = self.session.load_full().ok_or_else(no_lease)?;
+        let table = self.table.load().ok_or_else(no_lease)?;
+        let epoch = table.route(slot).map(|r| r.epoch).unwrap_or_default();
+        // In a task of its own: a caller that hangs up must not leave the slot stopped.
+        let node = self.clone();
+        let to = SessionId(to);
+        let moving = self
+            .tasks
+            .spawn(async move { node.move_slot(&session, slot, epoch, to).await });
+        let late = |_| {
+            let text = format!(
+                "slot {slot} is stopped and waits for a store of {} to confirm its move",
+                self.store_group.address_list()
+            );
+            Fault::new(Reason::Unreachable, text)
+        };
+        let ended = |_| Fault::new(Reason::Unreachable, "this AllocSvr is shutting down");
+        let joined = timeout_at(deadline, moving).await.map_err(late)?;
+        let (epoch, owner) = joined.map_err(ended)??;
+        Ok((epoch.0, owner == Some(to)))
+    }
+
+    /// Begins, undoes or follows the draining of the AllocSvr of a name.
+    pub(crate) async fn drain_by_name(
+        self: &Arc<Self>,
+        request: DrainRequest,
+    ) -> Result<DrainResponse, Fault> {
+        let deadline = Instant::now() + OPERATION_TIMEOUT;
+        if request.name != self.name {
+            let named = self.find_session(&request.name).await?;
+            if request.forwarded || named.address == self.address {
+                let text = format!("AllocSvr {:?} is not here any more; retry", request.name);
+                return Err(Fault::new(Reason::NotOwner, text));
+            }
+            let request = DrainRequest {
+                forwarded: true,
+                ..request
+            };
+            let send = async |mut named: RelayClient| named.drain(request).await;
+            return self
+                .forward_admin_call(&named.address, deadline, send)
+                .await;
+        }
+        if !request.undo && !self.slot_moves.is_draining() {
+            let status = self.cluster_status().await?;
+            let takes = |s: &&SessionStatus| s.name != self.name && !s.draining;
+            if status.sessions.iter().find(takes).is_none() {
+                let text = format!(
+                    "no other AllocSvr could take the slots of {:?}: start one first",
+                    self.name
+                );
+                return Err(Fault::new(Reason::Refused, text));
+            }
+        }
+        self.set_draining(!request.undo);
+        if !self.renew_and_wait(deadline).await || self.session.load().is_none() {
+            return Err(Fault::new(Reason::NoLease, self.no_lease_text()));
+        }
+        Ok(DrainResponse {
+            slots: self.owned_slot_count(),
+        })
+    }
+
+    /// The living session of a name.
+    async fn find_session(&self, name: &str) -> Result<SessionStatus, Fault> {
+        let status = self.cluster_status().await?;
+        let mut sessions = status.sessions;
+        if let Some(found) = sessions.iter().position(|s| s.name == name) {
+            return Ok(sessions.swap_remove(found));
+        }
+        let mut names: Vec<String> = sessions.into_iter().map(|s| s.name).collect();
+        names.sort_unstable();
+        let text = format!(
+            "there is no AllocSvr named {name:?}; there are {}",
+            names.join(", ")
+        );
+        Err(Fault::new(Reason::Invalid, text))
+    }
+
+    async fn cluster_status(&self) -> Result<ClusterStatusResponse, Fault> {
+        self.store_group
+            .call(
+                Instant::now() + STATUS_TIMEOUT,
+                STATUS_TIMEOUT / 2,
+                |channel| async move {
+                    relay_client(&self.own_cluster, channel)
+                        .cluster_status(ClusterStatusRequest {})
+                        .await
+                },
+            )
+            .await
+    }
+
+    async fn forward_admin_call<T>(
+        &self,
+        address: &str,
+        deadline: Instant,
+        send: impl AsyncFnOnce(RelayClient) -> Result<tonic::Response<T>, tonic::Status>,
+    ) -> Result<T, Fault> {
+        let channel = self.channels.get(address);
+        let channel = channel.map_err(|e| Fault::new(Reason::Unreachable, e.to_string()))?;
+        let unreachable = |why: &str| {
+            let text = format!("AllocSvr {address} did not answer: {why}; retry");
+            Fault::new(Reason::Unreachable, text)
+        };
+        match timeout_at(deadline, send(relay_client(&self.own_cluster, channel))).await {
+            Ok(Ok(answer)) => Ok(answer.into_inner()),
+            Ok(Err(status)) => Err(match local_cause(&status) {
+                Some(cause) => unreachable(&cause),
+                None => Fault::from_status(&status),
+            }),
+            Err(_) => Err(unreachable("it took too long")),
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! The answers to a frame's items, as columns.
+
+use seqsvr_core::id::Epoch;
+use seqsvr_proto::error::Fault;
+use seqsvr_proto::v1::{CurrentKind, CurrentManyResponse, ItemError, NextManyResponse};
+
+use crate::batch::item::ItemAnswer;
+
+/// Answers of some items, in their order.
+#[derive(Default)]
+pub(crate) struct BatchResponse {
+    /// First numbers, or values of `current`; 0 where the item failed.
+    pub(crate) values: Vec<u64>,
+    pub(crate) lasts: Vec<u64>,
+    kinds: Vec<i32>,
+    /// One may stand for all.
+    epochs: Vec<u64>,
+    errors: Vec<ItemError>,
+}
+
+impl BatchResponse {
+    pub(crate) fn with_capacity(n: usize) -> BatchResponse {
+        BatchResponse {
+            values: Vec::with_capacity(n),
+            ..BatchResponse::default()
+        }
+    }
+
+    /// With an entry for each item in every column.
+    pub(crate) fn expand_columns(mut self) -> BatchResponse {
+        if self.lasts.is_empty() {
+            self.lasts = self.values.clone();
+        }
+        self.expand_epochs();
+        self
+    }
+
+    /// Puts the answers of the missed among those of the others, whole.
+    pub(crate) fn merge_missed(
+        self,
+        missed: &[u32],
+        mut missed_answers: BatchResponse,
+    ) -> BatchResponse {
+        let fast_answers = self.expand_columns();
+        missed_answers.expand_epochs();
+        for error in &mut missed_answers.errors {
+            error.index = missed[error.index as usize];
+        }
+        BatchResponse {
+            values: interleave(fast_answers.values, missed, &missed_answers.values),
+            lasts: interleave(fast_answers.lasts, missed, &missed_answers.lasts),
+            kinds: interleave(fast_answers.kinds, missed, &missed_answers.kinds),
+            epochs: interleave(fast_answers.epochs, missed, &missed_answers.epochs),
+            errors: missed_answers.errors,
+        }
+    }
+
+    /// What was read of the only item, if it was.
+    pub(crate) fn to_single_current(&self) -> Option<ItemAnswer> {
+        Some(ItemAnswer::Current {
+            kind: CurrentKind::try_from(*self.kinds.first()?).unwrap_or_default(),
+            value: *self.values.first()?,
+            epoch: Epoch(*self.epochs.first()?),
+        })
+    }
+
+    /// The next item's answer.
+    pub(crate) fn push_answer(&mut self, answer: &Result<ItemAnswer, Fault>) {
+        let (value, last, kind, epoch) = match answer {
+            Ok(ItemAnswer::Numbers { first, last, epoch }) => {
+                (*first, *last, CurrentKind::Unspecified, epoch.0)
+            }
+            Ok(ItemAnswer::Current { kind, value, epoch }) => (*value, 0, *kind, epoch.0),
+            Ok(ItemAnswer::Raised { value, epoch }) => {
+                (*value, 0, CurrentKind::Unspecified, epoch.0)
+            }
+            Err(fault) => {
+                self.errors.push(to_item_error(self.values.len(), fault));
+                (0, 0, CurrentKind::Unspecified, 0)
+            }
+        };
+        self.push_epoch(epoch);
+        self.values.push(value);
+        self.lasts.push(last);
+        self.kinds.push(kind.into());
+    }
+
+    /// Epoch of the next item, before its value: mostly all have the same.
+    #[inline]
+    pub(crate) fn push_epoch(&mut self, epoch: u64) {
+        match self.epochs.as_slice() {
+            [one] if *one == epoch => {}
+            [_] => {
+                self.expand_epochs();
+                self.epochs.push(epoch);
+            }
+            _ => self.epochs.push(epoch),
+        }
+    }
+
+    /// Epoch of an item.
+    pub(crate) fn epoch_at(&self, index: usize) -> u64 {
+        match self.epochs.as_slice() {
+            [one] => *one,
+            all => all[index],
+        }
+    }
+
+    /// One for each.
+    fn expand_epochs(&mut self) {
+        if let [one] = self.epochs.as_slice() {
+            self.epochs = vec![*one; self.values.len()];
+        }
+    }
+
+    /// Leaves out what a caller of a Pipe can tell by itself, of items that were counted or not.
+    pub(crate) fn drop_implied_columns(&mut self, counted: bool) {
+        if !counted {
+            self.lasts.clear();
+        }
+    }
+
+    pub(crate) fn into_next(self) -> NextManyResponse {
+        NextManyResponse {
+            firsts: self.values,
+            lasts: self.lasts,
+            epochs: self.epochs,
+            errors: self.errors,
+            routes: None,
+            cluster_tag: 0,
+        }
+    }
+
+    pub(crate) fn into_current(self) -> CurrentManyResponse {
+        CurrentManyResponse {
+            kinds: self.kinds,
+            values: self.values,
+            epochs: self.epochs,
+            errors: self.errors,
+            routes: None,
+            cluster_tag: 0,
+        }
+    }
+}
+
+/// The entries of `missed_answers` at the places `missed`, those of `fast_answers` between them.
+fn interleave<T: Copy>(fast_answers: Vec<T>, missed: &[u32], missed_answers: &[T]) -> Vec<T> {
+    if missed.is_empty() {
+        return fast_answers;
+    }
+    let n = fast_answers.len() + missed_answers.len();
+    let mut all = Vec::with_capacity(n);
+    let mut fast_answers = fast_answers.into_iter();
+    let mut missed_answers = missed.iter().zip(missed_answers).peekable();
+    let next = |i| match missed_answers.next_if(|(index, _)| **index as usize == i) {
+        Some((_, entry)) => Some(*entry),
+        None => fast_answers.next(),
+    };
+    all.extend((0..n).filter_map(next));
+    all
+}
+
+/// An item's fault as the contract has it.
+pub(crate) fn to_item_error(index: usize, fault: &Fault) -> ItemError {
+    ItemError {
+        index: index as u32,
+        code: fault.code as i32,
+        reason: fault.reason().into(),
+        message: fault.message.clone(),
+        retry_after_ms: fault.detail.retry_after_ms,
+    }
+}

@@ -1,0 +1,265 @@
+//! Taking the numbers of a frame: all items of a block are looked up, then numbers are taken.
+
+mod read_batch;
+
+use std::hint::black_box;
+use std::sync::Arc;
+
+use seqsvr_core::geometry::Kind;
+use seqsvr_core::id::{SectionKey, Uid};
+use seqsvr_core::namespace::Namespace;
+use seqsvr_core::route::RoutingTable;
+use seqsvr_core::section::{Current, Spot};
+
+use super::entered_sections::EnteredSections;
+use super::key_location::{locate_key, locate_uid, with_section_key};
+use super::lookup_block::{LOOKUP_BLOCK_ITEMS, LookupBlock};
+use super::{FastPathResult, NEW_KEYS_MAX};
+use crate::batch::request::{BatchRequest, TakeArgs};
+use crate::node::Node;
+use crate::sections::loaded_section::LoadedSection;
+use crate::sections::lookup_cache::LookupCache;
+use crate::sections::section_map::PinnedSections;
+use crate::session::leased_session::LeasedSession;
+
+/// What frames that are served together share.
+pub(super) struct BatchTaker<'m> {
+    node: &'m Arc<Node>,
+    table: &'m RoutingTable,
+    session: &'m Arc<LeasedSession>,
+    map: &'m PinnedSections<'m>,
+    cache: &'m LookupCache,
+    /// Found in the map, neither in the cache nor entered.
+    uncached: Vec<Arc<LoadedSection>>,
+    entered: EnteredSections<'m>,
+    block: LookupBlock<'m>,
+}
+
+impl<'m> BatchTaker<'m> {
+    /// For frames of so many items in all.
+    pub(super) fn new(
+        node: &'m Arc<Node>,
+        table: &'m RoutingTable,
+        session: &'m Arc<LeasedSession>,
+        map: &'m PinnedSections<'m>,
+        cache: &'m LookupCache,
+        items: usize,
+    ) -> BatchTaker<'m> {
+        BatchTaker {
+            node,
+            table,
+            session,
+            map,
+            cache,
+            uncached: Vec::new(),
+            entered: EnteredSections::with_capacity(items),
+            block: LookupBlock::empty(),
+        }
+    }
+
+    /// The section, if it is loaded and as usual. May be sealed.
+    #[inline]
+    pub(super) fn find_section(&mut self, section: SectionKey) -> Option<&'m LoadedSection> {
+        match self.cache.find(section, self.table.version()) {
+            Some(loaded) => Some(loaded),
+            None => self.find_uncached(section),
+        }
+    }
+
+    /// The same of one that is not in the cache.
+    #[inline(never)]
+    fn find_uncached(&mut self, section: SectionKey) -> Option<&'m LoadedSection> {
+        if let Some(loaded) = self.entered.find(section) {
+            return Some(loaded);
+        }
+        let loaded = self.map.get(&section)?;
+        if !loaded.is_current_in(self.table, self.session) {
+            return None;
+        }
+        // Of a block of one section once.
+        if !self
+            .uncached
+            .last()
+            .is_some_and(|last| Arc::ptr_eq(last, loaded))
+        {
+            self.uncached.push(loaded.clone());
+        }
+        Some(loaded)
+    }
+
+    /// Leaves all sections, after a look at what is left of their windows. Gives those that were
+    /// not in the cache.
+    pub(super) fn finish(self) -> Vec<Arc<LoadedSection>> {
+        let entered = self.entered.iter();
+        entered.for_each(|loaded| refill_if_due(self.node, self.map, loaded));
+        self.uncached
+    }
+
+    /// Takes the numbers of a frame of Next, of which so many items may be looked for in vain.
+    pub(super) fn take_batch(
+        &mut self,
+        batch: &BatchRequest,
+        namespace: &Namespace,
+        missed_max: usize,
+    ) -> FastPathResult {
+        // Mostly all items want the same, so that nothing is to be looked up for one.
+        match batch.common_take_args() {
+            Some(take_args) => self.take_numbers(batch, namespace, missed_max, |_| Some(take_args)),
+            None => self.take_numbers(batch, namespace, missed_max, |i| batch.take_args_at(i)),
+        }
+    }
+
+    #[inline]
+    fn take_numbers(
+        &mut self,
+        batch: &BatchRequest,
+        namespace: &Namespace,
+        missed_max: usize,
+        take_args_of: impl Fn(usize) -> Option<TakeArgs>,
+    ) -> FastPathResult {
+        let mut result = FastPathResult::with_capacity(batch.len());
+        let mut new_keys = 0;
+        let count_max = namespace.spec.count_max();
+        let has_counts = batch.has_counts();
+        for begin in (0..batch.len()).step_by(LOOKUP_BLOCK_ITEMS) {
+            if new_keys > NEW_KEYS_MAX || result.missed.len() >= missed_max {
+                result.missed.extend(begin as u32..batch.len() as u32);
+                break;
+            }
+            let item_count = LOOKUP_BLOCK_ITEMS.min(batch.len() - begin);
+            self.locate_block(batch, begin, item_count, namespace, &mut new_keys);
+            for at in 0..item_count {
+                let i = begin + at;
+                let (spot, index) = (&self.block.counters[at], self.block.dense_indices[at]);
+                let taken = self.block.sections[at].and_then(|loaded| {
+                    let TakeArgs {
+                        count,
+                        floor,
+                        epoch,
+                    } = take_args_of(i).filter(|take_args| take_args.count.get() <= count_max)?;
+                    if epoch > loaded.fence.epoch.0 || !is_above_floor(loaded, spot.as_ref(), floor)
+                    {
+                        return None;
+                    }
+                    let range = match (spot, self.entered.adder_of(loaded)) {
+                        (Some(spot), Some(adder)) => adder.next_spot(*spot, count),
+                        (spot, adder) => {
+                            let is_not_entered = adder.is_none();
+                            let range = match spot {
+                                Some(spot) => spot.next(count),
+                                None => {
+                                    with_section_key(batch.key_at(i), namespace, index, |key| {
+                                        loaded.section.next(key, count)
+                                    })
+                                }
+                            };
+                            if is_not_entered {
+                                refill_if_due(self.node, self.map, loaded);
+                            }
+                            range
+                        }
+                    };
+                    Some((loaded, count, range.ok()?))
+                });
+                let Some((loaded, count, range)) = taken else {
+                    result.missed.push(i as u32);
+                    continue;
+                };
+                debug_assert!(range.first > batch.floor_at(i), "counters never go back");
+                result.answers.push_epoch(loaded.fence.epoch.0);
+                result.answers.values.push(range.first);
+                if has_counts {
+                    result.answers.lasts.push(range.last);
+                }
+                result.numbers_taken += u64::from(count.get());
+            }
+        }
+        result
+    }
+
+    /// Notes the section of an item.
+    #[inline]
+    fn set_section(&mut self, at: usize, location: Option<(SectionKey, u32)>) {
+        self.block.sections[at] = location.and_then(|(section, index)| {
+            self.block.dense_indices[at] = index;
+            self.find_section(section)
+        });
+    }
+
+    /// Goes over a block several times, each with little to do for an item and nothing that orders
+    /// memory, so that what many items wait for is on its way at once: the sections, where the
+    /// counters are, the counters.
+    #[inline]
+    fn locate_block(
+        &mut self,
+        batch: &BatchRequest,
+        begin: usize,
+        item_count: usize,
+        namespace: &Namespace,
+        new_keys: &mut usize,
+    ) {
+        match (
+            namespace.spec.geometry.kind(),
+            batch.uids().get(begin..begin + item_count),
+        ) {
+            (Kind::Dense, Some(uids)) => {
+                for (at, uid) in uids.iter().enumerate() {
+                    let location = locate_uid(Uid(*uid), namespace);
+                    self.set_section(at, location);
+                }
+                self.block.clear_lookups();
+            }
+            (Kind::Dense, None) => self.block.sections[..item_count].fill(None),
+            (Kind::Keyed, _) => {
+                for at in 0..item_count {
+                    let location = locate_key(batch.key_at(begin + at), namespace);
+                    self.set_section(at, location);
+                }
+                self.block
+                    .prefetch_keys(batch, begin, item_count, namespace);
+            }
+        }
+        let block = &mut self.block;
+        for at in 0..item_count {
+            let loaded = block.sections[at].filter(|_| *new_keys <= NEW_KEYS_MAX);
+            block.counters[at] = loaded
+                .and_then(|loaded| loaded.section.spot(block.key_lookup(at, &loaded.section)?));
+            *new_keys += usize::from(loaded.is_some() && block.counters[at].is_none());
+            block.sections[at] = loaded.filter(|_| *new_keys <= NEW_KEYS_MAX);
+        }
+        let fetched = block.counters[..item_count]
+            .iter()
+            .flatten()
+            .map(Spot::fetch);
+        black_box(fetched.fold(0, u32::wrapping_add));
+    }
+}
+
+/// Raises the window of a section of which numbers were taken, if it is time to.
+#[inline]
+pub(super) fn refill_if_due(node: &Arc<Node>, map: &PinnedSections<'_>, loaded: &LoadedSection) {
+    if loaded.should_raise()
+        && let Some(loaded) = map.get(&loaded.key())
+    {
+        node.start_refill(loaded);
+    }
+}
+
+impl LoadedSection {
+    /// Whether it belongs to this session and is current by this table.
+    #[inline]
+    pub(super) fn is_current_in(&self, table: &RoutingTable, session: &Arc<LeasedSession>) -> bool {
+        self.is_current_cached(table) && Arc::ptr_eq(&self.session, session)
+    }
+}
+
+/// Whether every number to come of a key is above `floor`, seen without taking one: counters never
+/// go back.
+#[inline]
+pub(super) fn is_above_floor(loaded: &LoadedSection, spot: Option<&Spot<'_>>, floor: u64) -> bool {
+    floor == 0
+        || match spot.map(Spot::current) {
+            Some(Current::Touched(now)) => now >= floor,
+            Some(Current::Untouched) | None => loaded.section.base() >= floor,
+        }
+}

@@ -1,0 +1,77 @@
+//! What was found of the items of a block, before anything is taken: their sections, what to look
+//! for there, and their counters.
+
+use std::hint::black_box;
+
+use seqsvr_core::namespace::Namespace;
+use seqsvr_core::section::{Key, Section, Sought, Spot};
+
+use super::key_location::with_section_key;
+use crate::batch::request::BatchRequest;
+use crate::sections::loaded_section::LoadedSection;
+
+/// Items looked up together: as many misses as a core can have under way, a few times over.
+pub(super) const LOOKUP_BLOCK_ITEMS: usize = 64;
+
+/// What was found of the items of a block. In columns: an entry of all would be copied about while
+/// its parts are still on their way to the cache.
+pub(super) struct LookupBlock<'m> {
+    /// None: not as usual.
+    pub(super) sections: [Option<&'m LoadedSection>; LOOKUP_BLOCK_ITEMS],
+    /// Of a uid in its dense section.
+    pub(super) dense_indices: [u32; LOOKUP_BLOCK_ITEMS],
+    /// Of keys of keyed sections.
+    key_lookups: Vec<Option<Sought>>,
+    /// None: nobody touched it or a neighbour yet.
+    pub(super) counters: [Option<Spot<'m>>; LOOKUP_BLOCK_ITEMS],
+}
+
+impl LookupBlock<'_> {
+    pub(super) fn empty() -> Self {
+        LookupBlock {
+            sections: [None; LOOKUP_BLOCK_ITEMS],
+            dense_indices: [0; LOOKUP_BLOCK_ITEMS],
+            key_lookups: Vec::new(),
+            counters: [None; LOOKUP_BLOCK_ITEMS],
+        }
+    }
+
+    /// Hashes `n` keys of keyed sections, and fetches where the sections will look for them first.
+    /// Before hashing, which leaves a core no room to look ahead, it fetches what tells where that
+    /// is.
+    pub(super) fn prefetch_keys(
+        &mut self,
+        batch: &BatchRequest,
+        begin: usize,
+        n: usize,
+        namespace: &Namespace,
+    ) {
+        let known_sections = self.sections[..n].iter().flatten();
+        black_box(known_sections.fold(0, |sum, loaded| sum | loaded.section.near()));
+        self.key_lookups.clear();
+        self.key_lookups.extend((0..n).map(|at| {
+            let loaded = self.sections[at]?;
+            with_section_key(batch.key_at(begin + at), namespace, 0, |key| {
+                loaded.section.sought(key)
+            })
+        }));
+        let lookups = self.sections[..n].iter().zip(&self.key_lookups);
+        let fetched =
+            lookups.filter_map(|(loaded, sought)| Some((*loaded)?.section.fetch((*sought)?)));
+        black_box(fetched.fold(0, u32::wrapping_add));
+    }
+
+    /// For keys of dense sections there is nothing to hash.
+    pub(super) fn clear_lookups(&mut self) {
+        self.key_lookups.clear();
+    }
+
+    /// What to look for in the section of the item.
+    #[inline]
+    pub(super) fn key_lookup(&self, at: usize, section: &Section) -> Option<Sought> {
+        match self.key_lookups.get(at) {
+            Some(sought) => *sought,
+            None => section.sought(Key::Dense(self.dense_indices[at])),
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! The numbers of one key: what calls of a single key, and single commands of other doors, are
+//! mostly answered with. The same check as of frames, without the room that only many need.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use seqsvr_core::id::Epoch;
+use seqsvr_core::route::KeyRef;
+use seqsvr_core::section::Range;
+use seqsvr_proto::convert::namespace_name;
+
+use super::batch_taker::{is_above_floor, refill_if_due};
+use super::key_location::{locate_key, with_section_key};
+use crate::batch::request::TakeArgs;
+use crate::node::Node;
+use crate::sections::loaded_section::LoadedSection;
+
+impl Node {
+    /// Takes the numbers of one key, if memory has them; and the epoch they are of. None: the long
+    /// way.
+    pub(crate) fn try_one(
+        self: &Arc<Self>,
+        namespace: &str,
+        key: KeyRef<'_>,
+        args: TakeArgs,
+    ) -> Option<(Range, Epoch)> {
+        let table = self.table.peek();
+        let session = self.session.load();
+        let (table, session) = (table.as_ref()?, session.as_ref()?);
+        let namespace = table.namespace(namespace_name(namespace, key))?;
+        if namespace.spec.limits.strict
+            || args.count.get() > namespace.spec.count_max()
+            || !self.may_serve()
+        {
+            return None;
+        }
+        let (section, index) = locate_key(key, namespace)?;
+        let take_from = |loaded: &LoadedSection| {
+            if args.epoch > loaded.fence.epoch.0 {
+                return None;
+            }
+            let range = with_section_key(key, namespace, index, |key| {
+                let spot = loaded.section.spot(loaded.section.sought(key)?);
+                match spot {
+                    _ if !is_above_floor(loaded, spot.as_ref(), args.floor) => None,
+                    Some(spot) => spot.next(args.count).ok(),
+                    None => loaded.section.next(key, args.count).ok(),
+                }
+            })?;
+            if loaded.should_raise() {
+                refill_if_due(self, &self.sections.pin(), loaded);
+            }
+            Some((range, loaded.fence))
+        };
+        let mut cache = self.sections.caches.try_acquire(session);
+        let cached = cache.as_deref();
+        let (range, fence) = match cached.and_then(|cache| cache.find(section, table.version())) {
+            Some(loaded) => take_from(loaded),
+            None => {
+                let loaded = self.sections.get(section)?;
+                let taken = loaded
+                    .is_current_in(table, session)
+                    .then(|| take_from(&loaded))?;
+                if let Some(cache) = &mut cache {
+                    cache.insert_found(vec![loaded], table.version(), self.sections.len());
+                }
+                taken
+            }
+        }?;
+        drop(cache);
+        // After the numbers were taken: see `hits`.
+        let has_lapsed = !session.may_serve_at(self.clock.now());
+        if has_lapsed {
+            self.lease_lapsed.store(true, Relaxed);
+        }
+        let newest = self.table.peek();
+        let newest = newest.as_ref().filter(|newest| !Arc::ptr_eq(newest, table));
+        let has_changed = newest.is_some_and(|newest| {
+            !session.is_owner_of(fence.slot, fence.epoch, newest) || newest.is_strict(namespace)
+        });
+        let count = u64::from(args.count.get());
+        if has_lapsed || has_changed {
+            self.counters.burned.add(count);
+            return None;
+        }
+        self.counters.nexts.add(1);
+        self.counters.numbers.add(count);
+        Some((range, fence.epoch))
+    }
+}

@@ -1,0 +1,227 @@
+//! The hot path on a node whose table, session and sections are made by hand, and whose clock plays
+//! the schedules: whatever the test wants to happen between taking and checking happens when the
+//! one clock reading is made.
+
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use seqsvr_core::command::Fence;
+use seqsvr_core::id::{ClusterId, Epoch, NamespaceId, SectionId, SectionKey, SessionId, Slot, Uid};
+use seqsvr_core::lease::{Lease, Reading};
+use seqsvr_core::namespace::{Namespace, Spec};
+use seqsvr_core::route::{Delta, KeyRef, Owner, Route};
+use seqsvr_core::section::{Open, Section};
+use seqsvr_proto::v1::{CurrentManyRequest, NextManyRequest};
+
+use super::*;
+use crate::sections::loaded_section::LoadedSection;
+use crate::{Alloc, Clock, Environment, Options};
+
+mod batch;
+mod cached;
+mod coalesced;
+mod single;
+mod withdrawn;
+
+const SLOT_COUNT: u32 = 8;
+const SECTION_SIZE: u64 = 100_000;
+const LEASE: Duration = Duration::from_secs(3);
+const START: Reading = Reading {
+    main_ns: 0,
+    raw_ns: 0,
+};
+
+/// Stands still; at its next reading it does what the test wants first.
+#[derive(Default)]
+struct HookedClock {
+    ns: AtomicU64,
+    readings: AtomicU64,
+    hook: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+}
+
+impl Clock for HookedClock {
+    fn now(&self) -> Reading {
+        let hook = self.hook.lock().take();
+        hook.into_iter().for_each(|hook| hook());
+        self.readings.fetch_add(1, Relaxed);
+        let ns = self.ns.load(Relaxed);
+        Reading {
+            main_ns: ns,
+            raw_ns: ns,
+        }
+    }
+}
+
+fn owned_route(slot: u16, session: u64, version: u64) -> (Slot, Route) {
+    let owner = Owner {
+        session: SessionId(session),
+        name: format!("a{session}"),
+        address: format!("127.0.0.1:{session}"),
+    };
+    let route = Route {
+        epoch: Epoch(version),
+        owner: Some(owner),
+        version,
+    };
+    (Slot(slot), route)
+}
+
+fn table_delta(version: u64, routes: Vec<(Slot, Route)>) -> Delta {
+    let namespaces = [Spec::default_dense(), Spec::default_keyed()];
+    let namespaces = namespaces.into_iter().zip(1..).map(|(spec, id)| Namespace {
+        id: NamespaceId(id),
+        spec,
+        version: 1,
+    });
+    Delta {
+        cluster: ClusterId(1),
+        base: version - 1,
+        version,
+        slot_count: SLOT_COUNT,
+        namespaces: namespaces.filter(|_| version == 1).collect(),
+        routes,
+    }
+}
+
+/// An alteration of `default` that makes it strict, at a version.
+fn strict_delta(version: u64) -> Delta {
+    let mut spec = Spec::default_dense();
+    spec.limits.strict = true;
+    Delta {
+        namespaces: vec![Namespace {
+            id: NamespaceId(1),
+            spec,
+            version,
+        }],
+        ..table_delta(version, Vec::new())
+    }
+}
+
+pub(crate) struct FastPathFixture {
+    pub(crate) node: Arc<Node>,
+    clock: Arc<HookedClock>,
+    pub(crate) session: Arc<LeasedSession>,
+    _alloc: Alloc,
+}
+
+impl FastPathFixture {
+    /// A node that owns all slots at epoch 1 and has the first four sections of `default` and all
+    /// of `keys` loaded.
+    pub(crate) async fn new() -> FastPathFixture {
+        let clock = Arc::new(HookedClock::default());
+        let environment = Environment {
+            clock: clock.clone(),
+            ..Environment::system()
+        };
+        // No store is there: nothing but the test changes the node.
+        let any = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
+        let options = Options::new("a1", any, vec!["127.0.0.1:1".into()]);
+        let alloc = Alloc::start_in(options, environment).await.unwrap();
+        let node = alloc.node.clone();
+        let session = Arc::new(LeasedSession::new(SessionId(1)));
+        session.renew(Lease::new(START, LEASE));
+        node.session.store(Some(session.clone()));
+        let all = (0..SLOT_COUNT as u16)
+            .map(|slot| owned_route(slot, 1, 1))
+            .collect();
+        node.table.apply(table_delta(1, all)).unwrap();
+        let fixture = FastPathFixture {
+            node,
+            clock,
+            session,
+            _alloc: alloc,
+        };
+        (0..4).for_each(|section| fixture.load_section(1, section));
+        (0..4_096).for_each(|section| fixture.load_section(2, section));
+        fixture
+    }
+
+    fn load_section(&self, namespace: u32, section: u32) {
+        self.publish_section(namespace, section, 1, 0);
+    }
+
+    /// Publishes a section as it is opened again and again.
+    fn publish_section(&self, namespace: u32, section: u32, generation: u64, base: u64) {
+        let key = SectionKey {
+            namespace: NamespaceId(namespace),
+            section: SectionId(section),
+        };
+        let table = self.node.table.load().unwrap();
+        let slot = table.slot_of(key);
+        let fence = Fence {
+            slot,
+            epoch: table.route(slot).unwrap().epoch,
+            section: key,
+        };
+        let open = Open {
+            generation,
+            base,
+            max_seq: base + 1_000,
+            first: Some(base + 1),
+            stride: 1,
+        };
+        let section = match namespace {
+            1 => Section::dense(open, SECTION_SIZE as u32),
+            _ => Section::keyed(open, [1, 2]),
+        };
+        let loaded = LoadedSection::new(fence, self.session.clone(), section, 1_000);
+        self.node.sections.publish(loaded);
+    }
+
+    /// The slot of a uid's section.
+    fn slot_of_uid(&self, uid: u64) -> Slot {
+        let table = self.node.table.load().unwrap();
+        let namespace = &table.namespaces()[0];
+        table.place(namespace, KeyRef::Uid(Uid(uid))).unwrap().1
+    }
+
+    fn run_at_check(&self, hook: impl FnOnce() + Send + 'static) {
+        *self.clock.hook.lock() = Some(Box::new(hook));
+    }
+
+    fn take_next(&self, uids: &[u64]) -> FastPathResult {
+        self.try_batch(NextManyRequest {
+            uids: uids.to_vec(),
+            ..NextManyRequest::default()
+        })
+    }
+
+    fn try_batch(&self, request: NextManyRequest) -> FastPathResult {
+        let batch = BatchRequest::from(request);
+        batch.validate(10_000).unwrap();
+        self.node.try_batch(&batch)
+    }
+
+    /// At the check the lease has run out, the namespace is strict since more than D, and a renewal
+    /// brings both.
+    fn become_strict_at_check(&self) {
+        let (node, clock, session) = (self.node.clone(), self.clock.clone(), self.session.clone());
+        self.run_at_check(move || {
+            let late = 3 * LEASE.as_nanos() as u64;
+            clock.ns.store(late, Relaxed);
+            assert!(node.table.apply(strict_delta(2)).unwrap());
+            let now = Reading {
+                main_ns: late,
+                raw_ns: late,
+            };
+            session.renew(Lease::new(now, LEASE));
+        });
+    }
+
+    fn burned_count(&self) -> u64 {
+        self.node.counters.burned.get()
+    }
+}
+
+/// One uid of each of the four sections.
+fn uid_of_each_section() -> [u64; 4] {
+    [0, 1, 2, 3].map(|section| section * SECTION_SIZE + 7)
+}
+
+fn next_batch(uids: &[u64]) -> BatchRequest {
+    BatchRequest::from(NextManyRequest {
+        uids: uids.to_vec(),
+        ..NextManyRequest::default()
+    })
+}

@@ -1,0 +1,389 @@
+//! The lease keeper: registers this process, renews its lease, learns the routing table.
+//!
+//! Invariant: a lease is counted from t0, read *before* the keep-alive was sent; counted from the
+//! answer it would outlive what the arbiter granted by the time the answer was under way.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use seqsvr_core::command::Proof;
+use seqsvr_core::id::{Nonce, SessionId};
+use seqsvr_core::lease::{Lease, renew_interval, renew_timeout};
+use seqsvr_core::planted;
+use seqsvr_core::route::{Delta, Error as RouteError};
+use seqsvr_proto::cluster_tag::{NamesCluster, mismatch};
+use seqsvr_proto::convert::u128_bytes;
+use seqsvr_proto::error::Fault;
+use seqsvr_proto::os;
+use seqsvr_proto::v1::store_client::StoreClient;
+use seqsvr_proto::v1::{self, KeepAliveRequest, OpenSessionRequest, Reason, WatchRequest};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+use crate::Error;
+use crate::node::Node;
+use crate::session::leased_session::LeasedSession;
+use crate::session::routing_table_cell::ApplyError;
+
+/// Least time between two renewals asked for out of turn.
+const RENEWAL_INTERVAL_MIN: Duration = Duration::from_millis(20);
+/// How long one try to register may take.
+const REGISTER_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Counts renewals, so that one that started after a moment can be waited for.
+pub(crate) struct RenewalSignal {
+    requested: tokio::sync::Notify,
+    /// (started, the last one that succeeded)
+    counts: watch::Sender<(u64, u64)>,
+    /// D as the store last told it; 0: not yet.
+    lease_ms: AtomicU64,
+}
+
+impl RenewalSignal {
+    pub(crate) fn new() -> RenewalSignal {
+        RenewalSignal {
+            requested: tokio::sync::Notify::new(),
+            counts: watch::Sender::new((0, 0)),
+            lease_ms: AtomicU64::new(0),
+        }
+    }
+
+    /// Lease D in milliseconds; 0 before it is known.
+    pub(crate) fn lease_ms(&self) -> u64 {
+        self.lease_ms.load(Relaxed)
+    }
+}
+
+impl Node {
+    /// Asks for a renewal out of turn, which brings the newest table.
+    pub(crate) fn request_renewal(&self) {
+        self.renewals.requested.notify_one();
+    }
+
+    /// Waits for a renewal that started after now and succeeded (at most a second): its table is
+    /// newer than anything the caller can have seen. False if there was none.
+    pub(crate) async fn renew_and_wait(&self, deadline: Instant) -> bool {
+        let mut counts = self.renewals.counts.subscribe();
+        let wanted = counts.borrow().0 + 1;
+        self.request_renewal();
+        let until = deadline.min(Instant::now() + Duration::from_secs(1));
+        let renewed = timeout_at(until, counts.wait_for(|c| c.1 >= wanted)).await;
+        matches!(renewed, Ok(Ok(_)))
+    }
+
+    /// Registers and renews until cancelled. An error is fatal for this process.
+    pub(crate) async fn run_lease_keeper(
+        self: Arc<Self>,
+        cancel: CancellationToken,
+    ) -> Result<(), Error> {
+        loop {
+            let registered = cancel.run_until_cancelled(self.register()).await;
+            let Some(registered) = registered else {
+                return Ok(());
+            };
+            let (session, lease) = registered?;
+            match cancel
+                .run_until_cancelled(self.renew_until_ended(&session, lease))
+                .await
+            {
+                None => return Ok(()),
+                Some(ended) => ended?,
+            }
+            // The store no longer knows the session: nothing of it is ever served again.
+            tracing::warn!(session = %session.id, "session is over at the store; opening another");
+            self.session.store(None);
+            self.sections.end_session(&session);
+        }
+    }
+
+    /// Opens a session, waiting for an older one under the name to end.
+    async fn register(&self) -> Result<(Arc<LeasedSession>, Duration), Error> {
+        // Since when the name is taken.
+        let mut name_taken_since: Option<Instant> = None;
+        let nonce = Nonce(self.random.draw());
+        let proof = self
+            .state_dir
+            .as_ref()
+            .and_then(|dir| dir.load_proof(&self.name));
+        let request = OpenSessionRequest {
+            name: self.name.clone(),
+            address: self.address.clone(),
+            incarnation: self.incarnation,
+            nonce: u128_bytes(nonce.0),
+            proof_session: proof.map(|p| p.session.0),
+            cluster_tag: 0,
+            proof_nonce: proof.map(|p| u128_bytes(p.nonce.0)).unwrap_or_default(),
+        };
+        let mut last_logged_reason = String::new();
+        loop {
+            let opened = self
+                .store_group
+                .send(
+                    Instant::now() + REGISTER_ATTEMPT_TIMEOUT,
+                    REGISTER_ATTEMPT_TIMEOUT,
+                    request.clone(),
+                    |mut store, request| async move { store.open_session(request).await },
+                )
+                .await;
+            let fault = match opened {
+                Ok(opened) if self.own_cluster.join(opened.cluster_tag()).is_ok() => {
+                    self.counters.sessions_opened.add(1);
+                    let session = Arc::new(LeasedSession::new(SessionId(opened.session)));
+                    tracing::info!(session = %session.id, name = %self.name, "session opened");
+                    self.store_proof(Proof {
+                        session: session.id,
+                        nonce,
+                    });
+                    self.session.store(Some(session.clone()));
+                    return Ok((session, Duration::from_millis(u64::from(opened.lease_ms))));
+                }
+                // A table of another cluster came first.
+                Ok(opened) => mismatch(opened.cluster_tag(), self.own_cluster.tag()),
+                Err(fault) => fault,
+            };
+            self.check_cluster_of_stores()?;
+            // An older session of this very name may live for W, and W again if the store's leader
+            // changes; the hint is W. Times in which no store answers do not count.
+            let taken_for = match fault.reason() {
+                Reason::NameTaken => name_taken_since.get_or_insert_with(Instant::now).elapsed(),
+                _ => name_taken_since
+                    .take()
+                    .map(|_| Duration::ZERO)
+                    .unwrap_or_default(),
+            };
+            let takeover_wait = Duration::from_millis(u64::from(fault.detail.retry_after_ms));
+            match fault.reason() {
+                Reason::NameTaken if taken_for > self.name_wait.max(3 * takeover_wait) => {
+                    return Err(Error::NameTaken {
+                        name: self.name.clone(),
+                        holder: fault.message,
+                    });
+                }
+                Reason::Refused | Reason::Invalid => return Err(Error::Refused(fault.message)),
+                _ => {}
+            }
+            // Told once for each new reason, not at every try.
+            if fault.message != last_logged_reason {
+                tracing::info!(reason = %fault.message, "waiting to be registered");
+                last_logged_reason = fault.message;
+            }
+            sleep(self.random.jitter(Duration::from_millis(200))).await;
+        }
+    }
+
+    /// Stores what lets the next process take this session's place. Without it that one waits.
+    fn store_proof(&self, proof: Proof) {
+        let Some(dir) = self.state_dir.clone() else {
+            return;
+        };
+        let name = self.name.clone();
+        // Nobody waits for the disk: whoever dies before it is stored has its successor wait.
+        let stored = os::spawn_blocking(move || {
+            if let Err(e) = dir.write_proof(&name, proof) {
+                tracing::warn!("the session's proof was not stored, so a restart will wait: {e}");
+            }
+        });
+        self.tasks.spawn(stored);
+    }
+
+    /// Ends this process once its lease is over and its stores belong to another cluster: it can
+    /// never serve again. While the lease holds, or a store of its own cluster answers, it
+    /// continues.
+    fn check_cluster_of_stores(&self) -> Result<(), Error> {
+        // Not `has_lease`: without lease checks (`--cfg unleased`) a session serves beyond its
+        // lease.
+        let session = self.session.load();
+        let left = session.as_ref().map(|s| s.time_left(self.clock.now()));
+        if left.is_some_and(|left| !left.is_zero()) || !self.store_group.is_foreign() {
+            return Ok(());
+        }
+        Err(Error::OtherCluster {
+            own: self.own_cluster.tag(),
+            stores: self.store_group.address_list(),
+        })
+    }
+
+    /// Renews until the store says that the session is over.
+    async fn renew_until_ended(
+        self: &Arc<Self>,
+        session: &Arc<LeasedSession>,
+        mut lease: Duration,
+    ) -> Result<(), Error> {
+        loop {
+            let started = Instant::now();
+            self.renewals.counts.send_modify(|c| c.0 += 1);
+            let renewed = self.renew_once(session, lease).await;
+            if renewed.is_ok() {
+                self.renewals.counts.send_modify(|c| c.1 = c.0);
+            }
+            match renewed {
+                Ok(d) => {
+                    lease = d;
+                    self.renewals.lease_ms.store(d.as_millis() as u64, Relaxed);
+                    self.counters.renewals.add(1);
+                    let rest = renew_interval(lease).saturating_sub(started.elapsed());
+                    // A renewal may be asked for out of turn, but not in a tight loop.
+                    sleep(RENEWAL_INTERVAL_MIN.min(rest)).await;
+                    let _ = timeout(
+                        rest.saturating_sub(RENEWAL_INTERVAL_MIN),
+                        self.renewals.requested.notified(),
+                    )
+                    .await;
+                }
+                Err(fault) if fault.reason() == Reason::NoSuchSession => return Ok(()),
+                Err(fault) => {
+                    self.check_cluster_of_stores()?;
+                    self.counters.renewal_failures.add(1);
+                    tracing::debug!(%fault, "renewal failed");
+                    sleep(self.random.jitter(RENEWAL_INTERVAL_MIN)).await;
+                }
+            }
+        }
+    }
+
+    /// One try at one store.
+    async fn renew_once(
+        self: &Arc<Self>,
+        session: &Arc<LeasedSession>,
+        lease: Duration,
+    ) -> Result<Duration, Fault> {
+        let (address, channel) = self.store_group.preferred_channel()?;
+        let is_draining = self.slot_moves.is_draining();
+        let request = KeepAliveRequest {
+            session: session.id.0,
+            table_version: self.table.version(),
+            draining: is_draining,
+            cluster_tag: self.own_cluster.tag().0,
+        };
+        let t0 = self.clock.now();
+        let answer = timeout(
+            renew_timeout(lease),
+            StoreClient::new(channel).keep_alive(request),
+        )
+        .await;
+        let answer = match answer {
+            Ok(Ok(response)) => Ok(response.into_inner()),
+            Ok(Err(status)) => Err(Fault::from_status(&status)),
+            Err(_) => Err(Fault::new(
+                Reason::Unreachable,
+                format!("store {address} did not answer within D/6"),
+            )),
+        };
+        // Routes first: a lease never serves an epoch older than the one it came with. Schedule
+        // that breaks it: the routes are not taken, because they are of another cluster or
+        // malformed, and the lease is renewed all the same. Then slots are served that moved on
+        // long ago.
+        let renewed =
+            self.store_group
+                .check_answer(&address, answer)
+                .and_then(
+                    |response| match self.apply_routes(response.routes.as_ref()) {
+                        Err(fault) if !planted!(NameNoCluster) => Err(fault),
+                        _ => Ok(response),
+                    },
+                );
+        let fault = match renewed {
+            Ok(response) => {
+                let lease = Duration::from_millis(u64::from(response.lease_ms));
+                let t0 = match planted!(LeaseFromAnswer) {
+                    true => self.clock.now(),
+                    false => t0,
+                };
+                session.renew(Lease::new(t0, lease));
+                self.store_group.set_members(response.stores);
+                self.start_planned_moves(
+                    session,
+                    is_draining,
+                    response.moves_planned,
+                    &response.moves,
+                );
+                return Ok(lease);
+            }
+            Err(fault) => fault,
+        };
+        if fault.reason() != Reason::NoSuchSession {
+            self.store_group.prefer_next(&address, &fault.detail.leader);
+        }
+        Err(fault)
+    }
+
+    /// Follows the routing table as any store applies it, until cancelled.
+    pub(crate) async fn run_table_watcher(self: Arc<Self>, cancel: CancellationToken) {
+        while !cancel.is_cancelled() {
+            if let Some(Err(fault)) = cancel.run_until_cancelled(self.follow_table()).await {
+                tracing::debug!(%fault, "watching the routing table failed");
+            }
+            let _ = cancel
+                .run_until_cancelled(sleep(self.random.jitter(Duration::from_millis(100))))
+                .await;
+        }
+    }
+
+    async fn follow_table(&self) -> Result<(), Fault> {
+        let (_, channel) = self.store_group.preferred_channel()?;
+        let request = WatchRequest {
+            table_version: self.table.version(),
+            cluster_tag: self.own_cluster.tag().0,
+        };
+        let opened = timeout(
+            REGISTER_ATTEMPT_TIMEOUT,
+            StoreClient::new(channel).watch(request),
+        )
+        .await;
+        let late = |_| Fault::new(Reason::Unreachable, "the store did not answer");
+        let mut stream = opened
+            .map_err(late)?
+            .map_err(|s| Fault::from_status(&s))?
+            .into_inner();
+        while let Some(routes) = stream.message().await.map_err(|s| Fault::from_status(&s))? {
+            self.apply_routes(Some(&routes))?;
+        }
+        Ok(())
+    }
+
+    /// Applies routes that came with an answer.
+    ///
+    /// # Errors
+    /// The table is older than the routes afterwards: they are of another cluster, malformed, or
+    /// build on a version that is not known here.
+    pub(crate) fn apply_routes(&self, routes: Option<&v1::RoutingTable>) -> Result<(), Fault> {
+        let Some(routes) = routes else { return Ok(()) };
+        let malformed = |e: String| Fault::new(Reason::Unspecified, format!("bad routes: {e}"));
+        let delta = Delta::try_from(routes).map_err(|e| malformed(e.to_string()))?;
+        let version = delta.version;
+        self.apply_delta(delta).map_err(|error| match error {
+            ApplyError::ClusterMismatch(fault) => fault,
+            unfit @ ApplyError::Unfit(_) => malformed(unfit.to_string()),
+        })?;
+        match self.table.version() < version {
+            true => Err(malformed("they build on a newer table".to_owned())),
+            false => Ok(()),
+        }
+    }
+
+    /// Applies a delta; on anything newer drops what is no longer ours.
+    fn apply_delta(&self, delta: Delta) -> Result<bool, ApplyError> {
+        let before = self.table.load();
+        let changed = delta.routes.iter().filter(|(slot, route)| {
+            let known = before.as_deref().and_then(|table| table.route(*slot));
+            known.is_some_and(|known| known.epoch < route.epoch)
+        });
+        let changed = changed.count() as u64;
+        let newer = match self.table.apply(delta) {
+            Err(ApplyError::Unfit(RouteError::Gap { .. })) => {
+                self.request_renewal();
+                false
+            }
+            other => other?,
+        };
+        if newer {
+            self.counters.epochs_changed.add(changed);
+            if let Some(table) = self.table.load() {
+                self.sections.drop_stale(&table);
+            }
+        }
+        Ok(newer)
+    }
+}

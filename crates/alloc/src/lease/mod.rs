@@ -1,0 +1,3 @@
+//! Registration and renewal of the lease.
+
+pub(crate) mod lease_keeper;

@@ -1,0 +1,156 @@
+//! How long calls take, and how they fail: for gRPC and for the doors alike, since both come
+//! through the service.
+
+use std::time::Duration;
+
+use seqsvr_metrics::{DescriptorEncoder, Figure, Histogram};
+use seqsvr_proto::v1::Reason;
+use tokio::time::Instant;
+
+use crate::metrics::counters::EventCounter;
+
+/// One more than the greatest reason of the contract.
+const REASON_COUNT: usize = 18;
+
+/// What is called.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum CallMethod {
+    Next,
+    NextMany,
+    Current,
+    CurrentMany,
+    /// One frame of it.
+    Pipe,
+    RaiseTo,
+    Routes,
+}
+
+/// In the order of [`CallMethod`].
+const METHOD_NAMES: [&str; 7] = [
+    "Next",
+    "NextMany",
+    "Current",
+    "CurrentMany",
+    "Pipe",
+    "RaiseTo",
+    "Routes",
+];
+
+/// What is known of the calls of one AllocSvr.
+#[derive(Debug, Default)]
+pub(crate) struct CallMetrics {
+    durations: [Histogram; METHOD_NAMES.len()],
+    failures: [EventCounter; REASON_COUNT],
+    dropped: EventCounter,
+}
+
+impl CallMetrics {
+    /// Begins a call that was received at that moment.
+    pub(crate) fn start_call(&self, method: CallMethod, started_at: Instant) -> CallTimer<'_> {
+        CallTimer {
+            metrics: self,
+            method,
+            started_at,
+            is_stopped: false,
+        }
+    }
+
+    /// Notes `n` calls or frames that took so long each.
+    pub(crate) fn record_calls(&self, method: CallMethod, duration: Duration, call_count: u64) {
+        self.durations[method as usize].observe_each(duration, call_count);
+    }
+
+    /// Notes a call, a frame or an item that is answered by an error.
+    pub(crate) fn record_failure(&self, reason: Reason) {
+        if let Some(failed) = self.failures.get(reason as usize) {
+            failed.add(1);
+        }
+    }
+
+    /// What counts failures.
+    pub(crate) fn to_figures(&self) -> Vec<Figure> {
+        let help =
+            "Calls, frames of Pipes, and items of others, answered by an error, by its reason";
+        let failed = (0..).zip(&self.failures).map(|(reason, count)| {
+            let name = Reason::try_from(reason).unwrap_or_default().as_str_name();
+            let name = name.strip_prefix("REASON_").unwrap_or(name);
+            Figure::counter("errors", help, count.get()).of("reason", name)
+        });
+        let help = "Calls and frames whose caller went away before the answer";
+        let dropped = Figure::counter("calls_dropped", help, self.dropped.get());
+        failed.chain([dropped]).collect()
+    }
+
+    /// Writes how long calls took.
+    pub(crate) fn encode_durations(&self, encoder: &mut DescriptorEncoder) -> std::fmt::Result {
+        Histogram::encode_all(
+            METHOD_NAMES.into_iter().zip(&self.durations),
+            "call_duration_seconds",
+            "method",
+            "From when a call, or a frame of a Pipe, was received until its answer was ready",
+            encoder,
+        )
+    }
+}
+
+/// A call that is being answered.
+pub(crate) struct CallTimer<'a> {
+    metrics: &'a CallMetrics,
+    method: CallMethod,
+    started_at: Instant,
+    is_stopped: bool,
+}
+
+impl CallTimer<'_> {
+    /// The answer is ready.
+    pub(crate) fn stop(mut self) -> Duration {
+        self.is_stopped = true;
+        let duration = self.started_at.elapsed();
+        self.metrics.record_calls(self.method, duration, 1);
+        duration
+    }
+}
+
+impl Drop for CallTimer<'_> {
+    fn drop(&mut self) {
+        if !self.is_stopped {
+            self.metrics.dropped.add(1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(timing: &CallMetrics, name: &str) -> u64 {
+        let figures = timing.to_figures();
+        let named = figures.iter().find(|f| match &f.label {
+            Some((_, value)) => value == name,
+            None => f.name == name,
+        });
+        named.unwrap().value
+    }
+
+    #[test]
+    fn call_metrics_have_a_counter_for_each_reason() {
+        assert!(
+            Reason::try_from(REASON_COUNT as i32).is_err(),
+            "a reason is new"
+        );
+        let timing = CallMetrics::default();
+        timing.record_failure(Reason::NameTaken);
+        assert_eq!(value(&timing, "NAME_TAKEN"), 1);
+        assert_eq!(value(&timing, "UNSPECIFIED"), 0);
+    }
+
+    #[test]
+    fn call_timer_records_end_or_drop() {
+        let timing = CallMetrics::default();
+        timing.start_call(CallMethod::Routes, Instant::now()).stop();
+        assert_eq!(timing.durations[CallMethod::Routes as usize].count(), 1);
+        drop(timing.start_call(CallMethod::Routes, Instant::now()));
+        assert_eq!(timing.durations[CallMethod::Routes as usize].count(), 1);
+        assert_eq!(value(&timing, "calls_dropped"), 1);
+    }
+}

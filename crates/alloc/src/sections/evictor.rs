@@ -1,0 +1,305 @@
+//! Idle sections are closed, so that memory follows the active keys; over the memory budget others
+//! are closed as well, busy ones too (they open again right above their highest number): those
+//! first that grew last. So whoever touches section upon section, or key upon key, has those
+//! sections closed, and not the steady ones of others.
+//!
+//! Callers may touch keys faster than the budget is looked at. So the process-wide limit of
+//! counters has a slack above the budgets: within it, sections are closed between two looks as
+//! well; above it, no key is touched for the first time until some were closed
+//! (`Refusal::NoMemory`).
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use seqsvr_core::section::memory;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use crate::node::Node;
+use crate::sections::loaded_section::LoadedSection;
+
+/// Sweeps without use after which a section is idle.
+const IDLE_SWEEPS: u32 = 2;
+/// Longest time between two looks at the memory budget.
+const BUDGET_CHECK_INTERVAL: Duration = Duration::from_secs(2);
+/// Time between two looks at the memory of the process.
+const MEMORY_CHECK_INTERVAL: Duration = Duration::from_millis(50);
+/// Minimum ratio of the pause after a walk over all sections to the time of the walk.
+const PAUSE_TO_WALK_RATIO: u32 = 10;
+/// Closings under way at one time.
+const CLOSES_IN_FLIGHT_MAX: usize = 1_000;
+
+impl Node {
+    /// Sweeps until cancelled; a section unused for between one and two times `idle_after` / 2 is
+    /// closed.
+    pub(crate) async fn run_evictor(
+        self: Arc<Self>,
+        idle_after: Duration,
+        budget: u64,
+        cancel: CancellationToken,
+    ) {
+        let sweep_interval = idle_after / IDLE_SWEEPS;
+        let mut next_sweep = Instant::now() + sweep_interval;
+        loop {
+            let due = next_sweep.min(Instant::now() + BUDGET_CHECK_INTERVAL);
+            let waited = self.wait_until_budget_check(due, budget);
+            if cancel.run_until_cancelled(waited).await.is_none() {
+                return;
+            }
+            let is_sweep_due = Instant::now() >= next_sweep;
+            if is_sweep_due {
+                next_sweep = Instant::now() + sweep_interval;
+            }
+            let victims = select_victims(self.sections.all(), is_sweep_due, budget);
+            let closing = self.close_sections(victims);
+            if cancel.run_until_cancelled(closing).await.is_none() {
+                return;
+            }
+        }
+    }
+
+    /// Waits until a look at the budget is due; closes sections above the budget before that, as
+    /// often as the counters of the process have more than half of their slack.
+    async fn wait_until_budget_check(self: &Arc<Self>, due: Instant, budget: u64) {
+        let mut next = Instant::now() + MEMORY_CHECK_INTERVAL;
+        while next < due {
+            sleep_until(next).await;
+            let mut pause = MEMORY_CHECK_INTERVAL;
+            if memory().is_tight() {
+                let began = Instant::now();
+                let victims = select_over_budget(self.sections.all(), budget);
+                pause = pause.max(PAUSE_TO_WALK_RATIO * began.elapsed());
+                self.close_sections(victims).await;
+            }
+            next = Instant::now() + pause;
+        }
+        sleep_until(due).await;
+    }
+
+    /// Closes sections, if a store answers.
+    ///
+    /// Invariant: a section in use is sealed for memory only when a store has just renewed the
+    /// lease. Schedule that breaks it: the stores go away; busy sections above the budget are
+    /// sealed; their callers wait for an Open, although the windows would have served them until
+    /// the lease ends. After that nothing is handed out, so memory grows for at most D without a
+    /// store.
+    async fn close_sections(self: &Arc<Self>, victims: Vec<Arc<LoadedSection>>) {
+        if victims.is_empty()
+            || !self
+                .renew_and_wait(Instant::now() + BUDGET_CHECK_INTERVAL)
+                .await
+        {
+            return;
+        }
+        let closing =
+            futures::stream::iter(victims).for_each_concurrent(CLOSES_IN_FLIGHT_MAX, |loaded| {
+                let node = self.clone();
+                async move { node.close_section(loaded).await }
+            });
+        closing.await;
+    }
+}
+
+/// The sections to close: idle ones at a sweep, and above the budget (bytes) those worth least; of
+/// equals those unused since the last look before those in use, and the largest first.
+fn select_victims(
+    sections: Vec<Arc<LoadedSection>>,
+    is_sweep_due: bool,
+    budget: u64,
+) -> Vec<Arc<LoadedSection>> {
+    let mut victims = Vec::new();
+    let mut kept = Vec::new();
+    for loaded in sections {
+        let (used, retention_score) = loaded.sample_usage();
+        if is_sweep_due && loaded.count_idle_sweep() >= IDLE_SWEEPS {
+            victims.push(loaded);
+        } else {
+            let bytes = loaded.section.bytes() as u64;
+            kept.push(((Reverse(retention_score), !used, bytes), loaded));
+        }
+    }
+    victims.extend(take_over_budget(kept, budget));
+    victims
+}
+
+/// Returns the sections to close between two looks, ranked without a look.
+fn select_over_budget(sections: Vec<Arc<LoadedSection>>, budget: u64) -> Vec<Arc<LoadedSection>> {
+    let ranked = sections.into_iter().map(|loaded| {
+        let (used, retention_score) = loaded.peek_usage();
+        let bytes = loaded.section.bytes() as u64;
+        ((Reverse(retention_score), !used, bytes), loaded)
+    });
+    take_over_budget(ranked.collect(), budget)
+}
+
+/// Order in which sections are kept: those that compare greater are closed first. Last: their
+/// bytes.
+type EvictionRank = (Reverse<u32>, bool, u64);
+
+/// Returns the sections above the budget (bytes), those of the greatest rank.
+fn take_over_budget(
+    mut ranked: Vec<(EvictionRank, Arc<LoadedSection>)>,
+    budget: u64,
+) -> Vec<Arc<LoadedSection>> {
+    let mut bytes: u64 = ranked.iter().map(|((.., bytes), _)| bytes).sum();
+    let mut victims = Vec::new();
+    if bytes > budget {
+        ranked.sort_by_key(|(rank, _)| *rank);
+        while bytes > budget
+            && let Some(((.., freed), loaded)) = ranked.pop()
+        {
+            bytes -= freed;
+            victims.push(loaded);
+        }
+    }
+    victims
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::num::NonZeroU32;
+
+    use seqsvr_core::command::Fence;
+    use seqsvr_core::id::{Epoch, NamespaceId, SectionId, SectionKey, SessionId, Slot};
+    use seqsvr_core::section::{Key, Open, Section};
+
+    use super::*;
+    use crate::session::leased_session::LeasedSession;
+    use crate::{Alloc, Options};
+
+    /// A section object with a window of 1,000.
+    pub(crate) fn test_section(section: u32, size: u32) -> Arc<LoadedSection> {
+        let key = SectionKey {
+            namespace: NamespaceId(1),
+            section: SectionId(section),
+        };
+        let fence = Fence {
+            slot: Slot(0),
+            epoch: Epoch(1),
+            section: key,
+        };
+        let session = Arc::new(LeasedSession::new(SessionId(1)));
+        Arc::new(LoadedSection::new(fence, session, dense_section(size), 10))
+    }
+
+    fn dense_section(size: u32) -> Section {
+        let open = Open {
+            generation: 1,
+            base: 0,
+            max_seq: 1_000,
+            first: Some(1),
+            stride: 1,
+        };
+        Section::dense(open, size)
+    }
+
+    /// A node whose store does not answer.
+    pub(crate) async fn unconnected_node() -> (Alloc, Arc<Node>) {
+        let any = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
+        let options = Options::new("a1", any, vec!["127.0.0.1:1".into()]);
+        let alloc = Alloc::start(options).await.unwrap();
+        let node = alloc.node.clone();
+        (alloc, node)
+    }
+
+    /// Schedule: the stores go away while sections are above the budget.
+    #[tokio::test]
+    async fn eviction_without_store_seals_nothing() {
+        let (_alloc, node) = unconnected_node().await;
+        let session = test_section(1, 10).session.clone();
+        let one = LoadedSection::new(test_section(1, 10).fence, session, dense_section(10), 10);
+        let key = one.key();
+        node.sections.publish(one);
+        let victims = select_victims(node.sections.all(), false, 0);
+        assert_eq!(victims.len(), 1);
+        node.close_sections(victims).await;
+        let found = node.sections.get(key).expect("still loaded");
+        assert!(!found.section.is_sealed());
+        take_one(&found);
+    }
+
+    fn take_one(loaded: &LoadedSection) {
+        let taken = loaded.section.next(Key::Dense(0), NonZeroU32::MIN);
+        taken.expect("a number");
+    }
+
+    #[test]
+    fn eviction_prefers_sections_touched_once() {
+        let busy = test_section(0, 100_000);
+        let once: Vec<_> = (1..=10).map(|n| test_section(n, 100)).collect();
+        let all = || once.iter().chain([&busy]).cloned().collect::<Vec<_>>();
+        all().iter().for_each(|one| take_one(one));
+        assert!(select_victims(all(), false, u64::MAX).is_empty());
+        take_one(&busy);
+        // One small section must go: not the busy one, although it is the largest.
+        let bytes: u64 = all().iter().map(|l| l.section.bytes() as u64).sum();
+        let victims = select_victims(all(), false, bytes - 1);
+        assert_eq!(victims.len(), 1);
+        assert!(!Arc::ptr_eq(&victims[0], &busy));
+        // When nothing else is left the busy one goes as well.
+        take_one(&busy);
+        assert_eq!(select_victims(all(), false, 0).len(), 11);
+    }
+
+    #[test]
+    fn eviction_prefers_growing_sections() {
+        let steady = test_section(0, 100_000);
+        let growing: Vec<_> = (1..=10).map(|n| test_section(n, 100)).collect();
+        let all = || growing.iter().chain([&steady]).cloned().collect::<Vec<_>>();
+        // All are in use at every look; a key is new to each but one.
+        for key in 0..4 {
+            take_one(&steady);
+            for one in &growing {
+                let taken = one.section.next(Key::Dense(key), NonZeroU32::MIN);
+                taken.expect("a number");
+            }
+            assert!(select_victims(all(), false, u64::MAX).is_empty());
+        }
+        all().iter().for_each(|one| take_one(one));
+        let steady_bytes = steady.section.bytes() as u64;
+        let victims = select_victims(all(), false, steady_bytes);
+        assert_eq!(victims.len(), growing.len());
+        assert!(victims.iter().all(|v| !Arc::ptr_eq(v, &steady)));
+    }
+
+    #[test]
+    fn eviction_between_samples_prefers_new_sections_and_samples_nothing() {
+        let steady = test_section(0, 100_000);
+        take_one(&steady);
+        for _ in 0..2 {
+            assert!(select_victims(vec![steady.clone()], false, u64::MAX).is_empty());
+            take_one(&steady);
+        }
+        let new = test_section(1, 100);
+        take_one(&new);
+        let all = || vec![steady.clone(), new.clone()];
+        let bytes: u64 = all().iter().map(|l| l.section.bytes() as u64).sum();
+        for _ in 0..2 {
+            assert!(select_over_budget(all(), bytes).is_empty());
+            let victims = select_over_budget(all(), bytes - 1);
+            assert_eq!(victims.len(), 1);
+            assert!(Arc::ptr_eq(&victims[0], &new));
+        }
+        assert_eq!(select_over_budget(all(), 0).len(), 2);
+        assert!(steady.section.is_used(), "the next look still sees the use");
+    }
+
+    #[test]
+    fn budget_checks_make_no_section_idle() {
+        let one = test_section(0, 100);
+        let idle =
+            |is_sweep_due| !select_victims(vec![one.clone()], is_sweep_due, u64::MAX).is_empty();
+        for _ in 0..3 {
+            take_one(&one);
+            assert!(!idle(false));
+            assert!(!idle(false));
+            assert!(!idle(true), "used since the last sweep");
+        }
+        for _ in 1..IDLE_SWEEPS {
+            assert!(!idle(true));
+        }
+        assert!(idle(true));
+    }
+}

@@ -1,0 +1,288 @@
+//! Opening and closing a section at the store.
+//!
+//! Invariant: a generation for which a close was sent is dead here, whatever the answer: it is
+//! sealed and taken out before the close is sent, and the next opening waits until the answer has
+//! come.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use seqsvr_core::command::Fence;
+use seqsvr_core::id::{SectionKey, Slot};
+use seqsvr_core::namespace::Namespace;
+use seqsvr_core::route::RoutingTable;
+use seqsvr_proto::convert::u128_bytes;
+use seqsvr_proto::error::Fault;
+use seqsvr_proto::v1::refused::Kind;
+use seqsvr_proto::v1::section_reply::Reply;
+use seqsvr_proto::v1::{self, Reason, SectionCommand, SectionFinal, section_command};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::node::Node;
+use crate::sections::loaded_section::LoadedSection;
+use crate::sections::section_map::{TransitionResult, wait_for_transition};
+use crate::session::leased_session::LeasedSession;
+
+/// How long a table with a newer step is waited for.
+const STEP_RENEWAL_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// An opening or a closing under way. When it is dropped, callers that wait for it get its outcome.
+///
+/// Invariant: an opening or a closing ends, however its task ends. Schedule that breaks it: the
+/// task panics; its section stays among those under way; each later call of it, each move of its
+/// slot and the shutdown wait for an outcome that never comes.
+struct SectionTransition {
+    node: Arc<Node>,
+    key: SectionKey,
+    result_sender: watch::Sender<TransitionResult>,
+    result: Option<Result<(), Fault>>,
+}
+
+impl SectionTransition {
+    fn new(
+        node: Arc<Node>,
+        key: SectionKey,
+        result_sender: watch::Sender<TransitionResult>,
+    ) -> SectionTransition {
+        SectionTransition {
+            node,
+            key,
+            result_sender,
+            result: None,
+        }
+    }
+
+    fn finish(mut self, result: Result<(), Fault>) {
+        self.result = Some(result);
+    }
+}
+
+impl Drop for SectionTransition {
+    fn drop(&mut self) {
+        let result = self.result.take().unwrap_or_else(|| {
+            let text = "internal error: opening or closing the section broke off; retry";
+            Err(Fault::new(Reason::Unreachable, text))
+        });
+        self.node
+            .sections
+            .end_transition(self.key, &self.result_sender, result);
+    }
+}
+
+impl Node {
+    /// Loads a section this node owns at `fence`; whoever asks meanwhile joins. The work goes on if
+    /// the caller gives up.
+    pub(crate) async fn open_section(
+        self: &Arc<Self>,
+        fence: Fence,
+        session: Arc<LeasedSession>,
+    ) -> Result<(), Fault> {
+        let key = fence.section;
+        // Never closed: an error cannot come.
+        let permit = self.sections.open_permits.clone().acquire_owned().await;
+        let result_sender = match self.sections.begin_transition(fence) {
+            Ok(result_sender) => result_sender,
+            Err(joined) => {
+                drop(permit);
+                return wait_for_transition(joined?).await;
+            }
+        };
+        let result_receiver = result_sender.subscribe();
+        let transition = SectionTransition::new(self.clone(), key, result_sender);
+        self.spawn_background(async move {
+            let _permit = permit;
+            let opened = transition.node.open_at_store(fence, session).await;
+            transition.finish(opened);
+        });
+        wait_for_transition(result_receiver).await
+    }
+
+    async fn open_at_store(&self, fence: Fence, session: Arc<LeasedSession>) -> Result<(), Fault> {
+        if self
+            .sections
+            .get(fence.section)
+            .is_some_and(|l| l.fence == fence && !l.section.is_sealed())
+        {
+            return Ok(());
+        }
+        loop {
+            let namespace = self.namespace_of(fence.section)?;
+            let step = namespace.spec.step;
+            let nonce: u128 = self.random.draw();
+            // If this process does not know the last generation, the store fills in what it has
+            // applied, at each try. The fence keeps out a process that lost the slot. The nonce
+            // keeps a retry from opening twice while the generation is open. Schedule that the
+            // nonce does not stop: the second try is applied, the section is closed, the first try
+            // arrives. It begins a generation that nothing uses. This costs a window, and no number
+            // is repeated: the row has no epoch, so only a longer row, or one more round trip for
+            // each first Open, would tell the duplicate (docs/invariants.md).
+            let open = v1::Open {
+                expected: self.sections.last_generation(fence),
+                nonce: u128_bytes(nonce),
+                step,
+            };
+            let command = SectionCommand {
+                fence: Some(fence.into()),
+                command: Some(section_command::Command::Open(open)),
+            };
+            match self.command_queue.submit(command).await? {
+                Reply::Opened(opened) => {
+                    self.counters.opens.add(1);
+                    let section = self.sections.build_section(&namespace, &opened);
+                    self.sections
+                        .publish(LoadedSection::new(fence, session, section, step));
+                    return Ok(());
+                }
+                Reply::Refused(refused) if refused.kind() == Kind::Invalid => {
+                    self.wait_for_new_step(fence.section, step, &refused)
+                        .await?;
+                }
+                Reply::Refused(refused) => {
+                    if refused.kind() == Kind::StaleGeneration {
+                        self.sections.record_generation(fence, refused.value);
+                    }
+                    return Err(self.fault_from_refusal(&refused));
+                }
+                Reply::Raised(_) | Reply::Closed(_) => return Err(unexpected_reply()),
+            }
+        }
+    }
+
+    /// Waits until the table has another step than the one that the store refused.
+    ///
+    /// Invariant: a caller gets no error because an operator lowered step and step_max. Schedule
+    /// that breaks it: an Open waits for the store; step and step_max are lowered; the Open arrives
+    /// with the step of before, and the state refuses it. Another step is tried only if there is
+    /// one, so this ends.
+    async fn wait_for_new_step(
+        &self,
+        section: SectionKey,
+        step: u32,
+        refused: &v1::Refused,
+    ) -> Result<(), Fault> {
+        let is_renewed = self
+            .renew_and_wait(Instant::now() + STEP_RENEWAL_TIMEOUT)
+            .await;
+        match self.namespace_of(section)?.spec.step != step {
+            true => Ok(()),
+            false if is_renewed => Err(self.fault_from_refusal(refused)),
+            false => {
+                let text = format!(
+                    "the step of section {section} was changed and no store has sent the new one yet; retry"
+                );
+                Err(Fault::new(Reason::Unreachable, text))
+            }
+        }
+    }
+
+    fn namespace_of(&self, section: SectionKey) -> Result<Namespace, Fault> {
+        let table = self.table.load();
+        let table = table.ok_or_else(|| Fault::new(Reason::NotOwner, "no routing table yet"))?;
+        let namespace = table.namespace_by_id(section.namespace).cloned();
+        namespace.ok_or_else(|| Fault::new(Reason::NoSuchNamespace, "the namespace is gone"))
+    }
+
+    /// Hands an idle section back: the next owner (or we) go on right above the highest number
+    /// used. Once begun it goes on if the caller gives up, because the section is sealed by then.
+    pub(crate) async fn close_section(self: &Arc<Self>, loaded: Arc<LoadedSection>) {
+        let Ok(result_sender) = self.sections.begin_transition(loaded.fence) else {
+            return;
+        };
+        let result_receiver = result_sender.subscribe();
+        let transition = SectionTransition::new(self.clone(), loaded.key(), result_sender);
+        self.spawn_background(async move {
+            transition.node.close_at_store(loaded).await;
+            transition.finish(Ok(()));
+        });
+        let _ = wait_for_transition(result_receiver).await;
+    }
+
+    async fn close_at_store(&self, loaded: Arc<LoadedSection>) {
+        let key = loaded.key();
+        if self.sections.retire(&loaded) {
+            self.sections
+                .record_generation(loaded.fence, loaded.generation.0);
+            let value = loaded.wait_drained().await;
+            let close = v1::Close {
+                generation: loaded.generation.0,
+                value,
+            };
+            let command = SectionCommand {
+                fence: Some(loaded.fence.into()),
+                command: Some(section_command::Command::Close(close)),
+            };
+            // Whatever the answer: this generation is dead here.
+            match self.command_queue.submit(command).await {
+                Ok(Reply::Closed(_)) => self.counters.closes.add(1),
+                Ok(_) => {}
+                Err(_) => self.sections.record_unconfirmed_close(
+                    key,
+                    SectionFinal {
+                        fence: Some(loaded.fence.into()),
+                        generation: loaded.generation.0,
+                        value,
+                    },
+                ),
+            }
+        }
+    }
+
+    /// What a refusal by the state means to a caller.
+    pub(crate) fn fault_from_refusal(&self, refused: &v1::Refused) -> Fault {
+        match refused.kind() {
+            Kind::NotOwner => {
+                self.request_renewal();
+                Fault::new(Reason::NotOwner, refused.message.clone())
+            }
+            // Another generation came first: look again.
+            Kind::StaleGeneration => Fault::new(Reason::NotOwner, refused.message.clone()),
+            Kind::Exhausted => Fault::new(Reason::SequenceExhausted, refused.message.clone()),
+            Kind::AboveBound => Fault::new(Reason::AboveBound, refused.message.clone()),
+            Kind::NoSuchNamespace => Fault::new(Reason::NoSuchNamespace, refused.message.clone()),
+            Kind::Invalid | Kind::Unspecified => {
+                Fault::new(Reason::Refused, refused.message.clone())
+            }
+        }
+    }
+
+    /// Fence for a section of a slot this node owns by the table.
+    pub(crate) fn section_fence(table: &RoutingTable, slot: Slot, section: SectionKey) -> Fence {
+        Fence {
+            slot,
+            epoch: table.route(slot).map(|r| r.epoch).unwrap_or_default(),
+            section,
+        }
+    }
+}
+
+pub(crate) fn unexpected_reply() -> Fault {
+    Fault::new(
+        Reason::Unspecified,
+        "the store answered another command than the one asked",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sections::evictor::tests::{test_section, unconnected_node};
+
+    /// The task of an opening is dropped before its end, as a panic does it.
+    #[tokio::test]
+    async fn aborted_open_ends_with_error() {
+        let (_alloc, node) = unconnected_node().await;
+        let fence = test_section(1, 10).fence;
+        let result_sender = node.sections.begin_transition(fence).unwrap();
+        let waits = wait_for_transition(result_sender.subscribe());
+        drop(SectionTransition::new(
+            node.clone(),
+            fence.section,
+            result_sender,
+        ));
+        let fault = waits.await.expect_err("it broke off");
+        assert_eq!(fault.reason(), Reason::Unreachable);
+        node.sections.wait_until_idle(fence.slot).await;
+        assert!(node.sections.begin_transition(fence).is_ok());
+    }
+}

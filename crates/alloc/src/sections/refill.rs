@@ -1,0 +1,230 @@
+//! Refill: raises max_seq ahead of need, one raise in flight a section.
+//!
+//! Invariant: a raise's answer widens only the object that asked, and only if it names that
+//! object's generation; a refusal retires the object only if it names that generation.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::AcqRel;
+use std::time::Duration;
+
+use seqsvr_core::reached;
+use seqsvr_core::section::Refusal;
+use seqsvr_proto::error::Fault;
+use seqsvr_proto::v1::refused::Kind;
+use seqsvr_proto::v1::section_reply::Reply;
+use seqsvr_proto::v1::{self, Reason, SectionCommand, section_command};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use crate::batch::item::OwnedKey;
+use crate::node::Node;
+use crate::sections::loaded_section::LoadedSection;
+use crate::sections::open_close::unexpected_reply;
+
+/// Most callers that may wait for one section's window.
+const WINDOW_WAITERS_MAX: u32 = 100_000;
+
+/// Longest wait of a RaiseTo for memory after its window was raised.
+const MEMORY_WAIT_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// One waiting caller. Counted off on drop, because a caller that cancels is dropped while it
+/// waits.
+struct WindowWaiter<'a>(&'a LoadedSection);
+
+impl Drop for WindowWaiter<'_> {
+    fn drop(&mut self) {
+        self.0.waiter_count.fetch_sub(1, AcqRel);
+    }
+}
+
+impl Node {
+    /// Starts a raise if one is due and none is in flight.
+    pub(crate) fn start_refill(self: &Arc<Self>, loaded: &Arc<LoadedSection>) {
+        if loaded.try_begin_raise() {
+            let (node, loaded) = (self.clone(), loaded.clone());
+            self.spawn_background(async move {
+                node.raise_ahead(&loaded).await;
+                loaded.end_raise();
+                // What was used meanwhile may have made the next one due.
+                node.start_refill(&loaded);
+            });
+        }
+    }
+
+    async fn raise_ahead(&self, loaded: &Arc<LoadedSection>) {
+        let Some(table) = self.table.load() else {
+            return;
+        };
+        let Some(namespace) = table.namespace_by_id(loaded.key().namespace) else {
+            return;
+        };
+        let to = loaded.next_max_seq(self.clock.now(), &namespace.spec);
+        match self.raise_window(loaded, to, false, false).await {
+            Ok(()) => {}
+            Err(fault) if fault.reason() == Reason::AboveBound => {
+                // step_max was lowered meanwhile: the table will tell.
+                self.request_renewal();
+                self.back_off().await;
+            }
+            Err(fault) => {
+                tracing::debug!(section = %loaded.key(), %fault, "raise failed");
+                self.back_off().await;
+            }
+        }
+    }
+
+    /// Raises the window for a RaiseTo of these keys, and sets their counters, even if the caller
+    /// goes away.
+    ///
+    /// Invariant: a window that a RaiseTo opened is used by it, if there is memory within 60 s.
+    /// Schedule that breaks it: the caller goes away while the raise is on its way; the window
+    /// reaches up to raise_to_max numbers above the counters; the process dies, and all keys of the
+    /// section jump by that much. A caller that goes away does not learn whether its call took
+    /// effect, so setting the counter is one of the outcomes it has to expect.
+    pub(crate) async fn raise_to(
+        self: &Arc<Self>,
+        loaded: Arc<LoadedSection>,
+        to: u64,
+        force: bool,
+        keys: Vec<OwnedKey>,
+    ) -> Result<(), Fault> {
+        let (done, raised) = oneshot::channel();
+        let node = self.clone();
+        self.spawn_background(async move {
+            let outcome = node.raise_window(&loaded, to, true, force).await;
+            if outcome.is_ok() {
+                node.set_counters(&loaded, to, &keys).await;
+            }
+            // The caller may have gone away.
+            let _ = done.send(outcome);
+        });
+        let ended = |_| {
+            let text = "internal error: the raise broke off; retry";
+            Fault::new(Reason::Unreachable, text)
+        };
+        raised.await.map_err(ended)?
+    }
+
+    /// Sets the counters of keys of a section whose window reaches `to`; never lowers one. Waits
+    /// for memory, which `idle` makes by closing sections.
+    async fn set_counters(&self, loaded: &LoadedSection, to: u64, keys: &[OwnedKey]) {
+        let end = Instant::now() + MEMORY_WAIT_TIMEOUT;
+        while self.set_counters_within_memory(loaded, to, keys)
+            && Instant::now() < end
+            && !self.stopping.is_cancelled()
+        {
+            self.back_off().await;
+        }
+        loaded.record_jump();
+    }
+
+    /// Sets the counters for which there is memory, and returns whether one was left out.
+    fn set_counters_within_memory(
+        &self,
+        loaded: &LoadedSection,
+        to: u64,
+        keys: &[OwnedKey],
+    ) -> bool {
+        let Some(table) = self.table.load() else {
+            return false;
+        };
+        let Some(namespace) = table.namespace_by_id(loaded.key().namespace) else {
+            return false;
+        };
+        let mut lacks_memory = false;
+        for key in keys {
+            if let Ok(location) = key.locate(namespace, &table) {
+                // Sealed meanwhile: its final was or is taken, and the next generation starts above
+                // it.
+                let set = loaded.section.raise_to(location.key_in_section(), to);
+                lacks_memory |= set == Err(Refusal::NoMemory);
+            }
+        }
+        lacks_memory
+    }
+
+    /// Raises max_seq of this very generation and widens its window.
+    pub(crate) async fn raise_window(
+        &self,
+        loaded: &Arc<LoadedSection>,
+        to: u64,
+        raise_to: bool,
+        force: bool,
+    ) -> Result<(), Fault> {
+        if loaded.section.is_sealed() {
+            return Ok(());
+        }
+        let raise = v1::Raise {
+            generation: loaded.generation.0,
+            to,
+            raise_to,
+            force,
+        };
+        let command = SectionCommand {
+            fence: Some(loaded.fence.into()),
+            command: Some(section_command::Command::Raise(raise)),
+        };
+        match self.command_queue.submit(command).await? {
+            Reply::Raised(raised) => {
+                self.counters.raises.add(1);
+                if raised.generation == loaded.generation.0 {
+                    loaded.section.widen(raised.max_seq);
+                    loaded.changed.notify_waiters();
+                }
+                Ok(())
+            }
+            Reply::Refused(refused) => {
+                let is_gone = match refused.kind() {
+                    Kind::NotOwner | Kind::NoSuchNamespace => true,
+                    Kind::StaleGeneration => refused.refused == loaded.generation.0,
+                    _ => false,
+                };
+                if is_gone {
+                    self.sections.retire(loaded);
+                }
+                Err(self.fault_from_refusal(&refused))
+            }
+            Reply::Opened(_) | Reply::Closed(_) => Err(unexpected_reply()),
+        }
+    }
+
+    /// Waits until the window reaches `needed`, the object is retired, or the deadline passes.
+    pub(crate) async fn wait_for_window(
+        self: &Arc<Self>,
+        loaded: &Arc<LoadedSection>,
+        needed: u64,
+        deadline: Instant,
+    ) -> Result<(), Fault> {
+        let before = loaded.waiter_count.fetch_add(1, AcqRel);
+        let _waiter = WindowWaiter(loaded);
+        if before >= WINDOW_WAITERS_MAX {
+            return Err(Fault::new(
+                Reason::TooMany,
+                "too many callers wait for this section's window; retry later",
+            )
+            .with_retry_after_ms(100));
+        }
+        self.counters.waited_for_refill.add(1);
+        reached!("alloc: a call waited for the window");
+        loaded.require_window(needed);
+        let waited = tokio::time::timeout_at(deadline, async {
+            loop {
+                let changed = loaded.changed.notified();
+                tokio::pin!(changed);
+                changed.as_mut().enable();
+                if loaded.section.max_seq() >= needed || loaded.section.is_sealed() {
+                    return;
+                }
+                self.start_refill(loaded);
+                changed.await;
+            }
+        })
+        .await;
+        waited.map_err(|_| {
+            Fault::new(Reason::NoWindow, format!(
+                "the window of section {} is used up and no store of {} confirmed a raise in time; check the stores and retry",
+                loaded.key(), self.store_group.address_list()
+            ))
+        })
+    }
+}

@@ -1,0 +1,244 @@
+//! Slots that are stopped for a move: nothing of them is opened again, what goes on with their
+//! sections is waited for, and what they hold is taken out. `moves.rs` says in which order, and
+//! why.
+//!
+//! Invariant: all of it is looked at and changed under the lock under which objects are published.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use seqsvr_core::id::{Epoch, NamespaceId, SectionId, SectionKey, Slot};
+use seqsvr_core::planted;
+use seqsvr_proto::v1::SectionFinal;
+
+use crate::sections::loaded_section::LoadedSection;
+use crate::sections::section_map::{SectionMap, wait_for_transition};
+
+/// Most closes remembered whose answer never came; one forgotten costs a gap.
+const UNCONFIRMED_CLOSES_MAX: usize = 100_000;
+
+impl SectionMap {
+    /// Stops a slot at an epoch: from here on nothing of it is opened at it. False if it is stopped
+    /// already.
+    pub(crate) fn freeze_slot(&self, slot: Slot, epoch: Epoch) -> bool {
+        let mut transitions = self.transitions.lock();
+        if transitions.frozen.get(&slot).is_some_and(|at| *at >= epoch) {
+            return false;
+        }
+        transitions.frozen.insert(slot, epoch);
+        true
+    }
+
+    /// Whether a slot is stopped at this epoch.
+    pub(crate) fn is_frozen(&self, slot: Slot, epoch: Epoch) -> bool {
+        let transitions = self.transitions.lock();
+        let is_frozen = transitions.frozen.get(&slot).is_some_and(|at| *at >= epoch);
+        is_frozen && !planted!(ServeStoppedSlots)
+    }
+
+    /// Waits until no section of the slot is being opened or closed.
+    pub(crate) async fn wait_until_idle(&self, slot: Slot) {
+        let in_progress: Vec<_> = {
+            let transitions = self.transitions.lock();
+            let of_slot = transitions
+                .in_progress
+                .values()
+                .filter(|(at, _)| *at == slot);
+            of_slot
+                .map(|(_, in_progress)| in_progress.clone())
+                .collect()
+        };
+        for transition in in_progress {
+            // Whatever became of it, it is over.
+            let _ = wait_for_transition(transition).await;
+        }
+    }
+
+    /// Waits until no section at all is being opened or closed.
+    pub(crate) async fn wait_until_all_idle(&self) {
+        let slots: BTreeSet<Slot> = {
+            let transitions = self.transitions.lock();
+            transitions
+                .in_progress
+                .values()
+                .map(|(slot, _)| *slot)
+                .collect()
+        };
+        for slot in slots {
+            self.wait_until_idle(slot).await;
+        }
+    }
+
+    /// Seals and takes out every object of a stopped slot.
+    pub(crate) fn retire_slot(&self, slot: Slot, epoch: Epoch) -> Vec<Arc<LoadedSection>> {
+        let lock = self.transitions.lock();
+        let mut all = self.all();
+        all.retain(|l| l.fence.slot == slot && l.fence.epoch == epoch);
+        for loaded in &all {
+            self.remove_locked(loaded);
+        }
+        drop(lock);
+        self.caches.forget(&all);
+        all
+    }
+
+    /// Finals of a slot's closes that are not known to be applied.
+    pub(crate) fn unconfirmed_closes(&self, slot: Slot, epoch: Epoch) -> Vec<SectionFinal> {
+        if planted!(ForgetUnsureFinals) {
+            return Vec::new();
+        }
+        let transitions = self.transitions.lock();
+        let fenced = (u32::from(slot.0), epoch.0);
+        let of_slot = transitions.unconfirmed_closes.values().filter(|last| {
+            let fence = last.fence.unwrap_or_default();
+            (fence.slot, fence.epoch) == fenced
+        });
+        of_slot.cloned().collect()
+    }
+
+    /// The same of all slots.
+    pub(crate) fn all_unconfirmed_closes(&self) -> Vec<SectionFinal> {
+        self.transitions
+            .lock()
+            .unconfirmed_closes
+            .values()
+            .cloned()
+            .collect()
+    }
+
+    /// Remembers the finals of a slot that moves, until the move shows in a table.
+    pub(crate) fn record_finals(&self, finals: &[SectionFinal]) {
+        for last in finals {
+            let fence = last.fence.unwrap_or_default();
+            let section = SectionKey {
+                namespace: NamespaceId(fence.namespace),
+                section: SectionId(fence.section),
+            };
+            self.record_unconfirmed_close(section, *last);
+        }
+    }
+
+    /// Remembers a close whose answer never came.
+    pub(crate) fn record_unconfirmed_close(&self, section: SectionKey, last: SectionFinal) {
+        let mut transitions = self.transitions.lock();
+        if transitions.unconfirmed_closes.len() < UNCONFIRMED_CLOSES_MAX {
+            transitions.unconfirmed_closes.insert(section, last);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use seqsvr_core::command::Fence;
+    use seqsvr_core::id::{ClusterId, SessionId};
+    use seqsvr_core::route::{Delta, Route, RoutingTable};
+    use seqsvr_core::section::{Open, Section};
+
+    use super::*;
+    use crate::session::leased_session::LeasedSession;
+
+    const SECTION: SectionKey = SectionKey {
+        namespace: NamespaceId(1),
+        section: SectionId(0),
+    };
+
+    fn fence(epoch: u64) -> Fence {
+        Fence {
+            slot: Slot(0),
+            epoch: Epoch(epoch),
+            section: SECTION,
+        }
+    }
+
+    fn loaded(epoch: u64, session: &Arc<LeasedSession>) -> LoadedSection {
+        let open = Open {
+            generation: epoch,
+            base: 0,
+            max_seq: 10,
+            first: Some(1),
+            stride: 1,
+        };
+        LoadedSection::new(fence(epoch), session.clone(), Section::dense(open, 10), 10)
+    }
+
+    fn table(epoch: u64) -> RoutingTable {
+        let route = Route {
+            epoch: Epoch(epoch),
+            owner: None,
+            version: epoch,
+        };
+        RoutingTable::new(Delta {
+            cluster: ClusterId(1),
+            base: 0,
+            version: epoch,
+            slot_count: 1,
+            namespaces: Vec::new(),
+            routes: vec![(Slot(0), route)],
+        })
+        .unwrap()
+    }
+
+    fn final_of(epoch: u64) -> SectionFinal {
+        SectionFinal {
+            fence: Some(fence(epoch).into()),
+            generation: epoch,
+            value: 3,
+        }
+    }
+
+    /// Two learn tables at one time; the one with the older is held up until the slot has come back
+    /// and its section is opened. Sealed without a close, it would skip its window.
+    #[test]
+    fn drop_stale_by_older_table_keeps_later_epoch() {
+        let (sections, session) = (
+            SectionMap::new([1, 2]),
+            Arc::new(LeasedSession::new(SessionId(1))),
+        );
+        sections.publish(loaded(5, &session));
+        sections.record_finals(&[final_of(5)]);
+        sections.drop_stale(&table(4));
+        assert!(!sections.get(SECTION).unwrap().section.is_sealed());
+        assert_eq!(sections.unconfirmed_closes(Slot(0), Epoch(5)).len(), 1);
+        sections.drop_stale(&table(6));
+        assert!(sections.get(SECTION).is_none());
+        assert_eq!(sections.unconfirmed_closes(Slot(0), Epoch(5)), []);
+    }
+
+    /// What an Open after a close names, so that a late duplicate of an earlier one begins nothing.
+    #[test]
+    fn last_generation_is_known_after_close_at_same_epoch_only() {
+        let (sections, session) = (
+            SectionMap::new([1, 2]),
+            Arc::new(LeasedSession::new(SessionId(1))),
+        );
+        assert_eq!(sections.last_generation(fence(5)), None);
+        sections.record_generation(fence(5), 7);
+        assert_eq!(sections.last_generation(fence(5)), Some(7));
+        assert_eq!(sections.last_generation(fence(6)), None);
+        sections.publish(loaded(5, &session));
+        assert_eq!(sections.last_generation(fence(5)), None, "it is loaded");
+    }
+
+    /// The end of a session may overtake a move under way: what the move took out of the map goes
+    /// along with the end as well.
+    #[test]
+    fn finals_of_move_in_progress_are_in_session_close() {
+        let (sections, session) = (
+            SectionMap::new([1, 2]),
+            Arc::new(LeasedSession::new(SessionId(1))),
+        );
+        sections.publish(loaded(5, &session));
+        assert!(sections.freeze_slot(Slot(0), Epoch(5)));
+        assert!(!sections.freeze_slot(Slot(0), Epoch(5)), "stopped twice");
+        let taken = sections.retire_slot(Slot(0), Epoch(5));
+        assert_eq!(taken.len(), 1);
+        sections.record_finals(&[final_of(5)]);
+        assert!(sections.end_session(&session).is_empty());
+        assert_eq!(sections.all_unconfirmed_closes(), [final_of(5)]);
+        // The mark holds until a later epoch shows.
+        sections.drop_stale(&table(5));
+        assert!(sections.is_frozen(Slot(0), Epoch(5)));
+        sections.drop_stale(&table(6));
+        assert!(!sections.is_frozen(Slot(0), Epoch(5)));
+    }
+}

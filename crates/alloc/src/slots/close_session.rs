@@ -1,0 +1,133 @@
+//! A planned end: hand back the true highest numbers and end the session, so that the next owner
+//! starts at once and no number is skipped. What could be handed over slot by slot is gone by then.
+//!
+//! Invariant: the session ends in this process before its finals are taken, so a final covers every
+//! number handed out; and after the first chunk was sent this process never serves in it again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use seqsvr_core::command::FINALS_MAX;
+use seqsvr_proto::v1::{CloseSessionRequest, SectionFinal};
+use tokio::time::{Instant, timeout_at};
+
+use crate::node::Node;
+
+/// How long the stores are asked for one chunk.
+const CHUNK_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long moves, openings and closings under way are waited for; what takes longer costs a gap.
+const IDLE_WAIT_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long the stores are asked for all chunks.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(8);
+
+impl Node {
+    /// Ends the session; the keeper must have stopped.
+    pub(crate) async fn close_session(self: &Arc<Self>) {
+        let Some(session) = self.session.swap(None) else {
+            return;
+        };
+        // Invariant: each wait of a shutdown has a bound, and all together stay below the 30 s
+        // after which the service manager kills the process. Schedule that breaks it: the stores
+        // are away, and 10,000 Opens wait for them; a move waits for those of its slot, and the
+        // shutdown for the move.
+        //
+        // No move begins any more; those under way have noted what they took out. One that has not
+        // come so far has taken nothing out yet: its sections are found below, like all others.
+        let idle_deadline = Instant::now() + IDLE_WAIT_TIMEOUT;
+        let _ = timeout_at(idle_deadline, self.slot_moves.wait_until_finals_recorded()).await;
+        // A close under way would come after the end of the session, and be refused.
+        let _ = timeout_at(idle_deadline, self.sections.wait_until_all_idle()).await;
+        let mut finals = self.sections.all_unconfirmed_closes();
+        for loaded in self.sections.end_session(&session) {
+            let value = loaded.wait_drained().await;
+            let fence = Some(loaded.fence.into());
+            finals.push(SectionFinal {
+                fence,
+                generation: loaded.generation.0,
+                value,
+            });
+        }
+        let mut chunks: Vec<Vec<SectionFinal>> =
+            finals.chunks(FINALS_MAX).map(<[_]>::to_vec).collect();
+        if chunks.is_empty() {
+            chunks.push(Vec::new());
+        }
+        let count = chunks.len();
+        let end = Instant::now() + CLOSE_TIMEOUT;
+        for (i, finals) in chunks.into_iter().enumerate() {
+            let request = CloseSessionRequest {
+                session: session.id.0,
+                finals,
+                last: i + 1 == count,
+                ..CloseSessionRequest::default()
+            };
+            let closed = self
+                .store_group
+                .send(
+                    end.min(Instant::now() + CHUNK_TIMEOUT),
+                    CHUNK_TIMEOUT / 3,
+                    request,
+                    |mut store, request| async move { store.close_session(request).await },
+                )
+                .await;
+            if let Err(fault) = closed {
+                tracing::warn!(%fault, "session not closed; the store will expire it and its sections jump by their open windows");
+                return;
+            }
+        }
+        tracing::info!(session = %session.id, "session closed");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use seqsvr_core::command::Fence;
+    use seqsvr_core::id::{Epoch, NamespaceId, SectionId, SectionKey, SessionId};
+
+    use super::*;
+    use crate::fast_path::tests::FastPathFixture;
+
+    const OPENS: u32 = 3_000;
+
+    /// Schedule: no store answers; thousands of Opens wait, and a move waits for those of its slot.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn close_session_without_store_is_bounded() {
+        let fixture = FastPathFixture::new().await;
+        let (node, session) = (fixture.node.clone(), fixture.session.clone());
+        let table = node.table.load().unwrap();
+        let fence = |section| {
+            let key = SectionKey {
+                namespace: NamespaceId(1),
+                section: SectionId(section),
+            };
+            Fence {
+                slot: table.slot_of(key),
+                epoch: Epoch(1),
+                section: key,
+            }
+        };
+        let under_way = || node.sections.transitions.lock().in_progress.len();
+        for section in 0..OPENS {
+            let (node, session) = (node.clone(), session.clone());
+            let fence = fence(10_000 + section);
+            tokio::spawn(async move { node.open_section(fence, session).await });
+        }
+        while under_way() < OPENS as usize {
+            tokio::task::yield_now().await;
+        }
+        // The one asked for last waits longest.
+        let slot = fence(10_000 + OPENS - 1).slot;
+        let moving = (node.clone(), session.clone());
+        tokio::spawn(async move {
+            let (node, session) = moving;
+            node.move_slot(&session, slot, Epoch(1), SessionId(2)).await
+        });
+        while !node.sections.is_frozen(slot, Epoch(1)) {
+            tokio::task::yield_now().await;
+        }
+        let bound = IDLE_WAIT_TIMEOUT + CLOSE_TIMEOUT;
+        let closed = tokio::time::timeout(bound, node.close_session()).await;
+        assert!(closed.is_ok(), "not closed after {bound:?}");
+        assert!(!session.is_alive() && under_way() > 0);
+    }
+}

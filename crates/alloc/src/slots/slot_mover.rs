@@ -1,0 +1,291 @@
+//! Planned moves: a slot is stopped, and handed to another owner together with the true highest
+//! numbers of its sections, in one step of the store (DESIGN 5.7).
+//!
+//! Invariant: a slot stopped at epoch e is never again served at e by this process. Before its
+//! finals are taken nothing of it can be opened, everything of it is sealed, and whoever was inside
+//! has left; so a final covers every number handed out, and the next owner starts right above.
+//!
+//! Schedules that would break it, and what prevents each:
+//! - *An Open is in flight while the slot stops*; its object is published after the finals were
+//!   taken, and serves numbers that the next owner gives as well. Hence stopping bars new Opens
+//!   under the lock that publishes, then waits for those in flight, then seals.
+//! - *The move's answer is lost*, the owner believes it failed and serves on. Hence the mark stays
+//!   until a table shows a later epoch, and the move is repeated until then.
+//! - *The session is closed while a move is under way*: taken out of the map, the slot's finals are
+//!   in the move alone, and the end of the session overtakes it. Hence they are noted as well,
+//!   before the session may be closed.
+//! - *A close whose answer never came* leaves a window open that the next owner would start above.
+//!   Hence its final is repeated with the move (only tightness is at stake, ADR 0007).
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use seqsvr_core::command::FINALS_MAX;
+use seqsvr_core::id::{Epoch, SessionId, Slot};
+use seqsvr_proto::error::Fault;
+use seqsvr_proto::v1::{
+    self, MoveSlotRequest, PlannedMove, Reason, SectionCommand, SectionFinal, section_command,
+};
+use tokio::sync::{RwLock, Semaphore};
+use tokio::time::Instant;
+
+use crate::node::Node;
+use crate::session::leased_session::LeasedSession;
+
+/// Most slots being moved at one time.
+const MOVES_IN_FLIGHT_MAX: usize = 32;
+/// How long the stores are asked before the way of things is looked at again.
+const MOVE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long one store may take.
+const MOVE_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// What goes on with slots of this node.
+pub(crate) struct SlotMoveTracker {
+    permits: Semaphore,
+    /// Planned moves that wait for a turn or are under way.
+    in_progress: Mutex<HashSet<(Slot, Epoch)>>,
+    /// Held (shared) from before a slot is stopped until its finals are noted.
+    collecting: RwLock<()>,
+    /// Wants no slots: told with every renewal.
+    is_draining: std::sync::atomic::AtomicBool,
+    /// Slots the store planned for this session at the last renewal; `PLANNED_UNKNOWN` before the first one
+    /// since `draining` changed.
+    planned_count: std::sync::atomic::AtomicU32,
+}
+
+const PLANNED_UNKNOWN: u32 = u32::MAX;
+
+impl SlotMoveTracker {
+    pub(crate) fn new() -> SlotMoveTracker {
+        SlotMoveTracker {
+            permits: Semaphore::new(MOVES_IN_FLIGHT_MAX),
+            in_progress: Mutex::default(),
+            collecting: RwLock::new(()),
+            is_draining: false.into(),
+            planned_count: PLANNED_UNKNOWN.into(),
+        }
+    }
+
+    /// Waits until every slot that is stopped has its finals noted. Whoever comes later must find
+    /// the session gone.
+    pub(crate) async fn wait_until_finals_recorded(&self) {
+        let _none = self.collecting.write().await;
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.is_draining.load(Acquire)
+    }
+}
+
+impl Node {
+    /// Whether this node wants slots; told to the store at once.
+    pub(crate) fn set_draining(&self, draining: bool) {
+        if self.slot_moves.is_draining.swap(draining, AcqRel) != draining {
+            self.slot_moves
+                .planned_count
+                .store(PLANNED_UNKNOWN, Release);
+        }
+        self.request_renewal();
+    }
+
+    /// Slots this node owns by its table.
+    pub(crate) fn owned_slot_count(&self) -> u32 {
+        let (Some(table), Some(session)) = (self.table.load(), self.session.load_full()) else {
+            return 0;
+        };
+        let mine = table.routes().filter(|(_, route)| {
+            let owner = route.owner.as_ref();
+            owner.is_some_and(|o| o.session == session.id)
+        });
+        mine.count() as u32
+    }
+
+    /// Hands all slots over to others, as far as there are others, until the deadline.
+    pub(crate) async fn drain_slots(self: &Arc<Self>, deadline: Instant) {
+        self.set_draining(true);
+        while Instant::now() < deadline && self.has_lease() {
+            // A renewal that started after `draining` was set brings what is planned, and the
+            // table.
+            let renewed = self.renew_and_wait(deadline).await;
+            if renewed
+                && (self.owned_slot_count() == 0
+                    || self.slot_moves.planned_count.load(Acquire) == 0)
+            {
+                return;
+            }
+        }
+    }
+
+    /// Follows what the store has planned for this session.
+    pub(crate) fn start_planned_moves(
+        self: &Arc<Self>,
+        session: &Arc<LeasedSession>,
+        sent_draining: bool,
+        planned_count: u32,
+        moves: &[PlannedMove],
+    ) {
+        if sent_draining == self.slot_moves.is_draining() {
+            self.slot_moves.planned_count.store(planned_count, Release);
+        }
+        for planned_move in moves {
+            let Ok(slot) = u16::try_from(planned_move.slot).map(Slot) else {
+                continue;
+            };
+            let (node, session) = (self.clone(), session.clone());
+            let (epoch, to) = (Epoch(planned_move.epoch), SessionId(planned_move.to));
+            if !self.slot_moves.in_progress.lock().insert((slot, epoch)) {
+                continue;
+            }
+            self.tasks.spawn(async move {
+                if let Err(fault) = node.move_slot(&session, slot, epoch, to).await {
+                    tracing::debug!(%slot, %fault, "a planned move was not made");
+                }
+                node.slot_moves.in_progress.lock().remove(&(slot, epoch));
+            });
+        }
+    }
+
+    /// Moves a slot that this session owns at `epoch`. Returns the epoch after, and who owns it
+    /// then (None: nobody, or not known). Must not be dropped half-way: spawn it.
+    pub(crate) async fn move_slot(
+        self: &Arc<Self>,
+        session: &Arc<LeasedSession>,
+        slot: Slot,
+        epoch: Epoch,
+        to: SessionId,
+    ) -> Result<(Epoch, Option<SessionId>), Fault> {
+        // Never closed, so never an error.
+        let _permit = self.slot_moves.permits.acquire().await;
+        let collecting = self.slot_moves.collecting.read().await;
+        if !self.is_slot_owner(session, slot, epoch) || !self.sections.freeze_slot(slot, epoch) {
+            let text = format!("slot {slot} is not at epoch {epoch} any more, or moving already");
+            return Err(Fault::new(Reason::NotOwner, text));
+        }
+        let finals = self.collect_finals(slot, epoch).await;
+        self.sections.record_finals(&finals);
+        drop(collecting);
+        let mut request = MoveSlotRequest {
+            session: session.id.0,
+            slot: u32::from(slot.0),
+            epoch: epoch.0,
+            finals: self.send_overflow_finals(finals).await,
+            to: to.0,
+            ..MoveSlotRequest::default()
+        };
+        loop {
+            let moved = self
+                .store_group
+                .send(
+                    Instant::now() + MOVE_TIMEOUT,
+                    MOVE_ATTEMPT_TIMEOUT,
+                    request.clone(),
+                    |mut store, request| async move { store.move_slot(request).await },
+                )
+                .await;
+            let fault = match moved {
+                Ok(moved) => {
+                    self.counters.moves.add(1);
+                    // Evening out goes at the pace of renewals; who drains asks for more at once.
+                    if self.slot_moves.is_draining() {
+                        self.request_renewal();
+                    }
+                    // The answer has no table version and no address, so it changes no route here.
+                    // A table that changed within a version would be passed on to clients, and no
+                    // later delta would correct it. The slot stays stopped until a table shows the
+                    // later epoch.
+                    let owner = Some(SessionId(moved.owner)).filter(|id| id.0 != 0);
+                    return Ok((Epoch(moved.epoch), owner));
+                }
+                Err(fault) => fault,
+            };
+            // Perhaps an earlier try was applied and its answer lost, or the session was expired.
+            self.renew_and_wait(Instant::now() + MOVE_ATTEMPT_TIMEOUT)
+                .await;
+            match self.epoch_and_owner(slot) {
+                Some((now, owner)) if now > epoch => {
+                    self.counters.moves.add(1);
+                    return Ok((now, owner));
+                }
+                _ if !session.is_alive() => return Err(fault),
+                _ => {}
+            }
+            tracing::debug!(%slot, %fault, "a move is asked for again");
+            if fault.reason() == Reason::Invalid {
+                // Nothing but the finals can be at fault; without them the sections skip their
+                // windows.
+                request.finals.clear();
+            }
+            self.back_off().await;
+        }
+    }
+
+    fn is_slot_owner(&self, session: &Arc<LeasedSession>, slot: Slot, epoch: Epoch) -> bool {
+        let current = self.session.load();
+        let current = current.as_ref().is_some_and(|s| Arc::ptr_eq(s, session));
+        current
+            && session.is_alive()
+            && self.epoch_and_owner(slot) == Some((epoch, Some(session.id)))
+    }
+
+    /// Epoch and owner of a slot by the newest table here.
+    fn epoch_and_owner(&self, slot: Slot) -> Option<(Epoch, Option<SessionId>)> {
+        let table = self.table.load()?;
+        let route = table.route(slot)?;
+        Some((route.epoch, route.owner.as_ref().map(|o| o.session)))
+    }
+
+    /// True finals of a stopped slot.
+    async fn collect_finals(&self, slot: Slot, epoch: Epoch) -> Vec<SectionFinal> {
+        self.sections.wait_until_idle(slot).await;
+        let mut finals = self.sections.unconfirmed_closes(slot, epoch);
+        for loaded in self.sections.retire_slot(slot, epoch) {
+            finals.push(SectionFinal {
+                fence: Some(loaded.fence.into()),
+                generation: loaded.generation.0,
+                value: loaded.wait_drained().await,
+            });
+        }
+        finals
+    }
+
+    /// Sends what one move cannot carry as closes before it; returns the rest. A close that fails
+    /// costs a gap.
+    async fn send_overflow_finals(&self, mut finals: Vec<SectionFinal>) -> Vec<SectionFinal> {
+        let rest = finals.split_off(finals.len().min(FINALS_MAX));
+        let closes = rest.into_iter().map(|last| {
+            let close = v1::Close {
+                generation: last.generation,
+                value: last.value,
+            };
+            self.command_queue.submit(SectionCommand {
+                fence: last.fence,
+                command: Some(section_command::Command::Close(close)),
+            })
+        });
+        for closed in futures::future::join_all(closes).await {
+            if let Err(fault) = closed {
+                tracing::debug!(%fault, "a section is moved without its final");
+            }
+        }
+        finals
+    }
+
+    /// For counters: (draining, planned by the store).
+    pub(crate) fn move_plan(&self) -> (bool, u32) {
+        let planned = self.slot_moves.planned_count.load(Relaxed);
+        (
+            self.slot_moves.is_draining(),
+            if planned == PLANNED_UNKNOWN {
+                0
+            } else {
+                planned
+            },
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests;

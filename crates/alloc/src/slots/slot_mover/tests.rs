@@ -1,0 +1,78 @@
+use seqsvr_core::command::Fence;
+use seqsvr_core::id::{ClusterId, NamespaceId, SectionId, SectionKey};
+use seqsvr_core::route::{Delta, Owner, Route};
+use tokio::time::timeout;
+
+use super::*;
+use crate::fast_path::tests::FastPathFixture;
+
+/// Returns what a table of version 2 says of a slot that moved to session 2.
+fn moved_delta(slot: Slot, slot_count: u32) -> Delta {
+    let owner = Owner {
+        session: SessionId(2),
+        name: "a2".into(),
+        address: "127.0.0.1:2".into(),
+    };
+    let route = Route {
+        epoch: Epoch(2),
+        owner: Some(owner),
+        version: 2,
+    };
+    Delta {
+        cluster: ClusterId(1),
+        base: 1,
+        version: 2,
+        slot_count,
+        namespaces: Vec::new(),
+        routes: vec![(slot, route)],
+    }
+}
+
+/// The answer of a move changes no route, so it does not matter that it is lost here. The table
+/// still names this process, and the slot is stopped until a later table ends that.
+#[tokio::test]
+async fn moved_slot_is_not_served_before_newer_table() {
+    let fixture = FastPathFixture::new().await;
+    let (node, session) = (fixture.node.clone(), fixture.session.clone());
+    let table = node.table.load().unwrap();
+    let section = SectionKey {
+        namespace: NamespaceId(1),
+        section: SectionId(0),
+    };
+    let (slot, epoch) = (table.slot_of(section), Epoch(1));
+    let fence = Fence {
+        slot,
+        epoch,
+        section,
+    };
+    assert!(node.sections.get(section).is_some());
+    let mover = (node.clone(), session.clone());
+    tokio::spawn(async move {
+        let (node, session) = mover;
+        node.move_slot(&session, slot, epoch, SessionId(2)).await
+    });
+    let stopped = async {
+        while !node.sections.is_frozen(slot, epoch) || node.sections.get(section).is_some() {
+            tokio::task::yield_now().await;
+        }
+    };
+    let limit = Duration::from_secs(10);
+    timeout(limit, stopped).await.expect("the slot is stopped");
+
+    assert_eq!(node.epoch_and_owner(slot), Some((epoch, Some(session.id))));
+    let opened = timeout(limit, node.open_section(fence, session.clone())).await;
+    let refused = opened.expect("no store is asked").unwrap_err();
+    assert_eq!(refused.reason(), Reason::NotOwner);
+    let again = timeout(limit, node.move_slot(&session, slot, epoch, SessionId(3))).await;
+    let refused = again.expect("no store is asked").unwrap_err();
+    assert_eq!(refused.reason(), Reason::NotOwner);
+
+    let slots = table.routes().count() as u32;
+    assert!(node.table.apply(moved_delta(slot, slots)).unwrap());
+    node.sections.drop_stale(&node.table.load().unwrap());
+    assert_eq!(
+        node.epoch_and_owner(slot),
+        Some((Epoch(2), Some(SessionId(2))))
+    );
+    assert!(!node.sections.is_frozen(slot, epoch));
+}

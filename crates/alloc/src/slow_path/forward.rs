@@ -1,0 +1,335 @@
+//! Sending items on to their owner, for callers that know no routes. Never twice.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use seqsvr_core::id::Epoch;
+use seqsvr_core::planted;
+use seqsvr_proto::cluster_tag::{ClusterTag, NamesCluster};
+use seqsvr_proto::error::Fault;
+use seqsvr_proto::v1::sequence_client::SequenceClient;
+use seqsvr_proto::v1::{
+    CurrentManyRequest, ItemError, NextManyRequest, RaiseToRequest, Reason, RoutingTable,
+    raise_to_request,
+};
+use tokio::time::{Instant, timeout_at};
+use tonic::transport::Channel;
+use tonic::{Request, Status};
+
+use crate::batch::item::{ItemAnswer, ItemOperation, OwnedKey, RequestContext, RequestItem};
+use crate::node::Node;
+use crate::slow_path::resolve::{Resolution, is_transient, resolve_all, retry_all};
+
+/// How long an owner may take before the item is tried anew (the owner may be dead).
+const FORWARD_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// What an owner answered.
+struct OwnerResponse {
+    /// The cluster that it named.
+    cluster: ClusterTag,
+    /// Outcome of each item.
+    results: Vec<Result<ItemAnswer, Fault>>,
+    /// Its newer routes.
+    routes: Option<RoutingTable>,
+}
+
+impl Node {
+    pub(crate) async fn forward(
+        self: &Arc<Self>,
+        call: &RequestContext,
+        items: &[RequestItem],
+        address: String,
+        members: Vec<u32>,
+    ) -> Vec<Resolution> {
+        self.counters.forwarded.add(members.len() as u64);
+        let deadline = call.deadline.min(Instant::now() + FORWARD_ATTEMPT_TIMEOUT);
+        let is_last_attempt = deadline == call.deadline;
+        let owner_items: Vec<&RequestItem> = members.iter().map(|i| &items[*i as usize]).collect();
+        let sent = async {
+            let channel = self
+                .channels
+                .get(&address)
+                .map_err(|e| Status::unavailable(e.to_string()))?;
+            let client = SequenceClient::new(channel);
+            self.send_items(client, call, &owner_items, deadline).await
+        };
+        let answer = match timeout_at(deadline, sent).await {
+            Ok(Ok(forwarded)) => Ok(forwarded),
+            Ok(Err(status)) => Err(Fault::from_status(&status)),
+            Err(_) => Err(Fault::new(
+                Reason::Unreachable,
+                format!("AllocSvr {address} did not answer in time"),
+            )),
+        };
+        // Numbers of another cluster are never passed on as this one's: its AllocSvr may have been
+        // given the address of the owner.
+        let checked = match planted!(ForwardAnyCluster) {
+            true => answer,
+            false => self
+                .own_cluster
+                .check_answer(answer, |answer| answer.cluster),
+        };
+        let mut fault = match checked {
+            Ok(OwnerResponse {
+                results, routes, ..
+            }) => {
+                self.apply_attached_routes(routes.as_ref());
+                return self
+                    .resolve_forwarded(members, results, is_last_attempt)
+                    .await;
+            }
+            Err(fault) => fault,
+        };
+        // Learnt here, and not for each item to carry along.
+        self.apply_attached_routes(fault.detail.routes.take().as_ref());
+        if should_retry_item(fault.reason(), is_last_attempt)
+            || fault.reason() == Reason::Unspecified
+        {
+            // The owner may be gone: the next table will tell.
+            tracing::debug!(%address, %fault, "forwarding failed");
+            self.back_off().await;
+            return retry_all(members);
+        }
+        resolve_all(members, &Err(fault))
+    }
+
+    async fn resolve_forwarded(
+        &self,
+        members: Vec<u32>,
+        results: Vec<Result<ItemAnswer, Fault>>,
+        is_last_attempt: bool,
+    ) -> Vec<Resolution> {
+        let mut outcomes = Vec::with_capacity(members.len());
+        let mut retry = false;
+        for (index, result) in members.into_iter().zip(results) {
+            let outcome = match result {
+                Err(fault) if should_retry_item(fault.reason(), is_last_attempt) => {
+                    retry = true;
+                    None
+                }
+                result => Some(result),
+            };
+            outcomes.push((index, outcome));
+        }
+        if retry {
+            self.back_off().await;
+        }
+        outcomes
+    }
+
+    async fn send_items(
+        &self,
+        client: SequenceClient<Channel>,
+        call: &RequestContext,
+        items: &[&RequestItem],
+        deadline: Instant,
+    ) -> Result<OwnerResponse, Status> {
+        // All items of one call ask the same kind of thing.
+        match items.first().map(|item| item.operation) {
+            Some(ItemOperation::Next { .. }) => self.send_next(client, call, items, deadline).await,
+            Some(ItemOperation::Current) => self.send_current(client, call, items, deadline).await,
+            Some(ItemOperation::RaiseTo { .. }) => {
+                self.send_raise(client, call, items, deadline).await
+            }
+            None => Ok(OwnerResponse {
+                cluster: ClusterTag::NONE,
+                results: Vec::new(),
+                routes: None,
+            }),
+        }
+    }
+
+    async fn send_next(
+        &self,
+        mut client: SequenceClient<Channel>,
+        call: &RequestContext,
+        items: &[&RequestItem],
+        deadline: Instant,
+    ) -> Result<OwnerResponse, Status> {
+        let (uids, keys) = key_columns(items);
+        let mut request = NextManyRequest {
+            namespace: call.namespace.clone(),
+            uids,
+            keys,
+            table_version: self.table.version(),
+            forwarded: true,
+            cluster_tag: self.own_cluster.tag().0,
+            strict: call.strict,
+            ..NextManyRequest::default()
+        };
+        for item in items {
+            if let ItemOperation::Next { count, floor } = item.operation {
+                request.counts.push(count.get());
+                request.floors.push(floor);
+                request.epochs.push(item.epoch);
+            }
+        }
+        let response = client
+            .next_many(request_with_deadline(request, deadline, call))
+            .await?
+            .into_inner();
+        let columns = [
+            response.firsts.len(),
+            response.lasts.len(),
+            response.epochs.len(),
+        ];
+        let mut results = answers_from_columns(columns, items.len(), |i| ItemAnswer::Numbers {
+            first: response.firsts[i],
+            last: response.lasts[i],
+            epoch: Epoch(response.epochs[i]),
+        })?;
+        let cluster = response.cluster_tag();
+        set_item_errors(&mut results, response.errors);
+        Ok(OwnerResponse {
+            cluster,
+            results,
+            routes: response.routes,
+        })
+    }
+
+    async fn send_current(
+        &self,
+        mut client: SequenceClient<Channel>,
+        call: &RequestContext,
+        items: &[&RequestItem],
+        deadline: Instant,
+    ) -> Result<OwnerResponse, Status> {
+        let (uids, keys) = key_columns(items);
+        let request = CurrentManyRequest {
+            namespace: call.namespace.clone(),
+            uids,
+            keys,
+            strict: call.strict,
+            table_version: self.table.version(),
+            forwarded: true,
+            cluster_tag: self.own_cluster.tag().0,
+            epochs: items.iter().map(|item| item.epoch).collect(),
+        };
+        let response = client
+            .current_many(request_with_deadline(request, deadline, call))
+            .await?
+            .into_inner();
+        let columns = [
+            response.kinds.len(),
+            response.values.len(),
+            response.epochs.len(),
+        ];
+        let kinds: Vec<_> = response.kinds().collect();
+        let mut results = answers_from_columns(columns, items.len(), |i| ItemAnswer::Current {
+            kind: kinds.get(i).copied().unwrap_or_default(),
+            value: response.values[i],
+            epoch: Epoch(response.epochs[i]),
+        })?;
+        let cluster = response.cluster_tag();
+        set_item_errors(&mut results, response.errors);
+        Ok(OwnerResponse {
+            cluster,
+            results,
+            routes: response.routes,
+        })
+    }
+
+    async fn send_raise(
+        &self,
+        mut client: SequenceClient<Channel>,
+        call: &RequestContext,
+        items: &[&RequestItem],
+        deadline: Instant,
+    ) -> Result<OwnerResponse, Status> {
+        let mut results = Vec::with_capacity(items.len());
+        let (mut cluster, mut routes) = (ClusterTag::NONE, None);
+        for item in items {
+            let ItemOperation::RaiseTo { value, force } = item.operation else {
+                continue;
+            };
+            let request = RaiseToRequest {
+                namespace: call.namespace.clone(),
+                key_kind: Some(match &item.key {
+                    OwnedKey::Uid(uid) => raise_to_request::KeyKind::Uid(*uid),
+                    OwnedKey::Key(key) => raise_to_request::KeyKind::Key(key.clone()),
+                }),
+                value,
+                force,
+                table_version: self.table.version(),
+                forwarded: true,
+                cluster_tag: self.own_cluster.tag().0,
+                epoch: Some(item.epoch),
+            };
+            let response = client
+                .raise_to(request_with_deadline(request, deadline, call))
+                .await?
+                .into_inner();
+            cluster = response.cluster_tag();
+            if cluster.conflicts_with(self.own_cluster.tag()) {
+                break;
+            }
+            results.push(Ok(ItemAnswer::Raised {
+                value: response.value,
+                epoch: Epoch(response.epoch),
+            }));
+            routes = response.routes.or(routes);
+        }
+        Ok(OwnerResponse {
+            cluster,
+            results,
+            routes,
+        })
+    }
+
+    /// Applies routes that another AllocSvr attached.
+    pub(crate) fn apply_attached_routes(&self, routes: Option<&RoutingTable>) {
+        if let Err(error) = self.apply_routes(routes) {
+            tracing::warn!(%error, "attached routes not applied");
+        }
+    }
+}
+
+/// Whether to try an item again. One try is shorter than the caller's deadline, so that an owner
+/// which ran out of its time waiting for a window has not used up the caller's.
+fn should_retry_item(reason: Reason, is_last_attempt: bool) -> bool {
+    is_transient(reason) || (reason == Reason::NoWindow && !is_last_attempt)
+}
+
+fn key_columns(items: &[&RequestItem]) -> (Vec<u64>, Vec<bytes::Bytes>) {
+    let mut columns = (Vec::new(), Vec::new());
+    for item in items {
+        match &item.key {
+            OwnedKey::Uid(uid) => columns.0.push(*uid),
+            OwnedKey::Key(key) => columns.1.push(key.clone()),
+        }
+    }
+    columns
+}
+
+fn request_with_deadline<T>(message: T, deadline: Instant, call: &RequestContext) -> Request<T> {
+    let mut request = Request::new(message);
+    if let Some(trace) = &call.trace {
+        trace.pass_on(&mut request);
+    }
+    request.set_timeout(deadline.saturating_duration_since(Instant::now()));
+    request
+}
+
+fn answers_from_columns(
+    columns: [usize; 3],
+    items: usize,
+    answer: impl Fn(usize) -> ItemAnswer,
+) -> Result<Vec<Result<ItemAnswer, Fault>>, Status> {
+    if columns != [items; 3] {
+        return Err(Status::internal(
+            "the owner answered another number of items",
+        ));
+    }
+    Ok((0..items).map(|i| Ok(answer(i))).collect())
+}
+
+fn set_item_errors(results: &mut [Result<ItemAnswer, Fault>], errors: Vec<ItemError>) {
+    for error in errors {
+        if let Some(result) = results.get_mut(error.index as usize) {
+            let code = tonic::Code::from(error.code);
+            *result = Err(Fault::new(error.reason(), error.message)
+                .with_code(code)
+                .with_retry_after_ms(error.retry_after_ms));
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! Serving a request: local items at once, the others by opening, refilling, forwarding, waiting,
+//! each group on its own, so that no slow item hides another; all bounded by the deadline, and in
+//! number by the places there are for what waits.
+
+pub(crate) mod forward;
+pub(crate) mod resolve;
+pub(crate) mod try_owned;
+pub(crate) mod wait_key;
+pub(crate) mod wait_limiter;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use futures::stream::{FuturesUnordered, StreamExt};
+use seqsvr_core::namespace::Namespace;
+use seqsvr_core::route::RoutingTable;
+use seqsvr_proto::convert::namespace_name;
+use seqsvr_proto::error::Fault;
+use seqsvr_proto::v1::Reason;
+use tokio::task::yield_now;
+use tokio::time::{Instant, timeout_at};
+
+use crate::batch::item::{ItemAnswer, RequestContext, RequestItem};
+use crate::batch::request::BatchRequest;
+use crate::batch::response::BatchResponse;
+use crate::node::Node;
+use crate::slow_path::resolve::Resolution;
+use crate::slow_path::wait_key::{PendingReason, WaitKey};
+use crate::slow_path::wait_limiter::WaitPermits;
+
+/// Items of a batch looked at, or outcomes taken in, at one go; then other calls have their turn.
+/// About 50 us: whoever touches section upon section is not to keep others waiting.
+const ITEMS_PER_POLL: usize = 32;
+
+type ResolutionQueue<'a> = FuturesUnordered<BoxFuture<'a, Vec<Resolution>>>;
+
+/// What has become of a request's items so far.
+#[derive(Default)]
+pub(crate) struct RequestProgress {
+    pub(crate) answers: Vec<Option<Result<ItemAnswer, Fault>>>,
+    /// Why an item is not answered yet.
+    pub(crate) pending_reasons: HashMap<u32, PendingReason>,
+    /// Taken for strict items, and waiting for a confirmation.
+    pub(crate) awaiting_confirmation: HashMap<u32, ItemAnswer>,
+    /// Whether the store was asked for a newer table.
+    pub(crate) is_renewed: bool,
+    /// Items found to wait, by what they wait for.
+    pub(crate) waiting_items: HashMap<WaitKey, Vec<u32>>,
+}
+
+impl Node {
+    /// Answers every item of a frame before the deadline, in order.
+    pub(crate) async fn serve_batch_slow(
+        self: &Arc<Self>,
+        call: &RequestContext,
+        batch: &BatchRequest,
+    ) -> BatchResponse {
+        let mut items = Vec::with_capacity(batch.len());
+        let mut invalid_items = HashMap::new();
+        for i in 0..batch.len() {
+            match batch.to_item(i) {
+                Ok(item) => items.push(item),
+                Err(fault) => drop(invalid_items.insert(i, Err(fault))),
+            }
+        }
+        let mut answers = self.serve_items(call, &items).await.into_iter();
+        let mut columns = BatchResponse::with_capacity(batch.len());
+        for i in 0..batch.len() {
+            let answer = invalid_items.remove(&i).or_else(|| answers.next());
+            if let Some(answer) = answer {
+                if let Err(fault) = &answer {
+                    self.call_metrics.record_failure(fault.reason());
+                }
+                columns.push_answer(&answer);
+            }
+        }
+        columns
+    }
+
+    /// Answers every item before the deadline, in order.
+    pub(crate) async fn serve_items(
+        self: &Arc<Self>,
+        call: &RequestContext,
+        items: &[RequestItem],
+    ) -> Vec<Result<ItemAnswer, Fault>> {
+        let mut progress = RequestProgress {
+            answers: vec![None; items.len()],
+            ..RequestProgress::default()
+        };
+        let mut permits = self
+            .wait_limiter
+            .permits_for(call.share.as_ref(), items.len());
+        let mut open_items: Vec<u32> = (0..items.len() as u32).collect();
+        let mut resolutions: ResolutionQueue<'_> = FuturesUnordered::new();
+        let mut rounds = 0;
+        // Invariant: no number is taken after the deadline, because the client discards its answer.
+        // Schedule that breaks it: the background gets no CPU time while a client retries. Then
+        // each frame that timed out takes a number: a gap for each retry.
+        while Instant::now() < call.deadline {
+            let found = self
+                .find_namespace(call, items, &mut progress.is_renewed, &mut permits)
+                .await;
+            match found {
+                Err(fault) => open_items
+                    .drain(..)
+                    .for_each(|i| progress.answers[i as usize] = Some(Err(fault.clone()))),
+                Ok((table, namespace)) => {
+                    let mut misses = Vec::new();
+                    for (n, chunk) in open_items.chunks(ITEMS_PER_POLL).enumerate() {
+                        if n > 0 {
+                            yield_now().await;
+                        }
+                        let answers = &mut progress.answers;
+                        misses.append(
+                            &mut self.try_owned(call, &table, &namespace, items, chunk, answers),
+                        );
+                    }
+                    open_items.clear();
+                    // A caller that knows a newer table than ours is not sent away before we have
+                    // asked.
+                    let behind = call.table_version > table.version() && !progress.is_renewed;
+                    let mut misses = misses.into_iter().peekable();
+                    while misses.peek().is_some() {
+                        let chunk = misses.by_ref().take(ITEMS_PER_POLL);
+                        self.classify_misses(
+                            call,
+                            behind,
+                            &table,
+                            chunk,
+                            &mut progress,
+                            &mut permits,
+                        );
+                        if misses.peek().is_some() {
+                            yield_now().await;
+                        }
+                    }
+                    // By their first items: what is sent first does not depend on addresses of
+                    // memory.
+                    let mut groups: Vec<_> = std::mem::take(&mut progress.waiting_items)
+                        .into_iter()
+                        .collect();
+                    groups.sort_unstable_by_key(|(_, members)| members.first().copied());
+                    for (n, (wait_key, members)) in groups.into_iter().enumerate() {
+                        if n > 0 && n % ITEMS_PER_POLL == 0 {
+                            yield_now().await;
+                        }
+                        resolutions.push(match wait_key {
+                            WaitKey::ConfirmAnswers(ownership) => {
+                                let awaiting_confirmation =
+                                    |i: &u32| Some((*i, *progress.awaiting_confirmation.get(i)?));
+                                let taken =
+                                    members.iter().filter_map(awaiting_confirmation).collect();
+                                Box::pin(self.confirm_answers(call, items, ownership, taken))
+                            }
+                            wait_key => self.resolve(call, items, &table, wait_key, members),
+                        });
+                    }
+                }
+            }
+            rounds += 1;
+            if rounds % ITEMS_PER_POLL == 0 {
+                yield_now().await;
+            }
+            match timeout_at(call.deadline, resolutions.next()).await {
+                Ok(Some(outcomes)) => {
+                    for (index, outcome) in outcomes {
+                        if progress.awaiting_confirmation.remove(&index).is_some()
+                            && let Some(Ok(ItemAnswer::Numbers { .. })) = outcome
+                        {
+                            self.counters.nexts.add(1);
+                            self.counters
+                                .numbers
+                                .add(items[index as usize].operation.number_count());
+                        }
+                        match outcome {
+                            Some(outcome) => progress.answers[index as usize] = Some(outcome),
+                            None => open_items.push(index),
+                        }
+                    }
+                }
+                // Nothing is under way, or the time is over.
+                Ok(None) | Err(_) => break,
+            }
+        }
+        // Never confirmed in time.
+        for index in progress.awaiting_confirmation.keys() {
+            self.record_burned(items[*index as usize].operation);
+        }
+        let RequestProgress {
+            answers,
+            pending_reasons,
+            ..
+        } = progress;
+        let late = |i: usize| Err(self.timeout_error(pending_reasons.get(&(i as u32))));
+        let answers = answers.into_iter().enumerate();
+        answers
+            .map(|(i, answer)| answer.unwrap_or_else(|| late(i)))
+            .collect()
+    }
+
+    /// The namespace a call means. An unknown one may be new: the store is asked once a call.
+    async fn find_namespace(
+        &self,
+        call: &RequestContext,
+        items: &[RequestItem],
+        is_renewed: &mut bool,
+        permits: &mut WaitPermits<'_>,
+    ) -> Result<(Arc<RoutingTable>, Namespace), Fault> {
+        let name = items.first().map_or(call.namespace.as_str(), |item| {
+            namespace_name(&call.namespace, item.key.as_key_ref())
+        });
+        loop {
+            let table = match self.table.load() {
+                Some(table) => table,
+                None => {
+                    permits.acquire(&self.counters.waiting_refused)?;
+                    self.wait_for_table(call.deadline).await?
+                }
+            };
+            // Checked again here: before the first table this process did not know its cluster.
+            self.own_cluster.check(call.cluster)?;
+            if let Some(namespace) = table.namespace(name) {
+                let namespace = namespace.clone();
+                return Ok((table, namespace));
+            }
+            if *is_renewed {
+                let text = format!(
+                    "there is no namespace {name:?}; see `seqsvr namespace list` or make it with `seqsvr namespace create`"
+                );
+                return Err(Fault::new(Reason::NoSuchNamespace, text));
+            }
+            permits.acquire(&self.counters.waiting_refused)?;
+            if self.renew_and_wait(call.deadline).await {
+                *is_renewed = true;
+            } else if Instant::now() >= call.deadline {
+                let text = format!(
+                    "no store of {} has told whether there is a namespace {name:?}; retry",
+                    self.store_group.address_list()
+                );
+                return Err(Fault::new(Reason::Unreachable, text));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use seqsvr_proto::v1::NextManyRequest;
+
+    use super::*;
+    use crate::fast_path::tests::FastPathFixture;
+
+    /// Schedule: frames of a client that retries wait for a background thread. When they get one,
+    /// the client has given up, and the section is loaded.
+    #[tokio::test]
+    async fn batch_after_deadline_takes_no_number() {
+        let fixture = FastPathFixture::new().await;
+        let batch = BatchRequest::from(NextManyRequest {
+            uids: vec![7],
+            ..NextManyRequest::default()
+        });
+        let begun = Instant::now();
+        let late = batch.to_context(begun, None, None);
+        let late = fixture.node.serve_batch_slow(&late, &batch).await;
+        assert_eq!(late.values, [0], "no number");
+        let timely = batch.to_context(begun + Duration::from_secs(60), None, None);
+        let timely = fixture.node.serve_batch_slow(&timely, &batch).await;
+        assert_eq!(timely.values, [1]);
+    }
+}

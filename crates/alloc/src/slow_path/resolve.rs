@@ -1,0 +1,208 @@
+//! What items of a request wait for, and what becomes of them then: tried again, or answered.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use seqsvr_core::id::{SectionKey, Slot};
+use seqsvr_core::route::RoutingTable;
+use seqsvr_proto::error::Fault;
+use seqsvr_proto::v1::{CurrentKind, Reason};
+use tokio::time::sleep;
+
+use crate::batch::item::{ItemAnswer, RequestContext, RequestItem};
+use crate::node::Node;
+use crate::slow_path::wait_key::{SectionPtr, WaitKey};
+use crate::store_client::ownership_verifier::{OwnershipVerdict, SlotOwnership};
+
+/// What became of an item: answered, or (None) to be tried again.
+pub(crate) type Resolution = (u32, Option<Result<ItemAnswer, Fault>>);
+
+impl Node {
+    /// Does what a group waits for; its items are then tried again or answered.
+    pub(crate) fn resolve<'a>(
+        self: &'a Arc<Self>,
+        call: &'a RequestContext,
+        items: &'a [RequestItem],
+        table: &RoutingTable,
+        wait_key: WaitKey,
+        members: Vec<u32>,
+    ) -> BoxFuture<'a, Vec<Resolution>> {
+        match wait_key {
+            WaitKey::Renewal => Box::pin(async move {
+                self.renew_and_wait(call.deadline).await;
+                retry_all(members)
+            }),
+            WaitKey::Wait => {
+                let mut changed = self.table.subscribe();
+                changed.mark_unchanged();
+                Box::pin(async move {
+                    // A newer table, or a lease renewed meanwhile.
+                    let _ =
+                        tokio::time::timeout(Duration::from_millis(20), changed.changed()).await;
+                    retry_all(members)
+                })
+            }
+            WaitKey::Open(section, slot) => {
+                let fence = Node::section_fence(table, slot, section);
+                let session = self.session.load_full();
+                Box::pin(async move {
+                    let Some(session) = session else {
+                        return retry_all(members);
+                    };
+                    // Never closed: an error cannot come.
+                    let _permit = call.opens.acquire().await;
+                    let opened = self.open_section(fence, session).await;
+                    self.retry_or_fail(members, opened).await
+                })
+            }
+            WaitKey::Refill(SectionPtr(loaded), needed) => Box::pin(async move {
+                match self.wait_for_window(&loaded, needed, call.deadline).await {
+                    Ok(()) => retry_all(members),
+                    Err(fault) => resolve_all(members, &Err(fault)),
+                }
+            }),
+            WaitKey::Raise(SectionPtr(loaded), to, force) => {
+                let keys = members.iter().map(|i| items[*i as usize].key.clone());
+                let raised = self.raise_to(loaded, to, force, keys.collect());
+                Box::pin(async move { self.retry_or_fail(members, raised.await).await })
+            }
+            WaitKey::Read(section) => {
+                Box::pin(self.resolve_read(section, table.slot_of(section), members))
+            }
+            // Its answers are taken out by whoever calls this: see `serve`.
+            WaitKey::ConfirmAnswers(_) => Box::pin(std::future::ready(retry_all(members))),
+            WaitKey::VerifyOwnership(ownership) => Box::pin(async move {
+                match self.verify_ownership(ownership).await {
+                    Ok(OwnershipVerdict::Stale) => {
+                        self.retire_stale_slot(ownership);
+                        self.renew_and_wait(call.deadline).await;
+                        retry_all(members)
+                    }
+                    Ok(OwnershipVerdict::Current) => {
+                        self.counters.guard_alarms.add(1);
+                        let text = "floor or epoch is above anything this cluster has given out; if it is genuine, numbers were lost (an old copy was restored): stop and ask an operator";
+                        resolve_all(members, &Err(Fault::new(Reason::FloorUnknown, text)))
+                    }
+                    Err(fault) => self.retry_or_fail(members, Err(fault)).await,
+                }
+            }),
+            WaitKey::Remote(address) => Box::pin(self.forward(call, items, address, members)),
+        }
+    }
+
+    /// After something a group waited for: tried again unless it failed for good.
+    async fn retry_or_fail(&self, members: Vec<u32>, result: Result<(), Fault>) -> Vec<Resolution> {
+        match result {
+            Ok(()) => retry_all(members),
+            Err(fault) if is_transient(fault.reason()) => {
+                self.back_off().await;
+                retry_all(members)
+            }
+            Err(fault) => resolve_all(members, &Err(fault)),
+        }
+    }
+
+    /// `Current` of a section that is not loaded: a store read that began after the request came.
+    /// The epoch is that of the same read: our table's may be one that another owner has answered
+    /// above.
+    async fn resolve_read(
+        &self,
+        section: SectionKey,
+        slot: Slot,
+        members: Vec<u32>,
+    ) -> Vec<Resolution> {
+        match self.read_section(section, slot).await {
+            Ok(row) => {
+                let table = self.table.load();
+                let namespace = table
+                    .as_deref()
+                    .and_then(|t| t.namespace_by_id(section.namespace));
+                let floor = namespace.map(|n| n.spec.progression.floor());
+                let kind = if Some(row.max_seq) == floor {
+                    CurrentKind::Never
+                } else {
+                    CurrentKind::AtMost
+                };
+                resolve_all(
+                    members,
+                    &Ok(ItemAnswer::Current {
+                        kind,
+                        value: row.max_seq,
+                        epoch: row.epoch,
+                    }),
+                )
+            }
+            Err(fault) => self.retry_or_fail(members, Err(fault)).await,
+        }
+    }
+
+    /// Answers of strict calls, once a store has confirmed what they rest on.
+    pub(crate) async fn confirm_answers(
+        &self,
+        call: &RequestContext,
+        items: &[RequestItem],
+        ownership: SlotOwnership,
+        taken: Vec<(u32, ItemAnswer)>,
+    ) -> Vec<Resolution> {
+        let verdict = self.verify_ownership(ownership).await;
+        if let Ok(OwnershipVerdict::Current) = verdict {
+            let answers = taken.into_iter();
+            return answers.map(|(i, answer)| (i, Some(Ok(answer)))).collect();
+        }
+        let members = taken.iter().map(|(i, _)| *i).collect();
+        for (index, _) in &taken {
+            self.record_burned(items[*index as usize].operation);
+        }
+        match verdict {
+            Err(fault) => self.retry_or_fail(members, Err(fault)).await,
+            Ok(_) => {
+                self.retire_stale_slot(ownership);
+                self.renew_and_wait(call.deadline).await;
+                retry_all(members)
+            }
+        }
+    }
+
+    /// A confirmation said that a holding does not stand: nothing of it is served again.
+    fn retire_stale_slot(&self, ownership: SlotOwnership) {
+        for loaded in self.sections.all() {
+            if loaded.fence.slot == ownership.slot && loaded.fence.epoch <= ownership.epoch {
+                self.sections.retire(&loaded);
+            }
+        }
+    }
+
+    /// A short wait before trying again what failed for a passing reason.
+    pub(crate) async fn back_off(&self) {
+        sleep(self.random.jitter(Duration::from_millis(20))).await;
+    }
+}
+
+/// Whether trying again may help.
+pub(crate) fn is_transient(reason: Reason) -> bool {
+    matches!(
+        reason,
+        Reason::NotOwner
+            | Reason::NoLease
+            | Reason::Unreachable
+            | Reason::NotLeader
+            | Reason::NoSuchSession
+            // A process of another cluster has the owner's address: the next table tells.
+            | Reason::ClusterMismatch
+    )
+}
+
+pub(crate) fn retry_all(members: Vec<u32>) -> Vec<Resolution> {
+    members.into_iter().map(|i| (i, None)).collect()
+}
+
+pub(crate) fn resolve_all(
+    members: Vec<u32>,
+    answer: &Result<ItemAnswer, Fault>,
+) -> Vec<Resolution> {
+    members
+        .into_iter()
+        .map(|i| (i, Some(answer.clone())))
+        .collect()
+}

@@ -1,0 +1,282 @@
+//! The local path: taking a number from an owned section and checking the right to answer it.
+//!
+//! Order of steps (DESIGN 5.4): request fully received -> number taken by CAS, never above the
+//! window -> clock read -> session, lease and slot epoch checked -> answer. A clock read before
+//! taking would let a process that was stopped in between answer an old number after a new owner
+//! has answered greater ones. One check serves all items of a pass, since all had been received.
+
+use std::sync::Arc;
+
+use seqsvr_core::namespace::Namespace;
+use seqsvr_core::route::RoutingTable;
+use seqsvr_core::section::{Current, Refusal};
+use seqsvr_proto::error::Fault;
+use seqsvr_proto::v1::Reason;
+use tonic::Code;
+
+use crate::batch::item::{
+    ItemAnswer, ItemLocation, ItemOperation, MissReason, RequestContext, RequestItem,
+};
+use crate::node::Node;
+use crate::sections::loaded_section::LoadedSection;
+use crate::session::leased_session::LeasedSession;
+
+/// An answer that still has to pass the check.
+struct PendingAnswer<'m> {
+    index: u32,
+    loaded: &'m Arc<LoadedSection>,
+    answer: ItemAnswer,
+}
+
+impl Node {
+    /// Answers what it can of `todo` from owned sections, and tells of every other item why not.
+    pub(crate) fn try_owned(
+        self: &Arc<Self>,
+        call: &RequestContext,
+        table: &RoutingTable,
+        namespace: &Namespace,
+        items: &[RequestItem],
+        todo: &[u32],
+        answers: &mut [Option<Result<ItemAnswer, Fault>>],
+    ) -> Vec<(u32, MissReason)> {
+        let mut misses = Vec::new();
+        let mut taken: Vec<PendingAnswer<'_>> = Vec::with_capacity(todo.len());
+        let session = self.session.load();
+        let has_lease = self.has_lease();
+        let map = self.sections.map.pin();
+        for &index in todo {
+            let item = &items[index as usize];
+            let location = match item.key.locate(namespace, table) {
+                Ok(location) => location,
+                Err(fault) => {
+                    answers[index as usize] = Some(Err(fault));
+                    continue;
+                }
+            };
+            if let Err(miss) = self.check_owner(table, session.as_deref(), &location) {
+                misses.push((index, miss));
+                continue;
+            }
+            let current = |l: &&Arc<LoadedSection>| {
+                l.is_current(table) && !l.section.is_sealed() && l.session.is_alive()
+            };
+            let Some(loaded) = map.get(&location.section).filter(current) else {
+                misses.push((
+                    index,
+                    self.miss_of_unloaded(table, &location, item.operation),
+                ));
+                continue;
+            };
+            // Only spares numbers that would be burned; what decides is the check after taking.
+            if !has_lease {
+                misses.push((
+                    index,
+                    MissReason::Wait(Reason::NoLease, self.no_lease_text()),
+                ));
+                continue;
+            }
+            if item.epoch > loaded.fence.epoch.0 {
+                misses.push((index, MissReason::VerifyOwnership(loaded.clone())));
+                continue;
+            }
+            match self.apply_operation(namespace, loaded, &location, item.operation) {
+                Ok(answer) => taken.push(PendingAnswer {
+                    index,
+                    loaded,
+                    answer,
+                }),
+                Err(miss) => misses.push((index, miss)),
+            }
+        }
+        if taken.is_empty() {
+            return misses;
+        }
+        // After every number of this pass was taken: see above. The leases are looked at before the
+        // newest table: a renewal stores the table first, so a lease that it brought is never
+        // believed without it.
+        let now = self.clock.now();
+        let has_lease = taken
+            .iter()
+            .all(|taken| taken.loaded.session.may_serve_at(now));
+        let table = self.table.load();
+        let table = table.as_deref().filter(|_| has_lease);
+        // By both tables: that of this pass was read after the request was received, and the
+        // namespace may have become strict while this node had no lease (see `hits`).
+        let strict = call.strict
+            || namespace.spec.limits.strict
+            || table.is_some_and(|table| table.is_strict(namespace));
+        let mut numbers = 0;
+        for PendingAnswer {
+            index,
+            loaded,
+            answer,
+        } in taken
+        {
+            if !table.is_some_and(|table| loaded.is_current(table)) {
+                self.record_burned(items[index as usize].operation);
+                misses.push((
+                    index,
+                    MissReason::Wait(Reason::NoLease, self.no_lease_text()),
+                ));
+            } else if strict {
+                misses.push((index, MissReason::ConfirmAnswer(loaded.clone(), answer)));
+            } else {
+                if let ItemAnswer::Numbers { first, last, .. } = answer {
+                    numbers += (last - first) / loaded.section.stride() + 1;
+                    self.counters.nexts.add(1);
+                }
+                answers[index as usize] = Some(Ok(answer));
+            }
+        }
+        self.counters.numbers.add(numbers);
+        misses
+    }
+
+    /// Counts numbers that were taken and are not given.
+    pub(crate) fn record_burned(&self, operation: ItemOperation) {
+        self.counters.burned.add(operation.number_count());
+    }
+
+    fn apply_operation(
+        self: &Arc<Self>,
+        namespace: &Namespace,
+        loaded: &Arc<LoadedSection>,
+        location: &ItemLocation<'_>,
+        operation: ItemOperation,
+    ) -> Result<ItemAnswer, MissReason> {
+        let section = &loaded.section;
+        let epoch = loaded.fence.epoch;
+        let miss_from_refusal = |refusal| miss_from_refusal(refusal, loaded, location);
+        match operation {
+            ItemOperation::Next { count, floor } => {
+                let count_max = namespace.spec.count_max();
+                if count.get() > count_max {
+                    return Err(MissReason::Final(count_too_large(count.get(), count_max)));
+                }
+                let range = section
+                    .next(location.key_in_section(), count)
+                    .map_err(miss_from_refusal)?;
+                if loaded.should_raise() {
+                    self.start_refill(loaded);
+                }
+                if range.first <= floor {
+                    self.record_burned(operation);
+                    return Err(MissReason::VerifyOwnership(loaded.clone()));
+                }
+                Ok(ItemAnswer::Numbers {
+                    first: range.first,
+                    last: range.last,
+                    epoch,
+                })
+            }
+            ItemOperation::Current => {
+                let current = loaded.read_current(location.key_in_section(), namespace);
+                let (kind, value) = current.ok_or(MissReason::Read(location.section))?;
+                Ok(ItemAnswer::Current { kind, value, epoch })
+            }
+            ItemOperation::RaiseTo { value, force } => {
+                let target = namespace
+                    .spec
+                    .progression
+                    .round_up(value)
+                    .ok_or_else(|| MissReason::Final(sequence_exhausted()))?;
+                if section.max_seq() < target {
+                    return Err(MissReason::Raise(loaded.clone(), target, force));
+                }
+                // The window is durable up to the target, so only memory is left to set; done in an
+                // unsealed object of the generation that was raised, or not at all.
+                let value = match section
+                    .raise_to(location.key_in_section(), target)
+                    .map_err(miss_from_refusal)?
+                {
+                    Current::Touched(n) => n,
+                    Current::Untouched => target,
+                };
+                loaded.record_jump();
+                if loaded.should_raise() {
+                    self.start_refill(loaded);
+                }
+                Ok(ItemAnswer::Raised { value, epoch })
+            }
+        }
+    }
+
+    /// What an item of a section that is not loaded has to wait for.
+    fn miss_of_unloaded(
+        &self,
+        table: &RoutingTable,
+        location: &ItemLocation<'_>,
+        operation: ItemOperation,
+    ) -> MissReason {
+        let epoch = table.route(location.slot).map(|route| route.epoch);
+        if let ItemOperation::Current = operation {
+            MissReason::Read(location.section)
+        } else if epoch.is_some_and(|epoch| self.sections.is_frozen(location.slot, epoch)) {
+            let text = format!("slot {} is moving to another AllocSvr", location.slot);
+            MissReason::Wait(Reason::NotOwner, text)
+        } else {
+            MissReason::Open(location.section, location.slot)
+        }
+    }
+
+    /// Whether this node owns the place's slot by the table, or who does.
+    fn check_owner(
+        &self,
+        table: &RoutingTable,
+        session: Option<&LeasedSession>,
+        location: &ItemLocation<'_>,
+    ) -> Result<(), MissReason> {
+        let wait = |text| Err(MissReason::Wait(Reason::NotOwner, text));
+        match table
+            .route(location.slot)
+            .and_then(|route| route.owner.as_ref())
+        {
+            None => wait(format!("slot {} has no owner yet", location.slot)),
+            Some(owner) if session.is_some_and(|s| s.id == owner.session && s.is_alive()) => Ok(()),
+            // Whoever held this address before is gone; asking it would be asking ourselves.
+            Some(owner) if owner.address == self.address => wait(format!(
+                "slot {} is held by an earlier session of AllocSvr {:?} until its lease has run out",
+                location.slot, owner.name
+            )),
+            Some(owner) => Err(MissReason::Remote(owner.address.clone())),
+        }
+    }
+
+    pub(crate) fn no_lease_text(&self) -> String {
+        format!(
+            "AllocSvr {} holds no valid lease now; it renews at {}",
+            self.name,
+            self.store_group.address_list()
+        )
+    }
+}
+
+fn miss_from_refusal(
+    refusal: Refusal,
+    loaded: &Arc<LoadedSection>,
+    location: &ItemLocation<'_>,
+) -> MissReason {
+    match refusal {
+        Refusal::Empty { needed } => MissReason::Refill(loaded.clone(), needed),
+        Refusal::Sealed => MissReason::Open(location.section, location.slot),
+        Refusal::Exhausted => MissReason::Final(sequence_exhausted()),
+        Refusal::Full => MissReason::Final(Fault::new(Reason::TooMany, refusal.to_string())),
+        // `idle` closes sections, then the item is tried again.
+        Refusal::NoMemory => MissReason::NoMemory,
+        Refusal::NotHere => MissReason::Final(Fault::new(Reason::Unspecified, refusal.to_string())),
+    }
+}
+
+fn count_too_large(count: u32, max: u32) -> Fault {
+    let text = format!(
+        "count must be 1 to {max} in this namespace, not {count}: a window holds no more; ask in several calls"
+    );
+    Fault::new(Reason::TooMany, text).with_code(Code::InvalidArgument)
+}
+
+fn sequence_exhausted() -> Fault {
+    Fault::new(
+        Reason::SequenceExhausted,
+        "the sequence would pass 2^63-1, the last number there is; use another key or a namespace with a lower start",
+    )
+}

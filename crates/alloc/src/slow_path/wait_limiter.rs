@@ -1,0 +1,135 @@
+//! The bound of what waits in an AllocSvr: for a section to be opened, a window, a store, an owner.
+//!
+//! Invariant: a call takes a place for each of its items before the first of them waits, and gives
+//! them back when it ends, however it ends; there are never more than `capacity` places taken, and not
+//! more than a quarter of them by one connection, so that others find some. Whoever gets none is
+//! told at once when to come again. An item served from memory needs no place, so a full house
+//! refuses none of those.
+//!
+//! All items of a call count, not only those that wait, because the call keeps all of them.
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use seqsvr_proto::error::Fault;
+use seqsvr_proto::transport::{Share, add_within};
+use seqsvr_proto::v1::Reason;
+
+use crate::metrics::counters::EventCounter;
+
+/// Part of the places that one connection may take: one in so many.
+const CONNECTION_SHARE_DIVISOR: usize = 4;
+/// When an item that got no place may come again.
+pub(crate) const RETRY_AFTER_MS: u32 = 100;
+
+/// Places for items that wait.
+#[derive(Debug)]
+pub(crate) struct WaitLimiter {
+    capacity: usize,
+    permits_taken: AtomicUsize,
+}
+
+impl WaitLimiter {
+    pub(crate) fn new(capacity: usize) -> WaitLimiter {
+        WaitLimiter {
+            capacity,
+            permits_taken: AtomicUsize::new(0),
+        }
+    }
+
+    /// Places taken now.
+    pub(crate) fn permits_taken(&self) -> usize {
+        self.permits_taken.load(Relaxed)
+    }
+
+    /// For a call of so many items, which takes none yet.
+    pub(crate) fn permits_for<'a>(
+        &'a self,
+        share: Option<&'a Share>,
+        items: usize,
+    ) -> WaitPermits<'a> {
+        WaitPermits {
+            limiter: self,
+            share,
+            items,
+            is_acquired: false,
+        }
+    }
+}
+
+/// The places of one call.
+pub(crate) struct WaitPermits<'a> {
+    limiter: &'a WaitLimiter,
+    share: Option<&'a Share>,
+    items: usize,
+    is_acquired: bool,
+}
+
+impl WaitPermits<'_> {
+    /// Takes the call's places unless it has them. The error tells those that would have to wait.
+    pub(crate) fn acquire(&mut self, rejections: &EventCounter) -> Result<(), Fault> {
+        if self.is_acquired {
+            return Ok(());
+        }
+        let capacity = self.limiter.capacity;
+        // A full batch always fits alone, or it would never be served.
+        let connection_capacity = (capacity / CONNECTION_SHARE_DIVISOR)
+            .max(self.items)
+            .min(capacity);
+        let is_connection_full = self
+            .share
+            .is_some_and(|share| !add_within(share.waiting(), self.items, connection_capacity));
+        let text = if is_connection_full {
+            format!(
+                "too many items of this connection wait: one connection may have {connection_capacity} of {capacity} (--waiting-max); retry later"
+            )
+        } else if !add_within(&self.limiter.permits_taken, self.items, capacity) {
+            if let Some(share) = self.share {
+                share.waiting().fetch_sub(self.items, Relaxed);
+            }
+            format!("too many items wait in this AllocSvr: {capacity} (--waiting-max); retry later")
+        } else {
+            self.is_acquired = true;
+            return Ok(());
+        };
+        rejections.add(1);
+        Err(Fault::new(Reason::TooMany, text).with_retry_after_ms(RETRY_AFTER_MS))
+    }
+}
+
+impl Drop for WaitPermits<'_> {
+    fn drop(&mut self) {
+        if self.is_acquired {
+            self.limiter.permits_taken.fetch_sub(self.items, Relaxed);
+            if let Some(share) = self.share {
+                share.waiting().fetch_sub(self.items, Relaxed);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wait_permits_are_bounded_and_released() {
+        let limiter = WaitLimiter::new(10);
+        let rejections = EventCounter::default();
+        let mut six = limiter.permits_for(None, 6);
+        six.acquire(&rejections).unwrap();
+        six.acquire(&rejections).unwrap();
+        assert_eq!(limiter.permits_taken(), 6);
+        let mut five = limiter.permits_for(None, 5);
+        let fault = five.acquire(&rejections).unwrap_err();
+        assert_eq!(
+            (fault.code, fault.reason()),
+            (tonic::Code::ResourceExhausted, Reason::TooMany)
+        );
+        assert!(fault.detail.retry_after_ms > 0);
+        assert_eq!((limiter.permits_taken(), rejections.get()), (6, 1));
+        drop(six);
+        five.acquire(&rejections).unwrap();
+        drop(five);
+        assert_eq!(limiter.permits_taken(), 0);
+    }
+}

@@ -1,0 +1,224 @@
+//! Section commands on their way to the store: while one Submit is in flight the next gathers.
+//!
+//! Invariant: a command, once queued, is repeated unchanged (same nonce, same absolute `to`) until
+//! the store has answered it, so the answer that reaches the waiter is the one of its application.
+//!
+//! Order: raises and closes first, because callers run dry behind raises, and moves and memory wait
+//! for closes; whoever asks for section upon section must not put them behind it. A Submit takes
+//! some Opens at any rate, so these wait for a bounded time. Reordering is harmless: every command
+//! is fenced, and whoever builds on one has awaited its answer.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use seqsvr_proto::error::Fault;
+use seqsvr_proto::limits::SUBMIT_MAX;
+use seqsvr_proto::v1::section_reply::Reply;
+use seqsvr_proto::v1::{Reason, SectionCommand, SubmitRequest, section_command};
+use tokio::sync::{Notify, oneshot};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::store_client::store_group::StoreGroupClient;
+
+/// Most commands waiting here.
+const QUEUED_COMMANDS_MAX: usize = 200_000;
+/// Most Opens of one Submit: what comes after it waits no longer than these take.
+const OPENS_PER_SUBMIT_MAX: usize = 256;
+/// How long one Submit may take before another store is asked.
+const SUBMIT_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long a batch is repeated before its waiters are told; they decide whether to go on.
+const BATCH_TIMEOUT: Duration = Duration::from_secs(10);
+
+type QueuedCommand = (SectionCommand, oneshot::Sender<Result<Reply, Fault>>);
+
+/// What waits.
+#[derive(Default)]
+struct PendingCommands {
+    /// Raises and closes.
+    urgent: VecDeque<QueuedCommand>,
+    opens: VecDeque<QueuedCommand>,
+}
+
+impl PendingCommands {
+    fn len(&self) -> usize {
+        self.urgent.len() + self.opens.len()
+    }
+
+    fn push(&mut self, waiting: QueuedCommand) {
+        match waiting.0.command {
+            Some(section_command::Command::Open(_)) => self.opens.push_back(waiting),
+            _ => self.urgent.push_back(waiting),
+        }
+    }
+
+    /// What the next Submit carries.
+    fn next_batch(&mut self) -> Vec<QueuedCommand> {
+        let urgent = self.urgent.len().min(SUBMIT_MAX - OPENS_PER_SUBMIT_MAX);
+        let opens = self.opens.len().min(OPENS_PER_SUBMIT_MAX);
+        let urgent = self.urgent.drain(..urgent);
+        urgent.chain(self.opens.drain(..opens)).collect()
+    }
+}
+
+/// Queue of section commands.
+#[derive(Clone)]
+pub(crate) struct CommandQueue {
+    /// None once nobody sends any more.
+    queue: Arc<Mutex<Option<PendingCommands>>>,
+    ready: Arc<Notify>,
+    stores: StoreGroupClient,
+}
+
+impl CommandQueue {
+    pub(crate) fn new(stores: StoreGroupClient) -> CommandQueue {
+        CommandQueue {
+            queue: Arc::new(Mutex::new(Some(PendingCommands::default()))),
+            ready: Arc::default(),
+            stores,
+        }
+    }
+
+    /// Queues a command and waits for its answer.
+    pub(crate) async fn submit(&self, command: SectionCommand) -> Result<Reply, Fault> {
+        let (tx, rx) = oneshot::channel();
+        {
+            let mut queue = self.queue.lock();
+            let Some(queue) = queue.as_mut() else {
+                return Err(shutting_down());
+            };
+            if queue.len() >= QUEUED_COMMANDS_MAX {
+                return Err(Fault::new(
+                    Reason::TooMany,
+                    "too many section commands wait for the store; retry later",
+                )
+                .with_retry_after_ms(100));
+            }
+            queue.push((command, tx));
+        }
+        self.ready.notify_one();
+        rx.await.unwrap_or_else(|_| Err(shutting_down()))
+    }
+
+    /// Sends until cancelled.
+    pub(crate) async fn run(self, cancel: CancellationToken) {
+        while cancel
+            .run_until_cancelled(self.ready.notified())
+            .await
+            .is_some()
+        {
+            loop {
+                let batch = self.queue.lock().get_or_insert_default().next_batch();
+                if batch.is_empty()
+                    || cancel
+                        .run_until_cancelled(self.send_batch(batch))
+                        .await
+                        .is_none()
+                {
+                    break;
+                }
+            }
+        }
+        // Whoever waits, and whoever comes later, hears of it.
+        *self.queue.lock() = None;
+    }
+
+    async fn send_batch(&self, batch: Vec<QueuedCommand>) {
+        let (commands, waiters): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
+        let request = SubmitRequest {
+            commands,
+            ..SubmitRequest::default()
+        };
+        let answer = self
+            .stores
+            .send(
+                Instant::now() + BATCH_TIMEOUT,
+                SUBMIT_ATTEMPT_TIMEOUT,
+                request,
+                |mut store, request| async move { store.submit(request).await },
+            )
+            .await;
+        match answer {
+            Ok(response) if response.replies.len() == waiters.len() => {
+                for (waiter, reply) in waiters.into_iter().zip(response.replies) {
+                    let reply = reply.reply.ok_or_else(|| {
+                        Fault::new(Reason::Unspecified, "the store sent an empty reply")
+                    });
+                    // A waiter that gave up needs no answer.
+                    let _ = waiter.send(reply);
+                }
+            }
+            Ok(_) => fail_all(
+                waiters,
+                &Fault::new(
+                    Reason::Unspecified,
+                    "the store answered another number of commands",
+                ),
+            ),
+            Err(fault) => fail_all(waiters, &fault),
+        }
+    }
+}
+
+fn shutting_down() -> Fault {
+    Fault::new(Reason::Unreachable, "this AllocSvr is shutting down")
+}
+
+fn fail_all(waiters: Vec<oneshot::Sender<Result<Reply, Fault>>>, fault: &Fault) {
+    for waiter in waiters {
+        let _ = waiter.send(Err(fault.clone()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::RandomSource;
+
+    #[test]
+    fn command_queue_sends_raises_before_opens_and_some_opens() {
+        let command = |command| SectionCommand {
+            command: Some(command),
+            ..SectionCommand::default()
+        };
+        let open = || command(section_command::Command::Open(Default::default()));
+        let raise = || command(section_command::Command::Raise(Default::default()));
+        let (mut queue, mut told) = (PendingCommands::default(), Vec::new());
+        let crowd = (0..2 * SUBMIT_MAX).map(|_| open()).chain([raise()]);
+        for one in crowd.chain((0..2 * SUBMIT_MAX).map(|_| raise())) {
+            let (tx, rx) = oneshot::channel();
+            queue.push((one, tx));
+            told.push(rx);
+        }
+        for _ in 0..2 {
+            let batch = queue.next_batch();
+            let is_open = |w: &&QueuedCommand| w.0 == open();
+            assert_eq!(batch.len(), SUBMIT_MAX);
+            assert_eq!(batch.iter().filter(is_open).count(), OPENS_PER_SUBMIT_MAX);
+        }
+        assert_eq!(queue.opens.len(), 2 * SUBMIT_MAX - 2 * OPENS_PER_SUBMIT_MAX);
+    }
+
+    /// Otherwise a task that opens or raises while the process stops would wait for ever.
+    #[tokio::test]
+    async fn submit_after_shutdown_is_rejected() {
+        let nowhere = StoreGroupClient::new(
+            &["127.0.0.1:1".to_owned()],
+            seqsvr_client::Channels::new(),
+            RandomSource::new(Some(1)),
+            Arc::default(),
+        );
+        let submitter = CommandQueue::new(nowhere);
+        let cancel = CancellationToken::new();
+        cancel.cancel();
+        submitter.clone().run(cancel).await;
+        let told = tokio::time::timeout(
+            Duration::from_secs(5),
+            submitter.submit(SectionCommand::default()),
+        );
+        let told = told.await.expect("an answer").expect_err("nobody sends");
+        assert_eq!(told.reason(), Reason::Unreachable);
+    }
+}

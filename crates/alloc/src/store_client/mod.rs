@@ -1,0 +1,6 @@
+//! Calls to the StoreSvr group.
+
+pub(crate) mod command_queue;
+pub(crate) mod ownership_verifier;
+pub(crate) mod section_reader;
+pub(crate) mod store_group;
