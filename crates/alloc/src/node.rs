@@ -16,16 +16,16 @@ use tokio_util::task::TaskTracker;
 
 use crate::background_executor::BackgroundExecutor;
 use crate::clock::Clock;
-use crate::lease::lease_keeper::RenewalSignal;
 use crate::metrics::call_metrics::CallMetrics;
 use crate::metrics::counters::AllocCounters;
 use crate::own_cluster::OwnCluster;
 use crate::random::RandomSource;
 use crate::sections::section_map::SectionMap;
 use crate::session::leased_session::LeasedSession;
+use crate::session::renewal_signal::RenewalSignal;
 use crate::session::routing_table_cell::RoutingTableCell;
 use crate::session::state_dir::StateDir;
-use crate::slots::slot_mover::SlotMoveTracker;
+use crate::slots::slot_move_tracker::SlotMoveTracker;
 use crate::slow_path::wait_limiter::WaitLimiter;
 use crate::store_client::command_queue::CommandQueue;
 use crate::store_client::ownership_verifier::OwnershipVerifier;

@@ -7,6 +7,10 @@ use parking_lot::Mutex;
 use rand::distr::{Distribution, StandardUniform};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
+use tokio::time::sleep;
+
+/// Maximum wait between two attempts after a transient failure.
+const BACK_OFF_MAX: Duration = Duration::from_millis(20);
 
 /// One generator for all of a node; clones share it. Not for the hot path: it takes a lock.
 #[derive(Clone)]
@@ -33,5 +37,10 @@ impl RandomSource {
     /// Between half of `base` and `base`.
     pub(crate) fn jitter(&self, base: Duration) -> Duration {
         base.mul_f64(self.0.lock().random_range(0.5..1.0))
+    }
+
+    /// Waits a short, random time before the next attempt after a transient failure.
+    pub(crate) async fn back_off(&self) {
+        sleep(self.jitter(BACK_OFF_MAX)).await;
     }
 }

@@ -20,8 +20,7 @@ use tonic::{Request, Response, Status};
 
 use crate::api::relay_client::{RelayClient, relay_client};
 use crate::node::Node;
-use crate::sections::rate_meter::top_sections;
-use crate::sections::totals::SectionTotals;
+use crate::sections::totals::{SectionTotals, top_sections};
 
 /// How long one store may take.
 const STORE_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -79,6 +78,7 @@ impl Admin for AdminService {
             .await?;
         // So that the next call through this node finds it.
         self.0
+            .renewals
             .renew_and_wait(Instant::now() + STORE_ATTEMPT_TIMEOUT)
             .await;
         Ok(Response::new(made))
@@ -96,6 +96,7 @@ impl Admin for AdminService {
             })
             .await?;
         self.0
+            .renewals
             .renew_and_wait(Instant::now() + STORE_ATTEMPT_TIMEOUT)
             .await;
         Ok(Response::new(altered))

@@ -14,8 +14,9 @@ use tonic_health::server::HealthReporter;
 
 use crate::api::relay_client::ClusterTagCheck;
 use crate::api::{admin_service, sequence_service};
+use crate::error::Error;
 use crate::node::Node;
-use crate::options::{Error, Options};
+use crate::options::Options;
 
 /// A caller that does not answer a ping within the timeout is gone, and so are its calls.
 const PING_INTERVAL: Duration = Duration::from_secs(10);

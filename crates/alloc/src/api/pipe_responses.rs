@@ -27,11 +27,12 @@ use tokio_util::sync::WaitForCancellationFutureOwned;
 use tonic::{Request, Status, Streaming};
 
 use crate::batch::request::{BatchOperation, BatchRequest};
+use crate::batch::request_context::response_deadline;
 use crate::batch::response::{BatchResponse, to_item_error};
-use crate::batch::validate::response_deadline;
 use crate::fast_path::FastPathResult;
 use crate::metrics::call_metrics::CallMethod;
 use crate::node::Node;
+use crate::session::routing_table_cell::RoutingTableCell;
 
 /// Frames answered together, and looked at before other tasks of the thread have their turn.
 const FRAMES_PER_POLL_MAX: usize = 32;
@@ -208,7 +209,7 @@ impl PipeResponses {
             let call = frame.to_context(deadline, share.clone(), None);
             let columns = node.serve_batch_slow(&call, &frame).await;
             let mut answer = partial_response(id, missed, &frame, columns);
-            node.tell_routes(&mut answer, frame.table_version);
+            attach_routes(&node.table, &mut answer, frame.table_version);
             timer.stop();
             (answer, share.as_ref().map(Share::owe))
         };
@@ -232,7 +233,7 @@ impl Stream for PipeResponses {
         }
         loop {
             if let Some((mut answer, version)) = self.answers.pop_front() {
-                self.node.tell_routes(&mut answer, version);
+                attach_routes(&self.node.table, &mut answer, version);
                 return Poll::Ready(Some(Ok(answer)));
             }
             if let Some(status) = self.stream_error.take() {
@@ -285,16 +286,14 @@ impl Stream for PipeResponses {
     }
 }
 
-impl Node {
-    /// Adds newer routes to an answer, if there are any.
-    fn tell_routes(&self, answer: &mut PipeResponse, known: u64) {
-        let routes = match &mut answer.answer {
-            Some(pipe_response::Answer::Next(next)) => &mut next.routes,
-            Some(pipe_response::Answer::Current(current)) => &mut current.routes,
-            Some(pipe_response::Answer::Refused(_)) | None => return,
-        };
-        *routes = self.table.routes_since(known);
-    }
+/// Adds newer routes to an answer, if there are any.
+fn attach_routes(table: &RoutingTableCell, answer: &mut PipeResponse, known: u64) {
+    let routes = match &mut answer.answer {
+        Some(pipe_response::Answer::Next(next)) => &mut next.routes,
+        Some(pipe_response::Answer::Current(current)) => &mut current.routes,
+        Some(pipe_response::Answer::Refused(_)) | None => return,
+    };
+    *routes = table.routes_since(known);
 }
 
 /// The answers of these items of a frame (none named: of all).

@@ -22,12 +22,13 @@ use tonic::{Request, Response, Status, Streaming};
 use tracing::Instrument;
 
 use crate::api::pipe_responses::PipeResponses;
-use crate::batch::item::{ItemAnswer, ItemOperation, RequestContext, RequestItem};
+use crate::batch::item::{ItemAnswer, ItemOperation, RequestItem};
 use crate::batch::request::{BatchRequest, TakeArgs};
+use crate::batch::request_context::RequestArrival;
+use crate::batch::request_context::RequestContext;
 use crate::batch::response::BatchResponse;
 use crate::batch::validate::{
-    RequestArrival, invalid_status, require_key, require_owned_key, validate_count,
-    validate_namespace_name,
+    invalid_status, require_key, require_owned_key, validate_count, validate_namespace_name,
 };
 use crate::fast_path::FastPathResult;
 use crate::metrics::call_metrics::CallMethod;
@@ -227,7 +228,7 @@ impl Sequence for SequenceService {
             let table = self.0.wait_for_table(deadline).await?;
             self.0.own_cluster.check(request.cluster_tag())?;
             if base > table.version() {
-                self.0.renew_and_wait(deadline).await;
+                self.0.renewals.renew_and_wait(deadline).await;
             }
             let table = self.0.wait_for_table(deadline).await?;
             Ok(RoutingTable::from(&table.delta_since(base)))

@@ -80,8 +80,8 @@ impl Node {
             if fault.reason() == Reason::Invalid || Instant::now() >= deadline {
                 return Err(fault);
             }
-            self.renew_and_wait(deadline).await;
-            self.back_off().await;
+            self.renewals.renew_and_wait(deadline).await;
+            self.random.back_off().await;
         }
     }
 
@@ -148,7 +148,7 @@ impl Node {
             }
         }
         self.set_draining(!request.undo);
-        if !self.renew_and_wait(deadline).await || self.session.load().is_none() {
+        if !self.renewals.renew_and_wait(deadline).await || self.session.load().is_none() {
             return Err(Fault::new(Reason::NoLease, self.no_lease_text()));
         }
         Ok(DrainResponse {

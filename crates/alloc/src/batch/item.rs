@@ -3,7 +3,6 @@
 
 use std::borrow::Cow;
 use std::num::NonZeroU32;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use seqsvr_core::geometry::{Geometry, uid_as_key};
@@ -11,41 +10,8 @@ use seqsvr_core::id::{Epoch, SectionKey, Slot, Uid};
 use seqsvr_core::namespace::Namespace;
 use seqsvr_core::route::{KeyRef, RoutingTable, section_of};
 use seqsvr_core::section::Key;
-use seqsvr_proto::cluster_tag::ClusterTag;
 use seqsvr_proto::error::Fault;
-use seqsvr_proto::trace::Trace;
-use seqsvr_proto::transport::Share;
-use seqsvr_proto::v1::{CurrentKind, Reason};
-use tokio::sync::Semaphore;
-use tokio::time::Instant;
-
-use crate::sections::loaded_section::LoadedSection;
-
-/// The circumstances all items of one request share.
-pub(crate) struct RequestContext {
-    /// As the caller wrote it; may be empty.
-    pub(crate) namespace: String,
-    /// When the answer must be under way.
-    pub(crate) deadline: Instant,
-    /// Sent on by another AllocSvr: not sent on again.
-    pub(crate) forwarded: bool,
-    /// The cluster that the caller means.
-    pub(crate) cluster: ClusterTag,
-    /// Version of the caller's table; 0: it has none.
-    pub(crate) table_version: u64,
-    /// Answer only what a store has confirmed since (DESIGN 5.9).
-    pub(crate) strict: bool,
-    /// The connection it came by.
-    pub(crate) share: Option<Share>,
-    /// Told to whoever it is sent on to.
-    pub(crate) trace: Option<Trace>,
-    /// Sections it may have opened at one time: a batch over thousands of sections is not to put
-    /// those of others behind all of its own.
-    pub(crate) opens: Semaphore,
-}
-
-/// Sections of one call being opened at one time.
-pub(crate) const OPENS_PER_REQUEST_MAX: usize = 32;
+use seqsvr_proto::v1::CurrentKind;
 
 /// One key and what is asked of it.
 #[derive(Clone, Debug)]
@@ -103,30 +69,6 @@ pub(crate) enum ItemAnswer {
     },
 }
 
-/// Why an item could not be answered at once.
-pub(crate) enum MissReason {
-    /// It never can.
-    Final(Fault),
-    /// The section is ours but not loaded.
-    Open(SectionKey, Slot),
-    /// The window must reach this number first.
-    Refill(Arc<LoadedSection>, u64),
-    /// A RaiseTo needs the window raised to this number first.
-    Raise(Arc<LoadedSection>, u64, bool),
-    /// `Current` of a section that is not loaded.
-    Read(SectionKey),
-    /// The caller has seen more than this object would give.
-    VerifyOwnership(Arc<LoadedSection>),
-    /// Taken from this object; a strict call is answered once a store has confirmed it.
-    ConfirmAnswer(Arc<LoadedSection>, ItemAnswer),
-    /// Another AllocSvr owns it.
-    Remote(String),
-    /// This owner has no memory for a new key until it has closed sections.
-    NoMemory,
-    /// Nobody can serve it at the moment; says why.
-    Wait(Reason, String),
-}
-
 /// Where a key lives.
 pub(crate) struct ItemLocation<'a> {
     pub(crate) section: SectionKey,
@@ -182,10 +124,4 @@ impl OwnedKey {
             dense,
         })
     }
-}
-
-/// The error of an item that ran out of time.
-pub(crate) fn timeout_error_for(reason: Reason, why: &str) -> Fault {
-    Fault::new(reason, format!("{why}; it was not done in time, retry"))
-        .with_code(tonic::Code::Unavailable)
 }

@@ -2,5 +2,6 @@
 
 pub(crate) mod item;
 pub(crate) mod request;
+pub(crate) mod request_context;
 pub(crate) mod response;
 pub(crate) mod validate;

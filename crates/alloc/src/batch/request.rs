@@ -20,9 +20,8 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tonic::Code;
 
-use crate::batch::item::{
-    ItemOperation, OPENS_PER_REQUEST_MAX, OwnedKey, RequestContext, RequestItem,
-};
+use crate::batch::item::{ItemOperation, OwnedKey, RequestItem};
+use crate::batch::request_context::{OPENS_PER_REQUEST_MAX, RequestContext};
 use crate::batch::validate::{validate_column, validate_count, validate_namespace_name};
 
 /// What an item takes that waits: itself, its answer, and what tells why it waits.

@@ -245,14 +245,6 @@ pub(super) fn refill_if_due(node: &Arc<Node>, map: &PinnedSections<'_>, loaded: 
     }
 }
 
-impl LoadedSection {
-    /// Whether it belongs to this session and is current by this table.
-    #[inline]
-    pub(super) fn is_current_in(&self, table: &RoutingTable, session: &Arc<LeasedSession>) -> bool {
-        self.is_current_cached(table) && Arc::ptr_eq(&self.session, session)
-    }
-}
-
 /// Whether every number to come of a key is above `floor`, seen without taking one: counters never
 /// go back.
 #[inline]

@@ -4,75 +4,31 @@
 //! answer it would outlive what the arbiter granted by the time the answer was under way.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use seqsvr_core::command::Proof;
 use seqsvr_core::id::{Nonce, SessionId};
 use seqsvr_core::lease::{Lease, renew_interval, renew_timeout};
 use seqsvr_core::planted;
-use seqsvr_core::route::{Delta, Error as RouteError};
 use seqsvr_proto::cluster_tag::{NamesCluster, mismatch};
 use seqsvr_proto::convert::u128_bytes;
 use seqsvr_proto::error::Fault;
 use seqsvr_proto::os;
 use seqsvr_proto::v1::store_client::StoreClient;
-use seqsvr_proto::v1::{self, KeepAliveRequest, OpenSessionRequest, Reason, WatchRequest};
-use tokio::sync::watch;
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use seqsvr_proto::v1::{KeepAliveRequest, OpenSessionRequest, Reason};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::Error;
+use crate::error::Error;
 use crate::node::Node;
 use crate::session::leased_session::LeasedSession;
-use crate::session::routing_table_cell::ApplyError;
 
 /// Least time between two renewals asked for out of turn.
 const RENEWAL_INTERVAL_MIN: Duration = Duration::from_millis(20);
 /// How long one try to register may take.
 const REGISTER_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Counts renewals, so that one that started after a moment can be waited for.
-pub(crate) struct RenewalSignal {
-    requested: tokio::sync::Notify,
-    /// (started, the last one that succeeded)
-    counts: watch::Sender<(u64, u64)>,
-    /// D as the store last told it; 0: not yet.
-    lease_ms: AtomicU64,
-}
-
-impl RenewalSignal {
-    pub(crate) fn new() -> RenewalSignal {
-        RenewalSignal {
-            requested: tokio::sync::Notify::new(),
-            counts: watch::Sender::new((0, 0)),
-            lease_ms: AtomicU64::new(0),
-        }
-    }
-
-    /// Lease D in milliseconds; 0 before it is known.
-    pub(crate) fn lease_ms(&self) -> u64 {
-        self.lease_ms.load(Relaxed)
-    }
-}
-
 impl Node {
-    /// Asks for a renewal out of turn, which brings the newest table.
-    pub(crate) fn request_renewal(&self) {
-        self.renewals.requested.notify_one();
-    }
-
-    /// Waits for a renewal that started after now and succeeded (at most a second): its table is
-    /// newer than anything the caller can have seen. False if there was none.
-    pub(crate) async fn renew_and_wait(&self, deadline: Instant) -> bool {
-        let mut counts = self.renewals.counts.subscribe();
-        let wanted = counts.borrow().0 + 1;
-        self.request_renewal();
-        let until = deadline.min(Instant::now() + Duration::from_secs(1));
-        let renewed = timeout_at(until, counts.wait_for(|c| c.1 >= wanted)).await;
-        matches!(renewed, Ok(Ok(_)))
-    }
-
     /// Registers and renews until cancelled. An error is fatal for this process.
     pub(crate) async fn run_lease_keeper(
         self: Arc<Self>,
@@ -213,22 +169,22 @@ impl Node {
     ) -> Result<(), Error> {
         loop {
             let started = Instant::now();
-            self.renewals.counts.send_modify(|c| c.0 += 1);
+            self.renewals.record_start();
             let renewed = self.renew_once(session, lease).await;
             if renewed.is_ok() {
-                self.renewals.counts.send_modify(|c| c.1 = c.0);
+                self.renewals.record_success();
             }
             match renewed {
                 Ok(d) => {
                     lease = d;
-                    self.renewals.lease_ms.store(d.as_millis() as u64, Relaxed);
+                    self.renewals.set_lease(d);
                     self.counters.renewals.add(1);
                     let rest = renew_interval(lease).saturating_sub(started.elapsed());
                     // A renewal may be asked for out of turn, but not in a tight loop.
                     sleep(RENEWAL_INTERVAL_MIN.min(rest)).await;
                     let _ = timeout(
                         rest.saturating_sub(RENEWAL_INTERVAL_MIN),
-                        self.renewals.requested.notified(),
+                        self.renewals.wait_for_request(),
                     )
                     .await;
                 }
@@ -307,83 +263,5 @@ impl Node {
             self.store_group.prefer_next(&address, &fault.detail.leader);
         }
         Err(fault)
-    }
-
-    /// Follows the routing table as any store applies it, until cancelled.
-    pub(crate) async fn run_table_watcher(self: Arc<Self>, cancel: CancellationToken) {
-        while !cancel.is_cancelled() {
-            if let Some(Err(fault)) = cancel.run_until_cancelled(self.follow_table()).await {
-                tracing::debug!(%fault, "watching the routing table failed");
-            }
-            let _ = cancel
-                .run_until_cancelled(sleep(self.random.jitter(Duration::from_millis(100))))
-                .await;
-        }
-    }
-
-    async fn follow_table(&self) -> Result<(), Fault> {
-        let (_, channel) = self.store_group.preferred_channel()?;
-        let request = WatchRequest {
-            table_version: self.table.version(),
-            cluster_tag: self.own_cluster.tag().0,
-        };
-        let opened = timeout(
-            REGISTER_ATTEMPT_TIMEOUT,
-            StoreClient::new(channel).watch(request),
-        )
-        .await;
-        let late = |_| Fault::new(Reason::Unreachable, "the store did not answer");
-        let mut stream = opened
-            .map_err(late)?
-            .map_err(|s| Fault::from_status(&s))?
-            .into_inner();
-        while let Some(routes) = stream.message().await.map_err(|s| Fault::from_status(&s))? {
-            self.apply_routes(Some(&routes))?;
-        }
-        Ok(())
-    }
-
-    /// Applies routes that came with an answer.
-    ///
-    /// # Errors
-    /// The table is older than the routes afterwards: they are of another cluster, malformed, or
-    /// build on a version that is not known here.
-    pub(crate) fn apply_routes(&self, routes: Option<&v1::RoutingTable>) -> Result<(), Fault> {
-        let Some(routes) = routes else { return Ok(()) };
-        let malformed = |e: String| Fault::new(Reason::Unspecified, format!("bad routes: {e}"));
-        let delta = Delta::try_from(routes).map_err(|e| malformed(e.to_string()))?;
-        let version = delta.version;
-        self.apply_delta(delta).map_err(|error| match error {
-            ApplyError::ClusterMismatch(fault) => fault,
-            unfit @ ApplyError::Unfit(_) => malformed(unfit.to_string()),
-        })?;
-        match self.table.version() < version {
-            true => Err(malformed("they build on a newer table".to_owned())),
-            false => Ok(()),
-        }
-    }
-
-    /// Applies a delta; on anything newer drops what is no longer ours.
-    fn apply_delta(&self, delta: Delta) -> Result<bool, ApplyError> {
-        let before = self.table.load();
-        let changed = delta.routes.iter().filter(|(slot, route)| {
-            let known = before.as_deref().and_then(|table| table.route(*slot));
-            known.is_some_and(|known| known.epoch < route.epoch)
-        });
-        let changed = changed.count() as u64;
-        let newer = match self.table.apply(delta) {
-            Err(ApplyError::Unfit(RouteError::Gap { .. })) => {
-                self.request_renewal();
-                false
-            }
-            other => other?,
-        };
-        if newer {
-            self.counters.epochs_changed.add(changed);
-            if let Some(table) = self.table.load() {
-                self.sections.drop_stale(&table);
-            }
-        }
-        Ok(newer)
     }
 }

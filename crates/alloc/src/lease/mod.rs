@@ -1,3 +1,4 @@
 //! Registration and renewal of the lease.
 
 pub(crate) mod lease_keeper;
+pub(crate) mod table_watcher;

@@ -19,7 +19,7 @@ impl Node {
     /// All figures, those over sections from `totals`.
     pub(crate) fn collect_figures(&self, totals: SectionTotals) -> Vec<Figure> {
         let (gauge, counter) = (Figure::gauge, Figure::counter);
-        let (draining, planned) = self.move_plan();
+        let (draining, planned) = self.slot_moves.plan();
         let counter_memory = seqsvr_core::section::memory();
         let in_ms = |name, help, ms| Figure {
             kind: Kind::GaugeMs,

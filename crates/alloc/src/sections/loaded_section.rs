@@ -24,7 +24,7 @@ use tokio::time::Instant;
 
 use crate::sections::rate_meter::RateMeter;
 use crate::session::leased_session::LeasedSession;
-use crate::store_client::ownership_verifier::SlotOwnership;
+use crate::session::ownership::SlotOwnership;
 
 /// A hot section should raise about once in this time.
 const RAISE_INTERVAL: Duration = Duration::from_secs(4);
@@ -126,6 +126,12 @@ impl LoadedSection {
             self.current_at_version.store(version, Relaxed);
         }
         current
+    }
+
+    /// Whether it belongs to this session and is current by this table.
+    #[inline]
+    pub(crate) fn is_current_in(&self, table: &RoutingTable, session: &Arc<LeasedSession>) -> bool {
+        self.is_current_cached(table) && Arc::ptr_eq(&self.session, session)
     }
 
     /// What is known of a key's current number; None once sealed, or if the key does not belong

@@ -8,4 +8,7 @@ pub(crate) mod rate_meter;
 pub(crate) mod refill;
 pub(crate) mod section_hash;
 pub(crate) mod section_map;
+pub(crate) mod table_updates;
+#[cfg(test)]
+pub(crate) mod test_util;
 pub(crate) mod totals;

@@ -23,6 +23,7 @@ use crate::node::Node;
 use crate::sections::loaded_section::LoadedSection;
 use crate::sections::section_map::{TransitionResult, wait_for_transition};
 use crate::session::leased_session::LeasedSession;
+use crate::store_client::refusal::{fault_from_refusal, unexpected_reply};
 
 /// How long a table with a newer step is waited for.
 const STEP_RENEWAL_TIMEOUT: Duration = Duration::from_secs(1);
@@ -142,7 +143,7 @@ impl Node {
                     if refused.kind() == Kind::StaleGeneration {
                         self.sections.record_generation(fence, refused.value);
                     }
-                    return Err(self.fault_from_refusal(&refused));
+                    return Err(fault_from_refusal(&refused, &self.renewals));
                 }
                 Reply::Raised(_) | Reply::Closed(_) => return Err(unexpected_reply()),
             }
@@ -162,11 +163,12 @@ impl Node {
         refused: &v1::Refused,
     ) -> Result<(), Fault> {
         let is_renewed = self
+            .renewals
             .renew_and_wait(Instant::now() + STEP_RENEWAL_TIMEOUT)
             .await;
         match self.namespace_of(section)?.spec.step != step {
             true => Ok(()),
-            false if is_renewed => Err(self.fault_from_refusal(refused)),
+            false if is_renewed => Err(fault_from_refusal(refused, &self.renewals)),
             false => {
                 let text = format!(
                     "the step of section {section} was changed and no store has sent the new one yet; retry"
@@ -228,24 +230,6 @@ impl Node {
         }
     }
 
-    /// What a refusal by the state means to a caller.
-    pub(crate) fn fault_from_refusal(&self, refused: &v1::Refused) -> Fault {
-        match refused.kind() {
-            Kind::NotOwner => {
-                self.request_renewal();
-                Fault::new(Reason::NotOwner, refused.message.clone())
-            }
-            // Another generation came first: look again.
-            Kind::StaleGeneration => Fault::new(Reason::NotOwner, refused.message.clone()),
-            Kind::Exhausted => Fault::new(Reason::SequenceExhausted, refused.message.clone()),
-            Kind::AboveBound => Fault::new(Reason::AboveBound, refused.message.clone()),
-            Kind::NoSuchNamespace => Fault::new(Reason::NoSuchNamespace, refused.message.clone()),
-            Kind::Invalid | Kind::Unspecified => {
-                Fault::new(Reason::Refused, refused.message.clone())
-            }
-        }
-    }
-
     /// Fence for a section of a slot this node owns by the table.
     pub(crate) fn section_fence(table: &RoutingTable, slot: Slot, section: SectionKey) -> Fence {
         Fence {
@@ -256,17 +240,10 @@ impl Node {
     }
 }
 
-pub(crate) fn unexpected_reply() -> Fault {
-    Fault::new(
-        Reason::Unspecified,
-        "the store answered another command than the one asked",
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sections::evictor::tests::{test_section, unconnected_node};
+    use crate::sections::test_util::{test_section, unconnected_node};
 
     /// The task of an opening is dropped before its end, as a panic does it.
     #[tokio::test]

@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use crate::batch::item::OwnedKey;
 use crate::node::Node;
 use crate::sections::loaded_section::LoadedSection;
-use crate::sections::open_close::unexpected_reply;
+use crate::store_client::refusal::{fault_from_refusal, unexpected_reply};
 
 /// Most callers that may wait for one section's window.
 const WINDOW_WAITERS_MAX: u32 = 100_000;
@@ -63,12 +63,12 @@ impl Node {
             Ok(()) => {}
             Err(fault) if fault.reason() == Reason::AboveBound => {
                 // step_max was lowered meanwhile: the table will tell.
-                self.request_renewal();
-                self.back_off().await;
+                self.renewals.request_renewal();
+                self.random.back_off().await;
             }
             Err(fault) => {
                 tracing::debug!(section = %loaded.key(), %fault, "raise failed");
-                self.back_off().await;
+                self.random.back_off().await;
             }
         }
     }
@@ -113,7 +113,7 @@ impl Node {
             && Instant::now() < end
             && !self.stopping.is_cancelled()
         {
-            self.back_off().await;
+            self.random.back_off().await;
         }
         loaded.record_jump();
     }
@@ -182,7 +182,7 @@ impl Node {
                 if is_gone {
                     self.sections.retire(loaded);
                 }
-                Err(self.fault_from_refusal(&refused))
+                Err(fault_from_refusal(&refused, &self.renewals))
             }
             Reply::Opened(_) | Reply::Closed(_) => Err(unexpected_reply()),
         }

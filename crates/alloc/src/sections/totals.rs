@@ -4,7 +4,13 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Acquire;
 
+use seqsvr_core::route::RoutingTable;
+use seqsvr_proto::v1::HotSection;
+
 use crate::sections::loaded_section::LoadedSection;
+
+/// Most sections told.
+const TOP_SECTIONS_MAX: usize = 10;
 
 /// Sums over loaded sections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,14 +51,68 @@ impl SectionTotals {
     }
 }
 
+/// The hottest of these sections, those first.
+pub(crate) fn top_sections(
+    sections: &[Arc<LoadedSection>],
+    table: Option<&RoutingTable>,
+) -> Vec<HotSection> {
+    let rated = sections.iter().map(|l| (l.rate_meter.per_second(), l));
+    let mut moving: Vec<_> = rated.filter(|(rate, _)| *rate > 0).collect();
+    let order = |a: &(u64, &Arc<LoadedSection>), b: &(u64, &Arc<LoadedSection>)| {
+        (b.0.cmp(&a.0)).then_with(|| a.1.key().cmp(&b.1.key()))
+    };
+    if moving.len() > TOP_SECTIONS_MAX {
+        moving.select_nth_unstable_by(TOP_SECTIONS_MAX, order);
+        moving.truncate(TOP_SECTIONS_MAX);
+    }
+    moving.sort_unstable_by(order);
+    let top = moving.into_iter().map(|(per_second, loaded)| {
+        let key = loaded.key();
+        let namespace = table.and_then(|t| t.namespace_by_id(key.namespace));
+        HotSection {
+            namespace: namespace.map_or_else(String::new, |n| n.spec.name.clone()),
+            section: key.section.0,
+            slot: u32::from(loaded.fence.slot.0),
+            window_left: loaded.section.left(),
+            per_second,
+            keys_touched: loaded.section.touched(),
+        }
+    });
+    top.collect()
+}
+
 #[cfg(test)]
 mod tests {
     use std::num::NonZeroU32;
+    use std::time::Duration;
 
     use seqsvr_core::section::Key;
+    use tokio::time::Instant;
 
     use super::*;
-    use crate::sections::evictor::tests::test_section;
+    use crate::sections::test_util::test_section;
+
+    #[test]
+    fn top_sections_are_the_ten_fastest_in_order() {
+        let begin = Instant::now();
+        let all: Vec<_> = (0..15).map(|n| test_section(n, 100)).collect();
+        for one in &all {
+            one.rate_meter.sample(begin, one.section.highest_offset());
+        }
+        assert!(top_sections(&all, None).is_empty(), "nothing was taken");
+        for (n, one) in (0..).zip(&all) {
+            if let Some(count) = NonZeroU32::new(n) {
+                one.section.next(Key::Dense(0), count).unwrap();
+            }
+            let now = begin + Duration::from_secs(1);
+            one.rate_meter.sample(now, one.section.highest_offset());
+        }
+        let top = top_sections(&all, None);
+        let rates: Vec<_> = top.iter().map(|h| (h.section, h.per_second)).collect();
+        let wanted: Vec<_> = (5..15).rev().map(|n| (n, u64::from(n))).collect();
+        assert_eq!(rates, wanted);
+        assert_eq!((top[0].window_left, top[0].keys_touched), (1_000 - 14, 1));
+    }
 
     #[test]
     fn section_totals_sum_and_count_low_windows() {

@@ -1,5 +1,7 @@
 //! The session of this process, its lease and the routing table it serves by.
 
 pub(crate) mod leased_session;
+pub(crate) mod ownership;
+pub(crate) mod renewal_signal;
 pub(crate) mod routing_table_cell;
 pub(crate) mod state_dir;

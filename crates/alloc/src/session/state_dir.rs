@@ -22,7 +22,7 @@ use seqsvr_core::id::{Nonce, SessionId};
 use seqsvr_proto::os;
 use serde::{Deserialize, Serialize};
 
-use crate::Error;
+use crate::error::Error;
 
 const PROOF_FORMAT: u32 = 1;
 

@@ -17,68 +17,26 @@
 //! - *A close whose answer never came* leaves a window open that the next owner would start above.
 //!   Hence its final is repeated with the move (only tightness is at stake, ADR 0007).
 
-use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use seqsvr_core::command::FINALS_MAX;
 use seqsvr_core::id::{Epoch, SessionId, Slot};
 use seqsvr_proto::error::Fault;
 use seqsvr_proto::v1::{
     self, MoveSlotRequest, PlannedMove, Reason, SectionCommand, SectionFinal, section_command,
 };
-use tokio::sync::{RwLock, Semaphore};
 use tokio::time::Instant;
 
 use crate::node::Node;
 use crate::session::leased_session::LeasedSession;
+use crate::slots::slot_move_tracker::PLANNED_UNKNOWN;
 
-/// Most slots being moved at one time.
-const MOVES_IN_FLIGHT_MAX: usize = 32;
 /// How long the stores are asked before the way of things is looked at again.
 const MOVE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long one store may take.
 const MOVE_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// What goes on with slots of this node.
-pub(crate) struct SlotMoveTracker {
-    permits: Semaphore,
-    /// Planned moves that wait for a turn or are under way.
-    in_progress: Mutex<HashSet<(Slot, Epoch)>>,
-    /// Held (shared) from before a slot is stopped until its finals are noted.
-    collecting: RwLock<()>,
-    /// Wants no slots: told with every renewal.
-    is_draining: std::sync::atomic::AtomicBool,
-    /// Slots the store planned for this session at the last renewal; `PLANNED_UNKNOWN` before the first one
-    /// since `draining` changed.
-    planned_count: std::sync::atomic::AtomicU32,
-}
-
-const PLANNED_UNKNOWN: u32 = u32::MAX;
-
-impl SlotMoveTracker {
-    pub(crate) fn new() -> SlotMoveTracker {
-        SlotMoveTracker {
-            permits: Semaphore::new(MOVES_IN_FLIGHT_MAX),
-            in_progress: Mutex::default(),
-            collecting: RwLock::new(()),
-            is_draining: false.into(),
-            planned_count: PLANNED_UNKNOWN.into(),
-        }
-    }
-
-    /// Waits until every slot that is stopped has its finals noted. Whoever comes later must find
-    /// the session gone.
-    pub(crate) async fn wait_until_finals_recorded(&self) {
-        let _none = self.collecting.write().await;
-    }
-
-    pub(crate) fn is_draining(&self) -> bool {
-        self.is_draining.load(Acquire)
-    }
-}
 
 impl Node {
     /// Whether this node wants slots; told to the store at once.
@@ -88,7 +46,7 @@ impl Node {
                 .planned_count
                 .store(PLANNED_UNKNOWN, Release);
         }
-        self.request_renewal();
+        self.renewals.request_renewal();
     }
 
     /// Slots this node owns by its table.
@@ -109,7 +67,7 @@ impl Node {
         while Instant::now() < deadline && self.has_lease() {
             // A renewal that started after `draining` was set brings what is planned, and the
             // table.
-            let renewed = self.renew_and_wait(deadline).await;
+            let renewed = self.renewals.renew_and_wait(deadline).await;
             if renewed
                 && (self.owned_slot_count() == 0
                     || self.slot_moves.planned_count.load(Acquire) == 0)
@@ -190,7 +148,7 @@ impl Node {
                     self.counters.moves.add(1);
                     // Evening out goes at the pace of renewals; who drains asks for more at once.
                     if self.slot_moves.is_draining() {
-                        self.request_renewal();
+                        self.renewals.request_renewal();
                     }
                     // The answer has no table version and no address, so it changes no route here.
                     // A table that changed within a version would be passed on to clients, and no
@@ -202,7 +160,8 @@ impl Node {
                 Err(fault) => fault,
             };
             // Perhaps an earlier try was applied and its answer lost, or the session was expired.
-            self.renew_and_wait(Instant::now() + MOVE_ATTEMPT_TIMEOUT)
+            self.renewals
+                .renew_and_wait(Instant::now() + MOVE_ATTEMPT_TIMEOUT)
                 .await;
             match self.epoch_and_owner(slot) {
                 Some((now, owner)) if now > epoch => {
@@ -218,7 +177,7 @@ impl Node {
                 // windows.
                 request.finals.clear();
             }
-            self.back_off().await;
+            self.random.back_off().await;
         }
     }
 
@@ -271,19 +230,6 @@ impl Node {
             }
         }
         finals
-    }
-
-    /// For counters: (draining, planned by the store).
-    pub(crate) fn move_plan(&self) -> (bool, u32) {
-        let planned = self.slot_moves.planned_count.load(Relaxed);
-        (
-            self.slot_moves.is_draining(),
-            if planned == PLANNED_UNKNOWN {
-                0
-            } else {
-                planned
-            },
-        )
     }
 }
 

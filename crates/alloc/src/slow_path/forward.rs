@@ -16,9 +16,10 @@ use tokio::time::{Instant, timeout_at};
 use tonic::transport::Channel;
 use tonic::{Request, Status};
 
-use crate::batch::item::{ItemAnswer, ItemOperation, OwnedKey, RequestContext, RequestItem};
+use crate::batch::item::{ItemAnswer, ItemOperation, OwnedKey, RequestItem};
+use crate::batch::request_context::RequestContext;
 use crate::node::Node;
-use crate::slow_path::resolve::{Resolution, is_transient, resolve_all, retry_all};
+use crate::slow_path::resolution::{Resolution, is_transient, resolve_all, retry_all};
 
 /// How long an owner may take before the item is tried anew (the owner may be dead).
 const FORWARD_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -87,7 +88,7 @@ impl Node {
         {
             // The owner may be gone: the next table will tell.
             tracing::debug!(%address, %fault, "forwarding failed");
-            self.back_off().await;
+            self.random.back_off().await;
             return retry_all(members);
         }
         resolve_all(members, &Err(fault))
@@ -112,7 +113,7 @@ impl Node {
             outcomes.push((index, outcome));
         }
         if retry {
-            self.back_off().await;
+            self.random.back_off().await;
         }
         outcomes
     }
@@ -274,13 +275,6 @@ impl Node {
             results,
             routes,
         })
-    }
-
-    /// Applies routes that another AllocSvr attached.
-    pub(crate) fn apply_attached_routes(&self, routes: Option<&RoutingTable>) {
-        if let Err(error) = self.apply_routes(routes) {
-            tracing::warn!(%error, "attached routes not applied");
-        }
     }
 }
 

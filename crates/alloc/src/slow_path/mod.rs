@@ -2,10 +2,14 @@
 //! each group on its own, so that no slow item hides another; all bounded by the deadline, and in
 //! number by the places there are for what waits.
 
-pub(crate) mod forward;
-pub(crate) mod resolve;
-pub(crate) mod try_owned;
-pub(crate) mod wait_key;
+mod classify_misses;
+mod forward;
+pub(crate) mod miss_reason;
+mod progress;
+mod resolution;
+mod resolve;
+mod try_owned;
+mod wait_key;
 pub(crate) mod wait_limiter;
 
 use std::collections::HashMap;
@@ -21,12 +25,14 @@ use seqsvr_proto::v1::Reason;
 use tokio::task::yield_now;
 use tokio::time::{Instant, timeout_at};
 
-use crate::batch::item::{ItemAnswer, RequestContext, RequestItem};
+use crate::batch::item::{ItemAnswer, RequestItem};
 use crate::batch::request::BatchRequest;
+use crate::batch::request_context::RequestContext;
 use crate::batch::response::BatchResponse;
 use crate::node::Node;
-use crate::slow_path::resolve::Resolution;
-use crate::slow_path::wait_key::{PendingReason, WaitKey};
+use crate::slow_path::progress::RequestProgress;
+use crate::slow_path::resolution::Resolution;
+use crate::slow_path::wait_key::WaitKey;
 use crate::slow_path::wait_limiter::WaitPermits;
 
 /// Items of a batch looked at, or outcomes taken in, at one go; then other calls have their turn.
@@ -34,20 +40,6 @@ use crate::slow_path::wait_limiter::WaitPermits;
 const ITEMS_PER_POLL: usize = 32;
 
 type ResolutionQueue<'a> = FuturesUnordered<BoxFuture<'a, Vec<Resolution>>>;
-
-/// What has become of a request's items so far.
-#[derive(Default)]
-pub(crate) struct RequestProgress {
-    pub(crate) answers: Vec<Option<Result<ItemAnswer, Fault>>>,
-    /// Why an item is not answered yet.
-    pub(crate) pending_reasons: HashMap<u32, PendingReason>,
-    /// Taken for strict items, and waiting for a confirmation.
-    pub(crate) awaiting_confirmation: HashMap<u32, ItemAnswer>,
-    /// Whether the store was asked for a newer table.
-    pub(crate) is_renewed: bool,
-    /// Items found to wait, by what they wait for.
-    pub(crate) waiting_items: HashMap<WaitKey, Vec<u32>>,
-}
 
 impl Node {
     /// Answers every item of a frame before the deadline, in order.
@@ -231,7 +223,7 @@ impl Node {
                 return Err(Fault::new(Reason::NoSuchNamespace, text));
             }
             permits.acquire(&self.counters.waiting_refused)?;
-            if self.renew_and_wait(call.deadline).await {
+            if self.renewals.renew_and_wait(call.deadline).await {
                 *is_renewed = true;
             } else if Instant::now() >= call.deadline {
                 let text = format!(

@@ -8,15 +8,14 @@ use seqsvr_core::id::{SectionKey, Slot};
 use seqsvr_core::route::RoutingTable;
 use seqsvr_proto::error::Fault;
 use seqsvr_proto::v1::{CurrentKind, Reason};
-use tokio::time::sleep;
 
-use crate::batch::item::{ItemAnswer, RequestContext, RequestItem};
+use crate::batch::item::{ItemAnswer, RequestItem};
+use crate::batch::request_context::RequestContext;
 use crate::node::Node;
+use crate::session::ownership::SlotOwnership;
+use crate::slow_path::resolution::{Resolution, is_transient, resolve_all, retry_all};
 use crate::slow_path::wait_key::{SectionPtr, WaitKey};
-use crate::store_client::ownership_verifier::{OwnershipVerdict, SlotOwnership};
-
-/// What became of an item: answered, or (None) to be tried again.
-pub(crate) type Resolution = (u32, Option<Result<ItemAnswer, Fault>>);
+use crate::store_client::ownership_verifier::OwnershipVerdict;
 
 impl Node {
     /// Does what a group waits for; its items are then tried again or answered.
@@ -30,7 +29,7 @@ impl Node {
     ) -> BoxFuture<'a, Vec<Resolution>> {
         match wait_key {
             WaitKey::Renewal => Box::pin(async move {
-                self.renew_and_wait(call.deadline).await;
+                self.renewals.renew_and_wait(call.deadline).await;
                 retry_all(members)
             }),
             WaitKey::Wait => {
@@ -73,10 +72,10 @@ impl Node {
             // Its answers are taken out by whoever calls this: see `serve`.
             WaitKey::ConfirmAnswers(_) => Box::pin(std::future::ready(retry_all(members))),
             WaitKey::VerifyOwnership(ownership) => Box::pin(async move {
-                match self.verify_ownership(ownership).await {
+                match self.ownership_verifier.verify(ownership).await {
                     Ok(OwnershipVerdict::Stale) => {
                         self.retire_stale_slot(ownership);
-                        self.renew_and_wait(call.deadline).await;
+                        self.renewals.renew_and_wait(call.deadline).await;
                         retry_all(members)
                     }
                     Ok(OwnershipVerdict::Current) => {
@@ -96,7 +95,7 @@ impl Node {
         match result {
             Ok(()) => retry_all(members),
             Err(fault) if is_transient(fault.reason()) => {
-                self.back_off().await;
+                self.random.back_off().await;
                 retry_all(members)
             }
             Err(fault) => resolve_all(members, &Err(fault)),
@@ -112,7 +111,7 @@ impl Node {
         slot: Slot,
         members: Vec<u32>,
     ) -> Vec<Resolution> {
-        match self.read_section(section, slot).await {
+        match self.section_reader.read(section, slot).await {
             Ok(row) => {
                 let table = self.table.load();
                 let namespace = table
@@ -145,7 +144,7 @@ impl Node {
         ownership: SlotOwnership,
         taken: Vec<(u32, ItemAnswer)>,
     ) -> Vec<Resolution> {
-        let verdict = self.verify_ownership(ownership).await;
+        let verdict = self.ownership_verifier.verify(ownership).await;
         if let Ok(OwnershipVerdict::Current) = verdict {
             let answers = taken.into_iter();
             return answers.map(|(i, answer)| (i, Some(Ok(answer)))).collect();
@@ -158,7 +157,7 @@ impl Node {
             Err(fault) => self.retry_or_fail(members, Err(fault)).await,
             Ok(_) => {
                 self.retire_stale_slot(ownership);
-                self.renew_and_wait(call.deadline).await;
+                self.renewals.renew_and_wait(call.deadline).await;
                 retry_all(members)
             }
         }
@@ -172,37 +171,4 @@ impl Node {
             }
         }
     }
-
-    /// A short wait before trying again what failed for a passing reason.
-    pub(crate) async fn back_off(&self) {
-        sleep(self.random.jitter(Duration::from_millis(20))).await;
-    }
-}
-
-/// Whether trying again may help.
-pub(crate) fn is_transient(reason: Reason) -> bool {
-    matches!(
-        reason,
-        Reason::NotOwner
-            | Reason::NoLease
-            | Reason::Unreachable
-            | Reason::NotLeader
-            | Reason::NoSuchSession
-            // A process of another cluster has the owner's address: the next table tells.
-            | Reason::ClusterMismatch
-    )
-}
-
-pub(crate) fn retry_all(members: Vec<u32>) -> Vec<Resolution> {
-    members.into_iter().map(|i| (i, None)).collect()
-}
-
-pub(crate) fn resolve_all(
-    members: Vec<u32>,
-    answer: &Result<ItemAnswer, Fault>,
-) -> Vec<Resolution> {
-    members
-        .into_iter()
-        .map(|i| (i, Some(answer.clone())))
-        .collect()
 }

@@ -14,12 +14,12 @@ use seqsvr_proto::error::Fault;
 use seqsvr_proto::v1::Reason;
 use tonic::Code;
 
-use crate::batch::item::{
-    ItemAnswer, ItemLocation, ItemOperation, MissReason, RequestContext, RequestItem,
-};
+use crate::batch::item::{ItemAnswer, ItemLocation, ItemOperation, RequestItem};
+use crate::batch::request_context::RequestContext;
 use crate::node::Node;
 use crate::sections::loaded_section::LoadedSection;
 use crate::session::leased_session::LeasedSession;
+use crate::slow_path::miss_reason::MissReason;
 
 /// An answer that still has to pass the check.
 struct PendingAnswer<'m> {

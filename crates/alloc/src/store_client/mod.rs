@@ -2,5 +2,6 @@
 
 pub(crate) mod command_queue;
 pub(crate) mod ownership_verifier;
+pub(crate) mod refusal;
 pub(crate) mod section_reader;
 pub(crate) mod store_group;

@@ -6,11 +6,10 @@
 //! rate-limited, so that made-up floors cost the store little.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use seqsvr_core::id::{Epoch, SessionId, Slot};
+use seqsvr_core::id::Slot;
 use seqsvr_core::{planted, reached};
 use seqsvr_proto::error::Fault;
 use seqsvr_proto::v1::{ReadRequest, Reason};
@@ -18,7 +17,9 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use crate::node::Node;
+use crate::metrics::counters::AllocCounters;
+use crate::session::ownership::SlotOwnership;
+use crate::store_client::store_group::StoreGroupClient;
 
 /// Most callers waiting for a confirmation.
 const PENDING_CHECKS_MAX: usize = 10_000;
@@ -40,14 +41,6 @@ pub(crate) enum OwnershipVerdict {
     Stale,
 }
 
-/// What a section object rests on: its slot, at this epoch, is this session's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct SlotOwnership {
-    pub(crate) slot: Slot,
-    pub(crate) epoch: Epoch,
-    pub(crate) session: SessionId,
-}
-
 type PendingCheck = (
     SlotOwnership,
     oneshot::Sender<Result<OwnershipVerdict, Fault>>,
@@ -60,15 +53,12 @@ pub(crate) struct OwnershipVerifier {
     ready: Notify,
 }
 
-impl Node {
+impl OwnershipVerifier {
     /// Confirms with the store that a holding stands, by a round that starts after now.
-    pub(crate) async fn verify_ownership(
-        &self,
-        ownership: SlotOwnership,
-    ) -> Result<OwnershipVerdict, Fault> {
+    pub(crate) async fn verify(&self, ownership: SlotOwnership) -> Result<OwnershipVerdict, Fault> {
         let (tx, rx) = oneshot::channel();
         {
-            let mut pending = self.ownership_verifier.pending.lock();
+            let mut pending = self.pending.lock();
             if pending.len() >= PENDING_CHECKS_MAX {
                 return Err(Fault::new(
                     Reason::TooMany,
@@ -78,7 +68,7 @@ impl Node {
             }
             pending.push((ownership, tx));
         }
-        self.ownership_verifier.ready.notify_one();
+        self.ready.notify_one();
         rx.await.unwrap_or_else(|_| {
             Err(Fault::new(
                 Reason::Unreachable,
@@ -88,56 +78,59 @@ impl Node {
     }
 
     /// Runs confirmation rounds until cancelled.
-    pub(crate) async fn run_verifier(self: Arc<Self>, cancel: CancellationToken) {
+    pub(crate) async fn run(
+        &self,
+        stores: &StoreGroupClient,
+        counters: &AllocCounters,
+        cancel: CancellationToken,
+    ) {
         while cancel
-            .run_until_cancelled(self.ownership_verifier.ready.notified())
+            .run_until_cancelled(self.ready.notified())
             .await
             .is_some()
         {
             // Whoever asked is in this round; whoever asks from here on is in the next.
-            let checks = std::mem::take(&mut *self.ownership_verifier.pending.lock());
+            let checks = std::mem::take(&mut *self.pending.lock());
             if !checks.is_empty() {
-                self.counters.guard_rounds.add(1);
-                self.run_round(checks).await;
+                counters.guard_rounds.add(1);
+                run_round(stores, checks).await;
             }
             sleep(ROUND_INTERVAL_MIN).await;
         }
-        self.ownership_verifier.pending.lock().clear();
+        self.pending.lock().clear();
     }
+}
 
-    async fn run_round(&self, checks: Vec<PendingCheck>) {
-        let slots: BTreeSet<Slot> = checks.iter().map(|(ownership, _)| ownership.slot).collect();
-        let request = ReadRequest {
-            slots: slots.iter().map(|s| u32::from(s.0)).collect(),
-            ..ReadRequest::default()
-        };
-        let answer = self
-            .store_group
-            .send(
-                Instant::now() + ROUND_TIMEOUT,
-                STORE_ATTEMPT_TIMEOUT,
-                request,
-                |mut store, request| async move { store.read(request).await },
-            )
-            .await;
-        let found = answer.map(|read| {
-            let held = read.epochs.into_iter().zip(read.owners);
-            slots.into_iter().zip(held).collect::<BTreeMap<_, _>>()
+/// Confirms these ownerships in one read.
+async fn run_round(stores: &StoreGroupClient, checks: Vec<PendingCheck>) {
+    let slots: BTreeSet<Slot> = checks.iter().map(|(ownership, _)| ownership.slot).collect();
+    let request = ReadRequest {
+        slots: slots.iter().map(|s| u32::from(s.0)).collect(),
+        ..ReadRequest::default()
+    };
+    let answer = stores
+        .send(
+            Instant::now() + ROUND_TIMEOUT,
+            STORE_ATTEMPT_TIMEOUT,
+            request,
+            |mut store, request| async move { store.read(request).await },
+        )
+        .await;
+    let found = answer.map(|read| {
+        let held = read.epochs.into_iter().zip(read.owners);
+        slots.into_iter().zip(held).collect::<BTreeMap<_, _>>()
+    });
+    for (ownership, tx) in checks {
+        // An ended session owns nothing: its slots have gone on to later epochs.
+        let expected = (ownership.epoch.0, ownership.session.0);
+        let verdict = found.as_ref().map_err(Clone::clone);
+        let verdict = verdict.map(|found| match found.get(&ownership.slot) {
+            Some(now) if *now == expected || planted!(ConfirmAnyOwner) => OwnershipVerdict::Current,
+            _ => {
+                reached!("alloc: a holding was stale");
+                OwnershipVerdict::Stale
+            }
         });
-        for (ownership, tx) in checks {
-            // An ended session owns nothing: its slots have gone on to later epochs.
-            let expected = (ownership.epoch.0, ownership.session.0);
-            let verdict = found.as_ref().map_err(Clone::clone);
-            let verdict = verdict.map(|found| match found.get(&ownership.slot) {
-                Some(now) if *now == expected || planted!(ConfirmAnyOwner) => {
-                    OwnershipVerdict::Current
-                }
-                _ => {
-                    reached!("alloc: a holding was stale");
-                    OwnershipVerdict::Stale
-                }
-            });
-            let _ = tx.send(verdict);
-        }
+        let _ = tx.send(verdict);
     }
 }

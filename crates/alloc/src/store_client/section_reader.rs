@@ -5,7 +5,6 @@
 //! sections asked for at a time with a read of its own would fill the connection to the store, and
 //! the renewals of the lease would wait behind them.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -17,7 +16,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::node::Node;
+use crate::store_client::store_group::StoreGroupClient;
 
 /// Most sections waiting for a read.
 const PENDING_READS_MAX: usize = 50_000;
@@ -47,37 +46,37 @@ pub(crate) struct SectionReader {
     ready: Notify,
 }
 
-impl Node {
+impl SectionReader {
     /// Reads a section and its slot at the store, in a read that begins after now.
-    pub(crate) async fn read_section(
+    pub(crate) async fn read(
         &self,
         section: SectionKey,
         slot: Slot,
     ) -> Result<ConfirmedSection, Fault> {
         let (tx, rx) = oneshot::channel();
         {
-            let mut pending = self.section_reader.pending.lock();
+            let mut pending = self.pending.lock();
             if pending.len() >= PENDING_READS_MAX {
                 let text = "too many sections wait to be read at the store; retry later";
                 return Err(Fault::new(Reason::TooMany, text).with_retry_after_ms(100));
             }
             pending.push((section, slot, tx));
         }
-        self.section_reader.ready.notify_one();
+        self.ready.notify_one();
         let stopping = |_| Fault::new(Reason::Unreachable, "this AllocSvr is shutting down");
         rx.await.map_err(stopping)?
     }
 
     /// Reads until cancelled.
-    pub(crate) async fn run_section_reader(self: Arc<Self>, cancel: CancellationToken) {
+    pub(crate) async fn run(&self, stores: &StoreGroupClient, cancel: CancellationToken) {
         while cancel
-            .run_until_cancelled(self.section_reader.ready.notified())
+            .run_until_cancelled(self.ready.notified())
             .await
             .is_some()
         {
             loop {
                 let mut batch = {
-                    let mut pending = self.section_reader.pending.lock();
+                    let mut pending = self.pending.lock();
                     let n = pending.len().min(SECTIONS_PER_READ_MAX);
                     pending.drain(..n).collect::<Vec<_>>()
                 };
@@ -86,50 +85,50 @@ impl Node {
                 }
                 batch.retain(|(_, _, tx)| !tx.is_closed());
                 if !batch.is_empty() {
-                    self.read_batch(batch).await;
+                    read_batch(stores, batch).await;
                 }
             }
         }
-        self.section_reader.pending.lock().clear();
+        self.pending.lock().clear();
     }
+}
 
-    async fn read_batch(&self, batch: Vec<PendingRead>) {
-        let sections = batch.iter().map(|(section, ..)| SectionRef {
-            namespace: section.namespace.0,
-            section: section.section.0,
+/// Reads these sections in one request and sends each caller its row.
+async fn read_batch(stores: &StoreGroupClient, batch: Vec<PendingRead>) {
+    let sections = batch.iter().map(|(section, ..)| SectionRef {
+        namespace: section.namespace.0,
+        section: section.section.0,
+    });
+    let request = ReadRequest {
+        sections: sections.collect(),
+        slots: batch.iter().map(|(_, slot, _)| u32::from(slot.0)).collect(),
+        ..ReadRequest::default()
+    };
+    let read = stores
+        .send(
+            Instant::now() + READ_TIMEOUT,
+            READ_TIMEOUT,
+            request,
+            |mut store, request| async move { store.read(request).await },
+        )
+        .await
+        .and_then(|read| {
+            let is_complete =
+                read.sections.len() == batch.len() && read.epochs.len() == batch.len();
+            let mismatch = "the store answered another number of sections";
+            is_complete
+                .then_some(read)
+                .ok_or_else(|| Fault::new(Reason::Unspecified, mismatch))
         });
-        let request = ReadRequest {
-            sections: sections.collect(),
-            slots: batch.iter().map(|(_, slot, _)| u32::from(slot.0)).collect(),
-            ..ReadRequest::default()
-        };
-        let read = self
-            .store_group
-            .send(
-                Instant::now() + READ_TIMEOUT,
-                READ_TIMEOUT,
-                request,
-                |mut store, request| async move { store.read(request).await },
-            )
-            .await
-            .and_then(|read| {
-                let is_complete =
-                    read.sections.len() == batch.len() && read.epochs.len() == batch.len();
-                let mismatch = "the store answered another number of sections";
-                is_complete
-                    .then_some(read)
-                    .ok_or_else(|| Fault::new(Reason::Unspecified, mismatch))
+    for (index, (_, _, tx)) in batch.into_iter().enumerate() {
+        let row = read
+            .as_ref()
+            .map_err(Clone::clone)
+            .map(|read| ConfirmedSection {
+                max_seq: read.sections[index].max_seq,
+                epoch: Epoch(read.epochs[index]),
             });
-        for (index, (_, _, tx)) in batch.into_iter().enumerate() {
-            let row = read
-                .as_ref()
-                .map_err(Clone::clone)
-                .map(|read| ConfirmedSection {
-                    max_seq: read.sections[index].max_seq,
-                    epoch: Epoch(read.epochs[index]),
-                });
-            // Whoever is gone needs no answer.
-            let _ = tx.send(row);
-        }
+        // Whoever is gone needs no answer.
+        let _ = tx.send(row);
     }
 }

@@ -7,7 +7,9 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::*;
-use crate::batch::item::{ItemOperation, MissReason, OwnedKey, RequestContext, RequestItem};
+use crate::batch::item::{ItemOperation, OwnedKey, RequestItem};
+use crate::batch::request_context::RequestContext;
+use crate::slow_path::miss_reason::MissReason;
 
 /// The schedule of DESIGN 5.4: stopped between taking and checking for longer than the lease.
 #[tokio::test]

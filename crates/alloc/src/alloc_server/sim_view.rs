@@ -3,7 +3,7 @@
 use seqsvr_core::id::{ClusterId, Epoch, SectionKey, SessionId, Slot};
 use seqsvr_core::lease::Reading;
 
-use crate::Alloc;
+use super::Alloc;
 
 /// An AllocSvr at one moment.
 #[derive(Clone, Debug)]

@@ -1,0 +1,288 @@
+//! A running AllocSvr: builds its parts, runs its tasks, shuts down.
+
+#[cfg(sim)]
+pub(crate) mod sim_view;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use seqsvr_client::Channels;
+use seqsvr_proto::LocalSequence;
+use seqsvr_proto::limits::ITEMS_MAX;
+use seqsvr_proto::transport::{Calls, Connections, Listener};
+use seqsvr_proto::v1::admin_server::Admin;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::api::{admin_service, grpc_server, sequence_service};
+use crate::background_executor::BackgroundExecutor;
+use crate::error::Error;
+use crate::metrics::call_metrics::CallMetrics;
+use crate::metrics::counters::AllocCounters;
+use crate::node::Node;
+use crate::options::{Environment, Options};
+use crate::own_cluster::OwnCluster;
+use crate::random::RandomSource;
+use crate::sections::section_map::SectionMap;
+use crate::session::renewal_signal::RenewalSignal;
+use crate::session::routing_table_cell::RoutingTableCell;
+use crate::session::state_dir::StateDir;
+use crate::slots::slot_move_tracker::SlotMoveTracker;
+use crate::slow_path::wait_limiter::WaitLimiter;
+use crate::store_client::command_queue::CommandQueue;
+use crate::store_client::ownership_verifier::OwnershipVerifier;
+use crate::store_client::section_reader::SectionReader;
+use crate::store_client::store_group::StoreGroupClient;
+
+/// How long a shutdown may take to hand over its slots; what is left then is freed with the session.
+const HANDOVER_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a shutdown waits for calls in flight; a client may keep a stream open for ever.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(6);
+
+/// A running AllocSvr.
+#[derive(Clone)]
+pub struct Alloc {
+    pub(crate) node: Arc<Node>,
+    local_addr: SocketAddr,
+    lease_keeper: CancellationToken,
+    lease_keeper_ended: CancellationToken,
+    stopping: CancellationToken,
+    pub(crate) failed: watch::Receiver<Option<Error>>,
+}
+
+impl Alloc {
+    /// Starts serving; registration goes on in the background. Must be called in a tokio runtime.
+    ///
+    /// # Errors
+    /// [`Error::Options`], [`Error::Listen`], [`Error::StateDir`].
+    pub async fn start(options: Options) -> Result<Alloc, Error> {
+        Alloc::start_in(options, Environment::system()).await
+    }
+
+    /// The same in another environment.
+    ///
+    /// # Errors
+    /// As [`Alloc::start`].
+    pub async fn start_in(options: Options, environment: Environment) -> Result<Alloc, Error> {
+        if cfg!(unleased) {
+            tracing::warn!(
+                "BUILT WITHOUT LEASE CHECKS (`--cfg unleased`), for tests only: all but strict answers may be out of order. Never run this build as a service"
+            );
+        }
+        let Environment {
+            clock,
+            transport,
+            background,
+        } = environment;
+        seqsvr_core::namespace::check_name("AllocSvr", &options.name).map_err(Error::Options)?;
+        if options.stores.is_empty() {
+            return Err(Error::Options(
+                "name at least one store with --stores".into(),
+            ));
+        }
+        let state_dir = options
+            .state_dir
+            .as_deref()
+            .map(StateDir::open)
+            .transpose()?;
+        let listen_error = |e: std::io::Error| Error::Listen {
+            address: options.listen,
+            reason: e.to_string(),
+        };
+        let listener = transport
+            .listen(options.listen)
+            .await
+            .map_err(listen_error)?;
+        let local_addr = listener.local_addr().map_err(listen_error)?;
+        let channels = Channels::over(transport);
+        let random = RandomSource::new(options.seed);
+        let cluster = Arc::new(OwnCluster::default());
+        let stores = StoreGroupClient::new(
+            &options.stores,
+            channels.clone(),
+            random.clone(),
+            cluster.clone(),
+        );
+        let items_max = options.items_max.min(ITEMS_MAX);
+        let node = Arc::new(Node {
+            address: options
+                .advertise
+                .clone()
+                .unwrap_or_else(|| local_addr.to_string()),
+            name: options.name.clone(),
+            incarnation: random.draw(),
+            name_wait: options.name_wait,
+            state_dir: state_dir.map(Arc::new),
+            clock,
+            channels,
+            command_queue: CommandQueue::new(stores.clone()),
+            store_group: stores,
+            table: RoutingTableCell::new(cluster.clone()),
+            own_cluster: cluster,
+            session: ArcSwapOption::empty(),
+            lease_lapsed: AtomicBool::new(false),
+            sections: SectionMap::new(random.draw()),
+            ownership_verifier: OwnershipVerifier::default(),
+            section_reader: SectionReader::default(),
+            wait_limiter: WaitLimiter::new(options.waiting_max.max(items_max)),
+            slot_moves: SlotMoveTracker::new(),
+            renewals: RenewalSignal::new(),
+            counters: AllocCounters::default(),
+            call_metrics: CallMetrics::default(),
+            connections: Connections::new(options.connections_max),
+            calls: Calls::new("/seqsvr.v1.Sequence/", "Pipe"),
+            items_max,
+            random,
+            background_executor: BackgroundExecutor::new(background),
+            tasks: TaskTracker::new(),
+            stopping: CancellationToken::new(),
+        });
+        let (failed_tx, failed) = watch::channel(None);
+        // All AllocSvrs of a process share the memory of its counters.
+        seqsvr_core::section::add_memory_limit(options.memory_budget);
+        let alloc = Alloc {
+            stopping: node.stopping.clone(),
+            node,
+            local_addr,
+            lease_keeper: CancellationToken::new(),
+            lease_keeper_ended: CancellationToken::new(),
+            failed,
+        };
+        alloc.spawn_tasks(&options, listener, failed_tx);
+        Ok(alloc)
+    }
+
+    fn spawn_tasks(
+        &self,
+        options: &Options,
+        listener: Box<dyn Listener>,
+        failed: watch::Sender<Option<Error>>,
+    ) {
+        let node = &self.node;
+        let lease_keeper = node.clone().run_lease_keeper(self.lease_keeper.clone());
+        let server =
+            grpc_server::serve_grpc(node.clone(), listener, options, self.stopping.clone());
+        let stopping = self.stopping.clone();
+        let failed = Arc::new(failed);
+        let failed_of_keeper = failed.clone();
+        let ended_guard = self.lease_keeper_ended.clone().drop_guard();
+        node.tasks.spawn(async move {
+            let _ended_guard = ended_guard;
+            if let Err(error) = lease_keeper.await {
+                failed_of_keeper.send_replace(Some(error));
+            }
+        });
+        // Routes are followed until the last connection has ended: calls still in flight at a
+        // shutdown are sent on to the new owners.
+        let connections_ended = CancellationToken::new();
+        node.tasks
+            .spawn(node.clone().run_table_watcher(connections_ended.clone()));
+        node.tasks.spawn(async move {
+            if let Err(error) = server.await {
+                failed.send_replace(Some(error));
+            }
+            connections_ended.cancel();
+        });
+        let (verifying, cancel) = (node.clone(), stopping.clone());
+        node.spawn_background(async move {
+            let (stores, counters) = (&verifying.store_group, &verifying.counters);
+            verifying
+                .ownership_verifier
+                .run(stores, counters, cancel)
+                .await;
+        });
+        let (reading, cancel) = (node.clone(), stopping.clone());
+        node.spawn_background(async move {
+            reading
+                .section_reader
+                .run(&reading.store_group, cancel)
+                .await;
+        });
+        node.spawn_background(node.clone().run_evictor(
+            options.idle_after,
+            options.memory_budget,
+            self.lease_keeper.clone(),
+        ));
+        node.spawn_background(node.command_queue.clone().run(stopping));
+    }
+
+    /// Where it listens.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local_addr
+    }
+
+    /// Its numbers as calls of functions: what else serves them in this process, behind another protocol,
+    /// bounds its requests itself.
+    pub fn sequence(&self) -> impl LocalSequence + use<> {
+        sequence_service::SequenceService(self.node.clone())
+    }
+
+    /// What operators ask of it, as calls of functions.
+    pub fn admin(&self) -> impl Admin + use<> {
+        admin_service::AdminService(self.node.clone())
+    }
+
+    /// Whether it holds a valid lease now.
+    pub fn has_lease(&self) -> bool {
+        self.node.has_lease()
+    }
+
+    /// Waits for a reason to stop; never returns while all is well.
+    pub async fn failed(&self) -> Error {
+        let mut failed = self.failed.clone();
+        match failed.wait_for(Option::is_some).await {
+            Ok(error) => error
+                .clone()
+                .unwrap_or_else(|| Error::Serve("unknown".into())),
+            Err(_) => std::future::pending().await,
+        }
+    }
+
+    /// Hands slots over to others, as far as there are others; then ends the session and stops. Calls
+    /// still in flight have 6 s to end.
+    pub async fn shutdown(&self) {
+        self.node
+            .drain_slots(Instant::now() + HANDOVER_TIMEOUT)
+            .await;
+        self.lease_keeper.cancel();
+        self.lease_keeper_ended.cancelled().await;
+        self.node.close_session().await;
+        self.stopping.cancel();
+        self.node.tasks.close();
+        let drained = tokio::time::timeout(DRAIN_TIMEOUT, self.node.tasks.wait()).await;
+        if drained.is_err() {
+            tracing::warn!(
+                "calls or streams are still open after {DRAIN_TIMEOUT:?}; not waited for"
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tonic_health::pb::HealthCheckRequest;
+    use tonic_health::pb::health_client::HealthClient;
+
+    use super::*;
+
+    /// A health watch never ends by itself, and the server waits for its connections.
+    #[tokio::test]
+    async fn shutdown_with_open_stream_ends() {
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let options = Options::new("a1", any, vec!["127.0.0.1:1".into()]);
+        let alloc = Alloc::start(options).await.unwrap();
+        let channel = Channels::new().get(&alloc.local_addr().to_string());
+        let mut client = HealthClient::new(channel.unwrap());
+        let watched = client.watch(HealthCheckRequest::default()).await.unwrap();
+        let mut stream = watched.into_inner();
+        stream.message().await.unwrap().expect("the first state");
+        tokio::time::timeout(2 * DRAIN_TIMEOUT, alloc.shutdown())
+            .await
+            .expect("the shutdown ends");
+    }
+}

@@ -1,0 +1,144 @@
+//! How a request came, and what all its items share.
+
+use std::time::Duration;
+
+use seqsvr_proto::cluster_tag::ClusterTag;
+use seqsvr_proto::limits::DEADLINE_DEFAULT;
+use seqsvr_proto::trace::Trace;
+use seqsvr_proto::transport::Share;
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+use tonic::Request;
+use tonic::metadata::MetadataMap;
+
+/// The circumstances all items of one request share.
+pub(crate) struct RequestContext {
+    /// As the caller wrote it; may be empty.
+    pub(crate) namespace: String,
+    /// When the answer must be under way.
+    pub(crate) deadline: Instant,
+    /// Sent on by another AllocSvr: not sent on again.
+    pub(crate) forwarded: bool,
+    /// The cluster that the caller means.
+    pub(crate) cluster: ClusterTag,
+    /// Version of the caller's table; 0: it has none.
+    pub(crate) table_version: u64,
+    /// Answer only what a store has confirmed since (DESIGN 5.9).
+    pub(crate) strict: bool,
+    /// The connection it came by.
+    pub(crate) share: Option<Share>,
+    /// Told to whoever it is sent on to.
+    pub(crate) trace: Option<Trace>,
+    /// Sections it may have opened at one time: a batch over thousands of sections is not to put
+    /// those of others behind all of its own.
+    pub(crate) opens: Semaphore,
+}
+
+/// Sections of one call being opened at one time.
+pub(crate) const OPENS_PER_REQUEST_MAX: usize = 32;
+
+/// Longest a caller is kept waiting, whatever it asks for.
+const CALL_DEADLINE_MAX: Duration = Duration::from_secs(60);
+
+/// How a request came.
+pub(crate) struct RequestArrival {
+    pub(crate) received_at: Instant,
+    pub(crate) deadline: Instant,
+    pub(crate) share: Option<Share>,
+    pub(crate) trace: Option<Trace>,
+}
+
+impl RequestArrival {
+    /// Parts a request from how it came.
+    pub(crate) fn split<T>(request: Request<T>) -> (RequestArrival, T) {
+        let received_at = Instant::now();
+        let arrival = RequestArrival {
+            received_at,
+            deadline: requested_deadline(received_at, request.metadata()),
+            share: request.extensions().get::<Share>().cloned(),
+            trace: Trace::of(request.metadata()),
+        };
+        (arrival, request.into_inner())
+    }
+
+    /// One that came within this process.
+    pub(crate) fn local(share: &Share) -> RequestArrival {
+        let received_at = Instant::now();
+        RequestArrival {
+            received_at,
+            deadline: response_deadline(received_at, DEADLINE_DEFAULT),
+            share: Some(share.clone()),
+            trace: None,
+        }
+    }
+
+    /// The circumstances of its items.
+    pub(crate) fn into_context(
+        self,
+        namespace: String,
+        cluster: ClusterTag,
+        table_version: u64,
+        forwarded: bool,
+        strict: bool,
+    ) -> RequestContext {
+        RequestContext {
+            namespace,
+            cluster,
+            deadline: self.deadline,
+            forwarded,
+            table_version,
+            strict,
+            share: self.share,
+            trace: self.trace,
+            opens: Semaphore::new(OPENS_PER_REQUEST_MAX),
+        }
+    }
+}
+
+/// When the answer must be under way: shortly before the caller's own deadline.
+fn requested_deadline(received_at: Instant, metadata: &MetadataMap) -> Instant {
+    let timeout = metadata
+        .get("grpc-timeout")
+        .and_then(|v| v.to_str().ok())
+        .and_then(parse_grpc_timeout);
+    response_deadline(received_at, timeout.unwrap_or(DEADLINE_DEFAULT))
+}
+
+/// When the answer must be under way to a caller that waits so long from then on.
+pub(crate) fn response_deadline(received_at: Instant, timeout: Duration) -> Instant {
+    let total = timeout.min(CALL_DEADLINE_MAX);
+    received_at + total - (total / 10).min(Duration::from_millis(50))
+}
+
+/// Reads `grpc-timeout`: up to 8 digits and a unit.
+fn parse_grpc_timeout(value: &str) -> Option<Duration> {
+    let (digits, unit) = value.split_at_checked(value.len().checked_sub(1)?)?;
+    let n: u64 = digits.parse().ok().filter(|_| digits.len() <= 8)?;
+    match unit {
+        "H" => Some(Duration::from_secs(n * 3600)),
+        "M" => Some(Duration::from_secs(n * 60)),
+        "S" => Some(Duration::from_secs(n)),
+        "m" => Some(Duration::from_millis(n)),
+        "u" => Some(Duration::from_micros(n)),
+        "n" => Some(Duration::from_nanos(n)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grpc_timeout_is_parsed() {
+        assert_eq!(parse_grpc_timeout("5S"), Some(Duration::from_secs(5)));
+        assert_eq!(parse_grpc_timeout("250m"), Some(Duration::from_millis(250)));
+        assert_eq!(
+            parse_grpc_timeout("99999999H"),
+            Some(Duration::from_secs(99_999_999 * 3600))
+        );
+        for bad in ["", "S", "5", "-5S", "123456789S", "5x", "é"] {
+            assert_eq!(parse_grpc_timeout(bad), None, "{bad}");
+        }
+    }
+}

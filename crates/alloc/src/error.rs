@@ -1,0 +1,52 @@
+//! Why an AllocSvr did not start, or stopped.
+
+use std::net::SocketAddr;
+
+use seqsvr_proto::cluster_tag::ClusterTag;
+
+/// Why an AllocSvr did not start, or stopped by itself.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Error {
+    /// The options cannot be used.
+    #[error("{0}")]
+    Options(String),
+    /// The listen address cannot be used.
+    #[error(
+        "cannot listen on {address}: {reason}; stop what uses it or choose another with --listen"
+    )]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// The system's reason.
+        reason: String,
+    },
+    /// The state directory cannot be used; the text says why and what to do.
+    #[error("{0}")]
+    StateDir(String),
+    /// A living AllocSvr has the name.
+    #[error(
+        "the name {name:?} is taken by a living AllocSvr ({holder}); give this one another --name or stop the other"
+    )]
+    NameTaken {
+        /// The name.
+        name: String,
+        /// What the store says of the holder.
+        holder: String,
+    },
+    /// The store refuses this AllocSvr for good.
+    #[error("the store refuses this AllocSvr: {0}")]
+    Refused(String),
+    /// The lease is over, and the stores belong to another cluster.
+    #[error(
+        "cluster mismatch: the stores at {stores} belong to another cluster than this AllocSvr (..{own}); correct --stores, or start this AllocSvr again to join their cluster"
+    )]
+    OtherCluster {
+        /// Tag of this process's cluster.
+        own: ClusterTag,
+        /// Addresses of the stores.
+        stores: String,
+    },
+    /// The gRPC server failed.
+    #[error("the gRPC server failed: {0}")]
+    Serve(String),
+}

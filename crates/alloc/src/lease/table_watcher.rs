@@ -1,0 +1,47 @@
+//! Follows the routing table as a store applies it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use seqsvr_proto::error::Fault;
+use seqsvr_proto::v1::store_client::StoreClient;
+use seqsvr_proto::v1::{Reason, WatchRequest};
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::node::Node;
+
+/// Maximum time to open a watch at a store; after it the next attempt begins.
+const WATCH_OPEN_TIMEOUT: Duration = Duration::from_secs(1);
+
+impl Node {
+    /// Follows the routing table as any store applies it, until cancelled.
+    pub(crate) async fn run_table_watcher(self: Arc<Self>, cancel: CancellationToken) {
+        while !cancel.is_cancelled() {
+            if let Some(Err(fault)) = cancel.run_until_cancelled(self.follow_table()).await {
+                tracing::debug!(%fault, "watching the routing table failed");
+            }
+            let _ = cancel
+                .run_until_cancelled(sleep(self.random.jitter(Duration::from_millis(100))))
+                .await;
+        }
+    }
+
+    async fn follow_table(&self) -> Result<(), Fault> {
+        let (_, channel) = self.store_group.preferred_channel()?;
+        let request = WatchRequest {
+            table_version: self.table.version(),
+            cluster_tag: self.own_cluster.tag().0,
+        };
+        let opened = timeout(WATCH_OPEN_TIMEOUT, StoreClient::new(channel).watch(request)).await;
+        let late = |_| Fault::new(Reason::Unreachable, "the store did not answer");
+        let mut stream = opened
+            .map_err(late)?
+            .map_err(|s| Fault::from_status(&s))?
+            .into_inner();
+        while let Some(routes) = stream.message().await.map_err(|s| Fault::from_status(&s))? {
+            self.apply_routes(Some(&routes))?;
+        }
+        Ok(())
+    }
+}

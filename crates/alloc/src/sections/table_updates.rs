@@ -1,0 +1,61 @@
+//! Applies newer routes and drops the sections of slots that changed hands.
+
+use seqsvr_core::route::{Delta, Error as RouteError};
+use seqsvr_proto::error::Fault;
+use seqsvr_proto::v1::{self, Reason};
+
+use crate::node::Node;
+use crate::session::routing_table_cell::ApplyError;
+
+impl Node {
+    /// Applies routes that came with an answer.
+    ///
+    /// # Errors
+    /// The table is older than the routes afterwards: they are of another cluster, malformed, or
+    /// build on a version that is not known here.
+    pub(crate) fn apply_routes(&self, routes: Option<&v1::RoutingTable>) -> Result<(), Fault> {
+        let Some(routes) = routes else { return Ok(()) };
+        let malformed = |e: String| Fault::new(Reason::Unspecified, format!("bad routes: {e}"));
+        let delta = Delta::try_from(routes).map_err(|e| malformed(e.to_string()))?;
+        let version = delta.version;
+        self.apply_delta(delta).map_err(|error| match error {
+            ApplyError::ClusterMismatch(fault) => fault,
+            unfit @ ApplyError::Unfit(_) => malformed(unfit.to_string()),
+        })?;
+        match self.table.version() < version {
+            true => Err(malformed("they build on a newer table".to_owned())),
+            false => Ok(()),
+        }
+    }
+
+    /// Applies a delta; on anything newer drops what is no longer ours.
+    fn apply_delta(&self, delta: Delta) -> Result<bool, ApplyError> {
+        let before = self.table.load();
+        let changed = delta.routes.iter().filter(|(slot, route)| {
+            let known = before.as_deref().and_then(|table| table.route(*slot));
+            known.is_some_and(|known| known.epoch < route.epoch)
+        });
+        let changed = changed.count() as u64;
+        let newer = match self.table.apply(delta) {
+            Err(ApplyError::Unfit(RouteError::Gap { .. })) => {
+                self.renewals.request_renewal();
+                false
+            }
+            other => other?,
+        };
+        if newer {
+            self.counters.epochs_changed.add(changed);
+            if let Some(table) = self.table.load() {
+                self.sections.drop_stale(&table);
+            }
+        }
+        Ok(newer)
+    }
+
+    /// Applies routes that another AllocSvr attached.
+    pub(crate) fn apply_attached_routes(&self, routes: Option<&v1::RoutingTable>) {
+        if let Err(error) = self.apply_routes(routes) {
+            tracing::warn!(%error, "attached routes not applied");
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Sections and nodes for tests.
+
+use std::sync::Arc;
+
+use seqsvr_core::command::Fence;
+use seqsvr_core::id::{Epoch, NamespaceId, SectionId, SectionKey, SessionId, Slot};
+use seqsvr_core::section::{Open, Section};
+
+use crate::node::Node;
+use crate::sections::loaded_section::LoadedSection;
+use crate::session::leased_session::LeasedSession;
+use crate::{Alloc, Options};
+
+/// A section object with a window of 1,000.
+pub(crate) fn test_section(section: u32, size: u32) -> Arc<LoadedSection> {
+    let key = SectionKey {
+        namespace: NamespaceId(1),
+        section: SectionId(section),
+    };
+    let fence = Fence {
+        slot: Slot(0),
+        epoch: Epoch(1),
+        section: key,
+    };
+    let session = Arc::new(LeasedSession::new(SessionId(1)));
+    Arc::new(LoadedSection::new(fence, session, dense_section(size), 10))
+}
+
+pub(crate) fn dense_section(size: u32) -> Section {
+    let open = Open {
+        generation: 1,
+        base: 0,
+        max_seq: 1_000,
+        first: Some(1),
+        stride: 1,
+    };
+    Section::dense(open, size)
+}
+
+/// A node whose store does not answer.
+pub(crate) async fn unconnected_node() -> (Alloc, Arc<Node>) {
+    let any = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
+    let options = Options::new("a1", any, vec!["127.0.0.1:1".into()]);
+    let alloc = Alloc::start(options).await.unwrap();
+    let node = alloc.node.clone();
+    (alloc, node)
+}

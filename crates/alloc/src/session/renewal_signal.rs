@@ -1,0 +1,67 @@
+//! The signal between callers that need a newer routing table or lease and the lease keeper.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout_at};
+
+/// Counts renewals, so that one that started after a moment can be waited for.
+pub(crate) struct RenewalSignal {
+    requested: tokio::sync::Notify,
+    /// (started, the last one that succeeded)
+    counts: watch::Sender<(u64, u64)>,
+    /// D as the store last told it; 0: not yet.
+    lease_ms: AtomicU64,
+}
+
+impl RenewalSignal {
+    pub(crate) fn new() -> RenewalSignal {
+        RenewalSignal {
+            requested: tokio::sync::Notify::new(),
+            counts: watch::Sender::new((0, 0)),
+            lease_ms: AtomicU64::new(0),
+        }
+    }
+
+    /// Lease D in milliseconds; 0 before it is known.
+    pub(crate) fn lease_ms(&self) -> u64 {
+        self.lease_ms.load(Relaxed)
+    }
+
+    /// Asks for a renewal out of turn, which brings the newest table.
+    pub(crate) fn request_renewal(&self) {
+        self.requested.notify_one();
+    }
+
+    /// Waits for a renewal that started after now and succeeded (at most a second): its table is
+    /// newer than anything the caller can have seen. False if there was none.
+    pub(crate) async fn renew_and_wait(&self, deadline: Instant) -> bool {
+        let mut counts = self.counts.subscribe();
+        let wanted = counts.borrow().0 + 1;
+        self.request_renewal();
+        let until = deadline.min(Instant::now() + Duration::from_secs(1));
+        let renewed = timeout_at(until, counts.wait_for(|c| c.1 >= wanted)).await;
+        matches!(renewed, Ok(Ok(_)))
+    }
+
+    /// Waits until a renewal is requested out of turn.
+    pub(crate) async fn wait_for_request(&self) {
+        self.requested.notified().await;
+    }
+
+    /// Counts a renewal that starts.
+    pub(crate) fn record_start(&self) {
+        self.counts.send_modify(|c| c.0 += 1);
+    }
+
+    /// Counts the renewal that started last as successful.
+    pub(crate) fn record_success(&self) {
+        self.counts.send_modify(|c| c.1 = c.0);
+    }
+
+    /// Stores the lease D that the store granted.
+    pub(crate) fn set_lease(&self, lease: Duration) {
+        self.lease_ms.store(lease.as_millis() as u64, Relaxed);
+    }
+}

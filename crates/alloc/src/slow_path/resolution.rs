@@ -1,0 +1,37 @@
+//! What became of items that waited: to be answered or to be tried again.
+
+use seqsvr_proto::error::Fault;
+use seqsvr_proto::v1::Reason;
+
+use crate::batch::item::ItemAnswer;
+
+/// What became of an item: answered, or (None) to be tried again.
+pub(crate) type Resolution = (u32, Option<Result<ItemAnswer, Fault>>);
+
+/// Whether trying again may help.
+pub(crate) fn is_transient(reason: Reason) -> bool {
+    matches!(
+        reason,
+        Reason::NotOwner
+            | Reason::NoLease
+            | Reason::Unreachable
+            | Reason::NotLeader
+            | Reason::NoSuchSession
+            // A process of another cluster has the owner's address: the next table tells.
+            | Reason::ClusterMismatch
+    )
+}
+
+pub(crate) fn retry_all(members: Vec<u32>) -> Vec<Resolution> {
+    members.into_iter().map(|i| (i, None)).collect()
+}
+
+pub(crate) fn resolve_all(
+    members: Vec<u32>,
+    answer: &Result<ItemAnswer, Fault>,
+) -> Vec<Resolution> {
+    members
+        .into_iter()
+        .map(|i| (i, Some(answer.clone())))
+        .collect()
+}
